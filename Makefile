@@ -1,0 +1,49 @@
+# vitbench: everything that is done by hand. Each target makes the environment first, if it is missing or out of date.
+#
+#   make ablations                      run the default suite and render its report
+#   make ablations SUITE=ablations/attention-ladder.toml ARGS="--set data.path=FOLDER"
+#   make test | bench | report | lint | setup | clean
+
+PYTHON  ?= python3
+SUITE   ?= ablations/components.toml
+ARGS    ?=
+STUDY   ?= $(notdir $(basename $(SUITE)))
+RESULTS ?= results/$(STUDY)
+REPORT  ?= reports/$(STUDY)
+
+BIN   := .venv/bin
+STAMP := .venv/.installed
+
+.PHONY: ablations report test bench lint setup clean
+
+# The report is rendered whatever the run's outcome, and the run's exit status is the target's.
+ablations: $(STAMP)
+	@status=0; $(BIN)/vitbench run $(SUITE) --results $(RESULTS) $(ARGS) || status=$$?; \
+	if [ -f $(RESULTS)/study.json ]; then $(BIN)/vitbench report $(RESULTS) --out $(REPORT) || exit $$?; fi; \
+	exit $$status
+
+report: $(STAMP)
+	$(BIN)/vitbench report $(RESULTS) --out $(REPORT)
+
+test: $(STAMP)
+	$(BIN)/python -m pytest -m "not slow"
+
+bench: $(STAMP)
+	$(BIN)/python -m pytest tests/benchmarks --benchmark-only
+
+lint: $(STAMP)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+setup: $(STAMP)
+
+$(STAMP): pyproject.toml constraints.txt
+	@$(PYTHON) -c 'import sys; sys.exit(0 if sys.version_info >= (3, 11) else "vitbench needs Python >= 3.11; this is " + sys.version.split()[0] + ". Name another one: make PYTHON=python3.12 …")'
+	$(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable ".[dev]"
+	@touch $(STAMP)
+
+clean:
+	rm -rf .venv build *.egg-info .pytest_cache .mypy_cache .ruff_cache .benchmarks .hypothesis
+	find vitbench tests -name __pycache__ -type d -prune -exec rm -rf {} +

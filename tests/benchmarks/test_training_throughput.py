@@ -1,0 +1,150 @@
+"""The runner's training loop against what a user would write instead, as ratios in one run.
+
+Goals: at least 0.95 times a hand-written loop on the same model and tensors; at least 1.1 times timm's
+VisionTransformer of the same shape fed by a torchvision DataLoader. The assertions leave a wide margin for noise; the
+figures are printed.
+"""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import torch
+from pytest_benchmark.fixture import BenchmarkFixture
+from torch.nn import functional as F
+from torch.utils.data import DataLoader, Dataset
+from torchvision import transforms
+
+from tests.small import train_trial
+from vitbench.data.batches import Batches
+from vitbench.data.images import Splits
+from vitbench.data.load import splits
+from vitbench.devices import synchronise
+from vitbench.model.vit import build_model
+from vitbench.spec import DataSpec, ModelSpec, TrainSpec
+from vitbench.training.loop import Stepper
+
+DEVICE = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+MODEL = ModelSpec(dim=64, depth=2, heads=4)
+BATCH = 64
+IMAGES = 1500
+ROUNDS = 7
+
+
+class Pictures(Dataset[tuple[torch.Tensor, int]]):
+    """Images in memory as PIL pictures, as torchvision's CIFAR10 gives them."""
+
+    def __init__(self, data: Splits, transform: Callable[[object], torch.Tensor]) -> None:
+        to_picture = transforms.ToPILImage()
+        self.pictures = [to_picture(p) for p in data.train.pixels.cpu()]
+        self.labels = data.train.labels.tolist()
+        self.transform = transform
+
+    def __len__(self) -> int:
+        return len(self.labels)
+
+    def __getitem__(self, index: int) -> tuple[torch.Tensor, int]:
+        return self.transform(self.pictures[index]), self.labels[index]
+
+
+@pytest.fixture(scope="module")
+def data(lossless: Path) -> Splits:
+    spec = DataSpec(name="image_folder", path=str(lossless), train_images=IMAGES)
+    return splits(spec, MODEL, 0).to(DEVICE)
+
+
+def ours(data: Splits, *, augment: bool) -> Callable[[], None]:
+    recipe = TrainSpec(batch_size=BATCH, crop_padding=4 if augment else 0, flip=augment)
+    batches = Batches(data.train, BATCH, 0, crop_padding=recipe.crop_padding, flip=recipe.flip)
+    model = build_model(MODEL, 0).to(DEVICE)
+    stepper = Stepper(model, train_trial(model=MODEL, train=recipe), data, DEVICE, len(batches))
+    return lambda: (stepper.epoch(batches, 0), None)[1]
+
+
+def by_hand(data: Splits) -> Callable[[], None]:
+    model = build_model(MODEL, 0).to(DEVICE)
+    optimiser = torch.optim.AdamW(model.parameters(), lr=1e-3, fused=True)
+
+    def epoch() -> None:
+        model.train()
+        for index in torch.randperm(IMAGES, device=DEVICE).split(BATCH):
+            images = (data.train.pixels[index].float() / 255 - data.mean) / data.std
+            loss = F.cross_entropy(model(images), data.train.labels[index])
+            optimiser.zero_grad(set_to_none=True)
+            loss.backward()
+            optimiser.step()
+
+    return epoch
+
+
+def timm_and_dataloader(data: Splits) -> Callable[[], None]:
+    timm = pytest.importorskip("timm")
+    model = timm.models.vision_transformer.VisionTransformer(
+        img_size=32, patch_size=4, embed_dim=MODEL.dim, depth=MODEL.depth, num_heads=MODEL.heads, num_classes=10
+    ).to(DEVICE)
+    optimiser = torch.optim.AdamW(model.parameters(), lr=1e-3, fused=True)
+    mean, std = data.mean.flatten().tolist(), data.std.flatten().tolist()
+    augment = transforms.Compose(
+        [
+            transforms.RandomCrop(32, padding=4),
+            transforms.RandomHorizontalFlip(),
+            transforms.ToTensor(),
+            transforms.Normalize(mean, std),
+        ]
+    )
+    loader = DataLoader(Pictures(data, augment), batch_size=BATCH, shuffle=True, num_workers=0)
+
+    def epoch() -> None:
+        model.train()
+        for images, labels in loader:
+            loss = F.cross_entropy(model(images.to(DEVICE)), labels.to(DEVICE))
+            optimiser.zero_grad(set_to_none=True)
+            loss.backward()
+            optimiser.step()
+
+    return epoch
+
+
+def compare(benchmark: BenchmarkFixture, mine: Callable[[], None], theirs: Callable[[], None]) -> list[float]:
+    """Theirs over mine, round by round in turn, so that other work on the machine falls on both."""
+
+    def seconds(epoch: Callable[[], None]) -> float:
+        start = time.perf_counter()
+        epoch()
+        synchronise(DEVICE)
+        return time.perf_counter() - start
+
+    mine(), theirs()
+    ratios = []
+
+    def one_round() -> None:
+        ratios.append(seconds(theirs) / seconds(mine))
+
+    benchmark.pedantic(one_round, rounds=ROUNDS, iterations=1)
+    return ratios
+
+
+def show(capsys: pytest.CaptureFixture[str], what: str, ratios: list[float], goal: float) -> float:
+    median = statistics.median(ratios)
+    spread = ", ".join(f"{r:.2f}" for r in sorted(ratios))
+    with capsys.disabled():
+        print(f"\nvitbench's training over {what}: {median:.2f}x (rounds: {spread}; goal {goal})")  # noqa: T201
+    return median
+
+
+def test_against_a_loop_by_hand(benchmark: BenchmarkFixture, data: Splits, capsys: pytest.CaptureFixture[str]) -> None:
+    benchmark.group = "a round: one epoch by hand and one of the runner"
+    ratios = compare(benchmark, ours(data, augment=False), by_hand(data))
+    assert show(capsys, "a hand-written loop", ratios, 0.95) > 0.8
+
+
+def test_against_timm_and_a_dataloader(
+    benchmark: BenchmarkFixture, data: Splits, capsys: pytest.CaptureFixture[str]
+) -> None:
+    benchmark.group = "a round: one epoch of timm + DataLoader and one of the runner"
+    ratios = compare(benchmark, ours(data, augment=True), timm_and_dataloader(data))
+    assert show(capsys, "timm + torchvision DataLoader", ratios, 1.1) > 0.9

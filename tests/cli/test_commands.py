@@ -1,0 +1,112 @@
+"""The command line as a user types it."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import REPOSITORY
+from tests.small import SUITE
+from vitbench.runner.doctor import torchvision_finding
+
+COMPONENTS = str(REPOSITORY / "ablations" / "components.toml")
+
+
+def vitbench(*arguments: str, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "vitbench", *arguments]
+    return subprocess.run(command, capture_output=True, text=True, timeout=120, check=False, cwd=cwd)
+
+
+def test_plan_lists_every_trial_and_runs_nothing(tmp_path: Path) -> None:
+    done = vitbench("plan", COMPONENTS, "--device", "cpu", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "144 trials (48 train, 96 time; 48 cells; 0 excluded; 36 unsupported on cpu), 144 left to run" in done.stdout
+    assert done.stdout.count("conv · sdpa · pre · learned") == 3
+    assert "cost of what is left:" in done.stdout and list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("arguments", [("plan", COMPONENTS), ("components",), ("components", "attention"), ("--help",)])
+def test_what_needs_no_torch_does_not_load_it(arguments: tuple[str, ...]) -> None:
+    code = (
+        "import sys\nfrom vitbench.cli.main import main\n"
+        f"try:\n    main({list(arguments)!r})\nexcept SystemExit as end:\n    assert not end.code, end.code\n"
+        "assert not {'torch', 'triton', 'pandas', 'numpy'} & set(sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
+def test_components_shows_what_is_exact_and_where_it_runs() -> None:
+    lines = vitbench("components", "attention").stdout.splitlines()
+    (triton,) = (line for line in lines if line.startswith("│ triton"))
+    (flex,) = (line for line in lines if line.startswith("│ flex"))
+    assert "exact" in triton and "cuda" in triton and "cpu" not in triton
+    assert "cpu (inference)" in flex
+    assert "did you mean" in vitbench("components", "atention").stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        (("plan", "absent.toml"), "absent.toml: No such file"),
+        (("plan", COMPONENTS, "--set", "model.depht=3"), 'did you mean "depth"?'),
+        (("plan", COMPONENTS, "--set", "model.image_size=64"), "the images of cifar10 are 32×32; set data.resize = 64"),
+        (("plan", COMPONENTS, "--set", "model.num_classes=7"), "cifar10 has 10 classes"),
+        (("plan", COMPONENTS, "--set", "data.train_images=60000"), "cifar10 has 50000"),
+        (("plan", COMPONENTS, "--device", "tpu"), '"tpu" is no device'),
+        (("run", COMPONENTS, "--device", "cuda:7"), "cuda:7 requested"),
+        (("run", COMPONENTS, "--launcher", "magic"), "'magic' is not"),
+        (("run",), "Missing argument"),
+        (("status", "nowhere"), "holds no study"),
+        (("report", "nowhere"), "holds no study"),
+        (("plan", COMPONENTS, "--plugin", "nowhere.py"), "no such file"),
+        (("plam",), "No such command 'plam'"),
+    ],
+)
+def test_a_mistake_is_a_message_and_status_2(tmp_path: Path, arguments: tuple[str, ...], expected: str) -> None:
+    done = vitbench(*arguments, cwd=tmp_path)
+    assert done.returncode == 2
+    assert expected in done.stderr and "Traceback" not in done.stderr
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_debug_shows_the_traceback() -> None:
+    assert "Traceback" in vitbench("--debug", "plan", "absent.toml").stderr
+
+
+def test_run_status_report(tmp_path: Path) -> None:
+    """The main job from start to end, in a folder of its own, with defaults for every place."""
+    (tmp_path / "small.toml").write_text(SUITE)
+    grid = ("--set", 'axes.attention=["sdpa", "triton"]', "--device", "cpu")
+    assert vitbench("run", "small.toml", *grid, cwd=tmp_path).returncode == 0
+    status = vitbench("status", "results/small", cwd=tmp_path).stdout
+    assert "2 trials: 1 ok, 1 unsupported" in status and 'attention "triton" runs on cuda' in status
+    report = vitbench("report", "results/small", cwd=tmp_path)
+    assert report.returncode == 0, report.stderr
+    page = tmp_path / "reports" / "small" / "report.md"
+    assert "unsupported" in page.read_text() and list((page.parent / "figures").glob("*.png"))
+
+
+def test_doctor_names_a_torchvision_of_another_build() -> None:
+    finding = torchvision_finding("2.13.0+cpu", False, "RuntimeError: operator torchvision::nms does not exist")
+    assert finding.level == "bad" and "CPU-only torch" in finding.text and "2.13.0+cpu" in finding.text
+    assert torchvision_finding("2.15.0", True, "0.29.2").level == "ok"
+    done = vitbench("doctor")
+    assert done.returncode == 0 and "torchvision: " in done.stdout and "BAD" not in done.stdout
+
+
+def test_load_gives_a_row_for_each_planned_trial(tmp_path: Path) -> None:
+    import vitbench as package
+
+    (tmp_path / "small.toml").write_text(SUITE)
+    grid = ("--set", 'axes.attention=["sdpa", "triton"]', "--set", "time.rounds=1", "--device", "cpu")
+    assert vitbench("run", "small.toml", *grid, cwd=tmp_path).returncode == 0
+    frame = package.load(tmp_path / "results" / "small")
+    assert len(frame) == 6 and set(frame["state"]) == {"ok", "unsupported"}
+    row = frame[(frame["kind"] == "train") & (frame["attention"] == "sdpa")].iloc[0]
+    file = next(p for p in (tmp_path / "results" / "small" / "records").iterdir() if row["trial_id"] in p.name)
+    assert row["test_accuracy_pct"] == json.loads(file.read_text())["record"]["values"]["test_accuracy_pct"]

@@ -1,0 +1,192 @@
+"""What every component keeps, whatever its slot. New files in vitbench/components are picked up by themselves."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+import torch
+
+from tests.components.cases import COMPONENTS, EXACT, SMALL, device_for, small
+from vitbench import registry
+from vitbench.components import contracts
+from vitbench.devices import DTYPES
+from vitbench.model.exactness import deviations
+from vitbench.model.vit import build_model
+from vitbench.spec.model import ModelSpec
+
+BASES = {
+    "attention": contracts.Sublayer,
+    "mlp": contracts.Sublayer,
+    "norm": contracts.Placement,
+    "norm_layer": torch.nn.Module,
+    "patching": contracts.Patching,
+    "pooling": contracts.Pooling,
+    "positions": contracts.Positions,
+}
+
+PROMISED = {
+    "patching": {"conv", "einops", "unfold", "einops_layernorm"},
+    "attention": {"per_head", "batched", "mha", "sdpa", "triton", "flex", "none"},
+    "norm": {"pre", "post", "none"},
+    "norm_layer": {"layernorm", "rmsnorm"},
+    "positions": {"none", "learned", "sinusoidal", "sinusoidal_2d", "rope_2d"},
+    "mlp": {"gelu", "relu", "swiglu", "none"},
+    "pooling": {"cls", "mean"},
+}
+
+
+@pytest.fixture(autouse=True)
+def _fresh_compiler() -> Iterator[None]:
+    """Each test compiles flex_attention anew: shapes of earlier ones count towards the compiler's limit."""
+    yield
+    torch.compiler.reset()
+
+
+def test_nothing_promised_went_missing() -> None:
+    assert set(registry.slots()) == set(PROMISED)
+    for slot, names in PROMISED.items():
+        assert names <= set(registry.names(slot))
+
+
+@pytest.mark.parametrize(("slot", "name"), COMPONENTS)
+def test_declares_what_it_is(slot: str, name: str) -> None:
+    facts = registry.facts(slot, name)
+    cls = registry.load(slot, name)
+    assert issubclass(cls, BASES[slot])
+    assert facts.source, "where it comes from"
+    assert cls.__doc__ and facts.summary == cls.__doc__.splitlines()[0].rstrip(".")
+    for other, feature in facts.needs.items():
+        assert any(feature in registry.facts(other, n).offers for n in registry.names(other)), "nobody offers it"
+
+
+@pytest.mark.parametrize("slot", registry.slots())
+def test_at_most_one_reference(slot: str) -> None:
+    names = registry.names(slot)
+    references = [n for n in names if registry.facts(slot, n).reference]
+    assert len(references) <= 1
+    assert references or not any(registry.facts(slot, n).exact for n in names), "exact, and nothing to compare with"
+
+
+@pytest.mark.parametrize(("slot", "name"), COMPONENTS)
+def test_trains_in_a_model(slot: str, name: str) -> None:
+    """Logits of the right shape; a gradient for every parameter; none of it NaN."""
+    spec = small(slot, name)
+    device = device_for(spec, training=True)
+    model = build_model(spec, seed=0).to(device)
+    logits = model(torch.randn(3, 3, 16, 16, device=device))
+    assert logits.shape == (3, 5)
+    logits.square().sum().backward()
+    for parameter_name, parameter in model.named_parameters():
+        assert parameter.grad is not None, f"{parameter_name} has no part in the output"
+        assert torch.isfinite(parameter.grad).all()
+
+
+@pytest.mark.parametrize(("slot", "name"), COMPONENTS)
+def test_takes_images_and_patches_that_are_not_square(slot: str, name: str) -> None:
+    spec = small(slot, name).model_copy(update={"image_size": (16, 24), "patch_size": (4, 8)})
+    device = device_for(spec, training=False)
+    with torch.no_grad():
+        logits = build_model(spec, seed=0).to(device).eval()(torch.randn(2, 3, 16, 24, device=device))
+    assert logits.shape == (2, 5)
+    assert spec.patches == 12
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16", "float16"])
+@pytest.mark.parametrize(("slot", "name"), EXACT)
+def test_exact_components_keep_the_error_rule(slot: str, name: str, dtype: str) -> None:
+    """Output and every gradient against the float64 reference, with and without rotation."""
+    for positions in ("learned", "rope_2d"):
+        spec = small(slot, name).model_copy(update={"positions": "learned"})
+        rotated = spec.model_copy(update={"positions": positions})
+        if rotated.conflicts():
+            continue
+        training = spec.unsupported("cpu", dtype, True) is None or torch.cuda.is_available()
+        device = device_for(rotated, training=training, dtype=dtype)
+        found = deviations(slot, rotated, device, DTYPES[dtype], backward=training)
+        assert [d.quantity for d in found][0] == "output"
+        assert len(found) >= (4 if training else 1)
+        assert all(d.within for d in found), [str(d) for d in found if not d.within]
+
+
+@pytest.mark.parametrize(("slot", "name"), EXACT)
+def test_twins_start_bit_identical_and_exchange_their_weights(slot: str, name: str) -> None:
+    spec = small(slot, name)
+    reference = build_model(spec.twin(), seed=3)
+    model = build_model(spec, seed=3)
+    state, twin_state = model.state_dict(), reference.state_dict()
+    assert state.keys() == twin_state.keys()
+    assert all(torch.equal(state[k], twin_state[k]) for k in state)
+
+    device = device_for(spec, training=False)
+    trained = build_model(spec.twin(), seed=4)
+    model.load_state_dict(trained.state_dict())
+    images = torch.randn(2, 3, 16, 16)
+    with torch.no_grad():
+        mine = model.to(device).eval()(images.to(device)).cpu()
+        theirs = trained.eval()(images)
+    torch.testing.assert_close(mine, theirs, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("name", [n for n in registry.names("attention") if registry.facts("attention", n).exact])
+@pytest.mark.parametrize("positions", ["learned", "rope_2d"])
+def test_attention_maps_are_those_of_the_reference(name: str, positions: str) -> None:
+    spec = SMALL.model_copy(update={"attention": name, "positions": positions})
+    if spec.conflicts():
+        pytest.skip(spec.conflicts()[0])
+    device = device_for(spec, training=False)
+    images = torch.randn(2, 3, 16, 16)
+    maps = build_model(spec, seed=0).to(device).attention_maps(images.to(device))
+    wanted = build_model(spec.twin(), seed=0).attention_maps(images)
+    assert [m.shape for m in maps] == [(2, 2, 17, 17)] * 2
+    for mine, theirs in zip(maps, wanted, strict=True):
+        torch.testing.assert_close(mine.cpu().sum(-1), torch.ones(2, 2, 17))
+        torch.testing.assert_close(mine.cpu(), theirs, rtol=1e-3, atol=1e-5)
+
+
+def test_attention_maps_are_what_the_model_mixes_with() -> None:
+    """The map of the first layer, applied by hand, gives the attention's output."""
+    model = build_model(SMALL.model_copy(update={"depth": 1, "attention": "sdpa"}), seed=0).eval()
+    images = torch.randn(2, 3, 16, 16)
+    block = model.encoder.blocks[0]
+    with torch.no_grad():
+        x = block.attention_norm(model.tokens(images))
+        v = block.attention.split(x, None)[2]
+        mixed = model.attention_maps(images)[0] @ v
+        torch.testing.assert_close(block.attention.proj(mixed.transpose(1, 2).flatten(2)), block.attention(x))
+
+
+def test_a_model_without_attention_has_no_maps() -> None:
+    with pytest.raises(ValueError, match='"none" has no attention maps'):
+        build_model(small("attention", "none"), seed=0).attention_maps(torch.randn(1, 3, 16, 16))
+
+
+def test_without_attention_tokens_do_not_mix() -> None:
+    model = build_model(small("attention", "none"), seed=0).eval()
+    images = torch.randn(2, 3, 16, 16)
+    with torch.no_grad():
+        assert torch.equal(*model(images)), "the class token has seen a patch"
+
+
+@pytest.mark.parametrize("name", registry.names("positions"))
+def test_positions_matter_or_not(name: str) -> None:
+    """Shuffled patches: the same logits without positions, others with them."""
+    spec = SMALL.model_copy(update={"positions": name, "pooling": "mean", "init_std": 0.5})
+    model = build_model(spec, seed=0).double().eval()
+    images = torch.randn(1, 3, 16, 16, dtype=torch.float64)
+    shuffled = images.unflatten(2, (4, 4)).roll(1, dims=2).flatten(2, 3)
+    with torch.no_grad():
+        same = torch.allclose(model(images), model(shuffled), atol=1e-9)
+    assert same == (name == "none")
+
+
+def test_conflicts_are_named_before_anything_is_built() -> None:
+    spec = ModelSpec(attention="mha", positions="rope_2d")
+    with pytest.raises(ValueError, match='positions "rope_2d" needs "rotary", which attention "mha" does not offer'):
+        build_model(spec, seed=0)
+    with pytest.raises(ValueError, match='attention "triton" has no attention_dropout'):
+        build_model(ModelSpec(attention="triton", attention_dropout=0.1), seed=0)
+    with pytest.raises(ValueError, match="needs a head_width divisible by 4, not 6"):
+        build_model(ModelSpec(positions="rope_2d", dim=24, heads=4), seed=0)
+    with pytest.raises(ValueError, match="5 does not divide dim 128"):
+        build_model(ModelSpec(heads=5), seed=0)

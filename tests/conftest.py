@@ -1,0 +1,49 @@
+"""Real images, and small specs that train in under a second."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import tarfile
+from pathlib import Path
+
+import pytest
+
+REPOSITORY = Path(__file__).parent.parent
+SHARED = REPOSITORY.parent / "shared" / "data"
+LOSSLESS = ("cifar10-lossless-6k.tar.xz", "ff34e6982bc3d3a8712b3e3a4d2617c7d395c250d243b26876c531d15762bc02")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """GPU tests skip, with the reason, where there is no GPU."""
+    import torch
+
+    if not torch.cuda.is_available():
+        for item in items:
+            if item.get_closest_marker("gpu"):
+                item.add_marker(pytest.mark.skip(reason="needs a CUDA device; this machine has none"))
+
+
+@pytest.fixture(scope="session")
+def lossless(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """5,000 train and 1,000 test images of CIFAR-10, the original pixels, as class folders."""
+    name, expected = LOSSLESS
+    archive = SHARED / name
+    if not archive.is_file():
+        message = f"the real images {name} are not beside the repository (../shared/data)"
+        pytest.fail(message) if os.environ.get("CI") == "true" else pytest.skip(message)
+    actual = hashlib.sha256(archive.read_bytes()).hexdigest()
+    assert actual == expected, f"{archive}: SHA-256 {actual}, expected {expected}"
+    folder = tmp_path_factory.mktemp("images")
+    with tarfile.open(archive) as tar:
+        tar.extractall(folder, filter="data")
+    (unpacked,) = (p.parent for p in folder.rglob("train") if p.is_dir())
+    return unpacked
+
+
+@pytest.fixture(autouse=True, scope="session")
+def data_root(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Downloads and decoded images of the tests lie in a folder of their own, for child processes too."""
+    root = tmp_path_factory.mktemp("data-root")
+    os.environ["VITBENCH_DATA"] = str(root)
+    return root

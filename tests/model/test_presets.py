@@ -1,0 +1,69 @@
+"""Published models have exactly the published sizes."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+import vitbench
+from vitbench.model.counting import forward_flops, parameters
+from vitbench.model.vit import VisionTransformer
+from vitbench.runner.cost import approximate_flops
+from vitbench.spec.model import ModelSpec
+from vitbench.spec.presets import PRESETS
+
+# shared with the papers and repositories that PRESETS names
+PUBLISHED = {"cifar-tiny": 1_205_898, "lesson-tiny": 2_822_602, "vit-b/16": 86_567_656}
+
+
+def on_meta(spec: ModelSpec) -> VisionTransformer:
+    with torch.device("meta"):
+        return VisionTransformer(spec)
+
+
+@pytest.mark.parametrize(("name", "count"), PUBLISHED.items())
+def test_parameter_counts(name: str, count: int) -> None:
+    assert parameters(on_meta(PRESETS[name])) == count
+
+
+def test_the_notebook_encoder_alone() -> None:
+    assert parameters(on_meta(PRESETS["notebook-encoder"]).encoder) == 18_906_112
+
+
+def test_shapes_of_the_lesson() -> None:
+    model = vitbench.build(PRESETS["lesson-tiny"])
+    images = torch.randn(2, 3, 64, 64)
+    patches = model.patching(images)
+    tokens = model.tokens(images)
+    pooled = model.pooling(model.encoder(tokens))
+    shapes = [tuple(t.shape) for t in (patches, tokens, pooled, model(images))]
+    assert shapes == [(2, 16, 192), (2, 17, 192), (2, 192), (2, 10)]
+
+
+@pytest.mark.parametrize("name", ["vit-ti/16", "vit-s/16", "vit-b/16"])
+def test_timm_counts_the_same(name: str) -> None:
+    timm = pytest.importorskip("timm")
+    spec = PRESETS[name]
+    with torch.device("meta"):
+        theirs = timm.models.vision_transformer.VisionTransformer(
+            img_size=224, patch_size=16, embed_dim=spec.dim, depth=spec.depth, num_heads=spec.heads
+        )
+    assert parameters(on_meta(spec)) == parameters(theirs)
+
+
+@pytest.mark.parametrize("name", PRESETS)
+def test_flops_are_those_of_the_closed_form(name: str) -> None:
+    """Products of the linear layers and of attention: nothing else is counted, and nothing is left out."""
+    spec = PRESETS[name]
+    n, d, hidden = spec.patches + 1, spec.dim, spec.hidden
+    patch = spec.patch_size
+    assert isinstance(patch, int)
+    linear = spec.patches * 3 * patch**2 * d + spec.depth * n * (4 * d * d + 2 * d * hidden) + d * spec.num_classes
+    scores_and_values = spec.depth * 2 * n * n * d
+    assert forward_flops(spec) == 2 * (linear + scores_and_values) == approximate_flops(spec)
+
+
+@pytest.mark.parametrize("attention", ["sdpa", "per_head", "triton", "flex", "mha"])
+def test_flops_belong_to_the_function_not_to_its_implementation(attention: str) -> None:
+    spec = ModelSpec(dim=32, depth=1)
+    assert forward_flops(spec.model_copy(update={"attention": attention})) == forward_flops(spec)

@@ -1,0 +1,58 @@
+"""Trials that take under a second, and the records of such trials."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+from vitbench.data.catalog import identity
+from vitbench.spec import DataSpec, ModelSpec, TimeSpec, TimeTrial, TrainSpec, TrainTrial
+from vitbench.store import Record
+
+MODEL = ModelSpec(image_size=16, patch_size=4, dim=32, depth=1, heads=2)
+DATA = DataSpec(name="synthetic", resize=16, train_images=200, test_images=60, validation_images=40)
+TRAIN = TrainSpec(epochs=1, batch_size=50)
+
+SUITE = """
+[suite]
+name = "small"
+question = "Does it run?"
+[model]
+image_size = 16
+patch_size = 4
+dim = 32
+depth = 1
+heads = 2
+[data]
+name = "synthetic"
+resize = 16
+train_images = 200
+test_images = 60
+validation_images = 40
+[train]
+epochs = 1
+batch_size = 50
+"""
+
+
+def train_trial(*, model: ModelSpec = MODEL, data: DataSpec = DATA, train: TrainSpec = TRAIN, seed: int = 0) -> TrainTrial:
+    return TrainTrial(
+        kind="train", model=model, data=data, train=train, seed=seed, device="cpu", data_identity=identity(data)
+    )
+
+
+def time_trial(model: ModelSpec = MODEL, *, mode: str = "inference", protocol: TimeSpec | None = None) -> TimeTrial:
+    return TimeTrial.model_validate(
+        {
+            "kind": "time", "model": model, "protocol": protocol or TimeSpec(rounds=1, warmup=1, iterations=5),
+            "device": "cpu", "dtype": "float32", "batch_size": 8, "mode": mode,
+        }
+    )  # fmt: skip
+
+
+def record(trial: TrainTrial | TimeTrial, state: str = "failed", attempt: int = 1) -> Record:
+    return Record.model_validate(
+        {
+            "trial_id": trial.id, "attempt": attempt, "state": state, "reason": "a test", "trial": trial,
+            "started_at": datetime(2026, 1, 1, tzinfo=UTC), "seconds": 1.0,
+        }
+    )  # fmt: skip

@@ -1,0 +1,149 @@
+"""The store: whole files or none, nothing trusted, nothing mixed."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from tests.small import SUITE, record, time_trial, train_trial
+from vitbench.runner.plan import plan
+from vitbench.spec import read_suite
+from vitbench.store import Study, StudyError, StudyInfo
+from vitbench.store.record import BadRecord, from_json
+from vitbench.store.study import finished
+
+
+@pytest.fixture
+def info(tmp_path: Path) -> StudyInfo:
+    path = tmp_path / "small.toml"
+    path.write_text(SUITE)
+    return plan(read_suite(path), "cpu")
+
+
+@pytest.fixture
+def study(tmp_path: Path, info: StudyInfo) -> Study:
+    return Study.start(tmp_path / "study", info)
+
+
+def test_what_is_written_is_read_back(study: Study) -> None:
+    written = [record(train_trial(seed=s)) for s in range(3)] + [record(time_trial(), "unsupported")]
+    for one in written:
+        study.write(one)
+    again = Study.read(study.path)
+    assert again.info == study.info and again.damaged == []
+    assert sorted(again.records()) == sorted(r.trial_id for r in written)
+    assert again.outcomes()[written[0].trial_id] == written[0]
+
+
+def test_the_ok_record_stands_for_its_trial(study: Study) -> None:
+    trial = train_trial()
+    for attempt, state in enumerate(["failed", "ok", "failed"], start=1):
+        study.write(record(trial, state, attempt))
+    assert study.outcomes()[trial.id].state == "ok" and len(study.records()[trial.id]) == 3
+
+
+@pytest.mark.parametrize(
+    ("states", "enough"),
+    [
+        ([], False),
+        (["ok"], True),
+        (["unsupported"], True),
+        (["oom"], True),
+        (["diverged"], True),
+        (["failed"], False),
+        (["failed", "crashed"], True),
+        (["interrupted"], False),
+        (["failed", "interrupted"], False),
+        (["failed", "interrupted", "ok"], True),
+    ],
+)
+def test_when_a_trial_needs_no_further_attempt(states: list[str], enough: bool) -> None:
+    attempts = [record(train_trial(), state, i + 1) for i, state in enumerate(states)]
+    assert finished(attempts, max_attempts=2) == enough
+
+
+def damage(text: str, how: str) -> str:
+    wrapper = json.loads(text)
+    if how == "truncated":
+        return text[: len(text) // 2]
+    if how == "bit flip":
+        return text.replace('"attempt": 1', '"attempt": 2')
+    if how == "newer schema":
+        wrapper["record"]["schema_version"] = 99
+    if how == "nan":
+        return text.replace('"seconds": 1.0', '"seconds": NaN')
+    if how == "not an object":
+        return "[1, 2]"
+    if how == "deep":
+        return "[" * 100_000
+    if how == "empty":
+        return ""
+    return json.dumps(wrapper)
+
+
+@pytest.mark.parametrize("how", ["truncated", "bit flip", "newer schema", "nan", "not an object", "deep", "empty"])
+def test_damaged_records_are_set_aside_by_name(study: Study, how: str) -> None:
+    good = record(train_trial(seed=1))
+    study.write(good)
+    path = study.write(record(train_trial(seed=2)))
+    path.write_text(damage(path.read_text(), how))
+    assert list(study.records()) == [good.trial_id]
+    assert len(study.damaged) == 1 and study.damaged[0].startswith(path.name)
+    assert not path.exists() and path.with_name(f"{path.name}.corrupt").exists()
+
+
+def test_a_record_must_belong_to_its_trial() -> None:
+    text = record(train_trial()).to_json()
+    assert from_json(text).trial_id == train_trial().id
+    body = json.loads(text)["record"] | {"trial_id": "0" * 20}
+    from vitbench.spec.base import digest
+
+    with pytest.raises(BadRecord, match="is not that of its trial"):
+        from_json(json.dumps({"sha256": digest(body, 64), "record": body}))
+
+
+def test_strays_are_ignored(study: Study) -> None:
+    study.write(record(train_trial()))
+    (study.path / "records" / ".half.json.123.tmp").write_text("{")
+    (study.path / "records" / "notes.txt").write_text("hello")
+    assert len(study.records()) == 1 and study.damaged == []
+
+
+def test_a_study_is_continued_and_never_mixed(study: Study, info: StudyInfo) -> None:
+    study.write(record(train_trial()))
+    assert len(Study.start(study.path, info).records()) == 1
+    other = info.model_copy(update={"suite": info.suite.model_copy(update={"name": "other"})})
+    with pytest.raises(StudyError, match='holds the study "small", not "other"; choose another folder'):
+        Study.start(study.path, other)
+    with pytest.raises(StudyError, match="A study never mixes data"):
+        Study.start(study.path, info.model_copy(update={"data_identity": "cifar10:x"}))
+
+
+def test_folders_that_hold_nothing_or_cannot_be_written(tmp_path: Path, info: StudyInfo) -> None:
+    with pytest.raises(StudyError, match="holds no study"):
+        Study.read(tmp_path)
+    (tmp_path / "study.json").write_text("{")
+    with pytest.raises(StudyError, match="cannot be read"):
+        Study.read(tmp_path)
+    blocked = tmp_path / "file"
+    blocked.write_text("")
+    with pytest.raises(StudyError, match="cannot be written"):
+        Study.start(blocked / "study", info)
+    if os.geteuid() != 0:
+        locked = tmp_path / "locked"
+        locked.mkdir(mode=0o500)
+        with pytest.raises(StudyError, match="cannot be written"):
+            Study.start(locked / "study", info)
+
+
+def test_a_failed_write_leaves_nothing(study: Study, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(_: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("os.fsync", full)
+    with pytest.raises(OSError, match="No space left"):
+        study.write(record(train_trial()))
+    assert list((study.path / "records").iterdir()) == []

@@ -1,0 +1,111 @@
+"""Imports run downwards only; some modules import neither torch nor triton."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import vitbench
+
+PACKAGE = Path(vitbench.__file__).parent
+
+# Upper layers first; modules of one layer may import one another.
+LAYERS = (
+    {"__main__"},
+    {"cli"},
+    {"report"},
+    {"analysis"},
+    {"runner"},
+    {"training", "timing"},
+    {"model", "data"},
+    {"devices"},
+    {"components"},
+    {"kernels"},
+    {"store", "spec", "registry", "environment", "streams"},
+)
+INTERFACE = {"api", "vitbench"}  # the package's own name and its Python interface: lazy, and imported by plug-ins
+WITHOUT_TORCH = ("report", "analysis", "spec", "registry", "store", "environment", "streams", "cli")
+LAZY_TORCH = {"environment"}  # asks torch for the GPU's name, in a process that has it loaded
+
+
+def modules() -> Iterator[tuple[str, Path]]:
+    for path in sorted(PACKAGE.rglob("*.py")):
+        parts = path.relative_to(PACKAGE).with_suffix("").parts
+        yield parts[0] if parts[0] != "__init__" else "vitbench", path
+
+
+def imports(path: Path, *, top_level: bool) -> Iterator[str]:
+    tree = ast.parse(path.read_text())
+    nodes = tree.body if top_level else list(ast.walk(tree))
+    for node in nodes:
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{path}: relative import"
+            yield node.module or ""
+            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+
+
+def layer(name: str) -> int:
+    (index,) = (i for i, names in enumerate(LAYERS) if name in names)
+    return index
+
+
+def test_every_module_has_a_layer() -> None:
+    placed = set().union(*LAYERS) | INTERFACE
+    assert {name for name, _ in modules()} == placed
+
+
+@pytest.mark.parametrize(("name", "path"), [(n, p) for n, p in modules() if n not in INTERFACE])
+def test_imports_run_downwards(name: str, path: Path) -> None:
+    for module in imports(path, top_level=False):
+        parts = module.split(".")
+        if parts[0] != "vitbench" or len(parts) == 1:
+            continue
+        assert parts[1] not in INTERFACE, f"{path}: imports the package's interface"
+        assert layer(name) <= layer(parts[1]), f"{path}: {name} imports {module}, which is above it"
+
+
+def test_triton_is_imported_by_kernels_alone() -> None:
+    for name, path in modules():
+        if name != "kernels":
+            assert not [m for m in imports(path, top_level=False) if m.split(".")[0] == "triton"], path
+
+
+@pytest.mark.parametrize("name", WITHOUT_TORCH)
+def test_no_torch_above_the_models(name: str) -> None:
+    for module, path in modules():
+        if module == name:
+            used = {m.split(".")[0] for m in imports(path, top_level=name in LAZY_TORCH)}
+            assert not used & {"torch", "torchvision", "triton"}, path
+
+
+def test_no_component_is_compared_by_name() -> None:
+    from vitbench import registry
+
+    known = {name for slot in registry.slots() for name in registry.names(slot)} - {"none", "cls", "mean"}
+    for _, path in modules():
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Compare):
+                constants = {c.value for c in ast.walk(node) if isinstance(c, ast.Constant)}
+                assert not constants & known, f"{path}:{node.lineno}: compares a component's name"
+
+
+@pytest.mark.parametrize("module", ["vitbench", "vitbench.cli.main", "vitbench.runner.overview", "vitbench.analysis.frames"])
+def test_importing_does_not_load_torch(module: str) -> None:
+    code = f"import sys, {module}; print(sorted({{'torch', 'triton'}} & set(sys.modules)))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+
+
+def test_packages_hold_no_code_in_init() -> None:
+    for path in PACKAGE.rglob("__init__.py"):
+        for node in ast.parse(path.read_text()).body:
+            docstring = isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
+            exports = isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "__all__"
+            assert docstring or exports or isinstance(node, (ast.Import, ast.ImportFrom)), f"{path}:{node.lineno}"

@@ -1,0 +1,104 @@
+"""The training loop: it learns, repeats itself, stops when lost, and gives every cell the same batches."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import torch
+
+from tests.small import DATA, MODEL, TRAIN, train_trial
+from vitbench import registry
+from vitbench.model.vit import build_model
+from vitbench.spec import DataSpec, TrainSpec
+from vitbench.store import TrainValues
+from vitbench.training.loop import Diverged, train
+from vitbench.training.optimiser import learning_rate, parameter_groups
+
+CPU = torch.device("cpu")
+
+
+def run(**changes: object) -> TrainValues:
+    return train(train_trial(**changes), CPU, lambda _: None)  # type: ignore[arg-type]
+
+
+def test_learns_from_real_images(lossless: Path) -> None:
+    """Above chance (10 %) by far more than the sampling error of 1,000 images (1 point) after one short epoch."""
+    data = DataSpec(name="image_folder", path=str(lossless), validation_images=500)
+    model = MODEL.model_copy(update={"image_size": 32})
+    values = run(data=data, model=model, train=TrainSpec(epochs=2, batch_size=50, warmup_epochs=0.2))
+    assert values.test_accuracy_pct > 20
+    assert values.epochs[1].train_loss < values.epochs[0].train_loss
+    assert (values.train_images, values.validation_images, values.test_images) == (4500, 500, 1000)
+    assert values.steps == 180 and values.test_readings == 1
+
+
+def test_the_same_trial_gives_the_same_numbers() -> None:
+    recipe = TRAIN.model_copy(update={"crop_padding": 2, "flip": True, "label_smoothing": 0.1, "clip_norm": 1.0})
+    model = MODEL.model_copy(update={"dropout": 0.1, "drop_path": 0.1})
+    one, two = (run(train=recipe, model=model).model_dump() for _ in range(2))
+    other = run(train=recipe, model=model, seed=1).model_dump()
+    for field in ("test_loss", "test_accuracy_pct", "batches_digest", "data_checksum"):
+        assert one[field] == two[field]
+    assert one["epochs"][0]["train_loss"] == two["epochs"][0]["train_loss"] != other["epochs"][0]["train_loss"]
+    assert one["batches_digest"] != other["batches_digest"]
+
+
+def test_every_cell_sees_the_same_batches() -> None:
+    """Across all components of all slots that train on this machine."""
+    digests = set()
+    for slot in registry.slots():
+        for name in registry.names(slot):
+            model = MODEL.model_copy(update={slot: name})
+            if model.unsupported("cpu", "float32", True) is None and not model.conflicts():
+                digests.add(run(model=model, train=TRAIN.model_copy(update={"flip": True})).batches_digest)
+    assert len(digests) == 1
+
+
+def test_exact_twins_end_at_the_same_accuracy() -> None:
+    """They start from the same weights and see the same batches: what is left is rounding."""
+    losses = [
+        run(model=MODEL.model_copy(update={"attention": a, "patching": p})).test_loss
+        for a, p in (("batched", "conv"), ("sdpa", "einops"), ("per_head", "unfold"), ("mha", "conv"))
+    ]
+    assert max(losses) - min(losses) < 1e-3
+
+
+@pytest.mark.parametrize("precision", ["float32", "bfloat16"])
+@pytest.mark.parametrize("optimizer", ["adam", "adamw"])
+def test_options_train(precision: str, optimizer: str) -> None:
+    recipe = {"epochs": 1, "batch_size": 64, "precision": precision, "optimizer": optimizer, "weight_decay": 0.1}
+    values = run(train=TrainSpec.model_validate({**recipe, "schedule": "constant", "label_smoothing": 0.1}))
+    assert 0 <= values.test_accuracy_pct <= 100 and values.train_images_per_s > 0
+
+
+def test_a_lost_run_ends_as_diverged() -> None:
+    with pytest.raises(Diverged, match=r"not finite by step (\d+)") as caught:
+        run(train=TrainSpec(epochs=50, batch_size=10, learning_rate=1e9, optimizer="adam"), data=DATA)
+    assert "not finite" in str(caught.value)
+
+
+def test_without_validation_there_is_none() -> None:
+    values = run(data=DATA.model_copy(update={"validation_images": 0}))
+    assert values.epochs[0].validation_accuracy_pct is None and values.validation_images == 0
+
+
+def test_weight_decay_spares_norms_biases_positions_and_class_token() -> None:
+    model = build_model(MODEL, seed=0)
+    decayed, free = parameter_groups(model, 0.5)
+    names = {id(p): n for n, p in model.named_parameters()}
+    spared = {names[id(p)] for p in free["params"]}  # type: ignore[attr-defined]
+    kept = {names[id(p)] for p in decayed["params"]}  # type: ignore[attr-defined]
+    assert (decayed["weight_decay"], free["weight_decay"]) == (0.5, 0.0)
+    assert spared | kept == set(names.values()) and not spared & kept
+    assert {"positions.table", "pooling.class_token", "patching.bias", "encoder.final_norm.weight"} <= spared
+    assert {"patching.weight", "head.weight", "encoder.blocks.0.attention.qkv.weight"} <= kept
+
+
+def test_schedules() -> None:
+    recipe = TrainSpec(epochs=10, learning_rate=1.0, warmup_epochs=2.0)
+    rates = [learning_rate(recipe, step, 10) for step in range(100)]
+    assert rates[0] == pytest.approx(1 / 21) and rates[19] == pytest.approx(20 / 21) and rates[20] == 1.0
+    assert all(a < b for a, b in zip(rates[:20], rates[1:21], strict=True))
+    assert all(a > b for a, b in zip(rates[20:-1], rates[21:], strict=True)) and rates[-1] < 0.001
+    assert {learning_rate(recipe.model_copy(update={"schedule": "constant"}), s, 10) for s in range(20, 100)} == {1.0}

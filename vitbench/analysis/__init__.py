@@ -1,0 +1,1 @@
+"""Records to numbers and conclusions, without torch."""

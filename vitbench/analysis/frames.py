@@ -1,0 +1,202 @@
+"""Records as tidy tables: one row for each planned trial, for each epoch, for each timed process."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import pandas as pd
+
+from vitbench.environment import Environment
+from vitbench.spec.base import Strict, digest
+from vitbench.spec.trial import TimeTrial, TrainTrial, Trial
+from vitbench.store import Epoch, PlannedTrial, Record, Study, TimeValues, TrainValues
+from vitbench.store.study import standing
+
+PENDING = "pending"
+"""The state of a planned trial that has no record yet."""
+
+Records = Mapping[str, list[Record]]
+"""Trial id → its attempts in order, as :meth:`Study.records` gives them."""
+
+TRIAL = ("trial_id", "kind", "cell", "state", "reason", "attempts", "seed",
+         "device", "dtype", "batch_size", "mode")  # fmt: skip
+VALUES = tuple(
+    name
+    for name in dict.fromkeys([*TrainValues.model_fields, *TimeValues.model_fields])
+    if name not in ("epochs", "processes")
+)
+NUMBERS = tuple(name for name in [*VALUES, "published"] if name not in ("batches_digest", "data_checksum"))
+WHERE = ("machine", "software", "origin", "commit", "dirty", "threads", "started_at", "notices")
+PLAN = ("published", "published_source", "twin", "factorial")
+PROCESS = ("trial_id", "process", "latency_ms_p50", "images_per_s", "first_ms", "peak_memory_mib",
+           "load_average")  # fmt: skip
+
+MOVING = ("commit", "dirty", "load_average", "memory_gib", "platform", "python")
+"""Fields of Environment in which results that stand side by side may differ: the code's digest says what the
+commit would, and the rest moves no number that is compared."""
+
+
+def trials_frame(study: Study, records: Records | None = None) -> pd.DataFrame:
+    """One row for each planned trial, in the plan's order, whatever became of it.
+
+    Columns: trial_id, kind, cell, state, reason, attempts, seed, device, dtype, batch_size, mode; one for
+    each axis (a component's slot, or a dotted field; where a cell leaves it alone, the base's value); the
+    values of :class:`TrainValues` and :class:`TimeValues` except those that are lists; machine, software,
+    origin (results of one origin share hardware, code, packages and threads), commit, dirty, threads,
+    started_at, notices; published, published_source; twin (cells that differ in exact components alone share
+    it: the label of the first of them); factorial (whether the cell is one of the grid over the axes).
+    Missing values are empty, never zero.
+
+    Args:
+        study: the study.
+        records: its records, where they have been read already.
+    """
+    records = study.records() if records is None else records
+    axes = axes_of(study)
+    twins: dict[str, str] = {}
+    rows = [_row(study, planned, axes, twins, records.get(planned.id, [])) for planned in study.info.trials]
+    frame = pd.DataFrame(rows, columns=[*TRIAL, *axes, *VALUES, *WHERE, *PLAN])
+    frame = frame.astype(dict.fromkeys(NUMBERS, "float64"))  # also where every one of them is missing
+    # Not left to pandas: with a missing value among them it makes floats, which hold no seed above 2**53.
+    frame["seed"] = pd.array([row["seed"] for row in rows], dtype="UInt64")
+    return frame
+
+
+def epochs_frame(study: Study, records: Records | None = None) -> pd.DataFrame:
+    """One row for each epoch of each training trial that finished.
+
+    Columns: trial_id, cell, seed, device; one for each axis; the fields of :class:`Epoch`.
+    """
+    axes = axes_of(study)
+    rows: list[dict[str, Any]] = []
+    for planned, values in _finished(study, records):
+        if not isinstance(values, TrainValues) or not isinstance(planned.trial, TrainTrial):
+            continue
+        start = {"trial_id": planned.id, "cell": planned.cell, "seed": planned.trial.seed}
+        start |= {"device": planned.trial.device, **_axis_values(planned, axes)}
+        rows += [{**start, **dict(epoch)} for epoch in values.epochs]
+    return pd.DataFrame(rows, columns=["trial_id", "cell", "seed", "device", *axes, *Epoch.model_fields])
+
+
+def processes_frame(study: Study, records: Records | None = None) -> pd.DataFrame:
+    """One row for each process of each timing trial that finished.
+
+    Columns: trial_id, process (from 0), latency_ms_p50 (the process's median), images_per_s (batch size over
+    it), first_ms, peak_memory_mib, load_average.
+    """
+    rows: list[dict[str, Any]] = []
+    for planned, values in _finished(study, records):
+        if not isinstance(values, TimeValues) or not isinstance(planned.trial, TimeTrial):
+            continue
+        for number, samples in enumerate(values.processes):
+            median = statistics.median(samples.latencies_ms) if samples.latencies_ms else None
+            rows.append(
+                {
+                    "trial_id": planned.id,
+                    "process": number,
+                    "latency_ms_p50": median,
+                    "images_per_s": planned.trial.batch_size / median * 1000 if median else None,
+                    "first_ms": samples.first_ms,
+                    "peak_memory_mib": samples.peak_memory_mib,
+                    "load_average": samples.load_average,
+                }
+            )
+    return pd.DataFrame(rows, columns=list(PROCESS))
+
+
+def axes_of(study: Study) -> list[str]:
+    """Names of the suite's axes, then of the other fields that its variants replace, in the plan's order."""
+    given = [*study.info.axes, *(name for planned in study.info.trials for name in planned.axes)]
+    taken = {*TRIAL, *VALUES, *WHERE, *PLAN}
+    return [name for name in dict.fromkeys(given) if name not in taken]
+
+
+def level(value: Any) -> str:
+    """An axis value as text, the same for the same value whatever the column's type has made of it."""
+    if value is None or (isinstance(value, float) and math.isnan(value)) or value is pd.NA:
+        return "n/a"
+    if isinstance(value, bool):
+        return str(value).lower()
+    return format(value, ".12g") if isinstance(value, (int, float)) else str(_plain(value))
+
+
+def origin_of(environment: Environment) -> str:
+    """Hash of what comparable results share: hardware, driver, packages, code and threads."""
+    return digest({k: v for k, v in environment.model_dump(mode="json").items() if k not in MOVING}, 12)
+
+
+def _finished(study: Study, records: Records | None) -> Iterable[tuple[PlannedTrial, TrainValues | TimeValues]]:
+    """Each planned trial that is ok, in the plan's order, with its values."""
+    records = study.records() if records is None else records
+    for planned in study.info.trials:
+        if not (attempts := records.get(planned.id)):
+            continue
+        record = standing(attempts)
+        if record.state == "ok" and record.values:
+            yield planned, record.values
+
+
+def _row(
+    study: Study, planned: PlannedTrial, axes: list[str], twins: dict[str, str], attempts: list[Record]
+) -> dict[str, Any]:
+    record = standing(attempts) if attempts else None
+    trial = planned.trial
+    row: dict[str, Any] = {
+        "trial_id": planned.id,
+        "kind": trial.kind,
+        "cell": planned.cell,
+        "state": record.state if record else PENDING,
+        "reason": record.reason if record else "",
+        "attempts": len(attempts),
+        "seed": trial.seed if isinstance(trial, TrainTrial) else None,
+        "device": trial.device,
+        "dtype": trial.dtype,
+        "batch_size": trial.batch_size if isinstance(trial, TimeTrial) else trial.train.batch_size,
+        "mode": trial.mode if isinstance(trial, TimeTrial) else None,
+        **_axis_values(planned, axes),
+    }
+    if record and record.state == "ok" and record.values:
+        row |= {name: value for name, value in dict(record.values).items() if name in VALUES}
+    environment = record.environment if record else None
+    return row | {
+        "machine": environment.machine if environment else None,
+        "software": environment.software if environment else None,
+        "origin": origin_of(environment) if environment else None,
+        "commit": environment.commit if environment else None,
+        "dirty": environment.dirty if environment else None,
+        "threads": environment.threads if environment else None,
+        "started_at": record.started_at.isoformat() if record else None,
+        "notices": "; ".join(record.notices) if record else "",
+        "published": planned.published.test_accuracy if planned.published else None,
+        "published_source": planned.published.source if planned.published else None,
+        "twin": twins.setdefault(_function(planned), planned.cell),
+        "factorial": bool(study.info.axes) and planned.axes.keys() == study.info.axes.keys(),
+    }
+
+
+def _axis_values(planned: PlannedTrial, axes: list[str]) -> dict[str, Any]:
+    return {axis: _plain(planned.axes.get(axis, _field(planned.trial, axis))) for axis in axes}
+
+
+def _field(trial: Trial, axis: str) -> Any:
+    """What a trial has in a field that its cell leaves alone; None where its kind has no such field."""
+    table, _, name = axis.rpartition(".")
+    owner = getattr(trial, table or "model", None)
+    known = isinstance(owner, Strict) and name in type(owner).model_fields
+    return getattr(owner, name) if known else None
+
+
+def _function(planned: PlannedTrial) -> str:
+    """What a trial computes, whichever of the exact components does it: equal for twins."""
+    trial = planned.trial
+    rest = trial.canonical()
+    model = {k: v for k, v in trial.model.canonical().items() if not planned.exact.get(k)}
+    return digest({"kind": trial.kind, "model": model, "train": rest.get("train"), "data": rest.get("data")})
+
+
+def _plain(value: Any) -> Any:
+    """An axis value that a table can hold: arrays as text."""
+    return "x".join(map(str, value)) if isinstance(value, tuple) else value

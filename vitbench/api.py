@@ -1,0 +1,39 @@
+"""The Python interface. torch and pandas are imported when a function that needs them is called."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from vitbench.spec.model import ModelSpec
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from vitbench.model.vit import VisionTransformer
+
+
+def build(spec: ModelSpec, seed: int = 0) -> VisionTransformer:
+    """The model that a spec describes, on the CPU in float32, with initial weights drawn from a seed.
+
+    Raises:
+        ValueError: where fields contradict one another or components cannot be combined; the message says which.
+    """
+    from vitbench.model.vit import build_model
+
+    return build_model(spec, seed)
+
+
+def load(study: str | Path) -> pd.DataFrame:
+    """One row for each planned trial of a study: its settings, state, values and machine.
+
+    Args:
+        study: folder of the study, e.g. ``results/components``.
+
+    Raises:
+        StudyError: where the folder holds no study.
+    """
+    from vitbench.analysis.frames import trials_frame
+    from vitbench.store import Study
+
+    return trials_frame(Study.read(Path(study)))

@@ -1,0 +1,54 @@
+"""``vitbench``: the commands, and how their errors are shown."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+
+import click
+
+from vitbench.cli import inspecting, studies
+from vitbench.registry import PluginError, UnknownComponent
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(package_name="vitbench")
+@click.option("--debug", is_flag=True, help="Show the traceback of an error.")
+def cli(debug: bool) -> None:
+    """Benchmark and ablation harness for Vision Transformers in PyTorch."""
+
+
+for command in (
+    inspecting.components,
+    studies.plan,
+    studies.run,
+    studies.time,
+    studies.status,
+    studies.report,
+    inspecting.doctor,
+):
+    cli.add_command(command)
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run the command line. A user's mistake is a message on stderr and exit status 2, without a traceback."""
+    arguments = sys.argv[1:] if arguments is None else list(arguments)
+    try:
+        status = cli.main(args=list(arguments), prog_name="vitbench", standalone_mode=False)
+    except click.ClickException as error:
+        error.show()
+        status = 2
+    except click.Abort:
+        status = 130
+    except Exception as error:
+        if "--debug" in arguments or not _is_users(error):
+            raise
+        click.echo(f"vitbench: {error}" if "\n" not in str(error) else str(error), err=True)
+        status = 2
+    sys.exit(status)
+
+
+def _is_users(error: Exception) -> bool:
+    """Whether an error is one that its message explains. Every such class is imported only when it was raised."""
+    names = {"SpecError", "DataError", "MissingData", "StudyError", "DeviceError"}
+    return isinstance(error, (PluginError, UnknownComponent)) or type(error).__name__ in names

@@ -1,0 +1,136 @@
+"""Commands about studies: plan, run, time, status, report. torch is imported by those that train or time only."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+from rich.console import Console
+from rich.markup import escape
+
+from vitbench import registry
+from vitbench.spec.suite import MAX_TRIALS, Suite, read_suite
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+FILE = click.Path(path_type=Path, dir_okay=False)
+FOLDER = click.Path(path_type=Path, file_okay=False)
+
+
+def suite_options(function: Function) -> Function:
+    """What every command that reads a suite takes."""
+    for decorate in (
+        click.argument("suite", type=FILE),
+        click.option("--set", "overrides", multiple=True, metavar="TABLE.KEY=VALUE", help="Replace a value."),
+        click.option("--plugin", "plugins", multiple=True, type=FILE, help="A file with components of your own."),
+        click.option("--device", default="auto", metavar="auto|cpu|cuda[:i]|mps", help="Where to run. Default: auto."),
+        click.option("--results", type=FOLDER, help="Folder of the study. Default: results/<name of the suite>."),
+        click.option("--max-trials", type=click.IntRange(min=1), default=MAX_TRIALS, show_default=True,
+                     help="Refuse a suite with more cells x seeds."),
+    ):  # fmt: skip
+        function = decorate(function)
+    return function
+
+
+def _read(suite: Path, overrides: tuple[str, ...], plugins: tuple[Path, ...], max_trials: int) -> Suite:
+    for plugin in plugins:
+        registry.load_plugin(plugin)
+    return read_suite(suite, overrides, max_trials)
+
+
+@click.command()
+@suite_options
+def plan(
+    suite: Path,
+    overrides: tuple[str, ...],
+    plugins: tuple[Path, ...],
+    device: str,
+    results: Path | None,
+    max_trials: int,
+) -> None:
+    """List every trial of SUITE, their number and estimated cost. Runs nothing."""
+    from vitbench.runner.overview import print_plan
+
+    print_plan(
+        _read(suite, overrides, plugins, max_trials),
+        device,
+        results,
+        Console(highlight=False, soft_wrap=True),
+    )
+
+
+def _run(
+    kinds: tuple[str, ...], suite: Path, overrides: tuple[str, ...], plugins: tuple[Path, ...], device: str,
+    results: Path | None, max_trials: int, workers: int,
+) -> int:  # fmt: skip
+    from vitbench.runner.run import Options, run_suite
+
+    options = Options(device=device, workers=workers, kinds=kinds)
+    return run_suite(
+        _read(suite, overrides, plugins, max_trials),
+        results,
+        options,
+        Console(highlight=False, soft_wrap=True),
+    )
+
+
+@click.command()
+@suite_options
+@click.option(
+    "--launcher",
+    type=click.Choice(["local"]),
+    default="local",
+    show_default=True,
+    help="What places processes.",
+)
+@click.option("--workers", type=click.IntRange(min=1), default=1, show_default=True, help="Trials trained at once.")
+@click.pass_context
+def run(
+    context: click.Context, suite: Path, overrides: tuple[str, ...], plugins: tuple[Path, ...], device: str,
+    results: Path | None, max_trials: int, launcher: str, workers: int,
+) -> None:  # fmt: skip
+    """Train and time every trial of SUITE that has not been run yet.
+
+    Exit status: 0 if every trial is ok or unsupported, 1 if one is not, 2 for a mistake in the suite, 130 after Ctrl-C.
+    """
+    context.exit(_run(("train", "time"), suite, overrides, plugins, device, results, max_trials, workers))
+
+
+@click.command()
+@suite_options
+@click.pass_context
+def time(
+    context: click.Context, suite: Path, overrides: tuple[str, ...], plugins: tuple[Path, ...], device: str,
+    results: Path | None, max_trials: int,
+) -> None:  # fmt: skip
+    """Run the timing trials of SUITE only."""
+    context.exit(_run(("time",), suite, overrides, plugins, device, results, max_trials, workers=1))
+
+
+@click.command()
+@click.argument("study", type=FOLDER)
+def status(study: Path) -> None:
+    """What is done, failed and left of the study in the folder STUDY."""
+    from vitbench.runner.overview import print_status
+    from vitbench.store import Study
+
+    print_status(Study.read(study), Console(highlight=False, soft_wrap=True))
+
+
+@click.command()
+@click.argument("study", type=FOLDER)
+@click.option("--out", type=FOLDER, help="Folder of the report. Default: reports/<name of the study's folder>.")
+def report(study: Path, out: Path | None) -> None:
+    """Render the report of the study in the folder STUDY."""
+    from vitbench.report.render import render
+    from vitbench.store import Study
+
+    opened = Study.read(study)
+    page = render(opened, out or Path("reports") / study.resolve().name)
+    console = Console(highlight=False, soft_wrap=True)
+    for damaged in opened.damaged:
+        console.print(f"[yellow]set aside[/] {escape(damaged)}")
+    states = Counter(r.state for r in opened.outcomes().values())
+    console.print(escape(f"{page}  ({', '.join(f'{n} {s}' for s, n in states.most_common()) or 'no records yet'})"))

@@ -1,0 +1,1 @@
+"""The slots (folders) and components (files) of a Vision Transformer; ``ls`` shows what there is."""

@@ -1,0 +1,15 @@
+"""No attention."""
+
+from vitbench.components.contracts import Sublayer
+from vitbench.registry import component
+from vitbench.spec.model import ModelSpec
+
+
+@component(source="the control row of the attention ladder: class token and positions only")
+class NoAttention(Sublayer):
+    """Tokens do not mix: the block has no attention sublayer."""
+
+    left_out = True
+
+    def __init__(self, spec: ModelSpec) -> None:
+        super().__init__()

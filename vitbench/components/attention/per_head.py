@@ -1,0 +1,32 @@
+"""Attention head by head, as a lesson writes it."""
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from vitbench.components.contracts import SelfAttention, rotate
+from vitbench.registry import component
+
+
+@component(
+    exact=True,
+    offers=("rotary", "dropout"),
+    source="Vaswani et al. 2017, arXiv 1706.03762, §3.2.2; tintn/vision-transformer-from-scratch, vit.py",
+)
+class PerHead(SelfAttention):
+    """A loop over heads: each projects, attends, and the results are concatenated."""
+
+    def forward(self, tokens: Tensor, rotation: Tensor | None = None) -> Tensor:
+        """(B, N, D) → (B, N, D), one head after another."""
+        weights = self.qkv.weight.unflatten(0, (3, self.heads, self.head_width))
+        biases = None if self.qkv.bias is None else self.qkv.bias.unflatten(0, (3, self.heads, self.head_width))
+        outputs = []
+        for head in range(self.heads):
+            q, k, v = (
+                F.linear(tokens, weights[i, head], None if biases is None else biases[i, head]) for i in range(3)
+            )
+            q, k = rotate(q, rotation), rotate(k, rotation)
+            probabilities = (q @ k.transpose(-2, -1) * self.scale).softmax(dim=-1)
+            outputs.append(F.dropout(probabilities, self.dropout_now) @ v)
+        out: Tensor = self.proj_dropout(self.proj(torch.cat(outputs, dim=-1)))
+        return out

@@ -1,0 +1,20 @@
+"""Attention by torch's fused kernels, whichever it picks."""
+
+from torch import Tensor
+from torch.nn import functional as F
+
+from vitbench.components.contracts import SelfAttention
+from vitbench.registry import component
+
+
+@component(
+    exact=True,
+    offers=("rotary", "dropout"),
+    source="torch.nn.functional.scaled_dot_product_attention; Dao 2023, FlashAttention-2, arXiv 2307.08691",
+)
+class SDPA(SelfAttention):
+    """torch's scaled_dot_product_attention."""
+
+    def attend(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        """(B, H, N, K) → (B, H, N, K)."""
+        return F.scaled_dot_product_attention(q, k, v, dropout_p=self.dropout_now, scale=self.scale)

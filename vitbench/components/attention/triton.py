@@ -1,0 +1,24 @@
+"""Attention by our own fused kernel."""
+
+from torch import Tensor
+
+from vitbench.components.contracts import SelfAttention
+from vitbench.kernels.attention import fused_attention
+from vitbench.registry import component
+
+
+@component(
+    exact=True,
+    offers=("rotary",),
+    devices=("cuda",),
+    packages=("triton",),
+    source="vitbench/kernels/attention.py, after Dao 2023, FlashAttention-2, arXiv 2307.08691",
+)
+class Triton(SelfAttention):
+    """vitbench's fused kernel, forward and backward; the score matrix stays on the chip."""
+
+    def forward(self, tokens: Tensor, rotation: Tensor | None = None) -> Tensor:
+        """(B, N, D) → (B, N, D). The kernel reads q, k, v by their strides and writes heads side by side."""
+        q, k, v = self.split(tokens, rotation)
+        out: Tensor = self.proj_dropout(self.proj(fused_attention(q, k, v, self.scale).flatten(2)))
+        return out

@@ -1,0 +1,184 @@
+"""What a component of each slot must be: the base classes that the model is put together from.
+
+Shapes, here and everywhere: B batch, C channels, N tokens, D model width, H heads, K = D / H head width,
+P patch size. ``tokens`` is (B, N, D), with the class token first where there is one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import ClassVar
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from vitbench.spec.base import pair
+from vitbench.spec.model import ModelSpec
+
+
+class Patching(nn.Module):
+    """Images (B, C, height, width) → tokens (B, N, D), one for each patch, row by row.
+
+    Holds ``weight`` (D, C, P, P), as a convolution with kernel = stride = patch does, and ``bias`` (D,); a form that
+    multiplies flattened patches flattens the weight.
+    """
+
+    def __init__(self, spec: ModelSpec) -> None:
+        super().__init__()
+        self.patch_size = pair(spec.patch_size)
+        self.weight = nn.Parameter(torch.empty(spec.dim, spec.channels, *self.patch_size))
+        self.bias = nn.Parameter(torch.empty(spec.dim))
+
+    def forward(self, images: Tensor) -> Tensor:
+        """Embed the patches."""
+        raise NotImplementedError
+
+
+class Sublayer(nn.Module):
+    """What a block wraps in norm and residual: attention or an MLP."""
+
+    left_out: ClassVar[bool] = False
+    """The sublayer is empty: its block goes without it, its norm and its residual."""
+
+
+class SelfAttention(Sublayer):
+    """Tokens (B, N, D) → tokens (B, N, D).
+
+    softmax(Q Kᵀ / √K) V for each head, heads concatenated and projected (Vaswani et al. 2017, arXiv 1706.03762, §3.2).
+    All exact components hold ``qkv.weight`` (3D, D) (rows: q, k, v, each head by head), ``qkv.bias`` (3D,),
+    ``proj.weight`` (D, D) and ``proj.bias`` (D,), and differ in :meth:`attend` or :meth:`forward`.
+    """
+
+    def __init__(self, spec: ModelSpec) -> None:
+        super().__init__()
+        self.heads, self.head_width = spec.heads, spec.head_width
+        self.scale = spec.head_width**-0.5
+        self.attention_dropout = spec.attention_dropout
+        self.qkv = nn.Linear(spec.dim, 3 * spec.dim, bias=spec.qkv_bias)
+        self.proj = nn.Linear(spec.dim, spec.dim)
+        self.proj_dropout = nn.Dropout(spec.dropout)
+
+    def forward(self, tokens: Tensor, rotation: Tensor | None = None) -> Tensor:
+        """Mix the tokens. ``rotation`` (2, N, K) turns queries and keys by position, see :func:`rotate`."""
+        q, k, v = self.split(tokens, rotation)
+        mixed = self.attend(q, k, v).transpose(1, 2).flatten(2)
+        out: Tensor = self.proj_dropout(self.proj(mixed))
+        return out
+
+    def split(self, tokens: Tensor, rotation: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:
+        """Queries, keys and values, (B, H, N, K) each: views of one projection unless they are rotated."""
+        qkv: Tensor = self.qkv(tokens)
+        q, k, v = qkv.unflatten(-1, (3, self.heads, self.head_width)).permute(2, 0, 3, 1, 4).unbind(0)
+        return rotate(q, rotation), rotate(k, rotation), v
+
+    def attend(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        """Attention of every head: (B, H, N, K) → (B, H, N, K)."""
+        raise NotImplementedError
+
+    def maps(self, tokens: Tensor, rotation: Tensor | None = None) -> Tensor:
+        """Attention probabilities (B, H, N, N), row = query: what every exact component computes on the way."""
+        q, k, _ = self.split(tokens, rotation)
+        probabilities: Tensor = (q @ k.transpose(-2, -1) * self.scale).softmax(dim=-1)
+        return probabilities
+
+    @property
+    def dropout_now(self) -> float:
+        """Probability with which attention probabilities are dropped in the present mode."""
+        return self.attention_dropout if self.training else 0.0
+
+
+def rotate(x: Tensor, rotation: Tensor | None) -> Tensor:
+    """Turn pairs (i, i + K/2) of each vector by the angle of its token.
+
+    Args:
+        x: (B, H, N, K) queries or keys.
+        rotation: (2, N, K), cosines and sines; None leaves x as it is.
+
+    Source: RoFormer, Su et al. 2021, arXiv 2104.09864, eq. 34, in the half-split pairing of GPT-NeoX.
+    """
+    if rotation is None:
+        return x
+    cos, sin = rotation.unbind(0)
+    first, second = x.chunk(2, dim=-1)
+    return (x * cos + torch.cat((-second, first), dim=-1) * sin).to(x.dtype)
+
+
+class MLP(Sublayer):
+    """Tokens (B, N, D) → tokens (B, N, D), each by itself: ``up`` to the hidden width, an activation, ``down``."""
+
+    def __init__(self, spec: ModelSpec) -> None:
+        super().__init__()
+        self.up = nn.Linear(spec.dim, spec.hidden)
+        self.down = nn.Linear(spec.hidden, spec.dim)
+        self.dropout = nn.Dropout(spec.dropout)
+
+    def activate(self, hidden: Tensor) -> Tensor:
+        """The activation function."""
+        raise NotImplementedError
+
+    def forward(self, tokens: Tensor) -> Tensor:
+        """Transform each token."""
+        hidden = self.dropout(self.activate(self.up(tokens)))
+        out: Tensor = self.dropout(self.down(hidden))
+        return out
+
+
+Transform = Callable[[Tensor], Tensor]
+
+
+class Placement(nn.Module):
+    """Where a block's norm stands. Stateless: the block owns norm and sublayer, and hands them in."""
+
+    normalizes: ClassVar[bool] = True
+    """The block needs a norm for each sublayer."""
+
+    def forward(
+        self, tokens: Tensor, sublayer: Transform, norm: Transform, join: Callable[[Tensor, Tensor], Tensor]
+    ) -> Tensor:
+        """One sublayer step. ``join(tokens, output)`` is the residual connection, or the output alone without it."""
+        raise NotImplementedError
+
+
+class Positions(nn.Module):
+    """What tells the model where a patch stands: added to the tokens, or turned into queries and keys."""
+
+    token_tables: ClassVar[tuple[str, ...]] = ()
+    """Names of parameters that are added to tokens: initialised as such, and free of weight decay."""
+
+    rotation: Tensor | None
+    """(2, N, K) cosines and sines for :func:`rotate`, or None."""
+
+    def __init__(self, spec: ModelSpec, prefix: int) -> None:
+        """``prefix``: tokens before those of the patches (the class token)."""
+        super().__init__()
+        self.register_buffer("rotation", None, persistent=False)
+
+    def forward(self, tokens: Tensor) -> Tensor:
+        """Tokens (B, N, D) with positions added, where this component adds any."""
+        return tokens
+
+
+class Pooling(nn.Module):
+    """Encoder output (B, N, D) → one vector for each image (B, D)."""
+
+    prefix: ClassVar[int] = 0
+    """Tokens that :meth:`prepend` puts before those of the patches."""
+
+    token_tables: ClassVar[tuple[str, ...]] = ()
+
+    def __init__(self, spec: ModelSpec) -> None:
+        super().__init__()
+
+    def prepend(self, tokens: Tensor) -> Tensor:
+        """Tokens of the patches → tokens that enter the encoder."""
+        return tokens
+
+    def forward(self, tokens: Tensor) -> Tensor:
+        """Pool."""
+        raise NotImplementedError
+
+
+def flat_patches(images: Tensor, patch_size: tuple[int, int]) -> Tensor:
+    """(B, C, height, width) → (B, N, C·P·P), each patch flattened as a convolution's weight is. Columns by unfold."""
+    return F.unfold(images, patch_size, stride=patch_size).transpose(1, 2)

@@ -1,0 +1,23 @@
+"""Learned positions."""
+
+import torch
+from torch import Tensor, nn
+
+from vitbench.components.contracts import Positions
+from vitbench.registry import component
+from vitbench.spec.model import ModelSpec
+
+
+@component(source="Dosovitskiy et al. 2020, arXiv 2010.11929, eq. 1")
+class Learned(Positions):
+    """One learned vector for each token, class token included, added to it."""
+
+    token_tables = ("table",)
+
+    def __init__(self, spec: ModelSpec, prefix: int) -> None:
+        super().__init__(spec, prefix)
+        self.table = nn.Parameter(torch.empty(1, prefix + spec.patches, spec.dim))
+
+    def forward(self, tokens: Tensor) -> Tensor:
+        """(B, N, D) → (B, N, D)."""
+        return tokens + self.table

@@ -1,0 +1,1 @@
+"""The images, on the device."""

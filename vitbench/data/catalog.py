@@ -1,0 +1,145 @@
+"""What is known of a data set before it is read: sizes, classes, identity. No torch; used by `vitbench plan`."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from types import MappingProxyType
+
+from vitbench.spec.base import pair
+from vitbench.spec.model import ModelSpec
+from vitbench.spec.recipe import DataSpec
+
+IMAGE_SUFFIXES = frozenset({".png", ".jpg", ".jpeg", ".bmp", ".webp", ".ppm", ".tif", ".tiff"})
+SYNTHETIC_VERSION = 1
+"""Raised whenever the pixels that a seed gives change: the version is the data's identity."""
+
+
+class DataError(ValueError):
+    """Images that are missing, damaged or not what the suite says. The message says what to do."""
+
+
+class MissingData(DataError):
+    """Images that are not there and were not, or could not be, fetched: a suite's fallback may stand in."""
+
+
+@dataclass(frozen=True)
+class Facts:
+    """A published data set, as torchvision downloads it."""
+
+    size: int
+    classes: int
+    train: int
+    test: int
+    md5: str
+    """Of the archive, or of the training images' file: the publisher's own checksum, as torchvision states it."""
+
+
+PUBLISHED: Mapping[str, Facts] = MappingProxyType(
+    {
+        "cifar10": Facts(32, 10, 50_000, 10_000, "c58f30108f718f92721af3b95e74349a"),
+        "cifar100": Facts(32, 100, 50_000, 10_000, "eb9058c3a382ffc7106e4002c42a8d85"),
+        "mnist": Facts(28, 10, 60_000, 10_000, "f68b3c2dcbeaaa9fbdd348bbdeb94873"),
+        "fashion_mnist": Facts(28, 10, 60_000, 10_000, "8d4fb7e6c68d591d4c3dfef9ec88bf0d"),
+    }
+)
+SYNTHETIC = Facts(32, 10, 50_000, 10_000, "")
+
+
+def root() -> Path:
+    """Folder of downloaded and decoded images: $VITBENCH_DATA, or ./data."""
+    return Path(os.environ.get("VITBENCH_DATA", "data"))
+
+
+def facts(spec: DataSpec) -> Facts | None:
+    """Sizes that are known before reading; None for an image folder."""
+    return {**PUBLISHED, "synthetic": SYNTHETIC}.get(spec.name)
+
+
+def identity(spec: DataSpec) -> str:
+    """What the images are, wherever they lie: part of every trial's id.
+
+    A published set: its publisher's checksum. Synthetic images: their version. A folder: a hash of the names and
+    sizes of its images (the pixels' own hash goes into each record).
+
+    Raises:
+        DataError: where a folder cannot be listed.
+    """
+    if spec.name == "image_folder":
+        whole = hashlib.sha256()
+        for path in folder_images(folder(spec)):
+            whole.update(f"{path.relative_to(folder(spec)).as_posix()}\0{path.stat().st_size}\n".encode())
+        return f"image_folder:{whole.hexdigest()[:16]}"
+    if spec.name == "synthetic":
+        return f"synthetic:{SYNTHETIC_VERSION}"
+    return f"{spec.name}:{PUBLISHED[spec.name].md5[:16]}"
+
+
+def display_name(spec: DataSpec) -> str:
+    """What a report calls the images: the set's name, or that of its folder."""
+    return folder(spec).resolve().name if spec.name == "image_folder" else spec.name
+
+
+def folder(spec: DataSpec) -> Path:
+    """The folder of an image_folder. Raises DataError where the spec gives none or there is none."""
+    if spec.path is None:
+        raise DataError(
+            'data.path is required for "image_folder": the folder that holds train/<class>/… and test/<class>/…'
+        )
+    path = Path(spec.path).expanduser()
+    if not path.is_dir():
+        raise DataError(f"data.path: {path} is not a folder")
+    return path
+
+
+def folder_images(path: Path) -> Iterator[Path]:
+    """The images below a folder, sorted, hidden ones left out. Raises DataError where there are none."""
+    found = False
+    for directory, names, files in os.walk(path):
+        names[:] = sorted(n for n in names if not n.startswith("."))
+        for file in sorted(files):
+            if Path(file).suffix.lower() in IMAGE_SUFFIXES and not file.startswith("."):
+                found = True
+                yield Path(directory) / file
+    if not found:
+        raise DataError(f"{path}: holds no images ({', '.join(sorted(IMAGE_SUFFIXES))})")
+
+
+def mismatches(model: ModelSpec, data: DataSpec) -> list[str]:
+    """Why a model cannot take these images, as far as it is known before reading them."""
+    known = facts(data)
+    found = []
+    size = pair(data.resize) if data.resize is not None else (pair(known.size) if known else None)
+    wanted = pair(model.image_size)
+    if size is not None and size != wanted:
+        found.append(
+            f"model.image_size: {_by(wanted)}, but the images of {data.name} are {_by(size)}; "
+            f"set data.resize = {_toml(wanted)} or model.image_size = {_toml(size)}"
+        )
+    if model.channels != 3:
+        found.append(f"model.channels: {model.channels}, but images have 3 (grey ones are repeated)")
+    train = data.train_images or (known.train if known else None)
+    if train is not None and data.validation_images >= train:
+        found.append(f"data.validation_images: {data.validation_images} leaves nothing of {train} training images")
+    if known is None:
+        return found
+    if known.classes != model.num_classes:
+        found.append(f"model.num_classes: {model.num_classes}, but {data.name} has {known.classes} classes")
+    for key, asked, there in (
+        ("train_images", data.train_images, known.train),
+        ("test_images", data.test_images, known.test),
+    ):
+        if asked is not None and asked > there:
+            found.append(f"data.{key}: {asked}, but {data.name} has {there}")
+    return found
+
+
+def _by(size: tuple[int, int]) -> str:
+    return f"{size[0]}×{size[1]}"
+
+
+def _toml(size: tuple[int, int]) -> str:
+    return str(size[0]) if size[0] == size[1] else f"[{size[0]}, {size[1]}]"

@@ -1,0 +1,122 @@
+"""Images and their splits: uint8 on the device, labels beside them."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from vitbench.data.catalog import DataError
+from vitbench.streams import derive
+
+IMAGENET_MEAN, IMAGENET_STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
+
+
+@dataclass(frozen=True)
+class Images:
+    """Some images and what they show.
+
+    Attributes:
+        pixels: (n, 3, height, width) uint8.
+        labels: (n,) int64.
+    """
+
+    pixels: Tensor
+    labels: Tensor
+
+    def __len__(self) -> int:
+        return len(self.labels)
+
+    def __getitem__(self, index: Tensor) -> Images:
+        return Images(self.pixels[index], self.labels[index])
+
+    def to(self, device: torch.device) -> Images:
+        """The same images on a device."""
+        return Images(self.pixels.to(device), self.labels.to(device))
+
+    def resized(self, size: tuple[int, int] | None) -> Images:
+        """At another height and width: bilinear with antialiasing, rounded, as torchvision's Resize does."""
+        if size is None or tuple(self.pixels.shape[-2:]) == size or len(self) == 0:
+            return self
+        chunks = (
+            F.interpolate(chunk, size=size, mode="bilinear", antialias=True, align_corners=False)
+            for chunk in self.pixels.split(1024)
+        )
+        return Images(torch.cat(list(chunks)), self.labels)
+
+
+@dataclass(frozen=True)
+class DataSet:
+    """A source as it was read: before subsets, validation and resizing."""
+
+    train: Images
+    test: Images
+    class_names: tuple[str, ...]
+
+    def checksum(self) -> str:
+        """SHA-256 of all pixels and labels."""
+        whole = hashlib.sha256()
+        for part in (self.train, self.test):
+            whole.update(str(tuple(part.pixels.shape)).encode())
+            whole.update(part.pixels.contiguous().numpy().data)
+            whole.update(part.labels.contiguous().numpy().data)
+        return whole.hexdigest()
+
+
+@dataclass(frozen=True)
+class Splits:
+    """What one trial trains on, watches, and is judged by."""
+
+    train: Images
+    validation: Images
+    test: Images
+    class_names: tuple[str, ...]
+    mean: Tensor
+    std: Tensor
+    checksum: str
+
+    def to(self, device: torch.device) -> Splits:
+        """The same splits on a device."""
+        return Splits(
+            self.train.to(device), self.validation.to(device), self.test.to(device), self.class_names,
+            self.mean.to(device), self.std.to(device), self.checksum,
+        )  # fmt: skip
+
+    def normalise(self, pixels: Tensor) -> Tensor:
+        """uint8 (B, 3, height, width) → float32 of mean 0 and deviation 1 for each channel."""
+        scale = 1.0 / (255.0 * self.std)
+        return torch.addcmul(-self.mean / self.std, pixels.to(torch.float32), scale)
+
+
+def take(images: Images, count: int | None, what: str) -> Images:
+    """A subset that is the same in every trial: the head of one fixed permutation."""
+    if count is None or count == len(images):
+        return images
+    if count > len(images):
+        raise DataError(f"data.{what}: {count}, but there are {len(images)} images")
+    generator = torch.Generator().manual_seed(derive(0, "subset", what))
+    return images[torch.randperm(len(images), generator=generator)[:count]]
+
+
+def cut_validation(train: Images, count: int, seed: int) -> tuple[Images, Images]:
+    """(train, validation): drawn by the trial's seed, so that seeds do not share the luck of one split."""
+    if count >= len(train):
+        raise DataError(f"data.validation_images: {count} leaves nothing of {len(train)} training images")
+    generator = torch.Generator().manual_seed(derive(seed, "split"))
+    order = torch.randperm(len(train), generator=generator)
+    return train[order[count:]], train[order[:count]]
+
+
+def channel_statistics(pixels: Tensor) -> tuple[Tensor, Tensor]:
+    """Mean and deviation of each channel, (3, 1, 1) each, of uint8 pixels scaled to [0, 1]."""
+    counts = torch.stack([torch.bincount(pixels[:, c].flatten(), minlength=256) for c in range(pixels.shape[1])])
+    levels = torch.arange(256, dtype=torch.float64) / 255.0
+    weights = counts.double() / counts.sum(dim=1, keepdim=True)
+    mean = weights @ levels
+    std = (weights @ levels.square() - mean.square()).clamp_min(0).sqrt()
+    if bool((std == 0).any()):
+        raise DataError("a channel of the training images is constant: they cannot be normalised")
+    return mean.float().view(-1, 1, 1), std.float().view(-1, 1, 1)

@@ -1,0 +1,103 @@
+"""From a DataSpec to images: make sure that they are there, read them, and split them for a trial."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+import torch
+
+from vitbench.data import catalog
+from vitbench.data.catalog import DataError
+from vitbench.data.images import (
+    IMAGENET_MEAN,
+    IMAGENET_STD,
+    DataSet,
+    Splits,
+    channel_statistics,
+    cut_validation,
+    take,
+)
+from vitbench.data.sources import folder, synthetic, torchvision_sets
+from vitbench.spec.base import pair
+from vitbench.spec.model import ModelSpec
+from vitbench.spec.recipe import DataSpec
+
+SOURCES: Mapping[str, Callable[[DataSpec], DataSet]] = {
+    "image_folder": folder.read,
+    "synthetic": synthetic.read,
+    **dict.fromkeys(catalog.PUBLISHED, torchvision_sets.read),
+}
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """Data that are on disk and readable.
+
+    Attributes:
+        spec: the suite's, or the synthetic one in its place.
+        identity: see :func:`vitbench.data.catalog.identity`.
+        name: for the report.
+        class_names: in the order of the labels.
+        fallback: why the data are not those that were asked for; None if they are.
+    """
+
+    spec: DataSpec
+    identity: str
+    name: str
+    class_names: tuple[str, ...]
+    fallback: str | None = None
+
+
+def prepare(spec: DataSpec) -> Prepared:
+    """Fetch what is missing, if the suite asks for that; check it; decode it once for all trials.
+
+    Raises:
+        DataError: where the data cannot be had and the suite names no fallback; says what to do.
+    """
+    fallback = None
+    try:
+        dataset = read(spec)
+    except catalog.MissingData as error:
+        if spec.fallback is None:
+            raise
+        fallback = f"synthetic images stand in for {spec.name}, which could not be had: {error}"
+        # Subsets stay as asked; so does the size to which images are brought.
+        spec = spec.model_copy(update={"name": spec.fallback, "download": False})
+        dataset = read(spec)
+    return Prepared(spec, catalog.identity(spec), catalog.display_name(spec), dataset.class_names, fallback)
+
+
+def read(spec: DataSpec) -> DataSet:
+    """The whole source at its native size, on the CPU. Raises DataError."""
+    return SOURCES[spec.name](spec)
+
+
+def splits(spec: DataSpec, model: ModelSpec, seed: int) -> Splits:
+    """The train, validation and test images of one trial, resized where the suite asks for it.
+
+    Raises:
+        DataError: where sizes, classes or counts do not fit the model.
+    """
+    dataset = read(spec)
+    checksum = dataset.checksum()
+    train = take(dataset.train, spec.train_images, "train_images")
+    test = take(dataset.test, spec.test_images, "test_images")
+    train, validation = cut_validation(train, spec.validation_images, seed)
+    if len(dataset.class_names) != model.num_classes:
+        raise DataError(
+            f"model.num_classes: {model.num_classes}, but the images have {len(dataset.class_names)} classes"
+        )
+    size = pair(spec.resize) if spec.resize is not None else None
+    train, validation, test = (part.resized(size) for part in (train, validation, test))
+    if tuple(train.pixels.shape[-2:]) != pair(model.image_size):
+        height, width = train.pixels.shape[-2:]
+        raise DataError(f"model.image_size: {model.image_size}, but the images are {height}×{width}; set data.resize")
+    mean, std = {
+        "dataset": lambda: channel_statistics(train.pixels),
+        "imagenet": lambda: (
+            torch.tensor(IMAGENET_MEAN).view(3, 1, 1),
+            torch.tensor(IMAGENET_STD).view(3, 1, 1),
+        ),
+    }[spec.normalize]()
+    return Splits(train, validation, test, dataset.class_names, mean, std, checksum)

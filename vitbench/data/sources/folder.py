@@ -1,0 +1,136 @@
+"""Images in class folders: decoded once, then kept as one safetensors file."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import torch
+from PIL import Image, UnidentifiedImageError
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save
+
+from vitbench.data import catalog
+from vitbench.data.catalog import DataError, folder_images
+from vitbench.data.images import DataSet, Images
+from vitbench.spec.base import pair
+from vitbench.spec.recipe import DataSpec
+from vitbench.store.files import write_atomically
+from vitbench.streams import derive
+
+TEST_FRACTION = 0.2
+"""Of the images of a tree without train/ and test/, the part that is kept for the test where no number is given."""
+SHOWN = 5
+
+
+def read(spec: DataSpec) -> DataSet:
+    """The images of ``<path>/train/<class>/…`` and ``<path>/test/<class>/…``, or of ``<path>/<class>/…``.
+
+    A tree without ``train`` is split by the harness: the test images are drawn once and for all, the same in every
+    trial. Images of different sizes need ``data.resize`` (the whole image is brought to that size).
+
+    Raises:
+        DataError: naming the files that cannot be read or do not fit, and counting them.
+    """
+    path = catalog.folder(spec)
+    parts = {part: path / part for part in ("train", "test")}
+    whole_tree = not parts["train"].is_dir()
+    if not whole_tree and not parts["test"].is_dir():
+        raise DataError(f"{path}: has train/ but no test/")
+    files = (
+        {"train": list(folder_images(path))} if whole_tree else {k: list(folder_images(p)) for k, p in parts.items()}
+    )
+    base = {"train": path} if whole_tree else parts
+    classes = tuple(sorted({_class_of(f, base["train"]) for f in files["train"]}))
+    if len(classes) < 2:
+        raise DataError(f"{base['train']}: holds {len(classes)} class folder, and telling apart takes two")
+    if strange := {_class_of(f, base[k]) for k, fs in files.items() for f in fs} - set(classes):
+        raise DataError(f"{path}: classes that train/ does not have: {', '.join(sorted(strange))}")
+    size = pair(spec.resize) if spec.resize is not None else None
+
+    cache = catalog.root() / "cache" / f"{_key(path, files, size)}.safetensors"
+    decoded = _cached(cache)
+    if decoded is None:
+        decoded = {
+            part: Images(_decode(fs, size), torch.tensor([classes.index(_class_of(f, base[part])) for f in fs]))
+            for part, fs in files.items()
+        }
+        _keep(cache, decoded)
+    train = decoded["train"]
+    if not whole_tree:
+        return DataSet(train, decoded["test"], classes)
+    count = spec.test_images if spec.test_images is not None else round(TEST_FRACTION * len(train))
+    if count >= len(train):
+        raise DataError(f"data.test_images: {count} leaves nothing of {len(train)} images")
+    order = torch.randperm(len(train), generator=torch.Generator().manual_seed(derive(0, "subset", "test tree")))
+    return DataSet(train[order[count:]], train[order[:count]], classes)
+
+
+def _class_of(file: Path, base: Path) -> str:
+    inside = file.relative_to(base).parts
+    if len(inside) < 2:
+        raise DataError(f"{file}: lies in no class folder")
+    return inside[0]
+
+
+def _decode(files: Sequence[Path], size: tuple[int, int] | None) -> torch.Tensor:
+    """(n, 3, height, width) uint8. Every file that fails is named before anything is trained."""
+    first: tuple[int, int] | None = size
+    arrays, bad = [], []
+    for file in files:
+        try:
+            with Image.open(file) as image:
+                rgb = image.convert("RGB")
+        except (
+            UnidentifiedImageError,
+            OSError,
+            ValueError,
+            SyntaxError,
+            Image.DecompressionBombError,
+        ) as error:
+            bad.append(f"{file}: {error}")
+            continue
+        if size is not None and (rgb.height, rgb.width) != size:
+            rgb = rgb.resize((size[1], size[0]), Image.Resampling.BILINEAR)
+        first = first or (rgb.height, rgb.width)
+        if (rgb.height, rgb.width) != first:
+            bad.append(
+                f"{file}: {rgb.height}×{rgb.width}, and the first image is {first[0]}×{first[1]}; set data.resize"
+            )
+            continue
+        arrays.append(np.asarray(rgb))
+    if bad:
+        more = f"\n… and {len(bad) - SHOWN} more" if len(bad) > SHOWN else ""
+        raise DataError(f"{len(bad)} of {len(files)} images cannot be used:\n" + "\n".join(bad[:SHOWN]) + more)
+    return torch.from_numpy(np.stack(arrays)).permute(0, 3, 1, 2).contiguous()
+
+
+def _key(path: Path, files: dict[str, list[Path]], size: tuple[int, int] | None) -> str:
+    """Changes with any name, size or time of modification."""
+    whole = hashlib.sha256(json.dumps([str(path.resolve()), size]).encode())
+    for file in (f for fs in files.values() for f in fs):
+        stat = file.stat()
+        whole.update(f"{file}\0{stat.st_size}\0{stat.st_mtime_ns}\n".encode())
+    return whole.hexdigest()[:24]
+
+
+def _cached(cache: Path) -> dict[str, Images] | None:
+    if not cache.is_file():
+        return None
+    try:
+        with safe_open(cache, framework="pt") as stored:
+            parts = sorted({key.partition(".")[0] for key in stored.keys()})  # noqa: SIM118  # not a mapping
+            return {p: Images(stored.get_tensor(f"{p}.pixels"), stored.get_tensor(f"{p}.labels")) for p in parts}
+    except SafetensorError:
+        return None  # a damaged cache is made anew
+
+
+def _keep(cache: Path, decoded: dict[str, Images]) -> None:
+    cache.parent.mkdir(parents=True, exist_ok=True)
+    tensors = {
+        f"{part}.{name}": t for part, i in decoded.items() for name, t in (("pixels", i.pixels), ("labels", i.labels))
+    }
+    write_atomically(cache, save(tensors))

@@ -1,0 +1,112 @@
+"""CIFAR-10, CIFAR-100, MNIST and FashionMNIST: torchvision fetches them, checksums are held before anything is read."""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import ssl
+import struct
+import urllib.error
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from vitbench.data import catalog
+from vitbench.data.catalog import DataError, MissingData
+from vitbench.data.images import DataSet, Images
+from vitbench.spec.recipe import DataSpec
+
+CLASSES = {"cifar10": "CIFAR10", "cifar100": "CIFAR100", "mnist": "MNIST", "fashion_mnist": "FashionMNIST"}
+IDX_HEADER = {3: 16, 1: 8}
+"""Bytes before the data of an IDX file of images (three dimensions) and of labels (one)."""
+
+
+def read(spec: DataSpec) -> DataSet:
+    """The whole set from :func:`vitbench.data.catalog.root`, downloaded first where it is missing and that is asked.
+
+    Raises:
+        MissingData: where it is not there and is not to be, or cannot be, downloaded.
+        DataError: where a file's checksum is not the publisher's.
+    """
+    from torchvision import datasets  # here and only here: it does not import beside a CPU-only torch
+
+    cls = getattr(datasets, CLASSES[spec.name])
+    files = _files(cls, catalog.root())
+    if not all(path.is_file() for path in files):
+        _fetch(spec, cls)
+    for path, expected in files.items():
+        actual = hashlib.md5(path.read_bytes(), usedforsecurity=False).hexdigest()
+        if actual != expected:
+            raise DataError(
+                f"{path}: MD5 {actual}, and the publisher's is {expected}; remove the file to fetch it again"
+            )
+    return READERS[spec.name](cls, catalog.root())
+
+
+def _files(cls: Any, root: Path) -> dict[Path, str]:
+    """The files that are read, and the MD5 of each as torchvision states it."""
+    if hasattr(cls, "train_list"):
+        folder = root / cls.base_folder
+        listed = [*cls.train_list, *cls.test_list, (cls.meta["filename"], cls.meta["md5"])]
+        return {folder / name: md5 for name, md5 in listed}
+    return {root / cls.__name__ / "raw" / name: md5 for name, md5 in cls.resources}
+
+
+def _fetch(spec: DataSpec, cls: Any) -> None:
+    """Let torchvision download, verify and unpack; its own progress bar shows the way."""
+    root = catalog.root()
+    if not spec.download and not (root / getattr(cls, "filename", "nothing")).is_file():
+        raise MissingData(
+            f"{cls.__name__} is not in {root}: set data.download = true, put torchvision's files there, "
+            f"or name their folder in VITBENCH_DATA"
+        )
+    try:
+        root.mkdir(parents=True, exist_ok=True)
+        cls(root, download=True)
+    except (urllib.error.URLError, ssl.SSLError, OSError, RuntimeError) as error:
+        reason = getattr(error, "reason", None) or error
+        raise MissingData(f"{cls.__name__} is not in {root} and its download failed: {reason}") from error
+
+
+def _cifar(cls: Any, root: Path) -> DataSet:
+    sets = [cls(root, train=part, download=False) for part in (True, False)]
+    train, test = (Images(_channels_first(s.data), torch.tensor(s.targets)) for s in sets)
+    return DataSet(train, test, tuple(sets[0].classes))
+
+
+def _mnist(cls: Any, root: Path) -> DataSet:
+    """From the compressed files, whose checksums were just held: the unpacked copies have none."""
+    raw = root / cls.__name__ / "raw"
+    parts = []
+    for prefix in ("train", "t10k"):
+        pixels = _idx(raw / f"{prefix}-images-idx3-ubyte.gz", 3)
+        labels = _idx(raw / f"{prefix}-labels-idx1-ubyte.gz", 1)
+        grey = torch.from_numpy(pixels)[:, None].expand(-1, 3, -1, -1).contiguous()
+        parts.append(Images(grey, torch.from_numpy(labels).long()))
+    names = tuple(name.split(" - ")[-1] for name in cls.classes)
+    train, test = parts
+    return DataSet(train, test, names)
+
+
+READERS: Mapping[str, Callable[[Any, Path], DataSet]] = {
+    "cifar10": _cifar,
+    "cifar100": _cifar,
+    "mnist": _mnist,
+    "fashion_mnist": _mnist,
+}
+
+
+def _idx(path: Path, dimensions: int) -> np.ndarray[Any, np.dtype[np.uint8]]:
+    """An IDX file (http://yann.lecun.com/exdb/mnist): magic number, sizes, then bytes."""
+    data = gzip.decompress(path.read_bytes())
+    header = IDX_HEADER[dimensions]
+    _, *sizes = struct.unpack(f">{1 + dimensions}I", data[:header])
+    return np.frombuffer(bytearray(data[header:]), dtype=np.uint8).reshape(sizes)
+
+
+def _channels_first(data: np.ndarray[Any, np.dtype[np.uint8]]) -> Tensor:
+    return torch.from_numpy(data).permute(0, 3, 1, 2).contiguous()

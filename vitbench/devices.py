@@ -1,0 +1,142 @@
+"""Devices: which one is meant, whether it can do what is asked, and how time and memory are read on it."""
+
+from __future__ import annotations
+
+import importlib.util
+import time
+from pathlib import Path
+
+import torch
+
+from vitbench import registry
+from vitbench.spec.model import ModelSpec
+
+DTYPES = {"float32": torch.float32, "float16": torch.float16, "bfloat16": torch.bfloat16}
+
+
+class DeviceError(ValueError):
+    """A device that is asked for and is not there. The message says what there is."""
+
+
+class Unsupported(ValueError):
+    """A trial that cannot run where it is asked to; the message is the reason in the table."""
+
+
+def resolve(requested: str) -> torch.device:
+    """The device that a user means by "auto", "cpu", "cuda", "cuda:1" or "mps".
+
+    Raises:
+        DeviceError: where there is no such device; never another one in its place.
+    """
+    if requested == "auto":
+        kind = "cuda" if torch.cuda.is_available() else ("mps" if torch.backends.mps.is_available() else "cpu")
+        return resolve(kind)
+    kind, _, index = requested.partition(":")
+    if kind == "cpu" and not index:
+        return torch.device("cpu")
+    if kind == "mps" and not index:
+        if not torch.backends.mps.is_available():
+            raise DeviceError("mps requested, and this machine or this build of torch has none")
+        return torch.device("mps")
+    if kind == "cuda" and (index.isdigit() or requested == "cuda"):
+        if not torch.cuda.is_available():
+            build = "a CPU build" if torch.version.cuda is None else f"built for CUDA {torch.version.cuda}"
+            raise DeviceError(f"{requested} requested, and torch {torch.__version__}, {build}, sees no GPU")
+        if int(index or 0) >= torch.cuda.device_count():
+            raise DeviceError(f"{requested} requested, and there are {torch.cuda.device_count()} CUDA devices")
+        return torch.device("cuda", int(index or 0))
+    raise DeviceError(f'"{requested}" is no device; allowed: auto, cpu, cuda, cuda:0, …, mps')
+
+
+def unsupported(model: ModelSpec, device: torch.device, dtype: str, *, training: bool) -> str | None:
+    """Why a model cannot run on this device, here and now; None if it can."""
+    if reason := model.unsupported(device.type, dtype, training):
+        return reason
+    for slot, name in model.components.items():
+        for package in registry.facts(slot, name).packages:
+            if importlib.util.find_spec(package) is None:
+                return f'{slot} "{name}" needs the package {package}, which is not installed'
+    if dtype == "bfloat16" and device.type == "cuda" and not torch.cuda.is_bf16_supported(including_emulation=False):
+        return f"{torch.cuda.get_device_name(device)} has no bfloat16"
+    return None
+
+
+def synchronise(device: torch.device) -> None:
+    """Wait until the device has done all that it was given."""
+    if device.type == "cuda":
+        torch.cuda.synchronize(device)
+    elif device.type == "mps":
+        torch.mps.synchronize()
+
+
+class Stopwatch:
+    """Time between laps, in milliseconds, without making the device wait where it has events of its own."""
+
+    def __init__(self, device: torch.device) -> None:
+        self.device = device
+        self._events: list[torch.cuda.Event] = []
+        self._times: list[float] = []
+
+    def lap(self) -> None:
+        """Mark this point of the device's work."""
+        if self.device.type == "cuda":
+            event = torch.cuda.Event(enable_timing=True)
+            event.record()
+            self._events.append(event)
+        else:
+            synchronise(self.device)
+            self._times.append(time.perf_counter())
+
+    def intervals_ms(self) -> list[float]:
+        """Durations between successive laps so far; starts anew from the last lap."""
+        if self.device.type == "cuda":
+            synchronise(self.device)
+            spans = [a.elapsed_time(b) for a, b in zip(self._events, self._events[1:], strict=False)]
+            self._events = self._events[-1:]
+            return spans
+        spans = [(b - a) * 1000 for a, b in zip(self._times, self._times[1:], strict=False)]
+        self._times = self._times[-1:]
+        return spans
+
+
+class PeakMemory:
+    """Largest memory in use since this object was made, MiB.
+
+    On a GPU what torch has allocated; on the CPU (and mps) the process's resident set, less what it was at the start.
+    """
+
+    def __init__(self, device: torch.device) -> None:
+        self.device = device
+        if device.type == "cuda":
+            torch.cuda.reset_peak_memory_stats(device)
+        else:
+            _forget_peak()
+            self.resting = _status_mib("VmRSS")
+
+    def mib(self) -> float:
+        """The peak so far."""
+        if self.device.type == "cuda":
+            return torch.cuda.max_memory_allocated(self.device) / 2**20
+        return max(_status_mib("VmHWM") - self.resting, 0.0)
+
+
+def _forget_peak() -> None:
+    """Set the process's peak resident set back to its present one, where the kernel allows it."""
+    path = Path("/proc/self/clear_refs")
+    if path.exists():
+        try:
+            path.write_text("5")
+        except OSError:
+            return  # a fresh process's own peak is near enough
+
+
+def _status_mib(key: str) -> float:
+    status = Path("/proc/self/status")
+    if status.exists():
+        for line in status.read_text().splitlines():
+            if line.startswith(f"{key}:"):
+                return int(line.split()[1]) / 1024
+    import resource
+
+    # macOS counts bytes, and keeps no present value: the peak stands for both.
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20

@@ -1,0 +1,146 @@
+"""The machine, the software and the code that made a record. No host name, no user name, no environment variables."""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import importlib.metadata
+import os
+import platform
+import subprocess
+from pathlib import Path
+
+from vitbench.spec.base import Strict
+
+PACKAGES = ("torch", "torchvision", "triton", "numpy", "einops")
+ROOT = Path(__file__).parent
+
+
+class Environment(Strict):
+    """What a number depends on beside its trial."""
+
+    cpu: str
+    cpu_cores: int
+    memory_gib: float
+    device_name: str
+    driver: str | None = None
+    cuda: str | None = None
+    platform: str
+    python: str
+    packages: dict[str, str]
+    threads: int
+    load_average: float | None = None
+    vitbench: str
+    code: str
+    commit: str | None = None
+    dirty: bool | None = None
+
+    @property
+    def machine(self) -> str:
+        """What tells two machines apart in a report."""
+        cpu = f"{self.cpu}, {self.cpu_cores} cores"
+        return cpu if self.device_name == self.cpu else f"{self.device_name} ({cpu})"
+
+    @property
+    def software(self) -> str:
+        """What tells two states of the software apart in a report."""
+        return f"torch {self.packages.get('torch', '?')}, vitbench {self.vitbench} code {self.code}"
+
+
+def fingerprint(device: str, threads: int) -> Environment:
+    """The environment of a trial on a device, such as "cpu" or "cuda:0", with so many CPU threads."""
+    import psutil
+
+    cpu = cpu_model()
+    name, driver, cuda = _accelerator(device)
+    commit, dirty = source_commit()
+    return Environment(
+        cpu=cpu,
+        cpu_cores=os.cpu_count() or 1,
+        memory_gib=round(psutil.virtual_memory().total / 2**30, 1),
+        device_name=name or cpu,
+        driver=driver,
+        cuda=cuda,
+        platform=f"{platform.system()} {platform.release()} {platform.machine()}",
+        python=platform.python_version(),
+        packages=versions(),
+        threads=threads,
+        load_average=round(os.getloadavg()[0], 2) if hasattr(os, "getloadavg") else None,
+        vitbench=importlib.metadata.version("vitbench"),
+        code=code_digest(),
+        commit=commit,
+        dirty=dirty,
+    )
+
+
+@functools.cache
+def cpu_model() -> str:
+    """Marketing name of the processor, as far as the system tells."""
+    info = Path("/proc/cpuinfo")
+    if info.is_file():
+        for line in info.read_text().splitlines():
+            if line.startswith("model name"):
+                return line.partition(":")[2].strip()
+    return platform.processor() or platform.machine()
+
+
+@functools.cache
+def versions() -> dict[str, str]:
+    """Versions of the installed packages that decide a result; what is absent is left out."""
+    found = {}
+    for package in PACKAGES:
+        try:
+            found[package] = importlib.metadata.version(package)
+        except importlib.metadata.PackageNotFoundError:
+            continue
+    return found
+
+
+@functools.cache
+def code_digest() -> str:
+    """Hash of vitbench's own source: tells states of the code apart also where there is no git."""
+    whole = hashlib.sha256()
+    for path in sorted(ROOT.rglob("*.py")):
+        whole.update(path.relative_to(ROOT).as_posix().encode() + b"\0" + path.read_bytes() + b"\0")
+    return whole.hexdigest()[:12]
+
+
+@functools.cache
+def source_commit() -> tuple[str | None, bool | None]:
+    """(commit, whether tracked files differ from it) of vitbench's checkout; None where it is not one."""
+    if not (ROOT.parent / ".git").exists():
+        return None, None
+    git = ["git", "-C", str(ROOT.parent)]
+    try:
+        commit = subprocess.run([*git, "rev-parse", "HEAD"], capture_output=True, text=True, timeout=10, check=True)
+        status = subprocess.run(
+            [*git, "status", "--porcelain", "--untracked-files=no"],
+            capture_output=True,
+            text=True,
+            timeout=30,
+            check=True,
+        )
+    except (OSError, subprocess.SubprocessError):
+        return None, None
+    return commit.stdout.strip(), bool(status.stdout.strip())
+
+
+def _accelerator(device: str) -> tuple[str | None, str | None, str | None]:
+    """(name, driver, CUDA version) of a device; Nones for the CPU."""
+    kind, _, index = device.partition(":")
+    if kind == "cpu":
+        return None, None, None
+    if kind == "mps":
+        return f"{cpu_model()} GPU", None, None
+    import torch
+
+    driver = None
+    try:
+        import pynvml
+
+        pynvml.nvmlInit()
+        driver = str(pynvml.nvmlSystemGetDriverVersion())
+        pynvml.nvmlShutdown()
+    except Exception:  # NVML's errors have no common base that is importable without it
+        driver = None  # unknown, and recorded as unknown
+    return torch.cuda.get_device_name(int(index or 0)), driver, torch.version.cuda

@@ -1,0 +1,1 @@
+"""The Vision Transformer that components are put into."""

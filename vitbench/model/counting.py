@@ -1,0 +1,39 @@
+"""Parameters and floating-point operations of a model, counted without running it."""
+
+from __future__ import annotations
+
+import torch
+from torch import nn
+from torch.utils.flop_counter import FlopCounterMode
+
+from vitbench.model.vit import VisionTransformer
+from vitbench.spec.base import pair
+from vitbench.spec.model import ModelSpec
+
+
+def parameters(model: nn.Module) -> int:
+    """Number of trainable values."""
+    return sum(p.numel() for p in model.parameters() if p.requires_grad)
+
+
+def forward_flops(spec: ModelSpec) -> int:
+    """Floating-point operations of one image's forward pass; a multiply-add counts two.
+
+    Counts the function, not the implementation: exact components are counted as their slot's reference, on the
+    ``meta`` device, because the counter sees nothing inside a fused CPU kernel. Products only (linear layers,
+    convolutions, attention), as is the field's habit; softmax, norms and activations are left out.
+    """
+    with torch.device("meta"):
+        model = VisionTransformer(spec.twin()).eval()
+        images = torch.empty(1, spec.channels, *pair(spec.image_size))
+    with FlopCounterMode(display=False) as counter, torch.no_grad():
+        model(images)
+    return int(counter.get_total_flops())
+
+
+def training_flops(spec: ModelSpec) -> int:
+    """Operations of one image's forward and backward pass: the backward pass repeats each product twice.
+
+    Source: Kaplan et al. 2020, arXiv 2001.08361, §2.1.
+    """
+    return 3 * forward_flops(spec)

@@ -1,0 +1,118 @@
+"""Exact means tested: a component against the float64 reference of its slot, output and every gradient."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+from vitbench import registry
+from vitbench.model.encoder import chosen
+from vitbench.model.initial import initialise
+from vitbench.spec.base import pair
+from vitbench.spec.model import ModelSpec
+from vitbench.streams import derive
+
+FACTOR = 2.0
+"""Error allowed, as a multiple of that of the plain PyTorch form (the reference) in the same dtype."""
+
+FLOOR_EPS = 4.0
+"""Floor of the allowed error, in units of the dtype's epsilon times the largest value of the true result."""
+
+
+@dataclass(frozen=True)
+class Deviation:
+    """How far one result (the output, or one gradient) is from the truth; largest absolute differences."""
+
+    quantity: str
+    error: float
+    allowed: float
+
+    @property
+    def within(self) -> bool:
+        """Whether the rule is kept; NaN never is."""
+        return self.error <= self.allowed
+
+    def __str__(self) -> str:
+        """For a record's reason."""
+        return f"{self.quantity}: error {self.error:.3g}, allowed {self.allowed:.3g}"
+
+
+class Incorrect(ValueError):
+    """An exact component that does not compute its slot's function."""
+
+
+def inputs(slot: str, spec: ModelSpec, batch: int, seed: int) -> Tensor:
+    """Random input of a slot's components, float64: images for patching, tokens for the rest."""
+    generator = torch.Generator().manual_seed(derive(seed, "inputs", slot))
+    prefix: int = chosen("pooling", spec).prefix
+    tokens = (batch, prefix + spec.patches, spec.dim)
+    shapes: Mapping[str, tuple[int, ...]] = {"patching": (batch, spec.channels, *pair(spec.image_size))}
+    return torch.randn(shapes.get(slot, tokens), generator=generator, dtype=torch.float64)
+
+
+def deviations(
+    slot: str, spec: ModelSpec, device: torch.device, dtype: torch.dtype, *, batch: int = 4, seed: int = 0,
+    backward: bool = True,
+) -> list[Deviation]:  # fmt: skip
+    """Compare the component in a slot of ``spec`` with the slot's reference in float64.
+
+    The rule (Dao-AILab/flash-attention's): its error is at most twice that of the reference run in the same dtype,
+    plus a floor of four units of rounding of the largest true value.
+
+    Returns:
+        One Deviation for the output and, with ``backward``, for the gradient of the input and of each parameter.
+
+    Raises:
+        ValueError: where the slot has no reference or the component is not exact.
+    """
+    name, reference = spec.components[slot], registry.reference(slot)
+    if reference is None or not registry.facts(slot, name).exact:
+        raise ValueError(f'{slot} "{name}" is not exact: there is nothing to compare it with')
+    twin = spec.model_copy(update={slot: reference})
+    x = inputs(slot, spec, batch, seed)
+    rotation = chosen("positions", spec)(spec, chosen("pooling", spec).prefix).rotation if slot == "attention" else None
+
+    def run(of: ModelSpec, where: torch.device, kind: torch.dtype) -> Mapping[str, Tensor]:
+        module: nn.Module = chosen(slot, of)(of)
+        initialise(module, of.init_std, seed)
+        # Rounded to the dtype first, in the true run too: its operands are the same numbers, its arithmetic is exact.
+        module = module.to(dtype).to(where, kind).eval()
+        given = x.to(dtype).to(where, kind).detach().requires_grad_(backward)
+        call: Callable[..., Tensor] = module
+        with torch.set_grad_enabled(backward):
+            out = call(given) if rotation is None else call(given, rotation.to(where, kind))
+        results = {"output": out.detach()}
+        if backward:
+            generator = torch.Generator().manual_seed(derive(seed, "inputs", "cotangent"))
+            cotangent = torch.randn(out.shape, generator=generator, dtype=torch.float64).to(dtype)
+            out.backward(cotangent.to(where, kind))
+            gradients = {"the input": given.grad, **{n: p.grad for n, p in module.named_parameters()}}
+            results |= {f"gradient of {n}": g for n, g in gradients.items() if g is not None}
+        return {k: v.to("cpu", torch.float64) for k, v in results.items()}
+
+    truth = run(twin, torch.device("cpu"), torch.float64)
+    plain, mine = run(twin, device, dtype), run(spec, device, dtype)
+    if missing := sorted(truth.keys() - mine.keys()):
+        raise Incorrect(f'{slot} "{name}" gives no {", no ".join(missing)}')
+    found = []
+    for quantity, true in truth.items():
+        largest = float(true.abs().max()) if true.numel() else 0.0
+        floor = FLOOR_EPS * torch.finfo(dtype).eps * largest
+        error, of_plain = (float((r[quantity] - true).abs().max()) for r in (mine, plain))
+        found.append(Deviation(quantity, error, FACTOR * of_plain + floor))
+    return found
+
+
+def check(spec: ModelSpec, device: torch.device, dtype: torch.dtype, *, backward: bool) -> None:
+    """The gate before timing. Raises Incorrect, naming each deviation beyond the rule of any slot's exact component."""
+    wrong = []
+    for slot, name in spec.components.items():
+        if not registry.facts(slot, name).exact or name == registry.reference(slot):
+            continue
+        found = deviations(slot, spec, device, dtype, backward=backward)
+        wrong += [f'{slot} "{name}", {deviation}' for deviation in found if not deviation.within]
+    if wrong:
+        raise Incorrect("; ".join(wrong))

@@ -1,0 +1,54 @@
+"""Initial weights: each parameter drawn by its own name, so that twins start bit-identical."""
+
+from __future__ import annotations
+
+import math
+from typing import Literal
+
+import torch
+from torch import Tensor, nn
+
+from vitbench.streams import derive
+
+TABLE_STD = 0.02
+"""Spread of token tables (positions, class token) where weights are scaled by fan-in, which a table does not have."""
+
+
+def token_tables(model: nn.Module) -> set[str]:
+    """Names of the parameters that are added to tokens: learned positions, class tokens."""
+    return {
+        f"{prefix}.{name}" if prefix else name
+        for prefix, module in model.named_modules()
+        for name in getattr(module, "token_tables", ())
+    }
+
+
+@torch.no_grad()
+def initialise(model: nn.Module, std: float | Literal["fan_in"], seed: int) -> None:
+    """Draw all weights from a seed: truncated normal at two deviations; biases zero; norms one.
+
+    A parameter's values depend on the seed, its name and its shape alone. So cells that share a parameter share its
+    initial values, and exact twins, which hold the same parameters under the same names, start from the same model.
+
+    Args:
+        model: its floating-point parameters are overwritten in place.
+        std: standard deviation before truncation; "fan_in" for 1 / sqrt(3 fan_in), that of PyTorch's own uniform
+            initialisation of linear layers (He et al. 2015, arXiv 1502.01852, with a = sqrt(5)).
+        seed: of the trial.
+    """
+    tables = token_tables(model)
+    for name, parameter in model.named_parameters():
+        if parameter.ndim < 2:
+            parameter.fill_(0.0 if name.endswith("bias") else 1.0)
+            continue
+        spread = std
+        if spread == "fan_in":
+            spread = TABLE_STD if name in tables else 1.0 / math.sqrt(3.0 * parameter[0].numel())
+        parameter.copy_(_draw(parameter, spread, derive(seed, "init", name)))
+
+
+def _draw(like: Tensor, std: float, seed: int) -> Tensor:
+    """Truncated normal values, drawn on the CPU in float32 so that every device starts the same."""
+    generator = torch.Generator().manual_seed(seed)
+    values = torch.empty(like.shape, dtype=torch.float32)
+    return nn.init.trunc_normal_(values, std=std, a=-2 * std, b=2 * std, generator=generator)

@@ -1,0 +1,270 @@
+"""Slots, the names that fill them, and the facts of each component, without importing torch.
+
+The tree ``vitbench/components/<slot>/<name>.py`` is the registry. Names are file names. Facts are the literal
+arguments of the file's ``@component(...)`` and are read from its source text, so that planning a study and listing
+what there is need neither torch nor the component's own packages; building a component imports its file.
+A plug-in (``--plugin FILE.py``) adds components of the user's own; it says its slot and name in the decorator.
+"""
+
+from __future__ import annotations
+
+import ast
+import difflib
+import functools
+import hashlib
+import importlib
+import importlib.util
+import re
+import sys
+import traceback
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+from typing import Any, TypeVar
+
+COMPONENTS = Path(__file__).parent / "components"
+NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
+DEVICES = ("cpu", "cuda", "mps")
+DTYPES = ("float32", "float16", "bfloat16")
+
+Class = TypeVar("Class", bound=type)
+
+
+class UnknownComponent(ValueError):
+    """A name that is not a component of its slot. The message gives the nearest and the known names."""
+
+
+class PluginError(ValueError):
+    """A plug-in that cannot be used: missing, failing on import, or registering a name that exists."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Facts:
+    """What the harness knows of a component without running it. Every field is a literal in the source.
+
+    Attributes:
+        source: paper or repository that defines the component.
+        exact: computes the same function, from the same weights, as the slot's reference.
+        reference: is that reference (and so exact); at most one a slot.
+        devices: device types on which it runs.
+        trains_on: device types on which it has a backward pass; ``devices`` unless given.
+        dtypes: floating-point types in which it runs.
+        packages: importable packages that it needs beside torch.
+        offers: features that other components or fields may need, e.g. ``"rotary"``.
+        needs: slot → feature that the component in that slot must offer.
+        multiple_of: ``"dim"`` or ``"head_width"`` → number that must divide it.
+        summary: first line of the class docstring.
+    """
+
+    source: str
+    exact: bool = False
+    reference: bool = False
+    devices: tuple[str, ...] = DEVICES
+    trains_on: tuple[str, ...] | None = None
+    dtypes: tuple[str, ...] = DTYPES
+    packages: tuple[str, ...] = ()
+    offers: tuple[str, ...] = ()
+    needs: Mapping[str, str] = field(default_factory=dict)
+    multiple_of: Mapping[str, int] = field(default_factory=dict)
+    summary: str = ""
+
+    def __post_init__(self) -> None:
+        """Check what the type system does not."""
+        if self.reference and not self.exact:
+            raise ValueError("a reference is exact by definition: declare exact=True")
+        for given, known in ((self.devices, DEVICES), (self.trains_on or (), DEVICES), (self.dtypes, DTYPES)):
+            if strange := set(given) - set(known):
+                raise ValueError(f"{sorted(strange)} not among {list(known)}")
+
+    def runs_on(self, device: str, training: bool) -> bool:
+        """Whether the component runs on a device type, forward only or with its backward pass."""
+        on = self.devices if not training or self.trains_on is None else self.trains_on
+        return device in on
+
+
+_classes: dict[tuple[str, str], type] = {}
+_plugin_facts: dict[tuple[str, str], Facts] = {}
+_plugin_files: dict[tuple[str, str], Path] = {}
+
+
+def component(
+    *,
+    source: str,
+    slot: str | None = None,
+    name: str | None = None,
+    exact: bool = False,
+    reference: bool = False,
+    devices: tuple[str, ...] = DEVICES,
+    trains_on: tuple[str, ...] | None = None,
+    dtypes: tuple[str, ...] = DTYPES,
+    packages: tuple[str, ...] = (),
+    offers: tuple[str, ...] = (),
+    needs: Mapping[str, str] | None = None,
+    multiple_of: Mapping[str, int] | None = None,
+) -> Callable[[Class], Class]:
+    """Register the decorated class as a component; the arguments are its :class:`Facts` and must be literals.
+
+    Inside ``vitbench/components`` the slot is the folder and the name the file; a plug-in gives both.
+    """
+
+    def register(cls: Class) -> Class:
+        parts = cls.__module__.split(".")
+        where = (slot, name) if slot and name else (parts[-2], parts[-1])
+        _classes[where] = cls  # both are given or neither: `_read` refuses the rest
+        return cls
+
+    return register
+
+
+@functools.cache
+def _tree() -> Mapping[str, tuple[str, ...]]:
+    """Slot → names of the components that ship with vitbench, as the folders and files are."""
+    folders = (p for p in sorted(COMPONENTS.iterdir()) if p.is_dir() and not p.name.startswith("_"))
+    return {p.name: tuple(f.stem for f in sorted(p.glob("*.py")) if not f.name.startswith("_")) for p in folders}
+
+
+def slots() -> tuple[str, ...]:
+    """Names of the slots: the folders of ``vitbench/components``."""
+    return tuple(_tree())
+
+
+def names(slot: str) -> tuple[str, ...]:
+    """Names of the components of a slot, plug-ins included, in alphabetical order."""
+    if slot not in _tree():
+        raise UnknownComponent(f'"{slot}" is not a slot{nearest(slot, slots())}')
+    return tuple(sorted([*_tree()[slot], *(n for s, n in _plugin_facts if s == slot)]))
+
+
+def facts(slot: str, name: str) -> Facts:
+    """The facts of one component, read from its source. Raises UnknownComponent."""
+    if (slot, name) in _plugin_facts:
+        return _plugin_facts[slot, name]
+    check_name(slot, name)
+    return _in_tree_facts(slot, name)
+
+
+def load(slot: str, name: str) -> type:
+    """The class of one component; imports its file. Raises UnknownComponent."""
+    check_name(slot, name)
+    if (slot, name) not in _classes:
+        importlib.import_module(f"vitbench.components.{slot}.{name}")
+    return _classes[slot, name]
+
+
+def reference(slot: str) -> str | None:
+    """Name of the component that the exact ones of a slot are compared with; None where the slot has none."""
+    return next((n for n in names(slot) if facts(slot, n).reference), None)
+
+
+def check_name(slot: str, name: str) -> None:
+    """Raise UnknownComponent, with the nearest and all known names, unless the slot has this component."""
+    known = names(slot)
+    if name not in known:
+        raise UnknownComponent(
+            f'"{name}" is not a component of this slot{nearest(name, known)}; known: {", ".join(known)}'
+        )
+
+
+def nearest(given: str, known: Iterable[str]) -> str:
+    """``; did you mean "…"?`` with the closest known name, or nothing where none is close."""
+    close = difflib.get_close_matches(given, list(known), n=1, cutoff=0.6)
+    return f'; did you mean "{close[0]}"?' if close else ""
+
+
+def load_plugin(path: Path) -> None:
+    """Import a file of the user's own and register its components. Loading the same file again does nothing.
+
+    A plug-in is code and runs with the rights of the user: it is trusted.
+
+    Raises:
+        PluginError: with the file, and the line where there is one.
+    """
+    path = path.resolve()
+    if path in _plugin_files.values():
+        return
+    if not path.is_file():
+        raise PluginError(f"{path}: no such file")
+    try:
+        found = _read(path)
+    except SyntaxError as error:
+        raise PluginError(f"{path}:{error.lineno}: {error.msg}") from error
+    if not found:
+        raise PluginError(f"{path}: registers no component; decorate a class with @vitbench.component(...)")
+    for slot, name, line, _ in found:
+        if slot is None or name is None:
+            raise PluginError(f"{path}:{line}: a plug-in's component must give slot=... and name=...")
+        if slot not in slots():
+            raise PluginError(f'{path}:{line}: "{slot}" is not a slot{nearest(slot, slots())}')
+        if not NAME.fullmatch(name):
+            raise PluginError(f'{path}:{line}: "{name}" is not a name: letters, digits, ".", "_", "-", at most 64')
+        if name in names(slot):
+            raise PluginError(f'{path}:{line}: {slot} "{name}" exists already')
+    before = dict(_classes)
+    module_name = f"vitbench_plugin_{path.stem}_{hashlib.sha256(str(path).encode()).hexdigest()[:8]}"
+    spec = importlib.util.spec_from_file_location(module_name, path)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[module_name] = module
+    try:
+        spec.loader.exec_module(module)
+    except BaseException as error:
+        _classes.clear()
+        _classes.update(before)
+        del sys.modules[module_name]
+        if not isinstance(error, Exception):
+            raise
+        lines = [f.lineno for f in traceback.extract_tb(error.__traceback__) if f.filename == str(path)]
+        raise PluginError(f"{path}:{lines[-1] if lines else 1}: {type(error).__name__}: {error}") from error
+    for slot, name, _, found_facts in found:
+        assert slot is not None and name is not None
+        _plugin_facts[slot, name] = found_facts
+        _plugin_files[slot, name] = path
+
+
+def plugins() -> tuple[Path, ...]:
+    """Files of the plug-ins loaded so far."""
+    return tuple(dict.fromkeys(_plugin_files.values()))
+
+
+@functools.cache
+def _in_tree_facts(slot: str, name: str) -> Facts:
+    path = COMPONENTS / slot / f"{name}.py"
+    found = _read(path)
+    if len(found) != 1 or found[0][:2] != (None, None):
+        raise ValueError(f"{path}: holds {len(found)} components; one, without slot and name, is the rule")
+    return found[0][3]
+
+
+def _read(path: Path) -> list[tuple[str | None, str | None, int, Facts]]:
+    """(slot, name, line, facts) of every class in a file that is decorated with ``@component(...)``."""
+    found = []
+    for node in ast.parse(path.read_text(encoding="utf-8")).body:
+        if not isinstance(node, ast.ClassDef):
+            continue
+        for call in node.decorator_list:
+            if not isinstance(call, ast.Call) or ast.unparse(call.func).split(".")[-1] != "component":
+                continue
+            given = _literals(call, path)
+            slot, name = given.pop("slot", None), given.pop("name", None)
+            given["summary"] = (ast.get_docstring(node) or "").split("\n")[0].rstrip(".")
+            try:
+                found.append((slot, name, call.lineno, Facts(**given)))
+            except (TypeError, ValueError) as error:
+                raise PluginError(f"{path}:{call.lineno}: {error}") from error
+    return found
+
+
+def _literals(call: ast.Call, path: Path) -> dict[str, Any]:
+    known = {f.name for f in fields(Facts)} | {"slot", "name"}
+    given = {}
+    for keyword in call.keywords:
+        where = f"{path}:{keyword.lineno}"
+        if keyword.arg not in known:
+            raise PluginError(f'{where}: unknown fact "{keyword.arg}"{nearest(str(keyword.arg), known)}')
+        try:
+            given[keyword.arg] = ast.literal_eval(keyword.value)
+        except ValueError as error:
+            raise PluginError(
+                f"{where}: {keyword.arg} must be a literal, so that it is known without import"
+            ) from error
+    return given

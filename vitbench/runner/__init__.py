@@ -1,0 +1,1 @@
+"""Suite to trials to processes to records."""

@@ -1,0 +1,134 @@
+"""Suite → trials: what a run will do, with ids, before anything is started. No torch."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from vitbench import registry
+from vitbench.data import catalog
+from vitbench.spec.errors import SpecError
+from vitbench.spec.model import ModelSpec
+from vitbench.spec.recipe import DataSpec
+from vitbench.spec.suite import Cell, Suite
+from vitbench.spec.trial import Device, TimeTrial, TrainTrial
+from vitbench.store import PlannedTrial, StudyInfo
+
+KINDS = ("train", "time")
+
+
+def plan(
+    suite: Suite,
+    device: Device,
+    *,
+    kinds: Collection[str] = KINDS,
+    identity: str | None = None,
+    fallback: str | None = None,
+    class_names: tuple[str, ...] = (),
+) -> StudyInfo:
+    """Every trial of a suite on one type of device, each once, training first.
+
+    Args:
+        suite: read and checked; its data are the ones that will be used.
+        device: type of device.
+        kinds: "train", "time" or both.
+        identity: of the data where they have been prepared; else looked up.
+        fallback: why the data are not those that the suite asked for.
+        class_names: of the data, where they have been prepared.
+
+    Raises:
+        SpecError: where a model cannot take the data, or nothing is left to run.
+        DataError: where the data have no identity (a folder that is not there).
+    """
+    wrong = [
+        f"{suite.file}: {m}" for cell in suite.cells if cell.train for m in catalog.mismatches(cell.model, cell.data)
+    ]
+    if wrong:
+        raise SpecError(dict.fromkeys(wrong))
+    identity = identity or catalog.identity(suite.data)
+    trials: dict[str, PlannedTrial] = {}
+    if "train" in kinds:
+        for planned in _train_trials(suite, device, identity):
+            trials.setdefault(planned.id, planned)
+    if "time" in kinds:
+        for planned in _time_trials(suite, device):
+            trials.setdefault(planned.id, planned)
+    if not trials:
+        raise SpecError([f"{suite.file}: 0 trials: the suite has no {' or '.join(f'[{k}]' for k in kinds)} table"])
+    return StudyInfo(
+        suite=suite.info,
+        suite_file=suite.file,
+        axes=suite.axes,
+        data_name=catalog.display_name(suite.data),
+        data_identity=identity,
+        fallback=fallback,
+        class_names=class_names,
+        excluded=suite.excluded,
+        trials=tuple(trials.values()),
+    )
+
+
+def _train_trials(suite: Suite, device: Device, identity: str) -> list[PlannedTrial]:
+    # Seed by seed: a study that is stopped early has compared all cells on the seeds that it got to.
+    return [
+        _planned(
+            cell,
+            TrainTrial(
+                kind="train",
+                model=cell.model,
+                data=cell.data,
+                train=cell.train.recipe(),
+                seed=seed,
+                device=device,
+                data_identity=identity,
+            ),
+        )
+        for seed in dict.fromkeys(s for cell in suite.cells if cell.train for s in cell.train.seeds)
+        for cell in suite.cells
+        if cell.train and seed in cell.train.seeds
+    ]
+
+
+def _time_trials(suite: Suite, device: Device) -> list[PlannedTrial]:
+    if suite.time is None:
+        return []
+    protocol = suite.time.protocol()
+    return [
+        _planned(
+            cell,
+            TimeTrial(
+                kind="time",
+                model=cell.model,
+                protocol=protocol,
+                device=device,
+                dtype=dtype,
+                batch_size=batch_size,
+                mode=mode,
+            ),
+        )
+        for dtype in dict.fromkeys(suite.time.dtypes)
+        for batch_size in dict.fromkeys(suite.time.batch_sizes)
+        for mode in dict.fromkeys(suite.time.modes)
+        for cell in suite.cells
+    ]
+
+
+def _planned(cell: Cell, trial: TrainTrial | TimeTrial) -> PlannedTrial:
+    return PlannedTrial(
+        id=trial.id,
+        cell=cell.label,
+        axes=cell.axes,
+        exact=_exact(cell.model),
+        trial=trial,
+        published=cell.published,
+    )
+
+
+def _exact(model: ModelSpec) -> dict[str, bool]:
+    return {slot: registry.facts(slot, name).exact for slot, name in model.components.items()}
+
+
+def with_data(suite: Suite, data: DataSpec) -> Suite:
+    """The suite with all cells on the data that were prepared (the suite's own, or the fallback in their place)."""
+    changes = {name: getattr(data, name) for name in ("name", "path", "download", "fallback")}
+    cells = tuple(cell.model_copy(update={"data": cell.data.model_copy(update=changes)}) for cell in suite.cells)
+    return suite.model_copy(update={"data": data, "cells": cells})

@@ -1,0 +1,178 @@
+"""Processes of trials: started from a fork server that has torch loaded, watched, and ended as a group."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import multiprocessing
+import os
+import signal
+import time
+from collections import deque
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from multiprocessing.connection import Connection, wait
+from multiprocessing.context import ForkServerProcess
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from vitbench.store import State
+
+if TYPE_CHECKING:
+    from vitbench.runner.work import Request
+
+GRACE_SECONDS = 10.0
+"""Between SIGTERM and SIGKILL."""
+
+POLL_SECONDS = 0.1
+KEPT_LINES = 50
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How one process ended."""
+
+    request: Request
+    state: State
+    started_at: datetime
+    seconds: float
+    reason: str = ""
+    details: str = ""
+    values: dict[str, Any] | None = None
+    environment: dict[str, Any] | None = None
+
+
+@dataclass
+class Stop:
+    """Set by a signal handler; looked at between events. A trial that is running when it is set is interrupted."""
+
+    signal: int | None = None
+
+
+@dataclass
+class Job:
+    """One running process."""
+
+    request: Request
+    process: ForkServerProcess
+    connection: Connection
+    log: Path
+    deadline: float
+    started_at: datetime = field(default_factory=lambda: datetime.now(UTC))
+    began: float = field(default_factory=time.monotonic)
+    reply: dict[str, Any] | None = None
+    ended_because: tuple[State, str] | None = None
+    kill_at: float | None = None
+
+    def receive(self, progress: Callable[[Request, str], None]) -> None:
+        """Take what the process has sent."""
+        with contextlib.suppress(EOFError, OSError):
+            while self.connection.poll():
+                message = json.loads(self.connection.recv_bytes())
+                if message["kind"] == "progress":
+                    progress(self.request, message["body"])
+                else:
+                    self.reply = message["body"]
+
+    def end(self, because: tuple[State, str]) -> None:
+        """Ask the whole group to end; :meth:`press` insists."""
+        if self.ended_because is None:
+            self.ended_because = because
+            self.kill_at = time.monotonic() + GRACE_SECONDS
+            self.send(signal.SIGTERM)
+
+    def press(self) -> None:
+        """Kill the group if its grace is over, and end it if its time is."""
+        now = time.monotonic()
+        if self.kill_at is not None and now >= self.kill_at:
+            self.send(signal.SIGKILL)
+        elif self.kill_at is None and now >= self.deadline:
+            self.end(("timeout", f"still running after {now - self.began:.0f} s"))
+
+    def send(self, number: signal.Signals) -> None:
+        """A signal to the process and all of its children."""
+        pid = self.process.pid
+        assert pid is not None
+        try:
+            os.killpg(pid, number)
+        except ProcessLookupError:
+            with contextlib.suppress(ProcessLookupError):  # not yet a group of its own
+                if self.process.is_alive():
+                    os.kill(pid, number)
+
+    def outcome(self) -> Outcome:
+        """After the process has ended: what became of it. Whatever is left of its group is killed."""
+        self.process.join()
+        code = self.process.exitcode
+        self.send(signal.SIGKILL)
+        self.connection.close()
+        log = self.log.read_text(errors="replace").splitlines()[-KEPT_LINES:] if self.log.exists() else []
+        self.log.unlink(missing_ok=True)
+        seconds = time.monotonic() - self.began
+        if self.reply is not None and (self.ended_because is None or self.reply["state"] == "ok"):
+            return Outcome(self.request, started_at=self.started_at, seconds=seconds, **self.reply)
+        if self.ended_because is not None:
+            state, reason = self.ended_because
+        elif code is not None and code < 0:
+            state, reason = "crashed", f"killed by signal {-code} ({signal.Signals(-code).name})"
+        else:
+            state, reason = "crashed", f"ended with exit status {code} and no result"
+        return Outcome(self.request, state, self.started_at, seconds, reason, "\n".join(log))
+
+
+class Pool:
+    """Runs requests in processes of their own, so many at a time."""
+
+    def __init__(self, workers: int, folder: Path, stop: Stop) -> None:
+        """``folder``: where logs of running processes lie; ``stop``: looked at between events."""
+        self.workers, self.folder, self.stop = workers, folder, stop
+        self.context = multiprocessing.get_context("forkserver")
+        self.context.set_forkserver_preload(["vitbench.runner.work"])
+        self.started = 0
+
+    def run(
+        self, requests: Iterator[Request], timeout_s: float, progress: Callable[[Request, str], None]
+    ) -> Iterator[Outcome]:
+        """Outcomes as they come. A request is drawn when a worker is free, so it may depend on earlier outcomes."""
+        jobs: list[Job] = []
+        exhausted = False
+        ready: deque[Outcome] = deque()
+        while True:
+            while not exhausted and self.stop.signal is None and len(jobs) < self.workers:
+                request = next(requests, None)
+                if request is None:
+                    exhausted = True
+                else:
+                    jobs.append(self.start(request, timeout_s))
+            if not jobs:
+                return
+            wait(
+                [j.process.sentinel for j in jobs] + [j.connection for j in jobs if j.reply is None],
+                POLL_SECONDS,
+            )
+            for job in jobs:
+                job.receive(progress)
+                if self.stop.signal is not None:
+                    job.end(("interrupted", f"stopped by signal {self.stop.signal}"))
+                job.press()
+            for job in [j for j in jobs if not j.process.is_alive()]:
+                job.receive(progress)
+                ready.append(job.outcome())
+                jobs.remove(job)
+            while ready:
+                yield ready.popleft()
+
+    def start(self, request: Request, timeout_s: float) -> Job:
+        """Start one process."""
+        from vitbench.runner import work
+
+        mine, theirs = self.context.Pipe(duplex=False)
+        self.started += 1
+        log = self.folder / f"{os.getpid()}-{self.started}.log"
+        process = self.context.Process(
+            target=work.main, args=(request.model_dump_json(), theirs, str(log)), daemon=False
+        )
+        process.start()
+        theirs.close()
+        return Job(request, process, mine, log, time.monotonic() + timeout_s)

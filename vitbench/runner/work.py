@@ -1,0 +1,151 @@
+"""What a trial's own process does: one request in, progress and one outcome out, as JSON."""
+
+from __future__ import annotations
+
+import json
+import multiprocessing
+import os
+import signal
+import sys
+import threading
+import traceback
+from collections.abc import Callable, Mapping
+from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import Any, Literal
+
+import torch
+from pydantic import Field
+
+from vitbench import registry
+from vitbench.data.catalog import DataError
+from vitbench.devices import DeviceError, Unsupported, resolve, unsupported
+from vitbench.environment import fingerprint
+from vitbench.model.exactness import Incorrect
+from vitbench.spec.base import STORED, Strict
+from vitbench.spec.trial import TimeTrial, TrainTrial, Trial
+from vitbench.store import State
+from vitbench.timing.measure import gate, measure
+from vitbench.training.loop import Diverged, train
+
+KEPT_LINES = 50
+Task = Literal["train", "gate", "measure"]
+
+
+class Request(Strict):
+    """One process's work."""
+
+    task: Task
+    trial: Trial
+    device: str = Field(description='with its index, e.g. "cuda:0"')
+    threads: int
+    plugins: tuple[str, ...] = ()
+
+
+class Reply(Strict):
+    """How a process ended, in its own words."""
+
+    state: State
+    reason: str = ""
+    details: str = ""
+    values: dict[str, Any] | None = None
+    environment: dict[str, Any] | None = None
+
+
+def main(request: str, connection: Connection, log: str) -> None:
+    """Entry point of a trial's process. A process group of its own, which ends when the driver does."""
+    os.setpgid(0, 0)
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    threading.Thread(target=_end_with_driver, daemon=True).start()
+    with Path(log).open("wb", buffering=0) as stream:
+        os.dup2(stream.fileno(), 1)
+        os.dup2(stream.fileno(), 2)
+
+    def send(kind: str, body: object) -> None:
+        connection.send_bytes(json.dumps({"kind": kind, "body": body}).encode())
+
+    reply = perform(Request.model_validate_json(request, context=STORED), lambda text: send("progress", text))
+    send("reply", reply.model_dump(mode="json"))
+    connection.close()
+    sys.stdout.flush()
+
+
+def _end_with_driver() -> None:
+    """A driver that is killed takes its trials along: nobody would take their results."""
+    driver = multiprocessing.parent_process()
+    assert driver is not None
+    driver.join()
+    os.killpg(0, signal.SIGKILL)
+
+
+def perform(request: Request, progress: Callable[[str], None]) -> Reply:
+    """Do the work, and put whatever happens into a word and a reason."""
+    environment = None
+    try:
+        torch.set_num_threads(request.threads)
+        device = resolve(request.device)
+        if device.type == "cuda":
+            torch.cuda.set_device(device)
+        environment = fingerprint(request.device, request.threads).model_dump(mode="json")
+        for plugin in request.plugins:
+            registry.load_plugin(Path(plugin))
+        trial = request.trial
+        if reason := unsupported(trial.model, device, trial.dtype, training=trial.training):
+            raise Unsupported(reason)
+        values = TASKS[request.task](trial, device, progress)
+        return Reply(state="ok", values=values.model_dump(mode="json") if values else {}, environment=environment)
+    except Exception as error:
+        kept = traceback.format_exc().splitlines()[-KEPT_LINES:]
+        state = _state_of(error)
+        details = "" if state in ("unsupported", "incorrect", "diverged") else "\n".join(kept)
+        return Reply(state=state, reason=_reason(error, request), details=details, environment=environment)
+
+
+def _train(trial: Trial, device: torch.device, progress: Callable[[str], None]) -> Strict | None:
+    assert isinstance(trial, TrainTrial)
+    return train(trial, device, progress)
+
+
+def _gate(trial: Trial, device: torch.device, progress: Callable[[str], None]) -> Strict | None:
+    assert isinstance(trial, TimeTrial)
+    gate(trial, device)
+    return None
+
+
+def _measure(trial: Trial, device: torch.device, progress: Callable[[str], None]) -> Strict | None:
+    assert isinstance(trial, TimeTrial)
+    return measure(trial, device)
+
+
+TASKS: Mapping[Task, Callable[[Trial, torch.device, Callable[[str], None]], Strict | None]] = {
+    "train": _train,
+    "gate": _gate,
+    "measure": _measure,
+}
+
+STATES: tuple[tuple[type[BaseException], State], ...] = (
+    (Unsupported, "unsupported"),
+    (Incorrect, "incorrect"),
+    (Diverged, "diverged"),
+    (torch.OutOfMemoryError, "oom"),
+    (MemoryError, "oom"),
+)
+
+
+def _state_of(error: Exception) -> State:
+    for kind, state in STATES:
+        if isinstance(error, kind):
+            return state
+    # torch's CPU allocator raises a plain RuntimeError; its text is all that tells.
+    return "oom" if "DefaultCPUAllocator" in str(error) else "failed"
+
+
+def _reason(error: Exception, request: Request) -> str:
+    text = str(error).splitlines()[0] if str(error) else ""
+    if _state_of(error) == "oom":
+        trial = request.trial
+        batch = trial.batch_size if isinstance(trial, TimeTrial) else trial.train.batch_size
+        peak = torch.cuda.max_memory_allocated() if torch.cuda.is_available() else 0
+        return f"batch {batch}, {peak} bytes allocated at the peak: {text}"
+    expected = isinstance(error, (Unsupported, Incorrect, Diverged, DataError, DeviceError))
+    return text if expected else f"{type(error).__name__}: {text}"

@@ -1,0 +1,52 @@
+"""What every spec shares: strict, frozen, no unknown keys, no infinities; and its canonical form."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from typing import Annotated, Any
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+
+Positive = Annotated[int, Field(gt=0, le=1_000_000)]
+Probability = Annotated[float, Field(ge=0.0, lt=1.0)]
+Seed = Annotated[int, Field(ge=0, lt=2**64)]
+
+
+def _square(size: int | tuple[int, int]) -> int | tuple[int, int]:
+    """One spelling for one size, so that 32 and [32, 32] are the same trial."""
+    return size[0] if isinstance(size, tuple) and size[0] == size[1] else size
+
+
+Size = Annotated[Positive | tuple[Positive, Positive], AfterValidator(_square)]
+"""Height and width in pixels: one number for a square, or [height, width]."""
+
+
+class Strict(BaseModel):
+    """A frozen value: no coercion between types, no unknown keys, no NaN or infinity."""
+
+    model_config = ConfigDict(strict=True, extra="forbid", frozen=True, allow_inf_nan=False, protected_namespaces=())
+
+    def canonical(self) -> dict[str, Any]:
+        """JSON form with fields at their default left out, so that a new field leaves old ids alone."""
+        return self.model_dump(mode="json", exclude_defaults=True)
+
+
+STORED = {"stored": True}
+"""Validation context of what is read back from disk or from another process: it was checked when it was made, and a
+component that it names may be a plug-in's that is not loaded here."""
+
+
+def pair(size: int | tuple[int, int]) -> tuple[int, int]:
+    """(height, width) of a :data:`Size`."""
+    return size if isinstance(size, tuple) else (size, size)
+
+
+def dumps(value: object) -> str:
+    """The one JSON text of a value: sorted keys, no spaces, no NaN."""
+    return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+
+
+def digest(value: object, length: int = 20) -> str:
+    """First hex digits of the SHA-256 of a value's canonical JSON."""
+    return hashlib.sha256(dumps(value).encode()).hexdigest()[:length]

@@ -1,0 +1,100 @@
+"""Errors in a suite, as a user reads them: file, key, value, what is allowed and the nearest name."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from pydantic import BaseModel, ValidationError
+from pydantic_core import ErrorDetails
+
+from vitbench.registry import nearest
+
+PYTHON_TO_TOML = {"str": "string", "int": "integer", "float": "number", "bool": "boolean", "dict": "table",
+                  "list": "array", "tuple": "array", "NoneType": "nothing"}  # fmt: skip
+WANTED = {"int_type": "an integer", "float_type": "a number", "string_type": "a string", "bool_type": "true or false",
+          "tuple_type": "an array", "model_type": "a table", "dict_type": "a table",
+          "model_attributes_type": "a table"}  # fmt: skip
+
+
+class SpecError(ValueError):
+    """Everything that is wrong with a suite, one message each."""
+
+    def __init__(self, messages: Iterable[str]) -> None:
+        self.messages = list(dict.fromkeys(messages))
+        super().__init__("\n".join(self.messages))
+
+
+def quote(value: object) -> str:
+    """A value as TOML would write it, with its type where that is the point."""
+    if isinstance(value, bool):
+        return f"boolean {str(value).lower()}"
+    name = PYTHON_TO_TOML.get(type(value).__name__, type(value).__name__)
+    shown = f'"{value}"' if isinstance(value, str) else str(value)
+    return f"{name} {shown if len(shown) <= 80 else shown[:77] + '...'}"
+
+
+def explain(error: ValidationError, model: type[BaseModel]) -> list[tuple[str, str]]:
+    """(dotted key, message) for each wrong key of a table; several complaints about one key (a union) become one."""
+    by_place: dict[tuple[str, ...], list[ErrorDetails]] = {}
+    for detail in error.errors(include_url=False):
+        place = _place(detail["loc"], model)
+        by_place.setdefault(place, []).append(detail)
+    return [(".".join(place), _sentence(details, model, place)) for place, details in by_place.items()]
+
+
+def _place(loc: tuple[int | str, ...], model: type[BaseModel]) -> tuple[str, ...]:
+    """The key that is wrong. What pydantic appends for the branch of a union or the index in it is cut off."""
+    place: list[str] = []
+    fields: Mapping[str, Any] | None = model.model_fields
+    for part in loc:
+        if fields is None:
+            break
+        place.append(str(part))
+        annotation = fields[str(part)].annotation if str(part) in fields else None
+        is_table = isinstance(annotation, type) and issubclass(annotation, BaseModel)
+        fields = annotation.model_fields if is_table else None  # type: ignore[union-attr]
+    return tuple(place)
+
+
+def _fields_of(model: type[BaseModel], place: tuple[str, ...]) -> list[str]:
+    for part in place[:-1]:
+        annotation = model.model_fields[part].annotation
+        assert isinstance(annotation, type) and issubclass(annotation, BaseModel)
+        model = annotation
+    return list(model.model_fields)
+
+
+def _sentence(details: list[ErrorDetails], model: type[BaseModel], place: tuple[str, ...]) -> str:
+    detail = details[0]
+    kind, given, context = detail["type"], detail["input"], detail.get("ctx", {})
+    if kind == "extra_forbidden":
+        return f"unknown key{nearest(place[-1], _fields_of(model, place))}"
+    if kind == "missing":
+        return "is required"
+    if kind == "value_error":
+        return str(context["error"])
+    if kind == "literal_error":
+        known = [k.strip("'") for k in str(context["expected"]).replace(" or ", ", ").split(", ")]
+        hint = nearest(given, known) if isinstance(given, str) else ""
+        return f"{quote(given)} is not allowed{hint}; known: {', '.join(known)}"
+    wanted = list(dict.fromkeys(filter(None, (_wanted(d) for d in details))))
+    return f"must be {' or '.join(wanted)}, got {quote(given)}" if wanted else f"{detail['msg']}, got {quote(given)}"
+
+
+def _wanted(detail: ErrorDetails) -> str:
+    kind, context = detail["type"], detail.get("ctx", {})
+    bounds = {"greater_than": "gt", "greater_than_equal": "ge", "less_than": "lt", "less_than_equal": "le"}
+    signs = {"gt": ">", "ge": ">=", "lt": "<", "le": "<="}
+    if kind in WANTED:
+        return WANTED[kind]
+    if kind in bounds:
+        key = bounds[kind]
+        return f"{signs[key]} {context[key]}"
+    if kind == "finite_number":
+        return "finite"
+    if kind == "too_short":
+        return f"an array of at least {context['min_length']} value(s)"
+    if kind == "literal_error":
+        return str(context["expected"]).replace("'", '"')
+    return ""

@@ -1,0 +1,132 @@
+"""ModelSpec: one Vision Transformer, as data."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field, ValidationInfo, field_validator
+
+from vitbench import registry
+from vitbench.spec.base import Positive, Probability, Size, Strict, pair
+
+
+class ModelSpec(Strict):
+    """One Vision Transformer: a component for each slot, and the sizes they share.
+
+    The fields named as the folders of ``vitbench/components`` are the slots. Defaults are neutral: they are left out
+    of trial ids, and so must never change.
+    """
+
+    # Slots
+    patching: str = "conv"
+    attention: str = "sdpa"
+    norm: str = "pre"
+    norm_layer: str = "layernorm"
+    positions: str = "learned"
+    mlp: str = "gelu"
+    pooling: str = "cls"
+
+    # Images and classes
+    image_size: Size = Field(32, description="height and width of the images, pixels")
+    channels: Annotated[int, Field(gt=0, le=1024)] = 3
+    patch_size: Size = Field(4, description="height and width of a patch, pixels")
+    num_classes: Positive = 10
+
+    # Encoder
+    dim: Annotated[int, Field(gt=0, le=65_536)] = Field(128, description="model width D")
+    depth: Annotated[int, Field(gt=0, le=1024)] = Field(6, description="number of blocks")
+    heads: Annotated[int, Field(gt=0, le=1024)] = Field(4, description="attention heads H")
+    mlp_ratio: Annotated[float, Field(gt=0.0, le=64.0)] = Field(4.0, description="hidden width of the MLP over dim")
+    qkv_bias: bool = True
+    residual: bool = Field(True, description="whether a sublayer's input is added to its output")
+    final_norm: bool = Field(True, description="one more norm after the last block")
+    dropout: Probability = Field(0.0, description="after positions, attention projection and each MLP layer")
+    attention_dropout: Probability = Field(0.0, description="on attention probabilities")
+    drop_path: Probability = Field(0.0, description="stochastic depth rate of the last block; earlier ones less")
+    init_std: Annotated[float, Field(gt=0.0, le=10.0)] | Literal["fan_in"] = Field(
+        0.02,
+        description='standard deviation of initial weights; "fan_in" for sqrt(1 / (3 fan_in)), PyTorch\'s own',
+    )
+
+    @field_validator("patching", "attention", "norm", "norm_layer", "positions", "mlp", "pooling")
+    @classmethod
+    def _known_component(cls, name: str, info: ValidationInfo) -> str:
+        assert info.field_name is not None
+        if not (info.context and info.context.get("stored")):
+            registry.check_name(info.field_name, name)
+        return name
+
+    @property
+    def components(self) -> dict[str, str]:
+        """Slot → name of the component in it."""
+        return {slot: getattr(self, slot) for slot in registry.slots()}
+
+    @property
+    def grid(self) -> tuple[int, int]:
+        """Patches along the height and the width of an image."""
+        (height, width), (patch_height, patch_width) = pair(self.image_size), pair(self.patch_size)
+        return height // patch_height, width // patch_width
+
+    @property
+    def patches(self) -> int:
+        """Patches of one image; the class token, if any, comes on top."""
+        return self.grid[0] * self.grid[1]
+
+    @property
+    def head_width(self) -> int:
+        """K, the width of one head."""
+        return self.dim // self.heads
+
+    @property
+    def hidden(self) -> int:
+        """Hidden width of the MLP."""
+        return int(self.dim * self.mlp_ratio)
+
+    def problems(self) -> list[tuple[str, str]]:
+        """(field, message) for each pair of fields that cannot stand together, whatever the components are."""
+        found = []
+        sides = zip(pair(self.image_size), pair(self.patch_size), ("height", "width"), strict=True)
+        wrong = [f"{patch} does not divide the image {side} {size}" for size, patch, side in sides if size % patch]
+        if wrong:
+            found.append(("patch_size", " and ".join(wrong)))
+        if self.dim % self.heads:
+            found.append(("heads", f"{self.heads} does not divide dim {self.dim}"))
+        return found
+
+    def conflicts(self) -> list[str]:
+        """Why the chosen components cannot be combined: one sentence for each rule that is broken."""
+        found = []
+        chosen = {slot: registry.facts(slot, name) for slot, name in self.components.items()}
+        for slot, mine in chosen.items():
+            who = f'{slot} "{self.components[slot]}"'
+            for other, feature in mine.needs.items():
+                if feature not in chosen[other].offers:
+                    found.append(f'{who} needs "{feature}", which {other} "{self.components[other]}" does not offer')
+            for quantity, divisor in mine.multiple_of.items():
+                if getattr(self, quantity) % divisor:
+                    found.append(f"{who} needs a {quantity} divisible by {divisor}, not {getattr(self, quantity)}")
+        if self.attention_dropout > 0 and "dropout" not in chosen["attention"].offers:
+            found.append(
+                f'attention "{self.attention}" has no attention_dropout, and {self.attention_dropout} is asked'
+            )
+        return found
+
+    def twin(self) -> ModelSpec:
+        """The same function with each exact component replaced by its slot's reference."""
+        changes = {}
+        for slot, name in self.components.items():
+            if registry.facts(slot, name).exact and (reference := registry.reference(slot)):
+                changes[slot] = reference
+        return self.model_copy(update=changes)
+
+    def unsupported(self, device: str, dtype: str, training: bool) -> str | None:
+        """Why these components cannot run on a device type in a dtype, or None. Says nothing of the machine at hand."""
+        for slot, name in self.components.items():
+            known = registry.facts(slot, name)
+            if not known.runs_on(device, training=False):
+                return f'{slot} "{name}" runs on {", ".join(known.devices)}, not on {device}'
+            if not known.runs_on(device, training):
+                return f'{slot} "{name}" has no backward pass on {device}'
+            if dtype not in known.dtypes:
+                return f'{slot} "{name}" runs in {", ".join(known.dtypes)}, not in {dtype}'
+        return None

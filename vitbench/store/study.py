@@ -1,0 +1,135 @@
+"""Study: the folder of one suite's plan and records. Many writers; a reader trusts no file."""
+
+from __future__ import annotations
+
+import contextlib
+import secrets
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal
+
+from pydantic import Field, ValidationError
+
+from vitbench.spec.base import STORED, Strict
+from vitbench.spec.suite import Info, Published, Value
+from vitbench.spec.trial import Trial
+from vitbench.store.files import write_atomically
+from vitbench.store.record import AGAIN, BadRecord, Record, from_json
+
+
+class StudyError(ValueError):
+    """A folder that holds no study, another one, or cannot be written. The message says what to do."""
+
+
+class PlannedTrial(Strict):
+    """A trial of a study's plan, and where it belongs in the tables."""
+
+    id: str
+    cell: str = Field(description="label of the cell")
+    axes: dict[str, Value]
+    exact: dict[str, bool] = Field(description="slot → whether its component is exact")
+    trial: Trial
+    published: Published | None = None
+
+
+class StudyInfo(Strict):
+    """What a study is about: written when a run starts, replaced when its suite has changed."""
+
+    schema_version: Literal[1] = 1
+    suite: Info
+    suite_file: str
+    axes: dict[str, tuple[Value, ...]]
+    data_name: str = Field(description="what the images are called in the report")
+    data_identity: str
+    fallback: str | None = Field(None, description="why the data are not those that the suite asks for")
+    class_names: tuple[str, ...] = ()
+    excluded: tuple[tuple[str, str], ...] = ()
+    trials: tuple[PlannedTrial, ...]
+
+
+@dataclass
+class Study:
+    """A study's folder: ``study.json`` and ``records/``."""
+
+    path: Path
+    info: StudyInfo
+    damaged: list[str] = field(default_factory=list)
+    """Names of files that could not be read and were set aside, with the reason."""
+
+    @classmethod
+    def read(cls, path: Path) -> Study:
+        """Open an existing study. Raises StudyError."""
+        file = path / "study.json"
+        if not file.is_file():
+            raise StudyError(f"{path}: holds no study (no study.json); `vitbench run SUITE` makes one")
+        try:
+            return cls(path, StudyInfo.model_validate_json(file.read_bytes(), context=STORED))
+        except (ValidationError, OSError) as error:
+            raise StudyError(f"{file}: cannot be read: {str(error).splitlines()[0]}") from error
+
+    @classmethod
+    def start(cls, path: Path, info: StudyInfo) -> Study:
+        """Begin a study in a folder, or continue the one that is there.
+
+        Raises:
+            StudyError: where the folder cannot be written or holds a study of another suite or other data.
+        """
+        if (path / "study.json").exists():
+            known = cls.read(path).info
+            if known.suite.name != info.suite.name:
+                raise StudyError(
+                    f'{path}: holds the study "{known.suite.name}", not "{info.suite.name}"; '
+                    f"choose another folder with --results"
+                )
+            if known.data_identity != info.data_identity:
+                raise StudyError(
+                    f"{path}: was made with the data {known.data_name} ({known.data_identity}); the data now are "
+                    f"{info.data_name} ({info.data_identity}). A study never mixes data: choose another folder with "
+                    f"--results, or bring back the data"
+                )
+        try:
+            (path / "records").mkdir(parents=True, exist_ok=True)
+            write_atomically(path / "study.json", info.model_dump_json(indent=1, exclude_defaults=True) + "\n")
+        except OSError as error:
+            raise StudyError(f"{path}: cannot be written: {error.strerror}") from error
+        return cls(path, info)
+
+    def write(self, record: Record) -> Path:
+        """Store one attempt for good: on return it has reached the disk."""
+        name = f"{record.trial_id}-{record.attempt}-{secrets.token_hex(4)}.json"
+        return write_atomically(self.path / "records" / name, record.to_json())
+
+    def records(self) -> dict[str, list[Record]]:
+        """Trial id → its attempts in order. Damaged files are renamed ``*.corrupt`` and named in ``damaged``."""
+        found: dict[str, list[Record]] = {}
+        for file in sorted((self.path / "records").glob("*.json")):
+            try:
+                record = from_json(file.read_bytes())
+            except BadRecord as error:
+                self.damaged.append(f"{file.name}: {error}")
+                with contextlib.suppress(OSError):  # a read-only study is still reported
+                    file.rename(file.with_name(f"{file.name}.corrupt"))
+                continue
+            found.setdefault(record.trial_id, []).append(record)
+        for attempts in found.values():
+            attempts.sort(key=lambda r: (r.attempt, r.started_at))
+        return found
+
+    def outcomes(self) -> dict[str, Record]:
+        """Trial id → the record that stands for it: its ok one, else its last attempt."""
+        return {trial_id: standing(attempts) for trial_id, attempts in self.records().items()}
+
+
+def standing(attempts: list[Record]) -> Record:
+    """The record that stands for a trial: the first ok one, else the last."""
+    return next((r for r in attempts if r.state == "ok"), attempts[-1])
+
+
+def finished(attempts: list[Record], max_attempts: int) -> bool:
+    """Whether a trial needs no further attempt."""
+    if not attempts:
+        return False
+    state = standing(attempts).state
+    if state in AGAIN:
+        return sum(r.state in AGAIN for r in attempts) >= max_attempts
+    return state != "interrupted"

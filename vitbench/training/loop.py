@@ -1,0 +1,195 @@
+"""The one training loop: every cell, every baseline of a cell, every device."""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import cast
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from vitbench.data.batches import Batches
+from vitbench.data.images import Images, Splits
+from vitbench.data.load import splits
+from vitbench.devices import PeakMemory, Stopwatch, synchronise
+from vitbench.model.counting import forward_flops, parameters
+from vitbench.model.vit import build_model
+from vitbench.spec.trial import TrainTrial
+from vitbench.store import Epoch, TrainValues
+from vitbench.streams import derive
+from vitbench.training.optimiser import learning_rate, make_optimiser
+
+EVALUATION_BATCH = 256
+CHECK_EVERY = 25
+"""Steps between looks at the loss: a look makes the device wait, and a lost run should not go on for long."""
+
+WARM_STEPS = 3
+"""Steps that are left out of the median: allocation, compilation and autotuning fall on them."""
+
+Progress = Callable[[str], None]
+
+
+class Diverged(ArithmeticError):
+    """The loss or a gradient is no longer a finite number."""
+
+
+@dataclass(frozen=True)
+class Tally:
+    """Loss (mean) and accuracy (percent) over some images."""
+
+    loss: float
+    accuracy_pct: float
+
+
+def train(trial: TrainTrial, device: torch.device, progress: Progress) -> TrainValues:
+    """Train one cell with one seed, watch it on validation, and read the test images once, at the end.
+
+    Args:
+        trial: what to train.
+        device: where.
+        progress: called with a line for the user after each epoch.
+
+    Raises:
+        Diverged: at most ``CHECK_EVERY`` steps after the loss or the gradient norm stops being finite.
+    """
+    began = time.perf_counter()
+    recipe = trial.train
+    data = splits(trial.data, trial.model, trial.seed)
+    batches = Batches(
+        data.train.to(device),
+        recipe.batch_size,
+        trial.seed,
+        crop_padding=recipe.crop_padding,
+        flip=recipe.flip,
+    )
+    data = data.to(device)
+    memory = PeakMemory(device)
+    model = build_model(trial.model, trial.seed).to(device)
+    stepper = Stepper(model, trial, data, device, len(batches))
+    torch.manual_seed(derive(trial.seed, "dropout"))  # the streams of dropout and stochastic depth are torch's own
+
+    epochs: list[Epoch] = []
+    step_ms: list[float] = []
+    train_seconds = 0.0
+    for number in range(recipe.epochs):
+        started = time.perf_counter()
+        tally, laps = stepper.epoch(batches, number)
+        synchronise(device)
+        seconds = time.perf_counter() - started
+        train_seconds += seconds
+        step_ms += laps
+        watched = evaluate(stepper.model, data.validation, data, recipe.precision) if len(data.validation) else None
+        epochs.append(
+            Epoch(
+                epoch=number + 1,
+                train_loss=tally.loss,
+                train_accuracy_pct=tally.accuracy_pct,
+                validation_loss=watched.loss if watched else None,
+                validation_accuracy_pct=watched.accuracy_pct if watched else None,
+                learning_rate=learning_rate(recipe, stepper.steps - 1, len(batches)),
+                seconds=seconds,
+            )
+        )
+        seen = f", validation {watched.accuracy_pct:.1f} %" if watched else ""
+        progress(f"epoch {number + 1}/{recipe.epochs}: loss {tally.loss:.3f}{seen}")
+    test = evaluate(stepper.model, data.test, data, recipe.precision)
+    median = statistics.median(step_ms[WARM_STEPS:] or step_ms)
+    return TrainValues(
+        epochs=tuple(epochs),
+        test_loss=test.loss,
+        test_accuracy_pct=test.accuracy_pct,
+        train_images=len(data.train),
+        validation_images=len(data.validation),
+        test_images=len(data.test),
+        parameters=parameters(model),
+        forward_flops=forward_flops(trial.model),
+        steps=stepper.steps,
+        step_ms_p50=median,
+        first_step_ms=step_ms[0],
+        train_images_per_s=min(recipe.batch_size, len(data.train)) / median * 1000,
+        train_seconds=train_seconds,
+        seconds=time.perf_counter() - began,
+        peak_memory_mib=memory.mib(),
+        batches_digest=batches.digest(),
+        data_checksum=data.checksum,
+    )
+
+
+class Stepper:
+    """A model, its optimiser, and the steps taken so far."""
+
+    def __init__(self, model: nn.Module, trial: TrainTrial, data: Splits, device: torch.device, per_epoch: int) -> None:
+        self.recipe, self.data, self.device, self.per_epoch = trial.train, data, device, per_epoch
+        self.optimiser = make_optimiser(model, self.recipe, device)
+        self.parameters = [p for p in model.parameters() if p.requires_grad]
+        self.model: nn.Module = cast("nn.Module", torch.compile(model)) if self.recipe.compile else model
+        self.steps = 0
+
+    def epoch(self, batches: Batches, number: int) -> tuple[Tally, list[float]]:
+        """All steps of one epoch: (loss and accuracy on the way, milliseconds of each step)."""
+        self.model.train()
+        # Sums stay on the device: nothing in a step waits for the host.
+        loss_sum = torch.zeros((), device=self.device)
+        correct = torch.zeros((), dtype=torch.int64, device=self.device)
+        watch = Stopwatch(self.device)
+        watch.lap()
+        for pixels, labels in batches.epoch(number):
+            loss, logits, norm = self.step(pixels, labels)
+            loss_sum += loss * len(labels)
+            correct += (logits.argmax(dim=-1) == labels).sum()
+            if self.steps % CHECK_EVERY == 0 or self.steps == 1:
+                self.demand_finite(loss_sum, norm)
+            watch.lap()
+        self.demand_finite(loss_sum, norm)
+        n = len(batches.images)
+        return Tally(float(loss_sum) / n, 100.0 * int(correct) / n), watch.intervals_ms()
+
+    def step(self, pixels: Tensor, labels: Tensor) -> tuple[Tensor, Tensor, Tensor | None]:
+        """One optimiser step on (B, 3, height, width) uint8: (loss, logits (B, classes), gradient norm if clipped)."""
+        rate = learning_rate(self.recipe, self.steps, self.per_epoch)
+        for group in self.optimiser.param_groups:
+            group["lr"] = rate
+        images = self.data.normalise(pixels)
+        with autocast(self.device, self.recipe.precision):
+            logits: Tensor = self.model(images)
+            loss = F.cross_entropy(logits, labels, label_smoothing=self.recipe.label_smoothing)
+        self.optimiser.zero_grad(set_to_none=True)
+        loss.backward()
+        norm = nn.utils.clip_grad_norm_(self.parameters, self.recipe.clip_norm) if self.recipe.clip_norm else None
+        self.optimiser.step()
+        self.steps += 1
+        return loss.detach(), logits.detach(), norm
+
+    def demand_finite(self, loss_sum: Tensor, norm: Tensor | None) -> None:
+        """Raise Diverged unless the epoch's sum of losses, which keeps any NaN, and the last norm are finite."""
+        if not bool(torch.isfinite(loss_sum)):
+            raise Diverged(f"loss not finite by step {self.steps}")
+        if norm is not None and not bool(torch.isfinite(norm)):
+            raise Diverged(f"gradient norm not finite by step {self.steps}")
+
+
+def autocast(device: torch.device, precision: str) -> torch.autocast:
+    """The autocast context of a precision; in float32 one that is switched off."""
+    return torch.autocast(device.type, dtype=torch.bfloat16, enabled=precision == "bfloat16")
+
+
+@torch.no_grad()
+def evaluate(model: nn.Module, images: Images, data: Splits, precision: str) -> Tally:
+    """Loss and accuracy on whole images, unaugmented. Raises Diverged where the loss is not finite."""
+    model.eval()
+    device = images.pixels.device
+    loss, correct = torch.zeros((), device=device), torch.zeros((), dtype=torch.int64, device=device)
+    for pixels, labels in zip(
+        images.pixels.split(EVALUATION_BATCH), images.labels.split(EVALUATION_BATCH), strict=True
+    ):
+        with autocast(device, precision):
+            logits = model(data.normalise(pixels)).float()
+        loss += F.cross_entropy(logits, labels, reduction="sum")
+        correct += (logits.argmax(dim=-1) == labels).sum()
+    if not bool(torch.isfinite(loss)):
+        raise Diverged("loss not finite in evaluation")
+    return Tally(float(loss) / len(images), 100.0 * int(correct) / len(images))
