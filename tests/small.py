@@ -34,7 +34,9 @@ batch_size = 50
 """
 
 
-def train_trial(*, model: ModelSpec = MODEL, data: DataSpec = DATA, train: TrainSpec = TRAIN, seed: int = 0) -> TrainTrial:
+def train_trial(
+    *, model: ModelSpec = MODEL, data: DataSpec = DATA, train: TrainSpec = TRAIN, seed: int = 0
+) -> TrainTrial:
     return TrainTrial(
         kind="train", model=model, data=data, train=train, seed=seed, device="cpu", data_identity=identity(data)
     )

@@ -96,7 +96,9 @@ def test_no_component_is_compared_by_name() -> None:
                 assert not constants & known, f"{path}:{node.lineno}: compares a component's name"
 
 
-@pytest.mark.parametrize("module", ["vitbench", "vitbench.cli.main", "vitbench.runner.overview", "vitbench.analysis.frames"])
+@pytest.mark.parametrize(
+    "module", ["vitbench", "vitbench.cli.main", "vitbench.runner.overview", "vitbench.analysis.frames"]
+)
 def test_importing_does_not_load_torch(module: str) -> None:
     code = f"import sys, {module}; print(sorted({{'torch', 'triton'}} & set(sys.modules)))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

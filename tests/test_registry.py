@@ -39,7 +39,9 @@ except registry.PluginError as error:
 
 
 def test_facts_are_read_without_importing() -> None:
-    code = "import sys; from vitbench import registry; registry.facts('attention', 'triton'); print('torch' in sys.modules)"
+    code = (
+        "import sys; from vitbench import registry as r; r.facts('attention', 'triton'); print('torch' in sys.modules)"
+    )
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "False\n"
     assert registry.facts("attention", "triton").devices == ("cuda",)
 
@@ -67,7 +69,10 @@ def test_a_plugin_joins_its_slot(tmp_path: Path) -> None:
         (PLUGIN.format(name="gelu"), 'mine.py:5: mlp "gelu" exists already'),
         (PLUGIN.format(name="../x"), 'mine.py:5: "../x" is not a name'),
         (PLUGIN.format(name="a") + "raise KeyError('oh')\n", "mine.py:10: KeyError: 'oh'"),
-        (PLUGIN.format(name="a").replace('source="test"', 'sauce="test"'), 'unknown fact "sauce"; did you mean "source"?'),
+        (
+            PLUGIN.format(name="a").replace('source="test"', 'sauce="test"'),
+            'unknown fact "sauce"; did you mean "source"?',
+        ),
         (PLUGIN.format(name="a").replace('"test"', "str(1)"), "source must be a literal"),
         (PLUGIN.format(name="a").replace('slot="mlp", ', ""), "must give slot=... and name=..."),
         (PLUGIN.format(name="a").replace('"mlp"', '"mpl"'), '"mpl" is not a slot; did you mean "mlp"?'),

@@ -20,7 +20,7 @@ from pydantic import Field
 from vitbench import registry
 from vitbench.data.catalog import DataError
 from vitbench.devices import DeviceError, Unsupported, resolve, unsupported
-from vitbench.environment import fingerprint
+from vitbench.environment import code_digest, fingerprint, source_commit
 from vitbench.model.exactness import Incorrect
 from vitbench.spec.base import STORED, Strict
 from vitbench.spec.trial import TimeTrial, TrainTrial, Trial
@@ -29,6 +29,12 @@ from vitbench.timing.measure import gate, measure
 from vitbench.training.loop import Diverged, train
 
 KEPT_LINES = 50
+
+# Looked at when the fork server loads this module, and remembered by every process that it forks: a file that is
+# edited while a study runs is not the code that runs.
+code_digest()
+source_commit()
+
 Task = Literal["train", "gate", "measure"]
 
 

@@ -1,0 +1,101 @@
+"""The README's files, commands and code, executed from top to bottom as a newcomer would."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+
+from tests.conftest import REPOSITORY
+
+README = (REPOSITORY / "README.md").read_text()
+BLOCKS = re.findall(r"```(bash|python|toml)\n(.*?)```", README, flags=re.DOTALL)
+MAKE = [line for kind, text in BLOCKS if kind == "bash" for line in text.splitlines() if line.startswith("make")]
+
+
+def environment() -> dict[str, str]:
+    """`vitbench` and `python` are this environment's."""
+    return {**os.environ, "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"}
+
+
+def sh(command: str, cwd: Path) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        ["bash", "-ec", command], cwd=cwd, env=environment(), capture_output=True, text=True, timeout=300, check=False
+    )
+
+
+def test_every_command_and_every_piece_of_code_runs(tmp_path: Path, lossless: Path) -> None:
+    shutil.copytree(REPOSITORY / "ablations", tmp_path / "ablations")
+    for name in ("cat", "dog"):
+        folder = tmp_path / "photos" / name
+        folder.mkdir(parents=True)
+        for file in sorted((lossless / "train" / name).iterdir())[:400]:
+            shutil.copy(file, folder)
+    ran = 0
+    for kind, text in BLOCKS:
+        if kind != "bash" and (file := re.match(r"# (\S+\.(?:py|toml))\n", text)):
+            if "/" not in file[1]:  # one that goes into the package is put there by test_extending.py
+                (tmp_path / file[1]).write_text(text)
+            continue
+        if kind == "python":
+            done = subprocess.run(
+                [sys.executable, "-c", text], cwd=tmp_path, capture_output=True, text=True, check=False
+            )
+            assert done.returncode == 0, done.stderr
+            assert "sinusoidal_2d" in done.stdout and "parameters" in done.stdout
+            continue
+        for line in text.splitlines():
+            if line in MAKE:
+                continue  # in test_make_ablations, and this is `make test`
+            ran += 1
+            done = sh(line, tmp_path)
+            if "--device cuda" in line and not torch.cuda.is_available():
+                assert done.returncode == 2 and "cuda requested" in done.stderr
+            else:
+                assert done.returncode == 0, f"{line}\n{done.stdout}{done.stderr}"
+    assert ran >= 9
+    assert (tmp_path / "reports" / "my-suite" / "report.md").is_file()
+    assert (tmp_path / "results" / "mine" / "study.json").is_file()
+
+
+def test_make_targets_exist() -> None:
+    assert MAKE == ["make ablations", "make test"]
+    for target in ("ablations", "test", "bench", "report", "lint", "clean", "setup"):
+        assert subprocess.run(["make", "-n", target], cwd=REPOSITORY, capture_output=True, check=False).returncode == 0
+
+
+def test_links_lead_somewhere() -> None:
+    for target in re.findall(r"\]\(([^)#]+)\)", README):
+        assert (REPOSITORY / target).exists(), target
+
+
+@pytest.mark.slow
+def test_make_ablations(tmp_path: Path) -> None:
+    """The main job by its one command, in a clone of this checkout, on a smaller budget; then again, for nothing."""
+    clone = tmp_path / "clone"
+    subprocess.run(["git", "clone", "--quiet", str(REPOSITORY), str(clone)], check=True)
+    (clone / ".venv").symlink_to(Path(sys.executable).parent.parent)
+    budget = ["train.epochs=1", "data.train_images=300", "data.test_images=100", "data.validation_images=50",
+              "time.rounds=1", "time.iterations=3", "time.warmup=1"]  # fmt: skip
+    command = ["make", "ablations", "ARGS=--device cpu " + " ".join(f"--set {b}" for b in budget)]
+    done = subprocess.run(
+        command, cwd=clone, env=environment(), capture_output=True, text=True, timeout=900, check=False
+    )
+    assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
+    assert "144 trials: 108 ok, 36 unsupported" in done.stdout
+    page = (clone / "reports" / "components" / "report.md").read_bytes()
+    assert page.count(b"unsupported") > 12
+    records = sorted(p.name for p in (clone / "results" / "components" / "records").iterdir())
+    assert len(records) == 144
+    again = subprocess.run(
+        command, cwd=clone, env=environment(), capture_output=True, text=True, timeout=300, check=False
+    )
+    assert again.returncode == 0 and "144 of them finished before" in again.stdout
+    assert sorted(p.name for p in (clone / "results" / "components" / "records").iterdir()) == records
+    assert (clone / "reports" / "components" / "report.md").read_bytes() == page
