@@ -83,7 +83,12 @@ def test_make_ablations(tmp_path: Path) -> None:
     (clone / ".venv").symlink_to(Path(sys.executable).parent.parent)
     budget = ["train.epochs=1", "data.train_images=300", "data.test_images=100", "data.validation_images=50",
               "time.rounds=1", "time.iterations=3", "time.warmup=1"]  # fmt: skip
-    command = ["make", "ablations", "ARGS=--device cpu " + " ".join(f"--set {b}" for b in budget)]
+    command = [
+        "make",
+        "--old-file=.venv/.installed",
+        "ablations",
+        "ARGS=--device cpu " + " ".join(f"--set {b}" for b in budget),
+    ]
     done = subprocess.run(
         command, cwd=clone, env=environment(), capture_output=True, text=True, timeout=900, check=False
     )

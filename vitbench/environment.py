@@ -12,6 +12,9 @@ from pathlib import Path
 
 from vitbench.spec.base import Strict
 
+VERSION = "0.1.0"
+"""Of vitbench; pyproject.toml reads it here, so that a checkout that is not installed knows it too."""
+
 PACKAGES = ("torch", "torchvision", "triton", "numpy", "einops")
 ROOT = Path(__file__).parent
 READERS = frozenset({"report", "analysis", "cli"})
@@ -68,7 +71,7 @@ def fingerprint(device: str, threads: int) -> Environment:
         packages=versions(),
         threads=threads,
         load_average=round(os.getloadavg()[0], 2) if hasattr(os, "getloadavg") else None,
-        vitbench=importlib.metadata.version("vitbench"),
+        vitbench=VERSION,
         code=code_digest(),
         commit=commit,
         dirty=dirty,

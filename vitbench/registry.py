@@ -53,6 +53,7 @@ class Facts:
         offers: features that other components or fields may need, e.g. ``"rotary"``.
         needs: slot → feature that the component in that slot must offer.
         multiple_of: ``"dim"`` or ``"head_width"`` → number that must divide it.
+        among: ``"head_width"`` (or another number of ModelSpec) → values that it may have.
         summary: first line of the class docstring.
     """
 
@@ -66,6 +67,7 @@ class Facts:
     offers: tuple[str, ...] = ()
     needs: Mapping[str, str] = field(default_factory=dict)
     multiple_of: Mapping[str, int] = field(default_factory=dict)
+    among: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     summary: str = ""
 
     def __post_init__(self) -> None:
@@ -101,6 +103,7 @@ def component(
     offers: tuple[str, ...] = (),
     needs: Mapping[str, str] | None = None,
     multiple_of: Mapping[str, int] | None = None,
+    among: Mapping[str, tuple[int, ...]] | None = None,
 ) -> Callable[[Class], Class]:
     """Register the decorated class as a component; the arguments are its :class:`Facts` and must be literals.
 

@@ -72,7 +72,9 @@ def test_component(benchmark: BenchmarkFixture, slot: str, name: str, mode: str)
     timed(benchmark, forward if mode == "forward" else both, f"{slot}, {mode}")
 
 
-@pytest.mark.parametrize(("slot", "name"), [c for c in CASES if c[0] in ("patching", "attention", "norm")], ids=lambda v: v)
+@pytest.mark.parametrize(
+    ("slot", "name"), [c for c in CASES if c[0] in ("patching", "attention", "norm")], ids=lambda v: v
+)
 def test_training_step(benchmark: BenchmarkFixture, slot: str, name: str) -> None:
     spec = spec_for(slot, name, training=True)
     model = build_model(spec, seed=0).to(DEVICE)

@@ -186,6 +186,8 @@ def test_conflicts_are_named_before_anything_is_built() -> None:
         build_model(spec, seed=0)
     with pytest.raises(ValueError, match='attention "triton" has no attention_dropout'):
         build_model(ModelSpec(attention="triton", attention_dropout=0.1), seed=0)
+    with pytest.raises(ValueError, match="takes a head_width of 16, 32, 64, 80, 96, 128, not 12"):
+        build_model(ModelSpec(attention="triton", dim=48, heads=4), seed=0)
     with pytest.raises(ValueError, match="needs a head_width divisible by 4, not 6"):
         build_model(ModelSpec(positions="rope_2d", dim=24, heads=4), seed=0)
     with pytest.raises(ValueError, match="5 does not divide dim 128"):

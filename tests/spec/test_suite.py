@@ -138,7 +138,9 @@ def test_a_grid_too_large_to_be_meant(tmp_path: Path) -> None:
 
 
 def test_variants_are_the_base_with_some_fields_replaced(tmp_path: Path) -> None:
-    text = MINIMAL + '[[variants]]\nname = "one head"\nset.heads = 1\nset.train.epochs = 2\n[[variants]]\nname = "base"\n'
+    text = (
+        MINIMAL + '[[variants]]\nname = "one head"\nset.heads = 1\nset.train.epochs = 2\n[[variants]]\nname = "base"\n'
+    )
     one, base = read(tmp_path, text).cells
     assert (one.label, one.model.heads, base.model.heads) == ("one head", 1, 4)
     assert one.train is not None and base.train is not None

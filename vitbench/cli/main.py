@@ -8,11 +8,12 @@ from collections.abc import Sequence
 import click
 
 from vitbench.cli import inspecting, studies
+from vitbench.environment import VERSION
 from vitbench.registry import PluginError, UnknownComponent
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
-@click.version_option(package_name="vitbench")
+@click.version_option(VERSION)
 @click.option("--debug", is_flag=True, help="Show the traceback of an error.")
 def cli(debug: bool) -> None:
     """Benchmark and ablation harness for Vision Transformers in PyTorch."""

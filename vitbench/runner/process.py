@@ -128,7 +128,8 @@ class Pool:
         """``folder``: where logs of running processes lie; ``stop``: looked at between events."""
         self.workers, self.folder, self.stop = workers, folder, stop
         self.context = multiprocessing.get_context("forkserver")
-        self.context.set_forkserver_preload(["vitbench.runner.work"])
+        # "__main__" too: a process would otherwise import it by itself, from files that may have changed since.
+        self.context.set_forkserver_preload(["__main__", "vitbench.runner.work"])
         self.started = 0
 
     def run(

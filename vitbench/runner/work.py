@@ -30,10 +30,13 @@ from vitbench.training.loop import Diverged, train
 
 KEPT_LINES = 50
 
-# Looked at when the fork server loads this module, and remembered by every process that it forks: a file that is
-# edited while a study runs is not the code that runs.
+# Read when the fork server loads this module, and remembered by every process that it forks: a file that is edited
+# while a study runs is not the code that runs.
 code_digest()
 source_commit()
+for slot in registry.slots():
+    for name in registry.names(slot):
+        registry.facts(slot, name)
 
 Task = Literal["train", "gate", "measure"]
 

@@ -105,6 +105,10 @@ class ModelSpec(Strict):
             for quantity, divisor in mine.multiple_of.items():
                 if getattr(self, quantity) % divisor:
                     found.append(f"{who} needs a {quantity} divisible by {divisor}, not {getattr(self, quantity)}")
+            for quantity, values in mine.among.items():
+                if getattr(self, quantity) not in values:
+                    allowed = ", ".join(map(str, values))
+                    found.append(f"{who} takes a {quantity} of {allowed}, not {getattr(self, quantity)}")
         if self.attention_dropout > 0 and "dropout" not in chosen["attention"].offers:
             found.append(
                 f'attention "{self.attention}" has no attention_dropout, and {self.attention_dropout} is asked'

@@ -12,6 +12,7 @@ from vitbench.registry import component
     offers=("rotary",),
     devices=("cuda",),
     packages=("triton",),
+    among={"head_width": (16, 32, 64, 80, 96, 128)},
     source="vitbench/kernels/attention.py, after Dao 2023, FlashAttention-2, arXiv 2307.08691",
 )
 class Triton(SelfAttention):

@@ -1,0 +1,172 @@
+"""Cells over seeds, axes over matched blocks, noise of twins: against computations by hand."""
+
+from __future__ import annotations
+
+import itertools
+import statistics
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from tests.report.builders import COMPONENTS, CPU, GPU, CellPlan, Plan, build, factorial, no_triton
+from vitbench.analysis.frames import epochs_frame, processes_frame, trials_frame
+from vitbench.analysis.summary import (
+    ACCURACY,
+    TIME_BLOCK,
+    TRAIN_BLOCK,
+    matched,
+    over_seeds,
+    twin_noise,
+    words,
+)
+
+AXES = {axis: tuple(values) for axis, values in COMPONENTS.items()}
+
+
+def train_rows(path: Path, plan: Plan) -> pd.DataFrame:
+    frame = trials_frame(build(path, plan))
+    return frame[frame["kind"] == "train"].assign(validation_accuracy_pct=50.0)
+
+
+def accuracies(frame: pd.DataFrame) -> dict[tuple[str, ...], float]:
+    rows = frame[frame["state"] == "ok"]
+    return {(*(row[a] for a in AXES), str(row["seed"])): row[ACCURACY] for row in rows.to_dict("records")}
+
+
+@pytest.mark.parametrize("axis", AXES)
+def test_matched_means_are_those_of_the_blocks_that_are_complete(tmp_path: Path, axis: str) -> None:
+    def state(cell: CellPlan, kind: str, seed: int) -> tuple[str, str]:
+        if cell.axes["norm"] == "post" and cell.axes["positions"] == "none" and seed == 1:
+            return "diverged", "loss is nan"
+        return no_triton(cell, kind, seed)
+
+    frame = train_rows(tmp_path, factorial(COMPONENTS, seeds=(0, 1), state=state, time=False))
+    known = accuracies(frame)
+    names = list(AXES)
+    present = [v for v in AXES[axis] if v != "triton"]
+    blocks = []
+    others = [AXES[name] for name in names if name != axis]
+    for *rest, seed in itertools.product(*others, ("0", "1")):
+        values = []
+        for value in present:
+            key = [*rest[: names.index(axis)], value, *rest[names.index(axis) :], seed]
+            values.append(known.get(tuple(key)))
+        blocks.append(values)
+    complete = [b for b in blocks if None not in b]
+    partial = [b for b in blocks if None in b and b != [None] * len(b)]
+
+    found = matched(frame, AXES, axis, ACCURACY, TRAIN_BLOCK)
+    assert list(found.table.columns) == present
+    assert sorted(map(tuple, found.table.to_numpy())) == sorted(map(tuple, complete))
+    assert found.incomplete == len(partial)
+    assert found.absent == (("triton",) if axis == "attention" else ())
+    if axis in ("norm", "positions"):  # a function for each value of the other; patching and attention repeat it
+        functions = len(AXES["positions" if axis == "norm" else "norm"])
+        assert found.distinct == 2 * functions - 1  # with one of the two seeds one of them has lost a value
+    for place, value in enumerate(present):
+        assert found.table[value].mean() == pytest.approx(statistics.fmean(b[place] for b in complete))
+        expected = statistics.fmean(b[place] - b[0] for b in complete)
+        assert found.differences()[value].mean() == pytest.approx(expected)
+
+
+def test_blocks_never_cross_machines(tmp_path: Path) -> None:
+    axes = {"norm": ("pre", "post")}
+    plan = factorial(
+        axes, seeds=(0, 1), environment=lambda c, seed: GPU if (c.axes["norm"], seed) == ("post", 1) else CPU
+    )
+    frame = train_rows(tmp_path, plan)
+    found = matched(frame, {"norm": ("pre", "post")}, "norm", ACCURACY, TRAIN_BLOCK)
+    assert len(found.table) == 1
+    assert found.incomplete == 2
+    assert len(over_seeds(frame)) == 3
+
+
+def test_variants_outside_the_grid_are_in_no_block(tmp_path: Path) -> None:
+    plan = factorial({"norm": ("pre", "post")})
+    plan.cells.append(CellPlan("special", {"norm": "post", "depth": 5}))
+    frame = trials_frame(build(tmp_path, plan))
+    assert set(frame.loc[~frame["factorial"], "cell"]) == {"special"}
+    assert set(frame["depth"]) == {2, 5}  # the others have the base's
+    assert len(matched(frame, {"norm": ("pre", "post")}, "norm", ACCURACY, TRAIN_BLOCK).table) == 1
+    timed = matched(frame, {"norm": ("pre", "post")}, "norm", "latency_ms_p50", TIME_BLOCK)
+    assert len(timed.table) == 2  # two modes
+
+
+def test_an_axis_without_any_result_has_an_empty_table(tmp_path: Path) -> None:
+    frame = train_rows(tmp_path, factorial({"norm": ("pre", "post")}, state=lambda c, k, s: ("oom", "")))
+    found = matched(frame, {"norm": ("pre", "post")}, "norm", ACCURACY, TRAIN_BLOCK)
+    assert found.table.empty
+    assert found.absent == ("pre", "post")
+    assert over_seeds(frame).empty
+    assert twin_noise(frame) is None
+
+
+def test_noise_of_twins_is_their_spread_at_the_same_seed(tmp_path: Path) -> None:
+    frame = train_rows(tmp_path, factorial(COMPONENTS, seeds=(0, 1), state=no_triton, time=False))
+    groups: dict[tuple[str, ...], list[float]] = {}
+    for (_, _, norm, positions, seed), value in accuracies(frame).items():
+        groups.setdefault((norm, positions, seed), []).append(value)
+    assert {len(g) for g in groups.values()} == {6}
+    noise = twin_noise(frame)
+    assert noise is not None
+    assert (noise.groups, noise.runs) == (12, 72)
+    assert noise.largest == pytest.approx(max(max(g) - min(g) for g in groups.values()))
+    pooled = statistics.fmean(statistics.variance(g) for g in groups.values())
+    assert noise.std == pytest.approx(pooled**0.5)
+
+
+def test_cells_that_differ_in_more_than_exact_components_are_no_twins(tmp_path: Path) -> None:
+    cells = [
+        CellPlan("base", {}),
+        CellPlan("batched", {"attention": "batched"}),
+        CellPlan("no attention", {"attention": "none"}),
+        CellPlan("rate", {"train.learning_rate": 0.01}),
+        CellPlan("wide", {"dim": 128}),
+    ]
+    frame = train_rows(tmp_path, Plan(cells=cells, time=False))
+    assert list(frame["twin"]) == ["base", "base", "no attention", "rate", "wide"]
+
+
+def test_over_seeds_tells_mean_deviation_and_count(tmp_path: Path) -> None:
+    frame = train_rows(tmp_path, factorial({"norm": ("pre", "post")}, seeds=(0, 1, 2), time=False))
+    table = over_seeds(frame).set_index("cell")
+    values = list(frame.loc[frame["cell"] == "pre", ACCURACY])
+    assert table.loc["pre", f"{ACCURACY}_mean"] == pytest.approx(statistics.fmean(values))
+    assert table.loc["pre", f"{ACCURACY}_std"] == pytest.approx(statistics.stdev(values))
+    assert table.loc["pre", "n"] == 3
+    single = over_seeds(frame[frame["seed"] == 0])
+    assert single[f"{ACCURACY}_std"].isna().all()
+
+
+def test_words_for_states() -> None:
+    assert words(["ok", "ok"]) == "ok"
+    assert words(["pending", "ok", "failed", "ok"]) == "2 ok, 1 failed, 1 pending"
+
+
+def test_frames_hold_every_planned_trial_and_no_invented_number(tmp_path: Path) -> None:
+    study = build(tmp_path, factorial({"norm": ("pre", "post")}, state=lambda c, k, s: ("pending", "")))
+    frame = trials_frame(study)
+    assert len(frame) == 6
+    assert set(frame["state"]) == {"pending"}
+    assert frame["test_accuracy_pct"].dtype == "float64"
+    assert frame["test_accuracy_pct"].isna().all()
+    assert epochs_frame(study).empty
+    assert processes_frame(study).empty
+    assert list(frame.columns) == list(
+        trials_frame(build(tmp_path / "b", Plan(cells=[], axes={"norm": ("pre",)}))).columns
+    )
+
+
+def test_large_seeds_are_exact(tmp_path: Path) -> None:
+    frame = trials_frame(build(tmp_path, Plan(cells=[CellPlan("a", {})], seeds=(2**64 - 1, 0))))
+    assert set(frame["seed"].dropna()) == {2**64 - 1, 0}
+
+
+def test_processes_are_medians_of_their_iterations(tmp_path: Path) -> None:
+    study = build(tmp_path, Plan(cells=[CellPlan("a", {})], train=False, modes=("inference",), batch_sizes=(8,)))
+    frame = processes_frame(study)
+    (attempts,) = study.records().values()
+    samples = attempts[0].values.processes  # type: ignore[union-attr]
+    assert list(frame["latency_ms_p50"]) == [statistics.median(s.latencies_ms) for s in samples]
+    assert list(frame["images_per_s"]) == pytest.approx([8000 / statistics.median(s.latencies_ms) for s in samples])

@@ -1,0 +1,87 @@
+"""Reads a rendered page with a CommonMark parser: what a reader of it would see."""
+
+from __future__ import annotations
+
+import csv
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from markdown_it import MarkdownIt
+from markdown_it.token import Token
+
+KNOWN = {"text", "softbreak", "strong_open", "strong_close", "em_open", "em_close", "link_open", "link_close",
+         "image", "code_inline"}  # fmt: skip
+
+
+@dataclass
+class Page:
+    """A report as its reader sees it."""
+
+    folder: Path
+    text: str = ""
+    headings: list[str] = field(default_factory=list)
+    tables: list[tuple[list[str], list[dict[str, str]]]] = field(default_factory=list)
+    """(headings above it, rows) of each table; a row is column → cell."""
+    links: set[str] = field(default_factory=set)
+    pictures: list[str] = field(default_factory=list)
+    html: list[str] = field(default_factory=list)
+    code: list[str] = field(default_factory=list)
+    strange: set[str] = field(default_factory=set)
+    """Kinds of inline markup that a report never uses."""
+
+    def table(self, column: str, section: str = "") -> list[dict[str, str]]:
+        """Rows of the first table with a column, in the first section of that name where one is given."""
+        return next(
+            rows for above, rows in self.tables if rows and column in rows[0] and (not section or section in above)
+        )
+
+    def csv(self, name: str) -> list[dict[str, str]]:
+        with (self.folder / "tables" / f"{name}.csv").open(newline="", encoding="utf-8") as stream:
+            return list(csv.DictReader(stream))
+
+
+def read_page(folder: Path) -> Page:
+    page = Page(folder)
+    parser = MarkdownIt("commonmark").enable(["table", "strikethrough"])
+    tokens = parser.parse((folder / "report.md").read_text(encoding="utf-8"))
+    above: list[str] = []
+    rows: list[list[str]] = []
+    for before, token in zip([tokens[0], *tokens], tokens, strict=False):
+        if token.type == "html_block":
+            page.html.append(token.content.strip())
+        elif token.type in ("fence", "code_block"):
+            page.code.append(token.content.strip())
+        elif token.type == "inline":
+            shown = _shown(token, page)
+            page.text += shown + "\n"
+            if before.type == "heading_open":
+                level = int(before.tag[1])
+                above = [*above[: level - 1], shown] if len(above) >= level - 1 else [*above, shown]
+                page.headings.append(shown)
+            elif before.type in ("th_open", "td_open"):
+                rows[-1].append(shown)
+        elif token.type == "tr_open":
+            rows.append([])
+        elif token.type == "table_open":
+            rows = []
+        elif token.type == "table_close":
+            header, *body = rows
+            assert all(len(row) == len(header) for row in body)
+            assert "" not in [cell for row in body for cell in row], header
+            page.tables.append((list(above), [dict(zip(header, row, strict=True)) for row in body]))
+    return page
+
+
+def _shown(token: Token, page: Page) -> str:
+    text = ""
+    for child in token.children or []:
+        if child.type == "image":
+            page.pictures.append(str(child.attrs["src"]))
+        elif child.type == "link_open":
+            page.links.add(str(child.attrs["href"]))
+        elif child.type == "html_inline":
+            page.html.append(child.content)
+        elif child.type not in KNOWN:
+            page.strange.add(child.type)
+        text += child.content if child.type in ("text", "code_inline") else " " if child.type == "softbreak" else ""
+    return text

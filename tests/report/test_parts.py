@@ -1,0 +1,154 @@
+"""The parts of a report: escaping, numbers, pictures."""
+
+from __future__ import annotations
+
+import itertools
+import math
+
+import matplotlib as mpl
+import pandas as pd
+import pytest
+from markdown_it import MarkdownIt
+from matplotlib.figure import Figure
+
+from tests.report.test_render import HOSTILE
+from vitbench.report import canvas, numbers
+from vitbench.report.markdown import Md, csv, escape, fenced, listed, table
+
+
+@pytest.mark.parametrize(
+    "text", [*HOSTILE, "per_head", "a__b__c", "_x_", "- item", "---", "===", "1) one", "> quote", ""]
+)
+def test_escaped_text_reads_as_itself_and_is_nothing_but_text(text: str) -> None:
+    parser = MarkdownIt("commonmark").enable(["table", "strikethrough"])
+    tokens = parser.parse(str(escape(text)))
+    assert [t.type for t in tokens] == (["paragraph_open", "inline", "paragraph_close"] if text else [])
+    children = [c for t in tokens for c in t.children or []]
+    assert {c.type for c in children} <= {"text"}
+    assert "".join(c.content for c in children) == text
+
+
+def test_names_stay_readable_in_the_source() -> None:
+    assert escape("per_head · train.learning_rate 0.001") == "per_head · train.learning_rate 0.001"
+
+
+def test_a_text_of_several_lines_becomes_one() -> None:
+    assert escape("a\r\n\tb\x00\x1b[31m\u202ec") == "a b \\[31m c"
+
+
+def test_no_formula_is_left_for_a_renderer() -> None:
+    assert "$" not in escape("$x$ $$y$$")
+
+
+@pytest.mark.parametrize("text", ["plain", "a ``` b", "````\nfence\n````"])
+def test_a_fence_holds_what_it_is_given(text: str) -> None:
+    (token,) = MarkdownIt("commonmark").parse(str(fenced(text, "sh")))
+    assert (token.type, token.content) == ("fence", f"{text}\n")
+
+
+def test_tables_keep_numbers_as_they_are_written_and_say_so_where_there_is_none() -> None:
+    shown = table([{"a": Md("1e5"), "b (ms)": Md("007")}, {"a": escape("x|y")}], right={"b (ms)"})
+    assert shown.splitlines()[1].endswith("---:|")
+    assert [c.strip() for c in shown.splitlines()[2].split("|")[1:-1]] == ["1e5", "007"]
+    assert shown.splitlines()[3].count("n/a") == 1
+
+
+def test_long_lists_are_counted() -> None:
+    assert listed([str(i) for i in range(1200)], 2) == "0, 1 and 1,198 more"
+
+
+def test_csv_guards_text_and_leaves_numbers() -> None:
+    frame = pd.DataFrame(
+        {"=name": ["=1", "-x", None, "ok"], "n": [-1.5, math.nan, 3.0, 1e7], "mixed": ["-a", -2, None, True]}
+    )
+    assert csv(frame).splitlines() == ["'=name,n,mixed", "'=1,-1.5,'-a", "'-x,,-2", ",3,", "ok,10000000,True"]
+
+
+@pytest.mark.parametrize(
+    ("value", "shown"),
+    [
+        (0.01234, "0.0123"),
+        (1.234, "1.23"),
+        (12.34, "12.3"),
+        (1234.5, "1,234"),
+        (0, "0.00"),
+        (math.nan, "n/a"),
+        (math.inf, "n/a"),
+    ],
+)
+def test_significant_digits(value: float, shown: str) -> None:
+    assert numbers.significant(value) == shown
+
+
+def test_signs_and_spreads() -> None:
+    assert numbers.signed(0.04, 1) == "0.0"
+    assert numbers.signed(-1.26, 1) == "\N{MINUS SIGN}1.3"
+    assert numbers.signed(2, 1) == "+2.0"
+    assert numbers.spread(40.123, 0.456, 1) == "40.1 ± 0.5"
+    assert numbers.spread(40.123, math.nan, 1) == "40.1"
+    assert numbers.accuracy_decimals(1000) == 1
+    assert numbers.accuracy_decimals(10_000) == 2
+
+
+def test_long_names_are_shortened_in_the_middle() -> None:
+    assert canvas.shorten("short") == "short"
+    assert len(canvas.shorten("x" * 80, 30)) == 30
+    assert canvas.shorten("x" * 40 + "y" * 40, 11) == "xxxxxx…yyyy"
+
+
+def test_drawing_uses_nothing_of_the_callers_style_and_changes_nothing() -> None:
+    panel = canvas.Panel("accuracy (%)", [[1.0, 2.0], []], [1.5, math.nan])
+    rows = canvas.Rows(["a $x$ b$", "漢字"], [canvas.INK, canvas.INK], ["", "failed"], [panel])
+    first = canvas.draw(rows.figure)
+    with mpl.rc_context({"font.size": 30, "axes.facecolor": "red", "figure.dpi": 20}):
+        before = dict(mpl.rcParams)
+        assert canvas.draw(rows.figure) == first
+        assert dict(mpl.rcParams) == before
+    assert first.startswith(b"\x89PNG")
+    assert b"matplotlib" not in first.lower()
+
+
+def overlaps(figure: Figure) -> int:
+    """Pairs of neighbouring y tick labels that touch, and labels that the figure's edge cuts off."""
+    figure.draw_without_rendering()
+    found = 0
+    for ax in figure.axes:
+        boxes = [label.get_window_extent() for label in ax.get_yticklabels() if label.get_text()]
+        boxes.sort(key=lambda box: box.y0)
+        found += sum(low.y1 > high.y0 for low, high in itertools.pairwise(boxes))
+        found += sum(box.x0 < 0 or box.y0 < 0 or box.y1 > figure.bbox.height for box in boxes)
+    return found
+
+
+@pytest.mark.parametrize("rows", [1, 4, 48, 60])
+@pytest.mark.parametrize("panels", [1, 3])
+def test_labels_of_rows_neither_overlap_nor_are_cut_off(rows: int, panels: int) -> None:
+    names = [f"{i} " + "long name " * 8 for i in range(rows)]
+    panel = canvas.Panel("accuracy (%)", [[float(i)] for i in range(rows)], [float(i) for i in range(rows)])
+    chart = canvas.Rows(names, [canvas.INK] * rows, [""] * rows, [panel] * panels, "axis", canvas.colours(list("abc")))
+    seen: list[int] = []
+
+    def build() -> Figure:
+        figure = chart.figure()
+        seen.append(overlaps(figure))
+        return figure
+
+    canvas.draw(build)
+    assert seen == [0]
+
+
+@pytest.mark.parametrize("values", [2, 12])
+def test_labels_of_axes_neither_overlap_nor_are_cut_off(values: int) -> None:
+    names = [f"value {i} " + "x" * 60 for i in range(values)]
+    axis = canvas.Paired(
+        "a" * 80, names, [[0.1 * i] for i in range(values)], [0.1 * i for i in range(values)], [""] * values
+    )
+    seen: list[int] = []
+
+    def build() -> Figure:
+        figure = canvas.paired([("one", [axis] * 3), ("two", [axis] * 3)], "points", 0.0, str, 0.3)
+        seen.append(overlaps(figure))
+        return figure
+
+    canvas.draw(build)
+    assert seen == [0]

@@ -1,0 +1,396 @@
+"""Reports of whole studies: pure, complete, honest about what is missing, safe against hostile names."""
+
+from __future__ import annotations
+
+import csv
+import random
+import re
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from PIL import Image
+
+from tests.report.builders import (
+    COMPONENTS,
+    CPU,
+    GPU,
+    CellPlan,
+    Plan,
+    build,
+    factorial,
+    grid,
+    no_triton,
+)
+from tests.report.markdown import Page, read_page
+from vitbench.environment import Environment
+from vitbench.report.render import render
+from vitbench.spec.suite import Published
+from vitbench.store import Study
+from vitbench.store.record import STATES
+
+HOSTILE = [
+    "<script>alert(1)</script>",
+    '"><img src=x onerror=alert(1)>',
+    "a|b|c",
+    "back\\slash `code`",
+    "$x$ and $y$",
+    "$\\frac$ and $_$",  # wrong as a formula
+    "**bold** _em_ ~~gone~~",
+    "[link](javascript:alert(1))",
+    "![picture](https://example.org/x.png)",
+    "=cmd|' /C calc'!A0",
+    "+1",
+    "-rf",
+    "@SUM(A1)",
+    "1. one",
+    "# heading",
+    "&lt;b&gt;",
+    "{{7*7}} {% raw %}",
+    "\N{SNOWMAN} \N{PILE OF POO} 漢字",
+    "x" * 80,
+    "x" * 79 + "y",
+]
+SMALL = {"norm": ("pre", "post"), "positions": ("learned", "none")}
+
+
+def rendered(tmp_path: Path, plan: Plan) -> Page:
+    out = tmp_path / "report"
+    assert render(build(tmp_path / "study", plan), out) == out / "report.md"
+    return read_page(out)
+
+
+def contents(out: Path) -> dict[str, bytes]:
+    return {p.relative_to(out).as_posix(): p.read_bytes() for p in sorted(out.rglob("*")) if p.is_file()}
+
+
+def test_rendering_twice_gives_the_same_bytes(tmp_path: Path) -> None:
+    build(tmp_path / "study", factorial(SMALL, seeds=(0, 1)))
+    for name in ("first", "second"):
+        render(Study.read(tmp_path / "study"), tmp_path / name)
+    assert contents(tmp_path / "first") == contents(tmp_path / "second")
+    assert {Path(name).suffix for name in contents(tmp_path / "first")} == {".md", ".png", ".csv"}
+
+
+def test_rendering_is_the_same_in_a_process_of_its_own_with_another_style(tmp_path: Path) -> None:
+    build(tmp_path / "study", factorial(SMALL))
+    render(Study.read(tmp_path / "study"), tmp_path / "here")
+    code = (
+        "import sys, matplotlib; from pathlib import Path\n"
+        "matplotlib.rcParams['font.size'] = 20; matplotlib.rcParams['figure.dpi'] = 30\n"
+        "from vitbench.report.render import render; from vitbench.store import Study\n"
+        f"render(Study.read(Path({str(tmp_path / 'study')!r})), Path({str(tmp_path / 'there')!r}))\n"
+        "assert matplotlib.rcParams['font.size'] == 20, 'the caller keeps its own style'\n"
+        "assert 'torch' not in sys.modules and 'triton' not in sys.modules\n"
+    )
+    subprocess.run([sys.executable, "-W", "error", "-c", code], check=True, env={"PYTHONHASHSEED": "7"}, timeout=120)
+    assert contents(tmp_path / "here") == contents(tmp_path / "there")
+
+
+def test_a_later_rendering_leaves_nothing_of_an_earlier_one_and_touches_no_other_file(tmp_path: Path) -> None:
+    out = tmp_path / "report"
+    study = build(tmp_path / "study", factorial(SMALL))
+    (out / "figures").mkdir(parents=True)
+    (out / "figures" / "mine.png").write_bytes(b"drawn by hand")
+    render(study, out)
+    assert (out / "figures" / "mine.png").exists()  # the folder held no report of ours yet
+    (out / "figures" / "stale.png").write_bytes(b"")
+    (out / "tables" / "stale.csv").write_bytes(b"")
+    (out / "tables" / "notes.txt").write_text("kept")
+    render(study, out)
+    left = set(contents(out))
+    assert not left & {"figures/stale.png", "tables/stale.csv"}
+    assert {"tables/notes.txt", "report.md"} <= left
+    assert not [name for name in left if name.endswith(".tmp")]
+
+
+def test_the_components_suite_accounts_for_every_cell(tmp_path: Path) -> None:
+    page = rendered(tmp_path, factorial(COMPONENTS, state=no_triton, epochs=2))
+    accuracy = page.table("test accuracy (%)")
+    assert len(accuracy) == 48
+    assert sum(row["state"] == "ok" for row in accuracy) == 36
+    assert {row["test accuracy (%)"] for row in accuracy if row["attention"] == "triton"} == {"unsupported"}
+    for mode in ("Inference", "Training step"):
+        timing = page.table("latency p50 (ms)", section=mode)
+        assert len(timing) == 48
+        assert sum(row["latency p50 (ms)"] == "unsupported" for row in timing) == 12
+    assert "all 12 cells with attention = triton" in page.text
+    assert 'attention "triton" runs on cuda, not on cpu' in page.text
+    assert "full factorial" in page.text
+    assert "n = 1, no inference" in page.text
+    assert "All of its values are exact twins" in page.text
+    assert "3.3 % of the test images of CIFAR-10" in page.text
+
+
+def test_all_states_at_once(tmp_path: Path) -> None:
+    cells = [CellPlan(f"the {state} one", {"depth": depth}) for depth, state in enumerate([*STATES, "pending"], 1)]
+
+    def state(cell: CellPlan, kind: str, seed: int) -> tuple[str, str]:
+        word = cell.label.split()[1]
+        return word, "" if word in ("ok", "pending") else f"because {word}"
+
+    page = rendered(tmp_path, Plan(cells=cells, state=state))
+    for column, section in (("test accuracy (%)", "Accuracy"), ("latency p50 (ms)", "Inference")):
+        shown = {row["cell"]: row[column] for row in page.table(column, section=section)}
+        for word in [*STATES, "pending"]:
+            assert shown[f"the {word} one"] == word if word != "ok" else shown["the ok one"][0].isdigit()
+    reasons = {row["state"]: row["reason"] for row in page.table("reason")}
+    assert reasons.pop("pending") == "no record yet"
+    assert reasons == {word: f"because {word}" for word in STATES if word != "ok"}
+    counts = page.table("planned")[0]
+    assert all(counts[word] == "1" for word in [*STATES, "pending"])
+
+
+@pytest.mark.parametrize("state", ["pending", "failed", "oom"])
+def test_a_study_without_any_result_is_reported(tmp_path: Path, state: str) -> None:
+    plan = factorial(COMPONENTS, state=lambda cell, kind, seed: (state, "it broke"))
+    page = rendered(tmp_path, plan)
+    assert page.pictures == []
+    assert {row["test accuracy (%)"] for row in page.table("test accuracy (%)")} == {state}
+    assert "nan" not in page.text.lower().replace("inan", "")
+
+
+@pytest.mark.parametrize(
+    ("cells", "changes"),
+    [
+        (1, {"train": False}),
+        (1, {"epochs": 1}),
+        (1, {"seeds": (0, 1, 2)}),
+        (4, {"train": False}),
+        (4, {"time": False}),
+        (4, {"validation_images": 0}),
+    ],
+    ids=str,
+)
+def test_any_part_of_a_study_is_reported(tmp_path: Path, cells: int, changes: dict[str, object]) -> None:
+    plan = factorial(SMALL, **changes) if cells == 4 else Plan(cells=[CellPlan("base", {})], **changes)  # type: ignore[arg-type]
+    page = rendered(tmp_path, plan)
+    assert page.pictures
+    trials = page.csv("trials")
+    assert len({row["cell"] for row in trials}) == cells
+    assert {row["state"] for row in trials} == {"ok"}
+
+
+def test_a_plan_without_trials_is_reported(tmp_path: Path) -> None:
+    assert "0 cells planned" in rendered(tmp_path, Plan(cells=[])).text
+
+
+def test_a_mean_over_survivors_is_marked(tmp_path: Path) -> None:
+    def state(cell: CellPlan, kind: str, seed: int) -> tuple[str, str]:
+        return ("diverged", "loss is nan") if seed == 1 and cell.axes["norm"] == "post" else ("ok", "")
+
+    page = rendered(tmp_path, factorial(SMALL, seeds=(0, 1, 2), state=state))
+    rows = page.table("test accuracy (%)")
+    for row in rows:
+        broken = row["norm"] == "post"
+        assert row["state"] == ("2 ok, 1 diverged" if broken else "ok")
+        assert row["seeds"] == ("2 of 3" if broken else "3")
+        assert row["test accuracy (%)"].endswith("†") == broken
+    assert "† mean over survivors" in page.text
+    assert "2 blocks left out" in page.text
+
+
+def test_hostile_names_stay_text(tmp_path: Path) -> None:
+    cells = [
+        CellPlan(name, {"depth": i}, Published(test_accuracy=30, source=name)) for i, name in enumerate(HOSTILE, 1)
+    ]
+
+    def state(cell: CellPlan, kind: str, seed: int) -> tuple[str, str]:
+        return ("ok", "") if cell.axes["depth"] % 3 else ("failed", f"{cell.label}\n| {cell.label} |\n\n# {cell.label}")
+
+    notices, excluded = tuple(HOSTILE[:6]), tuple((name, name) for name in HOSTILE)
+    plan = Plan(cells=cells, state=state, question="\n# ".join(HOSTILE), suite_file="a`b```c; rm -rf $HOME.toml",
+                data_name=HOSTILE[0], fallback=HOSTILE[1], notices=notices, excluded=excluded)  # fmt: skip
+    page = rendered(tmp_path, plan)
+    for names in (
+        [row["cell"] for row in page.table("test accuracy (%)")],
+        [row["cell"] for row in page.table("latency p50 (ms)")],
+        [row["source"] for row in page.table("source")],
+        [row["rule"] for row in page.table("rule")],
+    ):
+        assert sorted(names) == sorted(HOSTILE)
+    assert page.links <= {f"tables/{p.name}" for p in (page.folder / "tables").iterdir()}
+    assert all(picture.startswith("figures/") for picture in page.pictures)
+    assert page.html == ["<!-- Rendered by vitbench from the study's records; rendered again it is overwritten. -->"]
+    assert page.code == ["vitbench run 'ablations/a`b```c; rm -rf $HOME.toml'"]
+    assert page.strange == set()
+    assert not {h for h in page.headings if any(name in h for name in HOSTILE)}
+
+
+def test_csv_computes_nothing(tmp_path: Path) -> None:
+    cells = [CellPlan(name, {"depth": i}) for i, name in enumerate(("=1+2", "+1", "-1", "@a", "\tx", "\rx", "fine"), 1)]
+    page = rendered(tmp_path, Plan(cells=cells, state=lambda c, k, s: ("failed", c.label)))
+    for file in sorted((page.folder / "tables").iterdir()):
+        with file.open(newline="", encoding="utf-8") as stream:
+            rows = list(csv.reader(stream))
+        assert len({len(row) for row in rows}) == 1
+        for value in (value for row in rows for value in row):
+            assert re.fullmatch(r"-?[\d.]+(e[+-]\d+)?", value) or not value.startswith(("=", "+", "-", "@", "\t", "\r"))
+    assert {row["cell"] for row in page.csv("trials")} >= {"'=1+2", "'+1", "'-1", "'@a", "'\tx", "fine"}
+
+
+def test_published_numbers_stand_beside_measured_ones(tmp_path: Path) -> None:
+    known = Published(test_accuracy=26.5, source="a blog")
+    cells = [
+        CellPlan("none", {"attention": "none"}),
+        CellPlan("one head", {"heads": 1}, known),
+        CellPlan("four heads", {"heads": 4}, Published(test_accuracy=33.9, source="a blog")),
+    ]
+    plan = Plan(cells=cells, time=False, state=lambda c, k, s: ("oom", "") if c.label == "four heads" else ("ok", ""))
+    page = rendered(tmp_path, plan)
+    rows = {row["cell"]: row for row in page.table("published (%)")}
+    assert set(rows) == {"one head", "four heads"}
+    measured = float(next(r for r in page.csv("accuracy") if r["cell"] == "one head")["test_accuracy_pct_mean"])
+    assert rows["one head"]["published (%)"] == "26.5"
+    assert rows["one head"]["measured (%)"] == f"{measured:.1f}"
+    assert rows["one head"]["difference (points)"] == f"{measured - 26.5:+.1f}"
+    assert rows["four heads"]["measured (%)"] == "oom"
+    assert "3 named variants" in page.text
+
+
+def test_a_fallback_is_said_first_and_its_numbers_are_not_compared(tmp_path: Path) -> None:
+    cells = [CellPlan("a", {}, Published(test_accuracy=50, source="paper"))]
+    why = "cifar10 is not on disk and cannot be downloaded"
+    page = rendered(tmp_path, Plan(cells=cells, fallback=why, notices=(why, "clocks were throttled")))
+    top = page.text[: page.text.index("In short")]
+    assert "not the data that the suite asks for" in top
+    assert top.count(why) == 1
+    assert "clocks were throttled" in top
+    assert page.table("published (%)")[0]["difference (points)"] == "other data"
+
+
+def test_results_of_two_machines_stand_apart(tmp_path: Path) -> None:
+    def where(cell: CellPlan, seed: int) -> object:
+        return GPU if cell.axes["norm"] == "post" or seed == 2 else CPU
+
+    page = rendered(tmp_path, factorial(SMALL, seeds=(0, 1, 2), environment=where))
+    assert "from other code or another machine" in page.text
+    assert {row["machine"][:11] for row in page.table("machine")} == {"Example CPU", "Example GPU"}
+    for row in page.table("A: test accuracy (%)"):
+        assert row["A: seeds"] == ("0" if row["norm"] == "post" else "2 of 3")
+        assert row["B: seeds"] == ("3" if row["norm"] == "post" else "1 of 3")
+        assert (row["A: test accuracy (%)"] == "on B") == (row["norm"] == "post")
+    for row in page.csv("accuracy"):
+        alone = [t for t in page.csv("trials") if t["cell"] == row["cell"] and t["test_accuracy_pct"]]
+        machine = "Example CPU" if row["origin"] == "A" else "Example GPU"
+        values = [float(t["test_accuracy_pct"]) for t in alone if t["machine"].startswith(machine)]
+        assert float(row["test_accuracy_pct_mean"]) == pytest.approx(sum(values) / len(values))
+
+
+def test_other_code_is_another_origin_and_another_commit_of_the_same_code_is_not(tmp_path: Path) -> None:
+    later = CPU.model_copy(update={"commit": "f" * 40, "dirty": True})
+    page = rendered(
+        tmp_path / "a", factorial(SMALL, time=False, environment=lambda c, s: later if c.axes["norm"] == "pre" else CPU)
+    )
+    assert "other code" not in page.text
+    assert "ffffffffffff with local changes" in page.text
+    other = CPU.model_copy(update={"code": "f" * 12})
+    page = rendered(
+        tmp_path / "b", factorial(SMALL, time=False, environment=lambda c, s: other if c.axes["norm"] == "pre" else CPU)
+    )
+    assert "results from other code" in page.text
+
+
+def test_retries_exclusions_damage_and_leftovers_are_told(tmp_path: Path) -> None:
+    plan = factorial(
+        SMALL,
+        excluded=(("rope · none", "rope needs attention"), ("rope · mean", "rope needs attention")),
+        attempts=lambda c, k, s: ["crashed"] if c.axes["norm"] == "post" and k == "train" else [],
+    )
+    study = build(tmp_path / "study", plan)
+    records = sorted((tmp_path / "study" / "records").iterdir())
+    (tmp_path / "study" / "records" / "0-torn.json").write_text(records[0].read_text()[:300])
+    gone = study.info.trials[0]
+    info = study.info.model_copy(update={"trials": study.info.trials[1:]})
+    pages = []
+    for name in ("first", "second"):  # the first reading sets the damaged file aside; the second must tell the same
+        render(Study(tmp_path / "study", info), tmp_path / name)
+        pages.append(read_page(tmp_path / name))
+    page = pages[0]
+    assert page.text == pages[1].text
+    assert gone.cell in page.text
+    assert {row["states in order"] for row in page.table("states in order")} == {"crashed, ok"}
+    assert page.table("rule")[0]["combinations"] == "2"
+    assert "1 record file could not be read and was set aside" in page.text
+    assert "0-torn.json: not a record" in page.text
+    assert "1 result belongs to a trial that is no longer in the suite" in page.text
+
+
+def many(axes: dict[str, tuple[object, ...]]) -> Callable[[], Plan]:
+    return lambda: factorial(axes, modes=("inference",))
+
+
+def test_two_hundred_cells(tmp_path: Path) -> None:
+    axes = {
+        "heads": (1, 2, 4, 8, 16),
+        "depth": tuple(range(1, 11)),
+        "positions": ("learned", "none"),
+        "norm": ("pre", "post"),
+    }
+    page = rendered(tmp_path, factorial(axes, modes=("inference",), epochs=2))
+    assert len(page.table("test accuracy (%)")) == 200
+    assert len([p for p in page.pictures if p.startswith("figures/accuracy-cpu-")]) == 4
+    assert sum(len(content) for content in contents(page.folder).values()) < 3_000_000
+    for picture in page.pictures:
+        with Image.open(page.folder / picture) as image:
+            assert max(image.size) < 2500, picture
+
+
+def test_pictures_have_something_in_them_and_stay_small_when_cells_are_few(tmp_path: Path) -> None:
+    page = rendered(tmp_path, Plan(cells=grid({"norm": ("pre",)})))
+    assert {p.split("/")[1].split("-")[0] for p in page.pictures} == {"accuracy", "timing", "curves"}
+    for picture in page.pictures:
+        with Image.open(page.folder / picture) as image:
+            assert image.size[0] < 1400
+            assert image.size[1] < 700
+            assert len(image.getcolors(1 << 24) or []) > 20
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_any_mixture_of_states_machines_and_settings_is_reported(tmp_path: Path, seed: int) -> None:
+    chance = random.Random(seed)
+    every = {"norm": ("pre", "post"), "heads": (1, 2), "train.learning_rate": (0.001, 0.01), "qkv_bias": (True, False),
+             "image_size": (32, (32, 64)), "attention": ("sdpa", "batched", "none")}  # fmt: skip
+    axes = {axis: every[axis] for axis in chance.sample(sorted(every), chance.randint(1, 3))}
+    states = chance.sample([*STATES, "pending"], chance.randint(1, 4)) + ["ok"] * chance.randint(0, 6)
+    gpu = chance.random() / 2
+
+    def where(cell: CellPlan, seed: int) -> Environment | None:
+        return None if chance.random() < 0.1 else GPU if chance.random() < gpu else CPU
+
+    plan = factorial(
+        axes,
+        seeds=tuple(range(chance.randint(1, 3))),
+        state=lambda cell, kind, seed: (chance.choice(states), chance.choice(["", "it broke", "no memory"])),
+        environment=where,
+        epochs=chance.randint(1, 4),
+        modes=tuple(chance.sample(["inference", "train"], chance.randint(1, 2))),
+        dtypes=("float32", "bfloat16")[: chance.randint(1, 2)],
+        test_images=chance.choice([1, 100, 10_000]),
+        validation_images=chance.choice([0, 500]),
+    )
+    if chance.random() < 0.5:
+        plan.cells.append(CellPlan("by name", {"depth": 3}))
+    page = rendered(tmp_path, plan)
+    accuracy = page.csv("accuracy")
+    assert {row["cell"] for row in accuracy} == {cell.label for cell in plan.cells}
+    assert all(row["state"] for row in accuracy)
+    assert not re.search(r"\b(nan|None|NaT|inf)\b", page.text)
+
+
+def test_no_word_is_lost_where_an_ok_record_holds_no_values(tmp_path: Path) -> None:
+    study = build(tmp_path / "study", factorial(SMALL, time=False))
+    for file in (tmp_path / "study" / "records").iterdir():
+        file.unlink()
+    from datetime import UTC, datetime
+
+    from vitbench.store import Record
+
+    for planned in study.info.trials:
+        study.write(Record(trial_id=planned.id, attempt=1, state="ok", trial=planned.trial, seconds=1.0,
+                           started_at=datetime(2026, 1, 1, tzinfo=UTC)))  # fmt: skip
+    render(study, tmp_path / "report")
+    page = read_page(tmp_path / "report")
+    assert {row["test accuracy (%)"] for row in page.table("test accuracy (%)")} == {"no value"}

@@ -1,0 +1,35 @@
+"""torch.compile in training and timing: the same numbers, to rounding."""
+
+from __future__ import annotations
+
+import shutil
+
+import pytest
+import torch
+
+from tests.small import TRAIN, time_trial, train_trial
+from vitbench.spec import TimeSpec
+from vitbench.timing.measure import measure
+from vitbench.training.loop import train
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(shutil.which("c++") is None, reason="compiling for the CPU needs a C++ compiler"),
+    # torch's own compiler warns of its own deprecations.
+    pytest.mark.filterwarnings("default"),
+]
+CPU = torch.device("cpu")
+
+
+def test_compiled_training_is_training() -> None:
+    plain, compiled = (
+        train(train_trial(train=TRAIN.model_copy(update={"compile": c, "epochs": 2})), CPU, lambda _: None)
+        for c in (False, True)
+    )
+    assert compiled.test_loss == pytest.approx(plain.test_loss, rel=1e-3)
+    assert compiled.first_step_ms > compiled.step_ms_p50, "the first step compiles"
+
+
+def test_a_compiled_model_is_timed() -> None:
+    samples = measure(time_trial(protocol=TimeSpec(rounds=1, warmup=2, iterations=3, compile=True)), CPU)
+    assert samples.first_ms > max(samples.latencies_ms), "compilation is in the first iteration, not in the rest"

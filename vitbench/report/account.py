@@ -1,0 +1,299 @@
+"""The account of a study: what was asked, what ran, on what, what did not, and what to keep in mind."""
+
+from __future__ import annotations
+
+import shlex
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+import pandas as pd
+
+from vitbench.analysis.frames import PENDING, level
+from vitbench.environment import Environment
+from vitbench.report.markdown import Md, bullets, escape, fenced, listed, table
+from vitbench.report.numbers import count
+from vitbench.report.view import View, plural
+from vitbench.spec.base import Strict
+from vitbench.spec.recipe import TimeSpec, TrainSpec
+from vitbench.spec.trial import TimeTrial, TrainTrial
+from vitbench.store import Record
+from vitbench.store.record import STATES
+from vitbench.store.study import standing
+
+MAX_NAMED = 8
+"""Names that a sentence or a table cell lists before it counts the others."""
+MAX_ROWS = 50
+"""Rows of a table of exceptions; the CSV has them all."""
+
+MODEL_ALWAYS = ("image_size", "patch_size", "dim", "depth", "heads", "mlp_ratio", "num_classes")
+TRAIN_ALWAYS = ("epochs", "batch_size", "optimizer", "learning_rate", "weight_decay", "schedule", "precision")
+KINDS = {"train": "training", "time": "timing"}
+
+
+def notes(view: View) -> list[Md]:
+    """What a reader must know before any number: other data than asked for, and the notices of the records."""
+    said = []
+    if view.study.info.fallback is not None:
+        what = "These are not the data that the suite asks for."
+        said.append(Md(f"**{what}** {escape(view.study.info.fallback)}"))
+    count_of = Counter(notice for record in _standing(view) for notice in record.notices)
+    count_of.pop(view.study.info.fallback or "", None)
+    for notice, number in list(count_of.items())[:MAX_NAMED]:
+        said.append(Md(f"**Notice** in {plural(number, 'record')}: {escape(notice)}"))
+    if len(count_of) > MAX_NAMED:
+        said.append(Md(f"**{plural(len(count_of) - MAX_NAMED, 'further notice')}**: see tables/trials.csv."))
+    return said
+
+
+def counts(view: View) -> Md:
+    """Planned trials by kind and state."""
+    present = set(view.trials["state"])
+    states = ["ok", *(s for s in (*STATES, PENDING) if s in present and s != "ok")]
+    lines = []
+    for kind, name in KINDS.items():
+        rows = view.trials[view.trials["kind"] == kind]
+        if len(rows):
+            line = {"trials": Md(name), "cells": count(rows["cell"].nunique()), "planned": count(len(rows))}
+            lines.append(line | {state: count((rows["state"] == state).sum()) for state in states})
+    return table(lines, right={"cells", "planned", *states}) if lines else Md("The plan holds no trial.")
+
+
+def settings(view: View) -> Md:
+    """What every number rests on, as a list."""
+    info = view.study.info
+    rows = [("design", _design(view)), ("data", _data(view))]
+    rows += [("classes", listed(info.class_names, 20))] if info.class_names else []
+    rows += [("model", _model(view))]
+    recipes = [p.trial.train for p in info.trials if isinstance(p.trial, TrainTrial)]
+    if recipes:
+        rows.append(("training", _fields(TrainSpec, recipes, TRAIN_ALWAYS)))
+        seeds = [str(seed) for seed in dict.fromkeys(view.train["seed"])]
+        rows.append(("seeds", Md(f"{plural(len(seeds), 'seed')} per cell: {listed(seeds, 20)}")))
+    protocols = [p.trial.protocol for p in info.trials if isinstance(p.trial, TimeTrial)]
+    if protocols:
+        rows.append(("timing", _timing(view, protocols)))
+    rows += [("dates", span)] if (span := _dates(view)) else []
+    environments = list(view.environments.values())
+    if len(environments) == 1:
+        rows.append(("machine", _machine(environments[0])))
+        rows.append(("software", _software(environments[0])))
+    if environments:
+        rows.append(("code", _commits(view, None)))
+    else:
+        rows.append(("machine", Md("unknown: no record tells it")))
+    return bullets(Md(f"**{name}**: {value}") for name, value in rows)
+
+
+def origins(view: View) -> list[Md]:
+    """Where results come from, where that is more than one machine or state of the software; else nothing."""
+    if len(view.environments) < 2:
+        return []
+    lines = []
+    for origin, environment in view.environments.items():
+        mine = view.trials[view.trials["origin"] == origin]
+        lines.append(
+            {
+                "": Md(view.letter(origin)),
+                "machine": _machine(environment),
+                "software": _software(environment),
+                "commit": _commits(view, origin),
+                "training runs": count((mine["kind"] == "train").sum()),
+                "timings": count((mine["kind"] == "time").sum()),
+            }
+        )
+    said = Md(f"Results come from {len(lines)} machines or states of the software. They stand in columns of their "
+              "own, marked by letter, and are never averaged.")  # fmt: skip
+    return [said, table(lines, right={"training runs", "timings"})]
+
+
+def not_run(view: View) -> list[Md]:
+    """Blocks on every planned trial that is not ok, by state and reason."""
+    rows = view.trials[view.trials["state"] != "ok"]
+    if rows.empty:
+        return [Md(f"Every planned trial ran: {plural(len(view.trials), 'trial')} ok.")] if len(view.trials) else []
+    lines = []
+    for (state, reason), group in rows.groupby(["state", "reason"], sort=False):
+        kinds = ", ".join(f"{n} {KINDS[str(k)]}" for k, n in group["kind"].value_counts(sort=False).items())
+        why = escape(reason) if reason else Md("no record yet" if state == PENDING else "no reason recorded")
+        lines.append({"state": escape(state), "reason": why, "trials": Md(kinds), "cells": _which(view, group)})
+    blocks = [table(lines[:MAX_ROWS], right=set())]
+    if len(lines) > MAX_ROWS:
+        blocks.append(Md(f"{len(lines) - MAX_ROWS:,} further reasons are in tables/not-run.csv."))
+    return blocks
+
+
+def retries(view: View) -> list[Md]:
+    """Blocks on trials that took more than one attempt; nothing where none did."""
+    again = view.trials[view.trials["attempts"] > 1]
+    if again.empty:
+        return []
+    lines = []
+    for row in again.head(MAX_ROWS).to_dict("records"):
+        states = [record.state for record in view.records.get(row["trial_id"], [])]
+        what = KINDS[row["kind"]] if pd.isna(row["mode"]) else f"timing, {row['mode']}"
+        seed = "" if pd.isna(row["seed"]) else f", seed {row['seed']}"
+        cells = {"cell": escape(row["cell"]), "trial": Md(f"{what}{seed}"), "attempts": count(row["attempts"])}
+        lines.append(cells | {"states in order": Md(", ".join(states)), "stands": escape(row["state"])})
+    blocks = [Md(f"{plural(len(again), 'trial')} took more than one attempt:"), table(lines, right={"attempts"})]
+    if len(again) > MAX_ROWS:
+        blocks.append(Md(f"{len(again) - MAX_ROWS:,} more are in tables/trials.csv."))
+    return blocks
+
+
+def left_out(view: View) -> list[Md]:
+    """Blocks on what is not in the plan: excluded combinations, results of an earlier plan, damaged files."""
+    blocks = []
+    excluded = view.study.info.excluded
+    if excluded:
+        rules: dict[str, list[str]] = {}
+        for label, rule in excluded:
+            rules.setdefault(rule, []).append(label)
+        lines = [{"rule": escape(rule), "combinations": count(len(labels)), "which": listed(labels, MAX_NAMED)}
+                 for rule, labels in rules.items()]  # fmt: skip
+        said = f"{plural(len(excluded), 'combination')} cannot be built, and {_was(excluded)} not planned:"
+        blocks += [Md(said), table(lines[:MAX_ROWS], right={"combinations"})]
+    orphans = sum(trial not in {p.id for p in view.study.info.trials} for trial in view.records)
+    if orphans:
+        verb = "belongs to a trial that is" if orphans == 1 else "belong to trials that are"
+        blocks.append(Md(f"{plural(orphans, 'result')} {verb} no longer in the suite, and left out here."))
+    if view.damaged:
+        said = f"{plural(len(view.damaged), 'record file')} could not be read and {_was(view.damaged)} set aside"
+        named = [Md(f"{escape(name)}: {escape(why)}") for name, why in view.damaged[:20]]
+        more = [Md(f"{len(view.damaged) - 20:,} more")] if len(view.damaged) > 20 else []
+        blocks += [Md(f"{said}; such a trial is run again by the next `vitbench run`:"), bullets([*named, *more])]
+    return blocks
+
+
+def not_run_frame(view: View) -> pd.DataFrame:
+    """Every planned trial that is not ok."""
+    columns = ["kind", "cell", "seed", "device", "dtype", "batch_size", "mode", "state", "reason", "attempts"]
+    return view.trials.loc[view.trials["state"] != "ok", columns]
+
+
+def reproduction(view: View) -> list[Md]:
+    """Blocks on how to run the study again: the suite, the command, the versions, the commit."""
+    command = f"vitbench run {shlex.quote(f'ablations/{view.study.info.suite_file}')}"
+    blocks = [Md(f"Suite file: {escape(view.study.info.suite_file)}. The command that made, and continues, the study:"),
+              fenced(" ".join(command.split()), "sh")]  # fmt: skip
+    for origin, environment in view.environments.items():
+        on = f"{view.letter(origin)}: " if len(view.environments) > 1 else ""
+        blocks.append(Md(f"{on}{_software(environment)}; Python {escape(environment.python)}; "
+                         f"{escape(environment.platform)}; {_commits(view, origin)}."))  # fmt: skip
+    checksums = sorted(set(view.train["data_checksum"].dropna()))
+    if checksums:
+        blocks.append(Md(f"SHA-256 of the data's pixels and labels: {listed(checksums, MAX_NAMED)}."))
+    return blocks
+
+
+def _standing(view: View) -> Iterable[Record]:
+    for planned in view.study.info.trials:
+        if attempts := view.records.get(planned.id):
+            yield standing(attempts)
+
+
+def _was(items: Sequence[object]) -> str:
+    return "was" if len(items) == 1 else "were"
+
+
+def _design(view: View) -> Md:
+    grid = view.trials[view.trials["factorial"].astype(bool)]["cell"].nunique()
+    axes = view.study.info.axes
+    said = []
+    if grid:
+        product = " × ".join(f"{escape(axis)} ({len(values)})" for axis, values in axes.items())
+        excluded = (
+            f", {plural(len(view.study.info.excluded), 'combination')} excluded" if view.study.info.excluded else ""
+        )
+        said.append(f"full factorial, {product}{excluded}: {plural(grid, 'cell')}")
+    if len(view.cells) > grid:
+        named = len(view.cells) - grid
+        said.append(f"{plural(named, 'named variant')} of one base")
+    return Md("; ".join(said) or "no cell")
+
+
+def _data(view: View) -> Md:
+    info = view.study.info
+    said = f"{escape(info.data_name)} (identity {escape(info.data_identity)})"
+    split = view.train[["train_images", "validation_images", "test_images"]].dropna().drop_duplicates()
+    for train, validation, test in list(split.itertuples(index=False))[:MAX_NAMED]:
+        said += f"; {count(train)} images trained on, {count(validation)} for validation, {count(test)} for test"
+    return Md(said)
+
+
+def _model(view: View) -> Md:
+    models = [planned.trial.model for planned in view.study.info.trials]
+    if not models:
+        return Md("none")
+    slots = tuple(models[0].components)
+    return _fields(type(models[0]), models, (*MODEL_ALWAYS, *slots), leave=tuple(view.study.info.axes))
+
+
+def _fields(spec: type[Strict], values: list[Any], always: tuple[str, ...], leave: tuple[str, ...] = ()) -> Md:
+    """Fields of some specs: those in ``always`` and those not at their default; what varies is named as such."""
+    said = []
+    for name, field in spec.model_fields.items():
+        if name in leave:
+            continue
+        given = list(dict.fromkeys(level(getattr(value, name)) for value in values))
+        if len(given) > 1:
+            said.append(f"{escape(name)} varied ({listed(given, MAX_NAMED)})")
+        elif name in always or given[0] != level(field.default):
+            said.append(f"{escape(name)} {escape(given[0])}")
+    return Md(", ".join(said))
+
+
+def _timing(view: View, protocols: list[TimeSpec]) -> Md:
+    columns = ["device", "dtype", "batch_size", "mode"]
+    what = ["/".join(dict.fromkeys(level(v) for v in view.time[name])) for name in columns]
+    how = [f"{p.rounds} processes × {p.iterations} iterations after {p.warmup} for warm-up"
+           + (", compiled" if p.compile else "") for p in protocols]  # fmt: skip
+    return Md(f"on {what[0]}; {what[1]}; batch size {what[2]}; mode {what[3]}; {'; '.join(dict.fromkeys(how))}")
+
+
+def _dates(view: View) -> Md | None:
+    moments = [_utc(record.started_at) for attempts in view.records.values() for record in attempts]
+    if not moments:
+        return None
+    first, last = (f"{moment:%Y-%m-%d %H:%M}" for moment in (min(moments), max(moments)))
+    return Md(f"{first} UTC" if first == last else f"{first} to {last} UTC (starts of the first and last trial)")
+
+
+def _utc(moment: datetime) -> datetime:
+    return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
+
+
+def _machine(environment: Environment) -> Md:
+    driver = f", driver {environment.driver}" if environment.driver else ""
+    cuda = f", CUDA {environment.cuda}" if environment.cuda else ""
+    memory = f", {environment.memory_gib:g} GiB memory, {plural(environment.threads, 'thread')}"
+    return escape(f"{environment.machine}{memory}{driver}{cuda}")
+
+
+def _software(environment: Environment) -> Md:
+    packages = ", ".join(f"{name} {version}" for name, version in sorted(environment.packages.items()))
+    return escape(f"vitbench {environment.vitbench} (code {environment.code}), {packages}")
+
+
+def _commits(view: View, origin: str | None) -> Md:
+    rows = view.trials if origin is None else view.trials[view.trials["origin"] == origin]
+    known = rows[rows["commit"].notna()][["commit", "dirty"]].drop_duplicates()
+    named = [f"{str(commit)[:12]}{' with local changes' if dirty is True else ''}"
+             for commit, dirty in known.itertuples(index=False)]  # fmt: skip
+    return Md(f"commit {listed(named, MAX_NAMED)}" if named else "commit unknown")
+
+
+def _which(view: View, group: pd.DataFrame) -> Md:
+    """The cells of some trials: all, all with one value of an axis, or by name."""
+    mine = set(group["cell"])
+    planned = view.trials[view.trials["kind"].isin(set(group["kind"]))]
+    if mine == set(planned["cell"]) and len(mine) > 1:
+        return Md(f"all {len(mine):,} cells")
+    if len(mine) > 1:
+        for axis, values in view.axes.items():
+            for value in values:
+                having = {cell for cell in view.cells if view.values_of(cell).get(axis) == value}
+                if mine == having & set(planned["cell"]):
+                    return Md(f"all {len(mine):,} cells with {escape(axis)} = {escape(value)}")
+    return listed(list(dict.fromkeys(group["cell"])), MAX_NAMED)

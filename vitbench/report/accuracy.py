@@ -1,0 +1,230 @@
+"""Accuracy in tables: by cell, by axis over matched blocks, and beside published numbers."""
+
+from __future__ import annotations
+
+import math
+
+import pandas as pd
+
+from vitbench.analysis.frames import level
+from vitbench.analysis.summary import ACCURACY, Matched
+from vitbench.report.markdown import NOTHING, Md, bold, escape, table
+from vitbench.report.numbers import accuracy_decimals, count, fixed, signed, significant, spread
+from vitbench.report.view import View, plural
+
+TEST = "test accuracy (%)"
+VALIDATION = "validation accuracy, last epoch (%)"
+SECONDS = "seconds per run"
+SURVIVORS = Md("†")
+MEAN, STD = f"{ACCURACY}_mean", f"{ACCURACY}_std"
+
+
+def decimals_of(view: View) -> int:
+    """Decimals of test accuracy that the study's test images resolve."""
+    sizes = view.by_cell["test_images"]
+    return accuracy_decimals(float(sizes.min()) if len(sizes) else math.nan)
+
+
+def ranked_cells(view: View, device: str) -> list[str]:
+    """Cells planned on a device: the best mean test accuracy first, those without a result last, in plan order."""
+    planned = list(dict.fromkeys(view.train.loc[view.train["device"] == device, "cell"]))
+    found = view.by_cell[view.by_cell["device"] == device]
+    best = found.groupby("cell", sort=False)[MEAN].max().to_dict()
+    return sorted(planned, key=lambda cell: -best.get(cell, -math.inf))
+
+
+def by_cell(view: View, device: str) -> Md:
+    """The table of test accuracy, a row for each planned cell; results of different origins in columns apart."""
+    rows = view.train[view.train["device"] == device]
+    states, origins, missing = view.states(rows), view.origins(rows), view.missing(rows)
+    found = {(r["cell"], r["origin"]): r for r in view.by_cell.to_dict("records") if r["device"] == device}
+    best = view.by_cell[view.by_cell["device"] == device].groupby("origin")[MEAN].max().to_dict()
+    validated = bool(view.by_cell["validation_accuracy_pct_mean"].notna().any())
+    sizes = view.trials.groupby("cell", sort=False)[["parameters", "forward_flops"]].first().to_dict("index")
+    decimals, lines = decimals_of(view), list[dict[str, Md]]()
+    for cell in ranked_cells(view, device):
+        state = states[cell]
+        line = {**view.identity(cell), "state": escape(state)}
+        for origin in origins or ["none"]:
+            on = f"{view.letter(origin)}: " if len(origins) > 1 else ""
+            result = found.get((cell, origin))
+            if result is None:
+                names = (VALIDATION, SECONDS) if validated else (SECONDS,)
+                line |= {f"{on}seeds": Md("0"), f"{on}{TEST}": escape(missing[cell])}
+                line |= {f"{on}{name}": NOTHING for name in names if origins}
+                continue
+            shown = spread(result[MEAN], result[STD], decimals)
+            shown = bold(shown) if result[MEAN] >= best[origin] and len(found) > 1 else shown
+            line[f"{on}seeds"] = seeds(result["n"], result["planned"])
+            line[f"{on}{TEST}"] = Md(f"{shown} {SURVIVORS}") if state != "ok" else shown
+            if validated:
+                line[f"{on}{VALIDATION}"] = fixed(result["validation_accuracy_pct_mean"], decimals)
+            line[f"{on}{SECONDS}"] = significant(result["seconds_mean"])
+        line["parameters"] = count(sizes[cell]["parameters"])
+        line["FLOPs per image (M)"] = significant(sizes[cell]["forward_flops"] / 1e6)
+        lines.append(line)
+    return table(lines, right={name for line in lines for name in line} - {"cell", "state", *view.axes})
+
+
+def seeds(n: int, planned: int) -> Md:
+    """How many seeds a mean is over, and of how many where some are missing."""
+    return Md(f"{n}" if n == planned else f"{n} of {planned}")
+
+
+def by_cell_frame(view: View) -> pd.DataFrame:
+    """The same as numbers: a row for each device, cell and origin; for a cell without a result, one with its state."""
+    values = view.trials.drop_duplicates("cell").set_index("cell")[list(view.axes)]
+    states = {device: view.states(rows) for device, rows in view.train.groupby("device", sort=False)}
+    planned = view.train.groupby(["device", "cell"], sort=False).size().rename("planned").reset_index()
+    frame = planned.merge(view.by_cell.drop(columns="planned"), on=["device", "cell"], how="left")
+    frame = frame.join(values, on="cell")
+    frame["n"] = frame["n"].fillna(0).astype(int)
+    frame["state"] = [states[d][c] for d, c in zip(frame["device"], frame["cell"], strict=True)]
+    frame["origin"] = [view.letter(o) if isinstance(o, str) else "" for o in frame["origin"]]
+    first = ["device", "cell", *view.axes, "state", "origin", "n", "planned"]
+    return frame[[*first, *(c for c in frame.columns if c not in first)]]
+
+
+def over_axis(view: View, device: str, axis: str) -> list[Md]:
+    """Blocks for one axis: what was matched, and the table of its values; none where nothing can be matched."""
+    rows = view.train[(view.train["device"] == device) & view.train["factorial"].astype(bool)]
+    origins = view.origins(rows)
+    exact = [view.exact(axis, value) for value in view.axes[axis]]
+    lines: list[dict[str, Md]] = []
+    said, comparable = list[str](), False
+    for origin in origins:
+        found = view.accuracy_over(axis, origin, device)
+        on = f"On {view.letter(origin)}: " if len(origins) > 1 else ""
+        said.append(on + matching(found, "run", repeats=not all(exact)))
+        comparable = comparable or len(found.table.columns) > 1
+        for value in view.axes[axis]:
+            line = {"on": Md(view.letter(origin))} if len(origins) > 1 else {}
+            lines.append(
+                line | {axis: escape(value)} | _effect(view, found, value, absence_of(view, rows, axis, value))
+            )
+    if not lines:
+        return []
+    if all(exact) and comparable:
+        said.append("All of its values are exact twins, so that every difference here is noise.")
+    return [Md(" ".join(escape(s) for s in said)), table(lines, right={"blocks", *NUMBERS})]
+
+
+MARGINAL, DIFFERENCE, RANGE = "mean test accuracy (%)", "difference (points)", "smallest to largest"
+NUMBERS = (MARGINAL, DIFFERENCE, RANGE)
+
+
+def _effect(view: View, found: Matched, value: str, absence: str) -> dict[str, Md]:
+    if value not in found.table:
+        return {"blocks": Md("0"), MARGINAL: escape(absence), "remark": Md("no result")}
+    if not len(found.table):
+        return {"blocks": Md("0"), MARGINAL: Md("not matched"), "remark": Md("no complete block")}
+    decimals = decimals_of(view) + 1
+    line = {"blocks": count(len(found.table)), MARGINAL: fixed(float(found.table[value].mean()), decimals)}
+    if value == found.reference:
+        return line | {DIFFERENCE: Md("0"), RANGE: Md("0"), "remark": Md("reference")}
+    differences = found.differences()[value]
+    mean, std = float(differences.mean()), float(differences.std(ddof=1)) if len(differences) > 1 else math.nan
+    width = Md(f" ± {fixed(std, decimals)}") if math.isfinite(std) else Md("")
+    ends = [signed(float(d), decimals) for d in (differences.min(), differences.max())]
+    line |= {DIFFERENCE: Md(f"{signed(mean, decimals)}{width}"), RANGE: Md(f"{ends[0]} to {ends[1]}")}
+    return line | {"remark": Md(remark(view, found, value))}
+
+
+def remark(view: View, found: Matched, value: str) -> str:
+    """What to keep in mind of a mean difference from the reference: noise, no more than noise, or how steady it is."""
+    if view.exact(found.axis, value) and view.exact(found.axis, found.reference):
+        return "exact twin: noise"
+    differences = found.differences()[value]
+    mean = float(differences.mean())
+    if view.noise is not None and 0 < abs(mean) <= view.noise.largest:
+        return "below the noise floor"
+    if not mean:
+        return "no difference"
+    return f"same sign in {(differences * mean > 0).sum()} of {blocks_of(found)}"
+
+
+def blocks_of(found: Matched) -> str:
+    """How many matched blocks there are, and how many of them are more than a repetition of another."""
+    distinct = f", {found.distinct:,} distinct" if found.distinct < len(found.table) else ""
+    return f"{plural(len(found.table), 'block')}{distinct}"
+
+
+def matching(found: Matched, noun: str, repeats: bool = False) -> str:
+    """What a comparison over matched blocks rests on, in a sentence.
+
+    Args:
+        found: the comparison.
+        noun: what is compared.
+        repeats: whether to tell how many of the blocks are more than exact twins of others.
+    """
+    if len(found.table.columns) == 1:
+        return f"Of its values only {found.reference} has a result: nothing can be compared."
+    said = f"{plural(len(found.table), 'matched block')} ({noun}s that differ in {found.axis} alone)"
+    if repeats and found.distinct < len(found.table):
+        said += f", {found.distinct:,} of them distinct and the others exact twins of these"
+    if found.incomplete:
+        said += f"; {plural(found.incomplete, 'block')} left out, where one of the values has no result"
+    if found.absent:
+        said += f"; no result for {', '.join(found.absent)}"
+    return f"{said}."
+
+
+def absence_of(view: View, rows: pd.DataFrame, axis: str, value: str) -> str:
+    """The word that stands for the trials with one value of an axis where they have no result."""
+    return view.absence(rows[[level(v) == value for v in rows[axis]]])
+
+
+def axes_frame(view: View) -> pd.DataFrame:
+    """Marginal means as numbers: a row for each device, origin, axis and value."""
+    lines = []
+    for device in view.train_devices:
+        rows = view.train[view.train["device"] == device]
+        for origin in view.origins(rows):
+            for axis in view.axes:
+                found = view.accuracy_over(axis, origin, device)
+                for value in found.table.columns:
+                    column = found.table[value]
+                    lines.append(
+                        {
+                            "device": device,
+                            "origin": view.letter(origin),
+                            "axis": axis,
+                            "value": value,
+                            "reference": found.reference,
+                            "blocks": len(column),
+                            "incomplete_blocks": found.incomplete,
+                            MEAN: column.mean(),
+                            "difference_points_mean": found.differences()[value].mean(),
+                            "difference_points_std": found.differences()[value].std(ddof=1),
+                        }
+                    )
+    columns = ["device", "origin", "axis", "value", "reference", "blocks", "incomplete_blocks", MEAN,
+               "difference_points_mean", "difference_points_std"]  # fmt: skip
+    return pd.DataFrame(lines, columns=columns)
+
+
+def published(view: View, device: str) -> Md | None:
+    """Published and measured test accuracy side by side; None where the suite names no published number."""
+    rows = view.train[(view.train["device"] == device) & view.train["published"].notna()]
+    if rows.empty:
+        return None
+    decimals, lines, origins = decimals_of(view), list[dict[str, Md]](), view.origins(rows)
+    states = view.states(rows)
+    found = {(r["cell"], r["origin"]): r for r in view.by_cell.to_dict("records") if r["device"] == device}
+    for row in rows.drop_duplicates("cell").to_dict("records"):
+        for origin in [o for o in origins if (row["cell"], o) in found] or [""]:
+            line = {"cell": escape(row["cell"]), "published (%)": significant(row["published"])}
+            if len(origins) > 1:
+                line["on"] = Md(view.letter(origin)) if origin else Md("nowhere")
+            if origin:
+                result = found[row["cell"], origin]
+                mark = f" {SURVIVORS}" if states[row["cell"]] != "ok" else ""
+                line["measured (%)"] = Md(f"{spread(result[MEAN], result[STD], decimals)}{mark}")
+                comparable = view.study.info.fallback is None
+                difference = signed(result[MEAN] - row["published"], decimals)
+                line["difference (points)"] = difference if comparable else Md("other data")
+                line["seeds"] = seeds(result["n"], result["planned"])
+            else:
+                line |= {"measured (%)": escape(states[row["cell"]]), "seeds": Md("0")}
+            lines.append(line | {"source": escape(row["published_source"])})
+    return table(lines, right={"published (%)", "measured (%)", "difference (points)", "seeds"})

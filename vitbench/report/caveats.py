@@ -1,0 +1,100 @@
+"""What limits a study's conclusions, in sentences."""
+
+from __future__ import annotations
+
+import math
+
+from vitbench.report.accuracy import MEAN, SURVIVORS
+from vitbench.report.markdown import Md, bullets
+from vitbench.report.numbers import count, fixed
+from vitbench.report.view import View, plural
+from vitbench.spec.trial import TrainTrial
+
+
+def caveats(view: View) -> Md:
+    """What limits the conclusions, one sentence each."""
+    said = [*_about_seeds(view), *_about_origins(view), *_about_data(view), *_about_fairness(view)]
+    return bullets(said)
+
+
+def _about_seeds(view: View) -> list[Md]:
+    planned = view.train.groupby(["device", "cell"], sort=False).size()
+    if planned.empty:
+        return []
+    counted = view.by_cell["n"] if len(view.by_cell) else planned
+    smallest, largest = int(counted.min()), int(counted.max())
+    said = []
+    if smallest == 1:
+        which = "" if largest == 1 else " for some cells"
+        said.append(Md(f"**n = 1, no inference**{which}: one seed tells nothing of the spread between runs, so that "
+                       "no difference between two cells is shown to be more than chance."))  # fmt: skip
+    if largest > 1:
+        span = f"{largest}" if smallest == largest else f"{smallest} to {largest}"
+        said.append(Md(f"n = {span} seeds: ± is the sample standard deviation over seeds, not a confidence interval."))
+    if (broken := _survivors(view)) > 0:
+        noun = "The mean of 1 cell is" if broken == 1 else f"The means of {broken} cells are"
+        said.append(Md(f"{noun} over survivors: some of the seeds have no result. Marked {SURVIVORS}."))
+    readings = view.train["test_readings"].sum()
+    if readings:
+        runs = int((view.train["state"] == "ok").sum())
+        said.append(Md(f"The test images were read {plural(int(readings), 'time')} for {plural(runs, 'finished run')}; "
+                       "sorting cells by test accuracy is itself a selection, and flatters the first."))  # fmt: skip
+    return said
+
+
+def _survivors(view: View) -> int:
+    states = view.train.groupby(["device", "cell"], sort=False)["state"]
+    return int(sum(0 < (s == "ok").sum() < len(s) for _, s in states))
+
+
+def _about_origins(view: View) -> list[Md]:
+    said = []
+    if len(view.environments) > 1:
+        ok = view.trials[view.trials["state"] == "ok"]
+        other = int((ok["origin"] != next(iter(view.environments))).sum())
+        said.append(Md(f"{plural(other, 'result')} from other code or another machine than A: in columns apart, "
+                       "never averaged with it."))  # fmt: skip
+    dirty = int((view.trials["dirty"].astype(object) == True).sum())  # noqa: E712  # it may be missing
+    if dirty:
+        said.append(Md(f"{plural(dirty, 'result')} came from a working tree with changes that no commit holds."))
+    load = view.processes["load_average"].astype("float64").max()
+    cores = min((e.cpu_cores for e in view.environments.values()), default=0)
+    if math.isfinite(load) and cores and load > cores + 1:
+        said.append(Md(f"The load average reached {fixed(load, 1)} on {cores} cores while timing: other work may have "
+                       "slowed some processes."))  # fmt: skip
+    return said
+
+
+def _about_data(view: View) -> list[Md]:
+    said, name = [], view.study.info.data_name.lower().replace("-", "")
+    if view.study.info.fallback is not None:
+        said.append(Md("The data are a fallback: accuracies say nothing about the data that the suite names."))
+    elif name.startswith("cifar10"):
+        share, which = ("10 %", "CIFAR-100") if name.startswith("cifar100") else ("3.3 %", "CIFAR-10")
+        said.append(Md(f"{share} of the test images of {which} have near-duplicates among its train images "
+                       "(ciFAIR, Barz and Denzler 2020), which favours memorising."))  # fmt: skip
+    best = view.by_cell.sort_values(MEAN, ascending=False, kind="stable").head(1)
+    for mean, images in best[[MEAN, "test_images"]].itertuples(index=False):
+        p = mean / 100
+        error = 100 * math.sqrt(p * (1 - p) / images) if images else math.nan
+        said.append(Md(f"With {count(images)} test images one run's accuracy of {fixed(mean, 1)} % has a sampling "
+                       f"error of ±{fixed(error, 1)} points (one standard error, √(p(1 − p)/n))."))  # noqa: RUF001  # fmt: skip
+    return said
+
+
+def _about_fairness(view: View) -> list[Md]:
+    said = []
+    fixed_rates = {p.trial.train.learning_rate for p in view.study.info.trials if isinstance(p.trial, TrainTrial)}
+    if len(fixed_rates) == 1:
+        said.append(Md("One recipe for all cells: the learning rate was not tuned for each, which may favour some."))
+    if (floor := view.noise) is not None:
+        twins = "exact twins, which compute the same function from the same weights and seed,"
+        over = f"{plural(floor.runs, 'run')} in {plural(floor.groups, 'group')} of twins"
+        if floor.largest:
+            said.append(Md(f"**Noise floor**: {twins} differ by up to {fixed(floor.largest, 2)} points of accuracy "
+                           f"(standard deviation {fixed(floor.std, 2)} points; {over}). Effects below it are marked; "
+                           "whether a mean over many blocks is real all the same takes a test to tell."))  # fmt: skip
+        else:
+            said.append(Md(f"**Noise floor**: none was seen. {twins.capitalize()} agree in test accuracy to the last "
+                           f"digit here ({over}); the noise between seeds is another matter."))  # fmt: skip
+    return said

@@ -1,0 +1,112 @@
+"""Learning curves: how loss and accuracy came to be, by epoch."""
+
+from __future__ import annotations
+
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
+
+from vitbench.analysis.frames import level
+from vitbench.analysis.summary import finished
+from vitbench.report import accuracy, canvas
+from vitbench.report.canvas import GREY, Colour
+from vitbench.report.figures import Picture, place
+from vitbench.report.view import View, of_origin, plural
+
+MAX_FACETS = 5
+MAX_NAMED_CURVES = 8
+OTHERS = "other cells"
+METRICS = {"validation_accuracy_pct": "validation accuracy (%)", "train_loss": "train loss (nats)"}
+
+
+def learning_curves(view: View, device: str) -> list[Picture]:
+    """One picture of every finished run on a device, for each origin; nothing where none finished."""
+    planned = view.train[view.train["device"] == device]
+    origins = view.origins(planned)
+    curves = {o: view.epochs[view.epochs["trial_id"].isin(set(of_origin(finished(planned), o)["trial_id"]))]
+              for o in origins}  # fmt: skip
+    return [_picture(view, device, epochs, *place(view, origins, o)) for o, epochs in curves.items() if len(epochs)]
+
+
+def epochs_table(view: View) -> pd.DataFrame:
+    """The curves as numbers, with no more digits than they have meaning."""
+    digits = {
+        "train_loss": 5,
+        "validation_loss": 5,
+        "train_accuracy_pct": 3,
+        "validation_accuracy_pct": 3,
+        "seconds": 3,
+    }
+    return view.epochs.drop(columns="trial_id").round(digits)
+
+
+def _picture(view: View, device: str, epochs: pd.DataFrame, on: str, suffix: str) -> Picture:
+    metrics = {name: label for name, label in METRICS.items() if epochs[name].notna().any()}
+    facet_axis, facets, colour_axis, shades, epochs = _arrange(view, device, epochs)
+    runs = epochs["trial_id"].nunique()
+    few = epochs["epoch"].nunique() == 1
+
+    def build() -> Figure:
+        width = 1.1 + (5.2 if len(facets) == 1 else 2.4 * len(facets))
+        figure = Figure(figsize=(width, 0.9 + 2.2 * len(metrics)), layout="constrained")
+        grid = figure.subplots(len(metrics), len(facets), sharex=True, sharey="row", squeeze=False)
+        for row, (metric, label) in enumerate(metrics.items()):
+            for column, facet in enumerate(facets):
+                ax = grid[row, column]
+                _curves(ax, epochs[epochs["facet"] == facet], metric, shades)
+                if column == 0:
+                    ax.set_ylabel(label)
+                if row == 0 and facet:
+                    ax.set_title(f"{canvas.shorten(facet_axis, 20)} = {canvas.shorten(facet, 20)}", fontsize=8.5)
+        for ax in grid[-1]:
+            ax.set_xlabel("epoch")
+            ax.xaxis.set_major_locator(MaxNLocator(4, integer=True))
+        if len(shades) > 1 or colour_axis:
+            canvas.legend(figure, colour_axis, shades)
+        return figure
+
+    said = f"Learning curves of {plural(runs, 'run')} on {device}{on}"
+    bundled = epochs.groupby(["facet", "colour"], sort=False)["trial_id"].nunique().max() > 1
+    said += ": thin lines are single runs, thick lines the mean of those of one colour." if bundled else "."
+    said += " One epoch was trained: each run is a point." if few else ""
+    alt = f"Learning curves on {device}{on}: {' and '.join(metrics.values())} by epoch"
+    return Picture(f"curves-{device}{suffix}", build, alt, said)
+
+
+def _arrange(
+    view: View, device: str, epochs: pd.DataFrame
+) -> tuple[str, list[str], str, dict[str, Colour], pd.DataFrame]:
+    """(axis of the panels, its values, axis of the colours, their values' colours, epochs with facet and colour)."""
+    if view.factorial:
+        colour_axis, *rest = view.telling
+        facet_axis = next((axis for axis in rest if len(view.axes[axis]) <= MAX_FACETS), "")
+        names = [level(value) for value in epochs[colour_axis]]
+        facet_of = [level(value) for value in epochs[facet_axis]] if facet_axis else [""] * len(epochs)
+        facets = [value for value in view.axes[facet_axis] if value in facet_of] if facet_axis else [""]
+        shades = canvas.colours(view.axes[colour_axis])
+        return facet_axis, facets, colour_axis, shades, epochs.assign(facet=facet_of, colour=names)
+    ranked = [cell for cell in accuracy.ranked_cells(view, device) if cell in set(epochs["cell"])]
+    named = ranked if len(ranked) <= MAX_NAMED_CURVES else ranked[: MAX_NAMED_CURVES - 1]
+    shades = canvas.colours(named)
+    if len(named) < len(ranked):
+        shades[OTHERS] = GREY
+    colour = [cell if cell in named else OTHERS for cell in epochs["cell"]]
+    return "", [""], "", shades, epochs.assign(facet="", colour=colour)
+
+
+def _curves(ax: Axes, epochs: pd.DataFrame, metric: str, shades: dict[str, Colour]) -> None:
+    ax.grid(color="0.93", linewidth=0.8)
+    ax.set_axisbelow(True)
+    for name, shade in reversed(shades.items()):
+        mine = epochs[(epochs["colour"] == name) & epochs[metric].notna()]
+        runs = list(mine.groupby("trial_id", sort=False))
+        marker = "o" if mine["epoch"].nunique() <= 3 else ""
+        faint = max(0.12, min(0.4, 10 / max(len(runs), 1)))  # so that a bundle of lines keeps its structure
+        thin = len(runs) > 1 or name == OTHERS
+        for _, run in runs:
+            ax.plot(run["epoch"], run[metric], color=shade, lw=0.7 if thin else 1.8, alpha=faint if thin else 1.0,
+                    marker=marker if len(runs) <= 20 else "", markersize=3)  # fmt: skip
+        if len(runs) > 1 and name != OTHERS:
+            mean = mine.groupby("epoch", sort=True)[metric].mean()
+            ax.plot(mean.index, mean.to_numpy(), color=shade, linewidth=2, marker=marker, markersize=5)

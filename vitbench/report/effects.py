@@ -1,0 +1,112 @@
+"""Figures of paired comparisons: what each axis does to accuracy and to latency, over matched blocks."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+
+import pandas as pd
+from matplotlib.figure import Figure
+
+from vitbench.analysis.summary import Matched
+from vitbench.report import accuracy, canvas, speed
+from vitbench.report.accuracy import absence_of
+from vitbench.report.canvas import Paired
+from vitbench.report.figures import Picture, place
+from vitbench.report.numbers import signed
+from vitbench.report.view import TimeGroup, View
+
+
+def accuracy_by_axis(view: View, device: str) -> list[Picture]:
+    """Paired differences of test accuracy, a panel for each axis; one picture for each origin."""
+    rows = view.train[(view.train["device"] == device) & view.train["factorial"].astype(bool)]
+    pictures, origins = [], view.origins(rows)
+    decimals = accuracy.decimals_of(view) + 1
+    band = view.noise.largest if view.noise else 0.0
+    grey = " The grey band is the noise floor: the largest difference between exact twins." if band else ""
+    for origin in origins:
+        on, suffix = place(view, origins, origin)
+        found = [view.accuracy_over(axis, origin, device) for axis in view.axes]
+        axes = [_paired(view, m, m.differences(), rows, _mean) for m in found]
+
+        def build(axes: list[Paired] = axes) -> Figure:
+            label = "difference in test accuracy from the axis's reference (percentage points)"
+            return canvas.paired([("", axes)], label, 0.0, lambda x: signed(x, decimals), band)
+
+        if _any_points(axes):
+            pictures.append(
+                Picture(
+                    f"accuracy-by-axis-{device}{suffix}",
+                    build,
+                    f"Paired differences of test accuracy by axis on {device}{on}",
+                    f"Differences in test accuracy from the reference value of each axis{on}. A point is one matched "
+                    f"block (all other axes and the seed equal), the black bar and the number are the mean.{grey}",
+                )
+            )
+    return pictures
+
+
+def speed_by_axis(view: View, groups: Sequence[TimeGroup]) -> list[Picture]:
+    """Latency ratios over matched blocks, a panel for each axis and a column for each group; for each origin.
+
+    Args:
+        view: the study.
+        groups: timings on one device, in one dtype, with one batch size, that differ in mode.
+    """
+    rows = pd.concat([view.timings(g) for g in groups])
+    pictures, origins = [], view.origins(rows[rows["factorial"].astype(bool)])
+    where = f"{groups[0].device}, {groups[0].dtype}, batch size {groups[0].batch_size}"
+    for origin in origins:
+        on, suffix = place(view, origins, origin)
+        columns = []
+        for group in groups:
+            found = [view.timing_over(axis, origin, group, "latency_ms_p50") for axis in speed.axes_of(view, group)]
+            axes = [_paired(view, m, m.ratios(), view.timings(group), speed.geometric_mean) for m in found]
+            columns += [(group.mode_name, axes)] if _any_points(axes) else []
+
+        def build(columns: list[tuple[str, list[Paired]]] = columns) -> Figure:
+            return canvas.paired(columns, "latency, ratio to the axis's reference", 1.0, _times)
+
+        if columns:
+            pictures.append(
+                Picture(
+                    f"speed-by-axis-{groups[0].device}-{groups[0].dtype}-{groups[0].batch_size}{suffix}",
+                    build,
+                    f"Latency ratios by axis: {where}{on}",
+                    f"Latency as a ratio to the reference value of each axis ({where}{on}); left of the line is "
+                    "faster. A point is one matched block (all other axes equal), the black bar and the number are "
+                    "the geometric mean.",
+                )
+            )
+    return pictures
+
+
+def _paired(
+    view: View,
+    found: Matched,
+    compared: pd.DataFrame,
+    rows: pd.DataFrame,
+    mean: Callable[[pd.Series[float]], float],
+) -> Paired:
+    names, points, middles, words = [], [], [], []
+    for value in view.axes[found.axis]:
+        has = value in compared and len(compared) > 0
+        reference = has and value == found.reference
+        word = "not matched" if value in compared else absence_of(view, rows, found.axis, value)
+        names.append(value)
+        points.append([] if reference or not has else [float(x) for x in compared[value]])
+        middles.append(mean(compared[value]) if has and not reference else math.nan)
+        words.append("reference" if reference else "" if has else word)
+    return Paired(found.axis, names, points, middles, words)
+
+
+def _any_points(axes: Sequence[Paired]) -> bool:
+    return any(points for axis in axes for points in axis.points)
+
+
+def _mean(column: pd.Series[float]) -> float:
+    return float(column.mean())
+
+
+def _times(ratio: float) -> str:
+    return f"\N{MULTIPLICATION SIGN}{ratio:.2f}"

@@ -1,0 +1,215 @@
+"""Figures with a row for each cell: accuracy, timings, training speed. What goes in, and what is said beneath.
+
+Results of different origins never share a mean: accuracy has a panel for each, timings a picture for each.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
+
+import pandas as pd
+from matplotlib.figure import Figure
+
+from vitbench.analysis.summary import ACCURACY, finished
+from vitbench.report import accuracy, canvas, speed
+from vitbench.report.canvas import Colour, Panel, Rows
+from vitbench.report.view import TimeGroup, View, of_origin, plural
+
+ROWS_A_PAGE = 60
+MAX_PAGES = 4
+"""Pages of one figure; cells beyond them are in the tables."""
+MAX_WORDS = 8
+"""Cells without a result that a figure shows by their state; of more it says the number instead."""
+
+
+@dataclass(frozen=True)
+class Picture:
+    """A picture in the making.
+
+    Attributes:
+        name: of its file, without folder and ending.
+        build: makes it; to be called by :func:`vitbench.report.canvas.draw`.
+        alt: what it shows, for those who do not see it; plain text.
+        caption: how to read it; plain text.
+    """
+
+    name: str
+    build: Callable[[], Figure]
+    alt: str
+    caption: str
+
+
+@dataclass(frozen=True)
+class Colouring:
+    """The axis that colours the rows of a figure, and its values' colours; empty for named variants."""
+
+    axis: str
+    shades: dict[str, Colour]
+
+
+def accuracy_by_cell(view: View, device: str) -> list[Picture]:
+    """Test accuracy of every seed, a row for each cell, a panel for each origin; nothing without any result."""
+    planned = view.train[view.train["device"] == device]
+    origins = view.origins(planned)
+    if not origins:
+        return []
+    results = finished(planned)
+    every = [float(v) for v in results[ACCURACY].dropna()]
+    columns = [_Column(f"test accuracy (%){place(view, origins, o)[0]}", _values(of_origin(results, o), ACCURACY),
+                       pd.Series.mean) for o in origins]  # fmt: skip
+    caption = f"Test accuracy on {device}, every seed as a point."
+    if any(len(values) > 1 for column in columns for values in column.points.values()):
+        caption += " The black bar is the mean over seeds."
+    chart = _Chart(view, columns, canvas.limits(every), view.telling)
+    alt = f"Dot plot of test accuracy by cell on {device}"
+    return chart.pages(f"accuracy-{device}", accuracy.ranked_cells(view, device), planned, alt, caption)
+
+
+def timings(view: View, group: TimeGroup) -> list[Picture]:
+    """Latency, throughput and memory of one group, a row for each cell, every process as a point."""
+    planned = view.timings(group)
+    pictures, origins = [], view.origins(planned)
+    for origin in origins:
+        on, suffix = place(view, origins, origin)
+        mine = of_origin(finished(planned), origin)
+        mine = mine[mine["latency_ms_p50"].notna()]
+        processes = mine[["trial_id", "cell"]].merge(view.processes, on="trial_id")
+        spans = {str(r["cell"]): (r["latency_ms_p25"], r["latency_ms_p75"]) for r in mine.to_dict("records")}
+        labels = {"latency_ms_p50": "latency (ms)", "images_per_s": "throughput (images/s)",
+                  "peak_memory_mib": "peak memory (MiB)"}  # fmt: skip
+        columns = [
+            _Column(label, _values(processes, name), middles=dict(zip(mine["cell"], mine[name], strict=True)),
+                    spans=spans if name == "latency_ms_p50" else {}, from_zero=True)
+            for name, label in labels.items()
+        ]  # fmt: skip
+        caption = (
+            f"{group.title}{on}. A point is the median of one process, the black bar the value in the table; behind "
+            "the latency lies the range from p25 to p75 over all iterations."
+        )
+        alt = f"Dot plots of latency, throughput and peak memory by cell: {group.title}{on}"
+        chart = _Chart(view, columns, None, speed.telling(view, group, origin))
+        pictures += chart.pages(f"timing-{group.slug}{suffix}", speed.ranked_cells(view, group), planned, alt, caption)
+    return pictures
+
+
+def training_speed(view: View, device: str) -> list[Picture]:
+    """Throughput and memory of the training runs, a row for each cell, every seed as a point."""
+    planned = view.train[view.train["device"] == device]
+    pictures, origins = [], view.origins(planned)
+    for origin in origins:
+        on, suffix = place(view, origins, origin)
+        mine = of_origin(finished(planned), origin)
+        labels = {"train_images_per_s": "training throughput (images/s)", "peak_memory_mib": "peak memory (MiB)"}
+        columns = [
+            _Column(label, _values(mine, name), pd.Series.median, from_zero=True) for name, label in labels.items()
+        ]
+        order = mine.groupby("cell", sort=False)["train_images_per_s"].median()
+        ranked = list(dict.fromkeys([*order.sort_values(ascending=False, kind="stable").index, *planned["cell"]]))
+        caption = f"Training runs on {device}{on}: a point is one seed, the black bar the median of several."
+        alt = f"Dot plots of training throughput and peak memory by cell on {device}{on}"
+        chart = _Chart(view, columns, None, list(view.axes))
+        pictures += chart.pages(f"training-{device}{suffix}", ranked, planned, alt, caption)
+    return pictures
+
+
+@dataclass(frozen=True)
+class _Column:
+    """One quantity over all cells: its single values, and what stands for them.
+
+    Attributes:
+        label: of the axis, with the unit.
+        points: cell → every value; a cell without any is absent.
+        middle: what stands for several values; used where ``middles`` is empty.
+        middles: cell → the value that stands for it, where it was not made from the points.
+        spans: cell → ends of a bar.
+        from_zero: times, rates and sizes are compared by ratio, and their axis begins at zero.
+    """
+
+    label: str
+    points: Mapping[str, list[float]]
+    middle: Callable[[pd.Series[float]], float] | None = None
+    middles: Mapping[str, float] | None = None
+    spans: Mapping[str, tuple[float, float]] | None = None
+    from_zero: bool = False
+
+    def panel(self, cells: Sequence[str], ends: tuple[float, float] | None) -> Panel:
+        """The column for the cells of one page."""
+        middles = [self._middle(cell) for cell in cells]
+        spans = [self.spans.get(cell, (math.nan, math.nan)) for cell in cells] if self.spans else ()
+        return Panel(self.label, [self.points.get(cell, []) for cell in cells], middles, spans, ends or self._limits())
+
+    def _middle(self, cell: str) -> float:
+        if self.middles is not None:
+            return self.middles.get(cell, math.nan)
+        values = self.points.get(cell, [])
+        return float(self.middle(pd.Series(values))) if values and self.middle else math.nan
+
+    def _limits(self) -> tuple[float, float] | None:
+        every = [v for values in self.points.values() for v in values]
+        return canvas.limits([*every, *(self.middles or {}).values()], floor=0.0 if self.from_zero else None)
+
+
+@dataclass(frozen=True)
+class _Chart:
+    """Columns over the same rows, in as many pages as it takes."""
+
+    view: View
+    columns: Sequence[_Column]
+    ends: tuple[float, float] | None
+    colour_by: Sequence[str]
+
+    def pages(
+        self, name: str, ranked: Sequence[str], planned: pd.DataFrame, alt: str, caption: str
+    ) -> list[Picture]:  # fmt: skip
+        """The pictures: those of the ranked cells that have a result, and a word for the few that have none."""
+        have = {cell for column in self.columns for cell in (*column.points, *(column.middles or {}))}
+        words = {cell: "" if cell in have else word for cell, word in self.view.missing(planned).items()}
+        without = Counter(words[cell] for cell in ranked if words[cell])
+        if without.total() > MAX_WORDS:
+            ranked = [cell for cell in ranked if not words[cell]]
+            caption += f" Not drawn, for want of a result: {', '.join(f'{n} {word}' for word, n in without.items())}."
+        colouring = self._colouring(have)
+        pages = [ranked[start : start + ROWS_A_PAGE] for start in range(0, len(ranked), ROWS_A_PAGE)]
+        drawn = pages[:MAX_PAGES]
+        rest = len(ranked) - sum(map(len, drawn))
+        pictures = []
+        for number, page in enumerate(drawn, 1):
+            which = f" (page {number} of {len(drawn)})" if len(drawn) > 1 else ""
+            last = rest and number == len(drawn)
+            more = f" The {plural(rest, 'cell')} after these are in the table alone." if last else ""
+            suffix = f"-{number}" if len(drawn) > 1 else ""
+
+            def build(page: Sequence[str] = page) -> Figure:
+                return self._figure(page, words, colouring)
+
+            pictures.append(Picture(f"{name}{suffix}", build, f"{alt}{which}", f"{caption}{which}{more}"))
+        return pictures
+
+    def _figure(self, cells: Sequence[str], words: Mapping[str, str], colouring: Colouring) -> Figure:
+        single = canvas.colours(["all"])["all"]
+        values = [self.view.values_of(cell).get(colouring.axis, "") for cell in cells]
+        shades = [colouring.shades.get(value, single) for value in values]
+        panels = [column.panel(cells, self.ends) for column in self.columns]
+        return Rows(cells, shades, [words[c] for c in cells], panels, colouring.axis, colouring.shades).figure()
+
+    def _colouring(self, have: Collection[str]) -> Colouring:
+        """The first axis colours the rows; its values that no row with a result has are not in the legend."""
+        if not self.view.factorial or not self.colour_by:
+            return Colouring("", {})
+        axis = self.colour_by[0]
+        shown = {self.view.values_of(cell)[axis] for cell in have}
+        return Colouring(axis, {v: c for v, c in canvas.colours(self.view.axes[axis]).items() if v in shown})
+
+
+def _values(rows: pd.DataFrame, name: str) -> dict[str, list[float]]:
+    """Cell → its values of a column, those that are missing left out."""
+    known = rows[rows[name].notna()]
+    return {str(cell): [float(v) for v in values] for cell, values in known.groupby("cell", sort=False)[name]}
+
+
+def place(view: View, origins: Sequence[str], origin: str) -> tuple[str, str]:
+    """(words, ending of a file's name) that tell an origin from the others; nothing where there is but one."""
+    return (f" on {view.letter(origin)}", f"-{view.letter(origin)}") if len(origins) > 1 else ("", "")

@@ -1,0 +1,93 @@
+"""The first lines of a report: what was found, as plainly as the numbers allow. Verdicts need their own tests."""
+
+from __future__ import annotations
+
+from vitbench.analysis.summary import Matched, finished
+from vitbench.report import speed
+from vitbench.report.account import KINDS
+from vitbench.report.accuracy import MEAN, STD, decimals_of, remark, seeds
+from vitbench.report.markdown import Md, bullets, escape
+from vitbench.report.numbers import count, fixed, signed, spread
+from vitbench.report.view import TimeGroup, View, of_origin, plural
+
+MAX_GROUPS = 6
+"""Groups of timings that have a line of their own."""
+
+
+def headlines(view: View) -> list[Md]:
+    """Blocks: how much ran, the most accurate cell, the effect of each axis, the fastest cells."""
+    said = [_progress(view)]
+    for device in view.train_devices:
+        for origin in view.origins(view.train[view.train["device"] == device]):
+            on = _on(view, device, origin)
+            said += [_best(view, device, origin, on), *_effects(view, device, origin, on)]
+    for group in view.time_groups[:MAX_GROUPS]:
+        said += _fastest(view, group)
+    return [bullets(said)]
+
+
+def _on(view: View, device: str, origin: str) -> str:
+    where = device if len(view.train_devices) > 1 else ""
+    which = view.letter(origin) if len(view.environments) > 1 else ""
+    return f" on {' '.join(filter(None, (where, which)))}" if where or which else ""
+
+
+def _progress(view: View) -> Md:
+    parts = []
+    for kind, name in KINDS.items():
+        states = view.trials.loc[view.trials["kind"] == kind, "state"]
+        if len(states):
+            noun = plural(len(states), f"{name} run" if kind == "train" else name)
+            parts.append(f"{(states == 'ok').sum():,} of {noun} ok")
+    cells = plural(len(view.cells), "cell")
+    return Md(f"{cells} planned; {', '.join(parts) or 'no trial'}.")
+
+
+def _best(view: View, device: str, origin: str, on: str) -> Md:
+    mine = view.by_cell[(view.by_cell["device"] == device) & (view.by_cell["origin"] == origin)]
+    first = mine.sort_values(MEAN, ascending=False, kind="stable").iloc[0]
+    shown = spread(first[MEAN], first[STD], decimals_of(view))
+    said = f"Highest test accuracy{on}: {shown} %, {escape(first['cell'])} (n = {seeds(first['n'], first['planned'])})."
+    if view.noise is not None and len(mine) > 1:
+        near = int((mine[MEAN] >= first[MEAN] - view.noise.largest).sum()) - 1
+        if near:
+            floor = fixed(view.noise.largest, 2) if view.noise.largest else ""
+            verb = "is" if near == 1 else "are"
+            where = f"within {floor} points of it, the noise floor" if floor else "exactly as accurate"
+            said += f" {plural(near, 'other cell')} {verb} {where}."
+    return Md(said)
+
+
+def _effects(view: View, device: str, origin: str, on: str) -> list[Md]:
+    found = [view.accuracy_over(axis, origin, device) for axis in view.telling]
+    parts = [_effect(view, m) for m in found if len(m.table) and len(m.table.columns) > 1]
+    return [Md(f"Largest mean difference of each axis{on}: {'; '.join(parts)}.")] if parts else []
+
+
+def _effect(view: View, found: Matched) -> Md:
+    means = found.differences().mean().drop(found.reference)
+    value = str(means.abs().idxmax())
+    points = signed(float(means[value]), decimals_of(view) + 1)
+    said = f"{escape(found.axis)}, {escape(value)} against {escape(found.reference)} {points} points"
+    mark = remark(view, found, value)
+    counted = mark if "block" in mark else f"{plural(len(found.table), 'block')}, {mark}"
+    return Md(f"{said} ({counted})")
+
+
+def _fastest(view: View, group: TimeGroup) -> list[Md]:
+    said = []
+    rows = view.timings(group)
+    for origin in view.origins(rows):
+        base = speed.baseline(view, group, origin)
+        mine = of_origin(finished(rows), origin)
+        mine = mine[mine["latency_ms_p50"] > 0]
+        if base is None or len(mine) < 2:
+            continue
+        first = mine.sort_values("latency_ms_p50", kind="stable").iloc[0]
+        on = f" on {view.letter(origin)}" if len(view.environments) > 1 else ""
+        ratio = base["latency_ms_p50"] / first["latency_ms_p50"]
+        against = "the baseline itself" if first["cell"] == base["cell"] else (
+            f"{fixed(ratio, 2)} times as fast as the baseline, {escape(base['cell'])}")  # fmt: skip
+        said.append(Md(f"Fastest ({escape(group.title)}{on}): {escape(first['cell'])} with "
+                       f"{count(first['images_per_s'])} images/s, {against}."))  # fmt: skip
+    return said

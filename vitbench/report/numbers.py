@@ -1,0 +1,46 @@
+"""Numbers as text: as many digits as say something, and the sign where it is the point."""
+
+from __future__ import annotations
+
+import math
+
+from vitbench.report.markdown import NOTHING, Md
+
+MINUS = "\N{MINUS SIGN}"
+
+
+def significant(value: float, digits: int = 3) -> Md:
+    """A positive quantity with so many significant digits, thousands apart; the whole part stays whole."""
+    if not math.isfinite(value):
+        return NOTHING
+    size = math.floor(math.log10(abs(value))) if value else 0
+    decimals = max(0, digits - 1 - size)
+    return Md(f"{value:,.{decimals}f}") if decimals <= 6 else Md(f"{value:.{digits - 1}e}")
+
+
+def count(value: float) -> Md:
+    """A whole number, thousands apart."""
+    return Md(f"{value:,.0f}") if math.isfinite(value) else NOTHING
+
+
+def fixed(value: float, decimals: int) -> Md:
+    """A number with so many decimals."""
+    return Md(f"{value:,.{decimals}f}") if math.isfinite(value) else NOTHING
+
+
+def signed(value: float, decimals: int) -> Md:
+    """A difference, its sign always shown; one that rounds to nothing has none."""
+    if not math.isfinite(value):
+        return NOTHING
+    rounded = round(value, decimals)
+    return Md(f"{rounded:+.{decimals}f}".replace("-", MINUS)) if rounded else Md(f"{0:.{decimals}f}")
+
+
+def spread(mean: float, std: float, decimals: int) -> Md:
+    """Mean ± standard deviation; the mean alone where there is no deviation to tell."""
+    return Md(f"{fixed(mean, decimals)} ± {fixed(std, decimals)}") if math.isfinite(std) else fixed(mean, decimals)
+
+
+def accuracy_decimals(test_images: float) -> int:
+    """Decimals of a percentage that so many images can resolve."""
+    return 2 if math.isfinite(test_images) and test_images >= 5000 else 1

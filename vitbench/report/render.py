@@ -1,0 +1,189 @@
+"""Render: the report of one study, as Markdown with pictures and tables beside it.
+
+A report is a pure function of the study's plan and records: rendered twice it is the same bytes. It knows no date of
+its own, no path and no machine but those in the records. An HTML page of the same sections would be one more file
+added in :func:`compose`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import jinja2
+
+from vitbench.report import account, accuracy, curves, effects, figures, headlines, speed
+from vitbench.report.canvas import draw
+from vitbench.report.caveats import caveats
+from vitbench.report.figures import Picture
+from vitbench.report.files import MARK, Files
+from vitbench.report.markdown import Md, escape
+from vitbench.report.view import TimeGroup, View
+from vitbench.store import Study
+
+TEMPLATES = Path(__file__).parent / "templates"
+MAX_SPEED_PICTURES = 24
+"""Pictures of timings in one report; what is beyond is in the tables."""
+DAGGER = Md(f"{accuracy.SURVIVORS} mean over survivors: the cell has seeds without a result.")
+
+
+def render(study: Study, out: Path) -> Path:
+    """Write the report of a study: ``report.md``, ``figures/*.png`` and ``tables/*.csv``.
+
+    Files of the same names are replaced; pictures and tables of an earlier rendering that this one does not write are
+    removed. Works from any subset of the study's records.
+
+    Args:
+        study: read with :meth:`Study.read`. Record files that turn out damaged are set aside, as always.
+        out: folder of the report, e.g. ``reports/components``; made where it is missing.
+
+    Returns:
+        The path of ``report.md``.
+
+    Raises:
+        OSError: where the folder cannot be written.
+    """
+    files = Files()
+    page = compose(View(study), files)
+    return files.write(out, page)
+
+
+def compose(view: View, files: Files) -> str:
+    """The page's text; its pictures and tables are added to ``files``."""
+    info = view.study.info
+    environment = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(TEMPLATES),
+        undefined=jinja2.StrictUndefined,
+        autoescape=False,  # what comes in is Markdown already: every name in it went through `escape`
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+    )
+    page = environment.get_template("report.md.j2").render(
+        mark=MARK,
+        title=escape(info.suite.name),
+        question=escape(info.suite.question),
+        expected=escape(info.suite.expected),
+        notes=account.notes(view),
+        short=headlines.headlines(view),
+        ran=[account.counts(view), account.settings(view), *account.origins(view), _all_trials(view, files)],
+        caveats=caveats(view),
+        accuracy=_accuracy(view, files),
+        axes=_axes(view, files),
+        speed=_speed(view, files),
+        curves=_curves(view, files),
+        missing=_missing(view, files),
+        reproduction=account.reproduction(view),
+    )
+    return page.rstrip() + "\n"
+
+
+def _accuracy(view: View, files: Files) -> list[Md]:
+    if not view.train_devices:
+        return [Md("No training is planned.")]
+    blocks = []
+    link = files.table("accuracy", accuracy.by_cell_frame(view))
+    for device in view.train_devices:
+        blocks += _heading(f"On {device}") if len(view.train_devices) > 1 else []
+        if (beside := accuracy.published(view, device)) is not None:
+            blocks += [Md("Published and measured test accuracy:"), beside]
+        blocks += _pictures(figures.accuracy_by_cell(view, device), files)
+        found = accuracy.by_cell(view, device)
+        order = "the highest mean first, in bold" if len(view.by_cell) else "none has a result"
+        blocks += [Md(f"Test accuracy by cell on {escape(device)}, {order}."), found]
+        blocks += [DAGGER] if accuracy.SURVIVORS in found else []
+    return [*blocks, Md(f"As numbers: {link}.")]
+
+
+def _axes(view: View, files: Files) -> list[Md]:
+    if not view.axes or not view.train_devices:
+        return []
+    link = files.table("accuracy-by-axis", accuracy.axes_frame(view))
+    blocks = [Md("The effect of an axis is taken over matched blocks: runs that are alike in every other axis and in "
+                 "the seed, where every value of the axis that has any result has one. The first such value is the "
+                 "reference. ± is the standard deviation of the differences over blocks.")]  # fmt: skip
+    for device in view.train_devices:
+        several = len(view.train_devices) > 1
+        blocks += _heading(f"On {device}") if several else []
+        blocks += _pictures(effects.accuracy_by_axis(view, device), files)
+        for axis in view.axes:
+            found = accuracy.over_axis(view, device, axis)
+            blocks += _heading(axis, level=4 if several else 3)
+            blocks += found or [Md("No run of it finished.")]
+    return [*blocks, Md(f"As numbers: {link}.")]
+
+
+def _speed(view: View, files: Files) -> list[Md]:
+    blocks = _timings(view, files) if view.time_groups else []
+    for device in view.train_devices:
+        blocks.append(Md(f"### {escape(device)}, training runs"))
+        timed = view.time[(view.time["device"] == device) & (view.time["state"] == "ok")]
+        if "train" not in set(timed["mode"]):
+            blocks += _pictures(figures.training_speed(view, device), files)
+        about = "Throughput (batch size over the median step) and memory of the training runs themselves; "
+        blocks += [Md(f"{about}medians over seeds, of memory the largest."), speed.training(view, device)]
+    return blocks or [Md("Nothing is planned.")]
+
+
+def _timings(view: View, files: Files) -> list[Md]:
+    settings: dict[tuple[str, str, int], list[TimeGroup]] = {}
+    for group in view.time_groups:
+        settings.setdefault((group.device, group.dtype, group.batch_size), []).append(group)
+    blocks, wanted = list[Md](), 0
+    for (device, dtype, size), groups in settings.items():
+        blocks.append(Md(f"### {escape(device)}, {escape(dtype)}, batch size {size}"))
+        pictures = effects.speed_by_axis(view, groups)
+        blocks += _pictures(pictures[: max(0, MAX_SPEED_PICTURES - wanted)], files)
+        wanted += len(pictures)
+        for group in groups:
+            pictures = figures.timings(view, group)
+            blocks += _heading(group.mode_name.capitalize(), level=4)
+            blocks += _pictures(pictures[: max(0, MAX_SPEED_PICTURES - wanted)], files)
+            wanted += len(pictures)
+            blocks += _timed(view, group)
+    if wanted > MAX_SPEED_PICTURES:
+        blocks.append(Md(f"Of {wanted} pictures of timings the first {MAX_SPEED_PICTURES} are drawn."))
+    links = [files.table("timing", speed.timing_frame(view))]
+    links += [files.table("timing-by-axis", speed.axes_frame(view))] if view.axes else []
+    return [*blocks, Md(f"As numbers: {', '.join(links)}.")]
+
+
+def _timed(view: View, group: TimeGroup) -> list[Md]:
+    blocks = []
+    if by_axis := speed.over_axes(view, group):
+        blocks += [Md("By axis: geometric means over matched blocks (all other axes equal)."), *by_axis]
+    found, said = speed.by_cell(view, group)
+    order = ["By cell, the fastest first; the best of a column is bold."] if said else []
+    return [*blocks, Md(" ".join([*order, *said]) or "By cell; none has a result."), found]
+
+
+def _curves(view: View, files: Files) -> list[Md]:
+    if not view.train_devices:
+        return [Md("No training is planned.")]
+    blocks = [b for device in view.train_devices for b in _pictures(curves.learning_curves(view, device), files)]
+    if not blocks:
+        return [Md("No training run finished.")]
+    return [*blocks, Md(f"As numbers: {files.table('epochs', curves.epochs_table(view))}.")]
+
+
+def _missing(view: View, files: Files) -> list[Md]:
+    blocks = account.not_run(view)
+    if (view.trials["state"] != "ok").any():
+        blocks.append(Md(f"Each of them: {files.table('not-run', account.not_run_frame(view))}."))
+    return [*blocks, *account.retries(view), *account.left_out(view)]
+
+
+def _all_trials(view: View, files: Files) -> Md:
+    link = files.table("trials", view.trials)
+    return Md(f"Every planned trial with its state, settings, values and machine: {link}.")
+
+
+def _pictures(wanted: Sequence[Picture], files: Files) -> list[Md]:
+    blocks = []
+    for picture in wanted:
+        blocks += [files.picture(picture.name, draw(picture.build), picture.alt), Md(f"*{escape(picture.caption)}*")]
+    return blocks
+
+
+def _heading(text: str, level: int = 3) -> list[Md]:
+    return [Md(f"{'#' * level} {escape(text)}")]

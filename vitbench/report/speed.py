@@ -1,0 +1,235 @@
+"""Latency, throughput and memory in tables: by cell and by axis, for each device, dtype, batch size and mode."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from vitbench.analysis.frames import level
+from vitbench.report.accuracy import absence_of, matching, seeds
+from vitbench.report.markdown import NOTHING, Md, bold, escape, table
+from vitbench.report.numbers import count, fixed, significant
+from vitbench.report.view import TimeGroup, View, of_origin
+
+LATENCY, QUARTILES, SPEED = "latency p50 (ms)", "p25 to p75 (ms)", "images/s"
+RATIO, MEMORY, FIRST, FLOPS = "speed (× baseline)", "peak memory (MiB)", "first iteration (ms)", "GFLOP/s"
+LATENCY_RATIO, MEMORY_RATIO = "latency (× reference)", "peak memory (× reference)"
+STEP, FIRST_STEP = "step p50 (ms)", "first step (ms)"
+
+
+def ranked_cells(view: View, group: TimeGroup) -> list[str]:
+    """Cells planned in a group: the lowest latency first, those without a result last, in plan order."""
+    rows = view.timings(group)
+    best = _finished(rows).groupby("cell", sort=False)["latency_ms_p50"].min().to_dict()
+    return sorted(dict.fromkeys(rows["cell"]), key=lambda cell: best.get(cell, math.inf))
+
+
+def baseline(view: View, group: TimeGroup, origin: str) -> dict[str, Any] | None:
+    """The timing that others are compared with: of the plan's first cell that has one in the group and origin."""
+    rows = _finished(view.timings(group))
+    rows = of_origin(rows, origin)
+    return {str(k): v for k, v in rows.iloc[0].items()} if len(rows) else None
+
+
+def by_cell(view: View, group: TimeGroup) -> tuple[Md, list[Md]]:
+    """The table of one group, a row for each planned cell, and what is to be said of it."""
+    rows = view.timings(group)
+    origins = view.origins(rows)
+    found = {(r["cell"], _origin(r)): r for r in _finished(rows).to_dict("records")}
+    states, missing = view.states(rows), view.missing(rows)
+    bases = {origin: base for origin in origins if (base := baseline(view, group, origin))}
+    lines = []
+    for cell in ranked_cells(view, group):
+        line = {**view.identity(cell), "state": escape(states[cell])}
+        for origin in origins or ["none"]:
+            on = f"{view.letter(origin)}: " if len(origins) > 1 else ""
+            result = found.get((cell, origin))
+            if result is None:
+                word = escape(missing[cell])
+                line |= {f"{on}{n}": word if n in (LATENCY, SPEED) else NOTHING for n in _names(group)}
+                continue
+            peers = [r for (_, o), r in found.items() if o == origin]
+            values = _columns(result, peers, bases[origin], group)
+            line |= {f"{on}{name}": value for name, value in values.items()}
+        lines.append(line)
+    said = [_about(view, group, origin, bases[origin], len(origins) > 1) for origin in bases]
+    return table(lines, right={n for line in lines for n in line} - {"cell", "state", *view.axes}), said
+
+
+def _about(view: View, group: TimeGroup, origin: str, base: dict[str, Any], several: bool) -> Md:
+    first = view.timings(group)["cell"].iloc[0] == base["cell"]
+    which = "the first cell of the plan" if first else "the first cell of the plan that has a result here"
+    on = f" on {view.letter(origin)}" if several else ""
+    return Md(f"Baseline{on}: {escape(base['cell'])}, {which}.")
+
+
+def _names(group: TimeGroup) -> tuple[str, ...]:
+    names = (LATENCY, QUARTILES, SPEED, RATIO, MEMORY, FIRST)
+    return (*names, FLOPS) if group.mode == "inference" else names  # of a training step only the forward is counted
+
+
+def _columns(
+    result: dict[Any, Any], peers: list[dict[Any, Any]], base: dict[str, Any], group: TimeGroup
+) -> dict[str, Md]:
+    latency, memory = result["latency_ms_p50"], result["peak_memory_mib"]
+    fastest = latency <= min(r["latency_ms_p50"] for r in peers) and len(peers) > 1
+    leanest = memory <= min(r["peak_memory_mib"] for r in peers) and len(peers) > 1
+    quartiles = f"{significant(result['latency_ms_p25'])} to {significant(result['latency_ms_p75'])}"
+    columns = {
+        LATENCY: bold(significant(latency)) if fastest else significant(latency),
+        QUARTILES: Md(quartiles),
+        SPEED: bold(count(result["images_per_s"])) if fastest else count(result["images_per_s"]),
+        RATIO: fixed(base["latency_ms_p50"] / latency if latency else math.nan, 2),
+        MEMORY: bold(significant(memory)) if leanest else significant(memory),
+        FIRST: significant(result["first_ms"]),
+    }
+    if FLOPS in _names(group):
+        work = result["forward_flops"] * group.batch_size
+        columns[FLOPS] = significant(work / latency / 1e6 if latency else math.nan)
+    return columns
+
+
+def over_axes(view: View, group: TimeGroup) -> list[Md]:
+    """Blocks on the axes of one group: the geometric mean ratios over matched blocks, and their range."""
+    rows = view.timings(group)
+    rows = rows[rows["factorial"].astype(bool)]
+    origins = view.origins(rows)
+    lines: list[dict[str, Md]] = []
+    notes: list[str] = []
+    for origin in origins:
+        for axis in axes_of(view, group):
+            latency = view.timing_over(axis, origin, group, "latency_ms_p50")
+            memory = view.timing_over(axis, origin, group, "peak_memory_mib")
+            if latency.incomplete:
+                notes.append(f"{axis}: {matching(latency, 'timing')}")
+            for value in view.axes[axis]:
+                line = {"on": Md(view.letter(origin))} if len(origins) > 1 else {}
+                line |= {"axis": escape(axis), "value": escape(value), "blocks": count(0)}
+                if value not in latency.table:
+                    line[LATENCY_RATIO] = escape(absence_of(view, rows, axis, value))
+                elif not len(latency.table):
+                    line[LATENCY_RATIO] = Md("not matched")
+                else:
+                    ratio = latency.ratios()[value]
+                    ends = f"{fixed(float(ratio.min()), 2)} to {fixed(float(ratio.max()), 2)}"
+                    reference = value == latency.reference
+                    line["blocks"] = count(len(ratio))
+                    line[LATENCY_RATIO] = Md("reference") if reference else fixed(geometric_mean(ratio), 2)
+                    line["smallest to largest"] = Md("1") if reference else Md(ends)
+                    line[MEMORY_RATIO] = fixed(geometric_mean(memory.ratios()[value]), 2)
+                lines.append(line)
+    if not lines:
+        return []
+    right = {"blocks", LATENCY_RATIO, "smallest to largest", MEMORY_RATIO}
+    return [table(lines, right), *(escape(note) for note in notes)]
+
+
+def axes_of(view: View, group: TimeGroup) -> list[str]:
+    """The axes along which more than one value is timed: the others do not change the model."""
+    rows = view.timings(group)
+    return [axis for axis in view.axes if rows[axis].map(level).nunique() > 1]
+
+
+def telling(view: View, group: TimeGroup, origin: str) -> list[str]:
+    """The axes, the one first whose values differ most in latency, by ratio of the geometric means."""
+
+    def width(axis: str) -> float:
+        found = view.timing_over(axis, origin, group, "latency_ms_p50")
+        ratios = [geometric_mean(column) for _, column in found.ratios().items()] if len(found.table) else []
+        ratios = [r for r in ratios if math.isfinite(r)]
+        return max(ratios) / min(ratios) if ratios else 0.0
+
+    widths = {axis: width(axis) for axis in view.axes}
+    return sorted(widths, key=lambda axis: -widths[axis])
+
+
+def geometric_mean(ratios: pd.Series[float]) -> float:
+    """exp of the mean logarithm; not a number where a ratio is zero or not a number."""
+    positive = ratios.to_numpy(dtype="float64")
+    return float(np.exp(np.log(positive).mean())) if (positive > 0).all() else math.nan
+
+
+def training(view: View, device: str) -> Md:
+    """Throughput and memory of the training runs themselves, a row for each planned cell."""
+    rows = view.train[view.train["device"] == device]
+    found = {(r["cell"], r["origin"]): r for r in view.by_cell.to_dict("records") if r["device"] == device}
+    states, origins, missing = view.states(rows), view.origins(rows), view.missing(rows)
+    speed = {cell: max((found[cell, o]["train_images_per_s"] for o in origins if (cell, o) in found), default=-1)
+             for cell in states}  # fmt: skip
+    best = {o: max(r["train_images_per_s"] for (_, where), r in found.items() if where == o) for o in origins}
+    lines = []
+    for cell in sorted(states, key=lambda c: -speed[c]):
+        line = {**view.identity(cell), "state": escape(states[cell])}
+        for origin in origins or ["none"]:
+            on = f"{view.letter(origin)}: " if len(origins) > 1 else ""
+            result = found.get((cell, origin))
+            if result is None:
+                line |= {f"{on}seeds": Md("0"), f"{on}{SPEED}": escape(missing[cell])}
+                line |= {f"{on}{name}": NOTHING for name in (STEP, FIRST_STEP, MEMORY)}
+                continue
+            shown = count(result["train_images_per_s"])
+            fastest = result["train_images_per_s"] >= best[origin] and len(found) > 1
+            columns = {
+                "seeds": seeds(result["n"], result["planned"]),
+                SPEED: bold(shown) if fastest else shown,
+                STEP: significant(result["step_ms_p50"]),
+                FIRST_STEP: significant(result["first_step_ms"]),
+                MEMORY: significant(result["peak_memory_mib"]),
+            }
+            line |= {f"{on}{name}": value for name, value in columns.items()}
+        lines.append(line)
+    return table(lines, right={name for line in lines for name in line} - {"cell", "state", *view.axes})
+
+
+def timing_frame(view: View) -> pd.DataFrame:
+    """All timings as numbers, a row for each planned one."""
+    columns = ["device", "dtype", "batch_size", "mode", "cell", *view.axes, "state", "origin", "latency_ms_p50",
+               "latency_ms_p25", "latency_ms_p75", "process_ms_min", "process_ms_max", "images_per_s",
+               "peak_memory_mib", "first_ms", "parameters", "forward_flops"]  # fmt: skip
+    frame = view.time[columns].copy()
+    frame["origin"] = [view.letter(o) if isinstance(o, str) else "" for o in frame["origin"]]
+    return frame
+
+
+def axes_frame(view: View) -> pd.DataFrame:
+    """Ratios over matched blocks as numbers: a row for each group, origin, axis and value."""
+    lines = []
+    for group in view.time_groups:
+        for origin in view.origins(view.timings(group)):
+            for axis in axes_of(view, group):
+                latency = view.timing_over(axis, origin, group, "latency_ms_p50")
+                memory = view.timing_over(axis, origin, group, "peak_memory_mib")
+                for value in latency.table.columns if len(latency.table) else ():
+                    lines.append(
+                        {
+                            "device": group.device,
+                            "dtype": group.dtype,
+                            "batch_size": group.batch_size,
+                            "mode": group.mode,
+                            "origin": view.letter(origin),
+                            "axis": axis,
+                            "value": value,
+                            "reference": latency.reference,
+                            "blocks": len(latency.table),
+                            "incomplete_blocks": latency.incomplete,
+                            "latency_ratio_geometric_mean": geometric_mean(latency.ratios()[value]),
+                            "latency_ratio_min": latency.ratios()[value].min(),
+                            "latency_ratio_max": latency.ratios()[value].max(),
+                            "peak_memory_ratio_geometric_mean": geometric_mean(memory.ratios()[value]),
+                        }
+                    )
+    columns = ["device", "dtype", "batch_size", "mode", "origin", "axis", "value", "reference", "blocks",
+               "incomplete_blocks", "latency_ratio_geometric_mean", "latency_ratio_min", "latency_ratio_max",
+               "peak_memory_ratio_geometric_mean"]  # fmt: skip
+    return pd.DataFrame(lines, columns=columns)
+
+
+def _finished(rows: pd.DataFrame) -> pd.DataFrame:
+    return rows[(rows["state"] == "ok") & rows["latency_ms_p50"].notna()]
+
+
+def _origin(row: dict[Any, Any]) -> str:
+    return row["origin"] if isinstance(row["origin"], str) else "unknown"

@@ -1,0 +1,236 @@
+"""View: a study's records, read once and laid out for the sections of its report."""
+
+from __future__ import annotations
+
+import string
+from dataclasses import dataclass
+from functools import cached_property
+
+import pandas as pd
+
+from vitbench.analysis.frames import (
+    Records,
+    axes_of,
+    epochs_frame,
+    level,
+    origin_of,
+    processes_frame,
+    trials_frame,
+)
+from vitbench.analysis.summary import (
+    ACCURACY,
+    TIME_BLOCK,
+    TRAIN_BLOCK,
+    Matched,
+    TwinNoise,
+    by_effect,
+    matched,
+    over_seeds,
+    twin_noise,
+    words,
+)
+from vitbench.environment import Environment
+from vitbench.report.markdown import Md, escape
+from vitbench.store import Study
+from vitbench.store.record import BadRecord, from_json
+
+MAX_AXIS_COLUMNS = 6
+"""Axes above which a table names its cells by their labels, not by a column for each axis."""
+
+
+@dataclass(frozen=True)
+class TimeGroup:
+    """Timings that may be compared: one device, dtype, batch size and mode."""
+
+    device: str
+    dtype: str
+    batch_size: int
+    mode: str
+
+    @property
+    def title(self) -> str:
+        """As a heading."""
+        return f"{self.device}, {self.dtype}, batch size {self.batch_size}, {self.mode_name}"
+
+    @property
+    def mode_name(self) -> str:
+        """The mode as a reader says it."""
+        return "training step" if self.mode == "train" else self.mode
+
+    @property
+    def slug(self) -> str:
+        """As part of a file's name."""
+        return f"{self.device}-{self.dtype}-{self.batch_size}-{self.mode}"
+
+
+class View:
+    """A study's records, read once.
+
+    Attributes:
+        study: the study.
+        records: trial id → attempts.
+        trials: see :func:`vitbench.analysis.frames.trials_frame`.
+        train: its rows of kind "train", with validation_accuracy_pct (last epoch) joined.
+        time: its rows of kind "time".
+        epochs: see :func:`vitbench.analysis.frames.epochs_frame`.
+        processes: see :func:`vitbench.analysis.frames.processes_frame`.
+        damaged: (name, reason) of files that are no records, whether set aside now or by an earlier reading.
+        axes: axes of the full factorial with two values or more → their values as text.
+    """
+
+    def __init__(self, study: Study) -> None:
+        self.study = study
+        self.records: Records = study.records()
+        self.damaged = _damaged(study)
+        self.trials = trials_frame(study, self.records)
+        self.epochs = epochs_frame(study, self.records)
+        self.processes = processes_frame(study, self.records)
+        last = self.epochs.drop_duplicates("trial_id", keep="last")
+        validation = last.set_index("trial_id")["validation_accuracy_pct"].astype("float64")
+        train = self.trials[self.trials["kind"] == "train"]
+        self.train = train.assign(validation_accuracy_pct=train["trial_id"].map(validation).astype("float64"))
+        self.time = self.trials[self.trials["kind"] == "time"]
+        known = set(axes_of(study))
+        axes = {axis: tuple(dict.fromkeys(map(level, v))) for axis, v in study.info.axes.items() if axis in known}
+        self.axes = {axis: values for axis, values in axes.items() if len(values) > 1}
+
+    @cached_property
+    def cells(self) -> list[str]:
+        """Labels of the planned cells, in the plan's order."""
+        return list(dict.fromkeys(self.trials["cell"]))
+
+    @cached_property
+    def factorial(self) -> bool:
+        """Whether every planned cell belongs to the grid over the suite's axes."""
+        return bool(self.axes) and bool(self.trials["factorial"].all())
+
+    @cached_property
+    def environments(self) -> dict[str, Environment]:
+        """Origin → environment of the first record from it, over the records that stand, in the plan's order."""
+        found: dict[str, Environment] = {}
+        for planned in self.study.info.trials:
+            for record in self.records.get(planned.id, []):
+                if record.environment:
+                    found.setdefault(origin_of(record.environment), record.environment)
+        standing = set(self.trials["origin"].dropna())
+        return {origin: found[origin] for origin in found if origin in standing}
+
+    @cached_property
+    def letters(self) -> dict[str, str]:
+        """Origin → the letter by which tables name it."""
+        names = [*string.ascii_uppercase, *(f"{a}{b}" for a in string.ascii_uppercase for b in string.digits)]
+        return dict(zip(self.environments, names, strict=False))
+
+    def letter(self, origin: str) -> str:
+        """The letter of an origin; "?" where its records tell no environment."""
+        return self.letters.get(origin, "?")
+
+    def origins(self, rows: pd.DataFrame) -> list[str]:
+        """Origins of those among some trials that have a result, in the order of their letters."""
+        has = (rows["state"] == "ok") & (rows[ACCURACY].notna() | rows["latency_ms_p50"].notna())
+        present = list(dict.fromkeys(rows.loc[has, "origin"].astype(object).fillna("unknown")))
+        order = list(self.environments)
+        return sorted(present, key=lambda o: order.index(o) if o in order else len(order))
+
+    @cached_property
+    def train_devices(self) -> list[str]:
+        """Devices on which training is planned, in the plan's order."""
+        return list(dict.fromkeys(self.train["device"]))
+
+    @cached_property
+    def time_groups(self) -> list[TimeGroup]:
+        """What is timed together, in the plan's order."""
+        keys = self.time[["device", "dtype", "batch_size", "mode"]].drop_duplicates()
+        return [TimeGroup(d, t, int(b), m) for d, t, b, m in keys.itertuples(index=False)]
+
+    def timings(self, group: TimeGroup) -> pd.DataFrame:
+        """The planned timings of a group, a row for each cell."""
+        time = self.time
+        chosen = (time["device"] == group.device) & (time["dtype"] == group.dtype)
+        return time[chosen & (time["batch_size"] == group.batch_size) & (time["mode"] == group.mode)]
+
+    @cached_property
+    def by_cell(self) -> pd.DataFrame:
+        """Finished training runs over their seeds; see :func:`vitbench.analysis.summary.over_seeds`."""
+        return over_seeds(self.train)
+
+    @cached_property
+    def noise(self) -> TwinNoise | None:
+        """Spread of test accuracy, in points, between exact twins."""
+        return twin_noise(self.train)
+
+    def accuracy_over(self, axis: str, origin: str, device: str) -> Matched:
+        """Test accuracy (percent) over the matched blocks of an axis, of one device and origin."""
+        rows = self.train[self.train["device"] == device]
+        return matched(of_origin(rows, origin), self.axes, axis, ACCURACY, TRAIN_BLOCK)
+
+    def timing_over(self, axis: str, origin: str, group: TimeGroup, value: str) -> Matched:
+        """A measured value over the matched blocks of an axis, of one group of timings and one origin."""
+        return matched(of_origin(self.timings(group), origin), self.axes, axis, value, TIME_BLOCK)
+
+    @cached_property
+    def telling(self) -> list[str]:
+        """The axes, the one with the largest effect on test accuracy first."""
+        return by_effect([matched(self.train, self.axes, axis, ACCURACY, TRAIN_BLOCK) for axis in self.axes])
+
+    def exact(self, axis: str, value: str) -> bool:
+        """Whether a value of an axis is an exact component: it cannot change what is computed."""
+        given = [p for p in self.study.info.trials if level(p.axes.get(axis)) == value]
+        return bool(given) and all(p.exact.get(axis, False) for p in given)
+
+    def identity(self, cell: str) -> dict[str, Md]:
+        """The columns that name a cell: one for each axis of a full factorial, else its label."""
+        if not self.factorial or len(self.axes) > MAX_AXIS_COLUMNS:
+            return {"cell": escape(cell)}
+        return {axis: escape(value) for axis, value in self.values_of(cell).items()}
+
+    def values_of(self, cell: str) -> dict[str, str]:
+        """Axis → value, as text, of one cell."""
+        return self._values[cell]
+
+    @cached_property
+    def _values(self) -> dict[str, dict[str, str]]:
+        rows = self.trials.drop_duplicates("cell").to_dict("records")
+        return {str(row["cell"]): {axis: level(row[axis]) for axis in self.axes} for row in rows}
+
+    def missing(self, rows: pd.DataFrame) -> dict[str, str]:
+        """Cell → the word where it has no result: its state, or the letters of the origins where it has one."""
+        return {str(cell): self.absence(mine) for cell, mine in rows.groupby("cell", sort=False)}
+
+    def absence(self, rows: pd.DataFrame) -> str:
+        """The word that stands for some trials where they have no result: their states, or where they have one."""
+        if rows.empty:
+            return "not planned"
+        if elsewhere := self.origins(rows):
+            return f"on {', '.join(map(self.letter, elsewhere))}"
+        return words(rows["state"]) if "ok" not in set(rows["state"]) else "no value"
+
+    @staticmethod
+    def states(rows: pd.DataFrame) -> dict[str, str]:
+        """Cell → what became of its trials, in words."""
+        return {str(cell): words(states) for cell, states in rows.groupby("cell", sort=False)["state"]}
+
+
+def of_origin(rows: pd.DataFrame, origin: str) -> pd.DataFrame:
+    """Those of some trials whose records come from one origin."""
+    return rows[rows["origin"].astype(object).fillna("unknown") == origin]
+
+
+def _damaged(study: Study) -> list[tuple[str, str]]:
+    """Damaged files by name, with the reason: of those set aside earlier it is found again by reading them."""
+    found = dict(entry.split(": ", 1) for entry in study.damaged if ": " in entry)
+    for file in sorted((study.path / "records").glob("*.json.corrupt")):
+        try:
+            from_json(file.read_bytes())
+        except BadRecord as error:
+            found[file.name.removesuffix(".corrupt")] = str(error)
+        except OSError as error:
+            found[file.name.removesuffix(".corrupt")] = str(error.strerror)
+        else:
+            found[file.name.removesuffix(".corrupt")] = "set aside; it can be read now"
+    return sorted(found.items())
+
+
+def plural(number: int, one: str, many: str = "") -> str:
+    """A number with its noun: 1 cell, 1,000 cells."""
+    return f"{number:,} {one if number == 1 else many or one + 's'}"
