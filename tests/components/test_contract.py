@@ -104,7 +104,7 @@ def test_exact_components_keep_the_error_rule(slot: str, name: str, dtype: str) 
         training = spec.unsupported("cpu", dtype, True) is None or torch.cuda.is_available()
         device = device_for(rotated, training=training, dtype=dtype)
         found = deviations(slot, rotated, device, DTYPES[dtype], backward=training)
-        assert [d.quantity for d in found][0] == "output"
+        assert found[0].quantity == "output"
         assert len(found) >= (4 if training else 1)
         assert all(d.within for d in found), [str(d) for d in found if not d.within]
 

@@ -229,6 +229,21 @@ def test_an_incorrect_component_gets_no_number(runs: Runs) -> None:
     assert all(r.values is None and "output: error" in r.reason for r in timed if r.state == "incorrect")
 
 
+def test_timing_alone_needs_no_data_and_joins_the_study(runs: Runs) -> None:
+    fast = ["--set", "time.rounds=1", "--set", "time.iterations=2", "--set", "time.warmup=1"]
+    command = [*VITBENCH, "time", str(runs.suite), "--results", str(runs.study), "--device", "cpu", *fast]
+    nowhere = ["--set", "data.name=image_folder", "--set", "data.path=nowhere"]
+    timed = subprocess.run([*command, *nowhere], capture_output=True, text=True, timeout=120, check=False)
+    assert timed.returncode == 0, timed.stderr
+    assert {r.trial.kind for r in runs.records()} == {"time"} and len(runs.records()) == 2
+    assert runs.run().returncode == 0  # the suite has no [time] table of its own: training only
+    study = Study.read(runs.study)
+    assert [p.trial.kind for p in study.info.trials] == ["train", "time", "time"]
+    assert study.info.data_name == "synthetic" and len(runs.records()) == 3
+    assert subprocess.run(command, capture_output=True, timeout=120, check=False).returncode == 0
+    assert len(runs.records()) == 3 and Study.read(runs.study).info.data_name == "synthetic"
+
+
 def test_fallback_data_are_named_everywhere_and_never_mixed(runs: Runs, data_root: Path, lossless: Path) -> None:
     changes = ["--set", "data.name=cifar10", "--set", "data.fallback=synthetic"]
     done = runs.run(*changes)

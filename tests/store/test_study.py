@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -65,31 +66,29 @@ def test_when_a_trial_needs_no_further_attempt(states: list[str], enough: bool) 
     assert finished(attempts, max_attempts=2) == enough
 
 
-def damage(text: str, how: str) -> str:
+def newer(text: str) -> str:
     wrapper = json.loads(text)
-    if how == "truncated":
-        return text[: len(text) // 2]
-    if how == "bit flip":
-        return text.replace('"attempt": 1', '"attempt": 2')
-    if how == "newer schema":
-        wrapper["record"]["schema_version"] = 99
-    if how == "nan":
-        return text.replace('"seconds": 1.0', '"seconds": NaN')
-    if how == "not an object":
-        return "[1, 2]"
-    if how == "deep":
-        return "[" * 100_000
-    if how == "empty":
-        return ""
+    wrapper["record"]["schema_version"] = 99
     return json.dumps(wrapper)
 
 
-@pytest.mark.parametrize("how", ["truncated", "bit flip", "newer schema", "nan", "not an object", "deep", "empty"])
+DAMAGE: dict[str, Callable[[str], str]] = {
+    "truncated": lambda text: text[: len(text) // 2],
+    "bit flip": lambda text: text.replace('"attempt": 1', '"attempt": 2'),
+    "newer schema": newer,
+    "nan": lambda text: text.replace('"seconds": 1.0', '"seconds": NaN'),
+    "not an object": lambda _: "[1, 2]",
+    "deep": lambda _: "[" * 100_000,
+    "empty": lambda _: "",
+}
+
+
+@pytest.mark.parametrize("how", DAMAGE)
 def test_damaged_records_are_set_aside_by_name(study: Study, how: str) -> None:
     good = record(train_trial(seed=1))
     study.write(good)
     path = study.write(record(train_trial(seed=2)))
-    path.write_text(damage(path.read_text(), how))
+    path.write_text(DAMAGE[how](path.read_text()))
     assert list(study.records()) == [good.trial_id]
     assert len(study.damaged) == 1 and study.damaged[0].startswith(path.name)
     assert not path.exists() and path.with_name(f"{path.name}.corrupt").exists()
@@ -120,6 +119,18 @@ def test_a_study_is_continued_and_never_mixed(study: Study, info: StudyInfo) -> 
         Study.start(study.path, other)
     with pytest.raises(StudyError, match="A study never mixes data"):
         Study.start(study.path, info.model_copy(update={"data_identity": "cifar10:x"}))
+
+
+def test_a_changed_plan_keeps_what_was_run_and_drops_what_was_not(tmp_path: Path, info: StudyInfo) -> None:
+    path = tmp_path / "small.toml"
+    seeds = plan(read_suite(path, ["train.seeds=[0, 1, 2]"]), "cpu")
+    study = Study.start(tmp_path / "study", seeds)
+    done = seeds.trials[1]
+    study.write(record(train_trial(seed=1), "ok"))
+    assert done.id == train_trial(seed=1).id
+    again = Study.start(study.path, info)
+    assert [p.id for p in again.info.trials] == [info.trials[0].id, done.id]
+    assert Study.read(study.path).info == again.info
 
 
 def test_folders_that_hold_nothing_or_cannot_be_written(tmp_path: Path, info: StudyInfo) -> None:

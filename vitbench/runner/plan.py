@@ -14,6 +14,8 @@ from vitbench.spec.trial import Device, TimeTrial, TrainTrial
 from vitbench.store import PlannedTrial, StudyInfo
 
 KINDS = ("train", "time")
+TIMED_ON = "random images"
+"""What a study that only times is run on."""
 
 
 def plan(
@@ -39,14 +41,20 @@ def plan(
         SpecError: where a model cannot take the data, or nothing is left to run.
         DataError: where the data have no identity (a folder that is not there).
     """
+    training = "train" in kinds and any(cell.train for cell in suite.cells)
     wrong = [
-        f"{suite.file}: {m}" for cell in suite.cells if cell.train for m in catalog.mismatches(cell.model, cell.data)
+        f"{suite.file}: {m}"
+        for cell in suite.cells
+        if training and cell.train
+        for m in catalog.mismatches(cell.model, cell.data)
     ]
     if wrong:
         raise SpecError(dict.fromkeys(wrong))
-    identity = identity or catalog.identity(suite.data)
+    if training:
+        identity = identity or catalog.identity(suite.data)
     trials: dict[str, PlannedTrial] = {}
-    if "train" in kinds:
+    if training:
+        assert identity is not None
         for planned in _train_trials(suite, device, identity):
             trials.setdefault(planned.id, planned)
     if "time" in kinds:
@@ -58,8 +66,8 @@ def plan(
         suite=suite.info,
         suite_file=suite.file,
         axes=suite.axes,
-        data_name=catalog.display_name(suite.data),
-        data_identity=identity,
+        data_name=catalog.display_name(suite.data) if training else TIMED_ON,
+        data_identity=identity or "",
         fallback=fallback,
         class_names=class_names,
         excluded=suite.excluded,

@@ -68,7 +68,7 @@ def run_suite(suite: Suite, results: Path | None, options: Options, console: Con
     for label, rule in suite.excluded:
         console.print(f"[yellow]excluded:[/] {escape(f'{label}: {rule}')}")
     with Reporter(console, total=len(info.trials), done=0) as reporter:
-        runner = Runner(study, options, reporter)
+        runner = Runner(study, info.trials, options, reporter)
         reporter.done = len(info.trials) - sum(len(runner.pending(kind)) for kind in KINDS)
         console.print(
             f"{study.path}: {len(info.trials)} trials, {reporter.done} of them finished before; device {device}"
@@ -78,14 +78,15 @@ def run_suite(suite: Suite, results: Path | None, options: Options, console: Con
     if signalled is not None:
         console.print("stopped; the same command goes on from here")
         return 128 + signalled
-    return exit_status(study)
+    return exit_status(study, info.trials)
 
 
 class Runner:
     """One driver of one study."""
 
-    def __init__(self, study: Study, options: Options, reporter: Reporter) -> None:
-        self.study, self.options, self.reporter = study, options, reporter
+    def __init__(self, study: Study, trials: tuple[PlannedTrial, ...], options: Options, reporter: Reporter) -> None:
+        """``trials``: what this run is to do; the study may hold more, of earlier runs."""
+        self.study, self.trials, self.options, self.reporter = study, trials, options, reporter
         self.device = resolve(options.device)
         self.attempts: dict[str, list[Record]] = study.records()
         self.stop = Stop()
@@ -97,7 +98,7 @@ class Runner:
         """Trials of a kind that still need an attempt, in the plan's order."""
         return [
             p
-            for p in self.study.info.trials
+            for p in self.trials
             if p.trial.kind == kind and not finished(self.attempts.get(p.id, []), self.max_attempts)
         ]
 
@@ -180,7 +181,7 @@ class Runner:
 
     def say(self, request: Request, text: str) -> None:
         """Pass a process's progress on."""
-        planned = next(p for p in self.study.info.trials if p.id == request.trial.id)
+        planned = next(p for p in self.trials if p.id == request.trial.id)
         self.reporter.say(f"{describe(planned)}: {text}")
 
     def keep(
@@ -209,10 +210,10 @@ class Runner:
         self.reporter.ended(planned, record, finished(earlier, self.max_attempts) or outcome.state == "interrupted")
 
 
-def exit_status(study: Study) -> int:
-    """0 where every planned trial is ok or unsupported, else 1."""
+def exit_status(study: Study, trials: tuple[PlannedTrial, ...]) -> int:
+    """0 where every one of these trials is ok or unsupported, else 1."""
     outcomes = study.outcomes()
-    states = {outcomes[p.id].state if p.id in outcomes else "pending" for p in study.info.trials}
+    states = {outcomes[p.id].state if p.id in outcomes else "pending" for p in trials}
     return 0 if states <= {"ok", "unsupported"} else 1
 
 

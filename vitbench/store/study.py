@@ -40,7 +40,7 @@ class StudyInfo(Strict):
     suite_file: str
     axes: dict[str, tuple[Value, ...]]
     data_name: str = Field(description="what the images are called in the report")
-    data_identity: str
+    data_identity: str = Field(description="empty where nothing is trained")
     fallback: str | None = Field(None, description="why the data are not those that the suite asks for")
     class_names: tuple[str, ...] = ()
     excluded: tuple[tuple[str, str], ...] = ()
@@ -71,6 +71,9 @@ class Study:
     def start(cls, path: Path, info: StudyInfo) -> Study:
         """Begin a study in a folder, or continue the one that is there.
 
+        Trials of an earlier plan that have been run stay in the study: a changed suite, another device, or timing
+        alone adds to it. Those that were only planned are planned no more.
+
         Raises:
             StudyError: where the folder cannot be written or holds a study of another suite or other data.
         """
@@ -81,12 +84,13 @@ class Study:
                     f'{path}: holds the study "{known.suite.name}", not "{info.suite.name}"; '
                     f"choose another folder with --results"
                 )
-            if known.data_identity != info.data_identity:
+            if known.data_identity and info.data_identity and known.data_identity != info.data_identity:
                 raise StudyError(
                     f"{path}: was made with the data {known.data_name} ({known.data_identity}); the data now are "
                     f"{info.data_name} ({info.data_identity}). A study never mixes data: choose another folder with "
                     f"--results, or bring back the data"
                 )
+            info = _joined(known, info, {file.name.partition("-")[0] for file in (path / "records").glob("*.json")})
         try:
             (path / "records").mkdir(parents=True, exist_ok=True)
             write_atomically(path / "study.json", info.model_dump_json(indent=1, exclude_defaults=True) + "\n")
@@ -118,6 +122,16 @@ class Study:
     def outcomes(self) -> dict[str, Record]:
         """Trial id → the record that stands for it: its ok one, else its last attempt."""
         return {trial_id: standing(attempts) for trial_id, attempts in self.records().items()}
+
+
+def _joined(known: StudyInfo, info: StudyInfo, run: set[str]) -> StudyInfo:
+    """The new plan, and behind it what was run of the old one; ``run`` holds the ids that have records."""
+    planned = {p.id for p in info.trials}
+    kept = tuple(p for p in known.trials if p.id in run and p.id not in planned)
+    if not info.data_identity:
+        of_data = ("data_name", "data_identity", "fallback", "class_names")
+        info = info.model_copy(update={name: getattr(known, name) for name in of_data})
+    return info.model_copy(update={"trials": (*info.trials, *kept)})
 
 
 def standing(attempts: list[Record]) -> Record:

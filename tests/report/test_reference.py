@@ -1,0 +1,30 @@
+"""The reports that this repository ships are what their records give."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import REPOSITORY
+from vitbench.report.render import render
+from vitbench.store import Study
+
+STUDIES = sorted(p.parent for p in (REPOSITORY / "results" / "reference").glob("*/study.json"))
+
+
+@pytest.mark.parametrize("folder", STUDIES, ids=lambda p: p.name)
+def test_text_and_tables_are_rendered_again_byte_for_byte(folder: Path, tmp_path: Path) -> None:
+    study = Study.read(folder)
+    page = render(study, tmp_path / folder.name)
+    assert study.damaged == []
+    shipped = REPOSITORY / "reports" / "reference" / folder.name
+    made = {p.relative_to(page.parent) for p in page.parent.rglob("*") if p.is_file()}
+    assert made == {p.relative_to(shipped) for p in shipped.rglob("*") if p.is_file()}
+    for file in made:
+        if file.suffix != ".png":  # another version of matplotlib may draw a letter otherwise
+            assert (page.parent / file).read_bytes() == (shipped / file).read_bytes(), file
+
+
+def test_there_is_one() -> None:
+    assert STUDIES
