@@ -78,7 +78,7 @@ def by_cell_frame(view: View) -> pd.DataFrame:
     planned = view.train.groupby(["device", "cell"], sort=False).size().rename("planned").reset_index()
     frame = planned.merge(view.by_cell.drop(columns="planned"), on=["device", "cell"], how="left")
     frame = frame.join(values, on="cell")
-    frame["n"] = frame["n"].fillna(0).astype(int)
+    frame["n"] = frame["n"].astype("float64").fillna(0).astype(int)
     frame["state"] = [states[d][c] for d, c in zip(frame["device"], frame["cell"], strict=True)]
     frame["origin"] = [view.letter(o) if isinstance(o, str) else "" for o in frame["origin"]]
     first = ["device", "cell", *view.axes, "state", "origin", "n", "planned"]

@@ -128,7 +128,7 @@ class View:
     def origins(self, rows: pd.DataFrame) -> list[str]:
         """Origins of those among some trials that have a result, in the order of their letters."""
         has = (rows["state"] == "ok") & (rows[ACCURACY].notna() | rows["latency_ms_p50"].notna())
-        present = list(dict.fromkeys(rows.loc[has, "origin"].astype(object).fillna("unknown")))
+        present = list(dict.fromkeys(_origins(rows.loc[has])))
         order = list(self.environments)
         return sorted(present, key=lambda o: order.index(o) if o in order else len(order))
 
@@ -213,7 +213,13 @@ class View:
 
 def of_origin(rows: pd.DataFrame, origin: str) -> pd.DataFrame:
     """Those of some trials whose records come from one origin."""
-    return rows[rows["origin"].astype(object).fillna("unknown") == origin]
+    return rows[_origins(rows) == origin]
+
+
+def _origins(rows: pd.DataFrame) -> pd.Series:
+    """The origin of each row; "unknown" where no process came so far as to look."""
+    origin = rows["origin"].astype(object)
+    return origin.where(origin.notna(), "unknown")
 
 
 def _damaged(study: Study) -> list[tuple[str, str]]:
