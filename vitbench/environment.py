@@ -141,13 +141,20 @@ def _accelerator(device: str) -> tuple[str | None, str | None, str | None]:
         return f"{cpu_model()} GPU", None, None
     import torch
 
-    driver = None
+    return torch.cuda.get_device_name(int(index or 0)), _driver(), torch.version.cuda
+
+
+def _driver() -> str | None:
+    """Version of NVIDIA's driver; None, which is recorded as unknown, where NVML does not tell."""
     try:
         import pynvml
-
+    except ImportError:
+        return None
+    try:
         pynvml.nvmlInit()
-        driver = str(pynvml.nvmlSystemGetDriverVersion())
-        pynvml.nvmlShutdown()
-    except Exception:  # NVML's errors have no common base that is importable without it
-        driver = None  # unknown, and recorded as unknown
-    return torch.cuda.get_device_name(int(index or 0)), driver, torch.version.cuda
+        try:
+            return str(pynvml.nvmlSystemGetDriverVersion())
+        finally:
+            pynvml.nvmlShutdown()
+    except pynvml.NVMLError:
+        return None

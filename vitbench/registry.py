@@ -53,6 +53,8 @@ class Facts:
         offers: features that other components or fields may need, e.g. ``"rotary"``.
         needs: slot → feature that the component in that slot must offer.
         multiple_of: ``"dim"`` or ``"head_width"`` → number that must divide it.
+        empty: fills its sublayer with nothing: a block goes without it, its norm and its residual.
+        prefix: tokens that it puts before those of the patches (the class token).
         among: ``"head_width"`` (or another number of ModelSpec) → values that it may have.
         summary: first line of the class docstring.
     """
@@ -68,6 +70,8 @@ class Facts:
     needs: Mapping[str, str] = field(default_factory=dict)
     multiple_of: Mapping[str, int] = field(default_factory=dict)
     among: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    empty: bool = False
+    prefix: int = 0
     summary: str = ""
 
     def __post_init__(self) -> None:
@@ -104,6 +108,8 @@ def component(
     needs: Mapping[str, str] | None = None,
     multiple_of: Mapping[str, int] | None = None,
     among: Mapping[str, tuple[int, ...]] | None = None,
+    empty: bool = False,
+    prefix: int = 0,
 ) -> Callable[[Class], Class]:
     """Register the decorated class as a component; the arguments are its :class:`Facts` and must be literals.
 

@@ -38,9 +38,6 @@ class Patching(nn.Module):
 class Sublayer(nn.Module):
     """What a block wraps in norm and residual: attention or an MLP."""
 
-    left_out: ClassVar[bool] = False
-    """The sublayer is empty: its block goes without it, its norm and its residual."""
-
 
 class SelfAttention(Sublayer):
     """Tokens (B, N, D) → tokens (B, N, D).
@@ -149,8 +146,7 @@ class Positions(nn.Module):
     rotation: Tensor | None
     """(2, N, K) cosines and sines for :func:`rotate`, or None."""
 
-    def __init__(self, spec: ModelSpec, prefix: int) -> None:
-        """``prefix``: tokens before those of the patches (the class token)."""
+    def __init__(self, spec: ModelSpec) -> None:
         super().__init__()
         self.register_buffer("rotation", None, persistent=False)
 
@@ -160,10 +156,10 @@ class Positions(nn.Module):
 
 
 class Pooling(nn.Module):
-    """Encoder output (B, N, D) → one vector for each image (B, D)."""
+    """Encoder output (B, N, D) → one vector for each image (B, D).
 
-    prefix: ClassVar[int] = 0
-    """Tokens that :meth:`prepend` puts before those of the patches."""
+    The fact ``prefix`` says how many tokens :meth:`prepend` puts before those of the patches.
+    """
 
     token_tables: ClassVar[tuple[str, ...]] = ()
 

@@ -46,10 +46,10 @@ class Block(nn.Module):
         self.drop_path = DropPath(drop_path)
         self.attention, self.attention_norm = None, None
         self.mlp, self.mlp_norm = None, None
-        if not chosen("attention", spec).left_out:
+        if not spec.leaves_out("attention"):
             self.attention = chosen("attention", spec)(spec)
             self.attention_norm = norm_layer(spec) if self.placement.normalizes else None
-        if not chosen("mlp", spec).left_out:
+        if not spec.leaves_out("mlp"):
             self.mlp = chosen("mlp", spec)(spec)
             self.mlp_norm = norm_layer(spec) if self.placement.normalizes else None
 

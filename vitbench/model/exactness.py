@@ -47,8 +47,7 @@ class Incorrect(ValueError):
 def inputs(slot: str, spec: ModelSpec, batch: int, seed: int) -> Tensor:
     """Random input of a slot's components, float64: images for patching, tokens for the rest."""
     generator = torch.Generator().manual_seed(derive(seed, "inputs", slot))
-    prefix: int = chosen("pooling", spec).prefix
-    tokens = (batch, prefix + spec.patches, spec.dim)
+    tokens = (batch, spec.tokens, spec.dim)
     shapes: Mapping[str, tuple[int, ...]] = {"patching": (batch, spec.channels, *pair(spec.image_size))}
     return torch.randn(shapes.get(slot, tokens), generator=generator, dtype=torch.float64)
 
@@ -73,7 +72,7 @@ def deviations(
         raise ValueError(f'{slot} "{name}" is not exact: there is nothing to compare it with')
     twin = spec.model_copy(update={slot: reference})
     x = inputs(slot, spec, batch, seed)
-    rotation = chosen("positions", spec)(spec, chosen("pooling", spec).prefix).rotation if slot == "attention" else None
+    rotation = chosen("positions", spec)(spec).rotation if slot == "attention" else None
 
     def run(of: ModelSpec, where: torch.device, kind: torch.dtype) -> Mapping[str, Tensor]:
         module: nn.Module = chosen(slot, of)(of)

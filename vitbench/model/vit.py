@@ -24,7 +24,7 @@ class VisionTransformer(nn.Module):
         self.spec = spec
         self.patching: Patching = chosen("patching", spec)(spec)
         self.pooling: Pooling = chosen("pooling", spec)(spec)
-        self.positions: Positions = chosen("positions", spec)(spec, self.pooling.prefix)
+        self.positions: Positions = chosen("positions", spec)(spec)
         self.dropout = nn.Dropout(spec.dropout)
         self.encoder = Encoder(spec)
         self.head = nn.Linear(spec.dim, spec.num_classes)

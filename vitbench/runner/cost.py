@@ -19,12 +19,12 @@ START_SECONDS = 1.0
 
 def approximate_flops(model: ModelSpec) -> int:
     """Forward operations of one image by closed form, a multiply-add counting two; softmax and norms left out."""
-    n, d = model.patches + (model.pooling == "cls"), model.dim
+    n, d = model.tokens, model.dim
     patch = 2 * model.patches * model.channels * d
     for side in model.patch_size if isinstance(model.patch_size, tuple) else (model.patch_size,) * 2:
         patch *= side
-    attention = 0 if model.attention == "none" else 8 * n * d * d + 4 * n * n * d
-    mlp = 0 if model.mlp == "none" else 4 * n * d * model.hidden
+    attention = 0 if model.leaves_out("attention") else 8 * n * d * d + 4 * n * n * d
+    mlp = 0 if model.leaves_out("mlp") else 4 * n * d * model.hidden
     return patch + model.depth * (attention + mlp) + 2 * d * model.num_classes
 
 

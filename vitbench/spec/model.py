@@ -73,6 +73,20 @@ class ModelSpec(Strict):
         return self.grid[0] * self.grid[1]
 
     @property
+    def prefix(self) -> int:
+        """Tokens before those of the patches: one where a class token is pooled."""
+        return registry.facts("pooling", self.pooling).prefix
+
+    @property
+    def tokens(self) -> int:
+        """N, the tokens that enter the encoder."""
+        return self.prefix + self.patches
+
+    def leaves_out(self, slot: str) -> bool:
+        """Whether the blocks go without a sublayer."""
+        return registry.facts(slot, self.components[slot]).empty
+
+    @property
     def head_width(self) -> int:
         """K, the width of one head."""
         return self.dim // self.heads

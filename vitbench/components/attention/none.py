@@ -5,11 +5,9 @@ from vitbench.registry import component
 from vitbench.spec.model import ModelSpec
 
 
-@component(source="the control row of the attention ladder: class token and positions only")
+@component(empty=True, source="the control row of the attention ladder: class token and positions only")
 class NoAttention(Sublayer):
     """Tokens do not mix: the block has no attention sublayer."""
-
-    left_out = True
 
     def __init__(self, spec: ModelSpec) -> None:
         super().__init__()

@@ -5,11 +5,9 @@ from vitbench.registry import component
 from vitbench.spec.model import ModelSpec
 
 
-@component(source="the control: attention-only blocks, Dong et al. 2021, arXiv 2103.03404")
+@component(empty=True, source="the control: attention-only blocks, Dong et al. 2021, arXiv 2103.03404")
 class NoMLP(Sublayer):
     """The block has no MLP sublayer."""
-
-    left_out = True
 
     def __init__(self, spec: ModelSpec) -> None:
         super().__init__()

@@ -8,11 +8,12 @@ from vitbench.registry import component
 from vitbench.spec.model import ModelSpec
 
 
-@component(source="Dosovitskiy et al. 2020, arXiv 2010.11929, eq. 1 and 4; Devlin et al. 2018, arXiv 1810.04805")
+@component(
+    prefix=1, source="Dosovitskiy et al. 2020, arXiv 2010.11929, eq. 1 and 4; Devlin et al. 2018, arXiv 1810.04805"
+)
 class ClassToken(Pooling):
     """A learned token is put first, and its output taken."""
 
-    prefix = 1
     token_tables = ("class_token",)
 
     def __init__(self, spec: ModelSpec) -> None:

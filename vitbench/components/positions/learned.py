@@ -14,9 +14,9 @@ class Learned(Positions):
 
     token_tables = ("table",)
 
-    def __init__(self, spec: ModelSpec, prefix: int) -> None:
-        super().__init__(spec, prefix)
-        self.table = nn.Parameter(torch.empty(1, prefix + spec.patches, spec.dim))
+    def __init__(self, spec: ModelSpec) -> None:
+        super().__init__(spec)
+        self.table = nn.Parameter(torch.empty(1, spec.tokens, spec.dim))
 
     def forward(self, tokens: Tensor) -> Tensor:
         """(B, N, D) → (B, N, D)."""

@@ -18,11 +18,11 @@ class Sinusoidal2D(Positions):
 
     table: Tensor
 
-    def __init__(self, spec: ModelSpec, prefix: int) -> None:
-        super().__init__(spec, prefix)
+    def __init__(self, spec: ModelSpec) -> None:
+        super().__init__(spec)
         rows, columns = (angles(places, spec.dim // 4) for places in rows_and_columns(spec.grid))
         patches = torch.cat((columns.sin(), columns.cos(), rows.sin(), rows.cos()), dim=-1)
-        table = torch.cat((torch.zeros(prefix, spec.dim, dtype=patches.dtype), patches))
+        table = torch.cat((torch.zeros(spec.prefix, spec.dim, dtype=patches.dtype), patches))
         self.register_buffer("table", table.to(torch.get_default_dtype())[None], persistent=False)
 
     def forward(self, tokens: Tensor) -> Tensor:
