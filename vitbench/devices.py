@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import sys
 import time
 from pathlib import Path
 
@@ -56,7 +57,7 @@ def unsupported(model: ModelSpec, device: torch.device, dtype: str, *, training:
         for package in registry.facts(slot, name).packages:
             if importlib.util.find_spec(package) is None:
                 return f'{slot} "{name}" needs the package {package}, which is not installed'
-    if dtype == "bfloat16" and device.type == "cuda" and not torch.cuda.is_bf16_supported(including_emulation=False):
+    if dtype == "bfloat16" and device.type == "cuda" and torch.cuda.get_device_capability(device) < (8, 0):
         return f"{torch.cuda.get_device_name(device)} has no bfloat16"
     return None
 
@@ -102,13 +103,15 @@ class Stopwatch:
 class PeakMemory:
     """Largest memory in use since this object was made, MiB.
 
-    On a GPU what torch has allocated; on the CPU (and mps) the process's resident set, less what it was at the start.
+    On a GPU what torch has allocated; on the CPU (and mps) the process's resident set; both less what it was at the
+    start, so that images that lie on the device beforehand are not counted.
     """
 
     def __init__(self, device: torch.device) -> None:
         self.device = device
         if device.type == "cuda":
             torch.cuda.reset_peak_memory_stats(device)
+            self.resting = torch.cuda.memory_allocated(device) / 2**20
         else:
             _forget_peak()
             self.resting = _status_mib("VmRSS")
@@ -116,7 +119,7 @@ class PeakMemory:
     def mib(self) -> float:
         """The peak so far."""
         if self.device.type == "cuda":
-            return torch.cuda.max_memory_allocated(self.device) / 2**20
+            return torch.cuda.max_memory_allocated(self.device) / 2**20 - self.resting
         return max(_status_mib("VmHWM") - self.resting, 0.0)
 
 
@@ -138,5 +141,5 @@ def _status_mib(key: str) -> float:
                 return int(line.split()[1]) / 1024
     import resource
 
-    # macOS counts bytes, and keeps no present value: the peak stands for both.
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
+    # Only the peak is known, and stands for both. Linux counts KiB, macOS bytes.
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / (2**20 if sys.platform == "darwin" else 2**10)

@@ -131,6 +131,8 @@ def test_a_changed_plan_keeps_what_was_run_and_drops_what_was_not(tmp_path: Path
     again = Study.start(study.path, info)
     assert [p.id for p in again.info.trials] == [info.trials[0].id, done.id]
     assert Study.read(study.path).info == again.info
+    longer = plan(read_suite(path, ["train.epochs=2"]), "cpu")
+    assert Study.start(study.path, longer).info.trials == longer.trials, "another recipe is no further seed"
 
 
 def test_folders_that_hold_nothing_or_cannot_be_written(tmp_path: Path, info: StudyInfo) -> None:

@@ -8,9 +8,10 @@ import torch
 from tests.small import MODEL, time_trial
 from vitbench.spec import TimeSpec
 from vitbench.store import Samples
-from vitbench.timing.measure import combine, gate, measure
+from vitbench.timing.measure import Size, combine, gate, measure
 
 CPU = torch.device("cpu")
+SIZE = Size(parameters=1, forward_flops=2)
 
 
 @pytest.mark.parametrize("mode", ["inference", "train"])
@@ -25,7 +26,7 @@ def test_a_larger_model_takes_longer() -> None:
     """Ten times the blocks in one run; the lower quartile, and a wide margin, for machines with other work."""
     protocol = TimeSpec(rounds=1, warmup=3, iterations=15)
     small, large = (
-        combine(t, [measure(t, CPU)])
+        combine(t, gate(t, CPU), [measure(t, CPU)])
         for t in (time_trial(MODEL.model_copy(update={"depth": d, "dim": 64}), protocol=protocol) for d in (2, 20))
     )
     assert large.latency_ms_p25 > 3 * small.latency_ms_p25
@@ -41,12 +42,12 @@ def test_the_statistic_is_the_median_of_process_medians() -> None:
             ((8.0, 8.0, 8.0), 8.0, 4.0),
         )
     ]
-    values = combine(time_trial(), processes)
+    values = combine(time_trial(), SIZE, processes)
     assert values.latency_ms_p50 == 2.0 and (values.process_ms_min, values.process_ms_max) == (1.0, 8.0)
     assert values.images_per_s == 8 / 2.0 * 1000 and values.first_ms == 8.0 and values.peak_memory_mib == 6.0
     assert values.latency_ms_p25 == 2.0 and values.latency_ms_p75 == 8.0
 
 
 def test_one_sample_is_its_own_quartile() -> None:
-    values = combine(time_trial(), [Samples(latencies_ms=(3.0,), first_ms=1.0, peak_memory_mib=0.0)])
+    values = combine(time_trial(), SIZE, [Samples(latencies_ms=(3.0,), first_ms=1.0, peak_memory_mib=0.0)])
     assert values.latency_ms_p25 == values.latency_ms_p50 == values.latency_ms_p75 == 3.0

@@ -96,6 +96,12 @@ def deviations(
     plain, mine = run(twin, device, dtype), run(spec, device, dtype)
     if missing := sorted(truth.keys() - mine.keys()):
         raise Incorrect(f'{slot} "{name}" gives no {", no ".join(missing)}')
+    if more := sorted(mine.keys() - truth.keys()):
+        raise Incorrect(f'{slot} "{name}" gives a {", a ".join(more)}, which the reference does not have')
+    for quantity, true in truth.items():
+        if mine[quantity].shape != true.shape:
+            shapes = f"{tuple(mine[quantity].shape)}, not {tuple(true.shape)}"
+            raise Incorrect(f'{slot} "{name}", {quantity}: shape {shapes}')
     found = []
     for quantity, true in truth.items():
         largest = float(true.abs().max()) if true.numel() else 0.0

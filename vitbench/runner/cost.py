@@ -49,10 +49,10 @@ def measured_rate(records: Iterable[Record]) -> float | None:
     for record in records:
         if isinstance(record.values, TrainValues) and isinstance(record.trial, TrainTrial):
             images = record.values.train_images * record.trial.train.epochs
-            rates.append(3 * approximate_flops(record.trial.model) * images / max(record.values.train_seconds, 1e-9))
+            rates.append(3 * record.values.forward_flops * images / max(record.values.train_seconds, 1e-9))
         if isinstance(record.values, TimeValues) and isinstance(record.trial, TimeTrial):
             passes = 3 if record.trial.mode == "train" else 1
-            rates.append(passes * approximate_flops(record.trial.model) * record.values.images_per_s)
+            rates.append(passes * record.values.forward_flops * record.values.images_per_s)
     return statistics.median(rates) if rates else None
 
 

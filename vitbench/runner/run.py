@@ -18,6 +18,7 @@ from rich.console import Console
 from rich.markup import escape
 
 from vitbench import registry
+from vitbench.data.catalog import DataError
 from vitbench.data.load import prepare
 from vitbench.devices import resolve, unsupported
 from vitbench.environment import Environment, fingerprint
@@ -31,7 +32,7 @@ from vitbench.spec.suite import Suite
 from vitbench.spec.trial import TimeTrial
 from vitbench.store import PlannedTrial, Record, Samples, Study, TimeValues, TrainValues
 from vitbench.store.study import finished
-from vitbench.timing.measure import combine
+from vitbench.timing.measure import Size, combine
 
 
 @dataclass(frozen=True)
@@ -54,6 +55,9 @@ def run_suite(suite: Suite, results: Path | None, options: Options, console: Con
     prepared = prepare(suite.data) if needs_data else None
     if prepared:
         suite = with_data(suite, prepared.spec)
+        found = len(prepared.class_names)
+        if wrong := {c.model.num_classes for c in suite.cells if c.train} - {found}:
+            raise DataError(f"{suite.file}: model.num_classes: {min(wrong)}, but the images have {found} classes")
     info = plan(
         suite,
         device_kind(device.type),
@@ -162,7 +166,8 @@ class Runner:
             elif len(outcomes) == 1 + trial.protocol.rounds:
                 over.add(planned.id)
                 samples = [Samples.model_validate_json(_dumps(o)) for o in outcomes[1:]]
-                self.keep(planned, _whole(outcomes), None, combine(trial, samples))
+                size = Size.model_validate_json(_dumps(outcomes[0]))
+                self.keep(planned, _whole(outcomes), None, combine(trial, size, samples))
 
     def request(self, planned: PlannedTrial, task: Task, workers: int) -> Request:
         """What a trial's process is told."""

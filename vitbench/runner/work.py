@@ -19,9 +19,9 @@ from pydantic import Field
 
 from vitbench import registry
 from vitbench.data.catalog import DataError
-from vitbench.devices import DeviceError, Unsupported, resolve, unsupported
+from vitbench.devices import DTYPES, DeviceError, Unsupported, resolve, unsupported
 from vitbench.environment import code_digest, fingerprint, source_commit
-from vitbench.model.exactness import Incorrect
+from vitbench.model.exactness import Incorrect, check
 from vitbench.spec.base import STORED, Strict
 from vitbench.spec.trial import TimeTrial, TrainTrial, Trial
 from vitbench.store import State
@@ -92,6 +92,9 @@ def perform(request: Request, progress: Callable[[str], None]) -> Reply:
     environment = None
     try:
         torch.set_num_threads(request.threads)
+        # float32 is true float32: cuDNN's convolutions would use TF32 by default, and their exact twins would not.
+        torch.backends.cudnn.allow_tf32 = False
+        torch.backends.cuda.matmul.allow_tf32 = False
         device = resolve(request.device)
         if device.type == "cuda":
             torch.cuda.set_device(device)
@@ -112,13 +115,13 @@ def perform(request: Request, progress: Callable[[str], None]) -> Reply:
 
 def _train(trial: Trial, device: torch.device, progress: Callable[[str], None]) -> Strict | None:
     assert isinstance(trial, TrainTrial)
+    check(trial.model, device, DTYPES[trial.dtype], backward=True)
     return train(trial, device, progress)
 
 
 def _gate(trial: Trial, device: torch.device, progress: Callable[[str], None]) -> Strict | None:
     assert isinstance(trial, TimeTrial)
-    gate(trial, device)
-    return None
+    return gate(trial, device)
 
 
 def _measure(trial: Trial, device: torch.device, progress: Callable[[str], None]) -> Strict | None:
@@ -141,12 +144,15 @@ STATES: tuple[tuple[type[BaseException], State], ...] = (
 )
 
 
+OUT_OF_MEMORY = ("DefaultCPUAllocator", "out of memory", "ALLOC_FAILED")
+
+
 def _state_of(error: Exception) -> State:
     for kind, state in STATES:
         if isinstance(error, kind):
             return state
-    # torch's CPU allocator raises a plain RuntimeError; its text is all that tells.
-    return "oom" if "DefaultCPUAllocator" in str(error) else "failed"
+    # torch's CPU allocator, cuBLAS and the driver raise plain RuntimeErrors; their text is all that tells.
+    return "oom" if any(words in str(error) for words in OUT_OF_MEMORY) else "failed"
 
 
 def _reason(error: Exception, request: Request) -> str:
@@ -154,7 +160,7 @@ def _reason(error: Exception, request: Request) -> str:
     if _state_of(error) == "oom":
         trial = request.trial
         batch = trial.batch_size if isinstance(trial, TimeTrial) else trial.train.batch_size
-        peak = torch.cuda.max_memory_allocated() if torch.cuda.is_available() else 0
-        return f"batch {batch}, {peak} bytes allocated at the peak: {text}"
+        peak = f", {torch.cuda.max_memory_allocated()} bytes at the peak" if request.device.startswith("cuda") else ""
+        return f"batch {batch}{peak}: {text}"
     expected = isinstance(error, (Unsupported, Incorrect, Diverged, DataError, DeviceError))
     return text if expected else f"{type(error).__name__}: {text}"

@@ -10,9 +10,9 @@ from typing import Literal
 
 from pydantic import Field, ValidationError
 
-from vitbench.spec.base import STORED, Strict
+from vitbench.spec.base import STORED, Strict, digest
 from vitbench.spec.suite import Info, Published, Value
-from vitbench.spec.trial import Trial
+from vitbench.spec.trial import TimeTrial, TrainTrial, Trial
 from vitbench.store.files import write_atomically
 from vitbench.store.record import AGAIN, BadRecord, Record, from_json
 
@@ -71,8 +71,9 @@ class Study:
     def start(cls, path: Path, info: StudyInfo) -> Study:
         """Begin a study in a folder, or continue the one that is there.
 
-        Trials of an earlier plan that have been run stay in the study: a changed suite, another device, or timing
-        alone adds to it. Those that were only planned are planned no more.
+        Trials of an earlier plan that have been run stay in the study: further cells, seeds and devices, or timing
+        alone, add to it. Those that were only planned, and those of another recipe or of another model under the same
+        label, leave the plan; their records stay on disk.
 
         Raises:
             StudyError: where the folder cannot be written or holds a study of another suite or other data.
@@ -127,11 +128,26 @@ class Study:
 def _joined(known: StudyInfo, info: StudyInfo, run: set[str]) -> StudyInfo:
     """The new plan, and behind it what was run of the old one; ``run`` holds the ids that have records."""
     planned = {p.id for p in info.trials}
-    kept = tuple(p for p in known.trials if p.id in run and p.id not in planned)
+    recipes = {(p.trial.kind, _recipe(p.trial)) for p in info.trials}
+    models = {p.cell: p.trial.model for p in info.trials}
+    kinds = {p.trial.kind for p in info.trials}
+
+    def comparable(p: PlannedTrial) -> bool:
+        """Whether it may stand in one table with the new ones: a run under another recipe is no further seed."""
+        same_recipe = p.trial.kind not in kinds or (p.trial.kind, _recipe(p.trial)) in recipes
+        return same_recipe and models.get(p.cell, p.trial.model) == p.trial.model
+
+    kept = tuple(p for p in known.trials if p.id in run and p.id not in planned and comparable(p))
     if not info.data_identity:
         of_data = ("data_name", "data_identity", "fallback", "class_names")
         info = info.model_copy(update={name: getattr(known, name) for name in of_data})
     return info.model_copy(update={"trials": (*info.trials, *kept)})
+
+
+def _recipe(trial: TrainTrial | TimeTrial) -> str:
+    """What two trials of one kind must share to be compared, beside the model, the seed and the device."""
+    body = trial.canonical()
+    return digest([body.get(key) for key in ("data", "train", "protocol")])
 
 
 def standing(attempts: list[Record]) -> Record:

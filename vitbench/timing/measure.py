@@ -15,7 +15,7 @@ from vitbench.devices import DTYPES, PeakMemory, Stopwatch, synchronise
 from vitbench.model.counting import forward_flops, parameters
 from vitbench.model.exactness import check
 from vitbench.model.vit import VisionTransformer, build_model
-from vitbench.spec.base import pair
+from vitbench.spec.base import Strict, pair
 from vitbench.spec.recipe import TrainSpec
 from vitbench.spec.trial import TimeTrial
 from vitbench.store import Samples, TimeValues
@@ -23,9 +23,19 @@ from vitbench.streams import derive
 from vitbench.training.optimiser import make_optimiser
 
 
-def gate(trial: TimeTrial, device: torch.device) -> None:
+class Size(Strict):
+    """What is counted of a model, not measured."""
+
+    parameters: int
+    forward_flops: int
+
+
+def gate(trial: TimeTrial, device: torch.device) -> Size:
     """Correct before timed: raises Incorrect unless every exact component keeps the error rule in this dtype."""
     check(trial.model, device, DTYPES[trial.dtype], backward=trial.training)
+    with torch.device("meta"):
+        counted = parameters(VisionTransformer(trial.model))
+    return Size(parameters=counted, forward_flops=forward_flops(trial.model))
 
 
 def measure(trial: TimeTrial, device: torch.device) -> Samples:
@@ -42,10 +52,11 @@ def measure(trial: TimeTrial, device: torch.device) -> Samples:
 
     watch = Stopwatch(device)
     for _ in range(trial.protocol.warmup + trial.protocol.iterations + 1):
+        synchronise(device)  # each iteration starts on an idle device: a latency, not the rate of a full queue
         watch.lap()
         iterate()
-    watch.lap()
     synchronise(device)
+    watch.lap()
     laps = watch.intervals_ms()
     return Samples(
         latencies_ms=tuple(laps[trial.protocol.warmup + 1 :]),
@@ -85,7 +96,7 @@ def _training_step(
 MODES = {"inference": _inference, "train": _training_step}
 
 
-def combine(trial: TimeTrial, processes: Sequence[Samples]) -> TimeValues:
+def combine(trial: TimeTrial, size: Size, processes: Sequence[Samples]) -> TimeValues:
     """One trial's processes as the values of its record.
 
     The statistic is the median of the processes' medians: a process that was unlucky as a whole counts once.
@@ -94,8 +105,6 @@ def combine(trial: TimeTrial, processes: Sequence[Samples]) -> TimeValues:
     pooled = sorted(latency for p in processes for latency in p.latencies_ms)
     quartiles = statistics.quantiles(pooled, n=4, method="inclusive") if len(pooled) > 1 else pooled * 3
     p50 = statistics.median(medians)
-    with torch.device("meta"):
-        counted = parameters(VisionTransformer(trial.model))
     return TimeValues(
         latency_ms_p50=p50,
         latency_ms_p25=quartiles[0],
@@ -105,7 +114,7 @@ def combine(trial: TimeTrial, processes: Sequence[Samples]) -> TimeValues:
         images_per_s=trial.batch_size / p50 * 1000,
         first_ms=statistics.median(p.first_ms for p in processes),
         peak_memory_mib=max(p.peak_memory_mib for p in processes),
-        parameters=counted,
-        forward_flops=forward_flops(trial.model),
+        parameters=size.parameters,
+        forward_flops=size.forward_flops,
         processes=tuple(processes),
     )

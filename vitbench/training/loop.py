@@ -58,15 +58,9 @@ def train(trial: TrainTrial, device: torch.device, progress: Progress) -> TrainV
     """
     began = time.perf_counter()
     recipe = trial.train
-    data = splits(trial.data, trial.model, trial.seed)
-    batches = Batches(
-        data.train.to(device),
-        recipe.batch_size,
-        trial.seed,
-        crop_padding=recipe.crop_padding,
-        flip=recipe.flip,
-    )
-    data = data.to(device)
+    flops = forward_flops(trial.model)  # first, so that a model that cannot be counted costs no training
+    data = splits(trial.data, trial.model, trial.seed).to(device)
+    batches = Batches(data.train, recipe.batch_size, trial.seed, crop_padding=recipe.crop_padding, flip=recipe.flip)
     memory = PeakMemory(device)
     model = build_model(trial.model, trial.seed).to(device)
     stepper = Stepper(model, trial, data, device, len(batches))
@@ -106,7 +100,7 @@ def train(trial: TrainTrial, device: torch.device, progress: Progress) -> TrainV
         validation_images=len(data.validation),
         test_images=len(data.test),
         parameters=parameters(model),
-        forward_flops=forward_flops(trial.model),
+        forward_flops=flops,
         steps=stepper.steps,
         step_ms_p50=median,
         first_step_ms=step_ms[0],
