@@ -56,6 +56,7 @@ class Facts:
         empty: fills its sublayer with nothing: a block goes without it, its norm and its residual.
         prefix: tokens that it puts before those of the patches (the class token).
         among: ``"head_width"`` (or another number of ModelSpec) → values that it may have.
+        at_least: device type → such a number → the least value that runs there.
         summary: first line of the class docstring.
     """
 
@@ -70,6 +71,7 @@ class Facts:
     needs: Mapping[str, str] = field(default_factory=dict)
     multiple_of: Mapping[str, int] = field(default_factory=dict)
     among: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    at_least: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     empty: bool = False
     prefix: int = 0
     summary: str = ""
@@ -78,7 +80,8 @@ class Facts:
         """Check what the type system does not."""
         if self.reference and not self.exact:
             raise ValueError("a reference is exact by definition: declare exact=True")
-        for given, known in ((self.devices, DEVICES), (self.trains_on or (), DEVICES), (self.dtypes, DTYPES)):
+        of_devices = (self.devices, self.trains_on or (), self.at_least)
+        for given, known in (*((d, DEVICES) for d in of_devices), (self.dtypes, DTYPES)):
             if strange := set(given) - set(known):
                 raise ValueError(f"{sorted(strange)} not among {list(known)}")
 
@@ -108,6 +111,7 @@ def component(
     needs: Mapping[str, str] | None = None,
     multiple_of: Mapping[str, int] | None = None,
     among: Mapping[str, tuple[int, ...]] | None = None,
+    at_least: Mapping[str, Mapping[str, int]] | None = None,
     empty: bool = False,
     prefix: int = 0,
 ) -> Callable[[Class], Class]:

@@ -14,10 +14,10 @@ from pathlib import Path
 
 import pytest
 import torch
+from PIL import Image
 from pytest_benchmark.fixture import BenchmarkFixture
 from torch.nn import functional as F
 from torch.utils.data import DataLoader, Dataset
-from torchvision import transforms
 
 from tests.small import train_trial
 from vitbench.data.batches import Batches
@@ -39,8 +39,7 @@ class Pictures(Dataset[tuple[torch.Tensor, int]]):
     """Images in memory as PIL pictures, as torchvision's CIFAR10 gives them."""
 
     def __init__(self, data: Splits, transform: Callable[[object], torch.Tensor]) -> None:
-        to_picture = transforms.ToPILImage()
-        self.pictures = [to_picture(p) for p in data.train.pixels.cpu()]
+        self.pictures = [Image.fromarray(p.permute(1, 2, 0).numpy()) for p in data.train.pixels.cpu()]
         self.labels = data.train.labels.tolist()
         self.transform = transform
 
@@ -83,6 +82,8 @@ def by_hand(data: Splits) -> Callable[[], None]:
 
 def timm_and_dataloader(data: Splits) -> Callable[[], None]:
     timm = pytest.importorskip("timm")
+    from torchvision import transforms  # where it is used: a mismatched build fails at import
+
     model = timm.models.vision_transformer.VisionTransformer(
         img_size=32, patch_size=4, embed_dim=MODEL.dim, depth=MODEL.depth, num_heads=MODEL.heads, num_classes=10
     ).to(DEVICE)

@@ -257,6 +257,25 @@ def test_fallback_data_are_named_everywhere_and_never_mixed(runs: Runs, data_roo
     assert without.returncode == 2 and "set data.download = true" in without.stderr
 
 
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({}, "model.image_size: 16×16, but the images of cifar10-lossless-6k are 32×32; set data.resize = 16"),
+        ({"data.resize": 16, "data.train_images": 6000}, "data.train_images: 6000, but cifar10-lossless-6k has 5000"),
+        ({"data.resize": 16, "model.num_classes": 7}, "model.num_classes: 7, but cifar10-lossless-6k has 10 classes"),
+        ({"data.resize": 16, "data.train_images": 40}, "data.validation_images: 40 leaves nothing of 40 training"),
+    ],
+)
+def test_images_that_do_not_fit_are_refused_before_anything_runs(
+    runs: Runs, lossless: Path, changes: dict[str, object], message: str
+) -> None:
+    runs.suite.write_text(SUITE.replace("resize = 16\n", ""))
+    given = {"data.name": "image_folder", "data.path": lossless, "data.train_images": 200, **changes}
+    done = runs.run(*(text for key, value in given.items() for text in ("--set", f"{key}={value}")))
+    assert done.returncode == 2 and message in done.stderr and "Traceback" not in done.stderr, done.stderr
+    assert not runs.study.exists()
+
+
 def test_a_record_is_json_that_anyone_can_read(runs: Runs) -> None:
     runs.run()
     (file,) = runs.study.glob("records/*.json")

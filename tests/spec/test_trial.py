@@ -53,3 +53,11 @@ def test_fields_at_their_default_are_left_out() -> None:
     assert trial().canonical()["model"] == {}
     assert trial(model=ModelSpec(depth=6)).id == trial().id
     assert trial(model=ModelSpec(image_size=(32, 32))).id == trial().id
+
+
+def test_the_least_sizes_of_a_component_hold_on_the_device_that_has_them() -> None:
+    narrow = ModelSpec(attention="flex", dim=32, heads=4)
+    reason = narrow.unsupported("cuda", "bfloat16", training=True)
+    assert reason == 'attention "flex" needs a head_width of at least 16 on cuda, not 8'
+    assert narrow.unsupported("cpu", "float32", training=False) is None
+    assert ModelSpec(attention="flex", dim=64, heads=4).unsupported("cuda", "bfloat16", training=True) is None

@@ -94,6 +94,18 @@ def test_damaged_records_are_set_aside_by_name(study: Study, how: str) -> None:
     assert not path.exists() and path.with_name(f"{path.name}.corrupt").exists()
 
 
+def test_a_study_that_cannot_be_written_is_still_read(study: Study, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = study.write(record(train_trial()))
+    path.write_text("{")
+
+    def refuse(*_: object) -> None:
+        raise PermissionError
+
+    monkeypatch.setattr("pathlib.Path.rename", refuse)
+    assert study.records() == study.records() == {} and path.exists()
+    assert len(study.damaged) == 1, "a damaged file is named once, however often it is read"
+
+
 def test_a_record_must_belong_to_its_trial() -> None:
     text = record(train_trial()).to_json()
     assert from_json(text).trial_id == train_trial().id

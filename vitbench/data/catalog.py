@@ -28,14 +28,41 @@ class MissingData(DataError):
 
 @dataclass(frozen=True)
 class Facts:
-    """A published data set, as torchvision downloads it."""
+    """What a model and a recipe must fit: known beforehand of a published set, of a folder once it has been read.
 
-    size: int
+    Attributes:
+        size: height and width, pixels.
+        classes: number of classes.
+        train: training images, before a validation split is cut.
+        test: test images.
+        md5: of a published set's archive, or of its training images' file: the publisher's own checksum, as
+            torchvision states it.
+    """
+
+    size: int | tuple[int, int]
     classes: int
     train: int
     test: int
-    md5: str
-    """Of the archive, or of the training images' file: the publisher's own checksum, as torchvision states it."""
+    md5: str = ""
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """Data that are on disk and readable.
+
+    Attributes:
+        spec: the suite's, or the synthetic one in its place.
+        identity: see :func:`identity`.
+        class_names: in the order of the labels.
+        facts: spec of the images of each cell that is trained → what was found in them.
+        fallback: why the data are not those that were asked for; None if they are.
+    """
+
+    spec: DataSpec
+    identity: str
+    class_names: tuple[str, ...]
+    facts: Mapping[DataSpec, Facts]
+    fallback: str | None = None
 
 
 PUBLISHED: Mapping[str, Facts] = MappingProxyType(
@@ -46,12 +73,18 @@ PUBLISHED: Mapping[str, Facts] = MappingProxyType(
         "fashion_mnist": Facts(28, 10, 60_000, 10_000, "8d4fb7e6c68d591d4c3dfef9ec88bf0d"),
     }
 )
-SYNTHETIC = Facts(32, 10, 50_000, 10_000, "")
+SYNTHETIC = Facts(32, 10, 50_000, 10_000)
 
 
 def root() -> Path:
     """Folder of downloaded and decoded images: $VITBENCH_DATA, or ./data."""
     return Path(os.environ.get("VITBENCH_DATA", "data"))
+
+
+def drawn_from(spec: DataSpec, source: DataSpec) -> DataSpec:
+    """The sizes, counts and splits of one spec on the images of another: its own, or the fallback in their place."""
+    whereabouts = ("name", "path", "download", "fallback")
+    return spec.model_copy(update={name: getattr(source, name) for name in whereabouts})
 
 
 def facts(spec: DataSpec) -> Facts | None:
@@ -108,15 +141,15 @@ def folder_images(path: Path) -> Iterator[Path]:
         raise DataError(f"{path}: holds no images ({', '.join(sorted(IMAGE_SUFFIXES))})")
 
 
-def mismatches(model: ModelSpec, data: DataSpec) -> list[str]:
-    """Why a model cannot take these images, as far as it is known before reading them."""
-    known = facts(data)
+def mismatches(model: ModelSpec, data: DataSpec, known: Facts | None) -> list[str]:
+    """Why a model cannot take these images, as far as they are known (:func:`facts`, or what reading them found)."""
     found = []
+    name = display_name(data)
     size = pair(data.resize) if data.resize is not None else (pair(known.size) if known else None)
     wanted = pair(model.image_size)
     if size is not None and size != wanted:
         found.append(
-            f"model.image_size: {_by(wanted)}, but the images of {data.name} are {_by(size)}; "
+            f"model.image_size: {_by(wanted)}, but the images of {name} are {_by(size)}; "
             f"set data.resize = {_toml(wanted)} or model.image_size = {_toml(size)}"
         )
     if model.channels != 3:
@@ -127,13 +160,13 @@ def mismatches(model: ModelSpec, data: DataSpec) -> list[str]:
     if known is None:
         return found
     if known.classes != model.num_classes:
-        found.append(f"model.num_classes: {model.num_classes}, but {data.name} has {known.classes} classes")
+        found.append(f"model.num_classes: {model.num_classes}, but {name} has {known.classes} classes")
     for key, asked, there in (
         ("train_images", data.train_images, known.train),
         ("test_images", data.test_images, known.test),
     ):
         if asked is not None and asked > there:
-            found.append(f"data.{key}: {asked}, but {data.name} has {there}")
+            found.append(f"data.{key}: {asked}, but {name} has {there}")
     return found
 
 

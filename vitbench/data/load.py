@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping
 
 import torch
 
 from vitbench.data import catalog
-from vitbench.data.catalog import DataError
+from vitbench.data.catalog import DataError, Prepared
 from vitbench.data.images import (
     IMAGENET_MEAN,
     IMAGENET_STD,
@@ -30,27 +29,12 @@ SOURCES: Mapping[str, Callable[[DataSpec], DataSet]] = {
 }
 
 
-@dataclass(frozen=True)
-class Prepared:
-    """Data that are on disk and readable.
-
-    Attributes:
-        spec: the suite's, or the synthetic one in its place.
-        identity: see :func:`vitbench.data.catalog.identity`.
-        name: for the report.
-        class_names: in the order of the labels.
-        fallback: why the data are not those that were asked for; None if they are.
-    """
-
-    spec: DataSpec
-    identity: str
-    name: str
-    class_names: tuple[str, ...]
-    fallback: str | None = None
-
-
-def prepare(spec: DataSpec) -> Prepared:
+def prepare(spec: DataSpec, others: Iterable[DataSpec] = ()) -> Prepared:
     """Fetch what is missing, if the suite asks for that; check it; decode it once for all trials.
+
+    Args:
+        spec: the suite's images.
+        others: the same images with other sizes, counts or splits, as single cells may ask for them.
 
     Raises:
         DataError: where the data cannot be had and the suite names no fallback; says what to do.
@@ -62,10 +46,18 @@ def prepare(spec: DataSpec) -> Prepared:
         if spec.fallback is None:
             raise
         fallback = f"synthetic images stand in for {spec.name}, which could not be had: {error}"
-        # Subsets stay as asked; so does the size to which images are brought.
         spec = spec.model_copy(update={"name": spec.fallback, "download": False})
         dataset = read(spec)
-    return Prepared(spec, catalog.identity(spec), catalog.display_name(spec), dataset.class_names, fallback)
+    facts = {spec: _facts(dataset)}
+    for asked in dict.fromkeys(catalog.drawn_from(other, spec) for other in others):
+        if asked not in facts:
+            facts[asked] = _facts(read(asked))
+    return Prepared(spec, catalog.identity(spec), dataset.class_names, facts, fallback)
+
+
+def _facts(dataset: DataSet) -> catalog.Facts:
+    height, width = dataset.train.pixels.shape[-2:]
+    return catalog.Facts((height, width), len(dataset.class_names), len(dataset.train), len(dataset.test))
 
 
 def read(spec: DataSpec) -> DataSet:

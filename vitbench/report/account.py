@@ -103,8 +103,8 @@ def origins(view: View) -> list[Md]:
                 "timings": count((mine["kind"] == "time").sum()),
             }
         )
-    said = Md(f"Results come from {len(lines)} machines or states of the software. They stand in columns of their "
-              "own, marked by letter, and are never averaged.")  # fmt: skip
+    said = Md(f"Results came about under {len(lines)} sets of conditions (machine, CPU threads, software). They stand "
+              "in columns of their own, marked by letter, and are never averaged.")  # fmt: skip
     return [said, table(lines, right={"training runs", "timings"})]
 
 

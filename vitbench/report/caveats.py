@@ -4,11 +4,19 @@ from __future__ import annotations
 
 import math
 
+from vitbench.analysis.frames import MOVING
+from vitbench.environment import Environment
 from vitbench.report.accuracy import MEAN, SURVIVORS
 from vitbench.report.markdown import Md, bullets
 from vitbench.report.numbers import count, fixed
 from vitbench.report.view import View, plural
 from vitbench.spec.trial import TrainTrial
+
+DIFFERING = {
+    "cpu": "processor", "cpu_cores": "number of cores", "device_name": "device", "packages": "versions of packages",
+    "threads": "CPU threads", "vitbench": "version of vitbench",
+}  # fmt: skip
+"""Fields of Environment as a reader says them."""
 
 
 def caveats(view: View) -> Md:
@@ -52,8 +60,9 @@ def _about_origins(view: View) -> list[Md]:
     if len(view.environments) > 1:
         ok = view.trials[view.trials["state"] == "ok"]
         other = int((ok["origin"] != next(iter(view.environments))).sum())
-        said.append(Md(f"{plural(other, 'result')} from other code or another machine than A: in columns apart, "
-                       "never averaged with it."))  # fmt: skip
+        differs = ", ".join(_differing(list(view.environments.values())))
+        said.append(Md(f"{plural(other, 'result')} came about under other conditions than A "
+                       f"(different: {differs}): in columns apart, never averaged with it."))  # fmt: skip
     dirty = int((view.trials["dirty"].astype(object) == True).sum())  # noqa: E712  # it may be missing
     if dirty:
         said.append(Md(f"{plural(dirty, 'result')} came from a working tree with changes that no commit holds."))
@@ -63,6 +72,14 @@ def _about_origins(view: View) -> list[Md]:
         said.append(Md(f"The load average reached {fixed(load, 1)} on {cores} cores while timing: other work may have "
                        "slowed some processes."))  # fmt: skip
     return said
+
+
+def _differing(environments: list[Environment]) -> list[str]:
+    """In what the conditions of some results differ, as far as it keeps them apart."""
+    names = [name for name in Environment.model_fields if name not in MOVING]
+    return [
+        DIFFERING.get(n, n) for n in names if any(getattr(e, n) != getattr(environments[0], n) for e in environments)
+    ]
 
 
 def _about_data(view: View) -> list[Md]:

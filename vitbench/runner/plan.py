@@ -23,9 +23,7 @@ def plan(
     device: Device,
     *,
     kinds: Collection[str] = KINDS,
-    identity: str | None = None,
-    fallback: str | None = None,
-    class_names: tuple[str, ...] = (),
+    prepared: catalog.Prepared | None = None,
 ) -> StudyInfo:
     """Every trial of a suite on one type of device, each once, training first.
 
@@ -33,28 +31,26 @@ def plan(
         suite: read and checked; its data are the ones that will be used.
         device: type of device.
         kinds: "train", "time" or both.
-        identity: of the data where they have been prepared; else looked up.
-        fallback: why the data are not those that the suite asked for.
-        class_names: of the data, where they have been prepared.
+        prepared: the data, where they have been read; else what can be known without reading is looked up.
 
     Raises:
         SpecError: where a model cannot take the data, or nothing is left to run.
         DataError: where the data have no identity (a folder that is not there).
     """
     training = "train" in kinds and any(cell.train for cell in suite.cells)
+    known = prepared.facts if prepared else {}
     wrong = [
         f"{suite.file}: {m}"
         for cell in suite.cells
         if training and cell.train
-        for m in catalog.mismatches(cell.model, cell.data)
+        for m in catalog.mismatches(cell.model, cell.data, known.get(cell.data) or catalog.facts(cell.data))
     ]
     if wrong:
         raise SpecError(dict.fromkeys(wrong))
-    if training:
-        identity = identity or catalog.identity(suite.data)
+    identity = ""
     trials: dict[str, PlannedTrial] = {}
     if training:
-        assert identity is not None
+        identity = prepared.identity if prepared else catalog.identity(suite.data)
         for planned in _train_trials(suite, device, identity):
             trials.setdefault(planned.id, planned)
     if "time" in kinds:
@@ -67,9 +63,9 @@ def plan(
         suite_file=suite.file,
         axes=suite.axes,
         data_name=catalog.display_name(suite.data) if training else TIMED_ON,
-        data_identity=identity or "",
-        fallback=fallback,
-        class_names=class_names,
+        data_identity=identity,
+        fallback=prepared.fallback if prepared else None,
+        class_names=prepared.class_names if prepared else (),
         excluded=suite.excluded,
         trials=tuple(trials.values()),
     )
@@ -137,6 +133,5 @@ def _exact(model: ModelSpec) -> dict[str, bool]:
 
 def with_data(suite: Suite, data: DataSpec) -> Suite:
     """The suite with all cells on the data that were prepared (the suite's own, or the fallback in their place)."""
-    changes = {name: getattr(data, name) for name in ("name", "path", "download", "fallback")}
-    cells = tuple(cell.model_copy(update={"data": cell.data.model_copy(update=changes)}) for cell in suite.cells)
+    cells = tuple(cell.model_copy(update={"data": catalog.drawn_from(cell.data, data)}) for cell in suite.cells)
     return suite.model_copy(update={"data": data, "cells": cells})

@@ -18,7 +18,6 @@ from rich.console import Console
 from rich.markup import escape
 
 from vitbench import registry
-from vitbench.data.catalog import DataError
 from vitbench.data.load import prepare
 from vitbench.devices import resolve, unsupported
 from vitbench.environment import Environment, fingerprint
@@ -51,21 +50,11 @@ def run_suite(suite: Suite, results: Path | None, options: Options, console: Con
         DataError, DeviceError, SpecError, StudyError: before the first trial; the message says what to do.
     """
     device = resolve(options.device)
-    needs_data = "train" in options.kinds and any(cell.train for cell in suite.cells)
-    prepared = prepare(suite.data) if needs_data else None
+    trained_on = [cell.data for cell in suite.cells if cell.train] if "train" in options.kinds else []
+    prepared = prepare(suite.data, trained_on) if trained_on else None
     if prepared:
         suite = with_data(suite, prepared.spec)
-        found = len(prepared.class_names)
-        if wrong := {c.model.num_classes for c in suite.cells if c.train} - {found}:
-            raise DataError(f"{suite.file}: model.num_classes: {min(wrong)}, but the images have {found} classes")
-    info = plan(
-        suite,
-        device_kind(device.type),
-        kinds=options.kinds,
-        identity=prepared.identity if prepared else None,
-        fallback=prepared.fallback if prepared else None,
-        class_names=prepared.class_names if prepared else (),
-    )
+    info = plan(suite, device_kind(device.type), kinds=options.kinds, prepared=prepared)
     study = Study.start(study_folder(suite, results), info)
     for notice in filter(None, [*suite.notices, info.fallback]):
         console.print(f"[yellow]notice:[/] {escape(notice)}")

@@ -147,4 +147,7 @@ class ModelSpec(Strict):
                 return f'{slot} "{name}" has no backward pass on {device}'
             if dtype not in known.dtypes:
                 return f'{slot} "{name}" runs in {", ".join(known.dtypes)}, not in {dtype}'
+            for quantity, least in known.at_least.get(device, {}).items():
+                if (given := getattr(self, quantity)) < least:
+                    return f'{slot} "{name}" needs a {quantity} of at least {least} on {device}, not {given}'
         return None

@@ -111,7 +111,8 @@ class Study:
             try:
                 record = from_json(file.read_bytes())
             except BadRecord as error:
-                self.damaged.append(f"{file.name}: {error}")
+                if (entry := f"{file.name}: {error}") not in self.damaged:  # a read-only folder keeps it in place
+                    self.damaged.append(entry)
                 with contextlib.suppress(OSError):  # a read-only study is still reported
                     file.rename(file.with_name(f"{file.name}.corrupt"))
                 continue

@@ -27,6 +27,7 @@ def _compiled() -> Callable[..., Any]:
     devices=("cpu", "cuda"),
     trains_on=("cuda",),
     dtypes=("float32", "float16", "bfloat16"),
+    at_least={"cuda": {"head_width": 16}},
     source="torch.nn.attention.flex_attention; Dong et al. 2024, arXiv 2412.05496",
 )
 class Flex(SelfAttention):
