@@ -54,6 +54,7 @@ class Facts:
         needs: slot → feature that the component in that slot must offer.
         multiple_of: ``"dim"`` or ``"head_width"`` → number that must divide it.
         empty: fills its sublayer with nothing: a block goes without it, its norm and its residual.
+        whole: cannot be timed in parts: an attention whose projections and core are one function.
         prefix: tokens that it puts before those of the patches (the class token).
         among: ``"head_width"`` (or another number of ModelSpec) → values that it may have.
         at_least: device type → such a number → the least value that runs there.
@@ -73,6 +74,7 @@ class Facts:
     among: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     at_least: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     empty: bool = False
+    whole: bool = False
     prefix: int = 0
     summary: str = ""
 
@@ -113,6 +115,7 @@ def component(
     among: Mapping[str, tuple[int, ...]] | None = None,
     at_least: Mapping[str, Mapping[str, int]] | None = None,
     empty: bool = False,
+    whole: bool = False,
     prefix: int = 0,
 ) -> Callable[[Class], Class]:
     """Register the decorated class as a component; the arguments are its :class:`Facts` and must be literals.

@@ -27,7 +27,19 @@ BASES = {
 
 PROMISED = {
     "patching": {"conv", "einops", "unfold", "einops_layernorm"},
-    "attention": {"per_head", "batched", "mha", "sdpa", "triton", "flex", "none"},
+    "attention": {
+        "per_head",
+        "batched",
+        "mha",
+        "sdpa",
+        "triton",
+        "flex",
+        "none",
+        "sdpa_flash",
+        "sdpa_efficient",
+        "sdpa_cudnn",
+        "sdpa_math",
+    },
     "norm": {"pre", "post", "none"},
     "norm_layer": {"layernorm", "rmsnorm"},
     "positions": {"none", "learned", "sinusoidal", "sinusoidal_2d", "rope_2d"},
@@ -151,7 +163,7 @@ def test_attention_maps_are_what_the_model_mixes_with() -> None:
     block = model.encoder.blocks[0]
     with torch.no_grad():
         x = block.attention_norm(model.tokens(images))
-        v = block.attention.split(x, None)[2]
+        v = block.attention.split(block.attention.qkv(x), None)[2]
         mixed = model.attention_maps(images)[0] @ v
         torch.testing.assert_close(block.attention.proj(mixed.transpose(1, 2).flatten(2)), block.attention(x))
 

@@ -44,7 +44,8 @@ class SelfAttention(Sublayer):
 
     softmax(Q Kᵀ / √K) V for each head, heads concatenated and projected (Vaswani et al. 2017, arXiv 1706.03762, §3.2).
     All exact components hold ``qkv.weight`` (3D, D) (rows: q, k, v, each head by head), ``qkv.bias`` (3D,),
-    ``proj.weight`` (D, D) and ``proj.bias`` (D,), and differ in :meth:`attend` or :meth:`forward`.
+    ``proj.weight`` (D, D) and ``proj.bias`` (D,), and differ in :meth:`attend`, :meth:`core` or :meth:`forward`; one
+    that replaces :meth:`forward` has no core that could be timed by itself, and declares ``whole=True``.
     """
 
     def __init__(self, spec: ModelSpec) -> None:
@@ -58,14 +59,16 @@ class SelfAttention(Sublayer):
 
     def forward(self, tokens: Tensor, rotation: Tensor | None = None) -> Tensor:
         """Mix the tokens. ``rotation`` (2, N, K) turns queries and keys by position, see :func:`rotate`."""
-        q, k, v = self.split(tokens, rotation)
-        mixed = self.attend(q, k, v).transpose(1, 2).flatten(2)
-        out: Tensor = self.proj_dropout(self.proj(mixed))
+        out: Tensor = self.proj_dropout(self.proj(self.core(self.qkv(tokens), rotation)))
         return out
 
-    def split(self, tokens: Tensor, rotation: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:
-        """Queries, keys and values, (B, H, N, K) each: views of one projection unless they are rotated."""
-        qkv: Tensor = self.qkv(tokens)
+    def core(self, qkv: Tensor, rotation: Tensor | None = None) -> Tensor:
+        """What lies between the projections: (B, N, 3D), q, k and v side by side → (B, N, D), heads side by side."""
+        q, k, v = self.split(qkv, rotation)
+        return self.attend(q, k, v).transpose(1, 2).flatten(2)
+
+    def split(self, qkv: Tensor, rotation: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:
+        """(B, N, 3D) → queries, keys and values, (B, H, N, K) each: views of it unless they are rotated."""
         q, k, v = qkv.unflatten(-1, (3, self.heads, self.head_width)).permute(2, 0, 3, 1, 4).unbind(0)
         return rotate(q, rotation), rotate(k, rotation), v
 
@@ -75,7 +78,7 @@ class SelfAttention(Sublayer):
 
     def maps(self, tokens: Tensor, rotation: Tensor | None = None) -> Tensor:
         """Attention probabilities (B, H, N, N), row = query: what every exact component computes on the way."""
-        q, k, _ = self.split(tokens, rotation)
+        q, k, _ = self.split(self.qkv(tokens), rotation)
         probabilities: Tensor = (q @ k.transpose(-2, -1) * self.scale).softmax(dim=-1)
         return probabilities
 

@@ -7,7 +7,12 @@ from vitbench.components.contracts import SelfAttention
 from vitbench.registry import component
 
 
-@component(exact=True, offers=("dropout",), source="torch.nn.functional.multi_head_attention_forward")
+@component(
+    exact=True,
+    whole=True,
+    offers=("dropout",),
+    source="torch.nn.functional.multi_head_attention_forward",
+)
 class MHA(SelfAttention):
     """torch's multi_head_attention_forward, as torch.nn.MultiheadAttention calls it; it takes no rotation."""
 

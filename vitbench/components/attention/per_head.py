@@ -10,6 +10,7 @@ from vitbench.registry import component
 
 @component(
     exact=True,
+    whole=True,
     offers=("rotary", "dropout"),
     source="Vaswani et al. 2017, arXiv 1706.03762, §3.2.2; tintn/vision-transformer-from-scratch, vit.py",
 )

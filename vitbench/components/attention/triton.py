@@ -3,7 +3,7 @@
 from torch import Tensor
 
 from vitbench.components.contracts import SelfAttention
-from vitbench.kernels.attention import fused_attention
+from vitbench.kernels.attention import fused_attention, fused_attention_packed
 from vitbench.registry import component
 
 
@@ -18,8 +18,10 @@ from vitbench.registry import component
 class Triton(SelfAttention):
     """vitbench's fused kernel, forward and backward; the score matrix stays on the chip."""
 
-    def forward(self, tokens: Tensor, rotation: Tensor | None = None) -> Tensor:
-        """(B, N, D) → (B, N, D). The kernel reads q, k, v by their strides and writes heads side by side."""
-        q, k, v = self.split(tokens, rotation)
-        out: Tensor = self.proj_dropout(self.proj(fused_attention(q, k, v, self.scale).flatten(2)))
-        return out
+    def core(self, qkv: Tensor, rotation: Tensor | None = None) -> Tensor:
+        """(B, N, 3D) → (B, N, D). The kernel reads q, k, v by their strides and writes heads side by side."""
+        if rotation is None:
+            packed = qkv.unflatten(-1, (3, self.heads, self.head_width))
+            return fused_attention_packed(packed, self.scale).flatten(2)
+        q, k, v = self.split(qkv, rotation)
+        return fused_attention(q, k, v, self.scale).flatten(2)

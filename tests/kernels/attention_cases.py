@@ -1,0 +1,211 @@
+"""Cases of fused attention, measured beside torch's own: errors of output and gradients, and those that are allowed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import Literal
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+from torch.nn.attention import SDPBackend, sdpa_kernel
+
+from vitbench.kernels import attention_tiles
+from vitbench.kernels.attention import WIDTHS, backward_by, forward_by, fused_attention
+from vitbench.kernels.attention_tiles import Streamed, Whole
+
+LENGTHS = (1, 16, 17, 49, 64, 65, 196, 197, 256, 257, 576, 577, 1025)
+BACKENDS = (
+    SDPBackend.MATH,
+    SDPBackend.FLASH_ATTENTION,
+    SDPBackend.EFFICIENT_ATTENTION,
+    SDPBackend.CUDNN_ATTENTION,
+)
+
+Function = Callable[[Tensor, Tensor, Tensor, float], Tensor]
+
+
+@dataclass(frozen=True)
+class Case:
+    """One evaluation of output and gradients."""
+
+    tokens: int
+    dtype: torch.dtype
+    width: int = 32
+    images: int = 2
+    heads: int = 2
+    magnitude: float = 1.0
+    """What queries and keys are multiplied with."""
+    opposed: bool = False
+    """All scores are negative: with a magnitude, so far below 0 that exp(0 - L) overflows."""
+    scale: float | None = None
+    """None is 1 / √K."""
+    layout: Literal["projection", "separate", "different", "sliced"] = "projection"
+    """Views of one projection; contiguous; each of q, k and v with strides of its own; of every other row and image."""
+    grad: Literal["contiguous", "transposed", "expanded"] = "contiguous"
+    """How the output's gradient lies in memory."""
+    kernel: Literal["chosen", "whole", "several", "streamed"] = "chosen"
+    """Which kernel: the operator's choice, or one in particular; several (image, head) pairs to a program."""
+
+
+def cases(dtype: torch.dtype) -> dict[str, Case]:
+    """Every case of one type, by name."""
+    found = {f"{tokens} tokens": Case(tokens, dtype) for tokens in LENGTHS[:6]}
+    found |= {f"{tokens} tokens": Case(tokens, dtype, images=1) for tokens in LENGTHS[6:-3]}
+    found |= {f"{tokens} tokens": Case(tokens, dtype, width=16, images=1, heads=1) for tokens in LENGTHS[-3:]}
+    for tokens in LENGTHS[:-1]:  # of the last, whole rows fit on no chip
+        found[f"{tokens} tokens, whole"] = replace(found[f"{tokens} tokens"], kernel="whole")
+        found[f"{tokens} tokens, streamed"] = replace(found[f"{tokens} tokens"], kernel="streamed")
+    found |= {f"width {width}": Case(17, dtype, width) for width in WIDTHS}
+    found |= {f"width {width}, whole": Case(65, dtype, width, kernel="whole") for width in WIDTHS}
+    special = {
+        "large scores": Case(65, dtype, magnitude=30.0),
+        "large negative scores": Case(65, dtype, magnitude=30.0, opposed=True),
+        "negative scale": Case(65, dtype, scale=-0.2),
+        "zero scale": Case(65, dtype, scale=0.0),
+        "separate inputs": Case(49, dtype, layout="separate"),
+        "different inputs": Case(49, dtype, layout="different"),
+        "sliced inputs": Case(49, dtype, layout="sliced"),
+        "transposed gradient": Case(49, dtype, grad="transposed"),
+        "expanded gradient": Case(49, dtype, grad="expanded"),
+    }
+    found |= special | {f"{name}, whole": replace(case, kernel="whole") for name, case in special.items()}
+    found |= {f"{heads} heads, several at once": Case(65, dtype, heads=heads, kernel="several") for heads in (1, 3)}
+    return {f"{str(dtype).removeprefix('torch.')}, {name}": case for name, case in found.items()}
+
+
+INTERPRETED_CASES = cases(torch.float32) | cases(torch.float16)
+NATIVE_CASES = INTERPRETED_CASES | cases(torch.bfloat16)  # the interpreter cannot multiply bfloat16
+
+
+def projection(case: Case, device: str) -> Tensor:
+    """(B, N, 3, H, K), the same numbers on every device."""
+    chance = torch.Generator().manual_seed(0)
+    qkv = torch.randn(case.images, case.tokens, 3, case.heads, case.width, generator=chance)
+    qkv[:, :, :2] *= case.magnitude
+    if case.opposed:
+        qkv[:, :, 0] = qkv[:, :, 0].abs()
+        qkv[:, :, 1] = -qkv[:, :, 1].abs()
+    qkv = qkv.to(device, case.dtype)
+    if case.layout != "sliced":
+        return qkv
+    larger = torch.full(
+        (2 * case.images, 2 * case.tokens, 3, case.heads, case.width), torch.nan, dtype=case.dtype, device=device
+    )
+    larger[::2, ::2] = qkv
+    return larger[::2, ::2]
+
+
+def inputs(case: Case, device: str) -> tuple[Tensor, Tensor, Tensor]:
+    """q, k, v: leaves (B, H, N, K)."""
+    q, k, v = projection(case, device).permute(2, 0, 3, 1, 4).unbind(0)
+    if case.layout == "separate":
+        q, k, v = q.contiguous(), k.contiguous(), v.contiguous()
+    if case.layout == "different":
+        q, v = q.contiguous(), v.transpose(1, 2).contiguous().transpose(1, 2)
+    return q.requires_grad_(), k.requires_grad_(), v.requires_grad_()
+
+
+def gradient(case: Case, device: str) -> Tensor:
+    """Gradient of the output (B, N, H, K)."""
+    chance = torch.Generator().manual_seed(1)
+    grad = torch.randn(case.images, case.tokens, case.heads, case.width, generator=chance).to(device, case.dtype)
+    if case.grad == "transposed":
+        return grad.transpose(1, 2).contiguous().transpose(1, 2)
+    if case.grad == "expanded":
+        return grad[:1, :1, :1, :1].expand_as(grad)
+    return grad
+
+
+def plain(q: Tensor, k: Tensor, v: Tensor, scale: float) -> Tensor:
+    """The formula, score matrix and all."""
+    return ((q @ k.transpose(-2, -1) * scale).softmax(dim=-1) @ v).transpose(1, 2)
+
+
+def differentiated(function: Function, qkv: tuple[Tensor, ...], grad: Tensor, scale: float) -> dict[str, Tensor]:
+    """Output and gradients."""
+    q, k, v = qkv
+    out = function(q, k, v, scale)
+    dq, dk, dv = torch.autograd.grad(out, (q, k, v), grad)
+    return {"out": out.detach(), "dq": dq, "dk": dk, "dv": dv}
+
+
+def ours(case: Case, qkv: tuple[Tensor, ...], grad: Tensor, scale: float) -> dict[str, Tensor]:
+    """Output and gradients by the kernel that the case names."""
+    if case.kernel == "chosen":
+        return differentiated(fused_attention, qkv, grad, scale)
+    cut, most = attention_tiles.segments(case.tokens), attention_tiles.power_of_two(case.tokens)
+    pairs = 4 if case.kernel == "several" else 1
+    forward, backward = {
+        "streamed": (Streamed(min(most, 64), min(most, 64), 4, 2), Streamed(min(most, 32), min(most, 64), 4, 2)),
+    }.get(
+        case.kernel,
+        (Whole(cut, min(most, 64), True, pairs, 4, 2), Whole(cut, min(most, 32), pairs > 1, pairs, 8, 1)),
+    )
+    q, k, v = (x.detach() for x in qkv)
+    out, lse = forward_by(forward, q, k, v, scale)
+    dq, dk, dv = backward_by(backward, grad, q, k, v, out, lse, scale).permute(2, 0, 3, 1, 4).unbind(0)
+    return {"out": out, "dq": dq, "dk": dk, "dv": dv}
+
+
+def theirs(qkv: tuple[Tensor, ...], grad: Tensor, scale: float) -> dict[str, dict[str, Tensor]]:
+    """Output and gradients by each SDPA backend that there is here."""
+    found: dict[str, dict[str, Tensor]] = {}
+    for backend in BACKENDS:
+
+        def attend(q: Tensor, k: Tensor, v: Tensor, scale: float) -> Tensor:
+            return F.scaled_dot_product_attention(q, k, v, scale=scale).transpose(1, 2)
+
+        try:
+            with sdpa_kernel(backend):
+                found[backend.name] = differentiated(attend, qkv, grad, scale)
+        except RuntimeError:  # not offered for these inputs here
+            continue
+    assert SDPBackend.MATH.name in found
+    return found
+
+
+@contextmanager
+def poisoned() -> Iterator[None]:
+    """Memory that is allocated and not written reads as NaN."""
+    torch.use_deterministic_algorithms(True)
+    try:
+        if not torch.empty(1).new_empty(1000).isnan().all():
+            raise AssertionError("fresh memory is not filled with NaN")
+        yield
+    finally:
+        torch.use_deterministic_algorithms(False)
+
+
+def evaluate(case: Case, device: str) -> dict[str, dict[str, float]]:
+    """The kernel's largest error in the output and in each gradient, and the largest that is allowed.
+
+    Allowed is twice the largest error of the best SDPA backend in the same type, all against plain attention in
+    float64, plus 4 · eps · max |true value|. The true dq and dk of a single token are zero, differences of equal
+    numbers: there the value is dv's. The gradients are allowed another eps(float32) · max |score| · max |true value|:
+    P is recomputed from L, which is rounded to float32.
+    """
+    qkv, grad = inputs(case, device), gradient(case, device)
+    scale = case.width**-0.5 if case.scale is None else case.scale
+    with poisoned():
+        measured = ours(case, qkv, grad, scale)
+    others = theirs(qkv, grad, scale)
+    exact = tuple(x.detach().double().requires_grad_() for x in qkv)
+    true = differentiated(plain, exact, grad.double(), scale)
+    q, k, _ = (x.detach() for x in exact)
+    score = float((q @ k.transpose(-2, -1)).abs().max()) * abs(scale)
+
+    def judged(name: str) -> dict[str, float]:
+        like = "dv" if case.tokens == 1 and name in ("dq", "dk") else name
+        floor = 4 * torch.finfo(case.dtype).eps
+        if name != "out":
+            floor += torch.finfo(torch.float32).eps * score
+        best = min(float((other[name] - true[name]).abs().max()) for other in others.values())
+        return {
+            "error": float((measured[name] - true[name]).abs().max()),
+            "allowed": 2 * best + floor * float(true[like].abs().max()),
+        }
+
+    return {name: judged(name) for name in true}

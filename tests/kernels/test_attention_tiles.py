@@ -1,0 +1,224 @@
+"""The choice of kernel and tiles: a function of the shape, and what it chooses fits the chip."""
+
+import os
+import re
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+triton = pytest.importorskip("triton")
+# ruff: noqa: E402
+
+from triton.backends.compiler import GPUTarget
+from triton.compiler import ASTSource
+
+from vitbench.kernels import attention_streamed, attention_whole
+from vitbench.kernels.attention import DTYPES, WIDTHS
+from vitbench.kernels.attention_memory import INTERPRETED
+from vitbench.kernels.attention_tiles import (
+    MOST_KEYS,
+    MOST_QUERIES,
+    TUNED,
+    Plan,
+    Streamed,
+    Whole,
+    blocks,
+    choose,
+    power_of_two,
+    segments,
+)
+
+SHAPES = ((65, 64), (65, 32), (197, 64), (257, 64), (577, 64))
+"""(N, K) that the kernel is to be fast at."""
+
+SHARED_MEMORY_KIB = 227
+"""What one block can have on compute capability 9.0."""
+
+
+@pytest.mark.parametrize(
+    ("tokens", "expected"),
+    [
+        (1, (16,)),
+        (16, (16,)),
+        (17, (32,)),
+        (49, (64,)),
+        (64, (64,)),
+        (65, (64, 16)),
+        (196, (128, 64, 16)),
+        (197, (128, 64, 16)),
+        (256, (256,)),
+        (257, (256, 16)),
+        (577, (512, 64, 16)),
+    ],
+)
+def test_segments_cover_and_waste_little(tokens: int, expected: tuple[int, ...]) -> None:
+    assert segments(tokens) == expected
+
+
+def test_segments_are_descending_powers_of_two() -> None:
+    for tokens in range(1, 700):
+        cut = segments(tokens)
+        assert sum(cut[:-1]) < tokens <= sum(cut)
+        assert len(cut) <= 3
+        assert list(cut) == sorted(set(cut), reverse=True)
+        assert all(size == power_of_two(size) for size in cut)
+
+
+@pytest.mark.parametrize(
+    ("tokens", "size", "narrow", "expected"),
+    [
+        (65, 64, True, (1, 16)),
+        (65, 64, False, (2, 0)),
+        (197, 64, True, (3, 16)),
+        (64, 64, True, (1, 0)),
+        (49, 64, True, (1, 0)),
+        (17, 64, True, (0, 32)),
+        (1, 16, False, (1, 0)),
+    ],
+)
+def test_blocks(tokens: int, size: int, narrow: bool, expected: tuple[int, int]) -> None:
+    assert blocks(tokens, size, narrow) == expected
+    count, rest = expected
+    assert count * size + rest >= tokens
+
+
+def test_at_65_tokens_half_again_of_the_needed_products_are_computed() -> None:
+    plan = choose(65, 64, torch.bfloat16, backward=False)
+    assert isinstance(plan, Whole)
+    count, rest = blocks(65, plan.rows, plan.narrow)
+    assert sum(plan.segments) * (count * plan.rows + rest) / 65**2 < 1.52
+
+
+@pytest.mark.parametrize("tokens", [1, 16, 17, 65, 197, 257, 577, 5000])
+def test_plans_are_legal(tokens: int) -> None:
+    for width in WIDTHS:
+        for dtype in DTYPES:
+            for backward in (False, True):
+                plan = choose(tokens, width, dtype, backward)
+                assert choose(tokens, width, dtype, backward) == plan
+                sizes = (*plan.segments, plan.rows) if isinstance(plan, Whole) else (plan.held, plan.streamed)
+                for size in sizes:
+                    assert size == power_of_two(size)
+                    assert size < 2 * max(tokens, 16)
+                if isinstance(plan, Whole):
+                    assert sum(plan.segments) >= tokens
+                assert plan.warps in (1, 2, 4, 8)
+
+
+def test_the_named_shapes_are_in_the_table() -> None:
+    for tokens, width in SHAPES:
+        for backward in (False, True):
+            assert (tokens, width, torch.bfloat16, backward) in TUNED
+
+
+@pytest.fixture
+def empty_triton_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TRITON_CACHE_DIR", str(tmp_path))
+
+
+compiled = pytest.mark.skipif(INTERPRETED, reason="TRITON_INTERPRET is set: nothing is compiled")
+
+
+@compiled
+@pytest.mark.parametrize("backward", [False, True], ids=["forward", "backward"])
+@pytest.mark.parametrize(("tokens", "width"), SHAPES)
+@pytest.mark.usefixtures("empty_triton_cache")
+def test_named_shapes_fit_and_do_not_spill(tokens: int, width: int, backward: bool) -> None:
+    """In bfloat16, for compute capability 9.0: what the interpreter cannot show, and needs no GPU."""
+    for built in build(tokens, width, torch.bfloat16, backward):
+        assert built.metadata.shared <= SHARED_MEMORY_KIB * 1024
+        assert spilled_bytes(built) == 0
+
+
+@compiled
+@pytest.mark.parametrize(
+    ("tokens", "width", "backward"),
+    [(most, width, False) for width, most in MOST_KEYS.items()]
+    + [(most, width, True) for width, most in MOST_QUERIES.items()],
+)
+@pytest.mark.usefixtures("empty_triton_cache")
+def test_the_largest_whole_plans_fit_and_do_not_spill(tokens: int, width: int, backward: bool) -> None:
+    assert isinstance(choose(tokens, width, torch.float16, backward), Whole)
+    assert isinstance(choose(tokens + 1, width, torch.float16, backward), Streamed)
+    for built in build(tokens, width, torch.float16, backward):
+        assert built.metadata.shared <= SHARED_MEMORY_KIB * 1024
+        assert spilled_bytes(built) == 0
+
+
+@compiled
+@pytest.mark.parametrize(
+    ("tokens", "width", "dtype", "capability"),
+    [
+        pytest.param(1, 16, torch.float16, 90, id="one token"),
+        pytest.param(197, 80, torch.bfloat16, 86, id="padded width"),
+        pytest.param(600, 128, torch.float16, 90, id="largest streamed tiles"),
+        pytest.param(197, 128, torch.float32, 90, id="float32"),
+    ],
+)
+@pytest.mark.usefixtures("empty_triton_cache")
+def test_others_compile(tokens: int, width: int, dtype: torch.dtype, capability: int) -> None:
+    for backward in (False, True):
+        for built in build(tokens, width, dtype, backward, capability, pairs=1 if tokens == 1 else 12):
+            assert built.metadata.shared <= (99 if capability == 86 else SHARED_MEMORY_KIB) * 1024
+
+
+@compiled
+@pytest.mark.parametrize("backward", [False, True], ids=["forward", "backward"])
+@pytest.mark.usefixtures("empty_triton_cache")
+def test_several_pairs_to_a_program_compile(backward: bool) -> None:
+    plan = Whole((64, 16), rows=32, narrow=True, pairs=2, warps=4, stages=2)
+    for built in build(65, 64, torch.bfloat16, backward, plan=plan):
+        assert built.metadata.shared <= SHARED_MEMORY_KIB * 1024
+
+
+def build(
+    tokens: int, width: int, dtype: torch.dtype, backward: bool, capability: int = 90, *, pairs: int = 12,
+    plan: Plan | None = None,
+) -> list[Any]:  # fmt: skip
+    """The kernels of a plan, or of the one that is chosen, compiled. ``pairs``: (image, head) pairs of the call."""
+    plan = plan or choose(tokens, width, dtype, backward)
+    if isinstance(plan, Whole):
+        kernels = [attention_whole.backward_kernel if backward else attention_whole.forward_kernel]
+        launch: dict[str, Any] = attention_whole.options(plan, tokens, width, flipped=False, allow_tf32=False)
+    else:
+        streamed = attention_streamed
+        kernels = [streamed.query_kernel, streamed.key_value_kernel] if backward else [streamed.forward_kernel]
+        launch = streamed.options(plan, tokens, width, allow_tf32=False)
+    options = {name: launch.pop(name) for name in ("num_warps", "num_stages", "enable_fp_fusion")}
+    built = []
+    for kernel in kernels:
+        fixed = dict(launch)
+        if pairs == 1:  # triton makes a constant of an argument that is 1
+            fixed |= {name: 1 for name in ("H", "pairs") if name in kernel.arg_names}
+        source = ASTSource(kernel, signature(kernel, fixed, dtype), fixed, alignment(kernel, fixed))
+        built.append(triton.compile(source, target=GPUTarget("cuda", capability, 32), options=options))
+    return built
+
+
+def signature(kernel: Any, fixed: dict[str, Any], dtype: torch.dtype) -> dict[str, str]:
+    """Type of each argument of a kernel, in triton's names."""
+    element = {torch.float32: "*fp32", torch.float16: "*fp16", torch.bfloat16: "*bf16"}[dtype]
+    types = dict.fromkeys(("q", "k", "v", "out", "grad", "grads"), element)
+    types |= {"lse": "*fp32", "delta": "*fp32", "scale": "fp32", "scale2": "fp32"}
+    types |= dict.fromkeys(fixed, "constexpr")
+    return {name: types.get(name, "i32") for name in kernel.arg_names}
+
+
+def alignment(kernel: Any, fixed: dict[str, Any]) -> dict[tuple[int], list[list[object]]]:
+    """Pointers and strides are multiples of 16: triton's launcher sees that, and compiles for it."""
+    others = {"H", "pairs", "scale", "scale2", *fixed}
+    return {(i,): [["tt.divisibility", 16]] for i, name in enumerate(kernel.arg_names) if name not in others}
+
+
+def spilled_bytes(built: Any) -> int:
+    """Stack of a thread: these kernels have nothing else to keep there. By the cuobjdump that triton ships."""
+    cubin = Path(os.environ["TRITON_CACHE_DIR"]) / "kernel.cubin"
+    cubin.write_bytes(built.asm["cubin"])
+    tool = triton.knobs.nvidia.cuobjdump.path
+    usage = subprocess.run([tool, "-res-usage", cubin], capture_output=True, text=True, check=True).stdout
+    found = re.search(r"STACK:(\d+)", usage)
+    assert found, usage
+    return int(found[1])

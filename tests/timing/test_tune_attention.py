@@ -1,0 +1,166 @@
+"""The tuning run: what it tries, what it calls a winner, and what it says on a machine without a GPU."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+
+pytest.importorskip("triton")
+
+import vitbench
+from vitbench.kernels.attention_candidates import candidates
+from vitbench.kernels.attention_tiles import Streamed, Whole, choose, power_of_two
+from vitbench.timing import tune_attention
+from vitbench.timing.tune_attention import (
+    CHECKED,
+    SHAPES,
+    finalists,
+    floor_bytes,
+    flops,
+    interleaved_ms,
+    jobs,
+    label,
+    summary,
+    table,
+    winner,
+)
+
+
+@pytest.mark.parametrize("backward", [False, True])
+@pytest.mark.parametrize("dtype", CHECKED)
+@pytest.mark.parametrize("shape", SHAPES)
+def test_candidates_are_distinct_legal_and_begin_with_the_present_choice(
+    shape: tuple[int, int, int, int], dtype: torch.dtype, backward: bool
+) -> None:
+    *_, N, K = shape
+    plans = candidates(N, K, dtype, backward)
+    assert plans[0] == choose(N, K, dtype, backward)
+    assert len({label(plan) for plan in plans}) == len(plans) == len(set(plans)) >= 4
+    for plan in plans:
+        sizes = (*plan.segments, plan.rows) if isinstance(plan, Whole) else (plan.held, plan.streamed)
+        assert all(size == power_of_two(size) for size in sizes)
+        if isinstance(plan, Whole):
+            assert sum(plan.segments) >= N
+
+
+def test_both_kernels_are_tried_where_whole_rows_fit() -> None:
+    for N in (65, 197, 257):
+        for backward in (False, True):
+            assert {type(plan) for plan in candidates(N, 64, torch.bfloat16, backward)} == {Whole, Streamed}
+
+
+def test_every_candidate_is_checked_once_and_present_choices_first() -> None:
+    checked = [(job.shape, job.dtype, job.backward, plan) for job in jobs() for plan in job.plans]
+    assert len(checked) == len(set(checked))
+    assert len(checked) == sum(
+        len(candidates(N, K, d, b)) for *_, N, K in SHAPES for d in CHECKED for b in (False, True)
+    )
+    first = jobs()[: len(SHAPES) * len(CHECKED) * 2]
+    assert all(job.plans[0] == choose(job.shape[2], job.shape[3], job.dtype, job.backward) for job in first)
+
+
+def test_the_fastest_wins_and_a_tie_stays_with_the_present_choice() -> None:
+    assert winner({"a": 1.0, "b": 0.9}, "a") == "b"
+    assert winner({"a": 1.0, "b": 0.995}, "a") == "a"
+    assert winner({"a": 1.0, "b": 0.995}, "not timed") == "b"
+    assert winner({"b": 1.0, "a": 1.0}, "c") == "a"
+    with pytest.raises(ValueError, match="no candidate was timed"):
+        winner({}, "a")
+
+
+def test_finalists_are_the_fastest_and_the_present_choice() -> None:
+    medians = {str(i): float(i) for i in range(10)}
+    assert finalists(medians, "9") == ["0", "1", "2", "3", "4", "5", "9"]
+    assert finalists(medians, "2") == ["0", "1", "2", "3", "4", "5"]
+    assert finalists(medians, "wrong") == ["0", "1", "2", "3", "4", "5"]
+
+
+def test_floors_are_those_of_the_notes() -> None:
+    """43 µs forward and 85 µs backward at 4.8 TB/s."""
+    shape = (1024, 6, 65, 64)
+    assert floor_bytes(shape, False, 2) / 4.8e12 == pytest.approx(43e-6, rel=0.02)
+    assert floor_bytes(shape, True, 2) / 4.8e12 == pytest.approx(85e-6, rel=0.02)
+    assert flops(shape, False) == 4 * 1024 * 6 * 65 * 65 * 64
+    assert flops(shape, True) == 10 * 1024 * 6 * 65 * 65 * 64
+
+
+def test_a_summary_says_ratio_roofline_and_rate() -> None:
+    shape = (1024, 6, 65, 64)
+    row = summary(shape, False, {"a": 0.1, "b": 0.2}, {"flash": 0.3, "math": 0.9}, "b", 4.8e12, 990e12)
+    assert (row["winner"], row["best_sdpa"]) == ("a", "flash")
+    assert row["ratio_to_best_sdpa"] == pytest.approx(3)
+    assert row["roofline_fraction"] == pytest.approx(0.43, rel=0.02)
+    assert row["tflop_per_s"] == pytest.approx(flops(shape, False) / 1e-4 / 1e12)
+    both = tune_attention.both_directions(row, row, ({"flash": 1.0, "math": 0.5}, {"flash": 1.0, "cudnn": 0.1}))
+    assert (both["best_sdpa"], both["best_sdpa_ms"]) == ("flash", 2.0)  # the only one that has both
+    assert both["ratio_to_best_sdpa"] == pytest.approx(10)
+    assert len(table([row, both]).splitlines()) == 3
+
+
+def test_rounds_are_interleaved_and_begin_warm() -> None:
+    seen: list[str] = []
+
+    def lap(call: object) -> float:
+        assert callable(call)
+        call()
+        return float(len(seen))
+
+    laps = interleaved_ms({name: lambda name=name: seen.append(name) for name in "abc"}, 20, lap)
+    assert seen[:6] == ["a", "a", "b", "b", "c", "c"]
+    rounds = [seen[i : i + 3] for i in range(6, len(seen), 3)]
+    assert all(sorted(one) == ["a", "b", "c"] for one in rounds)
+    assert len({tuple(one) for one in rounds}) > 1
+    assert {name: len(values) for name, values in laps.items()} == {"a": 20, "b": 20, "c": 20}
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU here")
+def test_fails_clearly_without_a_gpu(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert tune_attention.main(["--out", str(tmp_path / "tuned.json")]) == 2
+    assert "needs a CUDA device" in capsys.readouterr().err
+    assert not (tmp_path / "tuned.json").exists()
+
+
+IN_THE_INTERPRETER = """
+import json, sys, time, torch
+from vitbench.kernels.attention_tiles import Streamed, Whole
+from vitbench.timing import tune_attention as t
+
+t.TIMED, t.CHECKED_IMAGES, t.FIRST_ROUNDS, t.FINAL_ROUNDS = torch.float16, 2, 2, 3
+shape = (2, 2, 17, 16)
+plans = (Whole((32,), 32, False, 1, 4, 1), Streamed(16, 16, 4, 2), Whole((16,), 16, False, 1, 4, 1))
+
+def lap(call):
+    began = time.perf_counter()
+    call()
+    return 1000 * (time.perf_counter() - began)
+
+found = []
+for backward in (False, True):
+    checks = t.check(t.Job(shape, torch.float16, backward, plans), "cpu")
+    right = {t.label(plan): plan for plan in plans[:2]}
+    laps, ours, sdpa = t.time_shape(shape, backward, right, lap, "cpu")
+    row = t.summary(shape, backward, ours, sdpa, "none", 1e9, 1e9)
+    found.append({"checks": checks, "laps": laps, "summary": row})
+sys.stdout.write(json.dumps(found))
+"""
+
+
+def test_checks_and_times_what_it_is_given_and_finds_a_wrong_plan() -> None:
+    """On the CPU in the interpreter; the third plan's segments do not cover the tokens."""
+    done = subprocess.run(
+        [sys.executable, "-c", IN_THE_INTERPRETER],
+        env=os.environ | {"TRITON_INTERPRET": "1", "PYTHONPATH": str(Path(vitbench.__file__).parents[1])},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    for direction, found in zip(("forward", "backward"), json.loads(done.stdout), strict=True):
+        assert [row["state"] for row in found["checks"]] == ["right", "right", "incorrect"], found["checks"]
+        assert {row["direction"] for row in found["checks"]} == {direction}
+        assert {"sdpa_math", "sdpa_flash"} <= found["laps"]["last_rounds_ms"].keys()
+        assert found["summary"]["winner"] in found["laps"]["last_rounds_ms"]

@@ -1,0 +1,19 @@
+"""Attention by torch's SDPA, backend CUDNN_ATTENTION."""
+
+from torch.nn.attention import SDPBackend
+
+from vitbench.components.attention._one_backend import OneBackend
+from vitbench.registry import component
+
+
+@component(
+    exact=True,
+    offers=("rotary",),
+    devices=("cuda",),
+    dtypes=("float16", "bfloat16"),
+    source="torch.nn.attention.SDPBackend.CUDNN_ATTENTION; cuDNN, scaled dot product attention",
+)
+class SDPACuDNN(OneBackend):
+    """cuDNN's fused attention."""
+
+    backend = SDPBackend.CUDNN_ATTENTION

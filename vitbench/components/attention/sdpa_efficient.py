@@ -1,0 +1,18 @@
+"""Attention by torch's SDPA, backend EFFICIENT_ATTENTION."""
+
+from torch.nn.attention import SDPBackend
+
+from vitbench.components.attention._one_backend import OneBackend
+from vitbench.registry import component
+
+
+@component(
+    exact=True,
+    offers=("rotary",),
+    devices=("cuda",),
+    source="torch.nn.attention.SDPBackend.EFFICIENT_ATTENTION; Rabe and Staats 2021, arXiv 2112.05682; xFormers",
+)
+class SDPAEfficient(OneBackend):
+    """xFormers' memory-efficient attention as torch carries it."""
+
+    backend = SDPBackend.EFFICIENT_ATTENTION

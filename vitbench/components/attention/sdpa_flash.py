@@ -1,0 +1,17 @@
+"""Attention by torch's SDPA, backend FLASH_ATTENTION."""
+
+from torch.nn.attention import SDPBackend
+
+from vitbench.components.attention._one_backend import OneBackend
+from vitbench.registry import component
+
+
+@component(
+    exact=True,
+    offers=("rotary",),
+    source="torch.nn.attention.SDPBackend.FLASH_ATTENTION; Dao 2023, FlashAttention-2, arXiv 2307.08691",
+)
+class SDPAFlash(OneBackend):
+    """FlashAttention as torch carries it: FlashAttention-2 on a GPU, its own form on a CPU."""
+
+    backend = SDPBackend.FLASH_ATTENTION

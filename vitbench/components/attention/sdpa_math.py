@@ -1,0 +1,17 @@
+"""Attention by torch's SDPA, backend MATH."""
+
+from torch.nn.attention import SDPBackend
+
+from vitbench.components.attention._one_backend import OneBackend
+from vitbench.registry import component
+
+
+@component(
+    exact=True,
+    offers=("rotary", "dropout"),
+    source="torch.nn.attention.SDPBackend.MATH",
+)
+class SDPAMath(OneBackend):
+    """torch's own composition of products and a softmax, the scores in memory."""
+
+    backend = SDPBackend.MATH

@@ -1,0 +1,70 @@
+"""Plans worth timing for a shape: what a tuning run tries. A pure function; nothing here runs."""
+
+from __future__ import annotations
+
+from itertools import product
+
+import torch
+
+from vitbench.kernels.attention_tiles import Plan, Streamed, Whole, choose, power_of_two, segments
+
+MOST_WHOLE = 320
+"""Padded tokens beyond which whole rows are not tried: what they take spills far out of the registers."""
+
+_STREAMED: dict[bool, tuple[tuple[int, ...], ...]] = {
+    False: ((64, 128), (32, 64, 128), (4, 8), (2, 3)),
+    True: ((32, 64), (16, 32), (8,), (2,)),
+}
+"""Held, streamed, warps and stages, by whether the type is float32."""
+
+
+def candidates(tokens: int, width: int, dtype: torch.dtype, backward: bool) -> list[Plan]:
+    """Distinct plans, the present choice first, then those that differ least from what was reasoned.
+
+    In float32, whose products bypass the tensor cores, the choice and some streamed plans alone.
+    """
+    helds, streams, warps, stages = _STREAMED[dtype.itemsize > 2]
+    found: list[Plan] = [choose(tokens, width, dtype, backward)]
+    if dtype.itemsize <= 2:
+        found += _whole_backward(tokens) if backward else _whole_forward(tokens)
+    for held, streamed, warp, stage in product(helds, streams, warps, stages):
+        if max(held, streamed) <= power_of_two(tokens) and not (held == 128 and streamed == 128 and warp == 4):
+            found.append(Streamed(held, streamed, warp, stage))
+    return list(dict.fromkeys(found))
+
+
+def _cuts(tokens: int) -> list[tuple[int, ...]]:
+    """The segments that waste least, and one power of two for all, whose products are more but simpler."""
+    return list(dict.fromkeys([segments(tokens), (power_of_two(tokens),)]))
+
+
+def _whole_forward(tokens: int) -> list[Plan]:
+    shapes = [
+        (64, True, 4), (64, False, 4), (64, True, 8), (32, True, 4), (32, True, 2), (128, True, 8), (16, False, 2),
+    ]  # fmt: skip
+    return [
+        Whole(cut, rows, narrow, pairs, warps, stages)
+        for cut in _cuts(tokens)
+        for rows, narrow, warps in shapes
+        for pairs, stages in ((1, 2), (1, 3), (2, 2), (4, 3))
+        if sum(cut) <= MOST_WHOLE and rows <= power_of_two(tokens) and not (pairs > 1 and sum(cut) > 128)
+    ]
+
+
+def _whole_backward(tokens: int) -> list[Plan]:
+    shapes = [
+        (32, False, 4),
+        (32, False, 8),
+        (16, False, 4),
+        (16, False, 8),
+        (64, True, 4),
+        (64, False, 8),
+        (32, True, 4),
+    ]
+    return [
+        Whole(cut, rows, narrow, pairs, warps, stages)
+        for cut in _cuts(tokens)
+        for rows, narrow, warps in shapes
+        for pairs, stages in ((1, 1), (1, 2), (2, 2))
+        if sum(cut) <= MOST_WHOLE and not (pairs > 1 and sum(cut) > 128)
+    ]

@@ -1,0 +1,62 @@
+"""What all attention kernels share: rows read and written with what lies beyond the edges left out."""
+
+# ruff: noqa: N803, PLR0917 - a kernel takes each stride by itself, and what is fixed at compile time in capitals
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import triton
+import triton.language as tl
+
+LOG2_E = math.log2(math.e)
+"""Exponentials are powers of two: this is folded into the scale."""
+
+jit: Callable[[Callable[..., Any]], Any] = triton.jit  # triton has no types; this gives the decorator one
+
+PRECISIONS = {False: "ieee", True: "tf32"}
+"""How float32 operands are multiplied, by ``allow_tf32``; triton's name for it. 16-bit operands are exact in both."""
+
+
+@jit
+def read(  # type: ignore[no-untyped-def]
+    pointer, stride, rows, columns, N: tl.constexpr, K: tl.constexpr, PADDED: tl.constexpr, INSIDE: tl.constexpr
+):
+    """Rows of an (N, K) matrix, zero beyond its edges. ``INSIDE``: no row is beyond them, and none is masked."""
+    places = pointer + rows[:, None] * stride + columns[None, :]
+    if INSIDE and K == PADDED:
+        tile = tl.load(places)
+    else:
+        tile = tl.load(places, mask=(rows < N)[:, None] & (columns < K)[None, :], other=0.0)
+    return tile
+
+
+@jit
+def write(  # type: ignore[no-untyped-def]
+    pointer, stride, rows, columns, tile, N: tl.constexpr, K: tl.constexpr, PADDED: tl.constexpr, INSIDE: tl.constexpr
+):
+    """Rows into an (N, K) matrix, what lies beyond its edges left out."""
+    places = pointer + rows[:, None] * stride + columns[None, :]
+    tile = tile.to(pointer.dtype.element_ty)
+    if INSIDE and K == PADDED:
+        tl.store(places, tile)
+    else:
+        tl.store(places, tile, mask=(rows < N)[:, None] & (columns < K)[None, :])
+
+
+@jit
+def probabilities(scores, scale2, logs, INSIDE: tl.constexpr):  # type: ignore[no-untyped-def]
+    """P from scores, and from L as broadcasts to them, for the backward. ``INSIDE``: no key is beyond N.
+
+    A padded key's score is 0, and 2^(0 - L) overflows where all true scores are far below 0. Probabilities are at most
+    1, and so is the padded key's here: its K and V are 0, hence it adds nothing to dQ, and its own dK and dV are not
+    written. A mask would say the same, and take registers that the longest rows have not to spare.
+    """
+    exponents = scores * scale2 - logs
+    if not INSIDE:
+        exponents = tl.minimum(exponents, 0.0)
+    return tl.exp2(exponents)
+
+
+INTERPRETED = not isinstance(read, triton.runtime.JITFunction)
+"""TRITON_INTERPRET was set when this module was imported: the interpreter runs the kernels, on any device."""

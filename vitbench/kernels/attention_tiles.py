@@ -1,0 +1,140 @@
+"""Which attention kernel runs, and how it is cut up: a pure function of (tokens, width, dtype, direction).
+
+Never of a timing at run time: the order of the sums, and so their bits, depends on the choice. What a tuning run finds
+(``python -m vitbench.timing.tune_attention``) is written into :data:`TUNED` by hand, and is then the same everywhere.
+"""
+
+from __future__ import annotations
+
+import itertools
+from typing import NamedTuple
+
+import torch
+
+LEAST = 16
+"""The least side of a tile that tl.dot takes."""
+
+
+class Whole(NamedTuple):
+    """Of the kernels that hold one side of a head whole (``attention_whole``).
+
+    Forward, keys and values are whole and queries come in blocks; backward, queries are whole and keys come in blocks.
+    """
+
+    segments: tuple[int, ...]
+    """The whole side, cut: one to three descending powers of two that cover N."""
+    rows: int
+    """Size of a block of the other side."""
+    narrow: bool
+    """Whether the last block is cut to the least power of two that holds what is left, and compiled by itself."""
+    pairs: int
+    """(image, head) pairs that one program computes, one after another."""
+    warps: int
+    stages: int
+
+
+class Streamed(NamedTuple):
+    """Of the kernels that keep a block of one side and stream the other past it (``attention_streamed``)."""
+
+    held: int
+    """Rows that a program keeps on the chip: queries, or keys where it computes dK and dV."""
+    streamed: int
+    """Rows of the other side that it takes at each step; the last step is as narrow as what is left."""
+    warps: int
+    stages: int
+
+
+Plan = Whole | Streamed
+
+
+def power_of_two(size: int) -> int:
+    """The least power of two that is a tile's side and not less than ``size``."""
+    return max(LEAST, 1 << (size - 1).bit_length())
+
+
+def segments(tokens: int) -> tuple[int, ...]:
+    """One to three descending powers of two that cover ``tokens`` and waste least: 197 = 128 + 64 + 16."""
+    sizes = [LEAST << i for i in range(power_of_two(tokens).bit_length() - LEAST.bit_length(), -1, -1)]
+    choices = itertools.chain.from_iterable(itertools.combinations(sizes, count) for count in (1, 2, 3))
+    return min((cut for cut in choices if sum(cut) >= tokens), key=lambda cut: (sum(cut), len(cut)))
+
+
+def blocks(tokens: int, size: int, narrow: bool) -> tuple[int, int]:
+    """``tokens`` in blocks of ``size``: how many, and the size of a narrow one for what is left, or 0.
+
+    Where there is none and ``size`` does not divide ``tokens``, the last block is padded.
+    """
+    whole, left = divmod(tokens, size)
+    rest = power_of_two(left) if left else 0
+    if left and (not narrow or rest >= size):
+        return whole + 1, 0
+    return whole, rest
+
+
+_IN_HALVES: dict[tuple[int, int, bool], Plan] = {
+    (65, 64, False): Whole((64, 16), rows=64, narrow=True, pairs=1, warps=4, stages=2),
+    (65, 64, True): Whole((64, 16), rows=32, narrow=False, pairs=1, warps=4, stages=1),
+    (65, 32, False): Whole((64, 16), rows=64, narrow=True, pairs=1, warps=4, stages=2),
+    (65, 32, True): Whole((64, 16), rows=32, narrow=False, pairs=1, warps=4, stages=1),
+    (197, 64, False): Whole((128, 64, 16), rows=64, narrow=True, pairs=1, warps=4, stages=2),
+    (197, 64, True): Whole((128, 64, 16), rows=32, narrow=False, pairs=1, warps=8, stages=1),
+    (257, 64, False): Whole((256, 16), rows=64, narrow=True, pairs=1, warps=4, stages=2),
+    (257, 64, True): Whole((256, 16), rows=32, narrow=False, pairs=1, warps=8, stages=1),
+    (577, 64, False): Streamed(held=128, streamed=64, warps=4, stages=3),
+    (577, 64, True): Streamed(held=128, streamed=64, warps=8, stages=2),
+}
+
+TUNED: dict[tuple[int, int, torch.dtype, bool], Plan] = {
+    (tokens, width, dtype, backward): plan
+    for (tokens, width, backward), plan in _IN_HALVES.items()
+    for dtype in (torch.bfloat16, torch.float16)
+}
+"""(N, K, dtype, backward) → plan. Reasoned from registers and shared memory as compiled for compute capability 9.0, so
+that nothing spills and as many programs as can be share a multiprocessor. No entry has been timed yet."""
+
+MOST_KEYS = {16: 272, 32: 272, 64: 272, 128: 144}
+"""Padded head width → most keys, padded, that the whole forward holds: scores against them are in registers."""
+
+MOST_QUERIES = {16: 272, 32: 256, 64: 272, 128: 80}
+"""Padded head width → most queries, padded, that the whole backward holds: their dQ, and P and dP against a block of
+keys, are in registers. Up to either limit the compiler does not spill to memory (tested for 9.0 at the limits)."""
+
+
+def choose(tokens: int, width: int, dtype: torch.dtype, backward: bool) -> Plan:
+    """The entry of :data:`TUNED`, or else the rule's plan.
+
+    The rule is untuned. It takes the whole kernel up to the limits above, and the streamed kernel elsewhere, which in
+    float32 is everywhere: true float32 products bypass the tensor cores, and take several times the registers.
+    """
+    tuned = TUNED.get((tokens, width, dtype, backward))
+    if tuned is not None:
+        return tuned
+    cut, padded = segments(tokens), power_of_two(width)
+    if dtype.itemsize > 2 or sum(cut) > (MOST_QUERIES if backward else MOST_KEYS)[padded]:
+        return _streamed(tokens, width, dtype, backward)
+    if backward:
+        many = sum(cut) > 80 or padded > 64
+        return Whole(cut, min(32, power_of_two(tokens)), narrow=False, pairs=1, warps=8 if many else 4, stages=1)
+    rows = min(64, power_of_two(tokens))
+    return Whole(cut, rows, narrow=True, pairs=1, warps=4 if rows == 64 else 2, stages=2)
+
+
+def _streamed(tokens: int, width: int, dtype: torch.dtype, backward: bool) -> Streamed:
+    """Sizes whose tiles cost least, a tile costing its rows plus 32 more for what it costs at any size.
+
+    The largest are those at which every kernel, as compiled for compute capabilities 8.6 and 9.0, needs at most 96 KiB
+    of shared memory and keeps its accumulators in registers.
+    """
+    exact = dtype.itemsize == 4  # true float32 is twice the bytes, and bypasses the tensor cores
+    if backward:
+        largest_held, largest_streamed = 64, 16 if exact else 32
+    else:
+        largest_held, largest_streamed = (64, 32) if exact else (128, 64)
+    held, streamed = _fit(tokens, largest_held), _fit(tokens, largest_streamed)
+    return Streamed(held, streamed, warps=8 if exact or width > 64 else 4, stages=2)
+
+
+def _fit(tokens: int, largest: int) -> int:
+    """The power of two from 16 to ``largest`` whose tiles cost least."""
+    sizes = [size for size in (128, 64, 32, 16) if size <= largest]
+    return min(sizes, key=lambda size: -(-tokens // size) * (size + 32))
