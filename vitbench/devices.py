@@ -122,6 +122,10 @@ class PeakMemory:
             return torch.cuda.max_memory_allocated(self.device) / 2**20 - self.resting
         return max(_status_mib("VmHWM") - self.resting, 0.0)
 
+    def reserved_mib(self) -> float | None:
+        """What the allocator held at the peak, unused fragments included; None where it does not tell."""
+        return torch.cuda.max_memory_reserved(self.device) / 2**20 if self.device.type == "cuda" else None
+
 
 def _forget_peak() -> None:
     """Set the process's peak resident set back to its present one, where the kernel allows it."""

@@ -1,8 +1,9 @@
-"""Each slot's components side by side, and the whole training step. `pytest tests/benchmarks --benchmark-only`."""
+"""Each slot's components side by side, and the whole training step. `pytest tests/benchmarks --benchmark-only`.
+
+What is timed is built, and checked afterwards, by the engine of `vitbench time`; pytest-benchmark calls it and prints.
+"""
 
 from __future__ import annotations
-
-from collections.abc import Callable
 
 import pytest
 import torch
@@ -10,80 +11,54 @@ from pytest_benchmark.fixture import BenchmarkFixture
 
 from vitbench import registry
 from vitbench.devices import synchronise, unsupported
-from vitbench.model.encoder import chosen
-from vitbench.model.initial import initialise
-from vitbench.model.vit import build_model
-from vitbench.spec.base import pair
+from vitbench.spec import TimeSpec, TimeTrial
 from vitbench.spec.model import ModelSpec
-from vitbench.spec.recipe import TrainSpec
-from vitbench.training.optimiser import make_optimiser
+from vitbench.spec.recipe import Level, Mode
+from vitbench.spec.trial import SLOT, relevant
+from vitbench.timing.subject import Subject
 
 DEVICE = torch.device("cuda" if torch.cuda.is_available() else "cpu")
 SPEC = ModelSpec(dim=64, depth=2, heads=4)
 BATCH = 64
-ALONE = ("patching", "attention", "mlp", "norm_layer", "positions", "pooling")
-"""Slots whose components are functions of one tensor; a norm placement is timed as a whole model."""
+MODES: tuple[Mode, ...] = ("inference", "train")
+PARTS = [(level, name) for level, slot in SLOT.items() for name in registry.names(slot)]
+WHOLE = [(slot, name) for slot in ("patching", "attention", "norm") for name in registry.names(slot)]
 
-CASES = [(slot, name) for slot in registry.slots() for name in registry.names(slot)]
 
+def timed(benchmark: BenchmarkFixture, slot: str, name: str, level: Level, mode: Mode) -> None:
+    """One iteration of a component in its place: pytest-benchmark's rounds, each until the device is done.
 
-def spec_for(slot: str, name: str, *, training: bool) -> ModelSpec:
+    A GPU is given work and asked later: without waiting for it only the launch would be timed.
+    """
     spec = SPEC.model_copy(update={slot: name})
-    if reason := unsupported(spec, DEVICE, "float32", training=training):
+    if level in SLOT and spec.leaves_out(slot):
+        pytest.skip("an empty sublayer takes no time: the block goes without it")
+    trial = TimeTrial(
+        kind="time", level=level, model=relevant(spec, level), protocol=TimeSpec(), device=DEVICE.type,  # type: ignore[arg-type]
+        dtype="float32", batch_size=BATCH, mode=mode,
+    )  # fmt: skip
+    training = mode == "train"
+    if reason := trial.unsupported(DEVICE.type) or unsupported(trial.model, DEVICE, "float32", training=training):
         pytest.skip(reason)
-    return spec
+    subject = Subject(trial, DEVICE)
 
-
-def timed(benchmark: BenchmarkFixture, work: Callable[[], object], group: str) -> None:
-    """A GPU is given work and asked later: without waiting for it, only the launch would be timed."""
-
-    def finish() -> None:
-        work()
+    def iterate() -> None:
+        subject.iterate()
         synchronise(DEVICE)
 
-    benchmark.group = f"{group}, {DEVICE.type}, batch {BATCH}"
+    benchmark.group = f"{level}, {mode}, {DEVICE.type}, batch {BATCH}"
     for _ in range(3):
-        finish()
-    benchmark(finish)
+        iterate()
+    benchmark(iterate)
+    subject.verify()
 
 
-@pytest.mark.parametrize(("slot", "name"), [c for c in CASES if c[0] in ALONE], ids=lambda v: v)
-@pytest.mark.parametrize("mode", ["forward", "forward + backward"])
-def test_component(benchmark: BenchmarkFixture, slot: str, name: str, mode: str) -> None:
-    spec = spec_for(slot, name, training=mode != "forward")
-    cls = chosen(slot, spec)
-    if registry.facts(slot, name).empty:
-        pytest.skip("an empty sublayer takes no time: the block goes without it")
-    module = cls(spec).to(DEVICE)
-    initialise(module, 0.02, seed=0)
-    tokens = (BATCH, spec.tokens, spec.dim)
-    shape = (BATCH, spec.channels, *pair(spec.image_size)) if slot == "patching" else tokens
-    x = torch.randn(shape, device=DEVICE, requires_grad=mode != "forward")
-    module.train(mode != "forward")
-
-    def forward() -> None:
-        with torch.no_grad():
-            module(x)
-
-    def both() -> None:
-        module(x).sum().backward()
-
-    timed(benchmark, forward if mode == "forward" else both, f"{slot}, {mode}")
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize(("level", "name"), PARTS)
+def test_component(benchmark: BenchmarkFixture, level: Level, name: str, mode: Mode) -> None:
+    timed(benchmark, SLOT[level], name, level, mode)
 
 
-@pytest.mark.parametrize(
-    ("slot", "name"), [c for c in CASES if c[0] in ("patching", "attention", "norm")], ids=lambda v: v
-)
+@pytest.mark.parametrize(("slot", "name"), WHOLE)
 def test_training_step(benchmark: BenchmarkFixture, slot: str, name: str) -> None:
-    spec = spec_for(slot, name, training=True)
-    model = build_model(spec, seed=0).to(DEVICE)
-    optimiser = make_optimiser(model, TrainSpec(learning_rate=1e-6), DEVICE)
-    images = torch.randn(BATCH, 3, 32, 32, device=DEVICE)
-    labels = torch.randint(10, (BATCH,), device=DEVICE)
-
-    def step() -> None:
-        optimiser.zero_grad(set_to_none=True)
-        torch.nn.functional.cross_entropy(model(images), labels).backward()
-        optimiser.step()
-
-    timed(benchmark, step, f"training step, {slot}")
+    timed(benchmark, slot, name, "model", "train")

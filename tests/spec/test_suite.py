@@ -166,3 +166,47 @@ def test_any_table_gives_a_suite_or_a_readable_error(raw: dict[str, object]) -> 
         _Reader("any.toml", _with_tuples(raw), []).suite(1000)
     except SpecError as error:
         assert all(m.startswith("any.toml: ") and len(m) < 2000 for m in error.messages)
+
+
+def test_an_axis_of_tables_moves_several_fields_at_once(tmp_path: Path) -> None:
+    suite = read(tmp_path, MINIMAL + """
+[axes]
+attention = ["sdpa", "batched"]
+[[axes.shape]]
+name = "short"
+set = { image_size = 32, dim = 64, time.batch_sizes = [16] }
+[[axes.shape]]
+name = "long"
+set = { image_size = 64, heads = 2 }
+[time]
+batch_sizes = [4]
+[time.cpu]
+iterations = 3
+""")  # fmt: skip
+    assert suite.axes == {"attention": ("sdpa", "batched"), "shape": ("short", "long")}
+    assert [c.label for c in suite.cells][:2] == ["sdpa · short", "sdpa · long"]
+    short, long = suite.cells[:2]
+    assert short.axes == {"attention": "sdpa", "shape": "short"}
+    assert (short.model.dim, short.model.image_size, long.model.image_size, long.model.heads) == (64, 32, 64, 2)
+    assert short.time is not None and long.time is not None
+    assert (short.time.on("cpu").batch_sizes, long.time.on("cpu").batch_sizes) == ((16,), (4,))
+    assert (short.time.on("cpu").iterations, short.time.on("cuda").iterations) == (3, 20)
+    assert short.time.on("cpu").cpu is None, "what was for the device is in its place"
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ('[[axes.dim]]\nname = "a"\nset = {}', "axes.dim: is a field; an axis of tables needs a name of its own"),
+        ('[[axes.s]]\nname = "a"\n[[axes.s]]\nname = "a"', 'axes.s[2].name: string "a" is the name of another value'),
+        ('[[axes.s]]\nname = "a"\nset = { dmi = 3 }', 'axes.s[1].set: "dmi": unknown key; did you mean "dim"?'),
+        ("[[axes.s]]\nset = { dim = 3 }", "axes.s[1].name"),
+        ('[axes]\n"time.cpu" = [1]', '"time.cpu": unknown key'),
+        ("[time.cpu]\nlevels = [1]", "time.cpu.levels: unknown key"),
+        ('[time]\nlevels = ["modle"]', "time.levels"),
+    ],
+)
+def test_what_is_wrong_with_it_is_said(tmp_path: Path, text: str, message: str) -> None:
+    with pytest.raises(SpecError) as caught:
+        read(tmp_path, f"{MINIMAL}\n{text}\n" + ("" if "[time" in text else "[time]\n"))
+    assert message in str(caught.value)

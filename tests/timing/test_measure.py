@@ -1,53 +1,69 @@
-"""The timer: what it counts, and that it sees what is there."""
+"""Variants alone and side by side, and the sum of their processes."""
 
 from __future__ import annotations
 
 import pytest
 import torch
 
-from tests.small import MODEL, time_trial
-from vitbench.spec import TimeSpec
+from tests.timing.test_subject import trial
+from vitbench.spec import TimeSpec, TimeTrial
 from vitbench.store import Samples
-from vitbench.timing.measure import Size, combine, gate, measure
+from vitbench.timing.measure import Alone, alone, combine, side_by_side
+from vitbench.timing.sizes import Sizes
 
 CPU = torch.device("cpu")
-SIZE = Size(parameters=1, forward_flops=2)
+ALONE = Alone(
+    sizes=Sizes(parameters=1, forward_flops=2, flops=16, bytes=3), first_ms=8.0, peak_memory_mib=6.0,
+    peak_reserved_mib=None, energy_mj_per_image=None, largest_batch=None,
+)  # fmt: skip
+
+
+def short(mode: str = "inference", **changes: object) -> TimeTrial:
+    protocol = TimeSpec(rounds=1, warmup=3, iterations=7)
+    return trial("model", mode, **changes).model_copy(update={"protocol": protocol})
 
 
 @pytest.mark.parametrize("mode", ["inference", "train"])
-def test_every_iteration_is_kept_and_warm_up_is_not(mode: str) -> None:
-    trial = time_trial(mode=mode, protocol=TimeSpec(rounds=1, warmup=3, iterations=7))
-    gate(trial, CPU)
-    samples = measure(trial, CPU)
-    assert len(samples.latencies_ms) == 7 and min(samples.latencies_ms) > 0 and samples.first_ms > 0
+def test_alone_it_is_checked_and_sized(mode: str) -> None:
+    found = alone(short(mode), CPU)
+    assert found.first_ms > 0 and found.peak_memory_mib >= 0 and found.sizes.parameters > 0
+    assert found.energy_mj_per_image is None and found.peak_reserved_mib is None, "a CPU has no such counters"
+
+
+def test_every_round_of_every_variant_is_kept_beside_the_baseline_and_its_control() -> None:
+    baseline, other = short(attention="batched"), short(attention="sdpa")
+    told: list[str] = []
+    panel = side_by_side(baseline, [baseline, other], CPU, 0, told.append)
+    assert panel.samples.keys() == {baseline.id, other.id} and set(told) == {baseline.id, other.id}
+    mine, theirs = panel.samples[baseline.id], panel.samples[other.id]
+    for samples in (mine, theirs):
+        assert len(samples.latencies_ms) == len(samples.baseline_ms) == len(samples.control_ms) == 7
+        assert min(samples.latencies_ms) > 0 and samples.calls >= 1 and samples.warmup_iterations
+    assert mine.latencies_ms == mine.baseline_ms == theirs.baseline_ms
+    assert mine.control_ms != mine.baseline_ms and theirs.latencies_ms != theirs.baseline_ms
+    alone_with_it = side_by_side(baseline, [other], CPU, 1)
+    assert alone_with_it.samples.keys() == {other.id}
 
 
 def test_a_larger_model_takes_longer() -> None:
-    """Ten times the blocks in one run; the lower quartile, and a wide margin, for machines with other work."""
-    protocol = TimeSpec(rounds=1, warmup=3, iterations=15)
-    small, large = (
-        combine(t, gate(t, CPU), [measure(t, CPU)])
-        for t in (time_trial(MODEL.model_copy(update={"depth": d, "dim": 64}), protocol=protocol) for d in (2, 20))
-    )
-    assert large.latency_ms_p25 > 3 * small.latency_ms_p25
-    assert large.forward_flops > 8 * small.forward_flops and large.parameters > 8 * small.parameters
+    """Ten times the blocks in one run; a wide margin, for machines with other work."""
+    small, large = (short(depth=depth, dim=64) for depth in (2, 20))
+    samples = side_by_side(small, [small, large], CPU, 0).samples
+    assert min(samples[large.id].latencies_ms) > 3 * min(samples[small.id].latencies_ms)
+
+
+def processes(*latencies: tuple[float, ...]) -> list[Samples]:
+    return [Samples(latencies_ms=of, first_ms=1.0) for of in latencies]
 
 
 def test_the_statistic_is_the_median_of_process_medians() -> None:
-    processes = [
-        Samples(latencies_ms=latencies, first_ms=first, peak_memory_mib=peak)
-        for latencies, first, peak in (
-            ((1.0, 1.0, 50.0), 9.0, 5.0),
-            ((2.0, 2.0, 2.0), 7.0, 6.0),
-            ((8.0, 8.0, 8.0), 8.0, 4.0),
-        )
-    ]
-    values = combine(time_trial(), SIZE, processes)
-    assert values.latency_ms_p50 == 2.0 and (values.process_ms_min, values.process_ms_max) == (1.0, 8.0)
+    values = combine(short(), ALONE, processes((1.0, 1.0, 50.0), (2.0, 2.0, 2.0), (8.0, 8.0, 8.0)))
+    assert values.latency_ms_p50 == 2.0
+    assert (values.process_ms_min, values.process_ms_max) == (1.0, 8.0), "the least is not the largest"
     assert values.images_per_s == 8 / 2.0 * 1000 and values.first_ms == 8.0 and values.peak_memory_mib == 6.0
     assert values.latency_ms_p25 == 2.0 and values.latency_ms_p75 == 8.0
 
 
-def test_one_sample_is_its_own_quartile() -> None:
-    values = combine(time_trial(), SIZE, [Samples(latencies_ms=(3.0,), first_ms=1.0, peak_memory_mib=0.0)])
-    assert values.latency_ms_p25 == values.latency_ms_p50 == values.latency_ms_p75 == 3.0
+def test_a_few_samples_have_no_quartiles() -> None:
+    values = combine(short(), ALONE, processes((3.0,)))
+    assert values.latency_ms_p50 == 3.0 and values.latency_ms_p25 is values.latency_ms_p75 is None

@@ -5,10 +5,12 @@ from __future__ import annotations
 import math
 import statistics
 from collections.abc import Iterable, Mapping
+from dataclasses import fields
 from typing import Any
 
 import pandas as pd
 
+from vitbench.analysis import timings
 from vitbench.environment import Environment
 from vitbench.spec.base import Strict, digest
 from vitbench.spec.trial import TimeTrial, TrainTrial, Trial
@@ -22,17 +24,21 @@ Records = Mapping[str, list[Record]]
 """Trial id → its attempts in order, as :meth:`Study.records` gives them."""
 
 TRIAL = ("trial_id", "kind", "cell", "state", "reason", "attempts", "seed",
-         "device", "dtype", "batch_size", "mode")  # fmt: skip
+         "device", "dtype", "batch_size", "mode", "level", "level_shape")  # fmt: skip
 VALUES = tuple(
     name
     for name in dict.fromkeys([*TrainValues.model_fields, *TimeValues.model_fields])
-    if name not in ("epochs", "processes")
+    if name not in ("epochs", "processes", "ceilings", "baseline")
 )
 NUMBERS = tuple(name for name in [*VALUES, "published"] if name not in ("batches_digest", "data_checksum"))
 WHERE = ("machine", "software", "origin", "commit", "dirty", "threads", "started_at", "notices")
 PLAN = ("published", "published_source", "twin", "factorial")
 PROCESS = ("trial_id", "process", "latency_ms_p50", "images_per_s", "first_ms", "peak_memory_mib",
            "load_average")  # fmt: skip
+
+TIMING = ("latency_ms_low", "latency_ms_high", "speed", "speed_low", "speed_high", "control", "control_low",
+          "control_high", "outliers", "unstable", "wall_ms_p50", "flops_per_s", "bytes_per_s", "of_flops", "of_bytes",
+          "of_roofline", "intensity", "ceiling_flops_per_s", "ceiling_bytes_per_s")  # fmt: skip
 
 MOVING = ("commit", "dirty", "load_average", "memory_gib", "platform", "python")
 """Fields of Environment in which results that stand side by side may differ: the code's digest says what the
@@ -42,12 +48,13 @@ commit would, and the rest moves no number that is compared."""
 def trials_frame(study: Study, records: Records | None = None) -> pd.DataFrame:
     """One row for each planned trial, in the plan's order, whatever became of it.
 
-    Columns: trial_id, kind, cell, state, reason, attempts, seed, device, dtype, batch_size, mode; one for
-    each axis (a component's slot, or a dotted field; where a cell leaves it alone, the base's value); the
-    values of :class:`TrainValues` and :class:`TimeValues` except those that are lists; machine, software,
-    origin (results of one origin share hardware, code, packages and threads), commit, dirty, threads,
-    started_at, notices; published, published_source; twin (cells that differ in exact components alone share
-    it: the label of the first of them); factorial (whether the cell is one of the grid over the axes).
+    Columns: trial_id, kind, cell, state, reason, attempts, seed, device, dtype, batch_size, mode, level and
+    level_shape (what is timed, see :class:`TimeTrial`); one for each axis (a component's slot, or a dotted
+    field; where a cell leaves it alone, the base's value); the values of :class:`TrainValues` and
+    :class:`TimeValues` except those that are lists; machine, software, origin (results of one origin share
+    hardware, code, packages and threads), commit, dirty, threads, started_at, notices; published,
+    published_source; twin (cells that differ in exact components alone share it: the label of the first of
+    them); factorial (whether the cell is one of the grid over the axes).
     Missing values are empty, never zero.
 
     Args:
@@ -107,6 +114,40 @@ def processes_frame(study: Study, records: Records | None = None) -> pd.DataFram
     return pd.DataFrame(rows, columns=list(PROCESS))
 
 
+def timings_frame(study: Study, records: Records | None = None) -> pd.DataFrame:
+    """One row for each timing trial that finished: what its samples say, see :mod:`vitbench.analysis.timings`.
+
+    Columns: trial_id; latency_ms_low and _high (95 % interval); speed, speed_low and speed_high (times as fast as the
+    baseline beside it); control, control_low and control_high (the same of the baseline's second instance); outliers;
+    unstable (why, or empty); wall_ms_p50 (by the host's clock, where the device has events of its own); flops_per_s,
+    bytes_per_s; of_flops, of_bytes, of_roofline (fractions of the measured ceilings); intensity (operations per
+    byte); ceiling_flops_per_s, ceiling_bytes_per_s. Missing where there is none.
+    """
+    rows = [
+        {"trial_id": planned.id, **_timing(values)}
+        for planned, values in _finished(study, records)
+        if isinstance(values, TimeValues)
+    ]
+    frame = pd.DataFrame(rows, columns=["trial_id", *TIMING])
+    return frame.astype({name: "float64" for name in TIMING if name != "unstable"})
+
+
+def _timing(values: TimeValues) -> dict[str, Any]:
+    width = timings.latency(values)
+    row: dict[str, Any] = {"latency_ms_low": width.low, "latency_ms_high": width.high}
+    # A ratio of latencies the other way round is one of speeds.
+    for name, found in (("speed", timings.ratio(values)), ("control", timings.control(values))):
+        if found is not None:
+            row |= {name: 1 / found.estimate, f"{name}_low": 1 / found.high, f"{name}_high": 1 / found.low}
+    rates = timings.rate(values)
+    row |= {field.name: getattr(rates, field.name) for field in fields(rates)}
+    if values.ceilings is not None:
+        row |= {f"ceiling_{name}": value for name, value in dict(values.ceilings).items()}
+    wall = [statistics.median(p.wall_ms) for p in values.processes if p.wall_ms]
+    row["wall_ms_p50"] = statistics.median(wall) if wall else None
+    return row | {"outliers": timings.outliers(values), "unstable": "; ".join(timings.instability(values))}
+
+
 def axes_of(study: Study) -> list[str]:
     """Names of the suite's axes, then of the other fields that its variants replace, in the plan's order."""
     given = [*study.info.axes, *(name for planned in study.info.trials for name in planned.axes)]
@@ -156,6 +197,8 @@ def _row(
         "dtype": trial.dtype,
         "batch_size": trial.batch_size if isinstance(trial, TimeTrial) else trial.train.batch_size,
         "mode": trial.mode if isinstance(trial, TimeTrial) else None,
+        "level": trial.level if isinstance(trial, TimeTrial) else None,
+        "level_shape": trial.shape if isinstance(trial, TimeTrial) else None,
         **_axis_values(planned, axes),
     }
     if record and record.state == "ok" and record.values:

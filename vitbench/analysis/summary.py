@@ -19,7 +19,7 @@ from vitbench.store.record import STATES
 ACCURACY = "test_accuracy_pct"
 TRAIN_BLOCK = ("device", "origin", "seed")
 """What two training runs share, beside every axis but one, to be a matched pair."""
-TIME_BLOCK = ("device", "dtype", "batch_size", "mode", "origin")
+TIME_BLOCK = ("device", "dtype", "batch_size", "mode", "level", "level_shape", "origin")
 """The same for two timings."""
 
 CELL = ["device", "cell", "origin", "n", "planned", f"{ACCURACY}_mean", f"{ACCURACY}_std",

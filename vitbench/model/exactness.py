@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 
 import torch
@@ -111,10 +111,22 @@ def deviations(
     return found
 
 
-def check(spec: ModelSpec, device: torch.device, dtype: torch.dtype, *, backward: bool) -> None:
-    """The gate before timing. Raises Incorrect, naming each deviation beyond the rule of any slot's exact component."""
+def check(
+    spec: ModelSpec, device: torch.device, dtype: torch.dtype, *, backward: bool, slots: Collection[str] | None = None
+) -> None:
+    """The gate before timing. Raises Incorrect, naming each deviation beyond the rule of any slot's exact component.
+
+    Args:
+        spec: whose components are checked.
+        device: where.
+        dtype: in which.
+        backward: gradients too.
+        slots: those that are looked at; None for all.
+    """
     wrong = []
     for slot, name in spec.components.items():
+        if slots is not None and slot not in slots:
+            continue
         if not registry.facts(slot, name).exact or name == registry.reference(slot):
             continue
         found = deviations(slot, spec, device, dtype, backward=backward)

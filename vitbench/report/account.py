@@ -215,7 +215,7 @@ def _design(view: View) -> Md:
 
 def _data(view: View) -> Md:
     info = view.study.info
-    said = f"{escape(info.data_name)} (identity {escape(info.data_identity)})"
+    said = escape(info.data_name) + (f" (identity {escape(info.data_identity)})" if info.data_identity else "")
     split = view.train[["train_images", "validation_images", "test_images"]].dropna().drop_duplicates()
     for train, validation, test in list(split.itertuples(index=False))[:MAX_NAMED]:
         said += f"; {count(train)} images trained on, {count(validation)} for validation, {count(test)} for test"
@@ -245,11 +245,13 @@ def _fields(spec: type[Strict], values: list[Any], always: tuple[str, ...], leav
 
 
 def _timing(view: View, protocols: list[TimeSpec]) -> Md:
-    columns = ["device", "dtype", "batch_size", "mode"]
+    columns = ["device", "dtype", "batch_size", "mode", "level"]
     what = ["/".join(dict.fromkeys(level(v) for v in view.time[name])) for name in columns]
     how = [f"{p.rounds} processes × {p.iterations} iterations after {p.warmup} for warm-up"
-           + (", compiled" if p.compile else "") for p in protocols]  # fmt: skip
-    return Md(f"on {what[0]}; {what[1]}; batch size {what[2]}; mode {what[3]}; {'; '.join(dict.fromkeys(how))}")
+           + (", compiled" if p.compile else "") + (", as CUDA graphs" if p.cuda_graphs else "")
+           for p in protocols]  # fmt: skip
+    parts = "" if what[4] == "model" else f"{escape(what[4])}; "
+    return Md(f"{parts}on {what[0]}; {what[1]}; batch size {what[2]}; mode {what[3]}; {'; '.join(dict.fromkeys(how))}")
 
 
 def _dates(view: View) -> Md | None:

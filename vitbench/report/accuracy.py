@@ -40,7 +40,8 @@ def by_cell(view: View, device: str) -> Md:
     found = {(r["cell"], r["origin"]): r for r in view.by_cell.to_dict("records") if r["device"] == device}
     best = view.by_cell[view.by_cell["device"] == device].groupby("origin")[MEAN].max().to_dict()
     validated = bool(view.by_cell["validation_accuracy_pct_mean"].notna().any())
-    sizes = view.trials.groupby("cell", sort=False)[["parameters", "forward_flops"]].first().to_dict("index")
+    whole = view.trials[(view.trials["kind"] == "train") | (view.trials["level"] == "model")]
+    sizes = whole.groupby("cell", sort=False)[["parameters", "forward_flops"]].first().to_dict("index")
     decimals, lines = decimals_of(view), list[dict[str, Md]]()
     for cell in ranked_cells(view, device):
         state = states[cell]

@@ -55,7 +55,8 @@ def speed_by_axis(view: View, groups: Sequence[TimeGroup]) -> list[Picture]:
     """
     rows = pd.concat([view.timings(g) for g in groups])
     pictures, origins = [], view.origins(rows[rows["factorial"].astype(bool)])
-    where = f"{groups[0].device}, {groups[0].dtype}, batch size {groups[0].batch_size}"
+    where, name = groups[0].setting, groups[0].slug.removesuffix(f"-{groups[0].mode}")
+    groups = [group for group in groups if len(speed.axes_of(view, group)) > 1]
     for origin in origins:
         on, suffix = place(view, origins, origin)
         columns = []
@@ -70,7 +71,7 @@ def speed_by_axis(view: View, groups: Sequence[TimeGroup]) -> list[Picture]:
         if columns:
             pictures.append(
                 Picture(
-                    f"speed-by-axis-{groups[0].device}-{groups[0].dtype}-{groups[0].batch_size}{suffix}",
+                    f"speed-by-axis-{name}{suffix}",
                     build,
                     f"Latency ratios by axis: {where}{on}",
                     f"Latency as a ratio to the reference value of each axis ({where}{on}); left of the line is "

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import jinja2
 
-from vitbench.report import account, accuracy, curves, effects, figures, headlines, speed
+from vitbench.report import account, accuracy, curves, effects, figures, headlines, roofline, speed
 from vitbench.report.canvas import draw
 from vitbench.report.caveats import caveats
 from vitbench.report.figures import Picture
@@ -126,12 +126,12 @@ def _speed(view: View, files: Files) -> list[Md]:
 
 
 def _timings(view: View, files: Files) -> list[Md]:
-    settings: dict[tuple[str, str, int], list[TimeGroup]] = {}
+    settings: dict[str, list[TimeGroup]] = {}
     for group in view.time_groups:
-        settings.setdefault((group.device, group.dtype, group.batch_size), []).append(group)
-    blocks, wanted = list[Md](), 0
-    for (device, dtype, size), groups in settings.items():
-        blocks.append(Md(f"### {escape(device)}, {escape(dtype)}, batch size {size}"))
+        settings.setdefault(group.setting, []).append(group)
+    blocks, wanted = _pictures(roofline.rooflines(view), files), 0
+    for setting, groups in settings.items():
+        blocks.append(Md(f"### {escape(setting if not groups[0].what else setting[:1].upper() + setting[1:])}"))
         pictures = effects.speed_by_axis(view, groups)
         blocks += _pictures(pictures[: max(0, MAX_SPEED_PICTURES - wanted)], files)
         wanted += len(pictures)
@@ -154,7 +154,12 @@ def _timed(view: View, group: TimeGroup) -> list[Md]:
         blocks += [Md("By axis: geometric means over matched blocks (all other axes equal)."), *by_axis]
     found, said = speed.by_cell(view, group)
     order = ["By cell, the fastest first; the best of a column is bold."] if said else []
-    return [*blocks, Md(" ".join([*order, *said]) or "By cell; none has a result."), found]
+    return [
+        *blocks,
+        Md(" ".join([*order, *said]) or "By cell; none has a result."),
+        found,
+        *speed.unstable(view, group),
+    ]
 
 
 def _curves(view: View, files: Files) -> list[Md]:

@@ -3,19 +3,26 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from vitbench.analysis.frames import level
+from vitbench.analysis.frames import TIMING, level
 from vitbench.report.accuracy import absence_of, matching, seeds
-from vitbench.report.markdown import NOTHING, Md, bold, escape, table
+from vitbench.report.markdown import NOTHING, Md, bold, bullets, escape, listed, table
 from vitbench.report.numbers import count, fixed, significant
-from vitbench.report.view import TimeGroup, View, of_origin
+from vitbench.report.view import TimeGroup, View, of_origin, plural
 
 LATENCY, QUARTILES, SPEED = "latency p50 (ms)", "p25 to p75 (ms)", "images/s"
 RATIO, MEMORY, FIRST, FLOPS = "speed (× baseline)", "peak memory (MiB)", "first iteration (ms)", "GFLOP/s"
+WALL, ROOFLINE, ENERGY = "by the host's clock (ms)", "of the roofline (%)", "energy (mJ/image)"
+LARGEST = "largest batch"
+CONTROL = "A/A control: the baseline again"
+UNSTABLE = "~"
+"""Marks a timing that is not to be relied on."""
+
 LATENCY_RATIO, MEMORY_RATIO = "latency (× reference)", "peak memory (× reference)"
 STEP, FIRST_STEP = "step p50 (ms)", "first step (ms)"
 
@@ -41,22 +48,51 @@ def by_cell(view: View, group: TimeGroup) -> tuple[Md, list[Md]]:
     found = {(r["cell"], _origin(r)): r for r in _finished(rows).to_dict("records")}
     states, missing = view.states(rows), view.missing(rows)
     bases = {origin: base for origin in origins if (base := baseline(view, group, origin))}
-    lines = []
+    names, lines = _names(list(found.values())), list[dict[str, Md]]()
+    # Of a part of the model only some axes matter: those in which the timings differ name them.
+    shown = () if group.level == "model" else axes_of(view, group)
     for cell in ranked_cells(view, group):
-        line = {**view.identity(cell), "state": escape(states[cell])}
+        line = {**view.identity(cell, shown), "state": escape(states[cell])}
         for origin in origins or ["none"]:
             on = f"{view.letter(origin)}: " if len(origins) > 1 else ""
             result = found.get((cell, origin))
             if result is None:
                 word = escape(missing[cell])
-                line |= {f"{on}{n}": word if n in (LATENCY, SPEED) else NOTHING for n in _names(group)}
+                line |= {f"{on}{n}": word if n in (LATENCY, SPEED) else NOTHING for n in names}
                 continue
             peers = [r for (_, o), r in found.items() if o == origin]
-            values = _columns(result, peers, bases[origin], group)
-            line |= {f"{on}{name}": value for name, value in values.items()}
+            values = _columns(result, peers, bases[origin])
+            line |= {f"{on}{name}": values[name] for name in names}
         lines.append(line)
+    lines += _controls(view, bases, names, list(lines[0]))
     said = [_about(view, group, origin, bases[origin], len(origins) > 1) for origin in bases]
     return table(lines, right={n for line in lines for n in line} - {"cell", "state", *view.axes}), said
+
+
+def _controls(
+    view: View, bases: Mapping[str, Mapping[str, Any]], names: Sequence[str], columns: Sequence[str]
+) -> list[dict[str, Md]]:
+    """The row of the A/A control, where the baseline was timed twice: its ratio is 1 but for noise."""
+    if not any(math.isfinite(base["control"]) for base in bases.values()):
+        return []
+    line = dict.fromkeys(columns, NOTHING) | {columns[0]: Md(CONTROL)}
+    for origin, base in bases.items():
+        on = f"{view.letter(origin)}: " if len(bases) > 1 else ""
+        line[f"{on}{RATIO}"] = _with_interval(base["control"], base["control_low"], base["control_high"])
+    return [line]
+
+
+def unstable(view: View, group: TimeGroup) -> list[Md]:
+    """A list of the timings that are marked unstable, each with the reasons; nothing where there is none."""
+    rows = _finished(view.timings(group))
+    marked = [(r["cell"], r["unstable"]) for r in rows.to_dict("records") if r["unstable"]]
+    if not marked:
+        return []
+    reasons: dict[str, list[str]] = {}
+    for cell, why in marked:
+        reasons.setdefault(why, []).append(cell)
+    said = [Md(f"{listed(cells, 4)}: {escape(why)}") for why, cells in reasons.items()]
+    return [Md(f"{UNSTABLE} {plural(len(marked), 'timing')} not to be relied on:"), bullets(said)]
 
 
 def _about(view: View, group: TimeGroup, origin: str, base: dict[str, Any], several: bool) -> Md:
@@ -66,30 +102,50 @@ def _about(view: View, group: TimeGroup, origin: str, base: dict[str, Any], seve
     return Md(f"Baseline{on}: {escape(base['cell'])}, {which}.")
 
 
-def _names(group: TimeGroup) -> tuple[str, ...]:
-    names = (LATENCY, QUARTILES, SPEED, RATIO, MEMORY, FIRST)
-    return (*names, FLOPS) if group.mode == "inference" else names  # of a training step only the forward is counted
+def _names(rows: Sequence[Mapping[Any, Any]]) -> tuple[str, ...]:
+    """The columns of a table: those of rates where operations were counted and ceilings measured."""
+    optional = (
+        (WALL, "wall_ms_p50"), (FLOPS, "flops_per_s"), (ROOFLINE, "of_roofline"), (ENERGY, "energy_mj_per_image"),
+        (LARGEST, "largest_batch"),
+    )  # fmt: skip
+    shown = {name for name, key in optional if any(pd.notna(row[key]) for row in rows)}
+    order = (LATENCY, QUARTILES, WALL, SPEED, RATIO, FLOPS, ROOFLINE, MEMORY, ENERGY, LARGEST, FIRST)
+    return tuple(name for name in order if name in shown or name not in dict(optional))
 
 
-def _columns(
-    result: dict[Any, Any], peers: list[dict[Any, Any]], base: dict[str, Any], group: TimeGroup
-) -> dict[str, Md]:
+def _columns(result: Mapping[Any, Any], peers: Sequence[Mapping[Any, Any]], base: Mapping[str, Any]) -> dict[str, Md]:
     latency, memory = result["latency_ms_p50"], result["peak_memory_mib"]
     fastest = latency <= min(r["latency_ms_p50"] for r in peers) and len(peers) > 1
     leanest = memory <= min(r["peak_memory_mib"] for r in peers) and len(peers) > 1
     quartiles = f"{significant(result['latency_ms_p25'])} to {significant(result['latency_ms_p75'])}"
-    columns = {
-        LATENCY: bold(significant(latency)) if fastest else significant(latency),
-        QUARTILES: Md(quartiles),
+    shown = f"{significant(latency)} {UNSTABLE}" if result["unstable"] else significant(latency)
+    return {
+        LATENCY: bold(Md(shown)) if fastest else Md(shown),
+        QUARTILES: Md(quartiles) if pd.notna(result["latency_ms_p25"]) else NOTHING,
+        WALL: significant(result["wall_ms_p50"]),
         SPEED: bold(count(result["images_per_s"])) if fastest else count(result["images_per_s"]),
-        RATIO: fixed(base["latency_ms_p50"] / latency if latency else math.nan, 2),
+        RATIO: _ratio(result, base),
         MEMORY: bold(significant(memory)) if leanest else significant(memory),
         FIRST: significant(result["first_ms"]),
+        FLOPS: significant(result["flops_per_s"] / 1e9),
+        ROOFLINE: fixed(100 * result["of_roofline"], 0),
+        ENERGY: significant(result["energy_mj_per_image"]),
+        LARGEST: count(result["largest_batch"]),
     }
-    if FLOPS in _names(group):
-        work = result["forward_flops"] * group.batch_size
-        columns[FLOPS] = significant(work / latency / 1e6 if latency else math.nan)
-    return columns
+
+
+def _ratio(result: Mapping[Any, Any], base: Mapping[str, Any]) -> Md:
+    """Times as fast as the baseline: with its interval where both were timed side by side."""
+    if result["trial_id"] == base["trial_id"]:
+        return Md("1")
+    if math.isfinite(result["speed"]):
+        return _with_interval(result["speed"], result["speed_low"], result["speed_high"])
+    latency = result["latency_ms_p50"]
+    return fixed(base["latency_ms_p50"] / latency if latency else math.nan, 2)
+
+
+def _with_interval(estimate: float, low: float, high: float) -> Md:
+    return Md(f"{fixed(estimate, 2)} ({fixed(low, 2)} to {fixed(high, 2)})")
 
 
 def over_axes(view: View, group: TimeGroup) -> list[Md]:
@@ -99,8 +155,9 @@ def over_axes(view: View, group: TimeGroup) -> list[Md]:
     origins = view.origins(rows)
     lines: list[dict[str, Md]] = []
     notes: list[str] = []
-    for origin in origins:
-        for axis in axes_of(view, group):
+    telling = axes_of(view, group)
+    for origin in origins if len(telling) > 1 else ():  # of a single axis the table by cell says the same
+        for axis in telling:
             latency = view.timing_over(axis, origin, group, "latency_ms_p50")
             memory = view.timing_over(axis, origin, group, "peak_memory_mib")
             if latency.incomplete:
@@ -186,9 +243,11 @@ def training(view: View, device: str) -> Md:
 
 def timing_frame(view: View) -> pd.DataFrame:
     """All timings as numbers, a row for each planned one."""
-    columns = ["device", "dtype", "batch_size", "mode", "cell", *view.axes, "state", "origin", "latency_ms_p50",
+    columns = ["level", "level_shape", "device", "dtype", "batch_size", "mode", "cell", *view.axes, "state",
+               "origin", "latency_ms_p50",
                "latency_ms_p25", "latency_ms_p75", "process_ms_min", "process_ms_max", "images_per_s",
-               "peak_memory_mib", "first_ms", "parameters", "forward_flops"]  # fmt: skip
+               "peak_memory_mib", "peak_reserved_mib", "first_ms", "parameters", "forward_flops", "flops", "bytes",
+               "energy_mj_per_image", "largest_batch", *TIMING]  # fmt: skip
     frame = view.time[columns].copy()
     frame["origin"] = [view.letter(o) if isinstance(o, str) else "" for o in frame["origin"]]
     return frame
@@ -209,6 +268,8 @@ def axes_frame(view: View) -> pd.DataFrame:
                             "dtype": group.dtype,
                             "batch_size": group.batch_size,
                             "mode": group.mode,
+                            "level": group.level,
+                            "level_shape": group.shape,
                             "origin": view.letter(origin),
                             "axis": axis,
                             "value": value,
@@ -221,7 +282,8 @@ def axes_frame(view: View) -> pd.DataFrame:
                             "peak_memory_ratio_geometric_mean": geometric_mean(memory.ratios()[value]),
                         }
                     )
-    columns = ["device", "dtype", "batch_size", "mode", "origin", "axis", "value", "reference", "blocks",
+    columns = ["device", "dtype", "batch_size", "mode", "level", "level_shape", "origin", "axis", "value",
+               "reference", "blocks",
                "incomplete_blocks", "latency_ratio_geometric_mean", "latency_ratio_min", "latency_ratio_max",
                "peak_memory_ratio_geometric_mean"]  # fmt: skip
     return pd.DataFrame(lines, columns=columns)

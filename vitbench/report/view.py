@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 import string
+from collections.abc import Collection
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -15,6 +17,7 @@ from vitbench.analysis.frames import (
     level,
     origin_of,
     processes_frame,
+    timings_frame,
     trials_frame,
 )
 from vitbench.analysis.summary import (
@@ -40,27 +43,42 @@ MAX_AXIS_COLUMNS = 6
 
 @dataclass(frozen=True)
 class TimeGroup:
-    """Timings that may be compared: one device, dtype, batch size and mode."""
+    """Timings that may be compared: one device, dtype, batch size, mode, level and shape."""
 
     device: str
     dtype: str
     batch_size: int
     mode: str
+    level: str = "model"
+    shape: str = ""
+
+    @property
+    def setting(self) -> str:
+        """All but the mode, as a heading."""
+        return f"{self.what}{self.device}, {self.dtype}, batch size {self.batch_size}"
 
     @property
     def title(self) -> str:
         """As a heading."""
-        return f"{self.device}, {self.dtype}, batch size {self.batch_size}, {self.mode_name}"
+        return f"{self.setting}, {self.mode_name}"
+
+    @property
+    def what(self) -> str:
+        """The part of a model that is timed, and its shape; empty for whole models."""
+        return "" if self.level == "model" else f"{self.level.replace('_', ' ')} ({self.shape}), "
 
     @property
     def mode_name(self) -> str:
-        """The mode as a reader says it."""
-        return "training step" if self.mode == "train" else self.mode
+        """The mode as a reader says it: what it is for a whole model, and for a part of one."""
+        if self.mode != "train":
+            return self.mode
+        return "training step" if self.level == "model" else "forward and backward"
 
     @property
     def slug(self) -> str:
         """As part of a file's name."""
-        return f"{self.device}-{self.dtype}-{self.batch_size}-{self.mode}"
+        part = "" if self.level == "model" else re.sub(r"[^A-Za-z0-9]+", "-", f"{self.level} {self.shape}") + "-"
+        return f"{part}{self.device}-{self.dtype}-{self.batch_size}-{self.mode}"
 
 
 class View:
@@ -71,7 +89,7 @@ class View:
         records: trial id → attempts.
         trials: see :func:`vitbench.analysis.frames.trials_frame`.
         train: its rows of kind "train", with validation_accuracy_pct (last epoch) joined.
-        time: its rows of kind "time".
+        time: its rows of kind "time", with the columns of :func:`vitbench.analysis.frames.timings_frame`.
         epochs: see :func:`vitbench.analysis.frames.epochs_frame`.
         processes: see :func:`vitbench.analysis.frames.processes_frame`.
         damaged: (name, reason) of files that are no records, whether set aside now or by an earlier reading.
@@ -89,7 +107,10 @@ class View:
         validation = last.set_index("trial_id")["validation_accuracy_pct"].astype("float64")
         train = self.trials[self.trials["kind"] == "train"]
         self.train = train.assign(validation_accuracy_pct=train["trial_id"].map(validation).astype("float64"))
-        self.time = self.trials[self.trials["kind"] == "time"]
+        time = self.trials[self.trials["kind"] == "time"]
+        # A frame without any row of one kind has no type for the key.
+        found = timings_frame(study, self.records).astype({"trial_id": time["trial_id"].dtype})
+        self.time = time.merge(found, on="trial_id", how="left")
         known = set(axes_of(study))
         axes = {axis: tuple(dict.fromkeys(map(level, v))) for axis, v in study.info.axes.items() if axis in known}
         self.axes = {axis: values for axis, values in axes.items() if len(values) > 1}
@@ -140,14 +161,15 @@ class View:
     @cached_property
     def time_groups(self) -> list[TimeGroup]:
         """What is timed together, in the plan's order."""
-        keys = self.time[["device", "dtype", "batch_size", "mode"]].drop_duplicates()
-        return [TimeGroup(d, t, int(b), m) for d, t, b, m in keys.itertuples(index=False)]
+        keys = self.time[["device", "dtype", "batch_size", "mode", "level", "level_shape"]].drop_duplicates()
+        return [TimeGroup(d, t, int(b), m, level, s) for d, t, b, m, level, s in keys.itertuples(index=False)]
 
     def timings(self, group: TimeGroup) -> pd.DataFrame:
         """The planned timings of a group, a row for each cell."""
         time = self.time
         chosen = (time["device"] == group.device) & (time["dtype"] == group.dtype)
-        return time[chosen & (time["batch_size"] == group.batch_size) & (time["mode"] == group.mode)]
+        chosen &= (time["batch_size"] == group.batch_size) & (time["mode"] == group.mode)
+        return time[chosen & (time["level"] == group.level) & (time["level_shape"] == group.shape)]
 
     @cached_property
     def by_cell(self) -> pd.DataFrame:
@@ -178,11 +200,12 @@ class View:
         given = [p for p in self.study.info.trials if level(p.axes.get(axis)) == value]
         return bool(given) and all(p.exact.get(axis, False) for p in given)
 
-    def identity(self, cell: str) -> dict[str, Md]:
-        """The columns that name a cell: one for each axis of a full factorial, else its label."""
-        if not self.factorial or len(self.axes) > MAX_AXIS_COLUMNS:
+    def identity(self, cell: str, axes: Collection[str] | None = None) -> dict[str, Md]:
+        """The columns that name a cell: one for each axis of a full factorial (of some of them), else its label."""
+        shown = list(self.axes) if not axes else [axis for axis in self.axes if axis in axes]
+        if not self.factorial or len(shown) > MAX_AXIS_COLUMNS:
             return {"cell": escape(cell)}
-        return {axis: escape(value) for axis, value in self.values_of(cell).items()}
+        return {axis: escape(self.values_of(cell)[axis]) for axis in shown}
 
     def values_of(self, cell: str) -> dict[str, str]:
         """Axis → value, as text, of one cell."""

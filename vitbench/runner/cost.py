@@ -2,45 +2,58 @@
 
 from __future__ import annotations
 
+import math
 import os
 import statistics
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
+from vitbench.spec.base import pair
 from vitbench.spec.model import ModelSpec
+from vitbench.spec.recipe import Level
 from vitbench.spec.trial import TimeTrial, TrainTrial
 from vitbench.store import PlannedTrial, Record, TimeValues, TrainValues
 
 CPU_FLOPS_PER_CORE = 35e9
 """Sustained rate of small ViTs in float32 on one core of a 2020s server CPU; used until a trial has been measured."""
 
+LEAST_WARMUP = 10
+"""Iterations that a warm-up takes at the least to see that it is steady."""
+
+SHARED_BY = 4
+"""Timing trials that share a process, about."""
+
 START_SECONDS = 1.0
 """Of each process: fork, data, model, evaluation's overhead."""
 
 
-def approximate_flops(model: ModelSpec) -> int:
+def approximate_flops(model: ModelSpec, level: Level = "model") -> int:
     """Forward operations of one image by closed form, a multiply-add counting two; softmax and norms left out."""
     n, d = model.tokens, model.dim
-    patch = 2 * model.patches * model.channels * d
-    for side in model.patch_size if isinstance(model.patch_size, tuple) else (model.patch_size,) * 2:
-        patch *= side
-    attention = 0 if model.leaves_out("attention") else 8 * n * d * d + 4 * n * n * d
+    patch = 2 * model.patches * model.channels * d * math.prod(pair(model.patch_size))
+    core = 0 if model.leaves_out("attention") else 4 * n * n * d
+    attention = 0 if model.leaves_out("attention") else 8 * n * d * d + core
     mlp = 0 if model.leaves_out("mlp") else 4 * n * d * model.hidden
-    return patch + model.depth * (attention + mlp) + 2 * d * model.num_classes
+    whole = patch + model.depth * (attention + mlp) + 2 * d * model.num_classes
+    parts: Mapping[Level, int] = {
+        "model": whole, "block": attention + mlp, "patching": patch, "attention": attention, "attention_core": core,
+        "norm_layer": 8 * n * d, "positions": n * d, "mlp": mlp, "pooling": n * d,
+    }  # fmt: skip
+    return parts[level]
 
 
 def trial_flops(trial: TrainTrial | TimeTrial, train_images: int) -> int:
     """Operations of a whole trial: forward and backward over all epochs, or all timed iterations."""
-    forward = approximate_flops(trial.model)
     if isinstance(trial, TrainTrial):
-        return 3 * forward * train_images * trial.train.epochs
+        return 3 * approximate_flops(trial.model) * train_images * trial.train.epochs
     protocol = trial.protocol
-    per_process = (protocol.warmup + protocol.iterations + 1) * trial.batch_size
-    return (3 if trial.mode == "train" else 1) * forward * per_process * protocol.rounds
+    warmup = max(protocol.warmup, LEAST_WARMUP)
+    images = (warmup * (protocol.rounds + 1) + protocol.iterations * protocol.rounds) * trial.batch_size
+    return (3 if trial.mode == "train" else 1) * approximate_flops(trial.model, trial.level) * images
 
 
-def processes(trial: TrainTrial | TimeTrial) -> int:
-    """Processes that a trial starts."""
-    return 1 if isinstance(trial, TrainTrial) else 1 + trial.protocol.rounds
+def processes(trial: TrainTrial | TimeTrial) -> float:
+    """Processes that a trial starts; those that it shares with others in part."""
+    return 1 if isinstance(trial, TrainTrial) else 1 + trial.protocol.rounds / SHARED_BY
 
 
 def measured_rate(records: Iterable[Record]) -> float | None:

@@ -13,8 +13,8 @@ from vitbench.data import catalog
 from vitbench.runner.cost import estimate_seconds, measured_rate, trial_flops
 from vitbench.runner.plan import plan
 from vitbench.runner.progress import COLOURS, describe
+from vitbench.spec.recipe import Device
 from vitbench.spec.suite import Suite
-from vitbench.spec.trial import Device
 from vitbench.store import Study, StudyError
 from vitbench.store.study import finished, standing
 
@@ -52,14 +52,14 @@ def print_plan(suite: Suite, device: str, results: Path | None, console: Console
     for planned in info.trials:
         attempts = records.get(planned.id, [])
         trial = planned.trial
-        reason = trial.model.unsupported(trial.device, trial.dtype, trial.training)
+        reason = trial.unsupported(trial.device)
         unsupported += reason is not None
         mark = f"  [yellow]unsupported: {escape(reason)}[/]" if reason else ""
         if finished(attempts, suite.info.max_attempts):
             mark = f"  [{COLOURS.get(standing(attempts).state, 'red')}]{standing(attempts).state}[/]"
         console.print(f"{planned.id}  {trial.kind:5}  {escape(describe(planned))}{mark}")
     left = [p for p in info.trials if not finished(records.get(p.id, []), suite.info.max_attempts)]
-    runnable = [p for p in left if p.trial.model.unsupported(p.trial.device, p.trial.dtype, p.trial.training) is None]
+    runnable = [p for p in left if p.trial.unsupported(p.trial.device) is None]
     console.print()
     for label, rule in suite.excluded:
         console.print(escape(f"excluded: {label}: {rule}"))
@@ -70,7 +70,8 @@ def print_plan(suite: Suite, device: str, results: Path | None, console: Console
         f"{len(info.trials)} trials ({', '.join(f'{n} {k}' for k, n in counts.items())}; {len(suite.cells)} cells; "
         f"{len(suite.excluded)} excluded; {unsupported} unsupported on {device_kind(device)}), {len(left)} left to run"
     )
-    console.print(escape(f"data: {info.data_name} ({info.data_identity}){_whereabouts(suite)}"))
+    identity = f" ({info.data_identity}){_whereabouts(suite)}" if info.data_identity else ""
+    console.print(escape(f"data: {info.data_name}{identity}"))
     images = _train_images(suite)
     flops = sum(trial_flops(p.trial, images) for p in runnable)
     rate = measured_rate([standing(a) for a in records.values()])

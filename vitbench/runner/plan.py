@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Collection
 
 from vitbench import registry
 from vitbench.data import catalog
 from vitbench.spec.errors import SpecError
 from vitbench.spec.model import ModelSpec
-from vitbench.spec.recipe import DataSpec
+from vitbench.spec.recipe import DataSpec, Device
 from vitbench.spec.suite import Cell, Suite
-from vitbench.spec.trial import Device, TimeTrial, TrainTrial
+from vitbench.spec.trial import SLOT, TimeTrial, TrainTrial, relevant
 from vitbench.store import PlannedTrial, StudyInfo
 
 KINDS = ("train", "time")
@@ -93,27 +94,38 @@ def _train_trials(suite: Suite, device: Device, identity: str) -> list[PlannedTr
 
 
 def _time_trials(suite: Suite, device: Device) -> list[PlannedTrial]:
-    if suite.time is None:
-        return []
-    protocol = suite.time.protocol()
-    return [
+    trials = [
         _planned(
             cell,
             TimeTrial(
                 kind="time",
-                model=cell.model,
-                protocol=protocol,
+                level=level,
+                model=relevant(cell.model, level),
+                protocol=table.protocol(),
                 device=device,
                 dtype=dtype,
                 batch_size=batch_size,
                 mode=mode,
             ),
         )
-        for dtype in dict.fromkeys(suite.time.dtypes)
-        for batch_size in dict.fromkeys(suite.time.batch_sizes)
-        for mode in dict.fromkeys(suite.time.modes)
         for cell in suite.cells
+        if cell.time is not None
+        for table in [cell.time.on(device)]
+        for level, dtype, batch_size, mode in itertools.product(
+            table.levels, table.dtypes, table.batch_sizes, table.modes
+        )
+        if level not in SLOT or not cell.model.leaves_out(SLOT[level])
     ]
+    # What is timed together stands together, in the order in which it is first asked for.
+    order = {key: i for i, key in enumerate(dict.fromkeys(map(setting, trials)))}
+    return sorted(trials, key=lambda planned: order[setting(planned)])
+
+
+def setting(planned: PlannedTrial) -> tuple[str, str, str, int, str]:
+    """(level, shape, dtype, batch size, mode): trials that share it are timed side by side."""
+    trial = planned.trial
+    assert isinstance(trial, TimeTrial)
+    return trial.level, trial.shape, trial.dtype, trial.batch_size, trial.mode
 
 
 def _planned(cell: Cell, trial: TrainTrial | TimeTrial) -> PlannedTrial:

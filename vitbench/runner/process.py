@@ -41,6 +41,8 @@ class Outcome:
     details: str = ""
     values: dict[str, Any] | None = None
     environment: dict[str, Any] | None = None
+    at: str | None = None
+    """Id of the trial that the process was last at work on, where it had several."""
 
 
 @dataclass
@@ -62,6 +64,7 @@ class Job:
     started_at: datetime = field(default_factory=lambda: datetime.now(UTC))
     began: float = field(default_factory=time.monotonic)
     reply: dict[str, Any] | None = None
+    at: str | None = None
     ended_because: tuple[State, str] | None = None
     kill_at: float | None = None
 
@@ -72,6 +75,8 @@ class Job:
                 message = json.loads(self.connection.recv_bytes())
                 if message["kind"] == "progress":
                     progress(self.request, message["body"])
+                elif message["kind"] == "at":
+                    self.at = message["body"]
                 else:
                     self.reply = message["body"]
 
@@ -111,14 +116,14 @@ class Job:
         self.log.unlink(missing_ok=True)
         seconds = time.monotonic() - self.began
         if self.reply is not None and (self.ended_because is None or self.reply["state"] == "ok"):
-            return Outcome(self.request, started_at=self.started_at, seconds=seconds, **self.reply)
+            return Outcome(self.request, started_at=self.started_at, seconds=seconds, at=self.at, **self.reply)
         if self.ended_because is not None:
             state, reason = self.ended_because
         elif code is not None and code < 0:
             state, reason = "crashed", f"killed by signal {-code} ({signal.Signals(-code).name})"
         else:
             state, reason = "crashed", f"ended with exit status {code} and no result"
-        return Outcome(self.request, state, self.started_at, seconds, reason, "\n".join(log))
+        return Outcome(self.request, state, self.started_at, seconds, reason, "\n".join(log), at=self.at)
 
 
 class Pool:
@@ -127,14 +132,14 @@ class Pool:
     def __init__(self, workers: int, folder: Path, stop: Stop) -> None:
         """``folder``: where logs of running processes lie; ``stop``: looked at between events."""
         self.workers, self.folder, self.stop = workers, folder, stop
+        # Inductor would start a pool of compilers in each process, which takes the cores from what is timed there.
+        os.environ.setdefault("TORCHINDUCTOR_COMPILE_THREADS", "1")
         self.context = multiprocessing.get_context("forkserver")
         # "__main__" too: a process would otherwise import it by itself, from files that may have changed since.
         self.context.set_forkserver_preload(["__main__", "vitbench.runner.work"])
         self.started = 0
 
-    def run(
-        self, requests: Iterator[Request], timeout_s: float, progress: Callable[[Request, str], None]
-    ) -> Iterator[Outcome]:
+    def run(self, requests: Iterator[Request], progress: Callable[[Request, str], None]) -> Iterator[Outcome]:
         """Outcomes as they come. A request is drawn when a worker is free, so it may depend on earlier outcomes."""
         jobs: list[Job] = []
         exhausted = False
@@ -145,7 +150,7 @@ class Pool:
                 if request is None:
                     exhausted = True
                 else:
-                    jobs.append(self.start(request, timeout_s))
+                    jobs.append(self.start(request))
             if not jobs:
                 return
             wait(
@@ -164,7 +169,7 @@ class Pool:
             while ready:
                 yield ready.popleft()
 
-    def start(self, request: Request, timeout_s: float) -> Job:
+    def start(self, request: Request) -> Job:
         """Start one process."""
         from vitbench.runner import work
 
@@ -176,4 +181,4 @@ class Pool:
         )
         process.start()
         theirs.close()
-        return Job(request, process, mine, log, time.monotonic() + timeout_s)
+        return Job(request, process, mine, log, time.monotonic() + request.timeout_s)

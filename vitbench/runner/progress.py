@@ -66,7 +66,8 @@ def describe(planned: PlannedTrial) -> str:
     trial = planned.trial
     if trial.kind == "train":
         return f"{planned.cell}, seed {trial.seed}"
-    return f"{planned.cell}, {trial.mode}, {trial.dtype}, batch {trial.batch_size}"
+    part = "" if trial.level == "model" else f"{trial.level} ({trial.shape}), "
+    return f"{planned.cell}, {part}{trial.mode}, {trial.dtype}, batch {trial.batch_size}"
 
 
 def _result(record: Record) -> str:

@@ -5,12 +5,11 @@ from __future__ import annotations
 import itertools
 import json
 import os
-import random
 import signal
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -22,16 +21,15 @@ from vitbench.data.load import prepare
 from vitbench.devices import resolve, unsupported
 from vitbench.environment import Environment, fingerprint
 from vitbench.runner.overview import device_kind, print_status, study_folder
-from vitbench.runner.plan import KINDS, plan, with_data
+from vitbench.runner.plan import KINDS, plan, setting, with_data
 from vitbench.runner.process import Outcome, Pool, Stop
 from vitbench.runner.progress import Reporter, describe
+from vitbench.runner.timing import Bench, Setting
 from vitbench.runner.work import Request, Task
-from vitbench.spec.base import digest
 from vitbench.spec.suite import Suite
-from vitbench.spec.trial import TimeTrial
-from vitbench.store import PlannedTrial, Record, Samples, Study, TimeValues, TrainValues
-from vitbench.store.study import finished
-from vitbench.timing.measure import Size, combine
+from vitbench.spec.trial import TimeTrial, TrainTrial
+from vitbench.store import Ceilings, PlannedTrial, Record, Study, TimeValues, TrainValues
+from vitbench.store.study import finished, standing
 
 
 @dataclass(frozen=True)
@@ -80,6 +78,7 @@ class Runner:
     def __init__(self, study: Study, trials: tuple[PlannedTrial, ...], options: Options, reporter: Reporter) -> None:
         """``trials``: what this run is to do; the study may hold more, of earlier runs."""
         self.study, self.trials, self.options, self.reporter = study, trials, options, reporter
+        self.by_id = {p.id: p for p in trials}
         self.device = resolve(options.device)
         self.attempts: dict[str, list[Record]] = study.records()
         self.stop = Stop()
@@ -104,8 +103,7 @@ class Runner:
                 self.train(training, pending)
             alone = Pool(1, Path(folder), self.stop)  # a timing shares its device with nothing
             while self.stop.signal is None and (pending := self.pending("time")):
-                for _, block in itertools.groupby(pending, key=_setting):
-                    self.time(alone, list(block))
+                self.time(alone, pending)
         return self.stop.signal
 
     def refuse_unsupported(self) -> None:
@@ -113,58 +111,68 @@ class Runner:
         environment = fingerprint(str(self.device), self.threads(1))
         for planned in [*self.pending("train"), *self.pending("time")]:
             trial = planned.trial
-            reason = unsupported(trial.model, self.device, trial.dtype, training=trial.training)
+            reason = trial.unsupported(self.device.type) or unsupported(
+                trial.model, self.device, trial.dtype, training=trial.training
+            )
             if reason is not None:
-                request = self.request(planned, "train", 1)
+                request = self.request(trial, "alone")
                 self.keep(planned, Outcome(request, "unsupported", datetime.now(UTC), 0.0, reason), environment)
 
     def train(self, pool: Pool, pending: list[PlannedTrial]) -> None:
         """One attempt at each of some training trials."""
-        by_id = {p.id: p for p in pending}
-        requests = (self.request(p, "train", self.options.workers) for p in pending)
-        for outcome in pool.run(requests, self.study.info.suite.timeout_s, self.say):
-            planned = by_id[outcome.request.trial.id]
+        requests = (self.request(p.trial, "train") for p in pending)
+        for outcome in pool.run(requests, self.say):
+            planned = self.by_id[outcome.request.trial.id]
             values = TrainValues.model_validate_json(_dumps(outcome)) if outcome.state == "ok" else None
             self.keep(planned, outcome, None, values)
 
-    def time(self, pool: Pool, block: list[PlannedTrial]) -> None:
-        """One attempt at each of some timing trials of one setting: gate each, then interleaved rounds.
+    def time(self, pool: Pool, pending: list[PlannedTrial]) -> None:
+        """One attempt at each of some timing trials, setting by setting."""
+        ceilings = self.ceilings(pool, pending)
+        for key, block in itertools.groupby(pending, key=setting):
+            if self.stop.signal is not None:
+                return
+            bench = Bench(pool, self.request, self.say, self.keep_timing)
+            trials = [p.trial for p in block if isinstance(p.trial, TimeTrial)]
+            Setting(bench, trials, self.baseline(key), ceilings.get(trials[0].dtype)).run()
 
-        In every round each variant gets a fresh process, in a fresh random order, so that a drift of the machine
-        falls on all of them (Google benchmark's interleaving; VALIDITY rule 15).
-        """
-        by_id = {p.id: p for p in block}
-        taken: dict[str, list[Outcome]] = {p.id: [] for p in block}
-        over: set[str] = set()
+    def ceilings(self, pool: Pool, pending: list[PlannedTrial]) -> dict[str, Ceilings]:
+        """dtype → the most that the device does in it, measured before anything is timed."""
+        first = {p.trial.dtype: p.trial for p in reversed(pending)}
+        requests = (self.request(trial, "ceilings") for trial in first.values())
+        return {
+            outcome.request.trial.dtype: Ceilings.model_validate_json(_dumps(outcome))
+            for outcome in pool.run(requests, self.say)
+            if outcome.state == "ok"
+        }
 
-        def requests() -> Iterator[Request]:
-            yield from (self.request(p, "gate", 1) for p in block)
-            shuffler = random.Random(digest(sorted(by_id)))
-            while left := [p for p in block if p.id not in over]:
-                shuffler.shuffle(left)
-                yield from (self.request(p, "measure", 1) for p in left)
+    def baseline(self, key: object) -> TimeTrial | None:
+        """The first trial of a setting that has been timed before and is ok."""
+        for planned in self.study.info.trials:
+            attempts = self.attempts.get(planned.id)
+            ok = attempts is not None and standing(attempts).state == "ok"
+            here = isinstance(planned.trial, TimeTrial) and planned.trial.device == self.device.type
+            if ok and here and setting(planned) == key:
+                assert isinstance(planned.trial, TimeTrial)
+                return planned.trial
+        return None
 
-        for outcome in pool.run(requests(), self.study.info.suite.timeout_s, self.say):
-            planned = by_id[outcome.request.trial.id]
-            trial, outcomes = planned.trial, taken[planned.id]
-            assert isinstance(trial, TimeTrial)
-            outcomes.append(outcome)
-            if outcome.state != "ok":
-                over.add(planned.id)
-                self.keep(planned, _whole(outcomes), None)
-            elif len(outcomes) == 1 + trial.protocol.rounds:
-                over.add(planned.id)
-                samples = [Samples.model_validate_json(_dumps(o)) for o in outcomes[1:]]
-                size = Size.model_validate_json(_dumps(outcomes[0]))
-                self.keep(planned, _whole(outcomes), None, combine(trial, size, samples))
+    def keep_timing(self, trial: TimeTrial, outcome: Outcome, values: TimeValues | None) -> None:
+        """Write the record of one attempt at a timing trial."""
+        self.keep(self.by_id[trial.id], outcome, None, values)
 
-    def request(self, planned: PlannedTrial, task: Task, workers: int) -> Request:
-        """What a trial's process is told."""
+    def request(
+        self, trial: TrainTrial | TimeTrial, task: Task, *, panel: tuple[TimeTrial, ...] = (), process: int = 0
+    ) -> Request:
+        """What a trial's process is told. A panel's time is that of all its trials."""
         return Request(
             task=task,
-            trial=planned.trial,
+            trial=trial,
             device=str(self.device),
-            threads=self.threads(workers),
+            threads=self.threads(self.options.workers if task == "train" else 1),
+            timeout_s=self.study.info.suite.timeout_s * (1 + len(panel)),
+            panel=panel,
+            process=process,
             plugins=self.plugins,
         )
 
@@ -175,7 +183,7 @@ class Runner:
 
     def say(self, request: Request, text: str) -> None:
         """Pass a process's progress on."""
-        planned = next(p for p in self.trials if p.id == request.trial.id)
+        planned = self.by_id[request.trial.id]
         self.reporter.say(f"{describe(planned)}: {text}")
 
     def keep(
@@ -209,17 +217,6 @@ def exit_status(study: Study, trials: tuple[PlannedTrial, ...]) -> int:
     outcomes = study.outcomes()
     states = {outcomes[p.id].state if p.id in outcomes else "pending" for p in trials}
     return 0 if states <= {"ok", "unsupported"} else 1
-
-
-def _setting(planned: PlannedTrial) -> tuple[str, int, str]:
-    """Trials that share it are timed side by side."""
-    assert isinstance(planned.trial, TimeTrial)
-    return planned.trial.dtype, planned.trial.batch_size, planned.trial.mode
-
-
-def _whole(outcomes: list[Outcome]) -> Outcome:
-    """Several processes of one trial as one: how the last ended, when the first began, and the time of all."""
-    return replace(outcomes[-1], started_at=outcomes[0].started_at, seconds=sum(o.seconds for o in outcomes))
 
 
 def _dumps(outcome: Outcome) -> str:

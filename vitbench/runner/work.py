@@ -25,7 +25,8 @@ from vitbench.model.exactness import Incorrect, check
 from vitbench.spec.base import STORED, Strict
 from vitbench.spec.trial import TimeTrial, TrainTrial, Trial
 from vitbench.store import State
-from vitbench.timing.measure import gate, measure
+from vitbench.timing.ceilings import measure_ceilings
+from vitbench.timing.measure import alone, side_by_side
 from vitbench.training.loop import Diverged, train
 
 KEPT_LINES = 50
@@ -38,16 +39,19 @@ for slot in registry.slots():
     for name in registry.names(slot):
         registry.facts(slot, name)
 
-Task = Literal["train", "gate", "measure"]
+Task = Literal["train", "alone", "panel", "ceilings"]
 
 
 class Request(Strict):
     """One process's work."""
 
     task: Task
-    trial: Trial
+    trial: Trial = Field(description="of a panel, the baseline")
     device: str = Field(description='with its index, e.g. "cuda:0"')
     threads: int
+    timeout_s: float
+    panel: tuple[TimeTrial, ...] = ()
+    process: int = Field(0, description="number of the process among those of the panel's trials")
     plugins: tuple[str, ...] = ()
 
 
@@ -73,7 +77,7 @@ def main(request: str, connection: Connection, log: str) -> None:
     def send(kind: str, body: object) -> None:
         connection.send_bytes(json.dumps({"kind": kind, "body": body}).encode())
 
-    reply = perform(Request.model_validate_json(request, context=STORED), lambda text: send("progress", text))
+    reply = perform(Request.model_validate_json(request, context=STORED), send)
     send("reply", reply.model_dump(mode="json"))
     connection.close()
     sys.stdout.flush()
@@ -87,7 +91,11 @@ def _end_with_driver() -> None:
     os.killpg(0, signal.SIGKILL)
 
 
-def perform(request: Request, progress: Callable[[str], None]) -> Reply:
+Send = Callable[[str, object], None]
+"""Tells the driver something: "progress" with words for the user, or "at" with the id of the trial at work."""
+
+
+def perform(request: Request, send: Send) -> Reply:
     """Do the work, and put whatever happens into a word and a reason."""
     environment = None
     try:
@@ -102,10 +110,12 @@ def perform(request: Request, progress: Callable[[str], None]) -> Reply:
         for plugin in request.plugins:
             registry.load_plugin(Path(plugin))
         trial = request.trial
-        if reason := unsupported(trial.model, device, trial.dtype, training=trial.training):
+        if reason := trial.unsupported(device.type) or unsupported(
+            trial.model, device, trial.dtype, training=trial.training
+        ):
             raise Unsupported(reason)
-        values = TASKS[request.task](trial, device, progress)
-        return Reply(state="ok", values=values.model_dump(mode="json") if values else {}, environment=environment)
+        values = TASKS[request.task](request, device, send)
+        return Reply(state="ok", values=values.model_dump(mode="json"), environment=environment)
     except Exception as error:
         kept = traceback.format_exc().splitlines()[-KEPT_LINES:]
         state = _state_of(error)
@@ -113,26 +123,32 @@ def perform(request: Request, progress: Callable[[str], None]) -> Reply:
         return Reply(state=state, reason=_reason(error, request), details=details, environment=environment)
 
 
-def _train(trial: Trial, device: torch.device, progress: Callable[[str], None]) -> Strict | None:
+def _train(request: Request, device: torch.device, send: Send) -> Strict:
+    trial = request.trial
     assert isinstance(trial, TrainTrial)
     check(trial.model, device, DTYPES[trial.dtype], backward=True)
-    return train(trial, device, progress)
+    return train(trial, device, lambda text: send("progress", text))
 
 
-def _gate(trial: Trial, device: torch.device, progress: Callable[[str], None]) -> Strict | None:
-    assert isinstance(trial, TimeTrial)
-    return gate(trial, device)
+def _alone(request: Request, device: torch.device, send: Send) -> Strict:
+    assert isinstance(request.trial, TimeTrial)
+    return alone(request.trial, device)
 
 
-def _measure(trial: Trial, device: torch.device, progress: Callable[[str], None]) -> Strict | None:
-    assert isinstance(trial, TimeTrial)
-    return measure(trial, device)
+def _panel(request: Request, device: torch.device, send: Send) -> Strict:
+    assert isinstance(request.trial, TimeTrial)
+    return side_by_side(request.trial, request.panel, device, request.process, lambda trial_id: send("at", trial_id))
 
 
-TASKS: Mapping[Task, Callable[[Trial, torch.device, Callable[[str], None]], Strict | None]] = {
+def _ceilings(request: Request, device: torch.device, send: Send) -> Strict:
+    return measure_ceilings(device, DTYPES[request.trial.dtype])
+
+
+TASKS: Mapping[Task, Callable[[Request, torch.device, Send], Strict]] = {
     "train": _train,
-    "gate": _gate,
-    "measure": _measure,
+    "alone": _alone,
+    "panel": _panel,
+    "ceilings": _ceilings,
 }
 
 STATES: tuple[tuple[type[BaseException], State], ...] = (
@@ -144,15 +160,20 @@ STATES: tuple[tuple[type[BaseException], State], ...] = (
 )
 
 
-OUT_OF_MEMORY = ("DefaultCPUAllocator", "out of memory", "ALLOC_FAILED")
+# torch's CPU allocator, cuBLAS, the driver and SDPA raise plain RuntimeErrors; their text is all that tells.
+BY_WORDS: Mapping[str, State] = {
+    "DefaultCPUAllocator": "oom",
+    "out of memory": "oom",
+    "ALLOC_FAILED": "oom",
+    "No available kernel": "unsupported",
+}
 
 
 def _state_of(error: Exception) -> State:
     for kind, state in STATES:
         if isinstance(error, kind):
             return state
-    # torch's CPU allocator, cuBLAS and the driver raise plain RuntimeErrors; their text is all that tells.
-    return "oom" if any(words in str(error) for words in OUT_OF_MEMORY) else "failed"
+    return next((state for words, state in BY_WORDS.items() if words in str(error)), "failed")
 
 
 def _reason(error: Exception, request: Request) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, get_args
 
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
@@ -51,17 +51,22 @@ def _place(loc: tuple[int | str, ...], model: type[BaseModel]) -> tuple[str, ...
         if fields is None:
             break
         place.append(str(part))
-        annotation = fields[str(part)].annotation if str(part) in fields else None
-        is_table = isinstance(annotation, type) and issubclass(annotation, BaseModel)
-        fields = annotation.model_fields if is_table else None  # type: ignore[union-attr]
+        table = _table(fields[str(part)].annotation) if str(part) in fields else None
+        fields = table.model_fields if table else None
     return tuple(place)
+
+
+def _table(annotation: object) -> type[BaseModel] | None:
+    """The spec of a field that is a table, also where it may be absent: a union with None."""
+    choices = (annotation, *get_args(annotation))
+    return next((c for c in choices if isinstance(c, type) and issubclass(c, BaseModel)), None)
 
 
 def _fields_of(model: type[BaseModel], place: tuple[str, ...]) -> list[str]:
     for part in place[:-1]:
-        annotation = model.model_fields[part].annotation
-        assert isinstance(annotation, type) and issubclass(annotation, BaseModel)
-        model = annotation
+        table = _table(model.model_fields[part].annotation)
+        assert table is not None
+        model = table
     return list(model.model_fields)
 
 

@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Literal, get_args
 
 from pydantic import Field
 
 from vitbench.spec.base import Positive, Probability, Size, Strict
 
 Source = Literal["cifar10", "cifar100", "mnist", "fashion_mnist", "image_folder", "synthetic"]
+Device = Literal["cpu", "cuda", "mps"]
+DEVICES: tuple[Device, ...] = get_args(Device)
 DType = Literal["float32", "float16", "bfloat16"]
 Mode = Literal["inference", "train"]
+Level = Literal[
+    "model", "block", "patching", "attention", "attention_core", "norm_layer", "positions", "mlp", "pooling"
+]  # fmt: skip
+"""What is timed: a whole model, one block, one component of a slot, or what an attention component does between the
+projections of its input and its output."""
 Count = Annotated[int, Field(ge=0, le=10_000_000)]
 Rate = Annotated[float, Field(ge=0.0, le=1e12)]
 
@@ -62,21 +69,53 @@ class TrainTable(TrainSpec):
         return TrainSpec(**{name: getattr(self, name) for name in TrainSpec.model_fields})
 
 
-class TimeSpec(Strict):
-    """How a model is timed: rounds of fresh processes, and iterations in each."""
+Rounds = Annotated[int, Field(gt=0, le=1000)]
+Warmup = Annotated[int, Field(ge=0, le=100_000)]
+Iterations = Annotated[int, Field(gt=0, le=100_000)]
+DTypes = Annotated[tuple[DType, ...], Field(min_length=1)]
+BatchSizes = Annotated[tuple[Positive, ...], Field(min_length=1)]
+Modes = Annotated[tuple[Mode, ...], Field(min_length=1)]
+Levels = Annotated[tuple[Level, ...], Field(min_length=1)]
 
-    rounds: Annotated[int, Field(gt=0, le=1000)] = Field(3, description="fresh processes, interleaved between variants")
-    warmup: Annotated[int, Field(ge=0, le=100_000)] = Field(5, description="iterations before the clock starts")
-    iterations: Annotated[int, Field(gt=0, le=100_000)] = Field(20, description="iterations timed in each process")
-    compile: bool = Field(False, description="torch.compile the model")
+
+class TimeSpec(Strict):
+    """How something is timed: fresh processes, and in each of them rounds in which every variant has its turn."""
+
+    rounds: Rounds = Field(3, description="fresh processes")
+    warmup: Warmup = Field(5, description="least iterations before the clock starts; more until they are steady")
+    iterations: Iterations = Field(20, description="rounds in each process, in each of which each variant has a turn")
+    compile: bool = Field(False, description="torch.compile what is timed")
+    cuda_graphs: bool = Field(False, description="capture an iteration once, and time its replays")
+    largest_batch: bool = Field(False, description="look for the largest batch that fits into a GPU's memory, too")
+
+
+class TimeChanges(Strict):
+    """``[time.cpu]``, ``[time.cuda]``, ``[time.mps]``: what is otherwise on one type of device."""
+
+    rounds: Rounds | None = None
+    warmup: Warmup | None = None
+    iterations: Iterations | None = None
+    dtypes: DTypes | None = None
+    batch_sizes: BatchSizes | None = None
+    modes: Modes | None = None
 
 
 class TimeTable(TimeSpec):
     """The ``[time]`` table of a suite: the protocol, and what is timed with it."""
 
-    dtypes: Annotated[tuple[DType, ...], Field(min_length=1)] = ("float32",)
-    batch_sizes: Annotated[tuple[Positive, ...], Field(min_length=1)] = (64,)
-    modes: Annotated[tuple[Mode, ...], Field(min_length=1)] = ("inference", "train")
+    dtypes: DTypes = ("float32",)
+    batch_sizes: BatchSizes = (64,)
+    modes: Modes = ("inference", "train")
+    levels: Levels = ("model",)
+    cpu: TimeChanges | None = None
+    cuda: TimeChanges | None = None
+    mps: TimeChanges | None = None
+
+    def on(self, device: Device) -> TimeTable:
+        """The table for one type of device."""
+        changes: TimeChanges | None = getattr(self, device)
+        given = {name: value for name, value in changes or () if value is not None}
+        return self.model_copy(update={**given, **dict.fromkeys(DEVICES)})
 
     def protocol(self) -> TimeSpec:
         """The protocol without the lists: what belongs to one trial."""

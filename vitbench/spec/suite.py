@@ -16,7 +16,7 @@ from vitbench.spec.base import Strict, digest
 from vitbench.spec.errors import SpecError, explain, quote
 from vitbench.spec.model import ModelSpec
 from vitbench.spec.presets import PRESETS
-from vitbench.spec.recipe import DataSpec, TimeTable, TrainTable
+from vitbench.spec.recipe import DEVICES, DataSpec, TimeTable, TrainTable
 
 MAX_TRIALS = 10_000
 """Trials above which a suite must be asked for by number: a slip in an axis is a week of machine time."""
@@ -70,6 +70,7 @@ class Cell(Strict):
     model: ModelSpec
     data: DataSpec
     train: TrainTable | None
+    time: TimeTable | None
     published: Published | None = None
 
 
@@ -81,7 +82,6 @@ class Suite(Strict):
     axes: dict[str, tuple[Value, ...]]
     cells: tuple[Cell, ...]
     data: DataSpec
-    time: TimeTable | None
     notices: tuple[str, ...] = ()
     excluded: tuple[tuple[str, str], ...] = Field((), description="(label, rule) of combinations that cannot be built")
 
@@ -158,6 +158,8 @@ class _Reader:
 
     def __init__(self, file: str, raw: dict[str, Any], messages: list[str]) -> None:
         self.file, self.raw, self.messages, self.notices = file, raw, messages, list[str]()
+        self.joint: dict[str, dict[str, dict[str, Any]]] = {}
+        """Axis that moves several fields at once → name of its value → field → value."""
 
     def suite(self, max_trials: int) -> Suite:
         for key in self.raw.keys() - set(KEYS):
@@ -185,10 +187,9 @@ class _Reader:
         if not cells:
             why = f"all {len(excluded)} combinations are excluded: {excluded[0][1]}" if excluded else "an axis is empty"
             raise SpecError([f"{self.file}: 0 trials: {why}"])
-        time = base["time"]
         return Suite(
             file=self.file, info=info, axes=axes, cells=tuple(cells), data=base["data"],
-            time=time if isinstance(time, TimeTable) else None, notices=tuple(self.notices), excluded=tuple(excluded),
+            notices=tuple(self.notices), excluded=tuple(excluded),
         )  # fmt: skip
 
     def complain(self, place: str, message: str) -> None:
@@ -237,11 +238,33 @@ class _Reader:
             if len(distinct) < len(values):
                 self.notices.append(f"axes.{path}: {len(values) - len(distinct)} repeated value(s) left out")
             before = len(self.messages)
-            for value in distinct:
-                self.replaced(base, {path: value}, f"axes.{path}")
+            if any(isinstance(value, dict) for value in values):
+                distinct = self.joint_axis(base, path, values)
+            else:
+                for value in distinct:
+                    self.replaced(base, {path: value}, f"axes.{path}")
             if len(self.messages) == before:
                 axes[path] = distinct
         return axes
+
+    def joint_axis(self, base: Mapping[str, Any], path: str, values: tuple[Any, ...]) -> tuple[str, ...]:
+        """Names of the values of an axis whose values are tables: ``[[axes.shape]]``, each a name and its ``set``."""
+        if path in ModelSpec.model_fields or "." in path:
+            self.complain(f"axes.{path}", "is a field; an axis of tables needs a name of its own")
+        found: dict[str, dict[str, Any]] = {}
+        for index, table in enumerate(values):
+            try:
+                value = Variant.model_validate(table)
+            except ValidationError as error:
+                for key, message in explain(error, Variant):
+                    self.complain(f"axes.{path}[{index + 1}].{key}" if key else f"axes.{path}[{index + 1}]", message)
+                continue
+            if value.name in found:
+                self.complain(f"axes.{path}[{index + 1}].name", f"{quote(value.name)} is the name of another value")
+            found[value.name] = dict(_leaves(value.set))
+            self.replaced(base, found[value.name], f"axes.{path}[{index + 1}].set")
+        self.joint[path] = found
+        return tuple(found)
 
     def variants(self, base: Mapping[str, Any]) -> list[tuple[Variant, list[tuple[str, Any]]]]:
         raw = self.raw.get("variants", ())
@@ -271,12 +294,12 @@ class _Reader:
         for path, value in changes.items():
             table, _, field = path.rpartition(".")
             table = table or "model"
-            if table not in ("model", "data", "train"):
+            if table not in TABLES:
                 hint = nearest(table, TABLES)
                 self.complain(place, f'"{path}": unknown table{hint}; a bare name is a field of the model')
             elif path in SHARED:
                 self.complain(place, f"a study never mixes data; set {path} in [data], for all cells")
-            elif field not in TABLES[table].model_fields or field == "seeds":
+            elif field not in TABLES[table].model_fields or field in ("seeds", *DEVICES):
                 known = [f if table == "model" else f"{table}.{f}" for f in TABLES[table].model_fields]
                 self.complain(place, f'"{path}": unknown key{nearest(path, known)}')
             else:
@@ -300,14 +323,17 @@ class _Reader:
         variants: Iterable[tuple[Variant, list[tuple[str, Any]]]],
     ) -> tuple[list[Cell], list[tuple[str, str]]]:  # fmt: skip
         """The factorial over the axes, then the variants; what its components rule out is listed, not built."""
-        candidates: list[tuple[str, dict[str, Value], Published | None, bool]] = []
+        candidates: list[tuple[str, dict[str, Value], dict[str, Any], Published | None, bool]] = []
         if axes:
             for values in itertools.product(*axes.values()):
                 chosen = dict(zip(axes, values, strict=True))
-                candidates.append((" · ".join(_show(p, v) for p, v in chosen.items()), chosen, None, False))
-        candidates += [(v.name, dict(changes), v.published, True) for v, changes in variants]
+                label, changes = " · ".join(_show(p, v) for p, v in chosen.items()), dict[str, Any]()
+                for axis, value in chosen.items():
+                    changes |= self.joint[axis][str(value)] if axis in self.joint else {axis: value}
+                candidates.append((label, chosen, changes, None, False))
+        candidates += [(v.name, dict(changes), dict(changes), v.published, True) for v, changes in variants]
         cells, excluded = [], []
-        for label, changes, published, named in candidates:
+        for label, place, changes, published, named in candidates:
             tables = self.replaced(base, changes, f"cell {label}")
             model = tables["model"]
             for field, problem in model.problems():
@@ -317,8 +343,8 @@ class _Reader:
                     self.complain(f"variant {quote(label)}", "; ".join(conflicts))
                 excluded.append((label, "; ".join(conflicts)))
                 continue
-            cells.append(Cell(label=label, axes=changes, model=model, data=tables["data"],
-                              train=tables["train"], published=published))  # fmt: skip
+            cells.append(Cell(label=label, axes=place, model=model, data=tables["data"],
+                              train=tables["train"], time=tables["time"], published=published))  # fmt: skip
         self.messages = list(dict.fromkeys(self.messages))
         return cells, excluded
 

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from vitbench.spec.base import Positive, Seed, Strict, digest
+from vitbench import registry
+from vitbench.spec.base import Positive, Seed, Strict, digest, pair
 from vitbench.spec.model import ModelSpec
-from vitbench.spec.recipe import DataSpec, DType, Mode, TimeSpec, TrainSpec
-
-Device = Literal["cpu", "cuda", "mps"]
+from vitbench.spec.recipe import DataSpec, Device, DType, Level, Mode, TimeSpec, TrainSpec
 
 HOW_TO_COME_BY = frozenset({"path", "download", "fallback"})
 """Fields of DataSpec that lead to the images and do not change them: the data's identity stands in their place."""
@@ -54,11 +54,46 @@ class TrainTrial(Strict):
         """Whether a backward pass is needed."""
         return True
 
+    def unsupported(self, device: str) -> str | None:
+        """Why it cannot run on a device type, or None. Says nothing of the machine at hand."""
+        return self.model.unsupported(device, self.dtype, training=True)
+
+
+SLOT: Mapping[Level, str] = {
+    "patching": "patching", "attention": "attention", "attention_core": "attention", "norm_layer": "norm_layer",
+    "positions": "positions", "mlp": "mlp", "pooling": "pooling",
+}  # fmt: skip
+"""Level → the slot whose component is timed by itself."""
+
+OF_TOKENS = frozenset({"image_size", "patch_size", "pooling", "dim", "heads"})
+"""Fields of ModelSpec that give the shape (N, D) of tokens; heads, since they must divide D."""
+
+OF_ATTENTION = OF_TOKENS | {"attention", "qkv_bias", "attention_dropout", "dropout"}
+OF_MLP = OF_TOKENS | {"mlp", "mlp_ratio", "dropout"}
+RELEVANT: Mapping[Level, frozenset[str]] = {
+    "model": frozenset(ModelSpec.model_fields),
+    "block": OF_ATTENTION | OF_MLP | {"norm", "norm_layer", "residual"},
+    "patching": frozenset({"patching", "image_size", "patch_size", "channels", "dim", "heads"}),
+    "attention": OF_ATTENTION,
+    "attention_core": OF_TOKENS | {"attention", "attention_dropout"},
+    "norm_layer": OF_TOKENS | {"norm_layer"},
+    "positions": OF_TOKENS | {"positions"},
+    "mlp": OF_MLP,
+    "pooling": OF_TOKENS,
+}
+"""Fields of ModelSpec on which the work of each level depends."""
+
+
+def relevant(model: ModelSpec, level: Level) -> ModelSpec:
+    """A model with what does not matter at a level set back to its default: cells that share the rest are one trial."""
+    return ModelSpec.model_validate({name: getattr(model, name) for name in RELEVANT[level]})
+
 
 class TimeTrial(Strict):
-    """A cell timed on one type of device, dtype, batch size and mode."""
+    """A model, or a part of it, timed on one type of device, dtype, batch size and mode."""
 
     kind: Literal["time"]
+    level: Level = "model"
     model: ModelSpec
     protocol: TimeSpec
     device: Device
@@ -70,6 +105,7 @@ class TimeTrial(Strict):
         """What the id is made of."""
         return {
             "kind": self.kind,
+            **({"level": self.level} if self.level != "model" else {}),
             "model": self.model.canonical(),
             "protocol": self.protocol.canonical(),
             "device": self.device,
@@ -87,6 +123,26 @@ class TimeTrial(Strict):
     def training(self) -> bool:
         """Whether a backward pass is needed."""
         return self.mode == "train"
+
+    def unsupported(self, device: str) -> str | None:
+        """Why it cannot run on a device type, or None. Says nothing of the machine at hand."""
+        if self.level == "attention_core" and registry.facts("attention", self.model.attention).whole:
+            return f'attention "{self.model.attention}" has no core apart from its projections'
+        if self.protocol.cuda_graphs and device != "cuda":
+            return f"CUDA graphs run on cuda, not on {device}"
+        return self.model.unsupported(device, self.dtype, self.training)
+
+    @property
+    def shape(self) -> str:
+        """What two trials share to do the same work, in words; empty for whole models, which may differ in all."""
+        model = self.model
+        height, width = pair(model.image_size)
+        patch = "×".join(map(str, dict.fromkeys(pair(model.patch_size))))
+        tokens = f"N {model.tokens}, D {model.dim}"
+        shapes = {"model": "", "patching": f"{height}×{width} pixels, patch {patch}, D {model.dim}"}
+        if self.level == "attention_core":
+            return f"N {model.tokens}, H {model.heads}, K {model.head_width}"
+        return shapes.get(self.level, f"{tokens}, H {model.heads}" if self.level in ("block", "attention") else tokens)
 
 
 Trial = Annotated[TrainTrial | TimeTrial, Field(discriminator="kind")]

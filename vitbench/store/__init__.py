@@ -1,10 +1,11 @@
 """Studies on disk: what was planned, and one immutable record for each attempt at a trial."""
 
-from vitbench.store.record import SCHEMA, Epoch, Record, Samples, State, TimeValues, TrainValues
+from vitbench.store.record import SCHEMA, Ceilings, Epoch, Record, Samples, State, TimeValues, TrainValues
 from vitbench.store.study import PlannedTrial, Study, StudyError, StudyInfo
 
 __all__ = [
     "SCHEMA",
+    "Ceilings",
     "Epoch",
     "PlannedTrial",
     "Record",

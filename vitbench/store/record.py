@@ -12,8 +12,11 @@ from vitbench.environment import Environment
 from vitbench.spec.base import STORED, Strict, digest
 from vitbench.spec.trial import Trial
 
-SCHEMA: Literal[1] = 1
-"""Version of the record's form; a file of another one is refused by name."""
+SCHEMA: Literal[2] = 2
+"""Version of the record's form. Files of version 1 are read too: version 2 added fields that they leave empty."""
+
+READ = (1, SCHEMA)
+"""Versions that are read; a file of another one is refused by name."""
 
 State = Literal[
     "ok",  # finished
@@ -74,34 +77,60 @@ class TrainValues(Strict):
 
 
 class Samples(Strict):
-    """What one process measured."""
+    """What one process measured: one value for each round, in which each variant had a turn, in random order."""
 
-    latencies_ms: tuple[NonNegative, ...] = Field(description="one for each iteration")
+    latencies_ms: tuple[NonNegative, ...] = Field(
+        description="by the device's events, or by the clock where it has none"
+    )
+    wall_ms: tuple[NonNegative, ...] = Field((), description="by the host's clock, launch and synchronisation included")
+    baseline_ms: tuple[NonNegative, ...] = Field((), description="of the baseline, in the same rounds")
+    control_ms: tuple[NonNegative, ...] = Field((), description="of the baseline once more: the A/A control")
+    calls: int = Field(1, description="consecutive calls of which a value is the mean")
     first_ms: NonNegative = Field(description="the first iteration, warm-up's")
-    peak_memory_mib: NonNegative
+    warmup_iterations: int | None = None
+    steady: bool | None = Field(None, description="whether warm-up ended because latencies had become steady")
+    peak_memory_mib: NonNegative | None = Field(None, description="None where several variants shared the process")
     load_average: float | None = None
+    clock_mhz: int | None = Field(None, description="of a GPU's processors, after the rounds")
+    throttled: str | None = Field(
+        None, description="why a GPU held its clock back, after the rounds; empty if it did not"
+    )
+
+
+class Ceilings(Strict):
+    """The most that the device was seen to do in a trial's dtype, when the run began and beside the trial's rounds."""
+
+    flops_per_s: NonNegative = Field(description="large matrix product")
+    bytes_per_s: NonNegative = Field(description="large copy, bytes read and bytes written")
 
 
 class TimeValues(Strict):
     """What a finished timing trial measured, over all of its processes."""
 
     latency_ms_p50: NonNegative = Field(description="median of the processes' medians")
-    latency_ms_p25: NonNegative = Field(description="over all iterations of all processes")
-    latency_ms_p75: NonNegative
+    latency_ms_p25: NonNegative | None = Field(description="over all iterations of all processes; None of too few")
+    latency_ms_p75: NonNegative | None
     process_ms_min: NonNegative = Field(description="smallest and largest of the processes' medians")
     process_ms_max: NonNegative
     images_per_s: NonNegative = Field(description="batch size over latency_ms_p50")
     first_ms: NonNegative = Field(description="median of the processes' first iterations")
     peak_memory_mib: NonNegative
     parameters: int
-    forward_flops: int
+    forward_flops: int = Field(description="of one image; a multiply-add counts two")
+    flops: int | None = Field(None, description="of one iteration: the whole batch, and the backward pass in training")
+    bytes: int | None = Field(None, description="that an iteration must move: each tensor read and written once")
+    peak_reserved_mib: NonNegative | None = Field(None, description="GPU: held by the allocator, fragments included")
+    energy_mj_per_image: NonNegative | None = Field(None, description="GPU: by NVML's counter, the card as a whole")
+    largest_batch: int | None = Field(None, description="GPU: largest batch that fits, within 5 %")
+    ceilings: Ceilings | None = None
+    baseline: str | None = Field(None, description="id of the trial that baseline_ms and control_ms are of")
     processes: tuple[Samples, ...]
 
 
 class Record(Strict):
     """The immutable result of one attempt at a trial."""
 
-    schema_version: Literal[1] = SCHEMA
+    schema_version: Literal[1, 2] = SCHEMA
     trial_id: str
     attempt: Annotated[int, Field(gt=0)]
     state: State
@@ -137,8 +166,8 @@ def from_json(text: str | bytes) -> Record:
         actual = digest(body, 64)
     except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise BadRecord(f"not a record: {type(error).__name__}: {error}") from error
-    if version != SCHEMA:
-        raise BadRecord(f"schema version {version!r}, and this vitbench reads {SCHEMA}")
+    if version not in READ:
+        raise BadRecord(f"schema version {version!r}, and this vitbench reads {' and '.join(map(str, READ))}")
     if checksum != actual:
         raise BadRecord(f"checksum {str(checksum)[:12]}… does not match the content's {actual[:12]}…")
     try:

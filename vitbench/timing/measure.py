@@ -1,109 +1,155 @@
-"""Time one model in this process: warm-up, then iterations, each synchronised with the device."""
+"""One process's part in timing: a variant alone, or all variants of a setting side by side; and the sum of it all."""
 
 from __future__ import annotations
 
 import os
 import statistics
 from collections.abc import Callable, Sequence
-from typing import cast
 
 import torch
-from torch import nn
-from torch.nn import functional as F
 
-from vitbench.devices import DTYPES, PeakMemory, Stopwatch, synchronise
-from vitbench.model.counting import forward_flops, parameters
+from vitbench.devices import DTYPES, PeakMemory
 from vitbench.model.exactness import check
-from vitbench.model.vit import VisionTransformer, build_model
-from vitbench.spec.base import Strict, pair
-from vitbench.spec.recipe import TrainSpec
-from vitbench.spec.trial import TimeTrial
-from vitbench.store import Samples, TimeValues
-from vitbench.streams import derive
-from vitbench.training.optimiser import make_optimiser
+from vitbench.spec.base import Strict, digest
+from vitbench.spec.trial import SLOT, TimeTrial
+from vitbench.store import Ceilings, Samples, TimeValues
+from vitbench.timing.capacity import largest_batch
+from vitbench.timing.ceilings import measure_ceilings
+from vitbench.timing.clock import Clock
+from vitbench.timing.gpu import clock_state, energy_mj
+from vitbench.timing.rounds import Warmup, calls_for, interleave, warm_up
+from vitbench.timing.sizes import Sizes, count
+from vitbench.timing.subject import Subject
+
+FEW = 4
+"""Samples below which there are no quartiles: they would be the samples themselves."""
+
+BASELINE, CONTROL = "baseline", "control"
+ENERGY_SECONDS = 1.0
+"""For which a GPU repeats an iteration while its energy counter runs: the counter is renewed every 20 to 100 ms."""
 
 
-class Size(Strict):
-    """What is counted of a model, not measured."""
+class Alone(Strict):
+    """What a variant gives in a fresh process of its own."""
 
-    parameters: int
-    forward_flops: int
-
-
-def gate(trial: TimeTrial, device: torch.device) -> Size:
-    """Correct before timed: raises Incorrect unless every exact component keeps the error rule in this dtype."""
-    check(trial.model, device, DTYPES[trial.dtype], backward=trial.training)
-    with torch.device("meta"):
-        counted = parameters(VisionTransformer(trial.model))
-    return Size(parameters=counted, forward_flops=forward_flops(trial.model))
+    sizes: Sizes
+    first_ms: float
+    peak_memory_mib: float
+    peak_reserved_mib: float | None
+    energy_mj_per_image: float | None
+    largest_batch: int | None
 
 
-def measure(trial: TimeTrial, device: torch.device) -> Samples:
-    """Latencies of one fresh process. Inputs and labels are random, and the same in every process and variant."""
+class Panel(Strict):
+    """What one process gives for each of the variants that it had: trial id → samples."""
+
+    samples: dict[str, Samples]
+    ceilings: Ceilings
+
+
+def alone(trial: TimeTrial, device: torch.device) -> Alone:
+    """Correct before timed: the gate, and what needs a process of its own.
+
+    Memory comes first, while the process is fresh; no figure leaves it unless the gate is passed.
+
+    Raises:
+        Incorrect: an exact component breaks the error rule, or the iterations' own results do.
+    """
     memory = PeakMemory(device)
-    dtype = DTYPES[trial.dtype]
-    model = build_model(trial.model, seed=0).to(device, dtype)
-    stream = torch.Generator().manual_seed(derive(0, "inputs", "timing"))
-    shape = (trial.batch_size, trial.model.channels, *pair(trial.model.image_size))
-    images = torch.randn(shape, generator=stream).to(device, dtype)
-    labels = torch.randint(trial.model.num_classes, (trial.batch_size,), generator=stream).to(device)
-    run: nn.Module = cast("nn.Module", torch.compile(model)) if trial.protocol.compile else model
-    iterate = MODES[trial.mode](model, run, images, labels, device)
-
-    watch = Stopwatch(device)
-    for _ in range(trial.protocol.warmup + trial.protocol.iterations + 1):
-        synchronise(device)  # each iteration starts on an idle device: a latency, not the rate of a full queue
-        watch.lap()
-        iterate()
-    synchronise(device)
-    watch.lap()
-    laps = watch.intervals_ms()
-    return Samples(
-        latencies_ms=tuple(laps[trial.protocol.warmup + 1 :]),
-        first_ms=laps[0],
-        peak_memory_mib=memory.mib(),
-        load_average=round(os.getloadavg()[0], 2) if hasattr(os, "getloadavg") else None,
+    subject = Subject(trial, device)
+    warmth = warm_up(subject.iterate, Clock(device, flush=False), least=3, budget_s=0.0)
+    peak, reserved = memory.mib(), memory.reserved_mib()
+    energy = energy_mj(device, subject.iterate, ENERGY_SECONDS)
+    check(trial.model, device, DTYPES[trial.dtype], backward=trial.training, slots=_gated(trial))
+    subject.verify()
+    return Alone(
+        sizes=count(trial),
+        first_ms=warmth.first_ms,
+        peak_memory_mib=peak,
+        peak_reserved_mib=reserved,
+        energy_mj_per_image=None if energy is None else energy / trial.batch_size,
+        largest_batch=largest_batch(trial, device) if trial.protocol.largest_batch else None,
     )
 
 
-def _inference(
-    model: VisionTransformer, run: nn.Module, images: torch.Tensor, labels: torch.Tensor, device: torch.device
-) -> Callable[[], None]:
-    run.eval()
-
-    @torch.no_grad()
-    def iterate() -> None:
-        run(images)
-
-    return iterate
+def _gated(trial: TimeTrial) -> tuple[str, ...] | None:
+    """The slots whose components take part in what is timed; None for all."""
+    return (SLOT[trial.level],) if trial.level in SLOT else None
 
 
-def _training_step(
-    model: VisionTransformer, run: nn.Module, images: torch.Tensor, labels: torch.Tensor, device: torch.device
-) -> Callable[[], None]:
-    """Forward, backward and an AdamW step. The rate is tiny, so that long runs stay on the same numbers."""
-    optimiser = make_optimiser(model, TrainSpec(learning_rate=1e-6), device)
-    run.train()
+def side_by_side(
+    baseline: TimeTrial, trials: Sequence[TimeTrial], device: torch.device, process: int,
+    progress: Callable[[str], None] = lambda _: None,
+) -> Panel:  # fmt: skip
+    """Time variants of one setting in interleaved rounds, and the baseline twice among them.
 
-    def iterate() -> None:
-        optimiser.zero_grad(set_to_none=True)
-        F.cross_entropy(run(images).float(), labels).backward()
-        optimiser.step()
+    Args:
+        baseline: what the others are compared with. It has its turn in every round, and once more as the A/A control,
+            built a second time: what the two differ by is what a difference of nothing looks like here.
+        trials: the variants; the baseline may be one of them.
+        device: where.
+        process: number of this process: the orders of its rounds are drawn from it.
+        progress: told the id of each trial that is being built, warmed up or checked: who is to blame for a crash.
 
-    return iterate
+    Raises:
+        Incorrect: after timing, where the timed iterations' own results are wrong.
+    """
+    protocol = baseline.protocol
+    clock = Clock(device, flush=baseline.level in SLOT)
+    wanted = {trial.id: trial for trial in trials}
+    names = {BASELINE: baseline, CONTROL: baseline} | {i: t for i, t in wanted.items() if i != baseline.id}
+    subjects: dict[str, Subject] = {}
+    warmth: dict[str, Warmup] = {}
+    for name, trial in names.items():
+        progress(trial.id)
+        subjects[name] = Subject(trial, device)
+        warmth[name] = warm_up(subjects[name].iterate, clock, protocol.warmup)
+    repeat = calls_for(min(w.last_ms for w in warmth.values()), clock)
+    laps = interleave(
+        {name: subject.iterate for name, subject in subjects.items()},
+        clock,
+        rounds=protocol.iterations,
+        seed=int(digest([baseline.id, process]), 16),
+        repeat=repeat,
+        progress=lambda name: progress(names[name].id),
+    )
+    mhz, throttled = clock_state(device)
+    # Again, beside the rounds: a ceiling measured while other work had the cores would lie too low.
+    ceilings = measure_ceilings(device, DTYPES[baseline.dtype])
+    for name, subject in subjects.items():
+        progress(names[name].id)
+        subject.verify()
+    device_ms = {name: tuple(lap.device_ms for lap in of) for name, of in laps.items()}
+    samples = {}
+    for trial_id in wanted:
+        name = BASELINE if trial_id == baseline.id else trial_id
+        samples[trial_id] = Samples(
+            latencies_ms=device_ms[name],
+            wall_ms=tuple(lap.wall_ms for lap in laps[name]) if device.type == "cuda" else (),
+            baseline_ms=device_ms[BASELINE],
+            control_ms=device_ms[CONTROL],
+            calls=repeat,
+            first_ms=warmth[name].first_ms,
+            warmup_iterations=warmth[name].iterations,
+            steady=warmth[name].steady,
+            load_average=round(os.getloadavg()[0], 2) if hasattr(os, "getloadavg") else None,
+            clock_mhz=mhz,
+            throttled=throttled,
+        )
+    return Panel(samples=samples, ceilings=ceilings)
 
 
-MODES = {"inference": _inference, "train": _training_step}
-
-
-def combine(trial: TimeTrial, size: Size, processes: Sequence[Samples]) -> TimeValues:
+def combine(
+    trial: TimeTrial, by_itself: Alone, processes: Sequence[Samples], *, baseline: str | None = None,
+    ceilings: Ceilings | None = None,
+) -> TimeValues:  # fmt: skip
     """One trial's processes as the values of its record.
 
     The statistic is the median of the processes' medians: a process that was unlucky as a whole counts once.
     """
     medians = [statistics.median(p.latencies_ms) for p in processes]
     pooled = sorted(latency for p in processes for latency in p.latencies_ms)
-    quartiles = statistics.quantiles(pooled, n=4, method="inclusive") if len(pooled) > 1 else pooled * 3
+    quartiles = statistics.quantiles(pooled, n=4, method="inclusive") if len(pooled) >= FEW else (None, None, None)
     p50 = statistics.median(medians)
     return TimeValues(
         latency_ms_p50=p50,
@@ -112,9 +158,16 @@ def combine(trial: TimeTrial, size: Size, processes: Sequence[Samples]) -> TimeV
         process_ms_min=min(medians),
         process_ms_max=max(medians),
         images_per_s=trial.batch_size / p50 * 1000,
-        first_ms=statistics.median(p.first_ms for p in processes),
-        peak_memory_mib=max(p.peak_memory_mib for p in processes),
-        parameters=size.parameters,
-        forward_flops=size.forward_flops,
+        first_ms=by_itself.first_ms,
+        peak_memory_mib=by_itself.peak_memory_mib,
+        peak_reserved_mib=by_itself.peak_reserved_mib,
+        energy_mj_per_image=by_itself.energy_mj_per_image,
+        largest_batch=by_itself.largest_batch,
+        parameters=by_itself.sizes.parameters,
+        forward_flops=by_itself.sizes.forward_flops,
+        flops=by_itself.sizes.flops,
+        bytes=by_itself.sizes.bytes,
+        ceilings=ceilings,
+        baseline=baseline,
         processes=tuple(processes),
     )

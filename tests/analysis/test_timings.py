@@ -1,0 +1,108 @@
+"""What samples say: intervals, ratios, controls, and when a timing is not to be relied on."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from vitbench.analysis import timings
+from vitbench.store import Ceilings, Samples, TimeValues
+
+Chance = np.random.Generator
+
+
+def made(
+    chance: Chance, *, slower: float = 1.0, control: float = 1.0, processes: int = 5, rounds: int = 40,
+    noise: float = 0.05, luck: float = 0.0, **changes: object,
+) -> TimeValues:  # fmt: skip
+    """Values of a variant that takes ``slower`` times as long as its baseline, on a machine that drifts.
+
+    ``luck``: by how much instances differ from process to process, as by where their memory lies.
+    """
+    found = []
+    for _ in range(processes):
+        drift = np.exp(np.cumsum(chance.normal(0, 0.05, rounds)) + chance.normal(0, 0.2))
+        sample = {
+            name: tuple(
+                10.0 * factor * drift * np.exp(np.abs(chance.normal(0, noise, rounds)) + chance.normal(0, luck))
+            )
+            for name, factor in (("latencies_ms", slower), ("baseline_ms", 1.0), ("control_ms", control))
+        }
+        found.append(Samples(first_ms=1.0, **sample))
+    middle = float(np.median([np.median(p.latencies_ms) for p in found]))
+    base = {"latency_ms_p25": middle, "latency_ms_p75": middle, "process_ms_min": 1.0, "process_ms_max": 1.0}
+    base |= {"images_per_s": 1.0, "first_ms": 1.0, "peak_memory_mib": 1.0, "parameters": 1, "forward_flops": 1}
+    return TimeValues.model_validate({**base, "latency_ms_p50": middle, "processes": tuple(found), **changes})
+
+
+def test_a_slowdown_of_5_percent_is_found_where_latencies_drift_by_20() -> None:
+    chance = np.random.default_rng(0)
+    found = timings.ratio(made(chance, slower=1.05))
+    assert found is not None and found.low > 1.0 and abs(found.estimate - 1.05) < 0.02
+    assert timings.latency(made(chance)).half_width > 0.05, "by itself the latency does not show it"
+
+
+@pytest.mark.parametrize("luck", [0.0, 0.02])
+@pytest.mark.parametrize("processes", [3, 5])
+def test_the_interval_covers_the_truth_as_often_as_it_says(processes: int, luck: float) -> None:
+    """300 simulated timings of a variant that is no slower, at 95 %: 15 misses, give or take two deviations of 3.8."""
+    chance = np.random.default_rng(1)
+    missed = 0
+    for _ in range(300):
+        found = timings.ratio(made(chance, processes=processes, rounds=20, luck=luck))
+        assert found is not None
+        missed += not found.holds(1.0)
+    assert missed <= 22
+
+
+def test_a_control_that_is_off_marks_the_timing() -> None:
+    chance = np.random.default_rng(2)
+    fine = timings.instability(made(chance, processes=9, noise=0.01))
+    assert not any("control" in reason for reason in fine)
+    (reason, *_) = timings.instability(made(chance, control=1.2))
+    assert "the A/A control is 1.19" in reason and "and not 1" in reason
+
+
+def test_what_else_makes_a_timing_unreliable() -> None:
+    chance = np.random.default_rng(3)
+    values = made(chance)
+    hot = [p.model_copy(update={"throttled": "power cap", "steady": False}) for p in values.processes]
+    reasons = "; ".join(timings.instability(values.model_copy(update={"processes": tuple(hot)})))
+    assert "the clock was held back: power cap" in reasons and "warm-up did not become steady" in reasons
+    ceilings = Ceilings(flops_per_s=1e9, bytes_per_s=1e9)
+    impossible = values.model_copy(update={"flops": 10**12, "bytes": 1, "ceilings": ceilings})
+    assert any("times the measured ceiling" in r for r in timings.instability(impossible))
+
+
+def test_of_one_sample_nothing_is_said() -> None:
+    values = made(np.random.default_rng(4), processes=1, rounds=1)
+    interval = timings.latency(values)
+    assert math.isnan(interval.low) and math.isnan(interval.high)
+    assert "fewer than 6 samples give no interval" in timings.instability(values)
+    assert timings.ratio(values.model_copy(update={"processes": ()})) is None
+
+
+def test_outliers_are_counted_and_kept() -> None:
+    values = made(np.random.default_rng(5), processes=1, rounds=50, noise=0.0)
+    steady = values.processes[0].model_copy(update={"latencies_ms": (1.0, 1.01, 1.02, 1.03) * 10 + (9.0, 8.0)})
+    found = values.model_copy(update={"processes": (steady,)})
+    assert timings.outliers(found) == 2
+    assert timings.latency(found).estimate == pytest.approx(1.02, abs=0.01)
+
+
+def test_rates_are_fractions_of_what_the_device_was_seen_to_do() -> None:
+    values = made(np.random.default_rng(6)).model_copy(
+        update={"latency_ms_p50": 2.0, "flops": 4_000, "bytes": 1_000,
+                "ceilings": Ceilings(flops_per_s=8e6, bytes_per_s=1e6)}
+    )  # fmt: skip
+    rates = timings.rate(values)
+    assert (rates.flops_per_s, rates.bytes_per_s, rates.intensity) == (2e6, 5e5, 4.0)
+    assert (rates.of_flops, rates.of_bytes, rates.of_roofline) == (0.25, 0.5, 0.5)
+    assert timings.rate(values.model_copy(update={"flops": None})) == timings.Rates()
+
+
+def test_the_same_samples_give_the_same_interval() -> None:
+    one, two = (timings.ratio(made(np.random.default_rng(7), slower=1.1)) for _ in range(2))
+    assert one == two

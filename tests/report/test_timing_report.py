@@ -1,0 +1,86 @@
+"""The report of a study that was really timed: the control, intervals, marks, parts of a model, the roofline."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.report.markdown import Page, read_page
+from tests.small import SUITE
+from vitbench.report.render import render
+from vitbench.store import Study, TimeValues
+
+CHOSEN = ('axes.attention=["sdpa", "batched", "triton"]', 'time.levels=["attention_core", "model"]',
+          'time.modes=["inference"]', "time.rounds=3", "time.iterations=6", "time.batch_sizes=[4]")  # fmt: skip
+CONTROL = "A/A control: the baseline again"
+SPEED = "speed (× baseline)"
+
+
+@pytest.fixture(scope="module")
+def timed(tmp_path_factory: pytest.TempPathFactory) -> tuple[Page, Study]:
+    folder = tmp_path_factory.mktemp("timed")
+    (folder / "small.toml").write_text(SUITE)
+    sets = [part for text in CHOSEN for part in ("--set", text)]
+    command = [sys.executable, "-m", "vitbench", "time", "small.toml", "--results", "study", "--device", "cpu", *sets]
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=300, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    study = Study.read(folder / "study")
+    render(study, folder / "report")
+    return read_page(folder / "report"), study
+
+
+@pytest.mark.parametrize(
+    "section", ["Attention core (N 17, H 2, K 16), cpu, float32, batch size 4", "cpu, float32, batch size 4"]
+)
+def test_the_control_stands_in_every_table(timed: tuple[Page, Study], section: str) -> None:
+    rows = timed[0].table(SPEED, section)
+    assert [r["attention"] for r in rows].count(CONTROL) == 1
+    shown = {r["attention"]: r[SPEED] for r in rows}
+    assert shown["sdpa"] == "1", "the baseline"
+    for name in ("batched", CONTROL):
+        estimate, low, _, high = shown[name].replace("(", "").replace(")", "").split()
+        assert float(low) <= float(estimate) <= float(high)
+    assert next(r for r in rows if r["attention"] == "triton")["latency p50 (ms)"] == "unsupported"
+
+
+def test_what_is_not_to_be_relied_on_is_marked_with_its_reason(timed: tuple[Page, Study]) -> None:
+    page, _ = timed
+    marked = [t for t in page.csv("timing") if t["unstable"]]
+    shown = [r for above, rows in page.tables for r in rows if "~" in r.get("latency p50 (ms)", "")]
+    assert len(shown) == len(marked)
+    for row in marked:
+        assert row["unstable"].split(";")[0] in page.text
+
+
+def test_numbers_of_the_table_are_those_of_the_records(timed: tuple[Page, Study]) -> None:
+    page, study = timed
+    by_cell = {(r.trial.level, r.trial.model.attention): r.values for r in study.outcomes().values() if r.values}  # type: ignore[union-attr]
+    for row in page.csv("timing"):
+        if row["state"] != "ok":
+            continue
+        values = by_cell[row["level"], row["attention"]]
+        assert isinstance(values, TimeValues) and values.flops is not None and values.ceilings is not None
+        achieved = values.flops / values.latency_ms_p50 * 1000
+        assert float(row["flops_per_s"]) == pytest.approx(achieved)
+        assert float(row["of_flops"]) == pytest.approx(achieved / values.ceilings.flops_per_s)
+        assert float(row["speed_low"]) <= float(row["speed"]) <= float(row["speed_high"])
+    assert "figures/roofline-cpu-float32.png" in page.pictures
+
+
+def test_a_table_s_header_does_not_come_from_its_first_row(timed: tuple[Page, Study], tmp_path: Path) -> None:
+    """The first planned timing may be the one that did not run: the columns are there all the same."""
+    _, study = timed
+    first = study.info.trials[0].id
+    for file in sorted((study.path / "records").iterdir()):
+        target = tmp_path / "study" / "records" / file.name
+        target.parent.mkdir(parents=True, exist_ok=True)
+        if not file.name.startswith(first):
+            target.write_bytes(file.read_bytes())
+    (tmp_path / "study" / "study.json").write_bytes((study.path / "study.json").read_bytes())
+    render(Study.read(tmp_path / "study"), tmp_path / "report")
+    rows = read_page(tmp_path / "report").csv("timing")
+    assert rows[0]["state"] == "pending" and rows[0]["latency_ms_p50"] == ""
+    assert any(row["latency_ms_p50"] for row in rows)

@@ -1,0 +1,234 @@
+"""What a timing's samples say: its interval, its ratio to the baseline, whether the control held, whether it is stable.
+
+All statistics are medians, so that a sample from a moment at which the machine did something else moves little; none is
+left out. Samples come in processes, and a process as a whole may be lucky or unlucky (where its memory lies, which core
+it got): so intervals are those of a two-level bootstrap, which draws processes, then rounds within each. Of three
+processes all may be lucky in the same direction, one time in four, and no bootstrap sees beyond them: so an interval
+reaches at the least as far as Student's t over the processes' medians does. Of a single process it holds the luck of
+its rounds alone.
+Source: Davison and Hinkley 1997, Bootstrap Methods and their Application, §3.8 (hierarchical data); Kalibera and Jones
+2013, Rigorous Benchmarking in Reasonable Time, §9 (t over the highest level that is repeated).
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import math
+import statistics
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+from scipy import stats
+
+from vitbench.store import TimeValues
+
+DRAWS = 2000
+LEVEL = 0.95
+"""Confidence of the intervals."""
+
+FENCE = 3.0
+"""Interquartile ranges beyond the quartiles at which a sample is an outlier (Tukey's outer fence)."""
+
+UNSTEADY = 0.10
+"""Largest relative half-width of an interval that passes for a stable timing."""
+
+FEW = 6
+"""Samples, over all processes, below which there is no interval: it would be a guess."""
+
+Floats = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Interval:
+    """An estimate with its 95 % interval; the ends are not numbers where there are too few samples for one."""
+
+    estimate: float
+    low: float
+    high: float
+
+    def holds(self, value: float) -> bool:
+        """Whether the value lies in the interval."""
+        return self.low <= value <= self.high
+
+    @property
+    def half_width(self) -> float:
+        """Of the interval, as a fraction of the estimate."""
+        return (self.high - self.low) / 2 / self.estimate if self.estimate else float("inf")
+
+
+def latency(values: TimeValues) -> Interval:
+    """Median of the processes' median latencies, milliseconds."""
+    return _interval([_array(p.latencies_ms) for p in values.processes])
+
+
+def ratio(values: TimeValues) -> Interval | None:
+    """Latency over that of the baseline, round by round: above 1 is slower. None where nothing was timed beside it.
+
+    The median over processes of the median over rounds of log(latency / baseline's latency in the same round), as a
+    ratio: what a round's two share (the machine's clock, other work on it) falls out.
+    """
+    pairs = [(_array(p.latencies_ms), _array(p.baseline_ms)) for p in values.processes if p.baseline_ms]
+    return _ratio(pairs)
+
+
+def control(values: TimeValues) -> Interval | None:
+    """The baseline's second instance over its first: 1, but for what a difference of nothing looks like here."""
+    pairs = [(_array(p.control_ms), _array(p.baseline_ms)) for p in values.processes if p.baseline_ms]
+    return _ratio(pairs)
+
+
+def ratio_between(one: TimeValues, other: TimeValues) -> Interval:
+    """Latency of one timing over that of another that was not made beside it, such as of an earlier study.
+
+    Each is drawn by itself, so the interval holds the noise of both, but not what changed around them.
+    """
+    a, b = (_logs([_array(p.latencies_ms) for p in v.processes]) for v in (one, other))
+    estimate = _middle(a) - _middle(b)
+    one_drawn, other_drawn = _draws(a, "one"), _draws(b, "other")
+    drawn = one_drawn - other_drawn if len(one_drawn) and len(other_drawn) else np.empty(0)
+    return _exponential(estimate, drawn, math.hypot(_reach(a), _reach(b)))
+
+
+def outliers(values: TimeValues) -> int:
+    """Samples beyond Tukey's outer fences of their process; they are counted, and kept."""
+    found = 0
+    for process in values.processes:
+        samples = _array(process.latencies_ms)
+        low, high = np.quantile(samples, [0.25, 0.75])
+        reach = FENCE * (high - low)
+        found += int(((samples < low - reach) | (samples > high + reach)).sum())
+    return found
+
+
+def instability(values: TimeValues) -> tuple[str, ...]:
+    """Why a timing is not to be relied on, in words; empty where nothing speaks against it."""
+    found = []
+    check = control(values)
+    if math.isnan(latency(values).low):
+        found.append(f"fewer than {FEW} samples give no interval")
+    elif check is not None and not check.holds(1.0):
+        found.append(f"the A/A control is {check.estimate:.3f} ({check.low:.3f} to {check.high:.3f}), and not 1")
+    if (width := latency(values).half_width) > UNSTEADY:
+        found.append(f"the interval is ±{100 * width:.0f} %")
+    if any(p.steady is False for p in values.processes):
+        found.append("warm-up did not become steady")
+    if held := sorted({p.throttled for p in values.processes if p.throttled}):
+        found.append(f"the clock was held back: {', '.join(held)}")
+    return (*found, *impossible(values))
+
+
+def impossible(values: TimeValues) -> tuple[str, ...]:
+    """Rates above what the device was seen to do: a sign of an error in the timing or in the counting."""
+    found = []
+    rates = rate(values)
+    for name, fraction in (("operations", rates.of_flops), ("bytes", rates.of_bytes)):
+        if fraction is not None and fraction > 1.0:
+            found.append(f"{name} per second are {fraction:.2f} times the measured ceiling")
+    return tuple(found)
+
+
+@dataclass(frozen=True)
+class Rates:
+    """What a timing achieved, and as a fraction of the ceilings measured on its device.
+
+    Attributes:
+        flops_per_s: operations of the function over the latency.
+        bytes_per_s: compulsory traffic over the latency.
+        of_flops: the first over the ceiling of a matrix product.
+        of_bytes: the second over the ceiling of a copy.
+        intensity: operations per byte.
+        of_roofline: the time that the slower of the two ceilings allows over the latency (Williams et al. 2009).
+    """
+
+    flops_per_s: float | None = None
+    bytes_per_s: float | None = None
+    of_flops: float | None = None
+    of_bytes: float | None = None
+    intensity: float | None = None
+    of_roofline: float | None = None
+
+
+def rate(values: TimeValues) -> Rates:
+    """Achieved rates; what was not counted or not measured is None."""
+    seconds = values.latency_ms_p50 / 1000
+    if not seconds or values.flops is None or values.bytes is None:
+        return Rates()
+    flops, moved = values.flops / seconds, values.bytes / seconds
+    if values.ceilings is None:
+        return Rates(flops, moved, intensity=values.flops / values.bytes)
+    of_flops, of_bytes = flops / values.ceilings.flops_per_s, moved / values.ceilings.bytes_per_s
+    return Rates(flops, moved, of_flops, of_bytes, values.flops / values.bytes, max(of_flops, of_bytes))
+
+
+def _array(samples: Sequence[float]) -> Floats:
+    return np.asarray(samples, dtype=np.float64)
+
+
+def _logs(processes: Sequence[Floats]) -> list[Floats]:
+    return [np.log(np.maximum(p, 1e-9)) for p in processes]
+
+
+def _middle(processes: Sequence[Floats]) -> float:
+    return float(np.median([np.median(p) for p in processes]))
+
+
+def _interval(processes: Sequence[Floats]) -> Interval:
+    logs = _logs(processes)
+    return _exponential(_middle(logs), _draws(logs, "latency"), _reach(logs))
+
+
+def _ratio(pairs: Sequence[tuple[Floats, Floats]]) -> Interval | None:
+    if not pairs:
+        return None
+    logs = [np.log(np.maximum(a, 1e-9)) - np.log(np.maximum(b, 1e-9)) for a, b in pairs]
+    return _exponential(_middle(logs), _draws(logs, "ratio"), _reach(logs))
+
+
+def _reach(processes: Sequence[Floats]) -> float:
+    """Half the t interval of the median of the processes' medians; 0 of one process, of whose luck nothing is known.
+
+    t · s / √n, times √(π / 2) since a median varies by so much more than a mean.
+    """
+    medians = [float(np.median(p)) for p in processes]
+    if len(medians) < 2:
+        return 0.0
+    quantile = float(stats.t.ppf((1 + LEVEL) / 2, len(medians) - 1))
+    return quantile * statistics.stdev(medians) / math.sqrt(len(medians)) * math.sqrt(math.pi / 2)
+
+
+def _exponential(estimate: float, drawn: Floats, reach: float) -> Interval:
+    """The hull of the bootstrap's interval and of estimate ± reach, logarithms all, as ratios or milliseconds."""
+    if not len(drawn):
+        return Interval(math.exp(estimate), math.nan, math.nan)
+    low, high = np.quantile(drawn, [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
+    low, high = min(float(low), estimate - reach), max(float(high), estimate + reach)
+    return Interval(math.exp(estimate), math.exp(low), math.exp(high))
+
+
+def _draws(processes: Sequence[Floats], name: str) -> Floats:
+    """The statistic over resamples: processes first, then rounds within each. Seeded by the samples themselves.
+
+    Empty where there are too few samples.
+    """
+    if sum(map(len, processes)) < FEW:
+        return np.empty(0)
+    whole = hashlib.sha256(name.encode())
+    for process in processes:
+        whole.update(process.tobytes())
+    return _cached(whole.hexdigest(), tuple(p.tobytes() for p in processes))
+
+
+@functools.lru_cache(maxsize=4096)
+def _cached(seed: str, processes: tuple[bytes, ...]) -> Floats:
+    chance = np.random.default_rng(int(seed[:16], 16))
+    arrays = [np.frombuffer(p, dtype=np.float64) for p in processes]
+    medians = np.stack(
+        [np.median(a[chance.integers(len(a), size=(DRAWS, len(a)))], axis=1) for a in arrays for _ in arrays]
+    ).reshape(len(arrays), len(arrays), DRAWS)  # process × place among those drawn × draw
+    chosen = chance.integers(len(arrays), size=(len(arrays), DRAWS))
+    places = np.arange(len(arrays))[:, None]
+    drawn: Floats = np.median(medians[chosen, places, np.arange(DRAWS)[None, :]], axis=0)
+    return drawn

@@ -1,0 +1,128 @@
+"""Timing trials of one setting, side by side: each alone first, then all of them in panels with a common baseline."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+
+from vitbench.runner.process import Outcome, Pool
+from vitbench.runner.work import Request
+from vitbench.spec.base import digest
+from vitbench.spec.trial import TimeTrial
+from vitbench.store import Ceilings, Samples, TimeValues
+from vitbench.timing.ceilings import higher
+from vitbench.timing.measure import Alone, Panel, combine
+
+LARGEST_PANEL = 12
+"""Variants of one process, beside the baseline and its control: more would make a round long, and neighbours in a round
+are compared because they are neighbours in time."""
+
+Keep = Callable[[TimeTrial, Outcome, TimeValues | None], None]
+
+
+@dataclass
+class Bench:
+    """What the timing of one setting needs of the runner."""
+
+    pool: Pool
+    request: Callable[..., Request]
+    say: Callable[[Request, str], None]
+    keep: Keep
+    """Writes the record of an attempt."""
+
+
+@dataclass
+class Setting:
+    """Timing trials of one level, shape, dtype, batch size and mode.
+
+    A variant that fails in any of its processes gets the record of that failure, and the others go on without it.
+    """
+
+    bench: Bench
+    pending: Sequence[TimeTrial]
+    earlier: TimeTrial | None
+    """The baseline, where it has been timed before: first of the setting, and ok."""
+    ceilings: Ceilings | None
+    by_itself: dict[str, Alone] = field(default_factory=dict)
+    outcomes: dict[str, list[Outcome]] = field(default_factory=dict)
+    samples: dict[str, list[Samples]] = field(default_factory=dict)
+
+    def run(self) -> None:
+        """One attempt at each pending trial."""
+        for outcome in self.bench.pool.run((self.bench.request(t, "alone") for t in self.pending), self.bench.say):
+            trial = outcome.request.trial
+            assert isinstance(trial, TimeTrial)
+            self.outcomes[trial.id] = [outcome]
+            if outcome.state == "ok":
+                self.by_itself[trial.id] = Alone.model_validate_json(json.dumps(outcome.values))
+                self.samples[trial.id] = []
+            else:
+                self.bench.keep(trial, outcome, None)
+        baseline = self.earlier or next(iter(self.alive()), None)
+        if baseline is not None:
+            self.side_by_side(baseline)
+
+    def alive(self) -> list[TimeTrial]:
+        """Those that have not failed, in the plan's order."""
+        return [t for t in self.pending if t.id in self.samples]
+
+    def side_by_side(self, baseline: TimeTrial) -> None:
+        """All panels; each trial's record is written when its last process has ended."""
+        panels: deque[tuple[int, list[TimeTrial]]] = deque()
+        for outcome in self.bench.pool.run(self.requests(baseline, panels), self.bench.say):
+            process, panel = outcome.request.process, list(outcome.request.panel)
+            if outcome.state == "ok":
+                found = Panel.model_validate_json(json.dumps(outcome.values))
+                self.ceilings = higher(self.ceilings, found.ceilings)
+                for trial in panel:
+                    self.take(trial, outcome, found.samples[trial.id], baseline)
+            elif outcome.state == "oom" and len(panel) > 1:  # together they do not fit; by halves they may
+                half = len(panel) // 2
+                panels.extend([(process, panel[:half]), (process, panel[half:])])
+            elif rest := self.without_culprit(outcome, panel, baseline):
+                panels.append((process, rest))
+
+    def requests(self, baseline: TimeTrial, panels: deque[tuple[int, list[TimeTrial]]]) -> Iterator[Request]:
+        """Process by process, all that is alive in panels drawn anew; and what had to be done again."""
+        for process in range(baseline.protocol.rounds):
+            variants = self.alive()
+            random.Random(digest([process, *(t.id for t in variants)])).shuffle(variants)
+            panels.extend(
+                (process, variants[start : start + LARGEST_PANEL]) for start in range(0, len(variants), LARGEST_PANEL)
+            )
+            while panels:
+                number, panel = panels.popleft()
+                if left := [t for t in panel if t.id in self.samples]:
+                    yield self.bench.request(baseline, "panel", panel=tuple(left), process=number)
+
+    def take(self, trial: TimeTrial, outcome: Outcome, samples: Samples, baseline: TimeTrial) -> None:
+        """One process's samples of a trial; its record, where they are the last."""
+        self.samples[trial.id].append(samples)
+        self.outcomes[trial.id].append(outcome)
+        if len(self.samples[trial.id]) == trial.protocol.rounds:
+            values = combine(
+                trial, self.by_itself[trial.id], self.samples.pop(trial.id),
+                baseline=baseline.id, ceilings=self.ceilings,
+            )  # fmt: skip
+            self.bench.keep(trial, whole(self.outcomes[trial.id]), values)
+
+    def without_culprit(self, outcome: Outcome, panel: list[TimeTrial], baseline: TimeTrial) -> list[TimeTrial]:
+        """Give a panel's failure to the trial that was at work; what is left of the panel.
+
+        Where the baseline was, or nobody knows, all of the panel have failed: there is nothing to compare them with.
+        """
+        culprits = [t for t in panel if t.id == outcome.at and t.id != baseline.id] or panel
+        if outcome.at == baseline.id:
+            outcome = replace(outcome, reason=f"the baseline beside it: {outcome.reason}")
+        for trial in culprits:
+            self.samples.pop(trial.id, None)
+            self.bench.keep(trial, whole([*self.outcomes[trial.id], outcome]), None)
+        return [t for t in panel if t not in culprits] if outcome.state != "interrupted" else []
+
+
+def whole(outcomes: Sequence[Outcome]) -> Outcome:
+    """Several processes of one trial as one: how the last ended, when the first began, and the time of all."""
+    return replace(outcomes[-1], started_at=outcomes[0].started_at, seconds=sum(o.seconds for o in outcomes))

@@ -1,0 +1,43 @@
+"""Capacity: the largest batch that fits into a device's memory."""
+
+from __future__ import annotations
+
+import torch
+
+from vitbench.devices import synchronise
+from vitbench.spec.trial import TimeTrial
+from vitbench.timing.subject import Subject
+
+WITHIN = 1.05
+"""Ratio of the least batch known not to fit to the largest known to fit, at which the search ends."""
+
+
+def largest_batch(trial: TimeTrial, device: torch.device) -> int | None:
+    """The largest batch of which one iteration fits into a GPU's memory, within 5 %; 0 where not even one image does.
+
+    By doubling until a batch does not fit, then by halving what lies between. None on other devices: a CPU's memory is
+    the machine's, and to ask for all of it would end other programs.
+    """
+    if device.type != "cuda":
+        return None
+    fits, fails, batch = 0, None, trial.batch_size
+    while fails is None or (fits * WITHIN < fails and fails - fits > 1):
+        if _fits(trial.model_copy(update={"batch_size": batch}), device):
+            fits = batch
+        else:
+            fails = batch
+        batch = fits * 2 if fails is None else (fits + fails) // 2
+    return fits
+
+
+def _fits(trial: TimeTrial, device: torch.device) -> bool:
+    try:
+        subject = Subject(trial, device)
+        subject.iterate()
+        synchronise(device)
+    except torch.OutOfMemoryError:
+        return False
+    finally:
+        subject = None  # type: ignore[assignment]  # its tensors go before the cache is emptied
+        torch.cuda.empty_cache()
+    return True

@@ -1,0 +1,42 @@
+"""Ceilings: the most that this device does, measured before anything is timed on it, and again beside the rounds."""
+
+from __future__ import annotations
+
+import torch
+
+from vitbench.store import Ceilings
+from vitbench.timing.clock import Clock
+
+MATRIX = {"cpu": 1024, "cuda": 8192, "mps": 4096}
+"""Side of the square matrices whose product is timed."""
+
+COPIED_BYTES = {"cpu": 256 * 2**20, "cuda": 2 * 2**30, "mps": 2**30}
+"""Size of the tensor that is copied: several times any cache."""
+
+TRIES = 6
+
+
+def higher(one: Ceilings | None, other: Ceilings) -> Ceilings:
+    """The higher of two measurements of each ceiling: what slowed one of them down was no property of the device."""
+    if one is None:
+        return other
+    return Ceilings(
+        flops_per_s=max(one.flops_per_s, other.flops_per_s), bytes_per_s=max(one.bytes_per_s, other.bytes_per_s)
+    )
+
+
+def measure_ceilings(device: torch.device, dtype: torch.dtype) -> Ceilings:
+    """Rate of a large matrix product in a dtype and of a large copy: the best of several tries each, for a ceiling."""
+    clock = Clock(device, flush=False)
+    side = MATRIX[device.type]
+    generator = torch.Generator().manual_seed(0)  # random numbers: on zeros a GPU draws less power and runs faster
+    a, b = (torch.randn(side, side, generator=generator).to(device, dtype) for _ in range(2))
+    product = torch.empty_like(a)
+    source = torch.arange(COPIED_BYTES[device.type] // 4, dtype=torch.float32, device=device)
+    target = torch.empty_like(source)
+    multiply_ms = min(clock.lap(lambda: torch.mm(a, b, out=product)).device_ms for _ in range(TRIES))
+    copy_ms = min(clock.lap(lambda: target.copy_(source)).device_ms for _ in range(TRIES))
+    return Ceilings(
+        flops_per_s=2 * side**3 / multiply_ms * 1000,
+        bytes_per_s=2 * source.numel() * source.element_size() / copy_ms * 1000,
+    )

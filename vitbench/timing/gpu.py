@@ -1,0 +1,77 @@
+"""A GPU's own counters, by NVML: its clock, why it is held back, and the energy that it has used."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+
+from vitbench.devices import synchronise
+
+REASONS = {
+    0x04: "power cap", 0x08: "hardware slowdown", 0x10: "sync boost", 0x20: "software thermal slowdown",
+    0x40: "hardware thermal slowdown", 0x80: "power brake",
+}  # fmt: skip
+"""Bits of NVML's nvmlClocksEventReasons that mean a clock held back; an idle GPU's low clock is none of them."""
+
+
+@contextmanager
+def _handle(device: torch.device) -> Iterator[tuple[Any, Any] | None]:
+    """(NVML, handle of the device); None where it is no GPU, or NVML is not there or does not tell."""
+    if device.type != "cuda":
+        yield None
+        return
+    try:
+        import pynvml
+    except ImportError:
+        yield None
+        return
+    try:
+        pynvml.nvmlInit()
+    except pynvml.NVMLError:
+        yield None
+        return
+    try:
+        # By its UUID: NVML numbers all GPUs of the machine, torch those that it is shown.
+        uuid = f"GPU-{torch.cuda.get_device_properties(device).uuid}"
+        yield pynvml, pynvml.nvmlDeviceGetHandleByUUID(uuid)
+    finally:
+        pynvml.nvmlShutdown()
+
+
+def clock_state(device: torch.device) -> tuple[int | None, str | None]:
+    """(clock of a GPU's processors in MHz, why it is held back: empty if it is not); Nones where unknown."""
+    with _handle(device) as found:
+        if found is None:
+            return None, None
+        nvml, handle = found
+        try:
+            mhz = int(nvml.nvmlDeviceGetClockInfo(handle, nvml.NVML_CLOCK_SM))
+            bits = int(nvml.nvmlDeviceGetCurrentClocksEventReasons(handle))
+        except nvml.NVMLError:
+            return None, None
+        return mhz, ", ".join(reason for bit, reason in REASONS.items() if bits & bit)
+
+
+def energy_mj(device: torch.device, iterate: Callable[[], object], seconds: float) -> float | None:
+    """Energy of one iteration in millijoules: the card's own counter over as many as fill ``seconds``; None if unknown.
+
+    The whole card, its idle power included.
+    """
+    with _handle(device) as found:
+        if found is None:
+            return None
+        nvml, handle = found
+        try:
+            before = int(nvml.nvmlDeviceGetTotalEnergyConsumption(handle))
+        except nvml.NVMLError:
+            return None
+        iterations, deadline = 0, time.monotonic() + seconds
+        while time.monotonic() < deadline:
+            iterate()
+            synchronise(device)
+            iterations += 1
+        return (int(nvml.nvmlDeviceGetTotalEnergyConsumption(handle)) - before) / iterations

@@ -1,0 +1,117 @@
+"""Sizes: what an iteration must compute and must move, counted from the shapes and not measured."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from math import prod
+
+import torch
+from torch import nn
+from torch.utils.flop_counter import FlopCounterMode
+
+from vitbench.devices import DTYPES
+from vitbench.model.counting import forward_flops, parameters
+from vitbench.model.vit import VisionTransformer
+from vitbench.spec.base import Strict
+from vitbench.spec.model import ModelSpec
+from vitbench.spec.recipe import Level
+from vitbench.spec.trial import TimeTrial
+from vitbench.timing.subject import UNITS, input_shape
+
+
+class Sizes(Strict):
+    """What is counted of a trial.
+
+    Attributes:
+        parameters: of what is timed.
+        forward_flops: of one image's forward pass through the part (or model) that is timed.
+        flops: of an iteration.
+        bytes: that an iteration must move.
+    """
+
+    parameters: int
+    forward_flops: int
+    flops: int
+    bytes: int
+
+
+def count(trial: TimeTrial) -> Sizes:
+    """The sizes of a trial.
+
+    Operations are those of the function, whatever the implementation does: products only, a multiply-add counting
+    two, a backward pass twice the forward (:func:`vitbench.model.counting.training_flops`); what a kernel computes
+    again to save memory does not count.
+    """
+    with torch.device("meta"):
+        unit = UNITS[trial.level](trial.model)
+        forward = _forward_flops(trial)
+    return Sizes(
+        parameters=parameters(unit),
+        forward_flops=forward,
+        flops=(3 if trial.training else 1) * forward * trial.batch_size,
+        bytes=_bytes(trial),
+    )
+
+
+def _forward_flops(trial: TimeTrial) -> int:
+    if trial.level == "model":
+        return forward_flops(trial.model)
+    twin = trial.model.twin()
+    with FlopCounterMode(display=False) as counter, torch.no_grad():
+        UNITS[trial.level](twin).eval()(torch.empty(input_shape(twin, trial.level, 1)))
+    return int(counter.get_total_flops())
+
+
+def _bytes(trial: TimeTrial) -> int:
+    """Compulsory traffic: each tensor at the edge of a part is read or written once in each pass, nothing inside it.
+
+    Forward: input x and parameters p are read, output y is written. Backward: x, p and dy are read, dx and dp are
+    written; an attention's core reads y once more (for Σ dy · y). A block is its norms, attention and MLP, a model is
+    its patching, blocks, last norm and head: fusing across those would beat the bound, and no public ViT does.
+    """
+    parts = PARTS[trial.level](trial.model) if trial.level in PARTS else {trial.level: 1}
+    values = sum(times * _values(trial, level) for level, times in parts.items())
+    if trial.level == "model":
+        head = nn.Linear(trial.model.dim, trial.model.num_classes, device="meta")
+        values += (3 if trial.training else 1) * parameters(head)
+    return values * DTYPES[trial.dtype].itemsize
+
+
+def _of_block(spec: ModelSpec) -> Mapping[Level, int]:
+    with torch.device("meta"):
+        model = VisionTransformer(spec.model_copy(update={"depth": 1}))
+    norms = sum(norm is not None for block in model.encoder.blocks for norm in (block.attention_norm, block.mlp_norm))
+    sublayers: dict[Level, int] = {"norm_layer": norms}
+    if not spec.leaves_out("attention"):
+        sublayers["attention"] = 1
+    if not spec.leaves_out("mlp"):
+        sublayers["mlp"] = 1
+    return sublayers
+
+
+def _of_model(spec: ModelSpec) -> Mapping[Level, int]:
+    parts: dict[Level, int] = {level: times * spec.depth for level, times in _of_block(spec).items()}
+    parts["patching"] = 1
+    parts["norm_layer"] += spec.final_norm
+    return parts
+
+
+PARTS: Mapping[Level, Callable[[ModelSpec], Mapping[Level, int]]] = {"block": _of_block, "model": _of_model}
+"""Level → of which parts, and how many of each, it is made."""
+
+
+OUTPUT_TOKENS: Mapping[Level, Callable[[ModelSpec], int]] = {"patching": lambda s: s.patches, "pooling": lambda _: 1}
+"""Level → vectors of width D that come out for each image, where it is not N."""
+
+
+def _values(trial: TimeTrial, level: Level) -> int:
+    """Numbers that one part reads and writes for the whole batch."""
+    spec, batch = trial.model, trial.batch_size
+    with torch.device("meta"):
+        weights = parameters(UNITS[level](spec))
+    x = prod(input_shape(spec, level, batch))
+    y = batch * spec.dim * (OUTPUT_TOKENS[level](spec) if level in OUTPUT_TOKENS else spec.tokens)
+    forward = x + weights + y
+    if not trial.training:
+        return forward
+    return forward + (x + weights + y) + (x + weights) + (y if level == "attention_core" else 0)

@@ -1,0 +1,204 @@
+"""Subject: one trial's model or part of a model, its inputs, and an iteration that can be timed and checked."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, cast
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from vitbench.components.contracts import SelfAttention
+from vitbench.devices import DTYPES, synchronise
+from vitbench.model.encoder import Block, chosen
+from vitbench.model.exactness import FACTOR, FLOOR_EPS, Incorrect
+from vitbench.model.initial import initialise
+from vitbench.model.vit import VisionTransformer
+from vitbench.spec.base import pair
+from vitbench.spec.model import ModelSpec
+from vitbench.spec.recipe import Level, TrainSpec
+from vitbench.spec.trial import TimeTrial
+from vitbench.streams import derive
+from vitbench.training.optimiser import make_optimiser
+
+LOOSER = 4.0
+"""The check after timing allows so many times what the gate does. The gate has applied the rule to many values of small
+inputs; this one looks for results that have gone wrong since, or that are wrong at the timed batch size."""
+
+CHECKED_IMAGES = 8
+"""Images of a batch whose results are compared with float64: the first, the last, and some between."""
+
+
+class Core(nn.Module):
+    """An attention component without its projections: no parameters are left."""
+
+    def __init__(self, attention: SelfAttention) -> None:
+        super().__init__()
+        del attention.qkv, attention.proj
+        self.attention = attention
+
+    def forward(self, qkv: Tensor) -> Tensor:
+        """(B, N, 3D) → (B, N, D)."""
+        return self.attention.core(qkv)
+
+
+def _component(slot: str) -> Callable[[ModelSpec], nn.Module]:
+    return lambda spec: chosen(slot, spec)(spec)
+
+
+UNITS: Mapping[Level, Callable[[ModelSpec], nn.Module]] = {
+    "model": VisionTransformer,
+    "block": lambda spec: Block(spec, drop_path=0.0),
+    "patching": _component("patching"),
+    "attention": _component("attention"),
+    "attention_core": lambda spec: Core(chosen("attention", spec)(spec)),
+    "norm_layer": _component("norm_layer"),
+    "positions": _component("positions"),
+    "mlp": _component("mlp"),
+    "pooling": _component("pooling"),
+}
+"""Level → how the module that is timed is made."""
+
+
+def input_shape(spec: ModelSpec, level: Level, batch: int) -> tuple[int, ...]:
+    """Shape of what goes in: images, tokens (B, N, D), or for an attention's core the projections (B, N, 3D)."""
+    if level in ("model", "patching"):
+        return (batch, spec.channels, *pair(spec.image_size))
+    return (batch, spec.tokens, 3 * spec.dim if level == "attention_core" else spec.dim)
+
+
+class Subject:
+    """What one trial times.
+
+    ``iterate()`` is one iteration, inference (without gradients) or training. For a whole model training is forward,
+    cross-entropy, backward and an AdamW step at rate zero (the same work, and weights that stay comparable); for a
+    part, forward and backward from a fixed gradient. Weights, inputs and labels are the same in every process and
+    for every variant.
+    """
+
+    def __init__(self, trial: TimeTrial, device: torch.device) -> None:
+        self.trial, self.device, self.dtype = trial, device, DTYPES[trial.dtype]
+        self.module = self.build(trial.model).to(device, self.dtype)
+        self.module.train(trial.training)
+        self.x = self.draw("x", input_shape(trial.model, trial.level, trial.batch_size))
+        self.x.requires_grad_(trial.training and trial.level != "model")
+        self.run: Callable[[Tensor], Tensor] = self.module
+        if trial.protocol.compile:
+            self.run = cast("Callable[[Tensor], Tensor]", torch.compile(self.module))
+        self.out = torch.empty(0)
+        self.iterate: Callable[[], None] = self._inference
+        if trial.training and trial.level == "model":
+            stream = torch.Generator().manual_seed(derive(0, "inputs", "timing", "labels"))
+            self.labels = torch.randint(trial.model.num_classes, (trial.batch_size,), generator=stream).to(device)
+            self.optimiser = make_optimiser(self.module, TrainSpec(), device)
+            for group in self.optimiser.param_groups:
+                group["lr"] = 0.0
+                group["capturable"] = trial.protocol.cuda_graphs
+            self.iterate = self._training_step
+        elif trial.training:
+            with torch.no_grad():
+                shape = self.run(self.x).shape
+            self.gradient = self.draw("gradient", shape)
+            self.iterate = self._forward_backward
+        if trial.protocol.cuda_graphs:
+            self.iterate = self._captured(self.iterate)
+
+    def build(self, spec: ModelSpec) -> nn.Module:
+        """The module for a spec, with the weights of seed 0: the same for exact twins."""
+        module = UNITS[self.trial.level](spec)
+        initialise(module, spec.init_std, seed=0)
+        return module
+
+    def draw(self, name: str, shape: tuple[int, ...]) -> Tensor:
+        """Random numbers, the same on every device."""
+        stream = torch.Generator().manual_seed(derive(0, "inputs", "timing", name))
+        return torch.randn(shape, generator=stream).to(self.device, self.dtype)
+
+    @torch.no_grad()
+    def _inference(self) -> None:
+        self.out = self.run(self.x)
+
+    def _forward_backward(self) -> None:
+        for tensor in (self.x, *self.module.parameters()):
+            tensor.grad = None
+        self.out = self.run(self.x)
+        self.out.backward(self.gradient)
+
+    def _training_step(self) -> None:
+        self.optimiser.zero_grad(set_to_none=True)
+        self.out = self.run(self.x)
+        F.cross_entropy(self.out.float(), self.labels).backward()
+        self.optimiser.step()
+
+    def _captured(self, iterate: Callable[[], None]) -> Callable[[], None]:
+        """The iteration as one CUDA graph. Source: "Accelerating PyTorch with CUDA Graphs", PyTorch blog, 2021."""
+        side = torch.cuda.Stream(self.device)
+        side.wait_stream(torch.cuda.current_stream(self.device))
+        with torch.cuda.stream(side):
+            for _ in range(3):
+                iterate()
+        torch.cuda.current_stream(self.device).wait_stream(side)
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph):
+            iterate()
+        return graph.replay
+
+    def verify(self) -> None:
+        """Raise Incorrect unless what the last timed iteration gave is right.
+
+        Every value must be finite. Those of a few images are compared with the reference twin in float64, at
+        :data:`LOOSER` times what the rule of :mod:`vitbench.model.exactness` allows; those of all images with the twin
+        in the same dtype, at twice that (both may err by as much). A part's gradient of its input likewise.
+        """
+        synchronise(self.device)
+        mine = {"output": self.out.detach()}
+        if self.x.grad is not None:
+            mine["gradient of the input"] = self.x.grad
+        plain, wanted = self._twin(self.device, self.dtype, slice(None))
+        for name, parameter in self.module.named_parameters():
+            if parameter.grad is not None:
+                mine[f"gradient of {name}"] = parameter.grad
+            elif name in wanted:
+                raise Incorrect(f"after timing, gradient of {name}: there is none")
+        for quantity, value in mine.items():
+            if not bool(value.isfinite().all()):
+                raise Incorrect(f"after timing, {quantity}: not finite")
+        if self.trial.training and (self.trial.model.dropout or self.trial.model.attention_dropout):
+            return  # what is dropped differs from call to call: there is no value to compare with
+        count = self.trial.batch_size
+        some = torch.linspace(0, count - 1, min(CHECKED_IMAGES, count)).round().long()
+        true, _ = self._twin(torch.device("cpu"), torch.float64, some)
+        for quantity, of_all in plain.items():
+            true_some = true[quantity]
+            floor = FLOOR_EPS * torch.finfo(self.dtype).eps * float(true_some.abs().max())
+            of_plain = float((_rows(of_all, some) - true_some).abs().max())
+            allowed = LOOSER * (FACTOR * of_plain + floor)
+            for error, limit in (
+                (float((_rows(mine[quantity], some) - true_some).abs().max()), allowed),
+                (float((mine[quantity].double() - of_all.double()).abs().max()), 2 * allowed),
+            ):
+                if not error <= limit:
+                    raise Incorrect(f"after timing, {quantity}: error {error:.3g}, allowed {limit:.3g}")
+
+    def _twin(self, device: torch.device, dtype: torch.dtype, images: Any) -> tuple[dict[str, Tensor], set[str]]:
+        """Of the reference twin, for some of the images: output, and for a part the gradient of the input; and the
+        names of the parameters that have a gradient, which for a whole model are all of them."""
+        module = self.build(self.trial.model.twin()).to(self.dtype).to(device, dtype)
+        module.train(self.trial.training)
+        x = self.draw("x", tuple(self.x.shape))[images].to(device, dtype)  # not self.x, which may have been written to
+        part = self.trial.training and self.trial.level != "model"
+        x.requires_grad_(part)
+        with torch.set_grad_enabled(part):
+            out: Tensor = module(x)
+        results = {"output": out.detach()}
+        if part:
+            out.backward(self.gradient[images].to(device, dtype))
+            assert x.grad is not None
+            results["gradient of the input"] = x.grad
+        parameters = module.named_parameters() if self.trial.training else ()
+        return results, {name for name, p in parameters if not part or p.grad is not None}
+
+
+def _rows(value: Tensor, images: Tensor) -> Tensor:
+    return value.detach()[images.to(value.device)].to("cpu", torch.float64)
