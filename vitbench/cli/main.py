@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import click
 
-from vitbench.cli import inspecting, studies
+from vitbench.cli import comparing, inspecting, studies
 from vitbench.environment import VERSION
 from vitbench.registry import PluginError, UnknownComponent
 
@@ -26,6 +26,7 @@ for command in (
     studies.time,
     studies.status,
     studies.report,
+    comparing.compare,
     inspecting.doctor,
 ):
     cli.add_command(command)
@@ -51,5 +52,5 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 def _is_users(error: Exception) -> bool:
     """Whether an error is one that its message explains. Every such class is imported only when it was raised."""
-    names = {"SpecError", "DataError", "MissingData", "StudyError", "DeviceError"}
+    names = {"SpecError", "DataError", "MissingData", "StudyError", "DeviceError", "ComparisonError"}
     return isinstance(error, (PluginError, UnknownComponent)) or type(error).__name__ in names

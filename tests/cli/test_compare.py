@@ -1,0 +1,248 @@
+"""`vitbench compare` as a user types it: on studies, and on what pytest-benchmark writes."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.analysis.test_comparison import HERE, Timed, cells, write
+from vitbench.cli.main import main
+
+BENCHMARKS = """
+import os, time
+
+def test_sleep(benchmark):
+    benchmark.pedantic(time.sleep, args=(float(os.environ["SECONDS"]),), rounds=12, iterations=1)
+
+def test_sum(benchmark):
+    benchmark.pedantic(sum, args=(range(20_000),), rounds=300, iterations=1)
+"""
+SLEEP, SUM = "test_tiny.py::test_sleep", "test_tiny.py::test_sum"
+
+Compare = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture
+def compare(capsys: pytest.CaptureFixture[str]) -> Compare:
+    def run(*arguments: str | Path) -> tuple[int, str, str]:
+        """(exit status, stdout, stderr)"""
+        capsys.readouterr()
+        with pytest.raises(SystemExit) as end:
+            main(["compare", *map(str, arguments)])
+        assert isinstance(end.value.code, int)
+        return end.value.code, *capsys.readouterr()
+
+    return run
+
+
+@pytest.fixture(scope="module")
+def benchmarked(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with old.json, slow.json (one benchmark takes three times as long) and without-rounds.json."""
+    folder = tmp_path_factory.mktemp("benchmarks")
+    (folder / "test_tiny.py").write_text(BENCHMARKS)
+    (folder / "pytest.ini").write_text("[pytest]\n")
+    for name, seconds in (("old", "0.001"), ("slow", "0.003")):
+        subprocess.run(
+            [sys.executable, "-m", "pytest", "-q", "-c", "pytest.ini", "-p", "no:cacheprovider",
+             f"--benchmark-json={name}.json", f"--benchmark-save={name}", "--benchmark-storage=saved"],
+            cwd=folder, env={"SECONDS": seconds}, check=True, capture_output=True, timeout=120,
+        )  # fmt: skip
+    (without,) = (folder / "saved").rglob("*_old.json")
+    without.rename(folder / "without-rounds.json")
+    return folder
+
+
+def changed(source: Path, path: Path, change: Callable[[dict[str, Any]], object]) -> Path:
+    content = json.loads(source.read_text())
+    change(content)
+    path.write_text(json.dumps(content))
+    return path
+
+
+def slower(name: str, factor: float) -> Callable[[dict[str, Any]], None]:
+    def change(content: dict[str, Any]) -> None:
+        for benchmark in content["benchmarks"]:
+            if benchmark["fullname"] == name:
+                benchmark["stats"]["data"] = [factor * seconds for seconds in benchmark["stats"]["data"]]
+
+    return change
+
+
+def test_a_slowdown_of_20_percent_fails_a_gate_of_5_and_passes_one_of_30(tmp_path: Path, compare: Compare) -> None:
+    old, new = write(tmp_path / "A", cells(3)), write(tmp_path / "B", cells(3, {2: 1.2}), seed=1)
+    for limit, expected in (("5%", 1), ("5 %", 1), ("0.05", 1), ("30%", 0)):
+        status, out, _ = compare(old, new, "--fail-over", limit)
+        assert status == expected, limit
+    status, out, err = compare(old, new)
+    lines = [line.rstrip() for line in out.splitlines()]
+    assert (status, err) == (0, "") and lines[:2] == [f"A = {old}", f"B = {new}"]
+    assert lines[-4].startswith("slower") and lines[-4].endswith("cell 2, inference, float32, batch 8")
+    assert lines[-1] == "3 timings: 1 slower, 2 unchanged"
+
+
+@pytest.mark.parametrize(("regressions", "status"), [(0, 0), (1, 1), (2, 1)])
+def test_one_regression_is_enough(tmp_path: Path, compare: Compare, regressions: int, status: int) -> None:
+    old = write(tmp_path / "A", cells(3))
+    new = write(tmp_path / "B", cells(3, dict.fromkeys(range(1, regressions + 1), 1.5)), seed=1)
+    found, out, _ = compare(old, new, "--fail-over", "5%")
+    assert found == status and out.count("slower, regression") == regressions
+
+
+def test_lost_and_new_timings_and_other_machines_are_shown(tmp_path: Path, compare: Compare) -> None:
+    other = HERE.model_copy(update={"cpu": "Other CPU", "device_name": "Other CPU"})
+    old = write(tmp_path / "A", cells(3))
+    new = write(tmp_path / "B", {"cell 1": Timed(state="oom"), "cell 2": Timed(environment=other), "cell 4": Timed()})
+    status, out, _ = compare(old, new, "--fail-over", "500%")
+    assert status == 1
+    assert "The machines differ: processor (Example CPU 3000 → Other CPU)." in out
+    rows = [line.split("  ")[0] for line in out.splitlines()[4:-1]]
+    assert rows == ["oom, regression", "unchanged", "only in A", "only in B"] and "batch 8 (a test)" in out
+    assert out.splitlines()[-1] == (
+        "4 timings: 1 oom, 1 unchanged, 1 only in A, 1 only in B; 1 regression beyond 500 %"
+    )
+
+
+def test_benchmarks_of_pytest_are_compared_by_their_rounds(benchmarked: Path, compare: Compare) -> None:
+    status, out, err = compare(benchmarked / "old.json", benchmarked / "slow.json", "--fail-over", "40%")
+    assert (status, err) == (1, "")
+    (row,) = (line for line in out.splitlines() if SLEEP in line)
+    assert row.startswith("slower, regression") and SUM in out and "machines differ" not in out
+    status, out, _ = compare(benchmarked / "old.json", benchmarked / "old.json", "--fail-over", "1%")
+    assert status == 0 and "2 timings: 2 unchanged; no regression beyond 1 %" in out
+
+
+@pytest.mark.parametrize(("limit", "status"), [("5%", 1), ("30%", 0)])
+def test_exactly_one_benchmark_slower_by_20_percent(
+    benchmarked: Path, tmp_path: Path, compare: Compare, limit: str, status: int
+) -> None:
+    """300 rounds, so in batches; the ratio stays what was planted."""
+    new = changed(benchmarked / "old.json", tmp_path / "new.json", slower(SUM, 1.2))
+    found, out, _ = compare(benchmarked / "old.json", new, "--fail-over", limit)
+    (row,) = (line for line in out.splitlines() if SUM in line)
+    assert found == status and row.startswith("slower") and "1.200 (" in row
+
+
+def test_another_machine_of_pytest_benchmark_is_named_and_not_its_node(
+    benchmarked: Path, tmp_path: Path, compare: Compare
+) -> None:
+    def change(content: dict[str, Any]) -> None:
+        content["machine_info"] |= {"node": "secret-name", "python_version": "4.0.0"}
+        content["machine_info"]["cpu"] |= {"brand_raw": "Other CPU", "hz_actual_friendly": "1 Hz"}
+        content["commit_info"] = {"id": "89abcdef0123456789", "dirty": True}
+
+    new = changed(benchmarked / "old.json", tmp_path / "new.json", change)
+    status, out, _ = compare(benchmarked / "old.json", new)
+    assert status == 0 and "The machines differ: processor (" in out and "→ Other CPU)" in out
+    assert "→ 4.0.0)" in out and "commit (unversioned → 89abcdef0123 with changes)" in out
+    assert "secret-name" not in out and "1 Hz" not in out
+    nothing = changed(new, tmp_path / "nothing.json", lambda content: content.pop("machine_info"))
+    assert "On what machine and software was not recorded for 2 timings." in compare(new, nothing)[1]
+
+
+@pytest.mark.parametrize(
+    ("change", "expected"),
+    [
+        (lambda c: c["benchmarks"][0].pop("stats"), "run pytest with --benchmark-save-data"),
+        (lambda c: c["benchmarks"][0]["stats"].update(data=[]), "has no raw rounds (stats.data)"),
+        (lambda c: c["benchmarks"][0]["stats"].update(data=[1.0, "2"]), "are not positive, finite seconds"),
+        (lambda c: c["benchmarks"][0]["stats"].update(data=[float("nan")]), "are not positive, finite seconds"),
+        (lambda c: c["benchmarks"][0]["stats"].update(data=[-1.0]), "are not positive, finite seconds"),
+        (lambda c: c["benchmarks"][0]["stats"].update(data=[0.0]), "are not positive, finite seconds"),
+        (lambda c: c["benchmarks"][0].pop("fullname"), "benchmark 0 has no full name"),
+        (lambda c: c["benchmarks"].append(c["benchmarks"][0]), f"{SLEEP} is there twice"),
+        (lambda c: c.pop("benchmarks"), "not what pytest-benchmark writes"),
+        (lambda c: c.update(benchmarks=[]), "nothing to compare: 2 timings in A and 0 in B"),
+    ],
+)
+def test_a_broken_benchmark_file_is_a_message_and_status_2(
+    benchmarked: Path, tmp_path: Path, compare: Compare, change: Callable[[dict[str, Any]], object], expected: str
+) -> None:
+    new = changed(benchmarked / "old.json", tmp_path / "new.json", change)
+    status, out, err = compare(benchmarked / "old.json", new)
+    assert (status, out) == (2, "") and err.startswith("vitbench: ") and err.count("\n") == 1
+    assert expected in err
+
+
+def test_inputs_that_cannot_be_compared(benchmarked: Path, tmp_path: Path, compare: Compare) -> None:
+    study, empty, text = write(tmp_path / "A", cells(1)), tmp_path / "empty", tmp_path / "text.json"
+    empty.mkdir()
+    text.write_text("{no JSON")
+    (tmp_path / "binary.json").write_bytes(b"\xff\xfe\x00")
+    old = benchmarked / "old.json"
+    for arguments, expected in (
+        ((study, empty), "holds no study (no study.json)"),
+        ((study, tmp_path / "absent"), "does not exist"),
+        ((old, text), "not JSON: Expecting property name"),
+        ((old, tmp_path / "binary.json"), "not JSON"),
+        ((old, study / "study.json"), "of a study, give the folder"),
+        ((study, old), "two of one kind can be compared"),
+        ((old, benchmarked / "without-rounds.json"), "has no raw rounds (stats.data)"),
+        ((study, write(tmp_path / "B", {"cell 9": Timed()})), "nothing to compare: 1 timing in A and 1 in B"),
+        ((study,), "Missing argument 'NEW'"),
+    ):
+        status, out, err = compare(*arguments)
+        assert (status, out) == (2, "") and expected in err and "Traceback" not in err, arguments
+
+
+@pytest.mark.parametrize(
+    "limit", ["5", "1", "0", "0%", "0.0", "-5%", "nan", "nan%", "inf", "inf%", "%", "", "five", "5%%", "1e-2", "5,0%",
+              "9" * 400 + "%"],
+)  # fmt: skip
+def test_a_limit_that_is_no_percentage_is_a_mistake_in_usage(tmp_path: Path, compare: Compare, limit: str) -> None:
+    study = write(tmp_path / "A", cells(1))
+    status, out, err = compare(study, study, "--fail-over", limit)
+    assert (status, out) == (2, "") and "Usage:" in err and 'write "5%" or "0.05"' in err
+
+
+def test_too_few_samples_for_a_gate_are_shown_and_fail_it(tmp_path: Path, compare: Compare) -> None:
+    study = write(tmp_path / "A", cells(1, processes=1, rounds=3))
+    status, out, err = compare(study, study, "--fail-over", "5%")
+    assert status == 2 and out.splitlines()[-2].startswith("too few samples") and "nothing to judge" in err
+    assert compare(study, study)[0] == 0
+
+
+@pytest.mark.parametrize("width", [40, 80])
+def test_a_narrow_terminal_shows_all_of_it(
+    tmp_path: Path, compare: Compare, monkeypatch: pytest.MonkeyPatch, width: int
+) -> None:
+    monkeypatch.setenv("COLUMNS", str(width))
+    old, new = write(tmp_path / "A", cells(2)), write(tmp_path / "B", cells(2, {2: 1.5}), seed=1)
+    plain = compare(old, new, "--fail-over", "5%")[1]
+    assert sum(line.startswith(("slower", "unchanged")) for line in plain.splitlines()) == 2, "one line each"
+    assert "\x1b[" not in plain
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    monkeypatch.setenv("NO_COLOR", "1")
+    shown = compare(old, new, "--fail-over", "5%")[1].splitlines()
+    start = next(i for i, line in enumerate(shown) if "timing" in line)
+    table = shown[start:-1]
+    assert all(len(line.replace("\x1b[1m", "").replace("\x1b[0m", "")) <= width for line in table)
+    assert not any("…" in line for line in table), "folded, not cut off"
+    assert any("unchanged" in line for line in table) and any("regression" in line for line in table)
+
+
+def test_help_needs_no_numpy() -> None:
+    code = (
+        "import sys\nfrom vitbench.cli.main import main\n"
+        "try:\n    main(['compare', '--help'])\nexcept SystemExit as end:\n    assert not end.code, end.code\n"
+        "assert not {'torch', 'triton', 'pandas', 'numpy'} & set(sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, timeout=60)
+    assert done.returncode == 0, done.stderr
+    assert "--fail-over" in done.stdout and "Exit status" in done.stdout
+
+
+def test_judging_needs_no_torch(tmp_path: Path) -> None:
+    study = str(write(tmp_path / "A", cells(1)))
+    code = (
+        "import sys\nfrom vitbench.cli.main import main\n"
+        f"try:\n    main(['compare', {study!r}, {study!r}])\nexcept SystemExit as end:\n    assert not end.code\n"
+        "assert not {'torch', 'triton'} & set(sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, timeout=60)
+    assert done.returncode == 0, done.stderr

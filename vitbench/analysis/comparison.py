@@ -1,0 +1,383 @@
+"""What changed between two measurements of the same timings: two studies, or two JSON files of pytest-benchmark.
+
+The older is called A and the newer B. A timing has changed if the 95 % interval of its ratio B/A excludes 1; it is a
+regression if its estimate is also slower by more than what the user allows, or if it was ok in A and is not in B.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import statistics
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+
+from vitbench.analysis import timings
+from vitbench.analysis.frames import MOVING, PENDING
+from vitbench.analysis.timings import FEW, Interval
+from vitbench.environment import Environment
+from vitbench.runner.progress import describe
+from vitbench.store import PlannedTrial, Record, Samples, Study, TimeValues
+from vitbench.store.study import standing
+
+SLOWER, FASTER, UNCHANGED = "slower", "faster", "unchanged"
+UNDECIDED = "too few samples"
+OK_NOW, ONLY_A, ONLY_B = "ok now", "only in A", "only in B"
+WORDS = (SLOWER, UNDECIDED, UNCHANGED, FASTER, OK_NOW, ONLY_A, ONLY_B)
+"""What became of a timing, worst first; before all of them comes the new state of one that is no longer ok."""
+
+BATCHES = 200
+"""Most samples that a benchmark's rounds make: consecutive ones beyond are summed up by the median of their batch."""
+
+NAMES = {
+    "cpu": "processor", "cpu_cores": "number of cores", "device_name": "device", "threads": "CPU threads",
+    "vitbench": "version of vitbench", "code": "code of vitbench", "cuda": "CUDA", "brand_raw": "processor",
+    "count": "number of cores", "arch": "architecture", "python_version": "Python",
+    "disable_gc": "garbage collector off",
+}  # fmt: skip
+"""Fields of Environment and of pytest-benchmark's machine_info as a reader says them."""
+
+HARDWARE = frozenset({"cpu", "cpu_cores", "device_name", "threads"})
+"""Fields of Environment that make a machine; the rest of what keeps results apart is software."""
+
+NODE = frozenset({"node", "release", "python_build", "python_implementation_version", "cpu"})
+"""Keys of machine_info that are not compared by themselves: the computer's name, what moves no number here, what
+another key says too, and the processor, of which only OF_CPU counts (its clock is another at each look)."""
+
+ABSENT = "absent"
+"""Said of a condition that one side does not have, such as a package that is not installed."""
+
+OF_CPU = ("brand_raw", "count", "arch")
+PYTHON = frozenset({"python_implementation", "python_version", "python_compiler"})
+
+
+class ComparisonError(ValueError):
+    """What was given cannot be compared. The message says why, and what to do."""
+
+
+@dataclass(frozen=True)
+class Conditions:
+    """Under what a timing came about: name → value, as a reader says them."""
+
+    machine: Mapping[str, str]
+    software: Mapping[str, str]
+
+
+@dataclass(frozen=True)
+class Timing:
+    """One timing of one side.
+
+    Attributes:
+        label: what was timed, in words.
+        state: of its record, or "pending"; always "ok" for pytest-benchmark, which leaves out what failed.
+        reason: why it is not ok.
+        values: where it is ok. Of a benchmark they hold the samples and nothing else.
+        conditions: None where they were not recorded.
+        unstable: why it is not to be relied on; empty where nothing speaks against it.
+    """
+
+    label: str
+    state: str
+    reason: str = ""
+    values: TimeValues | None = None
+    conditions: Conditions | None = None
+    unstable: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Side:
+    """All timings of one study or file, by what they are found again: trial id, or the benchmark's full name."""
+
+    path: Path
+    kind: Literal["a study", "pytest-benchmark's JSON"]
+    timings: Mapping[str, Timing]
+    damaged: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Change:
+    """What became of one timing.
+
+    Attributes:
+        label: what was timed, in words.
+        word: one of WORDS, or the new state of a timing that was ok and is not any more.
+        old: latency in A, ms; None where it was not ok there, or is not there.
+        new: latency in B, ms.
+        ratio: B/A; above 1 is slower.
+        note: the reason of a state, for a reader.
+        lost: whether it was ok in A, and is in B but not ok.
+    """
+
+    label: str
+    word: str
+    old: Interval | None = None
+    new: Interval | None = None
+    ratio: Interval | None = None
+    note: str = ""
+    lost: bool = False
+
+    def regressed(self, fail_over: float) -> bool:
+        """Whether it counts as a regression where so large a fraction is allowed (0.05: 5 % slower is allowed)."""
+        if self.lost:
+            return True
+        if self.word != SLOWER or self.ratio is None:
+            return False
+        # The estimate has gone through log and exp: its last bits are no slowdown.
+        allowed = 1.0 + fail_over
+        return self.ratio.estimate > allowed and not math.isclose(self.ratio.estimate, allowed, rel_tol=1e-12)
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """What changed from A to B.
+
+    Attributes:
+        changes: what is no longer ok, then by ratio, slowest change first, then what only one side has.
+        notes: what limits the comparison, one sentence each.
+        neither: number of timings that both plan and that are ok in neither.
+    """
+
+    changes: tuple[Change, ...]
+    notes: tuple[str, ...] = field(default=())
+    neither: int = 0
+
+    def regressions(self, fail_over: float) -> list[Change]:
+        """The changes that count as regressions where so large a fraction is allowed."""
+        return [c for c in self.changes if c.regressed(fail_over)]
+
+    def exit_status(self, fail_over: float | None) -> int:
+        """1 with any regression, 0 with none or where no limit is given.
+
+        Raises:
+            ComparisonError: where there is a limit and no timing has the samples to be judged by it.
+        """
+        if fail_over is None:
+            return 0
+        if not any(c.lost or c.word in (SLOWER, UNCHANGED, FASTER) for c in self.changes):
+            raise ComparisonError(
+                f"nothing to judge: an interval takes {FEW} samples on both sides, which no timing has"
+            )
+        return 1 if len(self.regressions(fail_over)) >= 1 else 0
+
+    def summary(self, fail_over: float | None) -> str:
+        """Counts by word, and of the regressions where a limit is given, in one line."""
+        counts = Counter(c.word for c in self.changes)
+        parts = [f"{counts[w]} {w}" for w in sorted(counts, key=_severity)]
+        parts += [f"{self.neither} ok in neither"] if self.neither else []
+        text = f"{_count(len(self.changes) + self.neither, 'timing')}: {', '.join(parts)}"
+        if fail_over is None:
+            return text
+        found = len(self.regressions(fail_over))
+        return f"{text}; {_count(found, 'regression') if found else 'no regression'} beyond {100 * fail_over:g} %"
+
+
+def read_side(path: Path) -> Side:
+    """The timings of a study's folder, or of a JSON file that pytest-benchmark wrote.
+
+    Raises:
+        ComparisonError: where the file is not what pytest-benchmark writes, or holds no raw rounds.
+        StudyError: where the folder holds no study.
+    """
+    return _study(path) if path.is_dir() else _benchmarks(path)
+
+
+def compare(old: Side, new: Side) -> Comparison:
+    """What changed from one side to the other.
+
+    Raises:
+        ComparisonError: where the two are of different kinds, or nothing that was ok in A is also in B.
+    """
+    if old.kind != new.kind:
+        raise ComparisonError(
+            f"A is {old.kind} ({old.path}) and B is {new.kind} ({new.path}): two of one kind can be compared"
+        )
+    both = [key for key in old.timings if key in new.timings]
+    if not any(old.timings[key].state == "ok" for key in both):
+        why = f"none of the {_count(len(both), 'timing')} that both have was ok in A" if both else _nothing(old, new)
+        raise ComparisonError(f"nothing to compare: {why}")
+    pairs = [(old.timings[key], new.timings[key]) for key in both]
+    changes = [found for a, b in pairs if (found := _change(a, b)) is not None]
+    changes += [_alone(t, ONLY_A) for key, t in old.timings.items() if key not in new.timings]
+    changes += [_alone(t, ONLY_B) for key, t in new.timings.items() if key not in old.timings]
+    neither = sum(a.state != "ok" and b.state != "ok" for a, b in pairs)
+    return Comparison(tuple(sorted(changes, key=_order)), tuple(_notes(old, new, pairs)), neither)
+
+
+def _change(a: Timing, b: Timing) -> Change | None:
+    """None of a timing that is ok on neither side: there was nothing, and there is nothing."""
+    if b.values is None:
+        if a.values is None:
+            return None
+        return Change(b.label, b.state, timings.latency(a.values), note=b.reason, lost=True)
+    if a.values is None:
+        return Change(b.label, OK_NOW, new=timings.latency(b.values), note=f"{a.state} in A")
+    ratio = timings.ratio_between(b.values, a.values)
+    # An interval without ends excludes 1 as little as it holds it.
+    if math.isnan(ratio.low) or math.isnan(ratio.high):
+        word = UNDECIDED
+    else:
+        word = UNCHANGED if ratio.holds(1.0) else SLOWER if ratio.estimate > 1.0 else FASTER
+    return Change(b.label, word, timings.latency(a.values), timings.latency(b.values), ratio)
+
+
+def _alone(timing: Timing, word: str) -> Change:
+    latency = timings.latency(timing.values) if timing.values is not None else None
+    note = "" if timing.state == "ok" else timing.state
+    old, new = (latency, None) if word == ONLY_A else (None, latency)
+    return Change(timing.label, word, old, new, note=note)
+
+
+def _severity(word: str) -> int:
+    """Place among WORDS; of a state, before all."""
+    return WORDS.index(word) if word in WORDS else -1
+
+
+def _order(change: Change) -> tuple[int, float, int, str]:
+    group = 0 if change.lost else 1 if change.ratio is not None else 2
+    return group, -change.ratio.estimate if change.ratio else 0.0, _severity(change.word), change.label
+
+
+def _nothing(old: Side, new: Side) -> str:
+    if old.kind == "a study":
+        what = "no planned timing trial is in both; model, protocol, device and batch size are part of what a trial is"
+    else:
+        what = "no full name is in both; it is the test's id as seen from pytest's root folder"
+    return f"{_count(len(old.timings), 'timing')} in A and {len(new.timings)} in B, and {what}"
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
+def _notes(old: Side, new: Side, pairs: list[tuple[Timing, Timing]]) -> Iterable[str]:
+    if old.path.resolve() == new.path.resolve():
+        yield "A and B are the same."
+    compared = [(a, b) for a, b in pairs if a.values is not None and b.values is not None]
+    single = sum(1 in (len(a.values.processes), len(b.values.processes)) for a, b in pairs if a.values and b.values)
+    known = [(a.conditions, b.conditions) for a, b in compared if a.conditions and b.conditions]
+    if len(known) < len(compared):
+        yield f"On what machine and software was not recorded for {_count(len(compared) - len(known), 'timing')}."
+    if said := _differing((a.machine, b.machine) for a, b in known):
+        yield f"The machines differ: {said}. The comparison is between machines, and not between versions."
+    if said := _differing((a.software, b.software) for a, b in known):
+        yield f"The software differs: {said}."
+    if single:
+        yield f"Of one process: {_count(single, 'timing')}. No interval holds the luck of a process; allow for it."
+    for name, side in (("A", [a for a, _ in compared]), ("B", [b for _, b in compared])):
+        if unstable := sum(bool(t.unstable) for t in side):
+            yield f"Unstable in {name}: {unstable} of {_count(len(side), 'timing')} (`vitbench report` says why)."
+    for name, each in (("A", old), ("B", new)):
+        yield from (f"Set aside in {name}: {damaged}" for damaged in each.damaged)
+
+
+def _differing(pairs: Iterable[tuple[Mapping[str, str], Mapping[str, str]]]) -> str:
+    """In what the conditions of the two sides differ: each name with its values before and after."""
+    found: dict[str, dict[str, None]] = {}
+    for a, b in pairs:
+        for name in dict.fromkeys([*a, *b]):
+            if (before := a.get(name, ABSENT)) != (after := b.get(name, ABSENT)):
+                found.setdefault(name, {})[f"{before} → {after}"] = None
+    return ", ".join(f"{name} ({'; '.join(values)})" for name, values in found.items())
+
+
+def _study(path: Path) -> Side:
+    study = Study.read(path)
+    records = study.records()
+    planned = [p for p in study.info.trials if p.trial.kind == "time"]
+    repeated = Counter(describe(p) for p in planned)
+    found = {}
+    for p in planned:
+        # What tells two of one description apart, such as the protocol, is in the id.
+        label = describe(p) if repeated[describe(p)] == 1 else f"{describe(p)} ({p.id[:8]})"
+        attempts = records.get(p.id)
+        found[p.id] = _timed(path, p, label, standing(attempts)) if attempts else Timing(label, PENDING)
+    return Side(path, "a study", found, tuple(study.damaged))
+
+
+def _timed(path: Path, planned: PlannedTrial, label: str, record: Record) -> Timing:
+    conditions = _conditions(record.environment) if record.environment else None
+    if record.state != "ok":
+        return Timing(label, record.state, record.reason, conditions=conditions)
+    values = record.values
+    if not isinstance(values, TimeValues) or not values.processes or not all(p.latencies_ms for p in values.processes):
+        raise ComparisonError(f"{path}: the record of trial {planned.id} is ok and holds no samples")
+    return Timing(label, "ok", "", values, conditions, timings.instability(values))
+
+
+def _conditions(environment: Environment) -> Conditions:
+    machine: dict[str, str] = {}
+    software: dict[str, str] = {}
+    for name, value in environment.model_dump().items():
+        if name in MOVING or (name == "device_name" and value == environment.cpu):  # of a CPU it says nothing more
+            continue
+        if isinstance(value, dict):
+            software |= value
+        else:
+            (machine if name in HARDWARE else software)[NAMES.get(name, name)] = str(value)
+    return Conditions(machine, software)
+
+
+def _benchmarks(path: Path) -> Side:
+    try:
+        whole: Any = json.loads(path.read_bytes())
+    except OSError as error:
+        raise ComparisonError(f"{path}: cannot be read: {error.strerror}") from error
+    except (ValueError, RecursionError) as error:
+        raise ComparisonError(f"{path}: not JSON: {error}") from error
+    if not isinstance(whole, dict) or not isinstance(whole.get("benchmarks"), list):
+        raise ComparisonError(f"{path}: not what pytest-benchmark writes (no list of benchmarks); "
+                              "of a study, give the folder")  # fmt: skip
+    found: dict[str, Timing] = {}
+    for number, benchmark in enumerate(whole["benchmarks"]):
+        name = benchmark.get("fullname") if isinstance(benchmark, dict) else None
+        if not isinstance(name, str):
+            raise ComparisonError(f"{path}: benchmark {number} has no full name")
+        if name in found:
+            raise ComparisonError(f"{path}: {name} is there twice")
+        conditions = _of_benchmark(whole, benchmark)
+        found[name] = Timing(name, "ok", "", _values(path, name, benchmark), conditions)
+    return Side(path, "pytest-benchmark's JSON", found)
+
+
+def _values(path: Path, name: str, benchmark: Mapping[str, Any]) -> TimeValues:
+    """A benchmark's rounds as the samples of one process.
+
+    Rounds that follow one another share what the machine did at the time, and there may be 100,000: batches of them
+    are nearer to independent (batch means; Law 2015, Simulation Modeling and Analysis, §9.5.3).
+    """
+    stats = benchmark.get("stats")
+    rounds = stats.get("data") if isinstance(stats, dict) else None
+    if not isinstance(rounds, list) or not rounds:
+        raise ComparisonError(f"{path}: {name} has no raw rounds (stats.data), which an interval is made of; "
+                              "run pytest with --benchmark-save-data, or with --benchmark-json")  # fmt: skip
+    if not all(type(r) in (int, float) and math.isfinite(r) and r >= 0 for r in rounds) or not statistics.median(
+        rounds
+    ):
+        raise ComparisonError(f"{path}: the rounds of {name} (stats.data) are not positive, finite seconds")
+    batches = np.array_split(1000.0 * np.asarray(rounds, dtype=np.float64), min(len(rounds), BATCHES))
+    samples = tuple(float(np.median(batch)) for batch in batches)
+    # What pytest-benchmark does not measure is left out, not invented; to read it is an error.
+    process = Samples.model_construct(latencies_ms=samples)  # type: ignore[call-arg]
+    return TimeValues.model_construct(processes=(process,))  # type: ignore[call-arg]
+
+
+def _of_benchmark(whole: Mapping[str, Any], benchmark: Mapping[str, Any]) -> Conditions | None:
+    info, commit, options = whole.get("machine_info"), whole.get("commit_info"), benchmark.get("options")
+    if not isinstance(info, dict):
+        return None
+    cpu = info.get("cpu")
+    plain = {k: str(v) for k, v in info.items() if k not in NODE and isinstance(v, (str, int, float))}
+    machine = {k: v for k, v in plain.items() if k not in PYTHON and v}  # what a hook added among them
+    if isinstance(cpu, dict):
+        machine |= {NAMES[k]: str(cpu[k]) for k in OF_CPU if k in cpu}
+    software = {NAMES.get(k, k.replace("_", " ")): v for k, v in plain.items() if k in PYTHON}
+    if isinstance(commit, dict) and commit.get("id"):
+        software["commit"] = str(commit["id"])[:12] + (" with changes" if commit.get("dirty") else "")
+    if isinstance(options, dict):
+        software |= {NAMES.get(k, k): str(options[k]) for k in ("timer", "disable_gc") if k in options}
+    return Conditions(machine, software)
