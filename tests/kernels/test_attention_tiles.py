@@ -15,6 +15,7 @@ triton = pytest.importorskip("triton")
 from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource
 
+from tests.kernels.attention_cases import cases
 from vitbench.kernels import attention_streamed, attention_whole
 from vitbench.kernels.attention import DTYPES, WIDTHS
 from vitbench.kernels.attention_memory import INTERPRETED
@@ -30,6 +31,18 @@ from vitbench.kernels.attention_tiles import (
     power_of_two,
     segments,
 )
+
+
+@pytest.mark.parametrize("backward", [False, True])
+def test_the_masks_are_at_work_in_the_tests_of_the_kernels(backward: bool) -> None:
+    """A length that fills its tiles would pass with masks that hide nothing, or everything that is not there."""
+    padded = {Whole: 0, Streamed: 0}
+    for case in cases(torch.float16).values():
+        plan = choose(case.tokens, case.width, case.dtype, backward)
+        cover = sum(plan.segments) if isinstance(plan, Whole) else -(-case.tokens // plan.held) * plan.held
+        padded[type(plan)] += cover > case.tokens
+    assert all(count >= 3 for count in padded.values()), padded
+
 
 SHAPES = ((65, 64), (65, 32), (197, 64), (257, 64), (577, 64))
 """(N, K) that the kernel is to be fast at."""

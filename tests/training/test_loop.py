@@ -10,9 +10,11 @@ import torch
 
 from tests.small import DATA, MODEL, TRAIN, train_trial
 from vitbench import registry
+from vitbench.data.images import Images, Splits
 from vitbench.model.vit import build_model
 from vitbench.spec import DataSpec, TrainSpec
 from vitbench.store import TrainValues
+from vitbench.training import loop
 from vitbench.training.loop import Diverged, train
 from vitbench.training.optimiser import learning_rate, parameter_groups
 
@@ -32,6 +34,22 @@ def test_learns_from_real_images(lossless: Path) -> None:
     assert values.epochs[1].train_loss < values.epochs[0].train_loss
     assert (values.train_images, values.validation_images, values.test_images) == (4500, 500, 1000)
     assert values.steps == 180 and values.test_readings == 1
+
+
+def test_no_epoch_is_chosen_on_the_test_images(monkeypatch: pytest.MonkeyPatch) -> None:
+    """They are read once, after the last epoch, and what is reported is what that reading gave."""
+    read: list[tuple[int, float]] = []
+    original = loop.evaluate
+
+    def noted(model: torch.nn.Module, images: Images, data: Splits, precision: str) -> loop.Tally:
+        tally = original(model, images, data, precision)
+        read.append((len(images), tally.accuracy_pct))
+        return tally
+
+    monkeypatch.setattr(loop, "evaluate", noted)
+    values = run(train=TRAIN.model_copy(update={"epochs": 4, "learning_rate": 0.03}))
+    assert [count for count, _ in read] == [40, 40, 40, 40, 60], "validation after each epoch, test once at the end"
+    assert values.test_accuracy_pct == read[-1][1]
 
 
 def test_the_same_trial_gives_the_same_numbers() -> None:

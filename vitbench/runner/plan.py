@@ -121,11 +121,16 @@ def _time_trials(suite: Suite, device: Device) -> list[PlannedTrial]:
     return sorted(trials, key=lambda planned: order[setting(planned)])
 
 
-def setting(planned: PlannedTrial) -> tuple[str, str, str, int, str]:
-    """(level, shape, dtype, batch size, mode): trials that share it are timed side by side."""
+def setting(planned: PlannedTrial) -> tuple[str | int, ...]:
+    """What trials share that are timed side by side: level, shape, dtype, batch size, mode, and how long they run.
+
+    Compiling and CUDA graphs are not in it: with and without them is a comparison that is asked for.
+    """
     trial = planned.trial
     assert isinstance(trial, TimeTrial)
-    return trial.level, trial.shape, trial.dtype, trial.batch_size, trial.mode
+    how = trial.protocol
+    what = (trial.level, trial.shape, trial.dtype, trial.batch_size, trial.mode)
+    return (*what, how.rounds, how.iterations, how.warmup)
 
 
 def _planned(cell: Cell, trial: TrainTrial | TimeTrial) -> PlannedTrial:
