@@ -2,6 +2,12 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import pandas as pd
+
 from vitbench.analysis.summary import Matched, finished
 from vitbench.report import speed
 from vitbench.report.account import KINDS
@@ -85,9 +91,18 @@ def _fastest(view: View, group: TimeGroup) -> list[Md]:
             continue
         first = mine.sort_values("latency_ms_p50", kind="stable").iloc[0]
         on = f" on {view.letter(origin)}" if len(view.environments) > 1 else ""
-        ratio = base["latency_ms_p50"] / first["latency_ms_p50"]
         against = "the baseline itself" if first["cell"] == base["cell"] else (
-            f"{fixed(ratio, 2)} times as fast as the baseline, {escape(base['cell'])}")  # fmt: skip
+            f"{_times(first, base)} as fast as the baseline, {escape(base['cell'])}")  # fmt: skip
         said.append(Md(f"Fastest ({escape(group.title)}{on}): {escape(first['cell'])} with "
                        f"{count(first['images_per_s'])} images/s, {against}."))  # fmt: skip
     return said
+
+
+def _times(first: pd.Series[Any], base: Mapping[str, Any]) -> str:
+    """How many times as fast: with the interval where both were timed side by side, and a word where it holds 1."""
+    if not math.isfinite(first["speed"]):
+        return f"{fixed(base['latency_ms_p50'] / first['latency_ms_p50'], 2)} times"
+    doubt = "" if first["speed_low"] > 1 else ", which may be noise"
+    return (
+        f"{fixed(first['speed'], 2)} times ({fixed(first['speed_low'], 2)} to {fixed(first['speed_high'], 2)}{doubt})"
+    )
