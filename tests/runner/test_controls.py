@@ -63,7 +63,7 @@ DEFECTS = {
         "after timing, output: error",
     ),
     "right_at_first": (
-        "type(self).calls += 1; return right(q, k, v, self.scale * (1.1 if type(self).calls > 25 else 1))",
+        "type(self).calls += 1; return right(q, k, v, self.scale * (1.1 if type(self).calls > 8 else 1))",
         "after timing, output: error",
     ),
 }
@@ -128,7 +128,7 @@ def test_what_is_right_at_one_length_passes_there(tmp_path: Path) -> None:
 def test_one_that_dies_beside_others_takes_none_of_them_along(tmp_path: Path) -> None:
     """It survives alone, and dies in the process that it shares: the others are timed without it."""
     fine = "return right(q, k, v, self.scale)"
-    fatal = f"type(self).calls += 1; type(self).calls > 25 and os.kill(os.getpid(), signal.SIGKILL); {fine}"
+    fatal = f"type(self).calls += 1; type(self).calls > 8 and os.kill(os.getpid(), signal.SIGKILL); {fine}"
     plugin = write_plugin(tmp_path, {"fatal": fatal, "fine": fine})
     records = timed(tmp_path, plugin, ["fatal", "fine"], 'time.modes=["inference"]')
     states = {(r.trial.model.attention, r.state) for r in records}
