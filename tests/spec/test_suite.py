@@ -160,10 +160,11 @@ def test_variants_are_the_base_with_some_fields_replaced(tmp_path: Path) -> None
     )
 )
 def test_any_table_gives_a_suite_or_a_readable_error(raw: dict[str, object]) -> None:
-    from vitbench.spec.suite import _Reader, _with_tuples
+    from vitbench.spec.reading import _Reader
+    from vitbench.spec.toml import with_tuples
 
     try:
-        _Reader("any.toml", _with_tuples(raw), []).suite(1000)
+        _Reader("any.toml", with_tuples(raw), []).suite(1000)
     except SpecError as error:
         assert all(m.startswith("any.toml: ") and len(m) < 2000 for m in error.messages)
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from vitbench.store import SCHEMA, TimeValues, TrainValues
+from vitbench.store import SCHEMA, TimeValues, TrainValues, TuneValues
 from vitbench.store.record import READ, from_json
 
 FILES = sorted((Path(__file__).parent / "golden").glob("schema-*.json"))
@@ -19,7 +19,7 @@ def test_a_record_of_an_earlier_form_says_what_it_said(file: Path) -> None:
     assert (str(record.schema_version), record.trial.kind, record.state) == (version, kind, state)
     assert record.environment is not None
     if state == "ok":
-        assert isinstance(record.values, TrainValues if kind == "train" else TimeValues)
+        assert isinstance(record.values, {"train": TrainValues, "tune": TuneValues, "time": TimeValues}[kind])
     assert from_json(record.to_json()) == record
 
 

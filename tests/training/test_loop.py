@@ -116,8 +116,10 @@ def test_weight_decay_spares_norms_biases_positions_and_class_token() -> None:
 
 def test_schedules() -> None:
     recipe = TrainSpec(epochs=10, learning_rate=1.0, warmup_epochs=2.0)
-    rates = [learning_rate(recipe, step, 10) for step in range(100)]
+    rates = [learning_rate(recipe, step, 10, 100) for step in range(100)]
     assert rates[0] == pytest.approx(1 / 21) and rates[19] == pytest.approx(20 / 21) and rates[20] == 1.0
     assert all(a < b for a, b in pairwise(rates[:21]))
     assert all(a > b for a, b in pairwise(rates[20:])) and rates[-1] < 0.001
-    assert {learning_rate(recipe.model_copy(update={"schedule": "constant"}), s, 10) for s in range(20, 100)} == {1.0}
+    assert {learning_rate(recipe.model_copy(update={"schedule": "constant"}), s, 10, 100) for s in range(20, 100)} == {
+        1.0
+    }

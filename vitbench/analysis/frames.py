@@ -13,6 +13,7 @@ import pandas as pd
 from vitbench.analysis import timings
 from vitbench.environment import Environment
 from vitbench.spec.base import Strict, digest
+from vitbench.spec.suite import as_text
 from vitbench.spec.trial import TimeTrial, TrainTrial, Trial
 from vitbench.store import Epoch, PlannedTrial, Record, Study, TimeValues, TrainValues
 from vitbench.store.study import standing
@@ -159,9 +160,7 @@ def level(value: Any) -> str:
     """An axis value as text, the same for the same value whatever the column's type has made of it."""
     if value is None or (isinstance(value, float) and math.isnan(value)) or value is pd.NA:
         return "n/a"
-    if isinstance(value, bool):
-        return str(value).lower()
-    return format(value, ".12g") if isinstance(value, (int, float)) else str(_plain(value))
+    return str(as_text(value))
 
 
 def origin_of(environment: Environment) -> str:
@@ -169,7 +168,7 @@ def origin_of(environment: Environment) -> str:
     return digest({k: v for k, v in environment.model_dump(mode="json").items() if k not in MOVING}, 12)
 
 
-def _finished(study: Study, records: Records | None) -> Iterable[tuple[PlannedTrial, TrainValues | TimeValues]]:
+def _finished(study: Study, records: Records | None) -> Iterable[tuple[PlannedTrial, Strict]]:
     """Each planned trial that is ok, in the plan's order, with its values."""
     records = study.records() if records is None else records
     for planned in study.info.trials:
@@ -192,7 +191,7 @@ def _row(
         "state": record.state if record else PENDING,
         "reason": record.reason if record else "",
         "attempts": len(attempts),
-        "seed": trial.seed if isinstance(trial, TrainTrial) else None,
+        "seed": None if isinstance(trial, TimeTrial) else trial.seed,
         "device": trial.device,
         "dtype": trial.dtype,
         "batch_size": trial.batch_size if isinstance(trial, TimeTrial) else trial.train.batch_size,

@@ -12,7 +12,8 @@ from rich.console import Console
 from rich.markup import escape
 
 from vitbench import registry
-from vitbench.spec.suite import MAX_TRIALS, Suite, read_suite
+from vitbench.spec.reading import MAX_TRIALS, read_suite
+from vitbench.spec.suite import Suite
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 FILE = click.Path(path_type=Path, dir_okay=False)
@@ -29,15 +30,16 @@ def suite_options(function: Function) -> Function:
         click.option("--results", type=FOLDER, help="Folder of the study. Default: results/<name of the suite>."),
         click.option("--max-trials", type=click.IntRange(min=1), default=MAX_TRIALS, show_default=True,
                      help="Refuse a suite with more cells x seeds."),
+        click.option("--small", is_flag=True, help="The suite's small form: what its [small] table says instead."),
     ):  # fmt: skip
         function = decorate(function)
     return function
 
 
-def _read(suite: Path, overrides: tuple[str, ...], plugins: tuple[Path, ...], max_trials: int) -> Suite:
+def _read(suite: Path, overrides: tuple[str, ...], plugins: tuple[Path, ...], max_trials: int, *, small: bool) -> Suite:
     for plugin in plugins:
         registry.load_plugin(plugin)
-    return read_suite(suite, overrides, max_trials)
+    return read_suite(suite, overrides, max_trials, small=small)
 
 
 @click.command()
@@ -49,12 +51,13 @@ def plan(
     device: str,
     results: Path | None,
     max_trials: int,
+    small: bool,
 ) -> None:
     """List every trial of SUITE, their number and estimated cost. Runs nothing."""
     from vitbench.runner.overview import print_plan
 
     print_plan(
-        _read(suite, overrides, plugins, max_trials),
+        _read(suite, overrides, plugins, max_trials, small=small),
         device,
         results,
         Console(highlight=False, soft_wrap=True),
@@ -63,13 +66,13 @@ def plan(
 
 def _run(
     kinds: tuple[str, ...], suite: Path, overrides: tuple[str, ...], plugins: tuple[Path, ...], device: str,
-    results: Path | None, max_trials: int, workers: int,
+    results: Path | None, max_trials: int, small: bool, workers: int,
 ) -> int:  # fmt: skip
     from vitbench.runner.run import Options, run_suite
 
     options = Options(device=device, workers=workers, kinds=kinds)
     return run_suite(
-        _read(suite, overrides, plugins, max_trials),
+        _read(suite, overrides, plugins, max_trials, small=small),
         results,
         options,
         Console(highlight=False, soft_wrap=True),
@@ -89,13 +92,15 @@ def _run(
 @click.pass_context
 def run(
     context: click.Context, suite: Path, overrides: tuple[str, ...], plugins: tuple[Path, ...], device: str,
-    results: Path | None, max_trials: int, launcher: str, workers: int,
+    results: Path | None, max_trials: int, small: bool, launcher: str, workers: int,
 ) -> None:  # fmt: skip
     """Train and time every trial of SUITE that has not been run yet.
 
     Exit status: 0 if every trial is ok or unsupported, 1 if one is not, 2 for a mistake in the suite, 130 after Ctrl-C.
     """
-    context.exit(_run(("train", "time"), suite, overrides, plugins, device, results, max_trials, workers))
+    from vitbench.runner.plan import KINDS
+
+    context.exit(_run(KINDS, suite, overrides, plugins, device, results, max_trials, small, workers))
 
 
 @click.command()
@@ -103,10 +108,10 @@ def run(
 @click.pass_context
 def time(
     context: click.Context, suite: Path, overrides: tuple[str, ...], plugins: tuple[Path, ...], device: str,
-    results: Path | None, max_trials: int,
+    results: Path | None, max_trials: int, small: bool,
 ) -> None:  # fmt: skip
     """Run the timing trials of SUITE only."""
-    context.exit(_run(("time",), suite, overrides, plugins, device, results, max_trials, workers=1))
+    context.exit(_run(("time",), suite, overrides, plugins, device, results, max_trials, small, workers=1))
 
 
 @click.command()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import MappingProxyType
 
@@ -14,7 +14,7 @@ from vitbench.spec.model import ModelSpec
 from vitbench.spec.recipe import DataSpec
 
 IMAGE_SUFFIXES = frozenset({".png", ".jpg", ".jpeg", ".bmp", ".webp", ".ppm", ".tif", ".tiff"})
-SYNTHETIC_VERSION = 1
+SYNTHETIC_VERSION = 2
 """Raised whenever the pixels that a seed gives change: the version is the data's identity."""
 
 
@@ -74,6 +74,11 @@ PUBLISHED: Mapping[str, Facts] = MappingProxyType(
     }
 )
 SYNTHETIC = Facts(32, 10, 50_000, 10_000)
+SYNTHETIC_GRID = 4
+"""Rows and columns of the blocks into which a synthetic image is divided; an object fills one."""
+
+SYNTHETIC_SIDE = 16
+"""Least height and width of a synthetic image, pixels: a period of a grating in each block."""
 
 
 def root() -> Path:
@@ -89,13 +94,31 @@ def drawn_from(spec: DataSpec, source: DataSpec) -> DataSpec:
 
 def facts(spec: DataSpec) -> Facts | None:
     """Sizes that are known before reading; None for an image folder."""
-    return {**PUBLISHED, "synthetic": SYNTHETIC}.get(spec.name)
+    classes = spec.colour_classes + spec.texture_classes + spec.position_classes + spec.relation_classes
+    return {**PUBLISHED, "synthetic": replace(SYNTHETIC, classes=classes)}.get(spec.name)
+
+
+def synthetic_problems(spec: DataSpec) -> list[str]:
+    """Why synthetic images cannot be made as the spec asks: too few classes, or no room for the grid of blocks."""
+    found, known = [], facts(spec)
+    assert known is not None
+    height, width = pair(spec.resize if spec.resize is not None else known.size)
+    if height % SYNTHETIC_GRID or width % SYNTHETIC_GRID or min(height, width) < SYNTHETIC_SIDE:
+        found.append(
+            f"data.resize: {_by((height, width))}, but synthetic images are a grid of {SYNTHETIC_GRID}×"
+            f"{SYNTHETIC_GRID} blocks: each side a multiple of {SYNTHETIC_GRID}, and {SYNTHETIC_SIDE} at least"
+        )
+    if known.classes < 2:
+        counts = "data.colour_classes + texture_classes + position_classes + relation_classes"
+        found.append(f"{counts}: {known.classes}, and telling apart takes two")
+    return found
 
 
 def identity(spec: DataSpec) -> str:
     """What the images are, wherever they lie: part of every trial's id.
 
-    A published set: its publisher's checksum. Synthetic images: their version. A folder: a hash of the names and
+    A published set: its publisher's checksum. Synthetic images: their version (what else shapes their pixels is in
+    the spec of the data, which is part of the id, too). A folder: a hash of the names and
     sizes of its images (the pixels' own hash goes into each record).
 
     Raises:
@@ -143,7 +166,7 @@ def folder_images(path: Path) -> Iterator[Path]:
 
 def mismatches(model: ModelSpec, data: DataSpec, known: Facts | None) -> list[str]:
     """Why a model cannot take these images, as far as they are known (:func:`facts`, or what reading them found)."""
-    found = []
+    found = synthetic_problems(data) if data.name == "synthetic" else []
     name = display_name(data)
     size = pair(data.resize) if data.resize is not None else (pair(known.size) if known else None)
     wanted = pair(model.image_size)

@@ -16,6 +16,12 @@ def parameters(model: nn.Module) -> int:
     return sum(p.numel() for p in model.parameters() if p.requires_grad)
 
 
+def parameters_of(spec: ModelSpec) -> int:
+    """Number of trainable values of a model that is not built in memory: on the ``meta`` device."""
+    with torch.device("meta"):
+        return parameters(VisionTransformer(spec))
+
+
 def forward_flops(spec: ModelSpec) -> int:
     """Floating-point operations of one image's forward pass; a multiply-add counts two.
 

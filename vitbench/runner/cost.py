@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from vitbench.spec.base import pair
 from vitbench.spec.model import ModelSpec
 from vitbench.spec.recipe import Level
-from vitbench.spec.trial import TimeTrial, TrainTrial
+from vitbench.spec.trial import TimeTrial, TrainTrial, Trial
 from vitbench.store import PlannedTrial, Record, TimeValues, TrainValues
 
 CPU_FLOPS_PER_CORE = 35e9
@@ -41,19 +41,19 @@ def approximate_flops(model: ModelSpec, level: Level = "model") -> int:
     return parts[level]
 
 
-def trial_flops(trial: TrainTrial | TimeTrial, train_images: int) -> int:
+def trial_flops(trial: Trial, train_images: int) -> int:
     """Operations of a whole trial: forward and backward over all epochs, or all timed iterations."""
-    if isinstance(trial, TrainTrial):
-        return 3 * approximate_flops(trial.model) * train_images * trial.train.epochs
+    if not isinstance(trial, TimeTrial):
+        return 3 * approximate_flops(trial.model) * (trial.train.images or train_images * trial.train.epochs)
     protocol = trial.protocol
     warmup = max(protocol.warmup, LEAST_WARMUP)
     images = (warmup * (protocol.rounds + 1) + protocol.iterations * protocol.rounds) * trial.batch_size
     return (3 if trial.mode == "train" else 1) * approximate_flops(trial.model, trial.level) * images
 
 
-def processes(trial: TrainTrial | TimeTrial) -> float:
+def processes(trial: Trial) -> float:
     """Processes that a trial starts; those that it shares with others in part."""
-    return 1 if isinstance(trial, TrainTrial) else 1 + trial.protocol.rounds / SHARED_BY
+    return 1 + trial.protocol.rounds / SHARED_BY if isinstance(trial, TimeTrial) else 1
 
 
 def measured_rate(records: Iterable[Record]) -> float | None:
@@ -61,7 +61,7 @@ def measured_rate(records: Iterable[Record]) -> float | None:
     rates = []
     for record in records:
         if isinstance(record.values, TrainValues) and isinstance(record.trial, TrainTrial):
-            images = record.values.train_images * record.trial.train.epochs
+            images = record.trial.train.images or record.values.train_images * record.trial.train.epochs
             rates.append(3 * record.values.forward_flops * images / max(record.values.train_seconds, 1e-9))
         if isinstance(record.values, TimeValues) and isinstance(record.trial, TimeTrial):
             passes = 3 if record.trial.mode == "train" else 1
@@ -79,6 +79,6 @@ def estimate_seconds(
         rate = CPU_FLOPS_PER_CORE * (os.cpu_count() or 1)
     total = 0.0
     for planned in trials:
-        start = START_SECONDS * processes(planned.trial) * (1.0 if planned.trial.kind == "train" else 0.3)
+        start = START_SECONDS * processes(planned.trial) * (0.3 if planned.trial.kind == "time" else 1.0)
         total += trial_flops(planned.trial, train_images) / rate + start
     return total / workers

@@ -40,9 +40,9 @@ def study_folder(suite: Suite, results: Path | None) -> Path:
 
 def print_plan(suite: Suite, device: str, results: Path | None, console: Console) -> None:
     """Every trial, the count, what is left out, and the estimated cost."""
-    info = plan(suite, device_kind(device))
     folder = study_folder(suite, results)
     records = Study.read(folder).records() if (folder / "study.json").exists() else {}
+    info = plan(suite, device_kind(device), records=records)
     console.print(f"[bold]{escape(suite.info.name)}[/]  {escape(suite.info.question)}")
     for text, label in ((suite.info.cost, "cost"), (suite.info.expected, "expected")):
         if text:
@@ -66,6 +66,12 @@ def print_plan(suite: Suite, device: str, results: Path | None, console: Console
     for notice in suite.notices:
         console.print(escape(f"notice: {notice}"))
     counts = Counter(p.trial.kind for p in info.trials)
+    if info.untuned:
+        seeds = sum(len(cell.seeds) for cell in suite.cells if cell.label in info.untuned)
+        console.print(
+            f"to come: {seeds} train trials of {len(info.untuned)} cells, each with the best of its "
+            f"{len(suite.cells[0].settings)} settings of {', '.join(info.tuned)}"
+        )
     console.print(
         f"{len(info.trials)} trials ({', '.join(f'{n} {k}' for k, n in counts.items())}; {len(suite.cells)} cells; "
         f"{len(suite.excluded)} excluded; {unsupported} unsupported on {device_kind(device)}), {len(left)} left to run"

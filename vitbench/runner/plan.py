@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
+from types import MappingProxyType
+from typing import Any
 
 from vitbench import registry
 from vitbench.data import catalog
+from vitbench.runner.budget import with_budgets
+from vitbench.runner.tuning import choose, tuning_seeds
 from vitbench.spec.errors import SpecError
 from vitbench.spec.model import ModelSpec
-from vitbench.spec.recipe import DataSpec, Device
-from vitbench.spec.suite import Cell, Suite
-from vitbench.spec.trial import SLOT, TimeTrial, TrainTrial, relevant
-from vitbench.store import PlannedTrial, StudyInfo
+from vitbench.spec.recipe import DataSpec, Device, TrainTable
+from vitbench.spec.suite import Cell, Setting, Suite
+from vitbench.spec.trial import SLOT, TimeTrial, TrainTrial, Trial, TuneTrial, relevant
+from vitbench.store import PlannedTrial, Record, StudyInfo
 
-KINDS = ("train", "time")
+KINDS = ("tune", "train", "time")
+NO_SETTING = "no setting of its tuning could be chosen: of each of them a run has no result"
 TIMED_ON = "random images"
 """What a study that only times is run on."""
 
@@ -25,14 +30,18 @@ def plan(
     *,
     kinds: Collection[str] = KINDS,
     prepared: catalog.Prepared | None = None,
+    records: Mapping[str, list[Record]] = MappingProxyType({}),
 ) -> StudyInfo:
-    """Every trial of a suite on one type of device, each once, training first.
+    """Every trial of a suite on one type of device, each once: tuning first, then training.
+
+    Where the suite tunes, a cell's training is planned once its tuning runs have ended.
 
     Args:
         suite: read and checked; its data are the ones that will be used.
         device: type of device.
-        kinds: "train", "time" or both.
+        kinds: some of :data:`KINDS`. Training that is not tuned for without "tune" waits.
         prepared: the data, where they have been read; else what can be known without reading is looked up.
+        records: trial id → attempts, of the study so far.
 
     Raises:
         SpecError: where a model cannot take the data, or nothing is left to run.
@@ -40,6 +49,8 @@ def plan(
     """
     training = "train" in kinds and any(cell.train for cell in suite.cells)
     known = prepared.facts if prepared else {}
+    if training:
+        suite = with_budgets(suite, lambda data: _images(data, known.get(data) or catalog.facts(data)))
     wrong = [
         f"{suite.file}: {m}"
         for cell in suite.cells
@@ -48,11 +59,14 @@ def plan(
     ]
     if wrong:
         raise SpecError(dict.fromkeys(wrong))
-    identity = ""
+    identity, hopeless, waiting = "", list[str](), list[str]()
     trials: dict[str, PlannedTrial] = {}
     if training:
         identity = prepared.identity if prepared else catalog.identity(suite.data)
-        for planned in _train_trials(suite, device, identity):
+        tuning = _tune_trials(suite, device, identity)
+        chosen, hopeless = choose(suite, tuning, records)
+        waiting = [cell.label for cell in suite.cells if cell.settings and cell.label not in (*chosen, *hopeless)]
+        for planned in [*tuning, *_train_trials(suite, device, identity, chosen)]:
             trials.setdefault(planned.id, planned)
     if "time" in kinds:
         for planned in _time_trials(suite, device):
@@ -67,30 +81,51 @@ def plan(
         data_identity=identity,
         fallback=prepared.fallback if prepared else None,
         class_names=prepared.class_names if prepared else (),
-        excluded=suite.excluded,
+        excluded=(*suite.excluded, *((label, NO_SETTING) for label in hopeless)),
+        facts=suite.facts if training else (),
+        tuned=suite.tune.axes if training and suite.tune else {},
+        untuned=tuple(waiting),
         trials=tuple(trials.values()),
     )
 
 
-def _train_trials(suite: Suite, device: Device, identity: str) -> list[PlannedTrial]:
-    # Seed by seed: a study that is stopped early has compared all cells on the seeds that it got to.
+def _images(data: DataSpec, known: catalog.Facts | None) -> int:
+    """Training images of one epoch; 0 where nothing is known of them yet."""
+    train = data.train_images or (known.train if known else 0)
+    return max(train - data.validation_images, 0)
+
+
+def _tune_trials(suite: Suite, device: Device, identity: str) -> list[PlannedTrial]:
+    """Every setting of every cell, as often for each."""
+    seeds = tuning_seeds(suite) if suite.tune else ()
     return [
-        _planned(
-            cell,
-            TrainTrial(
-                kind="train",
-                model=cell.model,
-                data=cell.data,
-                train=cell.train.recipe(),
-                seed=seed,
-                device=device,
-                data_identity=identity,
-            ),
-        )
-        for seed in dict.fromkeys(s for cell in suite.cells if cell.train for s in cell.train.seeds)
+        _planned(cell, TuneTrial(kind="tune", **_training(cell, setting.train, seed, device, identity)), setting)
+        for seed in seeds
         for cell in suite.cells
-        if cell.train and seed in cell.train.seeds
+        for setting in cell.settings
     ]
+
+
+def _train_trials(suite: Suite, device: Device, identity: str, chosen: Mapping[str, Setting]) -> list[PlannedTrial]:
+    # Seed by seed: a study that is stopped early has compared all cells on the seeds that it got to.
+    ready = [cell for cell in suite.cells if cell.train and (not cell.settings or cell.label in chosen)]
+    settings = {cell.label: chosen.get(cell.label) for cell in ready}
+    return [
+        _planned(cell, TrainTrial(kind="train", **_training(cell, recipe, seed, device, identity)), setting)
+        for seed in dict.fromkeys(s for cell in ready for s in cell.seeds)
+        for cell in ready
+        if seed in cell.seeds
+        for setting in [settings[cell.label]]
+        if (recipe := setting.train if setting else cell.train)
+    ]
+
+
+def _training(cell: Cell, recipe: TrainTable, seed: int, device: Device, identity: str) -> dict[str, Any]:
+    """Fields of a trial that trains a cell."""
+    return {
+        "model": cell.model, "data": cell.data, "train": recipe.recipe(), "seed": seed, "device": device,
+        "data_identity": identity,
+    }  # fmt: skip
 
 
 def _time_trials(suite: Suite, device: Device) -> list[PlannedTrial]:
@@ -133,7 +168,7 @@ def setting(planned: PlannedTrial) -> tuple[str | int, ...]:
     return (*what, how.rounds, how.iterations, how.warmup)
 
 
-def _planned(cell: Cell, trial: TrainTrial | TimeTrial) -> PlannedTrial:
+def _planned(cell: Cell, trial: Trial, setting: Setting | None = None) -> PlannedTrial:
     return PlannedTrial(
         id=trial.id,
         cell=cell.label,
@@ -141,6 +176,7 @@ def _planned(cell: Cell, trial: TrainTrial | TimeTrial) -> PlannedTrial:
         exact=_exact(cell.model),
         trial=trial,
         published=cell.published,
+        setting=setting.values if setting else {},
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from types import TracebackType
 from typing import Self
 
@@ -17,7 +18,8 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 
-from vitbench.store import PlannedTrial, Record, TimeValues, TrainValues
+from vitbench.spec.suite import Value, as_text
+from vitbench.store import PlannedTrial, Record, TimeValues, TrainValues, TuneValues
 
 COLOURS = {"ok": "green", "unsupported": "yellow", "interrupted": "yellow", "pending": "white"}
 
@@ -46,6 +48,12 @@ class Reporter:
         if self.bar is not None:
             self.bar.stop()
 
+    def expect(self, total: int) -> None:
+        """So many trials are planned now."""
+        self.total = total
+        if self.bar is not None and self.task is not None:
+            self.bar.update(self.task, total=total)
+
     def say(self, text: str) -> None:
         """What a running trial last said."""
         if self.bar is not None and self.task is not None:
@@ -64,15 +72,24 @@ class Reporter:
 def describe(planned: PlannedTrial) -> str:
     """A trial in words: its cell, and the seed or the setting in which it is timed."""
     trial = planned.trial
+    if trial.kind == "tune":
+        return f"{planned.cell}, {setting_in_words(planned.setting)}, tuning seed {trial.seed}"
     if trial.kind == "train":
         return f"{planned.cell}, seed {trial.seed}"
     part = "" if trial.level == "model" else f"{trial.level} ({trial.shape}), "
     return f"{planned.cell}, {part}{trial.mode}, {trial.dtype}, batch {trial.batch_size}"
 
 
+def setting_in_words(values: Mapping[str, Value]) -> str:
+    """A setting of the nuisance axes: learning_rate=0.001, weight_decay=0.05."""
+    return ", ".join(f"{name.rpartition('.')[2]}={as_text(value)}" for name, value in values.items())
+
+
 def _result(record: Record) -> str:
     if isinstance(record.values, TrainValues):
         return f", test {record.values.test_accuracy_pct:.1f} %, {record.seconds:.1f} s"
+    if isinstance(record.values, TuneValues):
+        return f", validation {record.values.validation_accuracy_pct:.1f} %, {record.seconds:.1f} s"
     if isinstance(record.values, TimeValues):
         return f", {record.values.latency_ms_p50:.2f} ms, {record.values.images_per_s:,.0f} images/s"
     return f" ({record.reason})" if record.reason else ""

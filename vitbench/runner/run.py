@@ -7,11 +7,12 @@ import json
 import os
 import signal
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Literal
 
 from rich.console import Console
 from rich.markup import escape
@@ -27,9 +28,11 @@ from vitbench.runner.progress import Reporter, describe
 from vitbench.runner.timing import Bench, Setting
 from vitbench.runner.work import Request, Task
 from vitbench.spec.suite import Suite
-from vitbench.spec.trial import TimeTrial, TrainTrial
-from vitbench.store import Ceilings, PlannedTrial, Record, Study, TimeValues, TrainValues
+from vitbench.spec.trial import TimeTrial, Trial
+from vitbench.store import Ceilings, PlannedTrial, Record, Study, StudyInfo, TimeValues, TrainValues, TuneValues
 from vitbench.store.study import finished, standing
+
+VALUES: Mapping[str, type[TrainValues] | type[TuneValues]] = {"train": TrainValues, "tune": TuneValues}
 
 
 @dataclass(frozen=True)
@@ -52,32 +55,41 @@ def run_suite(suite: Suite, results: Path | None, options: Options, console: Con
     prepared = prepare(suite.data, trained_on) if trained_on else None
     if prepared:
         suite = with_data(suite, prepared.spec)
-    info = plan(suite, device_kind(device.type), kinds=options.kinds, prepared=prepared)
-    study = Study.start(study_folder(suite, results), info)
+    folder = study_folder(suite, results)
+
+    def planner(records: Mapping[str, list[Record]]) -> StudyInfo:
+        return plan(suite, device_kind(device.type), kinds=options.kinds, prepared=prepared, records=records)
+
+    info = planner(Study.read(folder).records() if (folder / "study.json").exists() else {})
+    study = Study.start(folder, info)
     for notice in filter(None, [*suite.notices, info.fallback]):
         console.print(f"[yellow]notice:[/] {escape(notice)}")
     for label, rule in suite.excluded:
         console.print(f"[yellow]excluded:[/] {escape(f'{label}: {rule}')}")
     with Reporter(console, total=len(info.trials), done=0) as reporter:
-        runner = Runner(study, info.trials, options, reporter)
+        runner = Runner(study, info.trials, options, reporter, planner)
         reporter.done = len(info.trials) - sum(len(runner.pending(kind)) for kind in KINDS)
         console.print(
             f"{study.path}: {len(info.trials)} trials, {reporter.done} of them finished before; device {device}"
         )
         signalled = runner.run()
-    print_status(study, console)
+    print_status(runner.study, console)
     if signalled is not None:
         console.print("stopped; the same command goes on from here")
         return 128 + signalled
-    return exit_status(study, info.trials)
+    return exit_status(runner.study, runner.trials)
 
 
 class Runner:
     """One driver of one study."""
 
-    def __init__(self, study: Study, trials: tuple[PlannedTrial, ...], options: Options, reporter: Reporter) -> None:
-        """``trials``: what this run is to do; the study may hold more, of earlier runs."""
+    def __init__(
+        self, study: Study, trials: tuple[PlannedTrial, ...], options: Options, reporter: Reporter,
+        planner: Callable[[Mapping[str, list[Record]]], StudyInfo],
+    ) -> None:  # fmt: skip
+        """``trials``: what this run is to do; the study may hold more, of earlier runs. ``planner``: records → plan."""
         self.study, self.trials, self.options, self.reporter = study, trials, options, reporter
+        self.planner = planner
         self.by_id = {p.id: p for p in trials}
         self.device = resolve(options.device)
         self.attempts: dict[str, list[Record]] = study.records()
@@ -99,17 +111,30 @@ class Runner:
         with _signals(self.stop), tempfile.TemporaryDirectory(prefix="vitbench-") as folder:
             self.refuse_unsupported()
             training = Pool(self.options.workers, Path(folder), self.stop)
+            while self.stop.signal is None and (pending := self.pending("tune")):
+                self.train(training, pending, "tune")
+            if self.stop.signal is None and self.study.info.untuned:
+                self.plan_again()
             while self.stop.signal is None and (pending := self.pending("train")):
-                self.train(training, pending)
+                self.train(training, pending, "train")
             alone = Pool(1, Path(folder), self.stop)  # a timing shares its device with nothing
             while self.stop.signal is None and (pending := self.pending("time")):
                 self.time(alone, pending)
         return self.stop.signal
 
+    def plan_again(self) -> None:
+        """Tuning has ended: the training of each cell has a recipe now, and joins the plan."""
+        info = self.planner(self.attempts)
+        self.study = Study.start(self.study.path, info)
+        self.trials = info.trials
+        self.by_id = {p.id: p for p in info.trials}
+        self.reporter.expect(len(info.trials))
+        self.refuse_unsupported()
+
     def refuse_unsupported(self) -> None:
         """Trials that cannot run here need no process: they get their word and reason at once."""
         environment = fingerprint(str(self.device), self.threads(1))
-        for planned in [*self.pending("train"), *self.pending("time")]:
+        for planned in [p for kind in KINDS for p in self.pending(kind)]:
             trial = planned.trial
             reason = trial.unsupported(self.device.type) or unsupported(
                 trial.model, self.device, trial.dtype, training=trial.training
@@ -118,12 +143,12 @@ class Runner:
                 request = self.request(trial, "alone")
                 self.keep(planned, Outcome(request, "unsupported", datetime.now(UTC), 0.0, reason), environment)
 
-    def train(self, pool: Pool, pending: list[PlannedTrial]) -> None:
-        """One attempt at each of some training trials."""
-        requests = (self.request(p.trial, "train") for p in pending)
+    def train(self, pool: Pool, pending: list[PlannedTrial], task: Literal["train", "tune"]) -> None:
+        """One attempt at each of some training or tuning trials."""
+        requests = (self.request(p.trial, task) for p in pending)
         for outcome in pool.run(requests, self.say):
             planned = self.by_id[outcome.request.trial.id]
-            values = TrainValues.model_validate_json(_dumps(outcome)) if outcome.state == "ok" else None
+            values = VALUES[task].model_validate_json(_dumps(outcome)) if outcome.state == "ok" else None
             self.keep(planned, outcome, None, values)
 
     def time(self, pool: Pool, pending: list[PlannedTrial]) -> None:
@@ -161,15 +186,13 @@ class Runner:
         """Write the record of one attempt at a timing trial."""
         self.keep(self.by_id[trial.id], outcome, None, values)
 
-    def request(
-        self, trial: TrainTrial | TimeTrial, task: Task, *, panel: tuple[TimeTrial, ...] = (), process: int = 0
-    ) -> Request:
+    def request(self, trial: Trial, task: Task, *, panel: tuple[TimeTrial, ...] = (), process: int = 0) -> Request:
         """What a trial's process is told. A panel's time is that of all its trials."""
         return Request(
             task=task,
             trial=trial,
             device=str(self.device),
-            threads=self.threads(self.options.workers if task == "train" else 1),
+            threads=self.threads(self.options.workers if task in ("train", "tune") else 1),
             timeout_s=self.study.info.suite.timeout_s * (1 + len(panel)),
             panel=panel,
             process=process,
@@ -188,7 +211,7 @@ class Runner:
 
     def keep(
         self, planned: PlannedTrial, outcome: Outcome, environment: Environment | None,
-        values: TrainValues | TimeValues | None = None,
+        values: TrainValues | TuneValues | TimeValues | None = None,
     ) -> None:  # fmt: skip
         """Write the record of one attempt, and tell the user."""
         earlier = self.attempts.setdefault(planned.id, [])

@@ -23,11 +23,11 @@ from vitbench.devices import DTYPES, DeviceError, Unsupported, resolve, unsuppor
 from vitbench.environment import code_digest, fingerprint, source_commit
 from vitbench.model.exactness import Incorrect, check
 from vitbench.spec.base import STORED, Strict
-from vitbench.spec.trial import TimeTrial, TrainTrial, Trial
+from vitbench.spec.trial import TimeTrial, TrainTrial, Trial, TuneTrial
 from vitbench.store import State
 from vitbench.timing.ceilings import measure_ceilings
 from vitbench.timing.measure import alone, side_by_side
-from vitbench.training.loop import Diverged, train
+from vitbench.training.loop import Diverged, train, tune
 
 KEPT_LINES = 50
 
@@ -39,7 +39,7 @@ for slot in registry.slots():
     for name in registry.names(slot):
         registry.facts(slot, name)
 
-Task = Literal["train", "alone", "panel", "ceilings"]
+Task = Literal["train", "tune", "alone", "panel", "ceilings"]
 
 
 class Request(Strict):
@@ -130,6 +130,13 @@ def _train(request: Request, device: torch.device, send: Send) -> Strict:
     return train(trial, device, lambda text: send("progress", text))
 
 
+def _tune(request: Request, device: torch.device, send: Send) -> Strict:
+    trial = request.trial
+    assert isinstance(trial, TuneTrial)
+    check(trial.model, device, DTYPES[trial.dtype], backward=True)
+    return tune(trial, device, lambda text: send("progress", text))
+
+
 def _alone(request: Request, device: torch.device, send: Send) -> Strict:
     assert isinstance(request.trial, TimeTrial)
     return alone(request.trial, device)
@@ -146,6 +153,7 @@ def _ceilings(request: Request, device: torch.device, send: Send) -> Strict:
 
 TASKS: Mapping[Task, Callable[[Request, torch.device, Send], Strict]] = {
     "train": _train,
+    "tune": _tune,
     "alone": _alone,
     "panel": _panel,
     "ceilings": _ceilings,

@@ -2,9 +2,10 @@
 
 from vitbench.spec.errors import SpecError
 from vitbench.spec.model import ModelSpec
+from vitbench.spec.reading import read_suite
 from vitbench.spec.recipe import DataSpec, TimeSpec, TrainSpec
-from vitbench.spec.suite import Suite, read_suite
-from vitbench.spec.trial import TimeTrial, TrainTrial, Trial
+from vitbench.spec.suite import Suite
+from vitbench.spec.trial import TimeTrial, TrainTrial, Trial, TuneTrial
 
 __all__ = [
     "DataSpec",
@@ -16,5 +17,6 @@ __all__ = [
     "TrainSpec",
     "TrainTrial",
     "Trial",
+    "TuneTrial",
     "read_suite",
 ]

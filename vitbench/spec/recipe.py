@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Annotated, Literal, get_args
 
-from pydantic import Field
+from pydantic import Field, ValidationInfo, field_validator
 
-from vitbench.spec.base import Positive, Probability, Size, Strict
+from vitbench.spec.base import Positive, Probability, Seed, Size, Strict
 
 Source = Literal["cifar10", "cifar100", "mnist", "fashion_mnist", "image_folder", "synthetic"]
 Device = Literal["cpu", "cuda", "mps"]
@@ -39,11 +39,36 @@ class DataSpec(Strict):
         "dataset", description="channel mean and standard deviation: of the train images, or ImageNet's"
     )
 
+    # What synthetic images show; flat, so that an axis can name one. Their sum is the number of classes.
+    colour_classes: Annotated[int, Field(ge=0, le=12)] = Field(4, description="synthetic: told apart by hue alone")
+    texture_classes: Annotated[int, Field(ge=0, le=5)] = Field(3, description="synthetic: by local texture alone")
+    position_classes: Annotated[int, Field(ge=0, le=4)] = Field(3, description="synthetic: by absolute position alone")
+    relation_classes: Annotated[int, Field(ge=0, le=3)] = Field(0, description="synthetic: by how two parts lie alone")
+    pixel_noise: Annotated[float, Field(ge=0.0, le=10.0)] = Field(
+        0.12, description="synthetic: standard deviation of each pixel's noise, of a range of 1"
+    )
+    image_seed: Seed = Field(0, description="synthetic: the images' own seed")
+
+    @field_validator(
+        "colour_classes", "texture_classes", "position_classes", "relation_classes", "pixel_noise", "image_seed"
+    )
+    @classmethod
+    def _of_synthetic_images(cls, value: float, info: ValidationInfo) -> float:
+        """Other sources are what they are. (A name that is itself wrong is not in ``info.data``, and is reported.)"""
+        assert info.field_name is not None
+        neutral = value == cls.model_fields[info.field_name].default
+        if not neutral and (name := info.data.get("name", "synthetic")) != "synthetic":
+            raise ValueError(f'{value}, but only data.name = "synthetic" has it, and the images are {name}')
+        return value
+
 
 class TrainSpec(Strict):
     """Optimiser, schedule, regularisation and precision of one training run."""
 
     epochs: Annotated[int, Field(gt=0, le=100_000)] = 10
+    images: Annotated[int, Field(gt=0, le=10**12)] | None = Field(
+        None, description="budget in training images, the last epoch cut short; None: whole epochs"
+    )
     batch_size: Positive = 128
     optimizer: Literal["adamw", "adam"] = "adamw"
     learning_rate: Annotated[float, Field(gt=0.0, le=1e12)] = 1e-3
@@ -59,10 +84,31 @@ class TrainSpec(Strict):
     compile: bool = Field(False, description="torch.compile the model")
 
 
-class TrainTable(TrainSpec):
-    """The ``[train]`` table of a suite: the recipe, and the seeds with which each cell is trained."""
+SEEDS_OF_A_MASTER = 1000
+"""Seeds that a master seed gives: with 7 they are 7000, 7001, …"""
 
-    seeds: Annotated[tuple[Annotated[int, Field(ge=0, lt=2**64)], ...], Field(min_length=1)] = (0,)
+Seeds = Annotated[tuple[Seed, ...], Field(min_length=1)] | Annotated[int, Field(gt=0, le=SEEDS_OF_A_MASTER // 2)]
+Flops = Annotated[float, Field(gt=0.0, le=1e30)]
+
+
+class TrainTable(TrainSpec):
+    """The ``[train]`` table of a suite: the recipe, the budget's currency, and the seeds of each cell."""
+
+    seeds: Seeds = Field((0,), description="the seeds, or how many")
+    flops: Flops | None = Field(
+        None, description="budget in floating-point operations, forward and backward, by the closed form"
+    )
+    match: Literal["flops", "parameters"] | None = Field(
+        None,
+        description="what all cells share with the first: the operations of a run, by more or fewer images; "
+        "or the parameters, by a wider or narrower MLP",
+    )
+
+    def seeds_of(self, master: int) -> tuple[int, ...]:
+        """The seeds; those of a master seed where only their number is given."""
+        if isinstance(self.seeds, tuple):
+            return self.seeds
+        return tuple(SEEDS_OF_A_MASTER * master + i for i in range(self.seeds))
 
     def recipe(self) -> TrainSpec:
         """The recipe without the seeds: what belongs to one trial."""

@@ -16,10 +16,10 @@ HOW_TO_COME_BY = frozenset({"path", "download", "fallback"})
 """Fields of DataSpec that lead to the images and do not change them: the data's identity stands in their place."""
 
 
-class TrainTrial(Strict):
-    """A cell trained with one seed on one type of device."""
+class TrainingTrial(Strict):
+    """A cell trained with one seed on one type of device: what a run and a tuning run share."""
 
-    kind: Literal["train"]
+    kind: Literal["train", "tune"]
     model: ModelSpec
     data: DataSpec
     train: TrainSpec
@@ -57,6 +57,18 @@ class TrainTrial(Strict):
     def unsupported(self, device: str) -> str | None:
         """Why it cannot run on a device type, or None. Says nothing of the machine at hand."""
         return self.model.unsupported(device, self.dtype, training=True)
+
+
+class TrainTrial(TrainingTrial):
+    """A run whose test accuracy counts: the test images are read once, at its end."""
+
+    kind: Literal["train"]
+
+
+class TuneTrial(TrainingTrial):
+    """A run that helps to choose a setting of the nuisance axes: judged on validation, blind to the test images."""
+
+    kind: Literal["tune"]
 
 
 SLOT: Mapping[Level, str] = {
@@ -145,4 +157,4 @@ class TimeTrial(Strict):
         return shapes.get(self.level, f"{tokens}, H {model.heads}" if self.level in ("block", "attention") else tokens)
 
 
-Trial = Annotated[TrainTrial | TimeTrial, Field(discriminator="kind")]
+Trial = Annotated[TrainTrial | TuneTrial | TimeTrial, Field(discriminator="kind")]

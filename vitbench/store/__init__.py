@@ -1,6 +1,6 @@
 """Studies on disk: what was planned, and one immutable record for each attempt at a trial."""
 
-from vitbench.store.record import SCHEMA, Ceilings, Epoch, Record, Samples, State, TimeValues, TrainValues
+from vitbench.store.record import SCHEMA, Ceilings, Epoch, Record, Samples, State, TimeValues, TrainValues, TuneValues
 from vitbench.store.study import PlannedTrial, Study, StudyError, StudyInfo
 
 __all__ = [
@@ -16,4 +16,5 @@ __all__ = [
     "StudyInfo",
     "TimeValues",
     "TrainValues",
+    "TuneValues",
 ]

@@ -12,10 +12,11 @@ from vitbench.environment import Environment
 from vitbench.spec.base import STORED, Strict, digest
 from vitbench.spec.trial import Trial
 
-SCHEMA: Literal[2] = 2
-"""Version of the record's form. Files of version 1 are read too: version 2 added fields that they leave empty."""
+SCHEMA: Literal[3] = 3
+"""Version of the record's form. Older files are read too: version 2 added fields that they leave empty, version 3 a
+kind of trial, tuning runs."""
 
-READ = (1, SCHEMA)
+READ = (1, 2, SCHEMA)
 """Versions that are read; a file of another one is refused by name."""
 
 State = Literal[
@@ -76,6 +77,20 @@ class TrainValues(Strict):
     data_checksum: str = Field(description="SHA-256 of pixels and labels of all splits")
 
 
+class TuneValues(Strict):
+    """What a finished tuning run measured: its last epoch's validation, and no test images."""
+
+    epochs: tuple[Epoch, ...]
+    validation_loss: float
+    validation_accuracy_pct: Percent
+    train_images: int
+    validation_images: int
+    steps: int
+    seconds: NonNegative = Field(description="of the whole trial: model, data, training, evaluation")
+    batches_digest: str = Field(description="hash of the first batches after augmentation")
+    data_checksum: str = Field(description="SHA-256 of pixels and labels of all splits")
+
+
 class Samples(Strict):
     """What one process measured: one value for each round, in which each variant had a turn, in random order."""
 
@@ -130,14 +145,14 @@ class TimeValues(Strict):
 class Record(Strict):
     """The immutable result of one attempt at a trial."""
 
-    schema_version: Literal[1, 2] = SCHEMA
+    schema_version: Literal[1, 2, 3] = SCHEMA
     trial_id: str
     attempt: Annotated[int, Field(gt=0)]
     state: State
     reason: str = Field("", description="why the state is not ok, for a reader")
     details: str = Field("", description="last lines of the traceback")
     trial: Trial
-    values: TrainValues | TimeValues | None = None
+    values: TrainValues | TuneValues | TimeValues | None = None
     notices: tuple[str, ...] = ()
     environment: Environment | None = Field(None, description="None where no process came so far as to look")
     started_at: datetime

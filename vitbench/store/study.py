@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import contextlib
 import secrets
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Literal
 
 from pydantic import Field, ValidationError
 
 from vitbench.spec.base import STORED, Strict, digest
-from vitbench.spec.suite import Info, Published, Value
-from vitbench.spec.trial import TimeTrial, TrainTrial, Trial
+from vitbench.spec.suite import Fact, Info, Published, Value
+from vitbench.spec.trial import TrainTrial, Trial
 from vitbench.store.files import write_atomically
 from vitbench.store.record import AGAIN, BadRecord, Record, from_json
 
@@ -30,6 +32,19 @@ class PlannedTrial(Strict):
     exact: dict[str, bool] = Field(description="slot → whether its component is exact")
     trial: Trial
     published: Published | None = None
+    setting: dict[str, Value] = Field(
+        default_factory=dict,
+        description="of the nuisance axes: tried by a tuning run, chosen for a training run",
+    )
+
+
+class Addition(Strict):
+    """Seeds that joined a study when results of it were there: its p-values take no account of such looks."""
+
+    at: datetime
+    seeds: tuple[int, ...]
+    trials: int
+    results: int = Field(description="finished training runs that were there")
 
 
 class StudyInfo(Strict):
@@ -44,6 +59,12 @@ class StudyInfo(Strict):
     fallback: str | None = Field(None, description="why the data are not those that the suite asks for")
     class_names: tuple[str, ...] = ()
     excluded: tuple[tuple[str, str], ...] = ()
+    facts: tuple[Fact, ...] = ()
+    tuned: dict[str, tuple[Value, ...]] = Field(
+        default_factory=dict, description="nuisance axes and their values; each cell has its own choice of them"
+    )
+    untuned: tuple[str, ...] = Field((), description="cells whose training waits for the choice of a setting")
+    additions: tuple[Addition, ...] = ()
     trials: tuple[PlannedTrial, ...]
 
 
@@ -91,7 +112,9 @@ class Study:
                     f"{info.data_name} ({info.data_identity}). A study never mixes data: choose another folder with "
                     f"--results, or bring back the data"
                 )
-            info = _joined(known, info, {file.name.partition("-")[0] for file in (path / "records").glob("*.json")})
+            results = cls(path, known).records()
+            info = _joined(known, info, set(results))
+            info = info.model_copy(update={"additions": (*known.additions, *_added(known, info, results))})
         try:
             (path / "records").mkdir(parents=True, exist_ok=True)
             write_atomically(path / "study.json", info.model_dump_json(indent=1, exclude_defaults=True) + "\n")
@@ -145,7 +168,33 @@ def _joined(known: StudyInfo, info: StudyInfo, run: set[str]) -> StudyInfo:
     return info.model_copy(update={"trials": (*info.trials, *kept)})
 
 
-def _recipe(trial: TrainTrial | TimeTrial) -> str:
+def _added(known: StudyInfo, info: StudyInfo, results: Mapping[str, list[Record]]) -> list[Addition]:
+    """The seeds that a new plan adds to cells of which results are there."""
+    there = {p.id for p in known.trials}
+    trained = [p for p in known.trials if isinstance(p.trial, TrainTrial)]
+    looked = [p for p in trained if _ok(results.get(p.id, []))]
+    cells, before = {p.cell for p in looked}, {_seed(p) for p in trained}
+    new = [
+        _seed(p)
+        for p in info.trials
+        if p.id not in there and isinstance(p.trial, TrainTrial) and p.cell in cells and _seed(p) not in before
+    ]
+    if not new:
+        return []
+    seeds = tuple(dict.fromkeys(new))
+    return [Addition(at=datetime.now(UTC), seeds=seeds, trials=len(new), results=len(looked))]
+
+
+def _seed(planned: PlannedTrial) -> int:
+    assert isinstance(planned.trial, TrainTrial)
+    return planned.trial.seed
+
+
+def _ok(attempts: list[Record]) -> bool:
+    return bool(attempts) and standing(attempts).state == "ok"
+
+
+def _recipe(trial: Trial) -> str:
     """What two trials of one kind must share to be compared, beside the model, the seed and the device."""
     body = trial.canonical()
     return digest([body.get(key) for key in ("data", "train", "protocol")])

@@ -49,11 +49,17 @@ SCHEDULES: Mapping[str, Callable[[float], float]] = {"cosine": _cosine, "constan
 """Name → factor on the learning rate after warm-up, as a function of progress from 0 to 1."""
 
 
-def learning_rate(recipe: TrainSpec, step: int, steps_per_epoch: int) -> float:
-    """Rate of a step (counted from 0): linear warm-up, then the schedule over the steps that are left."""
+def steps_of(recipe: TrainSpec, steps_per_epoch: int) -> int:
+    """Steps of a whole run: whole epochs, or as many batches as the budget of images begins."""
+    if recipe.images is None:
+        return recipe.epochs * steps_per_epoch
+    return -(-recipe.images // recipe.batch_size)
+
+
+def learning_rate(recipe: TrainSpec, step: int, steps_per_epoch: int, total: int) -> float:
+    """Rate of a step (counted from 0) of ``total``: linear warm-up, then the schedule over the steps that are left."""
     warmup = recipe.warmup_epochs * steps_per_epoch
     if step < warmup:
         return recipe.learning_rate * (step + 1) / (warmup + 1)
-    total = recipe.epochs * steps_per_epoch
     progress = (step - warmup) / max(total - warmup, 1)
     return recipe.learning_rate * SCHEDULES[recipe.schedule](min(progress, 1.0))

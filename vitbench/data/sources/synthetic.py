@@ -1,84 +1,165 @@
-"""Images made from a seed, whose classes are told apart by colour, by local texture, or by absolute position.
+"""Images made from a seed whose classes are told apart by one known cue: colour, texture, position or relation.
 
-So it is known beforehand what a component is good for: without positions, the classes that differ by position alone
-cannot be told apart; without colour or texture the rest cannot. A mirrored image keeps its class, so that flips do no
-harm; so does one that is shifted by an eighth.
+An image is a grid of 4 × 4 blocks, each pixel with noise of its own that depends on nothing. Three cues are those of
+an object on grey, which fills exactly one block and is never clipped; one is that of two parts of the whole image. How
+they are drawn tells which cue counts, so that a mixture has no ambiguous images:
+
+- filled: the hue tells the class. Light and block are random.
+- grating: its slant tells the class. Hue, light, phase and block are random. Its waves are 4 pixels long, so that a
+  patch of 4 pixels or more sees a whole one.
+- frame: the block's row tells the class. Hue, light and column are random.
+- two parts of eight blocks each, one light and one dark: how they lie tells the class (one above the other, side by
+  side, or crosswise). Which of them is where, and how light and how dark, is random.
+
+What follows by construction, for patches whose side divides a block's (4 or 8 pixels of a 32 × 32 image) and without
+crops, from however many images is learned:
+
+- Colour and texture: one patch of the object tells the class, wherever it lies. Neither positions nor a mixing of
+  tokens is needed: a sum over tokens can be right everywhere.
+- Position: the same draw gives the same patches in each class, in other places. Without positions, where tokens are
+  a set, nothing is better than chance; with them a sum over tokens can be right everywhere.
+- Relation: again the same draw gives the same patches in each class, so that positions are needed. And each block by
+  itself looks the same in each class: light or dark, with equal chances, of the same shades. So of all sums over
+  tokens (no attention, mean pooling), positions or not, the one of least expected cross-entropy is the constant:
+  without a mixing of tokens there is nothing to learn. That is a statement on the loss, and so on accuracy on
+  average: a sum that is not constant is right on 25 to 75 of a hundred images of two classes, as its errors fall.
+- A mirrored image keeps its class, so that flips do no harm. Labels are balanced: a constant guess is right on
+  100 / classes percent of the images.
 """
 
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
 from vitbench.data import catalog
+from vitbench.data.catalog import SYNTHETIC_GRID as GRID
+from vitbench.data.catalog import DataError
 from vitbench.data.images import DataSet, Images
 from vitbench.spec.base import pair
 from vitbench.spec.recipe import DataSpec
 from vitbench.streams import derive
 
-COLOURS, TEXTURES, PLACES = 4, 3, 3
-CLASS_NAMES = (
-    *(f"colour {name}" for name in ("red", "yellow-green", "cyan", "violet")),
-    *(f"texture {kind}" for kind in ("upright", "level", "slanted")),
-    *(f"position {place}" for place in ("top", "middle", "bottom")),
-)
-NOISE = 0.12
-"""Standard deviation of each pixel's noise, of a range of 1."""
+GREY = 0.5
+CONTRAST = 0.45
+WAVE = 4.0
+"""Length of a grating's waves, pixels."""
+
+RELATIONS = ("one above the other", "side by side", "crosswise")
+
+CHUNK = 4096
+"""Images painted at a time: in floating point they are four times the size of what is kept."""
+
+
+@dataclass(frozen=True)
+class Draws:
+    """What chance decides about n images. It is drawn for all of them alike, whatever their classes turn out to be.
+
+    Attributes:
+        uniform: (n, 8) in [0, 1): hue, its deviation, light, slant's side, its deviation, phase, which part is light,
+            dark.
+        row: (n,) of the object, where the class does not fix it.
+        column: (n,) of the object.
+    """
+
+    uniform: Tensor
+    row: Tensor
+    column: Tensor
 
 
 def read(spec: DataSpec) -> DataSet:
-    """As many images as the suite asks for (by default as many as CIFAR-10), at its size (by default 32 × 32)."""
-    size = pair(spec.resize) if spec.resize is not None else pair(catalog.SYNTHETIC.size)
-    counts = (spec.train_images or catalog.SYNTHETIC.train, spec.test_images or catalog.SYNTHETIC.test)
-    train, test = (_make(n, size, part) for n, part in zip(counts, ("train", "test"), strict=True))
-    return DataSet(train, test, CLASS_NAMES)
+    """As many images as the suite asks for (by default as many as CIFAR-10), at its size (by default 32 × 32).
 
-
-def _make(count: int, size: tuple[int, int], part: str) -> Images:
-    generator = torch.Generator().manual_seed(derive(catalog.SYNTHETIC_VERSION, "inputs", "synthetic", part))
-    labels = torch.randint(len(CLASS_NAMES), (count,), generator=generator)
-    # In chunks: the float images are four times the size of what is kept.
-    chunks = [_paint(chunk, size, generator) for chunk in labels.split(4096)]
-    return Images(torch.cat(chunks), labels)
-
-
-def _paint(labels: Tensor, size: tuple[int, int], generator: torch.Generator) -> Tensor:
-    """(n, 3, height, width) uint8: a soft disc on grey, filled with a colour and a grating.
-
-    What the class fixes is fixed; every other attribute (hue, orientation, place) is drawn at random.
+    Raises:
+        DataError: where there are fewer than two classes, or the size does not hold the grid.
     """
-    n, (height, width) = len(labels), size
+    if problems := catalog.synthetic_problems(spec):
+        raise DataError("; ".join(problems))
+    counts = (spec.train_images or catalog.SYNTHETIC.train, spec.test_images or catalog.SYNTHETIC.test)
+    train, test = (_make(n, spec, part) for n, part in zip(counts, ("train", "test"), strict=True))
+    return DataSet(train, test, class_names(spec))
 
-    def uniform(low: float, high: float) -> Tensor:
-        return low + (high - low) * torch.rand(n, 1, 1, generator=generator)
 
-    by_colour, by_texture, by_place = (
-        labels < COLOURS,
-        (labels - COLOURS).clamp(0),
-        (labels - COLOURS - TEXTURES).clamp(0),
+def class_names(spec: DataSpec) -> tuple[str, ...]:
+    """In the order of the labels: the classes of colour, texture, position, relation."""
+    return (
+        *(f"colour {360 * i / spec.colour_classes:g}°" for i in range(spec.colour_classes)),
+        *(f"texture {90 * i / max(spec.texture_classes - 1, 1):g}°" for i in range(spec.texture_classes)),
+        *(f"position row {row + 1}" for row in rows(spec.position_classes).tolist()),
+        *(f"relation {how}" for how in RELATIONS[: spec.relation_classes]),
     )
-    of_colour, of_place = by_colour.view(n, 1, 1), (labels >= COLOURS + TEXTURES).view(n, 1, 1)
-    of_texture = ~of_colour & ~of_place
 
-    hue = torch.where(of_colour, (labels.view(n, 1, 1) + uniform(-0.25, 0.25)) / COLOURS, uniform(0, 1))
-    slant = torch.where(uniform(0, 1) < 0.5, 0.25, 0.75)
-    quarter = torch.tensor([0.0, 0.5, 0.0])[by_texture.clamp(max=TEXTURES - 1)].view(n, 1, 1)
-    fixed = torch.where(by_texture.view(n, 1, 1) == TEXTURES - 1, slant, quarter) + uniform(-0.05, 0.05)
-    turn = fixed * math.pi
-    anchors = torch.tensor([0.15, 0.5, 0.85])[by_place.clamp(max=PLACES - 1)].view(n, 1, 1)
-    row = torch.where(of_place, anchors + uniform(-0.03, 0.03), uniform(0.2, 0.8))
-    column = uniform(0.2, 0.8)
 
-    y = ((torch.arange(height) + 0.5) / height).view(1, height, 1)
-    x = ((torch.arange(width) + 0.5) / width).view(1, 1, width)
-    # Classes of colour and place carry no grating and the gratings no fixed hue: each class has one cue.
-    wave = torch.sin(2 * math.pi * (8.0 * (x * turn.cos() + y * turn.sin()) + uniform(0, 1)))
-    brightness = 0.5 + torch.where(of_texture, 0.4 * wave, 0.4 * uniform(0.2, 1.0))
-    disc = torch.sigmoid((0.2 - ((y - row) ** 2 + (x - column) ** 2).sqrt()) * 40)
-    phases = torch.tensor([0.0, 1 / 3, 2 / 3]).view(1, 3, 1, 1)
-    tint = 0.5 + 0.5 * torch.cos(2 * math.pi * (hue[:, None] - phases))
-    image = 0.5 + disc[:, None] * (brightness[:, None] * (0.3 + 0.7 * tint) - 0.5)
-    image = image + NOISE * torch.randn(n, 3, height, width, generator=generator)
-    return (image.clamp(0, 1) * 255).round().to(torch.uint8)
+def rows(classes: int) -> Tensor:
+    """(classes,) the row of blocks of each class of position: spread over the image."""
+    return torch.arange(classes) * (GRID - 1) // max(classes - 1, 1)
+
+
+def parts() -> Tensor:
+    """(relations, 16) whether a block belongs to the second part. Any two relations agree on half of the blocks."""
+    right = (torch.arange(GRID) >= GRID // 2).expand(GRID, GRID)
+    return torch.stack((right.T, right, right.T ^ right)).flatten(1)
+
+
+def draw(n: int, generator: torch.Generator) -> Draws:
+    """The chances of n images."""
+    row, column = torch.randint(GRID, (2, n), generator=generator).unbind(0)
+    return Draws(torch.rand(n, 8, generator=generator), row, column)
+
+
+def paint(labels: Tensor, draws: Draws, spec: DataSpec) -> Tensor:
+    """(n, 3, height, width) in [0, 1], before noise: what the class fixes is fixed, all else is as it was drawn."""
+    n = len(labels)
+    height, width = (side // GRID for side in pair(spec.resize or catalog.SYNTHETIC.size))
+    counts = (spec.colour_classes, spec.texture_classes, spec.position_classes, spec.relation_classes)
+    first = torch.tensor([0, *counts]).cumsum(0)
+    cue = torch.bucketize(labels, first[1:], right=True)
+    within = labels - first[cue]
+    filled, grating, frame, halved = (cue == i for i in range(len(counts)))
+    hue, hue_off, light, side, slant_off, phase, swap, dark = draws.uniform.unbind(1)
+
+    # Bins of hue and of slant, with a gap between neighbours.
+    hue = torch.where(filled, (within + 0.5 * hue_off - 0.25) / max(spec.colour_classes, 1), hue)
+    slant = (within + 0.4 * slant_off - 0.2) * (math.pi / 2) / max(spec.texture_classes - 1, 1)
+    slant = torch.where(side < 0.5, slant, -slant)[:, None, None]
+    tint = 0.5 + 0.5 * torch.cos(2 * math.pi * (hue[:, None] - torch.arange(3) / 3))
+    light, dark = (CONTRAST * (0.6 + 0.4 * shade) for shade in (light, dark))
+    colour = (light[:, None] * tint)[:, :, None, None]  # above grey, whatever the hue
+
+    y, x = torch.arange(height)[:, None], torch.arange(width)
+    wave = torch.sin(2 * math.pi * ((x * slant.cos() + y * slant.sin()) / WAVE + phase[:, None, None]))
+    border = (torch.minimum(y, height - 1 - y) < height // 4) | (torch.minimum(x, width - 1 - x) < width // 4)
+    block = torch.where(border | ~_per_image(frame), colour, 0.0)
+    block = torch.where(_per_image(grating), colour * wave[:, None], block)
+
+    row = torch.where(frame, rows(max(spec.position_classes, 1))[within % max(spec.position_classes, 1)], draws.row)
+    second = parts()[within % len(RELATIONS)] ^ (swap < 0.5)[:, None]
+    shades = torch.where(second, -dark[:, None], light[:, None]) * halved[:, None]
+    canvas = shades[:, :, None, None, None].repeat(1, 1, 3, height, width)
+    objects = ~halved
+    canvas[objects, (row * GRID + draws.column)[objects]] = block[objects]
+    blocks = (GREY + canvas).view(n, GRID, GRID, 3, height, width).permute(0, 3, 1, 4, 2, 5)
+    return blocks.reshape(n, 3, GRID * height, GRID * width)
+
+
+def _per_image(of: Tensor) -> Tensor:
+    return of[:, None, None, None]
+
+
+def _make(count: int, spec: DataSpec, part: str) -> Images:
+    """Labels, chances and noise have streams of their own: another noise leaves all else as it is."""
+    labelling, chances, noise = (
+        torch.Generator().manual_seed(derive(spec.image_seed, "inputs", "synthetic", part, what))
+        for what in ("labels", "chances", "noise")
+    )
+    labels = torch.randperm(count, generator=labelling) % len(class_names(spec))
+    chunks = []
+    for chunk in labels.split(CHUNK):
+        image = paint(chunk, draw(len(chunk), chances), spec)
+        if spec.pixel_noise:
+            image += spec.pixel_noise * torch.randn(image.shape, generator=noise)
+        chunks.append((image.clamp_(0, 1) * 255).round().to(torch.uint8))
+    return Images(torch.cat(chunks), labels)

@@ -1,0 +1,162 @@
+"""Nuisance axes: tuned alike for each cell, on validation, before the seeds whose test accuracy counts."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.small import SUITE
+from vitbench.runner.plan import NO_SETTING, plan
+from vitbench.spec import SpecError, TrainTrial, TuneTrial, read_suite
+from vitbench.store import Study, TrainValues, TuneValues
+
+TUNED = f"""{SUITE}
+seeds = 2
+[axes]
+positions = ["learned", "none"]
+[tune]
+seeds = 2
+train.learning_rate = [1e-6, 1e-2]
+"""
+
+
+def run(folder: Path, text: str = TUNED, *options: str) -> subprocess.CompletedProcess[str]:
+    (folder / "small.toml").write_text(text)
+    command = [sys.executable, "-m", "vitbench", "run", "small.toml", "--results", "study", "--device", "cpu", *options]
+    return subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=300, check=False)
+
+
+@pytest.fixture(scope="module")
+def tuned(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("tuned")
+    done = run(folder)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return folder
+
+
+def test_every_cell_gets_the_same_number_of_tuning_runs_and_none_reads_the_test_images(tuned: Path) -> None:
+    study = Study.read(tuned / "study")
+    tuning = [p for p in study.info.trials if isinstance(p.trial, TuneTrial)]
+    assert len(tuning) == 2 * 2 * 2
+    for label in ("learned", "none"):
+        assert sorted(p.setting["train.learning_rate"] for p in tuning if p.cell == label) == [1e-6, 1e-6, 1e-2, 1e-2]
+    outcomes = study.outcomes()
+    for planned in tuning:
+        values = outcomes[planned.id].values
+        assert isinstance(values, TuneValues) and not any("test" in name for name in type(values).model_fields)
+
+
+def test_the_setting_with_the_best_validation_goes_on_to_all_seeds(tuned: Path) -> None:
+    study = Study.read(tuned / "study")
+    outcomes = study.outcomes()
+    for label in ("learned", "none"):
+        scores: dict[float, list[float]] = {}
+        for planned in study.info.trials:
+            values = outcomes[planned.id].values
+            if planned.cell == label and isinstance(values, TuneValues):
+                rate = planned.trial.train.learning_rate  # type: ignore[union-attr]
+                scores.setdefault(rate, []).append(values.validation_accuracy_pct - values.validation_loss / 1000)
+        best = max(scores, key=lambda rate: sum(scores[rate]))
+        runs = [p for p in study.info.trials if p.cell == label and isinstance(p.trial, TrainTrial)]
+        assert [p.trial.seed for p in runs] == [0, 1]  # type: ignore[union-attr]
+        assert {p.trial.train.learning_rate for p in runs} == {best}  # type: ignore[union-attr]
+        assert all(p.setting == {"train.learning_rate": best} for p in runs)
+        assert all(isinstance(outcomes[p.id].values, TrainValues) for p in runs)
+
+
+def test_tuning_has_seeds_of_its_own(tuned: Path) -> None:
+    trials = [p.trial for p in Study.read(tuned / "study").info.trials]
+    tuning = {t.seed for t in trials if isinstance(t, TuneTrial)}
+    assert not tuning & {t.seed for t in trials if isinstance(t, TrainTrial)}
+
+
+def test_what_is_tuned_is_not_tuned_again(tuned: Path) -> None:
+    before = {f.name: f.read_bytes() for f in (tuned / "study" / "records").iterdir()}
+    again = run(tuned)
+    assert again.returncode == 0 and "12 of them finished before" in again.stdout
+    assert {f.name: f.read_bytes() for f in (tuned / "study" / "records").iterdir()} == before
+
+
+def test_training_waits_for_tuning(tmp_path: Path) -> None:
+    (tmp_path / "small.toml").write_text(TUNED)
+    info = plan(read_suite(tmp_path / "small.toml"), "cpu")
+    assert {p.trial.kind for p in info.trials} == {"tune"} and info.untuned == ("learned", "none")
+
+
+def diverging(folder: Path, rates: str) -> tuple[int, Study]:
+    text = TUNED.replace("seeds = 2", "seeds = 1").replace("[1e-6, 1e-2]", rates).replace(', "none"', "")
+    done = run(folder, text, "--set", "train.schedule=constant")
+    return done.returncode, Study.read(folder / "study")
+
+
+def test_a_setting_that_diverges_is_not_chosen(tmp_path: Path) -> None:
+    status, study = diverging(tmp_path, "[1e12, 1e-3]")
+    states = {(p.trial.kind, p.setting["train.learning_rate"]): study.outcomes()[p.id].state for p in study.info.trials}
+    assert states == {("tune", 1e12): "diverged", ("tune", 1e-3): "ok", ("train", 1e-3): "ok"}
+    assert status == 1, "a diverged trial is no success"
+
+
+def test_a_cell_of_which_no_setting_finishes_is_named_and_not_trained(tmp_path: Path) -> None:
+    status, study = diverging(tmp_path, "[1e12]")
+    assert study.info.excluded == (("learned", NO_SETTING),) and status == 1
+    assert [p.trial.kind for p in study.info.trials] == ["tune"]
+
+
+BUDGETS = [
+    (["train.images=130"], {"learned": 3, "none": 3}),  # batches of 50: as many as the budget begins
+    (["train.images=400"], {"learned": 8, "none": 8}),
+    (["train.epochs=2"], {"learned": 8, "none": 8}),  # 160 images after validation: 4 steps, the last one short
+]
+
+
+@pytest.mark.parametrize(("overrides", "steps"), BUDGETS, ids=lambda v: v[0] if isinstance(v, list) else "")
+def test_a_run_takes_the_steps_of_its_budget(tmp_path: Path, overrides: list[str], steps: dict[str, int]) -> None:
+    text = TUNED[: TUNED.index("[tune]")].replace("epochs = 1\n", "").replace("seeds = 2", "seeds = 1")
+    done = run(tmp_path, text, *(part for o in overrides for part in ("--set", o)))
+    assert done.returncode == 0, done.stdout + done.stderr
+    study = Study.read(tmp_path / "study")
+    found = {p.cell: study.outcomes()[p.id].values for p in study.info.trials}
+    assert {cell: values.steps for cell, values in found.items() if isinstance(values, TrainValues)} == steps
+
+
+def planned_images(folder: Path, *overrides: str) -> dict[str, int | None]:
+    (folder / "suite.toml").write_text(SUITE + "[axes]\ndepth = [1, 2, 4]\n")
+    info = plan(read_suite(folder / "suite.toml", overrides), "cpu")
+    return {p.cell: p.trial.train.images for p in info.trials}  # type: ignore[union-attr]
+
+
+def test_a_budget_of_operations_gives_deeper_models_fewer_images(tmp_path: Path) -> None:
+    text = planned_images
+    (tmp_path / "suite.toml").write_text(SUITE.replace("epochs = 1\n", "") + "[axes]\ndepth = [1, 2, 4]\n")
+    info = plan(read_suite(tmp_path / "suite.toml", ["train.flops=1e9"]), "cpu")
+    images = {p.trial.model.depth: p.trial.train.images for p in info.trials}  # type: ignore[union-attr]
+    from vitbench.runner.cost import trial_flops
+
+    assert images[1] and images[2] and images[4] and images[1] > images[2] > images[4]
+    for planned in info.trials:
+        assert trial_flops(planned.trial, 160) == pytest.approx(1e9, rel=0.02)
+    matched = text(tmp_path, "train.match=flops")
+    assert matched["depth=1"] is None, "the first cell keeps its epochs"
+    info = plan(read_suite(tmp_path / "suite.toml", ["train.match=flops"]), "cpu")
+    flops = [trial_flops(p.trial, 160) for p in info.trials]
+    assert flops == pytest.approx([flops[0]] * 3, rel=0.02)
+
+
+def test_matched_parameters_are_those_of_the_first_cell_as_nearly_as_widths_allow(tmp_path: Path) -> None:
+    from vitbench.model.counting import parameters_of
+
+    (tmp_path / "suite.toml").write_text(SUITE + '[axes]\nmlp = ["gelu", "swiglu", "relu"]\n')
+    plain = plan(read_suite(tmp_path / "suite.toml"), "cpu")
+    matched = plan(read_suite(tmp_path / "suite.toml", ["train.match=parameters"]), "cpu")
+    counts = [[parameters_of(p.trial.model) for p in info.trials] for info in (plain, matched)]
+    assert counts[0][0] == counts[1][0], "the first cell is as it was asked for"
+    assert counts[0][1] != counts[0][0]
+    dim = matched.trials[0].trial.model.dim
+    step = 8 * (3 * dim + 2)  # SwiGLU's width goes in eights, of three matrices and two biases
+    assert abs(counts[1][1] - counts[1][0]) <= step / 2 and counts[1][2] == counts[1][0]
+    with pytest.raises(SpecError, match="has no MLP whose width could match"):
+        (tmp_path / "suite.toml").write_text(SUITE + '[axes]\nmlp = ["gelu", "none"]\n')
+        plan(read_suite(tmp_path / "suite.toml", ["train.match=parameters"]), "cpu")

@@ -1,0 +1,153 @@
+"""What a suite plans beside its cells: seeds by number, budgets, nuisance axes, facts, a small form."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from vitbench.spec import SpecError, Suite, read_suite
+
+BASE = """
+[suite]
+name = "t"
+question = "?"
+[model]
+dim = 32
+depth = 2
+[data]
+name = "synthetic"
+train_images = 200
+test_images = 60
+validation_images = 40
+[train]
+learning_rate = 1e-3
+[axes]
+positions = ["learned", "none"]
+"""
+
+TUNE = """
+[tune]
+seeds = 2
+train.learning_rate = [1e-3, 1e-2]
+train.weight_decay = [0.0, 0.1]
+"""
+
+FACT = """
+[[facts]]
+claim = "positions matter"
+axis = "positions"
+value = "none"
+against = "learned"
+expected = "lower"
+size = -6.9
+source = "someone"
+"""
+
+
+def read(folder: Path, text: str, *overrides: str, small: bool = False) -> Suite:
+    path = folder / "suite.toml"
+    path.write_text(text, encoding="utf-8")
+    return read_suite(path, overrides, small=small)
+
+
+def messages(folder: Path, text: str, *overrides: str) -> list[str]:
+    with pytest.raises(SpecError) as caught:
+        read(folder, text, *overrides)
+    return caught.value.messages
+
+
+def test_a_number_of_seeds_is_drawn_from_the_master_seed(tmp_path: Path) -> None:
+    def seeds(*overrides: str) -> set[tuple[int, ...]]:
+        return {cell.seeds for cell in read(tmp_path, BASE, *overrides).cells}
+
+    assert seeds("train.seeds=3") == {(0, 1, 2)}
+    assert seeds("train.seeds=3", "suite.seed=7") == {(7000, 7001, 7002)}
+    assert seeds("train.seeds=[4, 2]", "suite.seed=7") == {(4, 2)}
+    assert "must be" in messages(tmp_path, BASE, "train.seeds=0")[0]
+
+
+def test_synthetic_images_are_of_the_master_seed_unless_they_have_their_own(tmp_path: Path) -> None:
+    def image_seeds(*overrides: str) -> set[int]:
+        return {cell.data.image_seed for cell in read(tmp_path, BASE, *overrides).cells}
+
+    assert image_seeds() == {0}
+    assert image_seeds("suite.seed=7") == {7}
+    assert image_seeds("suite.seed=7", "data.image_seed=1") == {1}
+
+
+def test_every_cell_has_the_same_settings_to_choose_from(tmp_path: Path) -> None:
+    suite = read(tmp_path, BASE + TUNE)
+    assert suite.tune is not None and suite.tune.seeds == 2
+    for cell in suite.cells:
+        assert [(s.train.learning_rate, s.train.weight_decay) for s in cell.settings] == [
+            (1e-3, 0.0), (1e-3, 0.1), (1e-2, 0.0), (1e-2, 0.1)
+        ]  # fmt: skip
+    assert all(not cell.settings for cell in read(tmp_path, BASE).cells)
+
+
+WRONG_TUNE = [
+    ("tune.train.learning_rat=[1.0]", 'tune.train.learning_rat: is no field of the recipe; did you mean "train.learn'),
+    ("tune.dim=[64]", "tune.dim: is no field of the recipe"),
+    ("tune.train.learning_rate=1e-3", "tune.train.learning_rate: must be an array of values, got number 0.001"),
+    ("tune.train.learning_rate=[]", "tune.train.learning_rate: must be an array of values"),
+    ("tune.train.learning_rate=[-1.0]", "tune.train.learning_rate: must be > 0.0, got number -1.0"),
+    ("tune.train.epochs=[1, 2]", "tune.train.epochs: is no field of the recipe"),
+    ("tune.seeds=0", "tune.seeds: must be > 0"),
+    ("data.validation_images=0", "tune: needs data.validation_images"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("override", "message"), WRONG_TUNE)
+def test_a_mistake_in_tune_is_named(tmp_path: Path, override: str, message: str) -> None:
+    assert f"suite.toml: {message}" in messages(tmp_path, BASE + TUNE, override)[0]
+
+
+def test_a_run_has_one_budget(tmp_path: Path) -> None:
+    assert messages(tmp_path, BASE, "train.epochs=2", "train.flops=1e9") == [
+        "suite.toml: train: epochs and flops are budgets of one run: give one of them"
+    ]
+    assert "say the same twice" in messages(tmp_path, BASE, "train.match=flops", "train.flops=1e9")[0]
+    assert read(tmp_path, BASE, "train.images=500").cells[0].train is not None
+
+
+def test_a_fact_is_kept_as_it_was_claimed(tmp_path: Path) -> None:
+    (fact,) = read(tmp_path, BASE + FACT).facts
+    assert (fact.value, fact.against, fact.expected, fact.size) == ("none", "learned", "lower", -6.9)
+
+
+WRONG_FACTS = [
+    ({'axis = "positions"': 'axis = "position"'}, 'axis: string "position" is no axis; did you mean "positions"?'),
+    ({'value = "none"': 'value = "nine"'}, 'value: string "nine" is no value of positions; did you mean "none"?'),
+    ({'expected = "lower"': 'expected = "worse"'}, 'expected: string "worse" is not allowed'),
+    ({"source": 'where = { depth = "2" }\nsource'}, 'where: string "depth" is no other axis'),
+    ({'axis = "positions"\n': "", '"none"': '"nothing"'}, 'value: string "nothing" is no label of a cell'),
+    ({'claim = "positions matter"\n': ""}, "claim: is required"),
+]
+
+
+@pytest.mark.parametrize(("changes", "message"), WRONG_FACTS)
+def test_a_mistake_in_a_fact_is_named(tmp_path: Path, changes: dict[str, str], message: str) -> None:
+    wrong = FACT
+    for old, new in changes.items():
+        assert old in wrong
+        wrong = wrong.replace(old, new)
+    assert messages(tmp_path, BASE + wrong)[0].startswith(f"suite.toml: facts[1].{message}")
+
+
+def test_the_small_form_replaces_what_it_names_and_has_a_name_of_its_own(tmp_path: Path) -> None:
+    text = BASE + FACT + '[small.train]\nepochs = 3\n[small.axes]\npositions = ["learned", "none", "sinusoidal"]\n'
+    small, full = read(tmp_path, text, small=True), read(tmp_path, text)
+    assert (small.info.name, full.info.name) == ("t-small", "t")
+    assert (len(small.cells), len(full.cells)) == (3, 2)
+    recipes = [suite.cells[0].train for suite in (small, full)]
+    assert [r.epochs for r in recipes if r] == [3, 10] and {r.learning_rate for r in recipes if r} == {1e-3}
+    assert small.facts == full.facts
+
+
+def test_a_mistake_in_the_small_form_is_one_in_the_suite(tmp_path: Path) -> None:
+    assert messages(tmp_path, BASE + "[small.train]\nepoch = 3\n") == [
+        'suite.toml: train.epoch: unknown key; did you mean "epochs"?'
+    ]
+    with pytest.raises(SpecError, match="and so no small form"):
+        read(tmp_path, BASE, small=True)

@@ -1,0 +1,70 @@
+"""Tuning: the setting of the nuisance axes that each cell goes on with, chosen on validation."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Mapping, Sequence
+
+from vitbench.spec.base import dumps
+from vitbench.spec.suite import Cell, Setting, Suite, Value
+from vitbench.store import PlannedTrial, Record, TuneValues
+from vitbench.store.study import finished, standing
+
+FIRST_SEED = 900
+"""Tuning runs have seeds of their own, behind those that a master seed gives to runs: a setting that was lucky with
+one of these is not judged by that luck again."""
+
+
+def tuning_seeds(suite: Suite) -> tuple[int, ...]:
+    """Seeds of the runs of each setting."""
+    assert suite.tune is not None
+    return tuple(1000 * suite.info.seed + FIRST_SEED + i for i in range(suite.tune.seeds))
+
+
+def choose(
+    suite: Suite, planned: Sequence[PlannedTrial], records: Mapping[str, list[Record]]
+) -> tuple[dict[str, Setting], list[str]]:
+    """(cell → its best setting, cells of which no setting finished), of the cells that have been tuned.
+
+    The best setting has the highest validation accuracy after the last epoch, in the mean over its runs; of equals,
+    the lowest loss, then the first in the suite's order. A setting of which a run has no result cannot be chosen.
+    A cell with runs that are still to be done is in neither.
+    """
+    runs: dict[tuple[str, str], list[PlannedTrial]] = {}
+    for trial in planned:
+        if trial.trial.kind == "tune":
+            runs.setdefault((trial.cell, key(trial.setting)), []).append(trial)
+    chosen, hopeless = {}, []
+    for cell in suite.cells:
+        mine = [runs.get((cell.label, key(s.values)), []) for s in cell.settings]
+        tried = [p for of_setting in mine for p in of_setting]
+        if not tried or not all(finished(records.get(p.id, []), suite.info.max_attempts) for p in tried):
+            continue
+        scores = [_score([records[p.id] for p in of_setting]) for of_setting in mine]
+        best = max(range(len(scores)), key=lambda i: scores[i])
+        if scores[best][0] == -math.inf:
+            hopeless.append(cell.label)
+        else:
+            chosen[cell.label] = cell.settings[best]
+    return chosen, hopeless
+
+
+def with_choice(cell: Cell, setting: Setting) -> Cell:
+    """A cell with the recipe of its chosen setting."""
+    return cell.model_copy(update={"train": setting.train})
+
+
+def key(values: Mapping[str, Value]) -> str:
+    """The same for the same setting."""
+    return dumps({name: list(v) if isinstance(v, tuple) else v for name, v in values.items()})
+
+
+def _score(runs: Sequence[list[Record]]) -> tuple[float, float]:
+    """(accuracy, less the loss) in the mean over a setting's runs; the lowest score where one has no result."""
+    values = [standing(attempts).values for attempts in runs]
+    measured = [v for v in values if isinstance(v, TuneValues)]
+    if len(measured) < len(values):
+        return -math.inf, -math.inf
+    accuracy = statistics.fmean(v.validation_accuracy_pct for v in measured)
+    return accuracy, -statistics.fmean(v.validation_loss for v in measured)

@@ -1,0 +1,369 @@
+"""Reading a suite: a TOML file into cells; every mistake in it is reported at once."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel, ValidationError
+
+from vitbench.registry import nearest
+from vitbench.spec.errors import SpecError, explain, quote
+from vitbench.spec.model import ModelSpec
+from vitbench.spec.presets import PRESETS
+from vitbench.spec.recipe import DEVICES, DataSpec, TimeTable, TrainSpec, TrainTable
+from vitbench.spec.suite import Cell, Fact, Info, Published, Setting, Suite, Tune, Value, Variant, as_text
+from vitbench.spec.toml import apply, leaves, merged, parse
+
+MAX_TRIALS = 10_000
+"""Trials above which a suite must be asked for by number: a slip in an axis is a week of machine time."""
+
+TABLES: Mapping[str, type[BaseModel]] = {
+    "model": ModelSpec,
+    "data": DataSpec,
+    "train": TrainTable,
+    "time": TimeTable,
+}
+SHARED = frozenset(f"data.{name}" for name in ("name", "path", "download", "fallback"))
+"""Fields that are the same in all cells of a study."""
+
+KEYS = ("suite", *TABLES, "axes", "variants", "tune", "facts", "small")
+BUDGETS = ("epochs", "images", "flops")
+"""Keys of [train], one of which says how long a run is."""
+
+
+def read_suite(
+    path: Path, overrides: Sequence[str] = (), max_trials: int = MAX_TRIALS, *, small: bool = False
+) -> Suite:
+    """Read, check and expand a suite.
+
+    Args:
+        path: the TOML file.
+        overrides: ``table.key=value`` strings, the value in TOML (a bare word is a string).
+        max_trials: largest number of cells × seeds that is taken for meant.
+        small: whether the suite's ``[small]`` table replaces what stands in its other tables.
+
+    Raises:
+        SpecError: with everything that is wrong, each message naming file, key, value and what is allowed.
+    """
+    raw = parse(path)
+    reduced = raw.pop("small", None)
+    if reduced is None and small:
+        raise SpecError([f"{path.name}: small: the suite has no such table, and so no small form"])
+    if reduced is not None and not isinstance(reduced, dict):
+        raise SpecError([f"{path.name}: small: must be a table, got {quote(reduced)}"])
+    if small:
+        raw = merged(raw, reduced or {})
+        raw.setdefault("suite", {}).setdefault("name", "")
+        raw["suite"]["name"] = f"{raw['suite']['name']}-small"
+    elif reduced:
+        _Reader(path.name, merged(raw, reduced), []).suite(max_trials)  # a mistake in it is one in the suite
+    messages = []
+    for override in overrides:
+        messages += apply(raw, override)
+    return _Reader(path.name, raw, messages).suite(max_trials)
+
+
+class _Reader:
+    """Turns a parsed file into a Suite, gathering every complaint on the way."""
+
+    def __init__(self, file: str, raw: dict[str, Any], messages: list[str]) -> None:
+        self.file, self.raw, self.messages, self.notices = file, raw, messages, list[str]()
+        self.joint: dict[str, dict[str, dict[str, Any]]] = {}
+        """Axis that moves several fields at once → name of its value → field → value."""
+
+    def suite(self, max_trials: int) -> Suite:
+        for key in self.raw.keys() - set(KEYS):
+            self.complain(key, f"unknown key{nearest(key, KEYS)}; known: {', '.join(KEYS)}")
+        info = self.table("suite", Info, required=True)
+        base = {name: self.table(name, model) for name, model in TABLES.items()}
+        axes = self.axes(base)
+        variants = self.variants(base)
+        tune = self.tune(base)
+        self.budget(base)
+        if not axes and not variants and "axes" not in self.raw and "variants" not in self.raw:
+            variants = [(Variant(name="base"), [])]
+        if base["train"] is None and base["time"] is None and not self.messages:
+            self.complain("train", "is required, or [time]: the suite asks for nothing")
+        if self.messages:
+            raise SpecError(self.messages)
+        assert info is not None and base["data"] is not None
+        train = base["train"]
+        seeds = len(train.seeds_of(info.seed)) if isinstance(train, TrainTable) else 0
+        count = (math.prod(len(v) for v in axes.values()) if axes else 0) + len(variants)
+        if count * max(seeds, 1) > max_trials:
+            raise SpecError([f"{self.file}: {count:,} cells × {max(seeds, 1)} seed(s) exceed {max_trials:,} trials; "
+                             f"if that is meant, allow it with --max-trials"])  # fmt: skip
+        cells, excluded = self.cells(base, axes, variants, tune, info.seed)
+        facts = self.facts(axes, [cell.label for cell in cells])
+        if self.messages:
+            raise SpecError(self.messages)
+        if not cells:
+            why = f"all {len(excluded)} combinations are excluded: {excluded[0][1]}" if excluded else "an axis is empty"
+            raise SpecError([f"{self.file}: 0 trials: {why}"])
+        return Suite(
+            file=self.file, info=info, axes=axes, cells=tuple(cells), data=base["data"], tune=tune, facts=facts,
+            notices=tuple(self.notices), excluded=tuple(excluded),
+        )  # fmt: skip
+
+    def complain(self, place: str, message: str) -> None:
+        self.messages.append(f"{self.file}: {place}: {message}")
+
+    def table(self, name: str, model: type[BaseModel], required: bool = False) -> Any:
+        """One table of the file as its spec; None where it is absent (model and data have neutral defaults)."""
+        raw = self.raw.get(name)
+        if raw is None and name in {"train", "time"}:
+            return None
+        if raw is None and required:
+            self.complain(name, "the table is required")
+            return None
+        raw = {} if raw is None else raw
+        if not isinstance(raw, dict):
+            self.complain(name, f"must be a table, got {quote(raw)}")
+            return None
+        if name == "data" and raw.get("name") == "synthetic":
+            raw = {"image_seed": self.raw["suite"].get("seed", 0), **raw} if self.seeded() else raw
+        if name == "model" and "preset" in raw:
+            preset = raw["preset"]
+            if not isinstance(preset, str) or preset not in PRESETS:
+                hint = nearest(str(preset), PRESETS)
+                self.complain("model.preset", f"{quote(preset)} is no preset{hint}; known: {', '.join(PRESETS)}")
+                return None
+            raw = {**dict(PRESETS[preset]), **{k: v for k, v in raw.items() if k != "preset"}}
+        try:
+            return model.model_validate(raw)
+        except ValidationError as error:
+            for key, message in explain(error, model):
+                self.complain(f"{name}.{key}", message)
+            return None
+
+    def seeded(self) -> bool:
+        """Whether the file has a master seed."""
+        suite = self.raw.get("suite")
+        return isinstance(suite, dict) and isinstance(suite.get("seed"), int)
+
+    def budget(self, base: Mapping[str, Any]) -> None:
+        """A run has one budget, in one currency."""
+        raw = self.raw.get("train")
+        given = [key for key in BUDGETS if key in raw] if isinstance(raw, dict) else []
+        if len(given) > 1:
+            self.complain("train", f"{' and '.join(given)} are budgets of one run: give one of them")
+        train = base["train"]
+        if isinstance(train, TrainTable) and train.match == "flops" and train.flops is not None:
+            self.complain("train.match", '"flops" and train.flops say the same twice: give one of them')
+
+    def tune(self, base: Mapping[str, Any]) -> Tune | None:
+        """The nuisance axes: ``[tune]`` holds arrays of values of fields of [train], and ``seeds``."""
+        raw = self.raw.get("tune")
+        if raw is None:
+            return None
+        if not isinstance(raw, dict):
+            self.complain("tune", f"must be a table, got {quote(raw)}")
+            return None
+        axes = {}
+        for path, values in leaves({k: v for k, v in raw.items() if k != "seeds"}):
+            known = [f"train.{name}" for name in TrainSpec.model_fields if name not in BUDGETS]
+            if path not in known:
+                self.complain(f"tune.{path}", f"is no field of the recipe{nearest(path, known)}; e.g. {known[3]}")
+            elif not isinstance(values, tuple) or not values:
+                self.complain(f"tune.{path}", f"must be an array of values, got {quote(values)}")
+            else:
+                for value in values:
+                    self.replaced(base, {path: value}, f"tune.{path}")
+                axes[path] = values
+        if not axes and "tune" in self.raw:
+            self.complain("tune", "names nothing to tune, e.g. train.learning_rate = [3e-4, 1e-3]")
+        if base["train"] is None:
+            self.complain("tune", "there is no [train] table to tune")
+        try:
+            return Tune.model_validate({"axes": axes, **({"seeds": raw["seeds"]} if "seeds" in raw else {})})
+        except ValidationError as error:
+            for key, message in explain(error, Tune):
+                self.complain(f"tune.{key}", message)
+            return None
+
+    def facts(self, axes: Mapping[str, tuple[Value, ...]], labels: Sequence[str]) -> tuple[Fact, ...]:
+        """``[[facts]]``: claims about values of the suite's axes, or about its cells by their labels."""
+        raw = self.raw.get("facts", ())
+        if not isinstance(raw, tuple):
+            self.complain("facts", "must be an array of tables: [[facts]]")
+            return ()
+        known = {axis: [as_text(value) for value in values] for axis, values in axes.items()}
+        facts = []
+        for index, table in enumerate(raw):
+            place = f"facts[{index + 1}]"
+            try:
+                fact = Fact.model_validate(table)
+            except ValidationError as error:
+                for key, message in explain(error, Fact):
+                    self.complain(f"{place}.{key}", message)
+                continue
+            facts.append(fact)
+            if fact.axis is not None and fact.axis not in known:
+                self.complain(f"{place}.axis", f"{quote(fact.axis)} is no axis{nearest(fact.axis, known)}")
+                continue
+            values = labels if fact.axis is None else known[fact.axis]
+            what = "label of a cell" if fact.axis is None else f"value of {fact.axis}"
+            for key, value in (("value", fact.value), ("against", fact.against)):
+                if value not in values:
+                    self.complain(f"{place}.{key}", f"{quote(value)} is no {what}{nearest(value, values)}")
+            for axis, value in fact.where.items():
+                if axis not in known or axis == fact.axis:
+                    self.complain(f"{place}.where", f"{quote(axis)} is no other axis{nearest(axis, known)}")
+                elif value not in known[axis]:
+                    hint = nearest(value, known[axis])
+                    self.complain(f"{place}.where.{axis}", f"{quote(value)} is no value of {axis}{hint}")
+        return tuple(facts)
+
+    def axes(self, base: Mapping[str, Any]) -> dict[str, tuple[Value, ...]]:
+        raw = self.raw.get("axes", {})
+        if not isinstance(raw, dict):
+            self.complain("axes", f"must be a table, got {quote(raw)}")
+            return {}
+        axes = {}
+        for path, values in leaves(raw):
+            if not isinstance(values, tuple):
+                self.complain(f"axes.{path}", f"must be an array of values, got {quote(values)}")
+                continue
+            if not values:
+                self.complain(f"axes.{path}", "0 trials: the axis is empty")
+                continue
+            distinct = tuple(v for i, v in enumerate(values) if not any(_same(v, w) for w in values[:i]))
+            if len(distinct) < len(values):
+                self.notices.append(f"axes.{path}: {len(values) - len(distinct)} repeated value(s) left out")
+            before = len(self.messages)
+            if any(isinstance(value, dict) for value in values):
+                distinct = self.joint_axis(base, path, values)
+            else:
+                for value in distinct:
+                    self.replaced(base, {path: value}, f"axes.{path}")
+            if len(self.messages) == before:
+                axes[path] = distinct
+        return axes
+
+    def joint_axis(self, base: Mapping[str, Any], path: str, values: tuple[Any, ...]) -> tuple[str, ...]:
+        """Names of the values of an axis whose values are tables: ``[[axes.shape]]``, each a name and its ``set``."""
+        if path in ModelSpec.model_fields or "." in path:
+            self.complain(f"axes.{path}", "is a field; an axis of tables needs a name of its own")
+        found: dict[str, dict[str, Any]] = {}
+        for index, table in enumerate(values):
+            try:
+                value = Variant.model_validate(table)
+            except ValidationError as error:
+                for key, message in explain(error, Variant):
+                    self.complain(f"axes.{path}[{index + 1}].{key}" if key else f"axes.{path}[{index + 1}]", message)
+                continue
+            if value.name in found:
+                self.complain(f"axes.{path}[{index + 1}].name", f"{quote(value.name)} is the name of another value")
+            found[value.name] = dict(leaves(value.set))
+            self.replaced(base, found[value.name], f"axes.{path}[{index + 1}].set")
+        self.joint[path] = found
+        return tuple(found)
+
+    def variants(self, base: Mapping[str, Any]) -> list[tuple[Variant, list[tuple[str, Any]]]]:
+        raw = self.raw.get("variants", ())
+        if not isinstance(raw, tuple):
+            self.complain("variants", "must be an array of tables: [[variants]]")
+            return []
+        found: list[tuple[Variant, list[tuple[str, Any]]]] = []
+        for index, table in enumerate(raw):
+            place = f"variants[{index + 1}]"
+            try:
+                variant = Variant.model_validate(table)
+            except ValidationError as error:
+                for key, message in explain(error, Variant):
+                    self.complain(f"{place}.{key}", message)
+                continue
+            if variant.name in {v.name for v, _ in found}:
+                self.complain(f"{place}.name", f"{quote(variant.name)} is the name of another variant")
+            changes = list(leaves(variant.set))
+            self.replaced(base, dict(changes), f"{place}.set")
+            found.append((variant, changes))
+        return found
+
+    def replaced(self, base: Mapping[str, Any], changes: Mapping[str, Any], place: str) -> dict[str, Any]:
+        """The base tables with some fields replaced. A path is a field of the model, or ``table.field``."""
+        tables = dict(base)
+        by_table: dict[str, dict[str, Any]] = {}
+        for path, value in changes.items():
+            table, _, field = path.rpartition(".")
+            table = table or "model"
+            if table not in TABLES:
+                hint = nearest(table, TABLES)
+                self.complain(place, f'"{path}": unknown table{hint}; a bare name is a field of the model')
+            elif path in SHARED:
+                self.complain(place, f"a study never mixes data; set {path} in [data], for all cells")
+            elif field not in TABLES[table].model_fields or field in ("seeds", *DEVICES):
+                known = [f if table == "model" else f"{table}.{f}" for f in TABLES[table].model_fields]
+                self.complain(place, f'"{path}": unknown key{nearest(path, known)}')
+            else:
+                by_table.setdefault(table, {})[field] = value
+        for table, fields in by_table.items():
+            model = TABLES[table]
+            # A base that is itself wrong has been reported; its variants are still checked, against the defaults.
+            start = base[table] if base[table] is not None else model()
+            try:
+                tables[table] = model.model_validate({**dict(start), **fields})
+            except ValidationError as error:
+                for key, message in explain(error, model):
+                    if key not in fields:
+                        continue  # a field of the base, reported where it stands
+                    path = key if table == "model" else f"{table}.{key}"
+                    self.complain(place if place.endswith(f".{path}") else f"{place}.{path}", message)
+        return tables
+
+    def cells(
+        self, base: Mapping[str, Any], axes: Mapping[str, tuple[Value, ...]],
+        variants: Iterable[tuple[Variant, list[tuple[str, Any]]]], tune: Tune | None, master: int,
+    ) -> tuple[list[Cell], list[tuple[str, str]]]:  # fmt: skip
+        """The factorial over the axes, then the variants; what its components rule out is listed, not built."""
+        candidates: list[tuple[str, dict[str, Value], dict[str, Any], Published | None, bool]] = []
+        if axes:
+            for values in itertools.product(*axes.values()):
+                chosen = dict(zip(axes, values, strict=True))
+                label, changes = " · ".join(_show(p, v) for p, v in chosen.items()), dict[str, Any]()
+                for axis, value in chosen.items():
+                    changes |= self.joint[axis][str(value)] if axis in self.joint else {axis: value}
+                candidates.append((label, chosen, changes, None, False))
+        candidates += [(v.name, dict(changes), dict(changes), v.published, True) for v, changes in variants]
+        cells, excluded = [], []
+        for label, place, changes, published, named in candidates:
+            tables = self.replaced(base, changes, f"cell {label}")
+            model = tables["model"]
+            for field, problem in model.problems():
+                self.complain(f"model.{field}" if not changes else f"cell {label}: {field}", problem)
+            if conflicts := model.conflicts():
+                if named:
+                    self.complain(f"variant {quote(label)}", "; ".join(conflicts))
+                excluded.append((label, "; ".join(conflicts)))
+                continue
+            train = tables["train"]
+            settings = self.settings(tables, tune) if train is not None else ()
+            if settings and not tables["data"].validation_images:
+                self.complain("tune", "needs data.validation_images: settings are chosen on validation")
+            cells.append(Cell(label=label, axes=place, model=model, data=tables["data"], train=train,
+                              time=tables["time"], published=published, settings=settings,
+                              seeds=train.seeds_of(master) if train is not None else ()))  # fmt: skip
+        self.messages = list(dict.fromkeys(self.messages))
+        return cells, excluded
+
+    def settings(self, tables: Mapping[str, Any], tune: Tune | None) -> tuple[Setting, ...]:
+        """Every combination of the nuisance axes' values, in the suite's order."""
+        if tune is None:
+            return ()
+        combined = [dict(zip(tune.axes, values, strict=True)) for values in itertools.product(*tune.axes.values())]
+        return tuple(
+            Setting(values=values, train=self.replaced(tables, values, "tune")["train"]) for values in combined
+        )
+
+
+def _same(a: object, b: object) -> bool:
+    return type(a) is type(b) and a == b
+
+
+def _show(path: str, value: Value) -> str:
+    """A component by its name; any other field with its own."""
+    return value if isinstance(value, str) else f"{path.rpartition('.')[2]}={str(value).lower()}"

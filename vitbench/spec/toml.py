@@ -1,0 +1,76 @@
+"""TOML files as nested tables: parsed, with keys replaced from the command line, and taken apart again."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from vitbench.spec.errors import SpecError
+
+MAX_SUITE_BYTES = 1 << 20
+
+
+def parse(path: Path) -> dict[str, Any]:
+    """The tables of a file, arrays as tuples. Raises SpecError."""
+    if path.suffix.lower() in {".yaml", ".yml"}:
+        raise SpecError([f"{path.name}: suites are TOML, not YAML; see ablations/ for examples"])
+    try:
+        data = path.read_bytes()
+    except OSError as error:
+        raise SpecError([f"{path}: {error.strerror or error}"]) from error
+    if len(data) > MAX_SUITE_BYTES:
+        raise SpecError([f"{path.name}: {len(data):,} bytes; a suite has at most {MAX_SUITE_BYTES:,}"])
+    try:
+        return with_tuples(tomllib.loads(data.decode("utf-8")))  # type: ignore[no-any-return]
+    except UnicodeDecodeError as error:
+        raise SpecError([f"{path.name}: not UTF-8 text (byte {error.start})"]) from error
+    except (tomllib.TOMLDecodeError, RecursionError) as error:
+        raise SpecError([f"{path.name}: {error}"]) from error
+
+
+def with_tuples(value: Any) -> Any:
+    """TOML's arrays as tuples: specs are frozen, and strict about it."""
+    if isinstance(value, dict):
+        return {k: with_tuples(v) for k, v in value.items()}
+    return tuple(with_tuples(v) for v in value) if isinstance(value, list) else value
+
+
+def apply(raw: dict[str, Any], override: str) -> list[str]:
+    """Set one key from ``table.key=value``; what is wrong with it, if anything."""
+    path, equals, text = override.partition("=")
+    keys = path.strip().split(".")
+    if not equals or not all(keys):
+        return [f'--set "{override}": write table.key=value, e.g. train.epochs=3']
+    try:
+        value = with_tuples(tomllib.loads(f"value = {text}"))["value"]
+    except tomllib.TOMLDecodeError:
+        value = text.strip()
+    if len(keys) == 1:
+        return [f'--set "{override}": name the table too, e.g. model.{keys[0]}=…']
+    table = raw
+    for key in keys[:-1]:
+        table = table.setdefault(key, {})
+        if not isinstance(table, dict):
+            return [f'--set "{override}": {key} is not a table']
+    table[keys[-1]] = value
+    return []
+
+
+def merged(raw: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
+    """A parsed file with some keys replaced; of tables, key by key."""
+    result = dict(raw)
+    for key, value in changes.items():
+        before = result.get(key)
+        result[key] = merged(before, value) if isinstance(before, dict) and isinstance(value, dict) else value
+    return result
+
+
+def leaves(tree: Mapping[str, Any], prefix: str = "") -> Iterable[tuple[str, Any]]:
+    """(dotted path, value) of every leaf of nested tables."""
+    for key, value in tree.items():
+        if isinstance(value, dict):
+            yield from leaves(value, f"{prefix}{key}.")
+        else:
+            yield prefix + key, value
