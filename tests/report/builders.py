@@ -15,7 +15,7 @@ from vitbench import registry
 from vitbench.environment import Environment
 from vitbench.spec.model import ModelSpec
 from vitbench.spec.recipe import DataSpec, TimeSpec, TrainSpec
-from vitbench.spec.suite import Info, Published
+from vitbench.spec.suite import Fact, Info, Published
 from vitbench.spec.trial import TimeTrial, TrainTrial
 from vitbench.store import (
     Epoch,
@@ -116,6 +116,10 @@ class Plan:
     fallback: str | None = None
     notices: tuple[str, ...] = ()
     excluded: tuple[tuple[str, str], ...] = ()
+    margin: float | None = None
+    facts: tuple[Fact, ...] = ()
+    accuracy: Callable[[CellPlan, int], float] | None = None
+    """(cell, seed) → test accuracy, percent; drawn where None."""
     environment: Callable[[CellPlan, int], Environment | None] = lambda cell, seed: CPU
     attempts: Callable[[CellPlan, str, int], list[str]] = lambda cell, kind, seed: []
     """States of earlier attempts."""
@@ -133,13 +137,14 @@ def build(path: Path, plan: Plan) -> Study:
     every.sort(key=lambda p: (p.trial.kind == "time", plan.seeds.index(p.trial.seed) if p.trial.kind == "train" else 0))
     planned = list({p.id: p for p in reversed(every)}.values())[::-1]
     info = StudyInfo(
-        suite=Info(name=plan.name, question=plan.question),
+        suite=Info(name=plan.name, question=plan.question, margin=plan.margin),
         suite_file=plan.suite_file,
         axes=plan.axes,
         data_name=plan.data_name,
         data_identity="cifar10-0011223344",
         fallback=plan.fallback,
         excluded=plan.excluded,
+        facts=plan.facts,
         trials=tuple(planned),
     )
     study = Study.start(path, info)
@@ -226,6 +231,7 @@ def train_values(plan: Plan, cell: CellPlan, trial: TrainTrial) -> TrainValues:
     noise = random.Random(f"{cell.label} {trial.seed}")
     final = 40.0 + sum(EFFECT.get(v, 0.0) for v in chosen) + random.Random(trial.seed).gauss(0, 0.8)
     final += noise.gauss(0, 0.5)
+    final = plan.accuracy(cell, trial.seed) if plan.accuracy else final
     speed = slowness(chosen)
     epochs = trial.train.epochs
     curve = [final * (1 - 0.75 ** (e + 1)) / (1 - 0.75**epochs) for e in range(epochs)]

@@ -8,7 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from tests.report.markdown import read_page
 from tests.small import SUITE
+from vitbench.report.render import render
 from vitbench.runner.plan import NO_SETTING, plan
 from vitbench.spec import SpecError, TrainTrial, TuneTrial, read_suite
 from vitbench.store import Study, TrainValues, TuneValues
@@ -160,3 +162,16 @@ def test_matched_parameters_are_those_of_the_first_cell_as_nearly_as_widths_allo
     with pytest.raises(SpecError, match="has no MLP whose width could match"):
         (tmp_path / "suite.toml").write_text(SUITE + '[axes]\nmlp = ["gelu", "none"]\n')
         plan(read_suite(tmp_path / "suite.toml", ["train.match=parameters"]), "cpu")
+
+
+def test_the_report_shows_every_setting_and_the_chosen_one_in_bold(tuned: Path) -> None:
+    study = Study.read(tuned / "study")
+    render(study, tuned / "report")
+    page = read_page(tuned / "report")
+    rows = page.table("learning_rate=1e-06", "Tuning")
+    assert [r["cell"] for r in rows] == ["learned", "none"]
+    source = (tuned / "report" / "report.md").read_text()
+    tuning = source[source.index("## Tuning") : source.index("## Accuracy")]
+    assert tuning.count("**") == 2 * 2, "one setting of each cell in bold"
+    assert "Tuned for each cell on validation, with as many runs for each: train.learning_rate" in page.text
+    assert "some: weight decay" in page.text, "what is not tuned is still a caveat"

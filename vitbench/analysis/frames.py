@@ -31,9 +31,10 @@ VALUES = tuple(
     for name in dict.fromkeys([*TrainValues.model_fields, *TimeValues.model_fields])
     if name not in ("epochs", "processes", "ceilings", "baseline")
 )
-NUMBERS = tuple(name for name in [*VALUES, "published"] if name not in ("batches_digest", "data_checksum"))
+NOT_NUMBERS = ("batches_digest", "data_checksum")
+NUMBERS = tuple(name for name in [*VALUES, "published", "train_flops"] if name not in NOT_NUMBERS)
 WHERE = ("machine", "software", "origin", "commit", "dirty", "threads", "started_at", "notices")
-PLAN = ("published", "published_source", "twin", "factorial")
+PLAN = ("published", "published_source", "twin", "factorial", "train_flops")
 PROCESS = ("trial_id", "process", "latency_ms_p50", "images_per_s", "first_ms", "peak_memory_mib",
            "load_average")  # fmt: skip
 
@@ -55,7 +56,7 @@ def trials_frame(study: Study, records: Records | None = None) -> pd.DataFrame:
     :class:`TimeValues` except those that are lists; machine, software, origin (results of one origin share
     hardware, code, packages and threads), commit, dirty, threads, started_at, notices; published,
     published_source; twin (cells that differ in exact components alone share it: the label of the first of
-    them); factorial (whether the cell is one of the grid over the axes).
+    them); factorial (whether the cell is one of the grid over the axes); train_flops (operations of the whole run).
     Missing values are empty, never zero.
 
     Args:
@@ -216,7 +217,17 @@ def _row(
         "published_source": planned.published.source if planned.published else None,
         "twin": twins.setdefault(_function(planned), planned.cell),
         "factorial": bool(study.info.axes) and planned.axes.keys() == study.info.axes.keys(),
+        "train_flops": _train_flops(record) if record else None,
     }
+
+
+def _train_flops(record: Record) -> float | None:
+    """Operations of a whole training run: three times those of the forward passes (Kaplan et al. 2020, §2.1)."""
+    if not isinstance(record.values, TrainValues) or not isinstance(record.trial, TrainTrial):
+        return None
+    recipe = record.trial.train
+    images = recipe.images or recipe.epochs * record.values.train_images
+    return 3.0 * record.values.forward_flops * images
 
 
 def _axis_values(planned: PlannedTrial, axes: list[str]) -> dict[str, Any]:

@@ -24,7 +24,7 @@ TIME_BLOCK = ("device", "dtype", "batch_size", "mode", "level", "level_shape", "
 
 CELL = ["device", "cell", "origin", "n", "planned", f"{ACCURACY}_mean", f"{ACCURACY}_std",
         "validation_accuracy_pct_mean", "train_images_per_s", "step_ms_p50", "first_step_ms", "seconds_mean",
-        "peak_memory_mib", "parameters", "forward_flops", "test_images"]  # fmt: skip
+        "peak_memory_mib", "parameters", "forward_flops", "train_flops", "steps", "test_images"]  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -94,7 +94,7 @@ def over_seeds(train: pd.DataFrame) -> pd.DataFrame:
     test_accuracy_pct_mean and _std (sample standard deviation, percentage points; missing for n = 1);
     validation_accuracy_pct_mean (last epoch; missing where any run has none); train_images_per_s,
     step_ms_p50 and first_step_ms (medians); seconds_mean; peak_memory_mib (largest); parameters;
-    forward_flops; test_images.
+    forward_flops; train_flops and steps (of a run); test_images.
 
     Args:
         train: rows of kind "train" of :func:`vitbench.analysis.frames.trials_frame`, with the column
@@ -120,6 +120,8 @@ def over_seeds(train: pd.DataFrame) -> pd.DataFrame:
             "peak_memory_mib": runs["peak_memory_mib"].max(),
             "parameters": runs["parameters"].iloc[0],
             "forward_flops": runs["forward_flops"].iloc[0],
+            "train_flops": runs["train_flops"].iloc[0],
+            "steps": runs["steps"].iloc[0],
             "test_images": runs["test_images"].iloc[0],
         }
         for (device, cell, origin), runs in groups

@@ -54,14 +54,14 @@ def plan(
     small: bool,
 ) -> None:
     """List every trial of SUITE, their number and estimated cost. Runs nothing."""
+    from vitbench.analysis.outlook import outlook
     from vitbench.runner.overview import print_plan
 
-    print_plan(
-        _read(suite, overrides, plugins, max_trials, small=small),
-        device,
-        results,
-        Console(highlight=False, soft_wrap=True),
-    )
+    asked = _read(suite, overrides, plugins, max_trials, small=small)
+    console = Console(highlight=False, soft_wrap=True)
+    print_plan(asked, device, results, console)
+    for sentence in outlook(asked):
+        console.print(escape(sentence))
 
 
 def _run(

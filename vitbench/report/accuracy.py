@@ -15,6 +15,7 @@ from vitbench.report.view import View, plural
 TEST = "test accuracy (%)"
 VALIDATION = "validation accuracy, last epoch (%)"
 SECONDS = "seconds per run"
+STEPS, TFLOP = "steps", "TFLOP per run"
 SURVIVORS = Md("†")
 MEAN, STD = f"{ACCURACY}_mean", f"{ACCURACY}_std"
 
@@ -50,7 +51,7 @@ def by_cell(view: View, device: str) -> Md:
             on = f"{view.letter(origin)}: " if len(origins) > 1 else ""
             result = found.get((cell, origin))
             if result is None:
-                names = (VALIDATION, SECONDS) if validated else (SECONDS,)
+                names = (VALIDATION, SECONDS, STEPS, TFLOP) if validated else (SECONDS, STEPS, TFLOP)
                 line |= {f"{on}seeds": Md("0"), f"{on}{TEST}": escape(missing[cell])}
                 line |= {f"{on}{name}": NOTHING for name in names if origins}
                 continue
@@ -61,6 +62,7 @@ def by_cell(view: View, device: str) -> Md:
             if validated:
                 line[f"{on}{VALIDATION}"] = fixed(result["validation_accuracy_pct_mean"], decimals)
             line[f"{on}{SECONDS}"] = significant(result["seconds_mean"])
+            line |= {f"{on}{STEPS}": count(result["steps"]), f"{on}{TFLOP}": significant(result["train_flops"] / 1e12)}
         line["parameters"] = count(sizes[cell]["parameters"])
         line["FLOPs per image (M)"] = significant(sizes[cell]["forward_flops"] / 1e6)
         lines.append(line)

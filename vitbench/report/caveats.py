@@ -7,10 +7,13 @@ import math
 from vitbench.analysis.frames import MOVING
 from vitbench.environment import Environment
 from vitbench.report.accuracy import MEAN, SURVIVORS
-from vitbench.report.markdown import Md, bullets
+from vitbench.report.markdown import Md, bullets, listed
 from vitbench.report.numbers import count, fixed
 from vitbench.report.view import View, plural
 from vitbench.spec.trial import TrainTrial
+
+NUISANCES = ("learning_rate", "weight_decay", "warmup_epochs")
+"""Fields of the recipe on whose tuning a comparison may hang."""
 
 DIFFERING = {
     "cpu": "processor", "cpu_cores": "number of cores", "device_name": "device", "packages": "versions of packages",
@@ -21,7 +24,7 @@ DIFFERING = {
 
 def caveats(view: View) -> Md:
     """What limits the conclusions, one sentence each."""
-    said = [*_about_seeds(view), *_about_origins(view), *_about_data(view), *_about_fairness(view)]
+    said = [*_about_seeds(view), *_about_looks(view), *_about_origins(view), *_about_data(view), *_about_fairness(view)]
     return bullets(said)
 
 
@@ -74,6 +77,15 @@ def _about_origins(view: View) -> list[Md]:
     return said
 
 
+def _about_looks(view: View) -> list[Md]:
+    """Seeds that joined when results had been seen."""
+    return [
+        Md(f"**Seeds added after a look**: {listed([str(s) for s in a.seeds], 12)} joined on {a.at:%Y-%m-%d}, when "
+           f"{plural(a.results, 'finished run')} could be seen. The p-values take no account of that.")
+        for a in view.study.info.additions
+    ]  # fmt: skip
+
+
 def _differing(environments: list[Environment]) -> list[str]:
     """In what the conditions of some results differ, as far as it keeps them apart."""
     names = [name for name in Environment.model_fields if name not in MOVING]
@@ -101,9 +113,15 @@ def _about_data(view: View) -> list[Md]:
 
 def _about_fairness(view: View) -> list[Md]:
     said = []
-    fixed_rates = {p.trial.train.learning_rate for p in view.study.info.trials if isinstance(p.trial, TrainTrial)}
-    if len(fixed_rates) == 1:
-        said.append(Md("One recipe for all cells: the learning rate was not tuned for each, which may favour some."))
+    tuned = list(view.study.info.tuned)
+    if tuned:
+        said.append(Md(f"Tuned for each cell on validation, with as many runs for each: {listed(tuned, 8)}."))
+    recipes = [p.trial.train for p in view.study.info.trials if isinstance(p.trial, TrainTrial)]
+    alike = [name for name in NUISANCES if len({getattr(recipe, name) for recipe in recipes}) == 1]
+    left = [name for name in alike if f"train.{name}" not in tuned]
+    if recipes and left:
+        values = ", ".join(f"{name.replace('_', ' ')} {getattr(recipes[0], name):g}" for name in left)
+        said.append(Md(f"Fixed for all cells and not tuned for each, which may favour some: {values}."))
     if (floor := view.noise) is not None:
         twins = "exact twins, which compute the same function from the same weights and seed,"
         over = f"{plural(floor.runs, 'run')} in {plural(floor.groups, 'group')} of twins"

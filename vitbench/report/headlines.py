@@ -8,13 +8,14 @@ from typing import Any
 
 import pandas as pd
 
-from vitbench.analysis.summary import Matched, finished
-from vitbench.report import speed
+from vitbench.analysis.conclusions import Effect
+from vitbench.analysis.summary import finished
+from vitbench.report import speed, verdicts
 from vitbench.report.account import KINDS
-from vitbench.report.accuracy import MEAN, STD, decimals_of, remark, seeds
+from vitbench.report.accuracy import MEAN, STD, decimals_of, seeds
 from vitbench.report.markdown import Md, bullets, escape
-from vitbench.report.numbers import count, fixed, signed, spread
-from vitbench.report.view import TimeGroup, View, of_origin, plural
+from vitbench.report.numbers import count, fixed, spread
+from vitbench.report.view import Place, TimeGroup, View, of_origin, plural
 
 MAX_GROUPS = 6
 """Groups of timings that have a line of their own."""
@@ -26,7 +27,8 @@ def headlines(view: View) -> list[Md]:
     for device in view.train_devices:
         for origin in view.origins(view.train[view.train["device"] == device]):
             on = _on(view, device, origin)
-            said += [_best(view, device, origin, on), *_effects(view, device, origin, on)]
+            place = next((p for p in view.places if (p.runs.device, p.runs.origin) == (device, origin)), None)
+            said += [*_conclusions(view, place, on), _best(view, device, origin, on)] if place else []
     for group in view.time_groups[:MAX_GROUPS]:
         said += _fastest(view, group)
     return [bullets(said)]
@@ -43,7 +45,7 @@ def _progress(view: View) -> Md:
     for kind, name in KINDS.items():
         states = view.trials.loc[view.trials["kind"] == kind, "state"]
         if len(states):
-            noun = plural(len(states), f"{name} run" if kind == "train" else name)
+            noun = plural(len(states), name if kind == "time" else f"{name} run")
             parts.append(f"{(states == 'ok').sum():,} of {noun} ok")
     cells = plural(len(view.cells), "cell")
     return Md(f"{cells} planned; {', '.join(parts) or 'no trial'}.")
@@ -64,20 +66,25 @@ def _best(view: View, device: str, origin: str, on: str) -> Md:
     return Md(said)
 
 
-def _effects(view: View, device: str, origin: str, on: str) -> list[Md]:
-    found = [view.accuracy_over(axis, origin, device) for axis in view.telling]
-    parts = [_effect(view, m) for m in found if len(m.table) and len(m.table.columns) > 1]
-    return [Md(f"Largest mean difference of each axis{on}: {'; '.join(parts)}.")] if parts else []
-
-
-def _effect(view: View, found: Matched) -> Md:
-    means = found.differences().mean().drop(found.reference)
-    value = str(means.abs().idxmax())
-    points = signed(float(means[value]), decimals_of(view) + 1)
-    said = f"{escape(found.axis)}, {escape(value)} against {escape(found.reference)} {points} points"
-    mark = remark(view, found, value)
-    counted = mark if "block" in mark else f"{plural(len(found.table), 'block')}, {mark}"
-    return Md(f"{said} ({counted})")
+def _conclusions(view: View, place: Place, on: str) -> list[Md]:
+    """The claims that were tested; the largest effect of each axis; what exact twins differ by."""
+    said = []
+    if place.claims:
+        said.append(Md(f"{verdicts.outcomes_in_words(place.claims)[:-1]}{on}."))
+    largest: dict[str, Effect] = {}
+    for effect in place.effects:
+        if math.isfinite(effect.judged.mean):
+            before = largest.setdefault(effect.axis, effect)
+            largest[effect.axis] = max(before, effect, key=lambda e: abs(e.judged.mean))
+    order = sorted(largest.values(), key=lambda e: -abs(e.judged.mean))
+    if order:
+        parts = "; ".join(verdicts.in_words(view, effect) for effect in order)
+        said.append(Md(f"Largest effect of each axis{on}: {parts}."))
+    twins = [axis for axis in view.axes if axis not in view.under_study]
+    if twins and view.noise is not None:
+        what = f"up to {fixed(view.noise.largest, 2)} points" if view.noise.largest else "nothing"
+        said.append(Md(f"Exact twins ({', '.join(map(escape, twins))}) differ by {what} in accuracy."))
+    return said
 
 
 def _fastest(view: View, group: TimeGroup) -> list[Md]:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import jinja2
 
-from vitbench.report import account, accuracy, curves, effects, figures, headlines, roofline, speed
+from vitbench.report import account, accuracy, curves, effects, figures, headlines, roofline, speed, verdicts
 from vitbench.report.canvas import draw
 from vitbench.report.caveats import caveats
 from vitbench.report.figures import Picture
@@ -24,6 +24,8 @@ from vitbench.store import Study
 TEMPLATES = Path(__file__).parent / "templates"
 MAX_SPEED_PICTURES = 24
 """Pictures of timings in one report; what is beyond is in the tables."""
+MAX_COMPARED = 60
+"""Rows of a table of comparisons; what is beyond is in the CSV."""
 DAGGER = Md(f"{accuracy.SURVIVORS} mean over survivors: the cell has seeds without a result.")
 
 
@@ -68,6 +70,8 @@ def compose(view: View, files: Files) -> str:
         short=headlines.headlines(view),
         ran=[account.counts(view), account.settings(view), *account.origins(view), _all_trials(view, files)],
         caveats=caveats(view),
+        verdicts=_verdicts(view, files),
+        tuning=account.tuning(view),
         accuracy=_accuracy(view, files),
         axes=_axes(view, files),
         speed=_speed(view, files),
@@ -76,6 +80,33 @@ def compose(view: View, files: Files) -> str:
         reproduction=account.reproduction(view),
     )
     return page.rstrip() + "\n"
+
+
+def _verdicts(view: View, files: Files) -> list[Md]:
+    """Families of comparisons, each with its table: claims, effects of axes, interactions, named cells."""
+    blocks: list[Md] = []
+    for place in view.places:
+        on = f" ({escape(view.place_name(place))})" if len(view.places) > 1 else ""
+        if place.claims:
+            blocks += _heading(f"Claims{on}")
+            blocks += [verdicts.claims(view, place.claims), *verdicts.notes(view, [t.judged for t in place.claims])]
+        if place.effects:
+            judged = [e.judged for e in place.effects]
+            blocks += _heading(f"Effects of axes{on}")
+            blocks.append(Md("Main effects, over every matched pair of the grid, averaged within each seed."))
+            blocks += [verdicts.effects(view, place.effects), *verdicts.notes(view, judged)]
+        for title, name, found in (
+            ("Interactions", "interaction", place.interactions),
+            ("Cells against the first", "cell", place.variants),
+        ):
+            if found:
+                blocks += _heading(f"{title}{on}")
+                blocks += [verdicts.compared(view, found[:MAX_COMPARED], name), *verdicts.notes(view, found)]
+                if len(found) > MAX_COMPARED:
+                    blocks.append(Md(f"Of {len(found):,} rows the first {MAX_COMPARED} are shown."))
+    if blocks:
+        blocks += [Md(verdicts.LEGEND), Md(f"As numbers: {files.table('verdicts', verdicts.frame(view))}.")]
+    return blocks
 
 
 def _accuracy(view: View, files: Files) -> list[Md]:

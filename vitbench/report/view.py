@@ -10,6 +10,9 @@ from functools import cached_property
 
 import pandas as pd
 
+from vitbench.analysis import conclusions
+from vitbench.analysis.conclusions import Effect, Tested
+from vitbench.analysis.factorial import Runs, runs_of
 from vitbench.analysis.frames import (
     Records,
     axes_of,
@@ -32,6 +35,7 @@ from vitbench.analysis.summary import (
     twin_noise,
     words,
 )
+from vitbench.analysis.verdicts import Judged
 from vitbench.environment import Environment
 from vitbench.report.markdown import Md, escape
 from vitbench.store import Study
@@ -39,6 +43,25 @@ from vitbench.store.record import BadRecord, from_json
 
 MAX_AXIS_COLUMNS = 6
 """Axes above which a table names its cells by their labels, not by a column for each axis."""
+
+
+@dataclass(frozen=True)
+class Place:
+    """What the training runs of one device and origin say.
+
+    Attributes:
+        runs: the runs.
+        effects: of the axes under study, see :func:`vitbench.analysis.conclusions.effects`.
+        interactions: of pairs of them.
+        variants: named cells against the first.
+        claims: of the suite, put to the test.
+    """
+
+    runs: Runs
+    effects: list[Effect]
+    interactions: list[Judged]
+    variants: list[Judged]
+    claims: list[Tested]
 
 
 @dataclass(frozen=True)
@@ -180,6 +203,33 @@ class View:
     def noise(self) -> TwinNoise | None:
         """Spread of test accuracy, in points, between exact twins."""
         return twin_noise(self.train)
+
+    @cached_property
+    def under_study(self) -> list[str]:
+        """The axes that may change accuracy: those whose values are not all exact twins."""
+        return [axis for axis, values in self.axes.items() if not all(self.exact(axis, value) for value in values)]
+
+    @cached_property
+    def places(self) -> list[Place]:
+        """Verdicts on the runs of each device and origin that has a result."""
+        margin, floor = self.study.info.suite.margin, self.noise.largest if self.noise else None
+        outside = [str(cell) for cell in self.train.loc[~self.train["factorial"].astype(bool), "cell"].unique()]
+        compared = list(dict.fromkeys([str(cell) for cell in self.train["cell"].head(1)] + outside))
+        return [
+            Place(
+                runs,
+                conclusions.effects(runs, self.axes, self.under_study, margin, floor),
+                conclusions.two_way(runs, self.axes, self.under_study, margin, floor),
+                conclusions.against_first(runs, compared, margin, floor),
+                conclusions.claims(runs, self.axes, self.study.info.facts, margin, floor),
+            )
+            for runs in runs_of(self.train, self.axes)
+        ]
+
+    def place_name(self, place: Place) -> str:
+        """Device and, where results come from more than one origin, its letter."""
+        which = f" {self.letter(place.runs.origin)}" if len(self.environments) > 1 else ""
+        return f"{place.runs.device}{which}"
 
     def accuracy_over(self, axis: str, origin: str, device: str) -> Matched:
         """Test accuracy (percent) over the matched blocks of an axis, of one device and origin."""

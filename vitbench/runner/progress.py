@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from types import TracebackType
 from typing import Self
 
@@ -18,7 +17,7 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 
-from vitbench.spec.suite import Value, as_text
+from vitbench.spec.suite import setting_in_words
 from vitbench.store import PlannedTrial, Record, TimeValues, TrainValues, TuneValues
 
 COLOURS = {"ok": "green", "unsupported": "yellow", "interrupted": "yellow", "pending": "white"}
@@ -78,11 +77,6 @@ def describe(planned: PlannedTrial) -> str:
         return f"{planned.cell}, seed {trial.seed}"
     part = "" if trial.level == "model" else f"{trial.level} ({trial.shape}), "
     return f"{planned.cell}, {part}{trial.mode}, {trial.dtype}, batch {trial.batch_size}"
-
-
-def setting_in_words(values: Mapping[str, Value]) -> str:
-    """A setting of the nuisance axes: learning_rate=0.001, weight_decay=0.05."""
-    return ", ".join(f"{name.rpartition('.')[2]}={as_text(value)}" for name, value in values.items())
 
 
 def _result(record: Record) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
 from pydantic import Field
@@ -21,6 +22,11 @@ def as_text(value: Value) -> str:
     if isinstance(value, tuple):
         return "x".join(map(str, value))
     return format(value, ".12g") if isinstance(value, (int, float)) else value
+
+
+def setting_in_words(values: Mapping[str, Value]) -> str:
+    """A setting of the nuisance axes: learning_rate=0.001, weight_decay=0.05."""
+    return ", ".join(f"{name.rpartition('.')[2]}={as_text(value)}" for name, value in values.items())
 
 
 class Info(Strict):

@@ -1,0 +1,280 @@
+"""Main effects, interactions, variants one at a time: against computations by hand; what failed; what is missing."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from statistics import fmean
+
+import pandas as pd
+import pytest
+
+from tests.report.builders import COMPONENTS, CPU, GPU, CellPlan, Plan, build, factorial, grid, no_triton
+from vitbench.analysis.factorial import Runs, effect, interactions, main_effects, one_at_a_time, reference_of, runs_of
+from vitbench.analysis.frames import trials_frame
+from vitbench.analysis.summary import ACCURACY
+from vitbench.analysis.verdicts import Comparison, judge
+
+AXES = {axis: tuple(values) for axis, values in COMPONENTS.items()}
+SMALL = {"norm": ("pre", "post"), "positions": ("learned", "sinusoidal", "none")}
+SEEDS = (0, 1, 2)
+
+State = Callable[[CellPlan, str, int], tuple[str, str]]
+
+
+def frame_of(path: Path, plan: Plan) -> pd.DataFrame:
+    return trials_frame(build(path, plan))
+
+
+def runs_in(path: Path, plan: Plan, axes: Mapping[str, tuple[str, ...]] = AXES) -> Runs:
+    (runs,) = runs_of(frame_of(path, plan), axes)
+    return runs
+
+
+def small(**changes: object) -> Plan:
+    return factorial(SMALL, **{"seeds": SEEDS, "time": False, **changes})  # type: ignore[arg-type]
+
+
+def failing(*failed: tuple[str, str, int], state: str = "diverged") -> State:
+    """The state of (norm, positions, seed)."""
+
+    def found(cell: CellPlan, kind: str, seed: int) -> tuple[str, str]:
+        return (state, "why") if (*cell.axes.values(), seed) in failed else ("ok", "")
+
+    return found
+
+
+def by_label(found: list[Comparison]) -> dict[str, Comparison]:
+    return {c.label: c for c in found}
+
+
+@pytest.fixture
+def whole(tmp_path: Path) -> tuple[Runs, dict[tuple[str, ...], float]]:
+    """The components suite without Triton, and its accuracies by values of all axes and seed."""
+    frame = frame_of(tmp_path, factorial(COMPONENTS, seeds=SEEDS, state=no_triton, time=False))
+    (runs,) = runs_of(frame, AXES)
+    ok = frame[frame["state"] == "ok"].to_dict("records")
+    return runs, {(*(row[axis] for axis in AXES), row["seed"]): row[ACCURACY] for row in ok}
+
+
+def test_rule_10_a_main_effect_is_over_every_matched_pair_averaged_within_its_seed(
+    whole: tuple[Runs, dict[tuple[str, ...], float]],
+) -> None:
+    runs, known = whole
+    found = by_label(main_effects(runs, AXES))
+    assert list(found) == [f"{a}: {v} - {values[0]}" for a, values in AXES.items() for v in values[1:]]
+    for (place, axis), seed in itertools.product(enumerate(AXES), SEEDS):
+        for value in AXES[axis][1:]:
+            if value == "triton":
+                continue
+            pairs = [
+                (result, known[(*key[:place], AXES[axis][0], *key[place + 1 :])])
+                for key, result in known.items()
+                if key[place] == value and key[-1] == seed
+            ]
+            comparison = found[f"{axis}: {value} - {AXES[axis][0]}"]
+            i = comparison.seeds.index(seed)
+            assert comparison.deltas[i] == pytest.approx(fmean(v - b for v, b in pairs))
+            assert comparison.variant[i] == pytest.approx(fmean(v for v, _ in pairs))
+            assert comparison.baseline[i] == pytest.approx(fmean(b for _, b in pairs))
+            assert comparison.blocks == len(pairs)
+    assert all(c.planned == 3 and c.failed == 0 for c in found.values() if "triton" not in c.label)
+    assert {c.label: c.distinct for c in found.values() if c.label.startswith(("norm", "positions: none"))} == {
+        "norm: post - pre": 3,
+        "positions: none - learned": 2,
+    }
+
+
+def test_what_does_not_run_on_the_device_is_invalid_and_leaves_the_other_axes_alone(
+    whole: tuple[Runs, dict[tuple[str, ...], float]],
+) -> None:
+    found = by_label(main_effects(whole[0], AXES))
+    triton = found["attention: triton - per_head"]
+    assert (triton.deltas, triton.failed, triton.planned, triton.unmatched) == ((), 3, 3, 36)
+    assert judge([triton], margin=None, noise_floor=None)[0].verdict == "invalid"
+    assert found["norm: post - pre"].unmatched == 2 * 3 * 3  # patching x positions x seeds, of triton
+    assert found["norm: post - pre"].failed == 0
+
+
+def test_an_interaction_is_a_difference_of_differences_over_every_matched_quadruple(
+    whole: tuple[Runs, dict[tuple[str, ...], float]],
+) -> None:
+    runs, known = whole
+    found = by_label(interactions(runs, AXES, ["positions", "norm"]))
+    assert list(found) == [f"norm: post - pre by positions: {v} - learned" for v in ("sinusoidal", "none")]
+    comparison = found["norm: post - pre by positions: none - learned"]
+    for seed, delta in zip(comparison.seeds, comparison.deltas, strict=True):
+        quadruples = [
+            known[p, a, "post", "none", seed]
+            - known[p, a, "pre", "none", seed]
+            - known[p, a, "post", "learned", seed]
+            + known[p, a, "pre", "learned", seed]
+            for p, a in itertools.product(AXES["patching"], ("per_head", "batched", "sdpa"))
+        ]
+        assert delta == pytest.approx(fmean(quadruples))
+    assert (comparison.blocks, comparison.distinct, comparison.variant, comparison.baseline) == (6, 1, (), ())
+    # All pairs of axes, and of each all pairs of values that are no reference.
+    assert len(interactions(runs, AXES)) == 1 * 3 + 1 * 1 + 1 * 2 + 3 * 1 + 3 * 2 + 1 * 2
+
+
+def test_variants_are_compared_with_the_first_cell_seed_by_seed(tmp_path: Path) -> None:
+    cells = [CellPlan("base", {}), CellPlan("post", {"norm": "post"}), CellPlan("none", {"positions": "none"})]
+    frame = frame_of(tmp_path, Plan(cells=cells, seeds=SEEDS, time=False))
+    (runs,) = runs_of(frame)
+    known = {(row["cell"], row["seed"]): row[ACCURACY] for row in frame.to_dict("records")}
+    post, none = one_at_a_time(runs)
+    assert (post.label, none.label, post.seeds) == ("post", "none", SEEDS)
+    assert post.deltas == pytest.approx([known["post", s] - known["base", s] for s in SEEDS])
+    assert post.variant == tuple(known["post", s] for s in SEEDS)
+    assert (post.blocks, post.distinct, post.unmatched) == (1, 1, 0)
+    (turned,) = one_at_a_time(runs, ["post", "base"])
+    assert turned.deltas == pytest.approx([-d for d in post.deltas])
+    assert main_effects(runs, {}) == interactions(runs, {}) == []
+
+
+def given(results: Mapping[tuple[str, str, str, int], float]) -> Runs:
+    """Runs over attention (twins of one another), norm and positions: one function for each norm and positions."""
+    cells = {" ".join(key[:3]): dict(zip(("attention", "norm", "positions"), key[:3], strict=True)) for key in results}
+    twins = {cell: f"{at['norm']} {at['positions']}" for cell, at in cells.items()}
+    values = {(" ".join(key[:3]), key[3]): value for key, value in results.items()}
+    seeds = tuple(dict.fromkeys(key[3] for key in results))
+    return Runs("cpu", "here", seeds, cells, twins, values, frozenset(), frozenset())
+
+
+THREE = {"attention": ("per_head", "sdpa"), "norm": ("pre", "post"), "positions": ("learned", "none")}
+
+
+def test_an_effect_within_a_part_of_the_grid(whole: tuple[Runs, dict[tuple[str, ...], float]]) -> None:
+    runs, known = whole
+    part = AXES | {"norm": ("post",), "attention": ("sdpa",)}
+    found = effect(runs, part, "positions", "none", "sinusoidal")
+    for seed, delta in zip(found.seeds, found.deltas, strict=True):
+        pairs = [known[p, "sdpa", "post", "none", seed] - known[p, "sdpa", "post", "sinusoidal", seed]
+                 for p in AXES["patching"]]  # fmt: skip
+        assert delta == pytest.approx(fmean(pairs))
+    nowhere = effect(runs, part, "norm", "post", "pre-and-post")
+    assert (nowhere.deltas, nowhere.failed, nowhere.blocks, nowhere.unmatched) == ((), 0, 0, 0)
+
+
+def test_blocks_that_are_twins_count_as_one() -> None:
+    """Of positions "none" one of the two twins is missing: what is left of them still weighs as much as a pair."""
+    results = {
+        ("per_head", "pre", "learned", 0): 50.0, ("per_head", "post", "learned", 0): 51.0,
+        ("sdpa", "pre", "learned", 0): 50.0, ("sdpa", "post", "learned", 0): 51.0,
+        ("per_head", "pre", "none", 0): 40.0, ("per_head", "post", "none", 0): 45.0,
+    }  # fmt: skip
+    (norm,) = main_effects(given(results), THREE, ["norm"])
+    assert norm.deltas == (3.0,)
+    assert (norm.blocks, norm.distinct) == (3, 2)
+
+
+def test_exact_twins_differ_by_exactly_nothing() -> None:
+    """Also where sums of floats would leave something: a rest of one sign in all seeds would be a sure difference."""
+    results = {
+        (a, n, p, s): 50 + 0.1 * s + 0.7 * (n == "post") - 0.3 * (p == "none") * (s + 1) / 7
+        for a, n, p in itertools.product(*THREE.values())
+        for s in range(8)
+    }
+    runs = given(results)
+    (attention,) = main_effects(runs, THREE, ["attention"])
+    assert attention.deltas == (0.0,) * 8
+    for comparison in interactions(runs, THREE):
+        if "attention" in comparison.label:
+            assert comparison.deltas == (0.0,) * 8
+    uneven = {("per_head", n, p, s): 0.1 * (k + 1) for k, (n, p, s) in enumerate(
+        itertools.product(("pre", "post"), ("learned", "none"), range(2)))}  # fmt: skip
+    shifted = given({key: 60.3 + value - (0.8 if key[1] == "post" else 0.4) for key, value in uneven.items()})
+    (norm,) = main_effects(shifted, THREE, ["norm"])
+    assert norm.deltas == (0.0, 0.0)
+
+
+def test_rule_9_one_failed_seed_is_left_out_whole_and_two_are_invalid(tmp_path: Path) -> None:
+    one = runs_in(tmp_path / "1", small(state=failing(("post", "none", 1))), SMALL)
+    for comparison in main_effects(one, SMALL):
+        hit = comparison.label != "positions: sinusoidal - learned"
+        assert comparison.failed == int(hit)
+        assert comparison.seeds == ((0, 2) if hit else (0, 1, 2)), "also its seed's blocks that did not fail"
+    two = runs_in(tmp_path / "2", small(state=failing(("post", "none", 1), ("pre", "none", 2), state="oom")), SMALL)
+    found = by_label(main_effects(two, SMALL))
+    assert found["positions: none - learned"].failed == 2
+    assert found["norm: post - pre"].failed == 2
+    assert found["positions: sinusoidal - learned"].failed == 0
+
+
+def test_a_block_in_which_all_cells_fail_says_nothing_of_the_axis(tmp_path: Path) -> None:
+    """Without positions neither norm trains; of the norm the other blocks tell, of positions none does."""
+    failed = [(norm, "none", seed) for norm in SMALL["norm"] for seed in SEEDS]
+    found = by_label(main_effects(runs_in(tmp_path / "both", small(state=failing(*failed)), SMALL), SMALL))
+    norm = found["norm: post - pre"]
+    assert (norm.failed, norm.blocks, norm.unmatched, len(norm.deltas)) == (0, 2, 3, 3)
+    assert found["positions: none - learned"].failed == 3
+    # Where post-norm alone fails, that is an effect of the norm, which no mean over survivors shows.
+    failed = [("post", "none", seed) for seed in SEEDS]
+    found = by_label(main_effects(runs_in(tmp_path / "one", small(state=failing(*failed)), SMALL), SMALL))
+    assert found["norm: post - pre"].failed == 3
+    # And where it is all that there is, nothing can be said.
+    failed = [(norm, "none", seed) for norm in SMALL["norm"] for seed in SEEDS]
+    runs = runs_in(tmp_path / "all", small(state=failing(*failed)), SMALL)
+    variant, baseline = (cell for cell, at in runs.levels.items() if at["positions"] == "none")
+    assert one_at_a_time(runs, [baseline, variant])[0].failed == 3
+
+
+@pytest.mark.parametrize("state", ["pending", "interrupted"])
+def test_what_is_still_to_come_has_not_failed(tmp_path: Path, state: str) -> None:
+    runs = runs_in(tmp_path, small(state=failing(("post", "none", 1), ("post", "none", 2), state=state)), SMALL)
+    norm = main_effects(runs, SMALL)[0]
+    assert (norm.label, norm.failed, norm.seeds, norm.unmatched) == ("norm: post - pre", 0, SEEDS, 2)
+    known = {(runs.levels[c]["norm"], runs.levels[c]["positions"], s): y for (c, s), y in runs.results.items()}
+    matched = [known["post", p, 1] - known["pre", p, 1] for p in ("learned", "sinusoidal")]
+    assert norm.deltas[1] == pytest.approx(fmean(matched)), "every pair that is there"
+
+
+def test_rule_22_origins_and_devices_never_meet(tmp_path: Path) -> None:
+    """Seeds 0 and 1 were trained on one machine, seed 2 on another; and of seed 1 one cell was, too."""
+
+    def where(cell: CellPlan, seed: int) -> object:
+        return GPU if seed == 2 or (seed == 1 and cell.axes["norm"] == "post") else CPU
+
+    frame = frame_of(tmp_path / "a", small(environment=where))
+    other = frame_of(tmp_path / "b", small(device="cuda"))
+    found = runs_of(pd.concat([frame, other]), SMALL)
+    assert [r.device for r in found] == ["cpu", "cpu", "cuda"]
+    assert len({r.origin for r in found[:2]}) == 2
+    norms = [main_effects(r, SMALL, ["norm"])[0] for r in found]
+    assert [c.seeds for c in norms] == [(0,), (2,), SEEDS]
+    assert all(c.planned == 3 and c.failed == 0 for c in norms)
+    known = {(r["cell"], r["seed"]): r[ACCURACY] for r in frame.to_dict("records")}
+    pairs = [(known[f"post · {p}", 0], known[f"pre · {p}", 0]) for p in SMALL["positions"]]
+    assert norms[0].deltas[0] == pytest.approx(fmean(v - b for v, b in pairs))
+
+
+def test_a_run_that_failed_counts_wherever_it_did(tmp_path: Path) -> None:
+    def where(cell: CellPlan, seed: int) -> object:
+        return GPU if seed == 2 else CPU
+
+    runs = runs_of(frame_of(tmp_path, small(environment=where, state=failing(("post", "none", 2)))), SMALL)
+    assert [main_effects(r, SMALL, ["norm"])[0].failed for r in runs] == [1, 1]
+
+
+def test_the_reference_is_the_first_value_with_a_result(tmp_path: Path) -> None:
+    axes = {"attention": ("triton", "sdpa", "batched"), "norm": ("pre", "post")}
+    runs = runs_in(tmp_path, factorial(axes, seeds=SEEDS, state=no_triton, time=False), axes)
+    labels = [c.label for c in main_effects(runs, axes, ["attention"])]
+    assert labels == ["attention: triton - sdpa", "attention: batched - sdpa"]
+    assert reference_of(runs, axes, "attention") == "sdpa"
+    assert reference_of(runs, axes, "norm") == "pre"
+
+
+def test_only_cells_of_the_grid_enter_it_and_what_is_not_planned_is_no_comparison(tmp_path: Path) -> None:
+    cells = [c for c in grid(SMALL) if c.axes != {"norm": "post", "positions": "none"}]
+    cells.append(CellPlan("aside", {"norm": "post", "positions": "none", "train.learning_rate": 0.01}))
+    runs = runs_in(tmp_path, Plan(cells=cells, axes=dict(SMALL), seeds=SEEDS, time=False), SMALL)
+    assert len(runs.levels) == 5 and len(runs.twins) == 6
+    found = by_label(main_effects(runs, SMALL))
+    assert found["norm: post - pre"].blocks == 2 and found["norm: post - pre"].unmatched == 0
+    assert list(by_label(interactions(runs, SMALL))) == ["norm: post - pre by positions: sinusoidal - learned"]
+
+
+def test_without_a_result_there_are_no_runs(tmp_path: Path) -> None:
+    assert runs_of(frame_of(tmp_path, small(state=lambda c, k, s: ("pending", ""))), SMALL) == []

@@ -1,0 +1,72 @@
+"""What a plan says of its seeds before anything is run."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import REPOSITORY
+from vitbench.analysis.outlook import families, outlook
+from vitbench.analysis.power import power
+from vitbench.spec import read_suite
+
+SUITE = """
+[suite]
+name = "t"
+question = "?"
+[axes]
+attention = ["batched", "sdpa"]
+norm = ["pre", "post"]
+positions = ["learned", "none", "sinusoidal"]
+[train]
+seeds = 8
+"""
+
+
+def read(folder: Path, text: str = SUITE, *overrides: str) -> list[str]:
+    (folder / "suite.toml").write_text(text)
+    return outlook(read_suite(folder / "suite.toml", overrides))
+
+
+def test_exact_twins_are_in_no_family(tmp_path: Path) -> None:
+    (tmp_path / "suite.toml").write_text(SUITE)
+    assert families(read_suite(tmp_path / "suite.toml")) == {"effects of axes": 3}
+
+
+def test_the_smallest_effect_is_the_one_with_the_power_that_is_said(tmp_path: Path) -> None:
+    (said,) = read(tmp_path)
+    assert said.startswith("3 effects of axes, 8 seeds: the smallest effect found 80% of the time is ")
+    least = float(said.split("time is ")[1].split()[0])
+    assert power(least, 8, 3) == pytest.approx(0.8, abs=0.01)
+
+
+def test_too_few_seeds_are_said_to_be_too_few(tmp_path: Path) -> None:
+    assert read(tmp_path, SUITE, "train.seeds=6") == [
+        "3 effects of axes, 6 seeds: underpowered, whatever the effect; 7 seeds are the fewest that can show any"
+    ]
+    assert "1 seed: underpowered" in read(tmp_path, SUITE, "train.seeds=1")[0]
+
+
+def test_named_cells_and_claims_are_families_too() -> None:
+    suite = read_suite(REPOSITORY / "ablations" / "attention-ladder.toml")
+    assert families(suite) == {"cells against the first": 3, "claims": 3}
+
+
+def test_a_suite_that_only_times_has_nothing_to_show() -> None:
+    assert outlook(read_suite(REPOSITORY / "ablations" / "attention-timing.toml")) == []
+
+
+def test_plan_prints_it_and_starts_without_numpy(tmp_path: Path) -> None:
+    (tmp_path / "suite.toml").write_text(SUITE)
+    code = (
+        "import sys\nfrom vitbench.cli.main import main\n"
+        "try:\n    main(['plan', 'suite.toml', '--device', 'cpu'])\n"
+        "except SystemExit:\n    pass\n"
+        "print(sorted({'numpy', 'pandas', 'scipy', 'torch'} & set(sys.modules)))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert "the smallest effect found 80% of the time" in done.stdout, done.stderr
+    assert done.stdout.splitlines()[-1] == "[]"

@@ -1,0 +1,145 @@
+"""Verdicts of rule 9, one table a family: each word where the rules ask for it, and nowhere else."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from typing import get_args
+
+import pytest
+
+from vitbench.analysis.multiplicity import seeds_for
+from vitbench.analysis.paired import interval, sign_flip_p
+from vitbench.analysis.power import seeds_needed
+from vitbench.analysis.verdicts import Comparison, Judged, Verdict, judge
+
+CLEAR = (1.0, 1.2, 0.9, 1.1, 1.3, 0.8, 1.0, 1.15, 0.95, 1.05, 1.2, 0.85, 0.9, 1.1)
+"""All of one sign: the smallest p that their number allows."""
+
+MIXED = (0.8, -0.7, 0.5, -0.6, 0.9, -0.8, 0.4, -0.5, 0.7, -0.6, 0.3, -0.2, 0.8, -0.9)
+
+
+def row(deltas: tuple[float, ...], failed: int = 0, planned: int | None = None) -> Comparison:
+    return Comparison("variant", deltas, len(deltas) + failed if planned is None else planned, failed)
+
+
+def one(comparison: Comparison, *others: Comparison, margin: float | None = None, **changes: object) -> Judged:
+    return judge([comparison, *others], margin=margin, noise_floor=None, **changes)[0]  # type: ignore[arg-type]
+
+
+def test_rule_9_these_are_the_verdicts() -> None:
+    assert get_args(Verdict) == ("better", "worse", "equivalent", "undecided", "underpowered", "invalid")
+
+
+def test_better_and_worse_by_the_sign_of_the_mean() -> None:
+    mirrored = tuple(-d for d in CLEAR)
+    assert one(row(CLEAR)).verdict == "better"
+    assert one(row(mirrored)).verdict == "worse"
+    assert one(row(CLEAR), higher_is_better=False).verdict == "worse"
+    assert one(row(mirrored), higher_is_better=False).verdict == "better"
+    assert one(row(MIXED)).verdict == "undecided"
+
+
+@pytest.mark.parametrize("comparisons", [1, 3, 5, 10, 20, 50])
+@pytest.mark.parametrize("n", range(15))
+def test_rule_8_underpowered_exactly_where_no_verdict_can_be_reached(n: int, comparisons: int) -> None:
+    """And then for every row, whatever it shows, even where it would be equivalent."""
+    rows = [row(CLEAR[:n], planned=14), *(row(MIXED[:n], planned=14) for _ in range(comparisons - 1))]
+    for margin in (None, 5.0):
+        words = [j.verdict for j in judge(rows, margin=margin, noise_floor=None)]
+        if n == 0 or comparisons * 2 / 2**n > 0.05:
+            assert n < seeds_for(comparisons)
+            assert set(words) == {"underpowered"}
+        else:
+            assert n >= seeds_for(comparisons)
+            assert "underpowered" not in words
+            assert words[0] == ("equivalent" if margin else "better")
+
+
+def test_a_row_of_fewer_seeds_that_holms_later_steps_let_through_is_decided() -> None:
+    """Two rows, 7 seeds each needed: of 6 seeds the first step could not be passed, the second is."""
+    rows = [row(CLEAR[:6], planned=12), row(CLEAR[:12])]
+    first, second = judge(rows, margin=None, noise_floor=None)
+    assert second.verdict == "better"
+    assert first.p_holm == 2 / 2**6
+    assert first.verdict == "better" and first.survivors
+    rows = [row(CLEAR[:6], planned=12), row(MIXED[:12])]
+    assert [j.verdict for j in judge(rows, margin=None, noise_floor=None)] == ["underpowered", "undecided"]
+
+
+def test_equivalent_where_the_whole_interval_lies_within_the_margin() -> None:
+    reach = max(abs(interval(CLEAR).low), abs(interval(CLEAR).high))
+    assert one(row(CLEAR), margin=reach * 1.001).verdict == "equivalent"
+    assert one(row(CLEAR), margin=reach * 0.999).verdict == "better"
+    assert one(row(MIXED), margin=5.0).verdict == "equivalent"
+    assert one(row(MIXED), margin=0.01).verdict == "undecided"
+
+
+def test_exact_twins_are_equivalent_within_any_margin_and_never_a_difference() -> None:
+    assert one(row((0.0,) * 8), margin=0.001).verdict == "equivalent"
+    assert one(row((0.0,) * 8)).verdict == "undecided"
+    assert one(row((0.0,) * 8)).p == 1
+
+
+def test_invalid_with_more_than_one_failed_seed() -> None:
+    kept = one(row(CLEAR[:9], failed=1))
+    assert kept.verdict == "better"
+    assert kept.survivors and kept.n == 9
+    lost = one(row(CLEAR[:9], failed=2), margin=5.0)
+    assert lost.verdict == "invalid"
+    assert math.isnan(lost.p) and math.isnan(lost.p_holm)
+    assert lost.mean == pytest.approx(sum(CLEAR[:9]) / 9)
+    assert not one(row(CLEAR)).survivors
+
+
+def test_a_row_that_failed_still_counts_in_the_family() -> None:
+    """The family is fixed before looking: failed rows make no other row significant."""
+    six = row(CLEAR[:6])
+    assert one(six).verdict == "better"
+    for other in (row((), failed=6), row((), planned=6), row(MIXED[:6])):
+        found = one(six, other)
+        assert found.p_holm == 2 * found.p
+        assert found.verdict == "underpowered"
+
+
+def test_what_a_judgement_tells() -> None:
+    variant, baseline = (52.0, 53.0, 51.5, 54.0, 52.5, 53.5), (51.0, 52.5, 51.0, 52.0, 52.0, 52.0)
+    deltas = tuple(v - b for v, b in zip(variant, baseline, strict=True))
+    found = judge([Comparison("variant", deltas, 6, variant=variant, baseline=baseline)], margin=None, noise_floor=0.2)[
+        0
+    ]
+    assert found.n == 6
+    assert found.mean == pytest.approx(sum(deltas) / 6)
+    assert found.interval == interval(deltas)
+    assert found.p == sign_flip_p(deltas) == found.p_holm == 2 / 2**6
+    wins = sum((v > b) + (v == b) / 2 for v in variant for b in baseline) / 36
+    assert found.improvement == pytest.approx(wins)
+    assert found.seeds_needed == seeds_needed(found.mean, statistics.stdev(deltas)) == 7
+    assert not found.below_noise_floor
+    strict = judge([found.comparison], margin=None, noise_floor=None, alpha=0.01)[0]
+    assert strict.verdict == "underpowered" and strict.seeds_needed == 10
+    fewer = judge([found.comparison], margin=None, noise_floor=None, higher_is_better=False)[0]
+    assert fewer.improvement == pytest.approx(1 - wins)
+
+
+def test_rule_11_an_effect_below_the_noise_floor_is_marked() -> None:
+    for deltas in (CLEAR, tuple(-d for d in CLEAR)):
+        for floor, marked in ((1.2, True), (0.9, False), (None, False)):
+            (found,) = judge([row(deltas)], margin=None, noise_floor=floor)
+            assert found.below_noise_floor is marked
+            assert found.verdict in ("better", "worse")
+
+
+def test_of_nothing_nothing_is_said() -> None:
+    assert judge([], margin=None, noise_floor=None) == []
+    (found,) = judge([row((), planned=5)], margin=1.0, noise_floor=1.0)
+    assert (found.n, found.verdict, found.seeds_needed, found.below_noise_floor) == (0, "underpowered", None, False)
+    assert all(map(math.isnan, (found.mean, found.p, found.p_holm, found.improvement, found.interval.low)))
+
+
+def test_what_makes_no_sense_is_refused() -> None:
+    for margin in (0.0, -1.0, math.nan):
+        with pytest.raises(ValueError, match="margin"):
+            judge([row(CLEAR)], margin=margin, noise_floor=None)
+    with pytest.raises(ValueError, match="not finite"):
+        judge([row((1.0, math.nan))], margin=None, noise_floor=None)

@@ -1,0 +1,139 @@
+"""Verdicts and claims as a reader of the report finds them, from records whose effects are known."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.report.builders import CellPlan, Plan, build, factorial
+from tests.report.markdown import Page, read_page
+from vitbench.report.render import render
+from vitbench.spec.suite import Fact
+
+DIFFERENCE, VERDICT = "difference (points)", "verdict"
+AXES = {"patching": ("conv", "einops"), "norm": ("pre", "post"), "positions": ("learned", "none", "sinusoidal")}
+EIGHT = tuple(range(8))
+
+
+def known(cell: CellPlan, seed: int) -> float:
+    """Without positions 5 points less, with post-norm 3 less but for that; sinusoids are as good, within noise."""
+    noise = ((seed * 7) % 5 - 2) / 10
+    value = 50.0 + seed % 3
+    value -= 5.0 - noise if cell.axes.get("positions") == "none" else 0.0
+    value -= noise / 2 if cell.axes.get("positions") == "sinusoidal" else 0.0
+    return value - (3.0 if cell.axes.get("norm") == "post" and cell.axes.get("positions") != "none" else 0.0)
+
+
+def fact(value: str, expected: str, **changes: object) -> Fact:
+    given = {"claim": f"{value} is {expected}", "axis": "positions", "value": value, "against": "learned",
+             "expected": expected, "source": "someone", **changes}  # fmt: skip
+    return Fact.model_validate(given)
+
+
+FACTS = (
+    fact("none", "lower", size=-6.9),
+    fact("none", "higher", claim="none is better"),
+    fact("sinusoidal", "equal"),
+    fact("post", "equal", axis="norm", against="pre", where={"positions": "none"}, claim="the same without positions"),
+)
+
+
+def page(folder: Path, seeds: tuple[int, ...] = EIGHT, **changes: object) -> Page:
+    plan = factorial(AXES, seeds=seeds, time=False, accuracy=known, margin=1.0, facts=FACTS, **changes)
+    render(build(folder / "study", plan), folder / "report")
+    return read_page(folder / "report")
+
+
+@pytest.fixture(scope="module")
+def eight(tmp_path_factory: pytest.TempPathFactory) -> Page:
+    return page(tmp_path_factory.mktemp("eight"))
+
+
+def test_each_effect_has_its_verdict_and_exact_twins_have_none(eight: Page) -> None:
+    rows = {(r["axis"], r["value"]): r for r in eight.table("axis", "Effects of axes")}
+    assert {key: r[VERDICT] for key, r in rows.items()} == {
+        ("norm", "post"): "worse",
+        ("positions", "none"): "worse",
+        ("positions", "sinusoidal"): "equivalent",
+    }
+    assert rows["norm", "post"][DIFFERENCE] == "\N{MINUS SIGN}2.00", "three, where positions are not left out"
+    assert rows["norm", "post"]["blocks"] == "6 (3 distinct)"
+
+
+def test_an_interaction_is_found(eight: Page) -> None:
+    rows = {r["interaction"]: r for r in eight.table("interaction", "Interactions")}
+    planted = rows["norm: post - pre by positions: none - learned"]
+    assert (planted[DIFFERENCE], planted[VERDICT]) == ("+3.00", "better")
+    assert rows["norm: post - pre by positions: sinusoidal - learned"][VERDICT] == "equivalent"
+
+
+def test_every_claim_gets_its_outcome_beside_the_published_number(eight: Page) -> None:
+    rows = eight.table("claim", "Claims")
+    assert [r["outcome"] for r in rows] == ["reproduced", "not reproduced", "reproduced", "reproduced"]
+    assert rows[0]["published (points)"] == "\N{MINUS SIGN}6.9" and rows[0][DIFFERENCE] == "\N{MINUS SIGN}3.50"
+    assert rows[3]["compared"] == "post against pre, positions none" and rows[3][DIFFERENCE] == "0.00"
+    short = eight.text[eight.text.index("In short") : eight.text.index("What ran")]
+    assert "Of 4 claims put to the test: 3 reproduced, 1 not reproduced, 0 undecided" in short
+    assert "none is better" in short
+
+
+def test_the_numbers_are_in_the_csv(eight: Page) -> None:
+    rows = eight.csv("verdicts")
+    assert [r["family"] for r in rows] == ["claims"] * 4 + ["effects"] * 3 + ["interactions"] * 2
+    worse = next(r for r in rows if r["family"] == "effects" and r["comparison"].startswith("positions: none"))
+    assert float(worse["low"]) < float(worse["difference_points"]) < float(worse["high"]) < 0
+    assert worse["verdict"] == "worse" and int(worse["n"]) == 8 and float(worse["p"]) == pytest.approx(2 / 2**8)
+
+
+def test_too_few_seeds_are_underpowered_and_the_number_that_would_do_is_said(tmp_path: Path) -> None:
+    found = page(tmp_path, seeds=(0, 1, 2, 3, 4))
+    assert {r[VERDICT] for r in found.table("axis", "Effects of axes")} == {"underpowered"}
+    assert {r["outcome"] for r in found.table("claim", "Claims")} == {"undecided"}
+    assert "7 seeds are the fewest" in found.text
+
+
+def test_two_failed_seeds_make_a_comparison_invalid_and_one_marks_it(tmp_path: Path) -> None:
+    def state(lost: tuple[int, ...]):  # type: ignore[no-untyped-def]
+        def of(cell: CellPlan, kind: str, seed: int) -> tuple[str, str]:
+            diverges = cell.axes["positions"] == "none" and cell.axes["norm"] == "post" and seed in lost
+            return ("diverged", "loss not finite") if diverges else ("ok", "")
+
+        return of
+
+    two = {r["value"]: r for r in page(tmp_path / "two", state=state((3, 4))).table("axis", "Effects of axes")}
+    assert (two["none"][VERDICT], two["sinusoidal"][VERDICT]) == ("invalid", "equivalent")
+    one = {r["value"]: r for r in page(tmp_path / "one", state=state((3,))).table("axis", "Effects of axes")}
+    assert one["none"][VERDICT] == "worse" and one["none"]["seeds"] == "7 of 8 †"
+
+
+def test_named_cells_are_compared_with_the_first(tmp_path: Path) -> None:
+    cells = [
+        CellPlan("plain", {}),
+        CellPlan("without", {"positions": "none"}),
+        CellPlan("waves", {"positions": "sinusoidal"}),
+    ]
+    claim = fact("without", "lower", axis=None, against="plain")
+    plan = Plan(cells, seeds=EIGHT, time=False, accuracy=known, margin=1.0, facts=(claim,))
+    render(build(tmp_path / "study", plan), tmp_path / "report")
+    found = read_page(tmp_path / "report")
+    verdicts = {r["cell"]: r[VERDICT] for r in found.table("cell", "Cells against the first")}
+    assert verdicts == {"without": "worse", "waves": "equivalent"}
+    assert found.table("claim", "Claims")[0]["outcome"] == "reproduced"
+
+
+def test_results_of_two_machines_are_judged_apart(tmp_path: Path) -> None:
+    from tests.report.builders import CPU
+
+    other = CPU.model_copy(update={"cpu": "Other CPU", "device_name": "Other CPU"})
+    found = page(tmp_path, seeds=tuple(range(14)), environment=lambda cell, seed: CPU if seed < 7 else other)
+    headings = [h for h in found.headings if h.startswith("Effects of axes")]
+    assert headings == ["Effects of axes (cpu A)", "Effects of axes (cpu B)"]
+    for heading in headings:
+        assert {r["seeds"] for r in found.table("axis", heading)} == {"7 of 14 †"}
+
+
+def test_seeds_that_join_after_a_look_are_told(tmp_path: Path) -> None:
+    assert "Seeds added after a look" not in page(tmp_path, seeds=(0, 1)).text
+    text = page(tmp_path, seeds=(0, 1, 2, 3)).text
+    assert "Seeds added after a look: 2, 3 joined on" in text and "when 24 finished runs could be seen" in text

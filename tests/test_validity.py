@@ -1,0 +1,194 @@
+"""The rules that make a comparison of accuracies trustworthy, each kept by a test of its own.
+
+Rules 13 to 22 are about timing (tests/timing, tests/runner/test_controls.py), 23 to 26 about reports (tests/report).
+"""
+
+from __future__ import annotations
+
+import statistics
+from pathlib import Path
+from typing import get_args
+
+import numpy as np
+import pytest
+import torch
+
+from tests.conftest import REPOSITORY
+from tests.report.builders import CellPlan, Plan, build, factorial, no_triton
+from tests.report.markdown import Page, read_page
+from tests.small import DATA, MODEL, train_trial
+from vitbench import registry
+from vitbench.analysis.conclusions import effects
+from vitbench.analysis.factorial import runs_of
+from vitbench.analysis.frames import trials_frame
+from vitbench.analysis.multiplicity import seeds_for
+from vitbench.analysis.paired import interval, sign_flip_p
+from vitbench.analysis.power import power
+from vitbench.analysis.summary import twin_noise
+from vitbench.analysis.verdicts import Comparison, Verdict, judge
+from vitbench.data.batches import Batches
+from vitbench.data.load import splits
+from vitbench.model.vit import build_model
+from vitbench.report.render import render
+from vitbench.spec import read_suite
+from vitbench.spec.recipe import TrainTable
+from vitbench.store import TuneValues
+from vitbench.streams import derive
+from vitbench.training.loop import train
+
+AXES = {"attention": ("batched", "sdpa"), "norm": ("pre", "post"), "positions": ("learned", "none")}
+SHIPPED = sorted((REPOSITORY / "ablations").glob("*.toml"))
+
+
+def page(folder: Path, plan: Plan) -> Page:
+    render(build(folder / "study", plan), folder / "report")
+    return read_page(folder / "report")
+
+
+def deltas_of(seed: int, n: int, mean: float = 0.0) -> tuple[float, ...]:
+    return tuple(np.random.default_rng(seed).normal(mean, 1.0, n))
+
+
+def test_rule_1_a_row_says_which_slot_differs_from_which_baseline_and_the_design_has_its_name(tmp_path: Path) -> None:
+    grid = page(tmp_path / "grid", factorial(AXES, seeds=(0, 1), time=False))
+    assert "full factorial, attention (2) × norm (2) × positions (2): 8 cells" in grid.text
+    rows = grid.table("against", "Effects of axes")
+    assert [(r["axis"], r["value"], r["against"]) for r in rows] == [
+        ("norm", "post", "pre"),
+        ("positions", "none", "learned"),
+    ]
+    cells = [CellPlan("plain", {}), CellPlan("post-norm", {"norm": "post"})]
+    named = page(tmp_path / "named", Plan(cells, seeds=(0, 1), time=False))
+    assert "2 named variants of one base" in named.text and len(named.table("cell", "Cells against the first")) == 1
+
+
+def test_rule_2_what_is_neither_under_study_nor_tuned_is_printed_as_a_caveat(tmp_path: Path) -> None:
+    text = page(tmp_path / "fixed", factorial(AXES, time=False)).text
+    assert "Fixed for all cells and not tuned for each, which may favour some: learning rate 0.001" in text
+    varied = factorial({"train.learning_rate": (1e-3, 3e-3), "norm": ("pre", "post")}, time=False)
+    assert "some: weight decay" in page(tmp_path / "varied", varied).text
+
+
+def test_rule_3_steps_operations_time_and_parameters_stand_beside_accuracy(tmp_path: Path) -> None:
+    rows = page(tmp_path, factorial(AXES, time=False)).table("test accuracy (%)", "Accuracy")
+    for name in ("steps", "TFLOP per run", "seconds per run", "parameters"):
+        assert all(float(row[name].replace(",", "")) > 0 for row in rows), name
+
+
+def test_rule_4_selection_reads_validation_and_test_is_read_once(tmp_path: Path) -> None:
+    images = splits(DATA, MODEL, seed=0)
+    assert (len(images.train), len(images.validation), len(images.test)) == (160, 40, 60)
+    pixels = {bytes(p.flatten().tolist()) for p in images.train.pixels}
+    assert not pixels & {bytes(p.flatten().tolist()) for p in images.validation.pixels}
+    values = train(train_trial(), torch.device("cpu"), lambda text: None)
+    assert values.test_readings == 1
+    assert not [name for name in TuneValues.model_fields if "test" in name]
+    assert "The test images were read 8 times for 8 finished runs" in page(tmp_path, factorial(AXES, time=False)).text
+
+
+def test_rule_5_each_use_of_chance_has_a_stream_and_every_cell_of_a_seed_the_same_data() -> None:
+    streams = ("init", "order", "augmentation", "dropout", "split")
+    assert len({derive(seed, stream) for seed in (0, 1) for stream in streams}) == 2 * len(streams)
+    # The batches' hash across all components: tests/training/test_loop.py::test_every_cell_sees_the_same_batches.
+    digests = [Batches(splits(DATA, MODEL, seed).train, 50, seed, flip=True).digest() for seed in (0, 0, 1)]
+    assert digests[0] == digests[1] != digests[2]
+    for slot in registry.slots():
+        twins = [name for name in registry.names(slot) if registry.facts(slot, name).exact]
+        models = [MODEL.model_copy(update={slot: name}) for name in twins]
+        states = [build_model(m, seed=3).state_dict() for m in models if not m.conflicts()]
+        for state in states[1:]:
+            assert all(torch.equal(state[name], value) for name, value in states[0].items()), slot
+
+
+def test_rule_6_full_suites_have_five_seeds_and_one_seed_is_no_inference(tmp_path: Path) -> None:
+    seeds = {path.stem: {len(cell.seeds) for cell in read_suite(path).cells if cell.train} for path in SHIPPED}
+    quick = {"components"}  # ten minutes on two cores leave no time for a second seed: its report says what that means
+    trained = {name: counts for name, counts in seeds.items() if counts}
+    assert len(trained) >= 8 and all(min(counts) >= 5 for name, counts in trained.items() if name not in quick)
+    assert "n = 1, no inference" in page(tmp_path, factorial(AXES, time=False)).text
+    assert isinstance(TrainTable().seeds, tuple), "a suite that says nothing trains one seed, and its report says so"
+
+
+def test_rule_7_differences_are_paired_seed_by_seed() -> None:
+    rng = np.random.default_rng(0)
+    luck = rng.normal(0, 5.0, 8)  # of a seed, shared by all of its cells: far larger than the effect
+    baseline, variant = 60 + luck, 60.5 + luck + rng.normal(0, 0.1, 8)
+    deltas = tuple(variant - baseline)
+    found = judge([Comparison("v", deltas, planned=8)], margin=None, noise_floor=None)[0]
+    assert found.verdict == "better" and found.interval.low > 0
+    assert found.p == sign_flip_p(deltas) == 2 / 2**8, "exact: all signs alike, by enumeration"
+    shuffled = tuple(variant - rng.permutation(baseline))
+    assert judge([Comparison("v", shuffled, planned=8)], margin=None, noise_floor=None)[0].verdict == "undecided"
+
+
+@pytest.mark.parametrize(("comparisons", "seeds"), [(1, 6), (3, 7), (5, 8), (10, 9), (20, 10), (50, 11)])
+def test_rule_8_too_few_seeds_for_the_table_are_underpowered_never_not_significant(
+    comparisons: int, seeds: int
+) -> None:
+    assert seeds_for(comparisons) == seeds
+
+    def verdicts(n: int) -> set[str]:
+        rows = [Comparison(str(i), deltas_of(i, n, mean=50.0), planned=n) for i in range(comparisons)]
+        return {j.verdict for j in judge(rows, margin=None, noise_floor=None)}
+
+    assert verdicts(seeds - 1) == {"underpowered"} and verdicts(seeds) == {"better"}
+
+
+def test_rule_9_there_are_six_verdicts_and_two_failed_seeds_are_invalid() -> None:
+    assert set(get_args(Verdict)) == {"better", "worse", "equivalent", "undecided", "underpowered", "invalid"}
+    rows = {
+        "better": Comparison("", deltas_of(0, 9, 5.0), 9),
+        "worse": Comparison("", deltas_of(0, 9, -5.0), 9),
+        "equivalent": Comparison("", tuple(d / 100 for d in deltas_of(1, 9)), 9),
+        "undecided": Comparison("", deltas_of(2, 9), 9),
+        "underpowered": Comparison("", deltas_of(0, 4, 5.0), 4),
+        "invalid": Comparison("", deltas_of(0, 7, 5.0), 9, failed=2),
+    }
+    found = judge(list(rows.values()), margin=0.5, noise_floor=None)
+    assert [j.verdict for j in found] == list(rows)
+
+
+def test_rule_10_a_main_effect_is_over_every_matched_pair_and_interactions_are_reported(tmp_path: Path) -> None:
+    study = build(tmp_path / "study", factorial(AXES, seeds=(0, 1, 2), time=False, state=no_triton))
+    frame = trials_frame(study)
+    train_rows = frame[frame["kind"] == "train"]
+    (runs,) = runs_of(train_rows, AXES)
+    (norm, _) = effects(runs, AXES, ["norm", "positions"], None, None)
+    pairs = train_rows.pivot_table(index=["attention", "positions", "seed"], columns="norm", values="test_accuracy_pct")
+    by_hand = (pairs["post"] - pairs["pre"]).groupby("seed").mean()
+    assert norm.judged.comparison.blocks == 4
+    assert norm.judged.comparison.deltas == pytest.approx(by_hand.tolist())
+    render(study, tmp_path / "report")
+    assert len(read_page(tmp_path / "report").table("interaction", "Interactions")) == 1
+
+
+def test_rule_11_the_spread_of_exact_twins_is_the_noise_floor_and_marks_what_is_below_it(tmp_path: Path) -> None:
+    def accuracy(cell: CellPlan, seed: int) -> float:
+        twin = 0.4 if cell.axes["attention"] == "sdpa" else 0.0
+        return (
+            60.0
+            + seed
+            + twin
+            + (0.2 if cell.axes["norm"] == "post" else 0.0)
+            - 3.0 * (cell.axes["positions"] == "none")
+        )
+
+    plan = factorial(AXES, seeds=tuple(range(8)), time=False, accuracy=accuracy)
+    frame = trials_frame(build(tmp_path / "again", plan))
+    noise = twin_noise(frame[frame["kind"] == "train"])
+    assert noise is not None and noise.largest == pytest.approx(0.4)
+    found = page(tmp_path, plan)
+    assert "differ by up to 0.40 points" in found.text
+    marked = {r["axis"]: "‡" in r["difference (points)"] for r in found.table("against", "Effects of axes")}
+    assert marked == {"norm": True, "positions": False}
+
+
+def test_rule_12_the_statistics_hold_in_simulation() -> None:
+    """In small here; false positives, coverage and power in full in tests/analysis/test_simulation.py."""
+    studies = [deltas_of(seed, 8) for seed in range(400)]
+    false = statistics.fmean(sign_flip_p(d) <= 0.05 for d in studies)
+    assert false <= 0.05 + 2 * (0.05 * 0.95 / 400) ** 0.5
+    covered = statistics.fmean(interval(d).holds(0.0) for d in studies[:150])
+    assert covered >= 0.93 - 2 * (0.07 * 0.93 / 150) ** 0.5
+    found = statistics.fmean(sign_flip_p(deltas_of(seed, 8, mean=1.2)) <= 0.05 for seed in range(400))
+    assert found == pytest.approx(power(1.2, 8), abs=0.03 + 2 * 0.5 / 20)

@@ -1,0 +1,57 @@
+"""Many comparisons in one table: Holm's correction, and how many seeds it takes for a verdict to be possible at all.
+
+Imports nothing but the standard library, since `vitbench plan` prints what the planned seeds can show.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Sequence
+
+ALPHA = 0.05
+"""Largest probability of any false "better" or "worse" in a table."""
+
+
+def holm(p_values: Sequence[float]) -> list[float]:
+    """Holm's adjusted p-values: an adjusted p of at most α rejects, and P(any false rejection in the table) ≤ α.
+
+    Of m p-values in ascending order p(1) ≤ … ≤ p(m): adjusted p(i) = max over j ≤ i of min(1, (m - j + 1) p(j)).
+    Nothing is assumed about how the comparisons depend on one another; that they share a baseline does no harm.
+
+    Args:
+        p_values: (m,), one for each comparison of the table, in [0, 1].
+
+    Returns:
+        (m,), in the order given.
+
+    Source: Holm 1979, A Simple Sequentially Rejective Multiple Test Procedure.
+
+    Raises:
+        ValueError: where one is not in [0, 1].
+    """
+    if bad := [p for p in p_values if not 0 <= p <= 1]:
+        raise ValueError(f"no p-values: {', '.join(map(str, bad))}")
+    m = len(p_values)
+    ascending = sorted(range(m), key=p_values.__getitem__)
+    steps = (min(1.0, (m - rank) * p_values[i]) for rank, i in enumerate(ascending))
+    adjusted = dict(zip(ascending, itertools.accumulate(steps, max), strict=True))
+    return [adjusted[i] for i in range(m)]
+
+
+def smallest_p(n: int) -> float:
+    """The smallest p that a two-sided sign-flip test of n deltas can reach: 2 / 2ⁿ, and 1 of none."""
+    return min(1.0, math.ldexp(2.0, -n))
+
+
+def reachable(n: int, comparisons: int, alpha: float = ALPHA) -> bool:
+    """Whether n seeds can give a verdict in the worst case, Holm's first step: comparisons · 2 / 2ⁿ ≤ α."""
+    return comparisons * smallest_p(n) <= alpha
+
+
+def seeds_for(comparisons: int, alpha: float = ALPHA) -> int:
+    """The fewest seeds with which a table of so many comparisons can give a verdict: comparisons · 2 / 2ⁿ ≤ α.
+
+    At α = 0.05, for 1, 3, 5, 10, 20, 50 comparisons: 6, 7, 8, 9, 10, 11.
+    """
+    return next(n for n in itertools.count(1) if reachable(n, comparisons, alpha))

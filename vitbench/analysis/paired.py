@@ -1,0 +1,217 @@
+"""Paired differences between two arms, one for each seed that both finished: interval, p-value, chance of a better run.
+
+With n seeds, the deltas d[1..n] are the variant's result less the baseline's in the same seed. Seeds are the unit of
+inference: they are assumed to be independent of one another, and nothing is assumed about their distribution except
+where a function says so. Everything here is a pure function of the deltas; the order of seeds does not matter.
+"""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+from scipy import special
+
+CONFIDENCE = 0.95
+
+EXACT_BOOTSTRAP = 9
+"""Most deltas of which every resample is enumerated: 24,310 distinct ones."""
+
+RESAMPLES = 20_000
+"""Resamples drawn, from a fixed seed, where there are more deltas."""
+
+EXACT_SIGNS = 20
+"""Most deltas of which every arrangement of signs is enumerated: 524,288, up to the sign of all."""
+
+FLIPS = 99_999
+"""Arrangements drawn, from a fixed seed, where there are more deltas."""
+
+ROUNDING = 1e-9
+"""Relative to what was added up, differences that are equal but for the rounding of floats."""
+
+Floats = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Interval:
+    """A confidence interval; its ends are not numbers where there are too few deltas for one."""
+
+    low: float
+    high: float
+
+    def holds(self, value: float) -> bool:
+        """Whether the value lies in the interval."""
+        return self.low <= value <= self.high
+
+    def within(self, margin: float) -> bool:
+        """Whether the whole interval lies in [-margin, margin]."""
+        return -margin <= self.low and self.high <= margin
+
+
+def interval(deltas: Sequence[float], confidence: float = CONFIDENCE) -> Interval:
+    """Confidence interval of the mean delta: the hull of Student's t interval and of the expanded BCa interval.
+
+    With mean m, standard deviation s (divisor n - 1) and z = t(n - 1) · √(n / (n - 1)), t the quantile at
+    (1 + confidence) / 2:
+
+    - Student: m ± t · s / √n.
+    - Expanded BCa: the bootstrap's quantiles at Φ(z0 + (z0 ± z) / (1 - a (z0 ± z))), with z0 = Φ⁻¹ of the share of
+      resampled means below m (ties half) and a = Σ(d - m)³ / 6 (Σ(d - m)²)^1.5. Plain BCa has 1.96 for z; at n = 5 its
+      resamples are too narrow by √(4 / 5) and know nothing of t, which the larger z makes up for.
+
+    Every resample is enumerated for n ≤ 9; beyond, 20,000 are drawn with a fixed seed. All deltas equal, as of exact
+    twins: that value twice. Fewer than two deltas: NaN.
+
+    The promise: a 95 % interval covers at least 93 % at n = 5…10 where the arms are normal or skewed, alike or not, and
+    of spreads up to 1 : 2. Coverage found, in percent, the lowest of n = 5…10 (20,000 simulated studies each):
+
+    | arms                                              | BCa  | Student's t | expanded BCa | this, the hull   |
+    | ------------------------------------------------- | ---- | ----------- | ------------ | ---------------- |
+    | both normal                                       | 84.0 | 94.7        | 92.3         | 95.6             |
+    | both exponential                                  | 81.1 | 95.9        | 90.8         | 96.1             |
+    | both lognormal (σ = 1)                            | 78.5 | 96.8        | 88.9         | 96.9             |
+    | normal; gamma(2)                                  | 82.9 | 94.6        | 91.2         | 95.2             |
+    | normal; exponential                               | 82.7 | 94.6        | 91.1         | 95.2             |
+    | normal; lognormal                                 | 82.7 | 94.4        | 91.3         | 95.3             |
+    | normal; gamma(2) of twice the spread              | 82.4 | 93.3        | 91.0         | 94.4             |
+    | normal; exponential of twice the spread           | 81.4 | 92.5        | 89.9         | 93.6             |
+    | normal; lognormal of twice the spread             | 79.8 | 91.7        | 89.2         | 93.0             |
+
+    It ends where all of the noise is skewed and in one arm: gamma(2) 92.9, exponential 90.3, lognormal 84.5 (n = 5).
+    Also tried: the hull of t and plain BCa covers at most a tenth of a point more than t in these rows, Johnson's
+    skew-adjusted t no more than t; Hesterberg's skewness-adjusted t falls to 72 where both arms are lognormal. Under
+    normal noise the hull is 7 to 9 % wider than t.
+
+    Args:
+        deltas: (n,), the variant less the baseline in each seed.
+        confidence: of the interval, two-sided.
+
+    Raises:
+        ValueError: where a delta is not finite.
+
+    Sources: Efron 1987, Better Bootstrap Confidence Intervals (BCa); Hesterberg 2015, What Teachers Should Know About
+    the Bootstrap (how much too narrow small resamples are, and the expanded percentiles).
+    """
+    d = _finite(deltas)
+    n = len(d)
+    if n < 2:
+        return Interval(math.nan, math.nan)
+    mean = float(d.mean())
+    centred = d - mean
+    scale = float(np.abs(centred).max())
+    if scale <= ROUNDING * float(np.abs(d).max()):
+        return Interval(float(d[0]), float(d[0]))
+    t = float(special.stdtrit(n - 1, (1 + confidence) / 2))
+    reach = t * float(d.std(ddof=1)) / math.sqrt(n)
+    low, high = _bca(centred / scale, t * math.sqrt(n / (n - 1)))
+    return Interval(mean + min(scale * low, -reach), mean + max(scale * high, reach))
+
+
+def sign_flip_p(deltas: Sequence[float]) -> float:
+    """Two-sided p of the sign-flip permutation test of the mean; NaN of no delta at all.
+
+    The share of the 2ⁿ arrangements ±d[1], …, ±d[n] whose sum is at least as far from 0 as that of the deltas
+    themselves; the smallest p is 2 / 2ⁿ. Exact for n ≤ 20; beyond, from 99,999 arrangements drawn with a fixed seed,
+    with the observed one counted among them: (1 + hits) / 100,000.
+
+    Null hypothesis: in every seed the arms are exchangeable, so that d is as likely as -d. Then P(p ≤ α) ≤ α exactly,
+    whatever the noise. Arms that only have the same mean may differ in more: found at α = 0.05 were up to 5.8 % false
+    positives for normal against skewed arms of one spread, and up to 8 % in one comparison, 12 % in a table of 20,
+    where the skewed arm also has twice the spread.
+
+    Args:
+        deltas: (n,), the variant less the baseline in each seed.
+
+    Raises:
+        ValueError: where a delta is not finite.
+
+    Sources: Fisher 1935, The Design of Experiments, §21; Phipson and Smyth 2010, Permutation P-values Should Never Be
+    Zero.
+    """
+    d = _finite(deltas)
+    n = len(d)
+    if n == 0:
+        return math.nan
+    # What is equal but for rounding is a tie: a tie taken for less would make p too small.
+    extreme = abs(float(d.sum())) - ROUNDING * float(np.abs(d).sum())
+    if n <= EXACT_SIGNS:
+        sums = d[:1]  # an arrangement and its mirror image count alike: the first sign stays
+        for each in d[1:]:
+            sums = np.concatenate([sums + each, sums - each])
+        return float(np.mean(np.abs(sums) >= extreme))
+    chance = np.random.default_rng(0)
+    hits = 0
+    for count in itertools.repeat(FLIPS // 9, 9):
+        signs = chance.integers(2, size=(count, n), dtype=np.int8) * 2 - 1
+        hits += int((np.abs(signs @ d) >= extreme).sum())
+    return (1 + hits) / (1 + FLIPS)
+
+
+def probability_of_improvement(variant: Sequence[float], baseline: Sequence[float]) -> float:
+    """P(a run of the variant > a run of the baseline), ties half: ΣΣ ([v > b] + [v = b] / 2) / (n m); NaN of no runs.
+
+    Over all pairs of runs and not seed by seed: what to expect of one run each, where the mean delta tells by how much
+    the arms differ. No interval goes with it: a percentile bootstrap of 5 to 10 runs would promise more than it keeps.
+
+    Args:
+        variant: (n,), results of the variant's runs.
+        baseline: (m,), results of the baseline's.
+
+    Raises:
+        ValueError: where a result is not finite.
+
+    Sources: Agarwal et al. 2021, Deep Reinforcement Learning at the Edge of the Statistical Precipice, §4.3; it is the
+    Mann-Whitney U over n m.
+    """
+    v, b = _finite(variant), _finite(baseline)
+    if not len(v) or not len(b):
+        return math.nan
+    return float(np.mean(np.greater.outer(v, b) + 0.5 * np.equal.outer(v, b)))
+
+
+def _finite(values: Iterable[float]) -> Floats:
+    """The values in ascending order, so that nothing depends on the order of seeds."""
+    array = np.sort(np.asarray(tuple(values), dtype=np.float64))
+    if not np.isfinite(array).all():
+        raise ValueError(f"not finite: {', '.join(str(v) for v in array[~np.isfinite(array)])}")
+    return array
+
+
+def _bca(centred: Floats, z: float) -> tuple[float, float]:
+    """Ends of the BCa interval of the mean of deltas whose mean is 0, at ±z of the normal distribution."""
+    counts, weights = _resamples(len(centred))
+    means = counts @ centred / len(centred)
+    below = float(weights[means < -ROUNDING].sum() + weights[np.abs(means) <= ROUNDING].sum() / 2)
+    bias = float(special.ndtri(below))
+    acceleration = float((centred**3).sum() / (6 * (centred**2).sum() ** 1.5))
+    order = np.argsort(means)
+    means, weights = means[order], weights[order]
+
+    def share(z: float) -> float:
+        shifted = bias + z
+        shrink = 1 - acceleration * shifted
+        return float(special.ndtr(bias + shifted / shrink)) if shrink > 0 else float(shifted > 0)
+
+    # From either end the first mean that leaves no more than its share beyond: mirrored deltas, mirrored interval.
+    low = np.searchsorted(np.cumsum(weights), share(-z) - ROUNDING)
+    high = np.searchsorted(np.cumsum(weights[::-1]), 1 - share(z) - ROUNDING)
+    return float(means[low]), float(means[::-1][high])
+
+
+@functools.lru_cache(maxsize=8)
+def _resamples(n: int) -> tuple[Floats, Floats]:
+    """Resamples of n deltas: how often each holds each delta (R, n), and the probability of each (R,)."""
+    if n > EXACT_BOOTSTRAP:
+        counts = np.random.default_rng(0).multinomial(n, [1 / n] * n, size=RESAMPLES)
+        return counts.astype(np.float64), np.full(RESAMPLES, 1 / RESAMPLES)
+    # Stars and bars: n - 1 bars among 2n - 1 places, and the stars between two bars are one delta's count.
+    bars = np.array([*itertools.combinations(range(2 * n - 1), n - 1)], dtype=np.int64).reshape(-1, n - 1)
+    ends = np.full((len(bars), 1), -1), np.full((len(bars), 1), 2 * n - 1)
+    counts = np.diff(np.concatenate([ends[0], bars, ends[1]], axis=1), axis=1) - 1
+    factorials = np.array([math.factorial(k) for k in range(n + 1)], dtype=np.float64)
+    return counts.astype(np.float64), factorials[n] / factorials[counts].prod(axis=1) / float(n) ** n
