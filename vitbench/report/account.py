@@ -11,16 +11,14 @@ from typing import Any
 import pandas as pd
 
 from vitbench.analysis.frames import PENDING, level
-from vitbench.analysis.summary import words
 from vitbench.environment import Environment
-from vitbench.report.markdown import Md, bold, bullets, escape, fenced, listed, table
-from vitbench.report.numbers import count, fixed
+from vitbench.report.markdown import Md, bullets, escape, fenced, listed, table
+from vitbench.report.numbers import count
 from vitbench.report.view import View, plural
 from vitbench.spec.base import Strict
 from vitbench.spec.recipe import TimeSpec, TrainSpec
-from vitbench.spec.suite import setting_in_words
 from vitbench.spec.trial import TimeTrial, TrainTrial
-from vitbench.store import Record, TuneValues
+from vitbench.store import Record
 from vitbench.store.record import STATES
 from vitbench.store.study import standing
 
@@ -108,36 +106,6 @@ def origins(view: View) -> list[Md]:
     said = Md(f"Results came about under {len(lines)} sets of conditions (machine, CPU threads, software). They stand "
               "in columns of their own, marked by letter, and are never averaged.")  # fmt: skip
     return [said, table(lines, right={"training runs", "timings"})]
-
-
-def tuning(view: View) -> list[Md]:
-    """Blocks on the choice of each cell's setting of the nuisance axes; nothing where the suite tunes none."""
-    rows = view.trials[view.trials["kind"] == "tune"]
-    if rows.empty:
-        return []
-    settings = {p.id: p.setting for p in view.study.info.trials}
-    chosen = {p.cell: p.setting for p in view.study.info.trials if p.trial.kind == "train"}
-    lines, columns = [], list[str]()
-    for cell, mine in rows.groupby("cell", sort=False):
-        line = {"cell": escape(cell)}
-        for name, trials in mine.groupby(mine["trial_id"].map(lambda i: setting_in_words(settings[i])), sort=False):
-            values = [r.values for i in trials["trial_id"] for r in _ok_records(view, i)]
-            scores = [v.validation_accuracy_pct for v in values if isinstance(v, TuneValues)]
-            shown = (
-                fixed(sum(scores) / len(scores), 1) if len(scores) == len(trials) else escape(words(trials["state"]))
-            )
-            best = setting_in_words(chosen.get(str(cell), {})) == name
-            line[str(name)] = bold(shown) if best else shown
-            columns.append(str(name))
-        lines.append(line)
-    said = Md("Validation accuracy (%) after the last epoch of each setting of the nuisance axes, in the mean over "
-              "its tuning runs; the one in bold went on to all seeds. They never read the test images.")  # fmt: skip
-    return [said, table(lines[:MAX_ROWS], right=set(columns))]
-
-
-def _ok_records(view: View, trial_id: str) -> list[Record]:
-    attempts = view.records.get(trial_id, [])
-    return [standing(attempts)] if attempts and standing(attempts).state == "ok" else []
 
 
 def not_run(view: View) -> list[Md]:

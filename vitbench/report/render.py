@@ -12,7 +12,7 @@ from pathlib import Path
 
 import jinja2
 
-from vitbench.report import account, accuracy, curves, effects, figures, headlines, roofline, speed, verdicts
+from vitbench.report import account, accuracy, curves, effects, figures, headlines, roofline, speed, tuning, verdicts
 from vitbench.report.canvas import draw
 from vitbench.report.caveats import caveats
 from vitbench.report.figures import Picture
@@ -71,7 +71,7 @@ def compose(view: View, files: Files) -> str:
         ran=[account.counts(view), account.settings(view), *account.origins(view), _all_trials(view, files)],
         caveats=caveats(view),
         verdicts=_verdicts(view, files),
-        tuning=account.tuning(view),
+        tuning=_tuning(view, files),
         accuracy=_accuracy(view, files),
         axes=_axes(view, files),
         speed=_speed(view, files),
@@ -107,6 +107,11 @@ def _verdicts(view: View, files: Files) -> list[Md]:
     if blocks:
         blocks += [Md(verdicts.LEGEND), Md(f"As numbers: {files.table('verdicts', verdicts.frame(view))}.")]
     return blocks
+
+
+def _tuning(view: View, files: Files) -> list[Md]:
+    blocks = tuning.by_cell(view)
+    return [*blocks, Md(f"As numbers: {files.table('tuning', tuning.frame(view))}.")] if blocks else []
 
 
 def _accuracy(view: View, files: Files) -> list[Md]:

@@ -80,13 +80,18 @@ def plan(
         data_name=catalog.display_name(suite.data) if training else TIMED_ON,
         data_identity=identity,
         fallback=prepared.fallback if prepared else None,
-        class_names=prepared.class_names if prepared else (),
+        class_names=_shared_classes(suite, prepared.class_names) if prepared else (),
         excluded=(*suite.excluded, *((label, NO_SETTING) for label in hopeless)),
         facts=suite.facts if training else (),
         tuned=suite.tune.axes if training and suite.tune else {},
         untuned=tuple(waiting),
         trials=tuple(trials.values()),
     )
+
+
+def _shared_classes(suite: Suite, names: tuple[str, ...]) -> tuple[str, ...]:
+    """Names of the classes, where all cells have these: synthetic images may differ from cell to cell."""
+    return names if all(cell.model.num_classes == len(names) for cell in suite.cells) else ()
 
 
 def _images(data: DataSpec, known: catalog.Facts | None) -> int:

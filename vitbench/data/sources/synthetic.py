@@ -5,8 +5,8 @@ an object on grey, which fills exactly one block and is never clipped; one is th
 they are drawn tells which cue counts, so that a mixture has no ambiguous images:
 
 - filled: the hue tells the class. Light and block are random.
-- grating: its slant tells the class. Hue, light, phase and block are random. Its waves are 4 pixels long, so that a
-  patch of 4 pixels or more sees a whole one.
+- grating: its slant tells the class. Hue, light, block and (a little) phase are random. Its waves are 4 pixels long,
+  so that a patch of 4 pixels or more sees a whole one.
 - frame: the block's row tells the class. Hue, light and column are random.
 - two parts of eight blocks each, one light and one dark: how they lie tells the class (one above the other, side by
   side, or crosswise). Which of them is where, and how light and how dark, is random.
@@ -20,9 +20,10 @@ crops, from however many images is learned:
   a set, nothing is better than chance; with them a sum over tokens can be right everywhere.
 - Relation: again the same draw gives the same patches in each class, so that positions are needed. And each block by
   itself looks the same in each class: light or dark, with equal chances, of the same shades. So of all sums over
-  tokens (no attention, mean pooling), positions or not, the one of least expected cross-entropy is the constant:
-  without a mixing of tokens there is nothing to learn. That is a statement on the loss, and so on accuracy on
-  average: a sum that is not constant is right on 25 to 75 of a hundred images of two classes, as its errors fall.
+  tokens (no attention, mean pooling), positions or not, the one of least expected cross-entropy makes no difference
+  between the classes: without a mixing of tokens there is nothing to learn. That is exact for the loss. Accuracy is
+  chance up to the luck of the training images: a sum that has learned their noise can be right on 25 to 75 % of two
+  classes.
 - A mirrored image keeps its class, so that flips do no harm. Labels are balanced: a constant guess is right on
   100 / classes percent of the images.
 """
@@ -130,7 +131,9 @@ def paint(labels: Tensor, draws: Draws, spec: DataSpec) -> Tensor:
     colour = (light[:, None] * tint)[:, :, None, None]  # above grey, whatever the hue
 
     y, x = torch.arange(height)[:, None], torch.arange(width)
-    wave = torch.sin(2 * math.pi * ((x * slant.cos() + y * slant.sin()) / WAVE + phase[:, None, None]))
+    # From the middle of the block and with a phase that varies by an eighth of a wave: one filter finds a slant.
+    along = (x - (width - 1) / 2) * slant.cos() + (y - (height - 1) / 2) * slant.sin()
+    wave = torch.cos(2 * math.pi * (along / WAVE + (0.25 * phase - 0.125)[:, None, None]))
     border = (torch.minimum(y, height - 1 - y) < height // 4) | (torch.minimum(x, width - 1 - x) < width // 4)
     block = torch.where(border | ~_per_image(frame), colour, 0.0)
     block = torch.where(_per_image(grating), colour * wave[:, None], block)

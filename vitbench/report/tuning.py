@@ -1,0 +1,64 @@
+"""Tuning in a report: every setting of the nuisance axes with its validation accuracy, and which was chosen."""
+
+from __future__ import annotations
+
+import statistics
+
+import pandas as pd
+
+from vitbench.analysis.frames import PENDING
+from vitbench.analysis.summary import words
+from vitbench.report.markdown import Md, bold, escape, table
+from vitbench.report.numbers import fixed
+from vitbench.report.view import View
+from vitbench.spec.suite import as_text, setting_in_words
+from vitbench.store import TuneValues
+from vitbench.store.study import standing
+
+MAX_ROWS = 50
+"""Cells of the table; the CSV has them all."""
+
+
+def by_cell(view: View) -> list[Md]:
+    """Blocks on the choice of each cell's setting; nothing where the suite tunes none."""
+    runs = frame(view)
+    if runs.empty:
+        return []
+    lines, settings = [], list(dict.fromkeys(runs["setting"]))
+    for cell, mine in runs.groupby("cell", sort=False):
+        line = {"cell": escape(cell)}
+        for setting, trials in mine.groupby("setting", sort=False):
+            scores = trials["validation_accuracy_pct"]
+            shown = escape(words(trials["state"])) if scores.isna().any() else fixed(statistics.fmean(scores), 1)
+            line[str(setting)] = bold(shown) if trials["chosen"].all() else shown
+        lines.append(line)
+    said = Md("Validation accuracy (%) after the last epoch of each setting of the nuisance axes, in the mean over "
+              "its tuning runs; the one in bold went on to all seeds. They never read the test images.")  # fmt: skip
+    more = [Md(f"Of {len(lines)} cells the first {MAX_ROWS} are shown.")] if len(lines) > MAX_ROWS else []
+    return [said, table(lines[:MAX_ROWS], right=set(settings)), *more]
+
+
+def frame(view: View) -> pd.DataFrame:
+    """Every tuning run: cell, seed, setting, what became of it, and whether the cell went on with the setting."""
+    chosen = {p.cell: p.setting for p in view.study.info.trials if p.trial.kind == "train"}
+    rows = []
+    for planned in view.study.info.trials:
+        if planned.trial.kind != "tune":
+            continue
+        attempts = view.records.get(planned.id, [])
+        record = standing(attempts) if attempts else None
+        values = record.values if record and isinstance(record.values, TuneValues) else None
+        rows.append(
+            {
+                "cell": planned.cell,
+                "setting": setting_in_words(planned.setting),
+                **{name: as_text(value) for name, value in planned.setting.items()},
+                "seed": planned.trial.seed,
+                "state": record.state if record else PENDING,
+                "validation_accuracy_pct": values.validation_accuracy_pct if values else None,
+                "validation_loss": values.validation_loss if values else None,
+                "chosen": chosen.get(planned.cell) == planned.setting,
+            }
+        )
+    numbers = {"validation_accuracy_pct": "float64", "validation_loss": "float64"}
+    return pd.DataFrame(rows).astype(numbers) if rows else pd.DataFrame()
