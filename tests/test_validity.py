@@ -153,7 +153,7 @@ def test_rule_10_a_main_effect_is_over_every_matched_pair_and_interactions_are_r
     frame = trials_frame(study)
     train_rows = frame[frame["kind"] == "train"]
     (runs,) = runs_of(train_rows, AXES)
-    (norm, _) = effects(runs, AXES, ["norm", "positions"], None, None)
+    (norm, _) = effects(runs, AXES, ["norm", "positions"], margin=None, noise_floor=None)
     pairs = train_rows.pivot_table(index=["attention", "positions", "seed"], columns="norm", values="test_accuracy_pct")
     by_hand = (pairs["post"] - pairs["pre"]).groupby("seed").mean()
     assert norm.judged.comparison.blocks == 4

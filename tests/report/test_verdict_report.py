@@ -71,7 +71,7 @@ def test_an_interaction_is_found(eight: Page) -> None:
 def test_every_claim_gets_its_outcome_beside_the_published_number(eight: Page) -> None:
     rows = eight.table("claim", "Claims")
     assert [r["outcome"] for r in rows] == ["reproduced", "not reproduced", "reproduced", "reproduced"]
-    assert rows[0]["published (points)"] == "\N{MINUS SIGN}6.9" and rows[0][DIFFERENCE] == "\N{MINUS SIGN}3.50"
+    assert rows[0]["claimed (points)"] == "\N{MINUS SIGN}6.9" and rows[0][DIFFERENCE] == "\N{MINUS SIGN}3.50"
     assert rows[3]["compared"] == "post against pre, positions none" and rows[3][DIFFERENCE] == "0.00"
     short = eight.text[eight.text.index("In short") : eight.text.index("What ran")]
     assert "Of 4 claims put to the test: 3 reproduced, 1 not reproduced, 0 undecided" in short

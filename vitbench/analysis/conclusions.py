@@ -6,6 +6,7 @@ compute the same function, and what differs between them is noise by constructio
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
@@ -45,7 +46,7 @@ class Tested:
 
 
 def effects(
-    runs: Runs, axes: Mapping[str, Sequence[str]], scientific: Collection[str], margin: float | None,
+    runs: Runs, axes: Mapping[str, Sequence[str]], scientific: Collection[str], *, margin: float | None,
     noise_floor: float | None,
 ) -> list[Effect]:  # fmt: skip
     """Main effects of the scientific axes, as one family.
@@ -53,7 +54,7 @@ def effects(
     Args:
         runs: of one device and origin.
         axes: axis → its values as text: all that the grid is made of.
-        scientific: the axes under study; the others are exact twins.
+        scientific: the axes under study; the others are exact twins or conditions.
         margin: see :func:`vitbench.analysis.verdicts.judge`.
         noise_floor: see the same.
     """
@@ -71,20 +72,29 @@ def effects(
 
 
 def two_way(
-    runs: Runs, axes: Mapping[str, Sequence[str]], scientific: Collection[str], margin: float | None,
-    noise_floor: float | None,
+    runs: Runs, axes: Mapping[str, Sequence[str]], scientific: Collection[str], conditions: Collection[str], *,
+    margin: float | None, noise_floor: float | None,
 ) -> list[Judged]:  # fmt: skip
-    """Two-way interactions of the scientific axes, as one family: see :func:`interactions`."""
-    return judge(interactions(runs, axes, scientific), margin=margin, noise_floor=noise_floor)
+    """Two-way interactions of the scientific axes, with one another and with the conditions, as one family.
+
+    See :func:`interactions`, and :func:`vitbench.analysis.design.conditions`.
+    """
+    pairs = [
+        pair
+        for pair in itertools.combinations([axis for axis in axes if axis in {*scientific, *conditions}], 2)
+        if not set(pair) <= set(conditions)
+    ]
+    found = [each for pair in pairs for each in interactions(runs, axes, pair)]
+    return judge(found, margin=margin, noise_floor=noise_floor)
 
 
-def against_first(runs: Runs, cells: Sequence[str], margin: float | None, noise_floor: float | None) -> list[Judged]:
+def against_first(runs: Runs, cells: Sequence[str], *, margin: float | None, noise_floor: float | None) -> list[Judged]:
     """Some cells against the first of them, as one family; none where there is but one."""
     return judge(one_at_a_time(runs, cells) if cells else [], margin=margin, noise_floor=noise_floor)
 
 
 def claims(
-    runs: Runs, axes: Mapping[str, Sequence[str]], facts: Sequence[Fact], margin: float | None,
+    runs: Runs, axes: Mapping[str, Sequence[str]], facts: Sequence[Fact], *, margin: float | None,
     noise_floor: float | None,
 ) -> list[Tested]:  # fmt: skip
     """A suite's claims put to the test, as one family.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 from vitbench import registry
+from vitbench.analysis.design import conditions, images
 from vitbench.analysis.multiplicity import seeds_for
 from vitbench.analysis.power import POWER, smallest_effect
 from vitbench.spec.suite import Suite
@@ -24,7 +25,9 @@ def outlook(suite: Suite) -> list[str]:
 def families(suite: Suite) -> dict[str, int]:
     """Name of a family → how many comparisons it has."""
     found = {}
-    under_study = [axis for axis in suite.axes if not all_exact(suite, axis)]
+    grid = [cell for cell in suite.cells if cell.axes.keys() == suite.axes.keys()]
+    given = conditions((cell.axes, images(cell.data, cell.model)) for cell in grid)
+    under_study = [axis for axis in suite.axes if axis not in given and not all_exact(suite, axis)]
     if effects := sum(len(suite.axes[axis]) - 1 for axis in under_study):
         found["effects of axes"] = effects
     elsewhere = sum(cell.axes.keys() != suite.axes.keys() for cell in suite.cells)

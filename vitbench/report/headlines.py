@@ -80,7 +80,7 @@ def _conclusions(view: View, place: Place, on: str) -> list[Md]:
     if order:
         parts = "; ".join(verdicts.in_words(view, effect) for effect in order)
         said.append(Md(f"Largest effect of each axis{on}: {parts}."))
-    twins = [axis for axis in view.axes if axis not in view.under_study]
+    twins = view.twin_axes
     if twins and view.noise is not None:
         what = f"up to {fixed(view.noise.largest, 2)} points" if view.noise.largest else "nothing"
         said.append(Md(f"Exact twins ({', '.join(map(escape, twins))}) differ by {what} in accuracy."))

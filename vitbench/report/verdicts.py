@@ -17,7 +17,7 @@ from vitbench.report.numbers import count, fixed, signed
 from vitbench.report.view import View, plural
 
 DIFFERENCE, INTERVAL, P, HOLM = "difference (points)", "95 % interval", "p", "p (Holm)"
-RIGHT = frozenset({"seeds", "blocks", DIFFERENCE, INTERVAL, P, HOLM, "P(better)", "published (points)"})
+RIGHT = frozenset({"seeds", "blocks", DIFFERENCE, INTERVAL, P, HOLM, "P(better)", "claimed (points)"})
 BELOW = Md("‡")
 LEGEND = (
     "better, worse: p after Holm's correction over the rows of the table is at most 0.05. equivalent: the interval "
@@ -40,7 +40,7 @@ def _claim(view: View, tested: Tested) -> dict[str, Md]:
         "claim": escape(fact.claim),
         "compared": escape(compared),
         "expected": escape(fact.expected),
-        "published (points)": shown,
+        "claimed (points)": shown,
         **_numbers(view, tested.judged),
         "verdict": escape(tested.judged.verdict),
         "outcome": bold(escape(tested.outcome)),

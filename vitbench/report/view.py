@@ -12,6 +12,7 @@ import pandas as pd
 
 from vitbench.analysis import conclusions
 from vitbench.analysis.conclusions import Effect, Tested
+from vitbench.analysis.design import conditions, images
 from vitbench.analysis.factorial import Runs, runs_of
 from vitbench.analysis.frames import (
     Records,
@@ -38,6 +39,7 @@ from vitbench.analysis.summary import (
 from vitbench.analysis.verdicts import Judged
 from vitbench.environment import Environment
 from vitbench.report.markdown import Md, escape
+from vitbench.spec.trial import TrainTrial
 from vitbench.store import Study
 from vitbench.store.record import BadRecord, from_json
 
@@ -206,8 +208,25 @@ class View:
 
     @cached_property
     def under_study(self) -> list[str]:
-        """The axes that may change accuracy: those whose values are not all exact twins."""
-        return [axis for axis, values in self.axes.items() if not all(self.exact(axis, value) for value in values)]
+        """The axes whose values are compared: not those of exact twins alone, nor those that change the images."""
+        twins = set(self.twin_axes)
+        return [axis for axis in self.axes if axis not in twins and axis not in self.conditions]
+
+    @cached_property
+    def twin_axes(self) -> list[str]:
+        """The axes whose values are all exact twins of one another."""
+        return [axis for axis, values in self.axes.items() if all(self.exact(axis, value) for value in values)]
+
+    @cached_property
+    def conditions(self) -> list[str]:
+        """The axes that change what is classified."""
+        trained = [(p.axes, p.trial) for p in self.study.info.trials if isinstance(p.trial, TrainTrial)]
+        found = conditions(
+            ({axis: values[axis] for axis in self.axes}, images(trial.data, trial.model))
+            for values, trial in trained
+            if self.axes.keys() <= values.keys()
+        )
+        return [axis for axis in self.axes if axis in found]
 
     @cached_property
     def places(self) -> list[Place]:
@@ -218,10 +237,12 @@ class View:
         return [
             Place(
                 runs,
-                conclusions.effects(runs, self.axes, self.under_study, margin, floor),
-                conclusions.two_way(runs, self.axes, self.under_study, margin, floor),
-                conclusions.against_first(runs, compared, margin, floor),
-                conclusions.claims(runs, self.axes, self.study.info.facts, margin, floor),
+                conclusions.effects(runs, self.axes, self.under_study, margin=margin, noise_floor=floor),
+                conclusions.two_way(
+                    runs, self.axes, self.under_study, self.conditions, margin=margin, noise_floor=floor
+                ),
+                conclusions.against_first(runs, compared, margin=margin, noise_floor=floor),
+                conclusions.claims(runs, self.axes, self.study.info.facts, margin=margin, noise_floor=floor),
             )
             for runs in runs_of(self.train, self.axes)
         ]

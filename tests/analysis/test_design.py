@@ -1,0 +1,42 @@
+"""Axes that change what is classified are conditions: no verdict compares accuracies of different images."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from tests.conftest import REPOSITORY
+from tests.report.builders import CellPlan, build, factorial
+from tests.report.markdown import read_page
+from vitbench.analysis.design import conditions, images
+from vitbench.analysis.outlook import families
+from vitbench.report.render import render
+from vitbench.report.view import View
+from vitbench.spec import read_suite
+
+
+def found(name: str) -> set[str]:
+    suite = read_suite(REPOSITORY / "ablations" / f"{name}.toml")
+    return conditions((cell.axes, images(cell.data, cell.model)) for cell in suite.cells)
+
+
+def test_tasks_are_conditions_and_components_and_recipes_are_not() -> None:
+    assert found("planted") == {"task"}
+    assert found("components") == found("norm-placement") == set()
+    assert families(read_suite(REPOSITORY / "ablations" / "planted.toml"))["effects of axes"] == 3
+
+
+def test_a_report_compares_components_under_each_condition_and_no_conditions(tmp_path: Path) -> None:
+    def accuracy(cell: CellPlan, seed: int) -> float:
+        few = cell.axes["num_classes"] == 4
+        return 50.0 + 30.0 * few + seed % 2 - (20.0 if cell.axes["positions"] == "none" and few else 0.0)
+
+    axes = {"num_classes": (4, 10), "positions": ("learned", "none")}
+    plan = factorial(axes, seeds=tuple(range(8)), time=False, accuracy=accuracy, margin=1.0)
+    study = build(tmp_path / "study", plan)
+    view = View(study)
+    assert (view.conditions, view.under_study, view.twin_axes) == (["num_classes"], ["positions"], [])
+    render(study, tmp_path / "report")
+    page = read_page(tmp_path / "report")
+    assert [r["axis"] for r in page.table("against", "Effects of axes")] == ["positions"]
+    (interaction,) = page.table("interaction", "Interactions")
+    assert (interaction["difference (points)"], interaction["verdict"]) == ("+20.00", "better")
