@@ -19,8 +19,8 @@ def test_planted_effects_are_found_and_planted_nulls_are_not_called_a_difference
     suite = str(REPOSITORY / "ablations" / "planted.toml")
     run = ["run", suite, "--results", "study", "--device", "cpu", "--workers", "2", "--set", "suite.seed=3"]
     for command in (run, ["report", "study", "--out", "report"]):
-        done = subprocess.run([sys.executable, "-m", "vitbench", *command], cwd=tmp_path, capture_output=True, text=True,
-                              timeout=1500, check=False)  # fmt: skip
+        line = [sys.executable, "-m", "vitbench", *command]
+        done = subprocess.run(line, cwd=tmp_path, capture_output=True, text=True, timeout=1500, check=False)
         assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
     facts = Study.read(tmp_path / "study").info.facts
     rows = {r["claim"]: r for r in read_page(tmp_path / "report").table("claim", "Claims")}
