@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 
 import pytest
@@ -9,7 +10,10 @@ import pytest
 from tests.report.builders import CellPlan, Plan, build, factorial
 from tests.report.markdown import Page, read_page
 from vitbench.report.render import render
+from vitbench.runner.plan import plan as plan_of
+from vitbench.spec import read_suite
 from vitbench.spec.suite import Fact
+from vitbench.store import Study
 
 DIFFERENCE, VERDICT = "difference (points)", "verdict"
 AXES = {"patching": ("conv", "einops"), "norm": ("pre", "post"), "positions": ("learned", "none", "sinusoidal")}
@@ -137,3 +141,15 @@ def test_seeds_that_join_after_a_look_are_told(tmp_path: Path) -> None:
     assert "Seeds added after a look" not in page(tmp_path, seeds=(0, 1)).text
     text = page(tmp_path, seeds=(0, 1, 2, 3)).text
     assert "Seeds added after a look: 2, 3 joined on" in text and "when 24 finished runs could be seen" in text
+
+
+def test_the_command_that_made_a_study_has_its_options(tmp_path: Path) -> None:
+    text = '[suite]\nname = "t"\nquestion = "?"\n[data]\nname = "synthetic"\n[train]\n[small.train]\nepochs = 1\n'
+    (tmp_path / "t.toml").write_text(text)
+    suite = read_suite(tmp_path / "t.toml", ['train.schedule="constant"', "train.seeds=[0, 1]"], small=True)
+    render(Study.start(tmp_path / "study", plan_of(suite, "cpu")), tmp_path / "report")
+    (command,) = [c for c in read_page(tmp_path / "report").code if c.startswith("vitbench run")]
+    assert shlex.split(command) == [
+        "vitbench", "run", "ablations/t.toml", "--small",
+        "--set", 'train.schedule="constant"', "--set", "train.seeds=[0, 1]",
+    ]  # fmt: skip

@@ -174,8 +174,9 @@ def not_run_frame(view: View) -> pd.DataFrame:
 
 def reproduction(view: View) -> list[Md]:
     """Blocks on how to run the study again: the suite, the command, the versions, the commit."""
-    command = f"vitbench run {shlex.quote(f'ablations/{view.study.info.suite_file}')}"
-    blocks = [Md(f"Suite file: {escape(view.study.info.suite_file)}. The command that made, and continues, the study:"),
+    info = view.study.info
+    command = shlex.join(["vitbench", "run", f"ablations/{info.suite_file}", *info.options])
+    blocks = [Md(f"Suite file: {escape(info.suite_file)}. The command that made, and continues, the study:"),
               fenced(" ".join(command.split()), "sh")]  # fmt: skip
     for origin, environment in view.environments.items():
         on = f"{view.letter(origin)}: " if len(view.environments) > 1 else ""

@@ -76,6 +76,7 @@ def plan(
     return StudyInfo(
         suite=suite.info,
         suite_file=suite.file,
+        options=suite.options,
         axes=suite.axes,
         data_name=catalog.display_name(suite.data) if training else TIMED_ON,
         data_identity=identity,

@@ -64,7 +64,8 @@ def read_suite(
     messages = []
     for override in overrides:
         messages += apply(raw, override)
-    return _Reader(path.name, raw, messages).suite(max_trials)
+    options = [*(["--small"] if small else []), *(part for override in overrides for part in ("--set", override))]
+    return _Reader(path.name, raw, messages).suite(max_trials).model_copy(update={"options": tuple(options)})
 
 
 class _Reader:

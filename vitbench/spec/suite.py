@@ -108,6 +108,7 @@ class Suite(Strict):
     """A suite that has been read, checked and expanded."""
 
     file: str = Field(description="name of the file it came from, without its folder")
+    options: tuple[str, ...] = Field((), description="of the command line, that changed what the file says")
     info: Info
     axes: dict[str, tuple[Value, ...]]
     cells: tuple[Cell, ...]

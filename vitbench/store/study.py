@@ -53,6 +53,7 @@ class StudyInfo(Strict):
     schema_version: Literal[1] = 1
     suite: Info
     suite_file: str
+    options: tuple[str, ...] = Field((), description="of the command line, that changed what the file says")
     axes: dict[str, tuple[Value, ...]]
     data_name: str = Field(description="what the images are called in the report")
     data_identity: str = Field(description="empty where nothing is trained")
