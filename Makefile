@@ -7,7 +7,7 @@
 PYTHON  ?= python3
 SUITE   ?= ablations/components.toml
 ARGS    ?=
-STUDY   ?= $(notdir $(basename $(SUITE)))
+STUDY   ?= $(notdir $(basename $(SUITE)))$(if $(findstring --small,$(ARGS)),-small)
 RESULTS ?= results/$(STUDY)
 REPORT  ?= reports/$(STUDY)
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import statistics
 from pathlib import Path
-from typing import get_args
+from typing import Any, get_args
 
 import numpy as np
 import pytest
@@ -27,6 +27,7 @@ from vitbench.analysis.power import power
 from vitbench.analysis.summary import twin_noise
 from vitbench.analysis.verdicts import Comparison, Verdict, judge
 from vitbench.data.batches import Batches
+from vitbench.data.images import Images
 from vitbench.data.load import splits
 from vitbench.model.vit import build_model
 from vitbench.report.render import render
@@ -34,7 +35,7 @@ from vitbench.spec import read_suite
 from vitbench.spec.recipe import TrainTable
 from vitbench.store import TuneValues
 from vitbench.streams import derive
-from vitbench.training.loop import train
+from vitbench.training import loop
 
 AXES = {"attention": ("batched", "sdpa"), "norm": ("pre", "post"), "positions": ("learned", "none")}
 SHIPPED = sorted((REPOSITORY / "ablations").glob("*.toml"))
@@ -75,13 +76,23 @@ def test_rule_3_steps_operations_time_and_parameters_stand_beside_accuracy(tmp_p
         assert all(float(row[name].replace(",", "")) > 0 for row in rows), name
 
 
-def test_rule_4_selection_reads_validation_and_test_is_read_once(tmp_path: Path) -> None:
+def test_rule_4_selection_reads_validation_and_test_is_read_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     images = splits(DATA, MODEL, seed=0)
     assert (len(images.train), len(images.validation), len(images.test)) == (160, 40, 60)
     pixels = {bytes(p.flatten().tolist()) for p in images.train.pixels}
     assert not pixels & {bytes(p.flatten().tolist()) for p in images.validation.pixels}
-    values = train(train_trial(), torch.device("cpu"), lambda text: None)
-    assert values.test_readings == 1
+    seen = []
+
+    def counted(model: torch.nn.Module, some: Images, *rest: Any) -> loop.Tally:
+        seen.append(len(some))
+        return evaluate(model, some, *rest)
+
+    evaluate = loop.evaluate
+    monkeypatch.setattr(loop, "evaluate", counted)
+    values = loop.train(train_trial(), torch.device("cpu"), lambda text: None)
+    assert seen == [40, 60] and values.test_readings == seen.count(60), "validation after the epoch, test at the end"
     assert not [name for name in TuneValues.model_fields if "test" in name]
     assert "The test images were read 8 times for 8 finished runs" in page(tmp_path, factorial(AXES, time=False)).text
 

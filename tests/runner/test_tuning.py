@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -109,7 +110,7 @@ def test_a_cell_of_which_no_setting_finishes_is_named_and_not_trained(tmp_path: 
 
 BUDGETS = [
     (["train.images=130"], {"learned": 3, "none": 3}),  # batches of 50: as many as the budget begins
-    (["train.images=400"], {"learned": 8, "none": 8}),
+    (["train.images=400"], {"learned": 10, "none": 10}),  # two epochs of 4 steps, and 80 images of a third
     (["train.epochs=2"], {"learned": 8, "none": 8}),  # 160 images after validation: 4 steps, the last one short
 ]
 
@@ -131,7 +132,6 @@ def planned_images(folder: Path, *overrides: str) -> dict[str, int | None]:
 
 
 def test_a_budget_of_operations_gives_deeper_models_fewer_images(tmp_path: Path) -> None:
-    text = planned_images
     (tmp_path / "suite.toml").write_text(SUITE.replace("epochs = 1\n", "") + "[axes]\ndepth = [1, 2, 4]\n")
     info = plan(read_suite(tmp_path / "suite.toml", ["train.flops=1e9"]), "cpu")
     images = {p.trial.model.depth: p.trial.train.images for p in info.trials}  # type: ignore[union-attr]
@@ -140,7 +140,7 @@ def test_a_budget_of_operations_gives_deeper_models_fewer_images(tmp_path: Path)
     assert images[1] and images[2] and images[4] and images[1] > images[2] > images[4]
     for planned in info.trials:
         assert trial_flops(planned.trial, 160) == pytest.approx(1e9, rel=0.02)
-    matched = text(tmp_path, "train.match=flops")
+    matched = planned_images(tmp_path, "train.match=flops")
     assert matched["depth=1"] is None, "the first cell keeps its epochs"
     info = plan(read_suite(tmp_path / "suite.toml", ["train.match=flops"]), "cpu")
     flops = [trial_flops(p.trial, 160) for p in info.trials]
@@ -162,6 +162,54 @@ def test_matched_parameters_are_those_of_the_first_cell_as_nearly_as_widths_allo
     with pytest.raises(SpecError, match="has no MLP whose width could match"):
         (tmp_path / "suite.toml").write_text(SUITE + '[axes]\nmlp = ["gelu", "none"]\n')
         plan(read_suite(tmp_path / "suite.toml", ["train.match=parameters"]), "cpu")
+
+
+def test_timing_leaves_the_plan_of_training_as_it_is(tuned: Path, tmp_path: Path) -> None:
+    shutil.copytree(tuned / "study", tmp_path / "study")
+    before = Study.read(tmp_path / "study").info
+    text = TUNED + '[time]\nrounds = 1\niterations = 3\nwarmup = 1\nmodes = ["inference"]\n'
+    (tmp_path / "small.toml").write_text(text)
+    suite = read_suite(tmp_path / "small.toml")
+    after = Study.start(tmp_path / "study", plan(suite, "cpu", kinds=("time",))).info
+    assert {p.trial.kind for p in after.trials} == {"tune", "train", "time"}
+    assert after.tuned == before.tuned and after.untuned == before.untuned and after.facts == before.facts
+    assert {p.id for p in before.trials} < {p.id for p in after.trials}
+
+
+def test_a_cell_that_is_tuned_anew_keeps_no_run_of_its_old_setting(tuned: Path, tmp_path: Path) -> None:
+    """Even where another cell goes on with that setting now."""
+    shutil.copytree(tuned / "study", tmp_path / "study")
+    info = Study.read(tmp_path / "study").info
+    swapped = {1e-6: 1e-2, 1e-2: 1e-6}
+    trials = []
+    for planned in info.trials:
+        if isinstance(planned.trial, TrainTrial) and planned.cell == "learned":
+            rate = swapped[planned.trial.train.learning_rate]
+            recipe = planned.trial.train.model_copy(update={"learning_rate": rate})
+            trial = planned.trial.model_copy(update={"train": recipe})
+            trials.append(planned.model_copy(update={"trial": trial, "id": trial.id}))
+        else:
+            trials.append(planned)
+    again = Study.start(tmp_path / "study", info.model_copy(update={"trials": tuple(trials)})).info
+    assert [p.id for p in again.trials] == [p.id for p in trials]
+
+
+def test_tuning_that_is_stopped_goes_on_where_it_was(tuned: Path, tmp_path: Path) -> None:
+    """A study with half of its tuning runs and none of what follows comes to the same choice and the same runs."""
+    study = Study.read(tuned / "study")
+    shutil.copytree(tuned / "study", tmp_path / "study")
+    tuning = [p.id for p in study.info.trials if p.trial.kind == "tune"]
+    for file in (tmp_path / "study" / "records").iterdir():
+        if file.name.partition("-")[0] not in tuning[: len(tuning) // 2]:
+            file.unlink()
+    done = run(tmp_path)
+    assert done.returncode == 0 and "4 of them finished before" in done.stdout, done.stdout + done.stderr
+    again = Study.read(tmp_path / "study")
+    assert {p.id for p in again.info.trials} == {p.id for p in study.info.trials}
+    for trial_id, record in study.outcomes().items():
+        if isinstance(record.values, TrainValues):
+            repeated = again.outcomes()[trial_id].values
+            assert isinstance(repeated, TrainValues) and repeated.test_loss == record.values.test_loss
 
 
 def test_the_report_shows_every_setting_and_the_chosen_one_in_bold(tuned: Path) -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from vitbench.spec import SpecError, Suite, read_suite
+from vitbench.spec.suite import RESERVED
 
 BASE = """
 [suite]
@@ -104,11 +105,45 @@ def test_a_mistake_in_tune_is_named(tmp_path: Path, override: str, message: str)
 
 
 def test_a_run_has_one_budget(tmp_path: Path) -> None:
-    assert messages(tmp_path, BASE, "train.epochs=2", "train.flops=1e9") == [
-        "suite.toml: train: epochs and flops are budgets of one run: give one of them"
-    ]
+    both = BASE.replace("[train]", "[train]\nepochs = 2\nflops = 1e9")
+    assert messages(tmp_path, both) == ["suite.toml: train: epochs and flops are budgets of one run: give one of them"]
     assert "say the same twice" in messages(tmp_path, BASE, "train.match=flops", "train.flops=1e9")[0]
     assert read(tmp_path, BASE, "train.images=500").cells[0].train is not None
+
+
+def test_a_budget_that_is_given_later_takes_the_place_of_the_earlier_one(tmp_path: Path) -> None:
+    def budgets(text: str, *overrides: str, small: bool = False) -> set[tuple[int | None, int]]:
+        cells = read(tmp_path, text, *overrides, small=small).cells
+        return {(cell.train.images, cell.train.epochs) for cell in cells if cell.train}
+
+    timed = BASE.replace("[train]", "[train]\nepochs = 3")
+    assert budgets(timed, "train.images=500") == {(500, 10)}
+    assert budgets(timed + "[small.train]\nimages = 70\n", small=True) == {(70, 10)}
+    counted = BASE.replace("[train]", "[train]\nimages = 100").replace("[axes]", "[axes]\ntrain.epochs = [1, 3]")
+    assert budgets(counted) == {(None, 1), (None, 3)}, "an axis of epochs is one, whatever the base's budget"
+
+
+def test_what_is_under_study_is_not_tuned(tmp_path: Path) -> None:
+    both = BASE.replace("[axes]", "[axes]\ntrain.learning_rate = [1e-4, 1e-2]") + TUNE
+    assert "tune.train.learning_rate: is under study: an axis or a variant sets it" in messages(tmp_path, both)[0]
+
+
+def test_tuning_counts_as_trials(tmp_path: Path) -> None:
+    many = TUNE.replace("[1e-3, 1e-2]", str([i * 1e-5 for i in range(1, 2000)]))
+    assert "exceed 10,000 trials" in messages(tmp_path, BASE + many)[0]
+
+
+@pytest.mark.parametrize("name", ["mode", "state", "seed", "commit"])
+def test_an_axis_is_not_named_as_a_column(tmp_path: Path, name: str) -> None:
+    text = BASE.replace("[axes]", "").replace('positions = ["learned", "none"]', "")
+    axis = f'[[axes.{name}]]\nname = "a"\n[[axes.{name}]]\nname = "b"\nset.depth = 1\n'
+    assert f"axes.{name}: is the name of a column" in messages(tmp_path, text + axis)[0]
+
+
+def test_every_column_of_a_study_is_reserved(tmp_path: Path) -> None:
+    from vitbench.analysis.frames import PLAN, TRIAL, VALUES, WHERE
+
+    assert {*TRIAL, *WHERE, *PLAN, *VALUES} <= RESERVED
 
 
 def test_a_fact_is_kept_as_it_was_claimed(tmp_path: Path) -> None:
@@ -123,6 +158,8 @@ WRONG_FACTS = [
     ({"source": 'where = { depth = "2" }\nsource'}, 'where: string "depth" is no other axis'),
     ({'axis = "positions"\n': "", '"none"': '"nothing"'}, 'value: string "nothing" is no label of a cell'),
     ({'claim = "positions matter"\n': ""}, "claim: is required"),
+    ({'"none"': '"learned"'}, 'value: string "learned" is what it is compared with'),
+    ({'"lower"': '"equal"'}, 'expected: "equal" needs suite.margin'),
 ]
 
 

@@ -1,7 +1,7 @@
 """A study's conclusions: verdicts on what its axes do, how they interact, and the claims that it puts to the test.
 
-Each table is a family of its own for Holm's correction. Axes whose values are all exact twins are in no family: they
-compute the same function, and what differs between them is noise by construction.
+Each table is a family of its own for Holm's correction. Axes whose values are all exact twins are in no table of
+effects: they compute the same function, and what differs between them is noise by construction.
 """
 
 from __future__ import annotations

@@ -10,6 +10,8 @@ from vitbench.analysis.multiplicity import seeds_for
 from vitbench.analysis.power import POWER, smallest_effect
 from vitbench.spec.suite import Suite
 
+ONE = {"effects of axes": "effect of an axis", "cells against the first": "cell against the first", "claims": "claim"}
+
 
 def outlook(suite: Suite) -> list[str]:
     """A sentence for each family of comparisons that the report will judge; none where nothing is trained.
@@ -30,9 +32,9 @@ def families(suite: Suite) -> dict[str, int]:
     under_study = [axis for axis in suite.axes if axis not in given and not all_exact(suite, axis)]
     if effects := sum(len(suite.axes[axis]) - 1 for axis in under_study):
         found["effects of axes"] = effects
-    elsewhere = sum(cell.axes.keys() != suite.axes.keys() for cell in suite.cells)
-    if not suite.axes and len(suite.cells) > 1:
-        found["cells against the first"] = elsewhere - 1 if elsewhere == len(suite.cells) else elsewhere
+    first, outside = suite.cells[0], suite.cells if not suite.axes else [c for c in suite.cells if c not in grid]
+    if named := sum(cell is not first for cell in outside):
+        found["cells against the first"] = named
     if suite.facts:
         found["claims"] = len(suite.facts)
     return found
@@ -44,7 +46,7 @@ def all_exact(suite: Suite, axis: str) -> bool:
 
 
 def _sentence(family: str, comparisons: int, seeds: int) -> str:
-    counted = f"{comparisons} {family if comparisons > 1 else family.replace('effects', 'effect').rstrip('s')}"
+    counted = f"{comparisons} {family if comparisons > 1 else ONE[family]}"
     several = f"{seeds} seeds" if seeds > 1 else "1 seed"
     least = smallest_effect(seeds, comparisons)
     if math.isinf(least):

@@ -11,6 +11,7 @@ from vitbench.report.markdown import Md, bullets, listed
 from vitbench.report.numbers import count, fixed
 from vitbench.report.view import View, plural
 from vitbench.spec.trial import TrainTrial
+from vitbench.store import TrainValues
 
 NUISANCES = ("learning_rate", "weight_decay", "warmup_epochs")
 """Fields of the recipe on whose tuning a comparison may hang."""
@@ -45,10 +46,10 @@ def _about_seeds(view: View) -> list[Md]:
     if (broken := _survivors(view)) > 0:
         noun = "The mean of 1 cell is" if broken == 1 else f"The means of {broken} cells are"
         said.append(Md(f"{noun} over survivors: some of the seeds have no result. Marked {SURVIVORS}."))
-    readings = view.train["test_readings"].sum()
-    if readings:
+    ever = [r.values for attempts in view.records.values() for r in attempts if isinstance(r.values, TrainValues)]
+    if readings := sum(values.test_readings for values in ever):
         runs = int((view.train["state"] == "ok").sum())
-        said.append(Md(f"The test images were read {plural(int(readings), 'time')} for {plural(runs, 'finished run')}; "
+        said.append(Md(f"The test images were read {plural(readings, 'time')} for {plural(runs, 'finished run')}; "
                        "sorting cells by test accuracy is itself a selection, and flatters the first."))  # fmt: skip
     return said
 

@@ -48,7 +48,11 @@ def _progress(view: View) -> Md:
             noun = plural(len(states), name if kind == "time" else f"{name} run")
             parts.append(f"{(states == 'ok').sum():,} of {noun} ok")
     cells = plural(len(view.cells), "cell")
-    return Md(f"{cells} planned; {', '.join(parts) or 'no trial'}.")
+    waiting = len(view.study.info.untuned)
+    more = f" The training of {plural(waiting, 'cell')} waits for its tuning." if waiting else ""
+    claims = view.study.info.facts
+    untested = f" None of {plural(len(claims), 'claim')} could be tested yet." if claims and not view.places else ""
+    return Md(f"{cells} planned; {', '.join(parts) or 'no trial'}.{more}{untested}")
 
 
 def _best(view: View, device: str, origin: str, on: str) -> Md:
@@ -70,7 +74,7 @@ def _conclusions(view: View, place: Place, on: str) -> list[Md]:
     """The claims that were tested; the largest effect of each axis; what exact twins differ by."""
     said = []
     if place.claims:
-        said.append(Md(f"{verdicts.outcomes_in_words(place.claims)[:-1]}{on}."))
+        said += verdicts.outcomes_in_words(view, place.claims, on)
     largest: dict[str, Effect] = {}
     for effect in place.effects:
         if math.isfinite(effect.judged.mean):

@@ -25,8 +25,9 @@ def by_cell(view: View) -> list[Md]:
     if runs.empty:
         return []
     lines, settings = [], list(dict.fromkeys(runs["setting"]))
-    for cell, mine in runs.groupby("cell", sort=False):
-        line = {"cell": escape(cell)}
+    several = runs["device"].nunique() > 1
+    for (device, cell), mine in runs.groupby(["device", "cell"], sort=False):
+        line = ({"on": escape(device)} if several else {}) | {"cell": escape(cell)}
         for setting, trials in mine.groupby("setting", sort=False):
             scores = trials["validation_accuracy_pct"]
             shown = escape(words(trials["state"])) if scores.isna().any() else fixed(statistics.fmean(scores), 1)
@@ -40,7 +41,7 @@ def by_cell(view: View) -> list[Md]:
 
 def frame(view: View) -> pd.DataFrame:
     """Every tuning run: cell, seed, setting, what became of it, and whether the cell went on with the setting."""
-    chosen = {p.cell: p.setting for p in view.study.info.trials if p.trial.kind == "train"}
+    chosen = {(p.trial.device, p.cell): p.setting for p in view.study.info.trials if p.trial.kind == "train"}
     rows = []
     for planned in view.study.info.trials:
         if planned.trial.kind != "tune":
@@ -50,6 +51,7 @@ def frame(view: View) -> pd.DataFrame:
         values = record.values if record and isinstance(record.values, TuneValues) else None
         rows.append(
             {
+                "device": planned.trial.device,
                 "cell": planned.cell,
                 "setting": setting_in_words(planned.setting),
                 **{name: as_text(value) for name, value in planned.setting.items()},
@@ -57,7 +59,7 @@ def frame(view: View) -> pd.DataFrame:
                 "state": record.state if record else PENDING,
                 "validation_accuracy_pct": values.validation_accuracy_pct if values else None,
                 "validation_loss": values.validation_loss if values else None,
-                "chosen": chosen.get(planned.cell) == planned.setting,
+                "chosen": chosen.get((planned.trial.device, planned.cell)) == planned.setting,
             }
         )
     numbers = {"validation_accuracy_pct": "float64", "validation_loss": "float64"}

@@ -12,17 +12,19 @@ from vitbench.analysis.conclusions import Effect, Tested
 from vitbench.analysis.multiplicity import seeds_for
 from vitbench.analysis.verdicts import Judged
 from vitbench.report.accuracy import SURVIVORS, decimals_of
-from vitbench.report.markdown import NOTHING, Md, bold, escape, listed, table
+from vitbench.report.markdown import NOTHING, Md, bold, escape, table
 from vitbench.report.numbers import count, fixed, signed
 from vitbench.report.view import View, plural
 
 DIFFERENCE, INTERVAL, P, HOLM = "difference (points)", "95 % interval", "p", "p (Holm)"
 RIGHT = frozenset({"seeds", "blocks", DIFFERENCE, INTERVAL, P, HOLM, "P(better)", "claimed (points)"})
 BELOW = Md("‡")
+MAX_SAID = 16
+"""Claims that have a line of their own in the first section; the table has them all."""
 LEGEND = (
     "better, worse: p after Holm's correction over the rows of the table is at most 0.05. equivalent: the interval "
-    "lies within the margin. underpowered: no result of so many seeds could pass. invalid: more than one seed failed. "
-    "undecided: none of them. p: two-sided sign-flip test over seeds."
+    "lies within the margin. underpowered: no result of so many seeds could pass. invalid: more than one seed failed, "
+    "or what is compared does not run here. undecided: none of them. p: two-sided sign-flip test over seeds."
 )
 
 
@@ -127,13 +129,19 @@ def _found(view: View, judged: Judged) -> Md:
     )
 
 
-def outcomes_in_words(tested: Sequence[Tested]) -> Md:
-    """How the claims came out, counted and named."""
+def outcomes_in_words(view: View, tested: Sequence[Tested], on: str) -> list[Md]:
+    """How the claims came out: counted, then each with the number that was claimed and the one that was found."""
     tally = Counter(each.outcome for each in tested)
     counted = ", ".join(f"{tally[name]} {name}" for name in ("reproduced", "not reproduced", "undecided"))
-    missed = [each.fact.claim for each in tested if each.outcome != "reproduced"]
-    names = f" Not reproduced or undecided: {listed(missed, 6)}." if missed else ""
-    return Md(f"Of {plural(len(tested), 'claim')} put to the test: {counted}.{names}")
+    said = [Md(f"Of {plural(len(tested), 'claim')} put to the test{on}: {counted}.")]
+    return [*said, *(_outcome(view, each) for each in tested[:MAX_SAID])]
+
+
+def _outcome(view: View, tested: Tested) -> Md:
+    size = tested.fact.size
+    claimed = Md(f"{signed(size, 1)} points") if size is not None else escape(tested.fact.expected)
+    return Md(f"**{escape(tested.outcome[:1].upper() + tested.outcome[1:])}**: {escape(tested.fact.claim)}. Claimed: "
+              f"{claimed}; found: {_found(view, tested.judged)}.")  # fmt: skip
 
 
 def frame(view: View) -> pd.DataFrame:

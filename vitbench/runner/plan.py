@@ -1,4 +1,7 @@
-"""Suite → trials: what a run will do, with ids, before anything is started. No torch."""
+"""Suite → trials: what a run will do, with ids, before anything is started.
+
+No torch, but where a suite matches parameters, which only the models themselves can count.
+"""
 
 from __future__ import annotations
 
@@ -49,8 +52,7 @@ def plan(
     """
     training = "train" in kinds and any(cell.train for cell in suite.cells)
     known = prepared.facts if prepared else {}
-    if training:
-        suite = with_budgets(suite, lambda data: _images(data, known.get(data) or catalog.facts(data)))
+    suite = with_budgets(suite, lambda data: _images(data, known.get(data) or catalog.facts(data)))
     wrong = [
         f"{suite.file}: {m}"
         for cell in suite.cells

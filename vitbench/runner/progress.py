@@ -47,11 +47,11 @@ class Reporter:
         if self.bar is not None:
             self.bar.stop()
 
-    def expect(self, total: int) -> None:
-        """So many trials are planned now."""
-        self.total = total
+    def expect(self, total: int, done: int) -> None:
+        """So many trials are planned now, of which so many have ended."""
+        self.total, self.done = total, done
         if self.bar is not None and self.task is not None:
-            self.bar.update(self.task, total=total)
+            self.bar.update(self.task, total=total, completed=done)
 
     def say(self, text: str) -> None:
         """What a running trial last said."""

@@ -124,11 +124,12 @@ class Runner:
 
     def plan_again(self) -> None:
         """Tuning has ended: the training of each cell has a recipe now, and joins the plan."""
+        self.attempts = self.study.records()  # another driver may have tuned some of them
         info = self.planner(self.attempts)
         self.study = Study.start(self.study.path, info)
         self.trials = info.trials
         self.by_id = {p.id: p for p in info.trials}
-        self.reporter.expect(len(info.trials))
+        self.reporter.expect(len(info.trials), len(info.trials) - sum(len(self.pending(kind)) for kind in KINDS))
         self.refuse_unsupported()
 
     def refuse_unsupported(self) -> None:

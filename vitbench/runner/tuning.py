@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import statistics
 from collections.abc import Mapping, Sequence
 
 from vitbench.spec.base import dumps
-from vitbench.spec.suite import Cell, Setting, Suite, Value
+from vitbench.spec.suite import Setting, Suite, Value
 from vitbench.store import PlannedTrial, Record, TuneValues
 from vitbench.store.study import finished, standing
 
@@ -19,7 +20,9 @@ one of these is not judged by that luck again."""
 def tuning_seeds(suite: Suite) -> tuple[int, ...]:
     """Seeds of the runs of each setting."""
     assert suite.tune is not None
-    return tuple(1000 * suite.info.seed + FIRST_SEED + i for i in range(suite.tune.seeds))
+    taken = {seed for cell in suite.cells for seed in cell.seeds}
+    free = (seed for seed in itertools.count(1000 * suite.info.seed + FIRST_SEED) if seed not in taken)
+    return tuple(itertools.islice(free, suite.tune.seeds))
 
 
 def choose(
@@ -48,11 +51,6 @@ def choose(
         else:
             chosen[cell.label] = cell.settings[best]
     return chosen, hopeless
-
-
-def with_choice(cell: Cell, setting: Setting) -> Cell:
-    """A cell with the recipe of its chosen setting."""
-    return cell.model_copy(update={"train": setting.train})
 
 
 def key(values: Mapping[str, Value]) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +15,7 @@ from vitbench.spec.errors import SpecError, explain, quote
 from vitbench.spec.model import ModelSpec
 from vitbench.spec.presets import PRESETS
 from vitbench.spec.recipe import DEVICES, DataSpec, TimeTable, TrainSpec, TrainTable
-from vitbench.spec.suite import Cell, Fact, Info, Published, Setting, Suite, Tune, Value, Variant, as_text
+from vitbench.spec.suite import RESERVED, Cell, Fact, Info, Published, Setting, Suite, Tune, Value, Variant, as_text
 from vitbench.spec.toml import apply, leaves, merged, parse
 
 MAX_TRIALS = 10_000
@@ -56,16 +56,34 @@ def read_suite(
     if reduced is not None and not isinstance(reduced, dict):
         raise SpecError([f"{path.name}: small: must be a table, got {quote(reduced)}"])
     if small:
-        raw = merged(raw, reduced or {})
-        raw.setdefault("suite", {}).setdefault("name", "")
-        raw["suite"]["name"] = f"{raw['suite']['name']}-small"
+        raw = in_small(raw, reduced or {})
+        if isinstance(raw.get("suite"), dict) and isinstance(raw["suite"].get("name"), str):
+            raw["suite"] = {**raw["suite"], "name": f"{raw['suite']['name']}-small"}
     elif reduced:
-        _Reader(path.name, merged(raw, reduced), []).suite(max_trials)  # a mistake in it is one in the suite
+        _Reader(path.name, in_small(raw, reduced), []).suite(max_trials)  # a mistake in it is one in the suite
     messages = []
     for override in overrides:
         messages += apply(raw, override)
+        key = override.partition("=")[0].strip().removeprefix("train.")
+        if key in BUDGETS:
+            _only_budget(raw, {key})
     options = [*(["--small"] if small else []), *(part for override in overrides for part in ("--set", override))]
     return _Reader(path.name, raw, messages).suite(max_trials).model_copy(update={"options": tuple(options)})
+
+
+def in_small(raw: Mapping[str, Any], reduced: Mapping[str, Any]) -> dict[str, Any]:
+    """A parsed file with what its ``[small]`` table replaces; a budget there takes the place of any other."""
+    small = merged(raw, reduced)
+    train = reduced.get("train")
+    if isinstance(train, dict) and (given := {key for key in BUDGETS if key in train}):
+        _only_budget(small, given)
+    return small
+
+
+def _only_budget(raw: dict[str, Any], kept: Collection[str]) -> None:
+    """Leave out of [train] the budgets that another one replaces."""
+    if isinstance(raw.get("train"), dict):
+        raw["train"] = {k: v for k, v in raw["train"].items() if k not in BUDGETS or k in kept}
 
 
 class _Reader:
@@ -83,7 +101,8 @@ class _Reader:
         base = {name: self.table(name, model) for name, model in TABLES.items()}
         axes = self.axes(base)
         variants = self.variants(base)
-        tune = self.tune(base)
+        tune = self.tune(base, {*axes, *(p for named in self.joint.values() for c in named.values() for p in c),
+                                *(p for _, changes in variants for p, _ in changes)})  # fmt: skip
         self.budget(base)
         if not axes and not variants and "axes" not in self.raw and "variants" not in self.raw:
             variants = [(Variant(name="base"), [])]
@@ -94,12 +113,14 @@ class _Reader:
         assert info is not None and base["data"] is not None
         train = base["train"]
         seeds = len(train.seeds_of(info.seed)) if isinstance(train, TrainTable) else 0
+        if tune is not None:
+            seeds += tune.seeds * math.prod(len(values) for values in tune.axes.values())
         count = (math.prod(len(v) for v in axes.values()) if axes else 0) + len(variants)
         if count * max(seeds, 1) > max_trials:
             raise SpecError([f"{self.file}: {count:,} cells × {max(seeds, 1)} seed(s) exceed {max_trials:,} trials; "
                              f"if that is meant, allow it with --max-trials"])  # fmt: skip
         cells, excluded = self.cells(base, axes, variants, tune, info.seed)
-        facts = self.facts(axes, [cell.label for cell in cells])
+        facts = self.facts(axes, [cell.label for cell in cells], info.margin)
         if self.messages:
             raise SpecError(self.messages)
         if not cells:
@@ -156,7 +177,7 @@ class _Reader:
         if isinstance(train, TrainTable) and train.match == "flops" and train.flops is not None:
             self.complain("train.match", '"flops" and train.flops say the same twice: give one of them')
 
-    def tune(self, base: Mapping[str, Any]) -> Tune | None:
+    def tune(self, base: Mapping[str, Any], studied: Collection[str]) -> Tune | None:
         """The nuisance axes: ``[tune]`` holds arrays of values of fields of [train], and ``seeds``."""
         raw = self.raw.get("tune")
         if raw is None:
@@ -169,6 +190,8 @@ class _Reader:
             known = [f"train.{name}" for name in TrainSpec.model_fields if name not in BUDGETS]
             if path not in known:
                 self.complain(f"tune.{path}", f"is no field of the recipe{nearest(path, known)}; e.g. {known[3]}")
+            elif path in studied:
+                self.complain(f"tune.{path}", "is under study: an axis or a variant sets it")
             elif not isinstance(values, tuple) or not values:
                 self.complain(f"tune.{path}", f"must be an array of values, got {quote(values)}")
             else:
@@ -186,7 +209,9 @@ class _Reader:
                 self.complain(f"tune.{key}", message)
             return None
 
-    def facts(self, axes: Mapping[str, tuple[Value, ...]], labels: Sequence[str]) -> tuple[Fact, ...]:
+    def facts(
+        self, axes: Mapping[str, tuple[Value, ...]], labels: Sequence[str], margin: float | None
+    ) -> tuple[Fact, ...]:
         """``[[facts]]``: claims about values of the suite's axes, or about its cells by their labels."""
         raw = self.raw.get("facts", ())
         if not isinstance(raw, tuple):
@@ -203,6 +228,10 @@ class _Reader:
                     self.complain(f"{place}.{key}", message)
                 continue
             facts.append(fact)
+            if fact.value == fact.against:
+                self.complain(f"{place}.value", f"{quote(fact.value)} is what it is compared with")
+            if fact.expected == "equal" and margin is None:
+                self.complain(f"{place}.expected", '"equal" needs suite.margin: the difference that does not matter')
             if fact.axis is not None and fact.axis not in known:
                 self.complain(f"{place}.axis", f"{quote(fact.axis)} is no axis{nearest(fact.axis, known)}")
                 continue
@@ -249,6 +278,8 @@ class _Reader:
         """Names of the values of an axis whose values are tables: ``[[axes.shape]]``, each a name and its ``set``."""
         if path in ModelSpec.model_fields or "." in path:
             self.complain(f"axes.{path}", "is a field; an axis of tables needs a name of its own")
+        if path in RESERVED:
+            self.complain(f"axes.{path}", "is the name of a column of every report; call the axis something else")
         found: dict[str, dict[str, Any]] = {}
         for index, table in enumerate(values):
             try:
@@ -288,6 +319,11 @@ class _Reader:
     def replaced(self, base: Mapping[str, Any], changes: Mapping[str, Any], place: str) -> dict[str, Any]:
         """The base tables with some fields replaced. A path is a field of the model, or ``table.field``."""
         tables = dict(base)
+        budgets = [path for path in changes if path in {f"train.{name}" for name in BUDGETS}]
+        if len(budgets) > 1:
+            self.complain(place, f"{' and '.join(budgets)} are budgets of one run: give one of them")
+        if budgets:  # the base's own budget gives way
+            changes = {"train.images": None, "train.flops": None, **changes}
         by_table: dict[str, dict[str, Any]] = {}
         for path, value in changes.items():
             table, _, field = path.rpartition(".")

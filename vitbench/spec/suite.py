@@ -29,6 +29,21 @@ def setting_in_words(values: Mapping[str, Value]) -> str:
     return ", ".join(f"{name.rpartition('.')[2]}={as_text(value)}" for name, value in values.items())
 
 
+RESERVED = frozenset(
+    {
+        "trial_id", "kind", "cell", "state", "reason", "attempts", "seed", "device", "dtype", "batch_size", "mode",
+        "level", "level_shape", "machine", "software", "origin", "commit", "dirty", "threads", "started_at", "notices",
+        "published", "published_source", "twin", "factorial", "train_flops", "n", "planned", "axis", "value", "against",
+        "batches_digest", "bytes", "data_checksum", "energy_mj_per_image", "first_ms", "first_step_ms", "flops",
+        "forward_flops", "images_per_s", "largest_batch", "latency_ms_p25", "latency_ms_p50", "latency_ms_p75",
+        "parameters", "peak_memory_mib", "peak_reserved_mib", "process_ms_max", "process_ms_min", "seconds",
+        "step_ms_p50", "steps", "test_accuracy_pct", "test_images", "test_loss", "test_readings", "train_images",
+        "train_images_per_s", "train_seconds", "validation_images",
+    }
+)  # fmt: skip
+"""Columns of the tables that are made of a study, measured values among them: no name for an axis that is no field."""
+
+
 class Info(Strict):
     """The ``[suite]`` table: what is asked, and how patient the harness is."""
 

@@ -47,6 +47,20 @@ class Addition(Strict):
     results: int = Field(description="finished training runs that were there")
 
 
+OF_TRAINING = (
+    "data_name",
+    "data_identity",
+    "fallback",
+    "class_names",
+    "facts",
+    "tuned",
+    "untuned",
+    "excluded",
+    "options",
+)
+"""Fields of StudyInfo that a plan which only times leaves as they are."""
+
+
 class StudyInfo(Strict):
     """What a study is about: written when a run starts, replaced when its suite has changed."""
 
@@ -154,18 +168,21 @@ def _joined(known: StudyInfo, info: StudyInfo, run: set[str]) -> StudyInfo:
     """The new plan, and behind it what was run of the old one; ``run`` holds the ids that have records."""
     planned = {p.id for p in info.trials}
     recipes = {(p.trial.kind, _recipe(p.trial)) for p in info.trials}
+    of_cell: dict[tuple[str, str], set[str]] = {}
+    for p in info.trials:
+        of_cell.setdefault((p.trial.kind, p.cell), set()).add(_recipe(p.trial))
     models = {p.cell: p.trial.model for p in info.trials}
     kinds = {p.trial.kind for p in info.trials}
 
     def comparable(p: PlannedTrial) -> bool:
         """Whether it may stand in one table with the new ones: a run under another recipe is no further seed."""
-        same_recipe = p.trial.kind not in kinds or (p.trial.kind, _recipe(p.trial)) in recipes
-        return same_recipe and models.get(p.cell, p.trial.model) == p.trial.model
+        mine = of_cell.get((p.trial.kind, p.cell))  # each cell has its own, where they are tuned
+        known_recipe = _recipe(p.trial) in mine if mine else (p.trial.kind, _recipe(p.trial)) in recipes
+        return (p.trial.kind not in kinds or known_recipe) and models.get(p.cell, p.trial.model) == p.trial.model
 
     kept = tuple(p for p in known.trials if p.id in run and p.id not in planned and comparable(p))
     if not info.data_identity:
-        of_data = ("data_name", "data_identity", "fallback", "class_names")
-        info = info.model_copy(update={name: getattr(known, name) for name in of_data})
+        info = info.model_copy(update={name: getattr(known, name) for name in OF_TRAINING})
     return info.model_copy(update={"trials": (*info.trials, *kept)})
 
 

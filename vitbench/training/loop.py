@@ -170,7 +170,8 @@ class Stepper:
         self, model: nn.Module, trial: TrainingTrial, data: Splits, device: torch.device, per_epoch: int
     ) -> None:
         self.recipe, self.data, self.device, self.per_epoch = trial.train, data, device, per_epoch
-        self.total = steps_of(self.recipe, per_epoch)
+        self.total = steps_of(self.recipe, len(data.train))
+        self.left = self.recipe.images
         self.module = model
         self.optimiser = make_optimiser(model, self.recipe, device)
         self.parameters = [p for p in model.parameters() if p.requires_grad]
@@ -186,7 +187,10 @@ class Stepper:
         watch = Stopwatch(self.device)
         watch.lap()
         seen = 0
-        for pixels, labels in itertools.islice(batches.epoch(number), self.total - self.steps):
+        for whole_pixels, whole_labels in itertools.islice(batches.epoch(number), self.total - self.steps):
+            pixels, labels = whole_pixels[: self.left], whole_labels[: self.left]
+            if self.left is not None:
+                self.left -= len(labels)
             loss, logits, norm = self.step(pixels, labels)
             loss_sum += loss * len(labels)
             correct += (logits.argmax(dim=-1) == labels).sum()

@@ -49,11 +49,10 @@ SCHEDULES: Mapping[str, Callable[[float], float]] = {"cosine": _cosine, "constan
 """Name → factor on the learning rate after warm-up, as a function of progress from 0 to 1."""
 
 
-def steps_of(recipe: TrainSpec, steps_per_epoch: int) -> int:
-    """Steps of a whole run: whole epochs, or as many batches as the budget of images begins."""
-    if recipe.images is None:
-        return recipe.epochs * steps_per_epoch
-    return -(-recipe.images // recipe.batch_size)
+def steps_of(recipe: TrainSpec, train_images: int) -> int:
+    """Steps of a whole run: of whole epochs, or of a budget of images, whose last batch may be smaller too."""
+    whole, rest = divmod(recipe.images, train_images) if recipe.images is not None else (recipe.epochs, 0)
+    return whole * -(-train_images // recipe.batch_size) + -(-rest // recipe.batch_size)
 
 
 def learning_rate(recipe: TrainSpec, step: int, steps_per_epoch: int, total: int) -> float:
