@@ -152,7 +152,7 @@ def left_out(view: View) -> list[Md]:
             rules.setdefault(rule, []).append(label)
         lines = [{"rule": escape(rule), "combinations": count(len(labels)), "which": listed(labels, MAX_NAMED)}
                  for rule, labels in rules.items()]  # fmt: skip
-        said = f"{plural(len(excluded), 'combination')} cannot be built, and {_was(excluded)} not planned:"
+        said = f"{plural(len(excluded), 'combination')} cannot be built or tuned, and {_was(excluded)} not trained:"
         blocks += [Md(said), table(lines[:MAX_ROWS], right={"combinations"})]
     orphans = sum(trial not in {p.id for p in view.study.info.trials} for trial in view.records)
     if orphans:

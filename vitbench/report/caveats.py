@@ -10,10 +10,11 @@ from vitbench.report.accuracy import MEAN, SURVIVORS
 from vitbench.report.markdown import Md, bullets, listed
 from vitbench.report.numbers import count, fixed
 from vitbench.report.view import View, plural
+from vitbench.spec.suite import as_text
 from vitbench.spec.trial import TrainTrial
 from vitbench.store import TrainValues
 
-NUISANCES = ("learning_rate", "weight_decay", "warmup_epochs")
+NUISANCES = ("learning_rate", "weight_decay", "warmup_epochs", "schedule", "optimizer", "batch_size", "epochs")
 """Fields of the recipe on whose tuning a comparison may hang."""
 
 DIFFERING = {
@@ -121,7 +122,7 @@ def _about_fairness(view: View) -> list[Md]:
     alike = [name for name in NUISANCES if len({getattr(recipe, name) for recipe in recipes}) == 1]
     left = [name for name in alike if f"train.{name}" not in tuned]
     if recipes and left:
-        values = ", ".join(f"{name.replace('_', ' ')} {getattr(recipes[0], name):g}" for name in left)
+        values = ", ".join(f"{name.replace('_', ' ')} {as_text(getattr(recipes[0], name))}" for name in left)
         said.append(Md(f"Fixed for all cells and not tuned for each, which may favour some: {values}."))
     if (floor := view.noise) is not None:
         twins = "exact twins, which compute the same function from the same weights and seed,"
