@@ -96,12 +96,20 @@ def _run(
 @click.option(
     "--launcher", type=click.Choice(["local", "ray"]), default="local", show_default=True, help="What places processes."
 )
-@click.option("--address", metavar="HOST:PORT", help="Of the launcher's cluster. Default: Ray's own choice.")
-@click.option("--workers", type=click.IntRange(min=1), default=1, show_default=True, help="Trials trained at once.")
+@click.option(
+    "--address",
+    metavar="HOST:PORT",
+    help="Of the Ray cluster. Default: $RAY_ADDRESS, else a Ray of this run's own on this machine.",
+)
+@click.option(
+    "--workers",
+    type=click.IntRange(min=1),
+    help="Trials trained at once. Default: 1 here, what there is room for on a cluster.",
+)
 @click.pass_context
 def run(
     context: click.Context, suite: Path, overrides: tuple[str, ...], plugins: tuple[Path, ...], device: str,
-    results: Path | None, max_trials: int, small: bool, launcher: str, address: str | None, workers: int,
+    results: Path | None, max_trials: int, small: bool, launcher: str, address: str | None, workers: int | None,
     rerun_changed: bool, heartbeat: float,
 ) -> None:  # fmt: skip
     """Train and time every trial of SUITE that has not been run yet.

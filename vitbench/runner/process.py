@@ -44,6 +44,11 @@ class Outcome:
     at: str | None = None
     """Id of the trial that the process was last at work on, where it had several."""
 
+    def to_json(self) -> str:
+        """All but the request, for whoever has that already."""
+        body = {name: getattr(self, name) for name in ("state", "reason", "details", "values", "environment", "at")}
+        return json.dumps({**body, "started_at": self.started_at.isoformat(), "seconds": self.seconds})
+
 
 @dataclass
 class Stop:

@@ -36,7 +36,7 @@ class Options:
     """How a study is run; none of it changes what is run."""
 
     device: str
-    workers: int = 1
+    workers: int | None = None
     kinds: tuple[str, ...] = KINDS
     launcher: str = "local"
     address: str | None = None

@@ -36,7 +36,8 @@ class Local:
         self.device = device_kind(self.first.type)
         several = self.device == "cuda" and site.device in ("auto", "cuda")
         self.devices = [f"cuda:{i}" for i in range(torch.cuda.device_count())] if several else [str(self.first)]
-        used = self.devices[: site.workers]
+        self.workers = site.workers or 1
+        used = self.devices[: self.workers]
         self.where = f"{'device' if len(used) == 1 else 'devices'} {', '.join(used)}"
 
     def refuses(self, trial: Trial) -> tuple[str, Environment | None] | None:
@@ -53,7 +54,7 @@ class Local:
     @contextlib.contextmanager
     def training(self, started: Started) -> Iterator[Pool]:
         """As many slots as workers, dealt over the devices."""
-        count = self.site.workers
+        count = self.workers
         slots = [Slot(self.devices[i % len(self.devices)], self.threads(count)) for i in range(count)]
         with (
             _shared_devices([s.device for s in slots], self.site, exclusive=False),

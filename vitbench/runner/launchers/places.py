@@ -58,7 +58,8 @@ class Site:
     study: Path
     device: str
     """As the user named it: auto, cpu, cuda, cuda:1, mps."""
-    workers: int
+    workers: int | None
+    """Trials at once; None for the launcher's own choice."""
     resources: Resources
     stop: Stop
     say: Callable[[str], None]

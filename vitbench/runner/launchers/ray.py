@@ -1,0 +1,350 @@
+"""A Ray cluster: Ray Core places one supervisor for each worker, and each supervises its trials as a driver would.
+
+Ray is asked for machines only. States, time-outs, retries and records stay with the driver, which alone writes to the
+study's folder: whatever part of the cluster is lost, what was finished is not. A supervisor that dies with its node
+costs one attempt at the trial that it ran.
+
+Source: Moritz et al. 2018, "Ray: A Distributed Framework for Emerging AI Applications"; actors and streaming
+generators of https://docs.ray.io/en/latest/ray-core/.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from vitbench.environment import Environment, code_digest
+from vitbench.runner.launchers.local import cores, scratch
+from vitbench.runner.launchers.places import LauncherError, Site
+from vitbench.runner.overview import device_kind
+from vitbench.runner.process import GRACE_SECONDS, Outcome, Pool, Say, Slot, Started, Stop
+from vitbench.runner.work import Request
+from vitbench.spec.recipe import Device
+from vitbench.spec.trial import Trial
+
+LOCAL = "local"
+CONNECT_SECONDS = 5.0
+PROBE_SECONDS = 20.0
+"""Connecting, handshake included; Ray's own patience is longer, and ends with the end of the process."""
+
+POLL_SECONDS = 0.2
+STOP_SECONDS = GRACE_SECONDS + 3.0
+"""After which a supervisor that was told to stop is killed."""
+
+CARRIED = ("VITBENCH_DATA", "TORCHINDUCTOR_COMPILE_THREADS")
+"""Variables of the driver's environment that its supervisors get too."""
+
+
+class RayCluster:
+    """Places of a Ray cluster; with the address "local" of a Ray that is started for this run, on this machine."""
+
+    def __init__(self, site: Site) -> None:
+        """Raises LauncherError within half a minute where the cluster cannot be used."""
+        self.site = site
+        self.address = site.address or os.environ.get("RAY_ADDRESS") or LOCAL
+        self.ray = _connect(self.address)
+        total = self.ray.cluster_resources()
+        self.device: Device = device_kind(site.device) if site.device != "auto" else "cpu"
+        if site.device == "auto" and total.get("GPU", 0) > 0:
+            self.device = "cuda"
+        if ":" in site.device:
+            raise LauncherError(f"--device {site.device}: Ray chooses the GPU of each trial; say --device cuda")
+        self.cpus = site.resources.cpus or 1
+        self.gpus = (1.0 if self.device == "cuda" else 0.0) if site.resources.gpus is None else site.resources.gpus
+        nodes = sum(node["Alive"] for node in self.ray.nodes())
+        self.where = (
+            f"Ray at {self.address}: {nodes} node(s), {total.get('CPU', 0):g} CPUs, {total.get('GPU', 0):g} GPUs"
+        )
+
+    def refuses(self, trial: Trial) -> tuple[str, Environment | None] | None:
+        """What no device of this type can do; the rest is found out where the trial runs."""
+        reason = trial.unsupported(self.device)
+        return (reason, None) if reason else None
+
+    @contextlib.contextmanager
+    def training(self, started: Started) -> Iterator[RayPool]:
+        """As many supervisors as workers were asked for, else as many as the cluster has room for."""
+        threads = self.site.resources.cpus or 1
+        options = {"num_cpus": self.cpus, "num_gpus": self.gpus}
+        with contextlib.closing(RayPool(self, options, threads, self.site.workers)) as pool:
+            yield pool
+
+    @contextlib.contextmanager
+    def timing(self, started: Started) -> Iterator[RayPool]:
+        """One supervisor that has all CPUs of a node, so that nothing else of Ray's runs there."""
+        node = self.roomiest()
+        cpus = node["Resources"].get("CPU", 1.0)
+        affinity = self.ray.util.scheduling_strategies.NodeAffinitySchedulingStrategy(node["NodeID"], soft=False)
+        options = {"num_cpus": cpus, "num_gpus": 1.0 if self.device == "cuda" else 0.0, "scheduling_strategy": affinity}
+        with contextlib.closing(RayPool(self, options, self.site.resources.cpus or int(cpus), 1)) as pool:
+            yield pool
+
+    def roomiest(self) -> dict[str, Any]:
+        """The node with the device and the most CPUs. Raises LauncherError where there is none."""
+        alive = [n for n in self.ray.nodes() if n["Alive"]]
+        fit = [n for n in alive if self.device != "cuda" or n["Resources"].get("GPU", 0) >= 1]
+        if not fit:
+            raise LauncherError(f"Ray at {self.address}: none of its {len(alive)} nodes has a {self.device} device")
+        found: dict[str, Any] = max(fit, key=lambda n: n["Resources"].get("CPU", 0))
+        return found
+
+    def room(self) -> int:
+        """Trials that the cluster could train at once, were it empty."""
+        fit = 0
+        for node in self.ray.nodes():
+            if node["Alive"]:
+                have = node["Resources"]
+                by_gpu = have.get("GPU", 0) // self.gpus if self.gpus else float("inf")
+                fit += int(min(have.get("CPU", 0) // self.cpus, by_gpu))
+        return fit
+
+    def close(self) -> None:
+        """Leave the cluster; end it, if it was started for this run."""
+        self.ray.shutdown()
+
+
+@dataclass
+class Seat:
+    """One supervisor, seen from the driver."""
+
+    actor: Any
+    ready: Any
+    """Object reference of its first answer; None once that has come."""
+    request: Request | None = None
+    events: Any = None
+    """Generator of object references while a request runs."""
+    since: datetime = field(default_factory=lambda: datetime.now(UTC))
+    stop_by: float | None = None
+    """When it is killed, after it was told to stop."""
+
+
+class RayPool:
+    """Workers of a cluster. Supervisors that die are replaced as long as there is room and work."""
+
+    def __init__(self, cluster: RayCluster, options: dict[str, Any], threads: int, workers: int | None) -> None:
+        """``options``: what Ray reserves for each supervisor; ``workers``: None for as many as there is room for."""
+        self.cluster, self.ray, self.stop = cluster, cluster.ray, cluster.site.stop
+        self.slot = Slot("cuda:0" if cluster.device == "cuda" else cluster.device, threads)
+        self.remote = self.ray.remote(Supervisor).options(max_concurrency=2, max_restarts=0, **options)
+        self.workers = workers
+        self.seats: list[Seat] = []
+        self.told = False
+
+    def run(self, requests: Iterator[Request], say: Say) -> Iterator[Outcome]:
+        """Outcomes as they come. Raises LauncherError where the cluster itself is lost."""
+        exhausted = False
+        while True:
+            self.replace_dead(exhausted)
+            for seat in [s for s in self.seats if s.ready is None and s.request is None]:
+                if not exhausted and self.stop.signal is None:
+                    request = next(requests, None)
+                    exhausted = request is None
+                    if request is not None:
+                        self.begin(seat, request)
+            if not any(s.request for s in self.seats) and (exhausted or self.stop.signal is not None):
+                return
+            yield from self.look(say)
+
+    def replace_dead(self, exhausted: bool) -> None:
+        """Ask for as many supervisors as there is room for."""
+        if exhausted or self.stop.signal is not None:
+            return
+        try:
+            wanted = self.workers or self.cluster.room()
+        except Exception as error:
+            raise self.lost(error) from error
+        if wanted == 0 and not self.told:
+            self.cluster.site.say(f"waiting: {self.cluster.where}, and none has room for a trial of "
+                                  f"{self.cluster.cpus} CPUs and {self.cluster.gpus:g} GPUs")  # fmt: skip
+            self.told = True
+        while len(self.seats) < wanted:
+            carried = {name: os.environ[name] for name in CARRIED if name in os.environ}
+            actor = self.remote.remote(self.slot, str(Path.cwd()), carried)
+            self.seats.append(Seat(actor, actor.code.remote()))
+
+    def begin(self, seat: Seat, request: Request) -> None:
+        """Send a request to a supervisor that waits for one."""
+        seat.request, seat.since = request, datetime.now(UTC)
+        seat.events = seat.actor.run.options(num_returns="streaming").remote(request.model_dump_json())
+
+    def look(self, say: Say) -> Iterator[Outcome]:
+        """Wait a moment for something to happen; outcomes of what has ended by then."""
+        waiting = [s.ready if s.ready is not None else s.events for s in self.seats if s.ready is not None or s.request]
+        if not waiting:
+            time.sleep(POLL_SECONDS)
+            return
+        try:
+            happened, _ = self.ray.wait(waiting, num_returns=1, timeout=POLL_SECONDS)
+        except Exception as error:
+            raise self.lost(error) from error
+        for seat in [s for s in self.seats if any(h is s.ready or h is s.events for h in happened)]:
+            if seat.ready is not None:
+                self.greet(seat)
+            elif (outcome := self.listen(seat, say)) is not None:
+                yield outcome
+        yield from self.press()
+
+    def greet(self, seat: Seat) -> None:
+        """A supervisor has started, or failed to. Raises LauncherError where it has other code than the driver."""
+        try:
+            theirs = self.ray.get(seat.ready)
+        except self.ray.exceptions.RayTaskError as error:
+            raise LauncherError(f"Ray at {self.cluster.address}: vitbench cannot start on a node: {error}") from error
+        except self.ray.exceptions.RayError:
+            self.seats.remove(seat)
+            return
+        if theirs != code_digest():
+            raise LauncherError(f"Ray at {self.cluster.address}: a node has vitbench of code {theirs}, the driver "
+                                f"{code_digest()}; install the same on all of them")  # fmt: skip
+        seat.ready = None
+
+    def listen(self, seat: Seat, say: Say) -> Outcome | None:
+        """Take one event of a running request; its outcome, if that was the last."""
+        assert seat.request is not None
+        try:
+            event = json.loads(self.ray.get(next(seat.events)))
+        except StopIteration:
+            event = {"state": "crashed", "reason": "the supervisor ended without an outcome"}
+        except self.ray.exceptions.RayTaskError as error:
+            event = {
+                "state": "crashed",
+                "reason": f"the supervisor failed: {str(error.cause or error).splitlines()[-1]}",
+            }
+        except self.ray.exceptions.RayError as error:
+            self.seats.remove(seat)
+            return self.without_supervisor(seat, error)
+        if "say" in event:
+            say(seat.request, event["say"])
+            return None
+        request, seat.request, seat.events, seat.stop_by = seat.request, None, None, None
+        started = datetime.fromisoformat(event.pop("started_at", seat.since.isoformat()))
+        seconds = event.pop("seconds", (datetime.now(UTC) - seat.since).total_seconds())
+        return Outcome(request, started_at=started, seconds=seconds, **event)
+
+    def without_supervisor(self, seat: Seat, error: Exception) -> Outcome:
+        """What becomes of a request whose supervisor is gone: with its node, killed, or ended when it did not stop."""
+        assert seat.request is not None
+        seconds = (datetime.now(UTC) - seat.since).total_seconds()
+        if self.stop.signal is not None:
+            reason = f"stopped by signal {self.stop.signal}"
+            return Outcome(seat.request, "interrupted", seat.since, seconds, reason)
+        what = next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__)
+        reason = f"its Ray worker or node was lost ({type(error).__name__}: {what[:200]})"
+        return Outcome(seat.request, "crashed", seat.since, seconds, reason)
+
+    def press(self) -> Iterator[Outcome]:
+        """Once the driver is to stop: tell the supervisors, and kill those that do not."""
+        if self.stop.signal is None:
+            return
+        for seat in [s for s in self.seats if s.request is not None]:
+            if seat.stop_by is None:
+                seat.stop_by = time.monotonic() + STOP_SECONDS
+                seat.actor.stop.remote(self.stop.signal)
+            elif time.monotonic() >= seat.stop_by:
+                self.ray.kill(seat.actor)
+                self.seats.remove(seat)
+                yield self.without_supervisor(seat, TimeoutError())
+
+    def lost(self, error: Exception) -> LauncherError:
+        """The cluster cannot be asked any more."""
+        return LauncherError(
+            f"Ray at {self.cluster.address} is lost: {error}; what had finished is recorded, and the same command goes "
+            f"on from here, also with --launcher local"
+        )
+
+    def close(self) -> None:
+        """Give the machines back."""
+        for seat in self.seats:
+            with contextlib.suppress(Exception):  # the cluster may be gone
+                self.ray.kill(seat.actor)
+        self.seats.clear()
+
+
+class Supervisor:
+    """Runs on a node: one trial at a time, each in a process of its own."""
+
+    def __init__(self, slot: Slot, folder: str, variables: dict[str, str]) -> None:
+        """``folder``: the driver's, to which paths in a suite are relative; ``variables``: of its environment."""
+        os.environ.update(variables)
+        if Path(folder).is_dir():
+            os.chdir(folder)
+        self.to_stop = Stop()
+        self.scratch = contextlib.ExitStack()
+        self.pool = Pool([slot], self.scratch.enter_context(scratch()), self.to_stop)
+
+    def code(self) -> str:
+        """State of the code on this node."""
+        return code_digest()
+
+    def run(self, request: str) -> Iterator[str]:
+        """What the process says, and how it ended, each as JSON."""
+        asked = Request.model_validate_json(request, context={"stored": True})
+        self.pool.start(asked)
+        said: list[str] = []
+        while True:
+            outcomes = self.pool.tick(lambda _, text: said.append(text))
+            yield from (json.dumps({"say": text}) for text in said)
+            said.clear()
+            for outcome in outcomes:
+                yield outcome.to_json()
+                return
+
+    def stop(self, number: int) -> None:
+        """End what runs, as after a signal."""
+        self.to_stop.signal = number
+
+
+def _connect(address: str) -> Any:
+    """Ray, connected, with telemetry and dashboard off. Raises LauncherError."""
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+    os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")  # CPU trials leave CUDA_VISIBLE_DEVICES alone
+    try:
+        import ray
+        import ray.util.scheduling_strategies
+    except ImportError as error:
+        raise LauncherError("--launcher ray needs the package ray: pip install 'vitbench[ray]'") from error
+    quiet: dict[str, Any] = {"log_to_driver": False, "logging_level": "error"}
+    if address == LOCAL:
+        ray.init(address=LOCAL, num_cpus=cores(), include_dashboard=False, **quiet)
+        return ray
+    _probe(address, ray.__version__)
+    ray.init(address=address, **quiet)
+    return ray
+
+
+def _probe(address: str, version: str) -> None:
+    """Make sure that a cluster answers, in a process of its own: Ray ends a process that cannot connect."""
+    remedy = (
+        "start one with `ray start --head --port=6379` and name it with --address HOST:6379, or use --launcher local"
+    )
+    host, colon, port = address.rpartition(":")
+    if address != "auto" and (not colon or not port.isdigit() or "/" in host):
+        raise LauncherError(f'--address {address}: must be HOST:PORT of a Ray head, "auto" or "{LOCAL}"')
+    if address != "auto":
+        try:
+            socket.create_connection((host, int(port)), timeout=CONNECT_SECONDS).close()
+        except OSError as error:
+            raise LauncherError(f"Ray at {address} cannot be reached: {error}; {remedy}") from error
+    code = f"import ray; ray.init(address={address!r}, log_to_driver=False, logging_level='error'); ray.shutdown()"
+    try:
+        done = subprocess.run(
+            [sys.executable, "-c", code], capture_output=True, text=True, timeout=PROBE_SECONDS, check=False
+        )
+    except subprocess.TimeoutExpired:
+        raise LauncherError(
+            f"{address} answers, but not as a Ray {version} within {PROBE_SECONDS:g} s; {remedy}"
+        ) from None
+    if done.returncode:
+        lines = [line for line in done.stderr.splitlines() if line.strip()]
+        said = " ".join(line.strip() for line in lines[-4:]) if lines else f"exit status {done.returncode}"
+        raise LauncherError(f"Ray at {address} cannot be used from Ray {version}: {said[:500]}; {remedy}")
