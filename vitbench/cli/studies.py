@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -67,6 +67,17 @@ def plan(
         console.print(escape(sentence))
 
 
+ONLY: Mapping[str, tuple[str, ...]] = {"training": ("tune", "train"), "timing": ("time",)}
+"""Parts of a suite's trials by what a user calls them."""
+
+
+def _parameter(text: str) -> tuple[str, str | int]:
+    key, sign, value = text.partition("=")
+    if not sign or not key:
+        raise click.UsageError(f'--engine "{text}": write KEY=VALUE')
+    return key, int(value) if value.isdigit() else value
+
+
 def run_options(function: Function) -> Function:
     """What both commands take that run trials."""
     for decorate in (
@@ -75,6 +86,8 @@ def run_options(function: Function) -> Function:
         click.option("--heartbeat", type=click.FloatRange(min=0.1, max=3600), default=10.0, show_default=True,
                      metavar="SECONDS", help="Between signs of life to other drivers of the same study; after three "
                      "that are missed its trials are taken over."),
+        click.option("--leave-held", is_flag=True,
+                     help="End when all that is left is at work in other drivers, instead of waiting for them."),
     ):  # fmt: skip
         function = decorate(function)
     return function
@@ -94,13 +107,24 @@ def _run(
 @suite_options
 @run_options
 @click.option(
-    "--launcher", type=click.Choice(["local", "ray"]), default="local", show_default=True, help="What places processes."
+    "--launcher",
+    type=click.Choice(["local", "ray", "slurm"]),
+    default="local",
+    show_default=True,
+    help="What places processes.",
 )
 @click.option(
     "--address",
     metavar="HOST:PORT",
     help="Of the Ray cluster. Default: $RAY_ADDRESS, else a Ray of this run's own on this machine.",
 )
+@click.option(
+    "--engine",
+    multiple=True,
+    metavar="KEY=VALUE",
+    help="A parameter of submitit, e.g. slurm_partition=gpu or timeout_min=600. Repeatable.",
+)
+@click.option("--only", type=click.Choice(list(ONLY)), help="Leave the other trials alone.")
 @click.option(
     "--workers",
     type=click.IntRange(min=1),
@@ -110,7 +134,7 @@ def _run(
 def run(
     context: click.Context, suite: Path, overrides: tuple[str, ...], plugins: tuple[Path, ...], device: str,
     results: Path | None, max_trials: int, small: bool, launcher: str, address: str | None, workers: int | None,
-    rerun_changed: bool, heartbeat: float,
+    rerun_changed: bool, heartbeat: float, leave_held: bool, engine: tuple[str, ...], only: str | None,
 ) -> None:  # fmt: skip
     """Train and time every trial of SUITE that has not been run yet.
 
@@ -120,10 +144,19 @@ def run(
     """
 
     def options() -> Options:
+        from vitbench.runner.plan import KINDS
         from vitbench.runner.run import Options
 
-        return Options(device=device, workers=workers, launcher=launcher, address=address,
-                       rerun_changed=rerun_changed, heartbeat_s=heartbeat)  # fmt: skip
+        again = ["run", str(suite), "--max-trials", str(max_trials), "--heartbeat", str(heartbeat)]
+        again += ["--results", str(results)] if results else []
+        again += [part for override in overrides for part in ("--set", override)]
+        again += [part for plugin in plugins for part in ("--plugin", str(plugin))]
+        again += [flag for flag, given in (("--small", small), ("--rerun-changed", rerun_changed)) if given]
+        return Options(
+            device=device, workers=workers, launcher=launcher, address=address, rerun_changed=rerun_changed,
+            heartbeat_s=heartbeat, leave_held=leave_held, engine=tuple(_parameter(text) for text in engine),
+            kinds=ONLY[only] if only else KINDS, repeat=tuple(again),
+        )  # fmt: skip
 
     context.exit(_run(suite, overrides, plugins, results, max_trials, small, options))
 
@@ -134,14 +167,15 @@ def run(
 @click.pass_context
 def time(
     context: click.Context, suite: Path, overrides: tuple[str, ...], plugins: tuple[Path, ...], device: str,
-    results: Path | None, max_trials: int, small: bool, rerun_changed: bool, heartbeat: float,
+    results: Path | None, max_trials: int, small: bool, rerun_changed: bool, heartbeat: float, leave_held: bool,
 ) -> None:  # fmt: skip
     """Run the timing trials of SUITE only."""
 
     def options() -> Options:
         from vitbench.runner.run import Options
 
-        return Options(device=device, kinds=("time",), rerun_changed=rerun_changed, heartbeat_s=heartbeat)
+        return Options(device=device, kinds=ONLY["timing"], rerun_changed=rerun_changed, heartbeat_s=heartbeat,
+                       leave_held=leave_held)  # fmt: skip
 
     context.exit(_run(suite, overrides, plugins, results, max_trials, small, options))
 

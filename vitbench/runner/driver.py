@@ -59,6 +59,8 @@ class Session:
     attempts: dict[str, list[Record]]
     rerun_changed: bool = False
     """Whether results of other code count as missing."""
+    leave_held: bool = False
+    """Whether to end when all that is left is at work in other drivers, instead of waiting for them."""
 
     def done(self, planned: PlannedTrial) -> bool:
         """Whether a trial needs no further attempt."""
@@ -66,6 +68,16 @@ class Session:
         if not finished(attempts, self.study.info.suite.max_attempts):
             return False
         return not (self.rerun_changed and is_of_other_code(standing(attempts)))
+
+    def catch_up(self) -> None:
+        """Take in what other drivers have recorded since."""
+        by_id = {p.id: p for p in self.trials}
+        for trial_id, attempts in self.study.records().items():
+            known = self.attempts.setdefault(trial_id, [])
+            for record in attempts[len(known) :]:
+                known.append(record)
+                if trial_id in by_id:
+                    self.reporter.ended(by_id[trial_id], record, self.done(by_id[trial_id]), elsewhere=True)
 
     def pending(self, *kinds: str) -> list[PlannedTrial]:
         """Trials of some kinds that still need an attempt, in the plan's order."""
@@ -77,6 +89,15 @@ def is_of_other_code(record: Record) -> bool:
     return record.environment is not None and record.environment.code != code_digest()
 
 
+class Driven:
+    """Places whose study is run by a driver in this process."""
+
+    def drive(self: Places, session: Session, heartbeat_s: float) -> None:
+        """Run what is left of a session."""
+        with Claims(session.study.path / "claims", heartbeat_s) as claims:
+            Driver(session, self, claims).run()
+
+
 class Driver:
     """Runs what is left of a session in some places."""
 
@@ -84,7 +105,7 @@ class Driver:
         self.session, self.places, self.claims = session, places, claims
         self.by_id = {p.id: p for p in session.trials}
         self.held: dict[str, Held] = {}
-        self.plugins = tuple(str(p) for p in registry.plugins())
+        self.plugins = tuple(str(p.resolve()) for p in registry.plugins())
 
     def run(self) -> None:
         """Everything that is left, or until the session is told to stop.
@@ -110,6 +131,8 @@ class Driver:
             self.held.clear()
             attempt(pending)
             if len(self.held) == len(pending):
+                if session.leave_held:
+                    return
                 self.wait(pending)
 
     def wait(self, pending: list[PlannedTrial]) -> None:

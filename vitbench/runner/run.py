@@ -9,26 +9,48 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Protocol
 
 from rich.console import Console
 
 from vitbench.data.load import prepare
-from vitbench.runner.driver import Driver, Session, is_of_other_code
-from vitbench.runner.launchers.places import Places, Site
+from vitbench.runner.driver import Session, is_of_other_code
+from vitbench.runner.launchers.places import Site
 from vitbench.runner.overview import print_status, study_folder
 from vitbench.runner.plan import KINDS, plan, with_data
 from vitbench.runner.process import Stop
 from vitbench.runner.progress import Reporter
+from vitbench.spec.recipe import Device
 from vitbench.spec.suite import Suite
-from vitbench.store import Claims, PlannedTrial, Record, Study, StudyInfo
+from vitbench.store import PlannedTrial, Record, Study, StudyInfo
 from vitbench.store.claims import INTERVAL_SECONDS
 from vitbench.store.study import standing
 
 LAUNCHERS: Mapping[str, str] = {
     "local": "vitbench.runner.launchers.local:Local",
     "ray": "vitbench.runner.launchers.ray:RayCluster",
+    "slurm": "vitbench.runner.launchers.slurm:Queue",
 }
 """Name → where its places are; imported when it is asked for, since most machines have no engine."""
+
+
+class Launcher(Protocol):
+    """Gets a study's trials run."""
+
+    device: Device
+    """Type of device on which all trials run."""
+    where: str
+    """The machines in words, for the user."""
+
+    def drive(self, session: Session, heartbeat_s: float) -> None:
+        """Run what is left of a session, or until it is told to stop; ``heartbeat_s`` between a driver's signs of life.
+
+        Raises:
+            LauncherError, StudyError: where the engine or the study's folder is lost.
+        """
+
+    def close(self) -> None:
+        """Let the engine go, if there is one."""
 
 
 @dataclass(frozen=True)
@@ -41,6 +63,11 @@ class Options:
     launcher: str = "local"
     address: str | None = None
     """Of the launcher's engine."""
+    engine: tuple[tuple[str, str | int], ...] = ()
+    """Further parameters of it."""
+    repeat: tuple[str, ...] = ()
+    """Arguments of the command that runs the same suite, without what is of the launcher."""
+    leave_held: bool = False
     rerun_changed: bool = False
     heartbeat_s: float = INTERVAL_SECONDS
 
@@ -54,11 +81,14 @@ def run_suite(suite: Suite, results: Path | None, options: Options, console: Con
     """
     folder, stop = study_folder(suite, results), Stop()
     with Reporter(console) as reporter:
-        site = Site(folder, options.device, options.workers, suite.resources, stop, reporter.note, options.address)
-        with places_of(options.launcher, site) as places:
-            session = _session(suite, site, options, places, reporter)
-            with _signals(stop), Claims(folder / "claims", options.heartbeat_s) as claims:
-                Driver(session, places, claims).run()
+        site = Site(
+            folder, options.device, options.workers, suite.resources, stop, reporter.note,
+            address=options.address, engine=options.engine, repeat=options.repeat,
+        )  # fmt: skip
+        with launcher_of(options.launcher, site) as launcher:
+            session = _session(suite, site, options, launcher, reporter)
+            with _signals(stop):
+                launcher.drive(session, options.heartbeat_s)
     print_status(session.study, console)
     if stop.signal is not None:
         console.print("stopped; the same command goes on from here")
@@ -67,32 +97,34 @@ def run_suite(suite: Suite, results: Path | None, options: Options, console: Con
 
 
 @contextmanager
-def places_of(launcher: str, site: Site) -> Iterator[Places]:
-    """The places of a launcher; an engine that was reached for them is let go at the end."""
-    module, _, name = LAUNCHERS[launcher].partition(":")
-    make: Callable[[Site], Places] = getattr(importlib.import_module(module), name)
-    places = make(site)
+def launcher_of(name: str, site: Site) -> Iterator[Launcher]:
+    """A launcher by its name; an engine that was reached for it is let go at the end."""
+    module, _, kind = LAUNCHERS[name].partition(":")
+    make: Callable[[Site], Launcher] = getattr(importlib.import_module(module), kind)
+    launcher = make(site)
     try:
-        yield places
+        yield launcher
     finally:
-        places.close()
+        launcher.close()
 
 
-def _session(suite: Suite, site: Site, options: Options, places: Places, reporter: Reporter) -> Session:
-    """The study as it stands, planned for the places, and what is told before the first trial."""
+def _session(suite: Suite, site: Site, options: Options, launcher: Launcher, reporter: Reporter) -> Session:
+    """The study as it stands, planned for the launcher, and what is told before the first trial."""
     trained_on = [cell.data for cell in suite.cells if cell.train] if "train" in options.kinds else []
     prepared = prepare(suite.data, trained_on) if trained_on else None
     if prepared:
         suite = with_data(suite, prepared.spec)
 
     def planner(records: Mapping[str, list[Record]]) -> StudyInfo:
-        return plan(suite, places.device, kinds=options.kinds, prepared=prepared, records=records)
+        return plan(suite, launcher.device, kinds=options.kinds, prepared=prepared, records=records)
 
     folder = site.study
     records = Study.read(folder).records() if (folder / "study.json").exists() else {}
     info = planner(records)
     study = Study.start(folder, info)
-    session = Session(study, info.trials, reporter, planner, site.stop, records, options.rerun_changed)
+    session = Session(
+        study, info.trials, reporter, planner, site.stop, records, options.rerun_changed, options.leave_held
+    )
     for notice in filter(None, [*suite.notices, info.fallback]):
         reporter.note(notice, "notice: ")
     for label, rule in suite.excluded:
@@ -104,7 +136,7 @@ def _session(suite: Suite, site: Site, options: Options, places: Places, reporte
                       "notice: ")  # fmt: skip
     done = len(info.trials) - len(session.pending(*KINDS))
     reporter.expect(len(info.trials), done)
-    reporter.note(f"{study.path}: {len(info.trials)} trials, {done} of them finished before; {places.where}")
+    reporter.note(f"{study.path}: {len(info.trials)} trials, {done} of them finished before; {launcher.where}")
     return session
 
 

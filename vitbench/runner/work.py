@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 import json
 import multiprocessing
 import os
@@ -24,6 +23,7 @@ from vitbench.data.catalog import DataError
 from vitbench.devices import DTYPES, DeviceError, Unsupported, peak_bytes, resolve, unsupported
 from vitbench.environment import code_digest, fingerprint, source_commit
 from vitbench.model.exactness import Incorrect, check
+from vitbench.runner.process import die_with_parent
 from vitbench.spec.base import STORED, Strict
 from vitbench.spec.trial import TimeTrial, TrainTrial, Trial, TuneTrial
 from vitbench.store import State
@@ -32,8 +32,6 @@ from vitbench.timing.measure import alone, side_by_side
 from vitbench.training.loop import Diverged, train, tune
 
 KEPT_LINES = 50
-PR_SET_PDEATHSIG = 1
-"""From <linux/prctl.h>."""
 
 # Read when the fork server loads this module, and remembered by every process that it forks: a file that is edited
 # while a study runs is not the code that runs.
@@ -72,7 +70,9 @@ class Reply(Strict):
 def main(request: str, connection: Connection, log: str) -> None:
     """Entry point of a trial's process. A process group of its own, which ends when the driver does."""
     os.setpgid(0, 0)
-    _die_with_parent()
+    # Its parent is the fork server, which ends when the driver does. The thread ends the children too, but it never
+    # runs in a process that is stuck in C code and holds the GIL.
+    die_with_parent(signal.SIGKILL)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     threading.Thread(target=_end_with_driver, daemon=True).start()
     with Path(log).open("wb", buffering=0) as stream:
@@ -86,15 +86,6 @@ def main(request: str, connection: Connection, log: str) -> None:
     send("reply", reply.model_dump(mode="json"))
     connection.close()
     sys.stdout.flush()
-
-
-def _die_with_parent() -> None:
-    """Have the kernel kill this process when its fork server ends, which ends when the driver does.
-
-    The thread below ends the children too, but it never runs in a process that is stuck in C code and holds the GIL.
-    """
-    if sys.platform == "linux":
-        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
 def _end_with_driver() -> None:

@@ -15,6 +15,7 @@ import torch
 
 from vitbench.devices import resolve, unsupported
 from vitbench.environment import Environment, fingerprint
+from vitbench.runner.driver import Driven
 from vitbench.runner.launchers.places import LauncherError, Site
 from vitbench.runner.overview import device_kind
 from vitbench.runner.process import Pool, Slot, Started
@@ -23,7 +24,7 @@ from vitbench.spec.trial import Trial
 PREFIX = "vitbench-"
 
 
-class Local:
+class Local(Driven):
     """Places of one machine.
 
     ``--device cuda`` with several workers deals them out to all GPUs, each pinned to one; ``cuda:1`` keeps them there.

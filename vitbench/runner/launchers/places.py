@@ -28,7 +28,7 @@ class Workers(Protocol):
 
 
 class Places(Protocol):
-    """The machines of a study."""
+    """The machines of a study, for one driver."""
 
     device: Device
     """Type of device on which all trials run."""
@@ -47,9 +47,6 @@ class Places(Protocol):
     def timing(self, started: Started) -> AbstractContextManager[Workers]:
         """One worker, whose device is shared with nothing for as long as it is held."""
 
-    def close(self) -> None:
-        """Let the engine go, if there is one."""
-
 
 @dataclass(frozen=True)
 class Site:
@@ -66,3 +63,7 @@ class Site:
     """Tells the user something."""
     address: str | None = None
     """Of an engine, where there is a choice."""
+    engine: tuple[tuple[str, str | int], ...] = ()
+    """Further parameters of an engine."""
+    repeat: tuple[str, ...] = ()
+    """Arguments of the command that runs the same suite, for a launcher that starts drivers elsewhere."""

@@ -24,6 +24,7 @@ from pathlib import Path
 from typing import Any
 
 from vitbench.environment import Environment, code_digest
+from vitbench.runner.driver import Driven
 from vitbench.runner.launchers.local import cores, scratch
 from vitbench.runner.launchers.places import LauncherError, Site
 from vitbench.runner.overview import device_kind
@@ -45,7 +46,7 @@ CARRIED = ("VITBENCH_DATA", "TORCHINDUCTOR_COMPILE_THREADS")
 """Variables of the driver's environment that its supervisors get too."""
 
 
-class RayCluster:
+class RayCluster(Driven):
     """Places of a Ray cluster; with the address "local" of a Ray that is started for this run, on this machine."""
 
     def __init__(self, site: Site) -> None:
