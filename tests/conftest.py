@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.runner.runs import Runs
+
 REPOSITORY = Path(__file__).parent.parent
 SHARED = REPOSITORY.parent / "shared" / "data"
 LOSSLESS = ("cifar10-lossless-6k.tar.xz", "ff34e6982bc3d3a8712b3e3a4d2617c7d395c250d243b26876c531d15762bc02")
@@ -47,3 +49,9 @@ def data_root(tmp_path_factory: pytest.TempPathFactory) -> Path:
     root = tmp_path_factory.mktemp("data-root")
     os.environ["VITBENCH_DATA"] = str(root)
     return root
+
+
+@pytest.fixture
+def runs(tmp_path: Path) -> Runs:
+    """A suite of trials that take a tenth of a second, and the folder of its study."""
+    return Runs(tmp_path)

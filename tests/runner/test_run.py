@@ -4,100 +4,16 @@ from __future__ import annotations
 
 import json
 import os
-import signal
 import subprocess
-import sys
-import time
-from collections import Counter
 from pathlib import Path
 
-import psutil
 import pytest
 
+from tests.runner.runs import VITBENCH, Runs
 from tests.small import SUITE
-from vitbench.store import Record, Study, TimeValues, TrainValues
+from vitbench.store import Study, TimeValues, TrainValues
 
-VITBENCH = [sys.executable, "-m", "vitbench"]
 TWO_ATTENTIONS = 'axes.attention=["sdpa", "triton"]'
-
-PLUGIN = '''
-import os, pathlib, signal, time
-import torch
-from vitbench import component
-from vitbench.components.contracts import MLP
-
-STARTS = pathlib.Path({starts!r})
-
-@component(slot="mlp", name="faulty", source="test")
-class Faulty(MLP):
-    """Does harm."""
-    def activate(self, hidden):
-        if hidden.is_meta:
-            return hidden
-        (STARTS / str(os.getpid())).touch()
-        {body}
-        return hidden.relu()
-'''
-
-
-class Runs:
-    """A suite in a folder, run again and again."""
-
-    def __init__(self, folder: Path) -> None:
-        self.folder, self.study = folder, folder / "study"
-        self.suite = folder / "small.toml"
-        self.suite.write_text(SUITE)
-        self.starts, self.log = folder / "starts", folder / "log"
-        self.starts.mkdir()
-
-    def plugin(self, body: str) -> list[str]:
-        path = self.folder / "faulty.py"
-        path.write_text(PLUGIN.format(starts=str(self.starts), body=body))
-        return ["--plugin", str(path)]
-
-    def command(self, *arguments: str) -> list[str]:
-        return [*VITBENCH, "run", str(self.suite), "--results", str(self.study), "--device", "cpu", *arguments]
-
-    def run(self, *arguments: str, timeout: float = 120) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(self.command(*arguments), capture_output=True, text=True, timeout=timeout, check=False)
-
-    def start(self, *arguments: str) -> subprocess.Popen[str]:
-        with self.log.open("wb") as log:
-            return subprocess.Popen(self.command(*arguments), stdout=log, stderr=subprocess.STDOUT, text=True)
-
-    def records(self) -> list[Record]:
-        return [r for attempts in Study.read(self.study).records().values() for r in attempts]
-
-    def states(self) -> Counter[str]:
-        return Counter(r.state for r in self.records())
-
-    def wait_for(self, count: int) -> None:
-        """Until so many records are on disk."""
-        deadline = time.monotonic() + 60
-        while len(list(self.study.glob("records/*.json"))) < count:
-            assert time.monotonic() < deadline, "no record in time"
-            time.sleep(0.02)
-
-
-@pytest.fixture
-def runs(tmp_path: Path) -> Runs:
-    return Runs(tmp_path)
-
-
-def living(pids: set[int]) -> list[int]:
-    return [p for p in pids if psutil.pid_exists(p) and psutil.Process(p).status() != psutil.STATUS_ZOMBIE]
-
-
-def all_end(pids: set[int], within_s: float = 10.0) -> bool:
-    """Whether all of these processes are gone soon: the fork server needs a moment to see that its driver is."""
-    deadline = time.monotonic() + within_s
-    while living(pids) and time.monotonic() < deadline:
-        time.sleep(0.05)
-    return not living(pids)
-
-
-def descendants(process: subprocess.Popen[str]) -> set[int]:
-    return {c.pid for c in psutil.Process(process.pid).children(recursive=True)}
 
 
 def test_every_planned_trial_is_accounted_for_and_none_is_repeated(runs: Runs) -> None:
@@ -125,23 +41,6 @@ def test_every_planned_trial_is_accounted_for_and_none_is_repeated(runs: Runs) -
     assert "8 of them finished before" in more.stdout and len(runs.records()) == 10
 
 
-def test_after_sigkill_no_finished_trial_is_repeated_and_no_process_is_left(runs: Runs) -> None:
-    arguments = ["--set", "train.seeds=[0, 1, 2, 3, 4, 5]", "--set", "train.epochs=2"]
-    driver = runs.start(*arguments)
-    runs.wait_for(2)
-    children = descendants(driver)
-    driver.kill()
-    driver.wait()
-    finished = {r.trial_id: r for r in runs.records()}
-    assert 2 <= len(finished) < 6 and set(runs.states()) == {"ok"}
-    assert all_end(children), "processes outlived the driver"
-
-    assert runs.run(*arguments).returncode == 0
-    records = runs.records()
-    assert len(records) == 6 == len({r.trial_id for r in records})
-    assert all(r == finished[r.trial_id] for r in records if r.trial_id in finished)
-
-
 def test_the_values_do_not_depend_on_the_workers_or_the_order(runs: Runs, tmp_path: Path) -> None:
     arguments = ["--set", "train.seeds=[0, 1, 2]"]
     runs.run(*arguments)
@@ -156,64 +55,6 @@ def test_the_values_do_not_depend_on_the_workers_or_the_order(runs: Runs, tmp_pa
         # Another number of threads adds in another order; the batches are the same to the bit.
         assert values.test_loss == pytest.approx(theirs.test_loss, rel=1e-4)
         assert values.batches_digest == theirs.batches_digest
-
-
-@pytest.mark.parametrize(
-    ("body", "state", "reason", "tries"),
-    [
-        ("raise RuntimeError('out of luck')", "failed", "RuntimeError: out of luck", 2),
-        ("os.kill(os.getpid(), signal.SIGKILL)", "crashed", "killed by signal 9 (SIGKILL)", 2),
-        ("os._exit(3)", "crashed", "ended with exit status 3 and no result", 2),
-        ("raise torch.OutOfMemoryError('CUDA out of memory')", "oom", "batch 50", 1),
-        ("torch.empty(1 << 60)", "oom", "batch 50", 1),
-        ("return hidden * float('nan')", "diverged", "not finite by step", 1),
-    ],
-)
-def test_a_fault_is_a_word_and_costs_one_trial(runs: Runs, body: str, state: str, reason: str, tries: int) -> None:
-    done = runs.run(*runs.plugin(body), "--set", 'axes.mlp=["faulty", "gelu"]')
-    assert done.returncode == 1, done.stdout + done.stderr
-    assert runs.states() == {state: tries, "ok": 1}
-    bad = [r for r in runs.records() if r.state == state]
-    assert all(reason in r.reason for r in bad), bad
-    assert [r.attempt for r in sorted(bad, key=lambda r: r.attempt)] == list(range(1, tries + 1))
-    if state == "failed":
-        assert "out of luck" in bad[0].details and "faulty.py" in bad[0].details
-    assert len(list(runs.starts.iterdir())) == tries
-    assert reason.splitlines()[0] in done.stdout
-    again = runs.run(*runs.plugin(body), "--set", 'axes.mlp=["faulty", "gelu"]')
-    assert again.returncode == 1 and len(list(runs.starts.iterdir())) == tries, "a poison trial is tried for ever"
-
-
-def test_a_hung_trial_ends_with_its_children(runs: Runs) -> None:
-    body = f"import subprocess; c = subprocess.Popen(['sleep', '600']); (STARTS / str(c.pid)).touch(); time.sleep(600)"  # noqa: F541
-    began = time.monotonic()
-    done = runs.run(*runs.plugin(body), "--set", "model.mlp=faulty", "--set", "suite.timeout_s=4.0")
-    assert done.returncode == 1 and runs.states() == {"timeout": 1}
-    assert "still running after" in runs.records()[0].reason
-    assert time.monotonic() - began < 60
-    pids = {int(p.name) for p in runs.starts.iterdir()}
-    assert len(pids) == 2 and not living(pids)
-
-
-@pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
-def test_ctrl_c_ends_the_study_cleanly(runs: Runs, number: signal.Signals, status: int) -> None:
-    arguments = [*runs.plugin("time.sleep(600)"), "--set", 'axes.mlp=["gelu", "faulty"]']
-    driver = runs.start(*arguments)
-    deadline = time.monotonic() + 60
-    while not list(runs.starts.iterdir()) and time.monotonic() < deadline:
-        time.sleep(0.05)
-    children = descendants(driver)
-    began = time.monotonic()
-    driver.send_signal(number)
-    driver.wait(timeout=30)
-    output = runs.log.read_text()
-    assert driver.returncode == status and time.monotonic() - began < 15, output
-    assert runs.states() == {"ok": 1, "interrupted": 1}
-    assert "the same command goes on from here" in output and "Traceback" not in output
-    assert all_end(children)
-    (runs.folder / "faulty.py").write_text(PLUGIN.format(starts=str(runs.starts), body="pass"))
-    assert runs.run(*arguments).returncode == 0
-    assert runs.states() == {"ok": 2, "interrupted": 1}
 
 
 def test_an_incorrect_component_gets_no_number(runs: Runs) -> None:

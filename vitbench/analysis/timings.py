@@ -35,6 +35,9 @@ FENCE = 3.0
 UNSTEADY = 0.10
 """Largest relative half-width of an interval that passes for a stable timing."""
 
+FOREIGN = 0.5
+"""Threads of other processes, in the mean, that pass for a machine that is otherwise idle."""
+
 FEW = 6
 """Samples, over all processes, below which there is no interval: it would be a guess."""
 
@@ -117,6 +120,9 @@ def instability(values: TimeValues) -> tuple[str, ...]:
         found.append("warm-up did not become steady")
     if held := sorted({p.throttled for p in values.processes if p.throttled}):
         found.append(f"the clock was held back: {', '.join(held)}")
+    load = [p.foreign_threads for p in values.processes if p.foreign_threads is not None]
+    if load and max(load) >= FOREIGN:
+        found.append(f"other processes had up to {max(load):.1f} threads running beside it, in the mean of its turns")
     return (*found, *impossible(values))
 
 

@@ -68,6 +68,14 @@ def _about_origins(view: View) -> list[Md]:
         differs = ", ".join(_differing(list(view.environments.values())))
         said.append(Md(f"{plural(other, 'result')} came about under other conditions than A "
                        f"(different: {differs}): in columns apart, never averaged with it."))  # fmt: skip
+    codes = {origin: environment.code for origin, environment in view.environments.items()}
+    if len(set(codes.values())) > 1:
+        made = view.trials.dropna(subset=["origin", "started_at"])
+        latest = codes[made.sort_values("started_at", kind="stable")["origin"].iloc[-1]]
+        other = int((made["origin"].map(codes) != latest).sum())
+        verb = "is" if other == 1 else "are"
+        said.append(Md(f"{plural(other, 'result')} {verb} of other code than the latest; `vitbench run … "
+                       "--rerun-changed` runs such trials again."))  # fmt: skip
     dirty = int((view.trials["dirty"].astype(object) == True).sum())  # noqa: E712  # it may be missing
     if dirty:
         said.append(Md(f"{plural(dirty, 'result')} came from a working tree with changes that no commit holds."))

@@ -168,7 +168,7 @@ class Pool:
         os.environ.setdefault("TORCHINDUCTOR_COMPILE_THREADS", "1")
         self.context = multiprocessing.get_context("forkserver")
         # "__main__" too: a process would otherwise import it by itself, from files that may have changed since.
-        self.context.set_forkserver_preload(["__main__", "vitbench.runner.work"])
+        self.context.set_forkserver_preload(["__main__", "vitbench.runner.work", "vitbench.runner.forkserver"])
         self.count = 0
 
     def run(self, requests: Iterator[Request], say: Say) -> Iterator[Outcome]:

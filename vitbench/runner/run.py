@@ -131,9 +131,9 @@ def _session(suite: Suite, site: Site, options: Options, launcher: Launcher, rep
         reporter.note(f"{label}: {rule}", "excluded: ")
     changed = sum(p.id in records and is_of_other_code(standing(records[p.id])) for p in info.trials)
     if changed:
-        reporter.note(f"{changed} results are of other code than this; "
-                      + ("they are run again" if options.rerun_changed else "--rerun-changed runs them again"),
-                      "notice: ")  # fmt: skip
+        number, them = ("1 result is", "it") if changed == 1 else (f"{changed} results are", "them")
+        how = f"running {them} again" if options.rerun_changed else f"--rerun-changed runs {them} again"
+        reporter.note(f"{number} of other code than this; {how}", "notice: ")
     done = len(info.trials) - len(session.pending(*KINDS))
     reporter.expect(len(info.trials), done)
     reporter.note(f"{study.path}: {len(info.trials)} trials, {done} of them finished before; {launcher.where}")

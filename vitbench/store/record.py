@@ -12,11 +12,11 @@ from vitbench.environment import Environment
 from vitbench.spec.base import STORED, Strict, digest
 from vitbench.spec.trial import Trial
 
-SCHEMA: Literal[3] = 3
-"""Version of the record's form. Older files are read too: version 2 added fields that they leave empty, version 3 a
-kind of trial, tuning runs."""
+SCHEMA: Literal[4] = 4
+"""Version of the record's form. Older files are read too: versions 2 and 4 added fields that they leave empty, version
+3 a kind of trial, tuning runs."""
 
-READ = (1, 2, SCHEMA)
+READ = (1, 2, 3, SCHEMA)
 """Versions that are read; a file of another one is refused by name."""
 
 State = Literal[
@@ -106,6 +106,9 @@ class Samples(Strict):
     steady: bool | None = Field(None, description="whether warm-up ended because latencies had become steady")
     peak_memory_mib: NonNegative | None = Field(None, description="None where several variants shared the process")
     load_average: float | None = None
+    foreign_threads: NonNegative | None = Field(
+        None, description="of other processes, running or waiting for a core: mean over the turns"
+    )
     clock_mhz: int | None = Field(None, description="of a GPU's processors, after the rounds")
     throttled: str | None = Field(
         None, description="why a GPU held its clock back, after the rounds; empty if it did not"
@@ -145,7 +148,7 @@ class TimeValues(Strict):
 class Record(Strict):
     """The immutable result of one attempt at a trial."""
 
-    schema_version: Literal[1, 2, 3] = SCHEMA
+    schema_version: Literal[1, 2, 3, 4] = SCHEMA
     trial_id: str
     attempt: Annotated[int, Field(gt=0)]
     state: State

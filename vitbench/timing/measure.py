@@ -17,6 +17,7 @@ from vitbench.timing.capacity import largest_batch
 from vitbench.timing.ceilings import measure_ceilings
 from vitbench.timing.clock import Clock
 from vitbench.timing.gpu import clock_state, energy_mj
+from vitbench.timing.load import ForeignLoad
 from vitbench.timing.rounds import Warmup, calls_for, interleave, warm_up
 from vitbench.timing.sizes import Sizes, count
 from vitbench.timing.subject import Subject
@@ -105,13 +106,19 @@ def side_by_side(
         subjects[name] = Subject(trial, device)
         warmth[name] = warm_up(subjects[name].iterate, clock, protocol.warmup)
     repeat = calls_for(min(w.last_ms for w in warmth.values()), clock)
+    load = ForeignLoad()
+
+    def turn(name: str) -> None:
+        progress(names[name].id)
+        load.look()
+
     laps = interleave(
         {name: subject.iterate for name, subject in subjects.items()},
         clock,
         rounds=protocol.iterations,
         seed=int(digest([baseline.id, process]), 16),
         repeat=repeat,
-        progress=lambda name: progress(names[name].id),
+        progress=turn,
     )
     mhz, throttled = clock_state(device)
     # Again, beside the rounds: a ceiling measured while other work had the cores would lie too low.
@@ -133,6 +140,7 @@ def side_by_side(
             warmup_iterations=warmth[name].iterations,
             steady=warmth[name].steady,
             load_average=round(os.getloadavg()[0], 2) if hasattr(os, "getloadavg") else None,
+            foreign_threads=load.mean(),
             clock_mhz=mhz,
             throttled=throttled,
         )

@@ -1,0 +1,109 @@
+"""Studies run by the real command line in real processes, with components that do harm."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+
+import psutil
+
+from tests.small import SUITE
+from vitbench.store import Record, Study
+
+VITBENCH = [sys.executable, "-m", "vitbench"]
+
+PLUGIN = '''
+import os, pathlib, signal, time
+import torch
+from vitbench import component
+from vitbench.components.contracts import MLP
+
+STARTS = pathlib.Path({starts!r})
+
+@component(slot="mlp", name="faulty", source="test")
+class Faulty(MLP):
+    """Does harm."""
+    def activate(self, hidden):
+        if hidden.is_meta:
+            return hidden
+        (STARTS / str(os.getpid())).touch()
+        {body}
+        return hidden.relu()
+'''
+
+
+class Runs:
+    """A suite in a folder, run again and again."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder, self.study = folder, folder / "study"
+        self.suite = folder / "small.toml"
+        self.suite.write_text(SUITE)
+        self.starts, self.log = folder / "starts", folder / "log"
+        self.starts.mkdir()
+
+    def plugin(self, body: str) -> list[str]:
+        path = self.folder / "faulty.py"
+        path.write_text(PLUGIN.format(starts=str(self.starts), body=body))
+        return ["--plugin", str(path)]
+
+    def command(self, *arguments: str) -> list[str]:
+        return [*VITBENCH, "run", str(self.suite), "--results", str(self.study), "--device", "cpu", *arguments]
+
+    def run(self, *arguments: str, timeout: float = 120) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(self.command(*arguments), capture_output=True, text=True, timeout=timeout, check=False)
+
+    def vitbench(self, *arguments: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run([*VITBENCH, *arguments], capture_output=True, text=True, timeout=120, check=False)
+
+    def report(self) -> str:
+        """The study's page, rendered anew."""
+        done = self.vitbench("report", str(self.study), "--out", str(self.folder / "report"))
+        assert done.returncode == 0, done.stderr
+        return (self.folder / "report" / "report.md").read_text()
+
+    def start(self, *arguments: str) -> subprocess.Popen[str]:
+        with self.log.open("wb") as log:
+            return subprocess.Popen(self.command(*arguments), stdout=log, stderr=subprocess.STDOUT, text=True)
+
+    def records(self) -> list[Record]:
+        return [r for attempts in Study.read(self.study).records().values() for r in attempts]
+
+    def states(self) -> Counter[str]:
+        return Counter(r.state for r in self.records())
+
+    def wait_for_starts(self, count: int) -> None:
+        """Until so many processes of the faulty component have started."""
+        until(lambda: len(list(self.starts.iterdir())) >= count, "no trial started")
+
+    def wait_for(self, count: int) -> None:
+        """Until so many records are on disk."""
+        until(lambda: len(list(self.study.glob("records/*.json"))) >= count, "no record in time")
+
+
+def until(happened: Callable[[], bool], else_say: str, within_s: float = 120.0) -> None:
+    """Wait for something that other processes do."""
+    deadline = time.monotonic() + within_s
+    while not happened():
+        assert time.monotonic() < deadline, else_say
+        time.sleep(0.02)
+
+
+def living(pids: set[int]) -> list[int]:
+    return [p for p in pids if psutil.pid_exists(p) and psutil.Process(p).status() != psutil.STATUS_ZOMBIE]
+
+
+def all_end(pids: set[int], within_s: float = 10.0) -> bool:
+    """Whether all of these processes are gone soon: the fork server needs a moment to see that its driver is."""
+    deadline = time.monotonic() + within_s
+    while living(pids) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    return not living(pids)
+
+
+def descendants(process: subprocess.Popen[str]) -> set[int]:
+    return {c.pid for c in psutil.Process(process.pid).children(recursive=True)}

@@ -1,0 +1,274 @@
+"""The table of faults, row by row: each fault is made to happen, with real processes, and its promise is checked.
+
+Rows of a cluster are in test_ray.py, of several drivers in test_claims.py, of files in tests/store.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.runner.runs import Runs, all_end, descendants, living
+from vitbench.store import Record, Study, TimeValues
+from vitbench.store.study import standing
+
+BESIDE_A_GOOD_ONE = ("--set", 'axes.mlp=["faulty", "gelu"]')
+ALONE = ("--set", "model.mlp=faulty")
+IN_C = "import re; re.match('(a+)+$', 'a' * 64 + 'b')"
+"""Busy for ages in C code that never gives the GIL up."""
+
+
+def test_f01_f02_sigkill_of_the_driver_loses_what_was_running_and_repeats_nothing(runs: Runs) -> None:
+    arguments = ["--set", "train.seeds=[0, 1, 2, 3, 4, 5]", "--set", "train.epochs=8", *runs.plugin("pass"), *ALONE]
+    driver = runs.start(*arguments)
+    runs.wait_for(2)
+    children = descendants(driver)
+    driver.kill()
+    driver.wait()
+    finished = {r.trial_id: r for r in runs.records()}
+    assert 2 <= len(finished) < 6 and set(runs.states()) == {"ok"} and Study.read(runs.study).damaged == []
+    assert all_end(children), "processes outlived the driver"
+    before = len(list(runs.starts.iterdir()))
+
+    assert runs.run(*arguments).returncode == 0
+    records = runs.records()
+    assert len(records) == 6 == len({r.trial_id for r in records})
+    assert all(r == finished[r.trial_id] for r in records if r.trial_id in finished)
+    assert len(list(runs.starts.iterdir())) - before == 6 - len(finished), "each process leaves a file when it starts"
+    assert list((runs.study / "claims").iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("body", "state", "reason", "tries"),
+    [
+        pytest.param("os.kill(os.getpid(), signal.SIGKILL)", "crashed", "killed by signal 9 (SIGKILL)", 2, id="f03"),
+        pytest.param("os._exit(3)", "crashed", "ended with exit status 3 and no result", 2, id="f03-exit"),
+        pytest.param("raise RuntimeError('out of luck')", "failed", "RuntimeError: out of luck", 2, id="f04"),
+        pytest.param("raise torch.OutOfMemoryError('CUDA out of memory')", "oom", "batch 50, ", 1, id="f08"),
+        pytest.param("torch.empty(1 << 60)", "oom", "bytes at the peak: ", 1, id="f08-allocator"),
+        pytest.param("raise RuntimeError('CUDA error: an illegal memory access was encountered')", "failed",
+                     "illegal memory access", 2, id="f09"),
+        pytest.param("return hidden * float('nan')", "diverged", "loss not finite by step 1", 1, id="f10"),
+    ],
+)  # fmt: skip
+def test_f03_f04_f05_f08_f09_f10_a_fault_is_a_word_and_costs_one_trial(
+    runs: Runs, body: str, state: str, reason: str, tries: int
+) -> None:
+    done = runs.run(*runs.plugin(body), *BESIDE_A_GOOD_ONE)
+    assert done.returncode == 1, done.stdout + done.stderr
+    assert runs.states() == {state: tries, "ok": 1}, "the others are unaffected"
+    bad = [r for r in runs.records() if r.state == state]
+    assert all(reason in r.reason and r.values is None for r in bad), bad
+    assert [r.attempt for r in sorted(bad, key=lambda r: r.attempt)] == list(range(1, tries + 1))
+    if state == "failed":
+        assert body[len("raise RuntimeError('") : -2] in bad[0].details and "faulty.py" in bad[0].details
+        assert len(bad[0].details.splitlines()) <= 50
+    assert len(list(runs.starts.iterdir())) == tries, "each attempt has a process of its own"
+    assert reason in done.stdout
+    again = runs.run(*runs.plugin(body), *BESIDE_A_GOOD_ONE)
+    assert again.returncode == 1 and len(list(runs.starts.iterdir())) == tries, "a poison trial is tried for ever"
+
+
+def test_f05_the_number_of_tries_is_the_suites_and_the_report_shows_it(runs: Runs) -> None:
+    runs.run(*runs.plugin("os._exit(3)"), *BESIDE_A_GOOD_ONE, "--set", "suite.max_attempts=3")
+    assert runs.states() == {"crashed": 3, "ok": 1}
+    page = runs.report()
+    assert "took more than one attempt" in page and "crashed, crashed, crashed" in page
+
+
+@pytest.mark.parametrize("stuck", ["time.sleep(600)", IN_C], ids=["python", "c"])
+def test_f06_hung_trial_is_killed_after_its_grace_whatever_it_ignores(runs: Runs, stuck: str) -> None:
+    body = f"signal.signal(signal.SIGTERM, signal.SIG_IGN); {stuck}"
+    done = runs.run(*runs.plugin(body), *ALONE, "--set", "suite.timeout_s=3.0")
+    (record,) = runs.records()
+    assert done.returncode == 1 and record.state == "timeout" and "still running after 3 s" in record.reason
+    assert 10 <= record.seconds - 3 <= 12 + 3, "10 s of grace and 2 s; 3 more for a machine that is busy with tests"
+    assert not living({int(p.name) for p in runs.starts.iterdir()})
+
+
+def test_f06_hung_trial_in_c_that_heeds_sigterm_ends_at_once(runs: Runs) -> None:
+    runs.run(*runs.plugin(f"signal.signal(signal.SIGTERM, signal.SIG_DFL); {IN_C}"), *ALONE,
+             "--set", "suite.timeout_s=3.0")  # fmt: skip
+    (record,) = runs.records()
+    assert record.state == "timeout" and record.seconds < 10
+
+
+@pytest.mark.parametrize("after", ["time.sleep(600)", "pass"], ids=["hung", "finished"])
+def test_f07_no_process_of_a_trials_group_outlives_it(runs: Runs, after: str) -> None:
+    body = f"import subprocess; c = subprocess.Popen(['sleep', '600']); (STARTS / str(c.pid)).touch(); {after}"
+    runs.run(*runs.plugin(body), *ALONE, "--set", "suite.timeout_s=4.0")
+    assert runs.states() == ({"ok": 1} if after == "pass" else {"timeout": 1})
+    pids = {int(p.name) for p in runs.starts.iterdir()}
+    assert len(pids) >= 2 and not living(pids)
+
+
+def test_f07_a_sleeper_that_a_killed_driver_leaves_is_ended_by_the_next(runs: Runs) -> None:
+    """The trial is stuck in C when its driver is killed: the kernel ends it, and the next driver ends its child."""
+    body = f"import subprocess; c = subprocess.Popen(['sleep', '600']); (STARTS / str(c.pid)).touch(); {IN_C}"
+    driver = runs.start(*runs.plugin(body), *ALONE)
+    runs.wait_for_starts(2)
+    time.sleep(0.5)
+    driver.kill()
+    driver.wait()
+    pids = {int(p.name) for p in runs.starts.iterdir()}
+    runs.plugin("pass")
+    assert runs.run("--plugin", str(runs.folder / "faulty.py"), *ALONE).returncode == 0
+    assert all_end(pids)
+
+
+def test_f08_the_batch_is_never_changed_and_the_next_trial_has_a_fresh_process(runs: Runs) -> None:
+    runs.run(*runs.plugin("torch.empty(1 << 60)"), "--set", "model.mlp=faulty", "--set", "train.seeds=[0, 1]")
+    assert runs.states() == {"oom": 2} and len(list(runs.starts.iterdir())) == 2
+    assert {r.trial.train.batch_size for r in runs.records() if r.trial.kind == "train"} == {50}
+
+
+def test_f10_a_rate_that_is_too_high_diverges_and_is_never_ranked(runs: Runs) -> None:
+    done = runs.run("--set", "train.epochs=4", "--set", "axes.train.learning_rate=[1e12, 1e-3]", "--set",
+                    "axes.train.clip_norm=[1.0]")  # fmt: skip
+    lost = next(r for r in runs.records() if r.state == "diverged")
+    assert done.returncode == 1 and lost.values is None and "not finite" in lost.reason
+    assert "diverged" in runs.report()
+
+
+@pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_f11_a_signal_ends_the_study_cleanly_and_it_goes_on_from_there(
+    runs: Runs, number: signal.Signals, status: int
+) -> None:
+    arguments = [*runs.plugin("time.sleep(600)"), "--set", 'axes.mlp=["gelu", "faulty"]']
+    driver = runs.start(*arguments)
+    runs.wait_for_starts(1)
+    children = descendants(driver)
+    began = time.monotonic()
+    driver.send_signal(number)
+    driver.wait(timeout=30)
+    output = runs.log.read_text()
+    assert driver.returncode == status and time.monotonic() - began < 15, output
+    assert runs.states() == {"ok": 1, "interrupted": 1}
+    assert "the same command goes on from here" in output and "Traceback" not in output
+    assert all_end(children)
+    assert list((runs.study / "claims").iterdir()) == []
+    runs.plugin("pass")
+    assert runs.run(*arguments).returncode == 0
+    assert runs.states() == {"ok": 2, "interrupted": 1}
+
+
+def test_f11_a_second_ctrl_c_ends_at_once_and_leaves_no_process(runs: Runs) -> None:
+    body = f"signal.signal(signal.SIGTERM, signal.SIG_IGN); {IN_C}"
+    driver = runs.start(*runs.plugin(body), *ALONE)
+    runs.wait_for_starts(1)
+    children = descendants(driver)
+    driver.send_signal(signal.SIGINT)
+    time.sleep(1.0)
+    assert driver.poll() is None, "the first one waits for the trial's grace"
+    driver.send_signal(signal.SIGINT)
+    assert driver.wait(timeout=5) == 130
+    assert all_end(children)
+
+
+@pytest.mark.parametrize("place", ["/proc/study", "file/study"])
+def test_f12_a_folder_that_cannot_be_written_fails_before_the_first_trial(runs: Runs, place: str) -> None:
+    (runs.folder / "file").write_text("")
+    runs.study = runs.folder / place
+    done = runs.run(*runs.plugin("pass"), *ALONE)
+    assert done.returncode == 2 and "cannot be written" in done.stderr and "Traceback" not in done.stderr
+    assert list(runs.starts.iterdir()) == []
+
+
+def test_f12_a_folder_that_vanishes_ends_the_run_with_a_message_and_no_process(runs: Runs) -> None:
+    driver = runs.start(*runs.plugin("time.sleep(0.5)"), *ALONE, "--set", "train.seeds=[0, 1, 2]")
+    runs.wait_for_starts(1)
+    children = descendants(driver)
+    shutil.rmtree(runs.study)
+    assert driver.wait(timeout=60) == 2
+    output = runs.log.read_text()
+    assert "cannot be written" in output and "the same command goes on from here" in output
+    assert "Traceback" not in output and all_end(children)
+
+
+def test_f14_a_damaged_record_is_set_aside_by_name_and_its_trial_run_again(runs: Runs) -> None:
+    arguments = ["--set", "train.seeds=[0, 1]"]
+    runs.run(*arguments)
+    good, bad = sorted(runs.study.glob("records/*.json"))
+    bad.write_bytes(bad.read_bytes()[:200])
+    again = runs.run(*arguments)
+    assert again.returncode == 0 and "1 of them finished before" in again.stdout
+    assert f"set aside {bad.name}" in again.stdout and bad.with_name(f"{bad.name}.corrupt").exists()
+    assert runs.states() == {"ok": 2} and good.exists()
+
+
+def test_f20_a_gpu_that_is_not_there_is_never_replaced_by_the_cpu() -> None:
+    from tests.small import train_trial
+    from vitbench.runner.work import Request, perform
+
+    trial = train_trial().model_copy(update={"device": "cuda"})
+    reply = perform(Request(task="train", trial=trial, device="cuda:7", timeout_s=60.0), lambda *_: None)
+    assert reply.state == "failed" and "cuda:7 requested" in reply.reason and reply.values is None
+
+
+def test_f20_a_record_says_on_which_device_it_ran(runs: Runs) -> None:
+    runs.run()
+    (record,) = runs.records()
+    assert record.environment is not None and record.environment.device == "cpu" == record.trial.device
+
+
+def test_f21_foreign_load_while_timing_marks_the_timing(runs: Runs) -> None:
+    import subprocess
+    import sys
+
+    from vitbench.analysis.timings import instability
+
+    cores = os.cpu_count() or 1
+    busy = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(2 * cores)]
+    try:
+        runs.run("--set", "time.rounds=2", "--set", "time.modes=['inference']", "--only", "timing")
+    finally:
+        for process in busy:
+            process.kill()
+            process.wait()
+    (values,) = [r.values for r in runs.records()]
+    assert isinstance(values, TimeValues)
+    assert any("other processes" in why for why in instability(values)), instability(values)
+
+
+def test_f23_results_of_other_code_are_counted_and_run_again_if_asked(runs: Runs) -> None:
+    runs.run("--set", "train.seeds=[0, 1]")
+    old = sorted(runs.study.glob("records/*.json"))[0]
+    rewrite(old, lambda body: body["environment"].update(code="000000000000"))
+    quiet = runs.run("--set", "train.seeds=[0, 1]")
+    assert "1 result is of other code than this; --rerun-changed runs it again" in quiet.stdout
+    assert len(runs.records()) == 2 and "1 result" in runs.report() and "other code" in runs.report()
+    runs.run("--set", "train.seeds=[0, 1]", "--rerun-changed")
+    records = Study.read(runs.study).records()
+    assert len(runs.records()) == 3 and len(records) == 2
+    codes = {standing(attempts).environment.code for attempts in records.values() if standing(attempts).environment}
+    assert "000000000000" not in codes and len(codes) == 1, "the new result stands"
+    assert "other code" not in runs.report()
+    assert "other code" not in runs.run("--set", "train.seeds=[0, 1]").stdout
+
+
+def test_f25_a_report_of_any_part_of_a_study(runs: Runs) -> None:
+    runs.run(*runs.plugin("torch.empty(1 << 60)"), "--set", 'axes.mlp=["faulty", "gelu", "relu"]')
+    files = sorted(runs.study.glob("records/*.json"))
+    for file in files:
+        assert "failed" not in runs.report()
+        file.unlink()
+    page = runs.report()
+    assert "pending" in page and runs.vitbench("status", str(runs.study)).returncode == 0
+
+
+def rewrite(file: Path, change: object) -> None:
+    """Replace a record by one that says something else, with a checksum that is right."""
+    from vitbench.store.record import from_json
+
+    body = json.loads(file.read_text())["record"]
+    assert callable(change)
+    change(body)
+    text = Record.model_validate_json(json.dumps(body), context={"stored": True}).to_json()
+    assert from_json(text)
+    file.write_text(text)
