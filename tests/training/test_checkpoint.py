@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from safetensors.torch import load
 
 from tests.small import DATA, MODEL, TRAIN, train_trial
 from vitbench import registry
@@ -322,6 +323,19 @@ def test_a_checkpoint_of_something_else_is_not_used(
     assert path.read_bytes() == sound, "it is not damaged, and stays until a save replaces it"
 
 
+def test_a_state_that_a_new_model_cannot_hold_is_not_used(sound: bytes, tmp_path: Path) -> None:
+    """As of a component that makes a buffer while it trains: without it the run would be another one."""
+    trial, path, lines = rich(), tmp_path / "c", list[str]()
+    path.write_bytes(sound)
+    mine = resume.identity(trial, fit(rich(images=50), CPU, silent).data.checksum, CPU)
+    kept = read(path, mine)
+    kept.tensors["model.encoder.running_mean"] = torch.zeros(3)
+    files.write(path, kept, mine)
+    fitted = fit(trial, CPU, lines.append, Checkpointing(path))
+    assert fitted.course.resumed_at == ()
+    assert lines[0] == "checkpoint is not used, training starts anew: other tensors model.encoder.running_mean"
+
+
 def test_a_short_trial_writes_none_and_a_save_changes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     trial, path = rich(), tmp_path / "new folder" / "c"
     whole = numbers(fit(trial, CPU, silent, Checkpointing(path)))
@@ -389,6 +403,8 @@ def test_a_lost_run_diverges_with_checkpoints_too_and_is_not_kept(tmp_path: Path
         fit(trial, CPU, silent, Checkpointing(path, every_s=0.0))
     late, early = (int(str(e.value).rpartition(" ")[2]) for e in (plain, saving))
     assert early <= late < early + CHECK_EVERY
+    kept = load(path.read_bytes())
+    assert kept["epoch.loss_sum"].isfinite() and len(kept["step_ms"]) < early
     with pytest.raises(Diverged) as resumed:
         fit(trial, CPU, silent, Checkpointing(path, NEVER))
     assert str(resumed.value) == str(plain.value), "the state before it was sound, and leads to the same end"
