@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib.util
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import torch
@@ -115,12 +117,23 @@ class PeakMemory:
         else:
             _forget_peak()
             self.resting = _status_mib("VmRSS")
+        self.earlier = 0.0
 
     def mib(self) -> float:
         """The peak so far."""
         if self.device.type == "cuda":
-            return torch.cuda.max_memory_allocated(self.device) / 2**20 - self.resting
-        return max(_status_mib("VmHWM") - self.resting, 0.0)
+            return max(torch.cuda.max_memory_allocated(self.device) / 2**20 - self.resting, self.earlier)
+        return max(_status_mib("VmHWM") - self.resting, self.earlier)
+
+    @contextlib.contextmanager
+    def uncounted(self) -> Iterator[None]:
+        """What happens inside leaves the peak alone (on the CPU: where the kernel lets a process forget its peak)."""
+        self.earlier = self.mib()
+        yield
+        if self.device.type == "cuda":
+            torch.cuda.reset_peak_memory_stats(self.device)
+        else:
+            _forget_peak()
 
     def reserved_mib(self) -> float | None:
         """What the allocator held at the peak, unused fragments included; None where it does not tell."""

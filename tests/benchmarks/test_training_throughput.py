@@ -26,7 +26,7 @@ from vitbench.data.load import splits
 from vitbench.devices import synchronise
 from vitbench.model.vit import build_model
 from vitbench.spec import DataSpec, ModelSpec, TrainSpec
-from vitbench.training.loop import Stepper
+from vitbench.training.stepper import Course, Stepper
 
 DEVICE = torch.device("cuda" if torch.cuda.is_available() else "cpu")
 MODEL = ModelSpec(dim=64, depth=2, heads=4)
@@ -61,7 +61,7 @@ def ours(data: Splits, *, augment: bool) -> Callable[[], None]:
     batches = Batches(data.train, BATCH, 0, crop_padding=recipe.crop_padding, flip=recipe.flip)
     model = build_model(MODEL, 0).to(DEVICE)
     stepper = Stepper(model, train_trial(model=MODEL, train=recipe), data, DEVICE, len(batches))
-    return lambda: (stepper.epoch(batches, 0), None)[1]
+    return lambda: (stepper.epoch(batches, Course(DEVICE)), None)[1]
 
 
 def by_hand(data: Splits) -> Callable[[], None]:

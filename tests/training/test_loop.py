@@ -15,8 +15,9 @@ from vitbench.model.vit import build_model
 from vitbench.spec import DataSpec, TrainSpec
 from vitbench.store import TrainValues
 from vitbench.training import loop
-from vitbench.training.loop import Diverged, train
+from vitbench.training.loop import train
 from vitbench.training.optimiser import learning_rate, parameter_groups
+from vitbench.training.stepper import Diverged, Tally
 
 CPU = torch.device("cpu")
 
@@ -41,8 +42,8 @@ def test_no_epoch_is_chosen_on_the_test_images(monkeypatch: pytest.MonkeyPatch) 
     read: list[tuple[int, float]] = []
     original = loop.evaluate
 
-    def noted(model: torch.nn.Module, images: Images, data: Splits, precision: str) -> loop.Tally:
-        tally = original(model, images, data, precision)
+    def noted(model: torch.nn.Module, images: Images, data: Splits, precision: str, watch: None) -> Tally:
+        tally = original(model, images, data, precision, watch)
         read.append((len(images), tally.accuracy_pct))
         return tally
 

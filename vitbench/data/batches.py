@@ -39,13 +39,13 @@ class Batches:
     def __len__(self) -> int:
         return len(range(0, len(self.images), self.batch_size))
 
-    def epoch(self, number: int) -> Iterator[tuple[Tensor, Tensor]]:
-        """(pixels (B, 3, height, width) uint8, labels (B,)) of one epoch."""
+    def epoch(self, number: int, first: int = 0) -> Iterator[tuple[Tensor, Tensor]]:
+        """(pixels (B, 3, height, width) uint8, labels (B,)) of one epoch, from its batch ``first`` on."""
         device, n = self.images.pixels.device, len(self.images)
         order_stream = torch.Generator().manual_seed(derive(self.seed, "order", number))
         order = torch.randperm(n, generator=order_stream).to(device, non_blocking=True)
         shift, mirror = (t.to(device, non_blocking=True) for t in self._draw(number, n))
-        for start in range(0, n, self.batch_size):
+        for start in range(first * self.batch_size, n, self.batch_size):
             part = slice(start, start + self.batch_size)
             pixels = self.images.pixels[order[part]]
             if self.crop_padding or self.flip:

@@ -29,7 +29,9 @@ from vitbench.spec.trial import TimeTrial, TrainTrial, Trial, TuneTrial
 from vitbench.store import State
 from vitbench.timing.ceilings import measure_ceilings
 from vitbench.timing.measure import alone, side_by_side
-from vitbench.training.loop import Diverged, train, tune
+from vitbench.training.checkpoint import Checkpointing, Interrupted
+from vitbench.training.loop import train, tune
+from vitbench.training.stepper import Diverged
 
 KEPT_LINES = 50
 
@@ -55,6 +57,7 @@ class Request(Strict):
     panel: tuple[TimeTrial, ...] = ()
     process: int = Field(0, description="number of the process among those of the panel's trials")
     plugins: tuple[str, ...] = ()
+    checkpoint: str | None = Field(None, description="file of a training trial's checkpoint; None: none is kept")
 
 
 class Reply(Strict):
@@ -124,7 +127,7 @@ def perform(request: Request, send: Send) -> Reply:
     except Exception as error:
         kept = traceback.format_exc().splitlines()[-KEPT_LINES:]
         state = _state_of(error)
-        details = "" if state in ("unsupported", "incorrect", "diverged") else "\n".join(kept)
+        details = "" if state in ("unsupported", "incorrect", "diverged", "interrupted") else "\n".join(kept)
         return Reply(state=state, reason=_reason(error, request), details=details, environment=environment)
 
 
@@ -132,14 +135,23 @@ def _train(request: Request, device: torch.device, send: Send) -> Strict:
     trial = request.trial
     assert isinstance(trial, TrainTrial)
     check(trial.model, device, DTYPES[trial.dtype], backward=True)
-    return train(trial, device, lambda text: send("progress", text))
+    return train(trial, device, lambda text: send("progress", text), _checkpointing(request))
 
 
 def _tune(request: Request, device: torch.device, send: Send) -> Strict:
     trial = request.trial
     assert isinstance(trial, TuneTrial)
     check(trial.model, device, DTYPES[trial.dtype], backward=True)
-    return tune(trial, device, lambda text: send("progress", text))
+    return tune(trial, device, lambda text: send("progress", text), _checkpointing(request))
+
+
+def _checkpointing(request: Request) -> Checkpointing | None:
+    """Where training keeps its checkpoint, if it does; from now on SIGTERM asks for one before the end."""
+    if request.checkpoint is None:
+        return None
+    checkpoint = Checkpointing(Path(request.checkpoint))
+    signal.signal(signal.SIGTERM, lambda *_: checkpoint.save_now.ask())
+    return checkpoint
 
 
 def _alone(request: Request, device: torch.device, send: Send) -> Strict:
@@ -168,6 +180,7 @@ STATES: tuple[tuple[type[BaseException], State], ...] = (
     (Unsupported, "unsupported"),
     (Incorrect, "incorrect"),
     (Diverged, "diverged"),
+    (Interrupted, "interrupted"),
     (torch.OutOfMemoryError, "oom"),
     (MemoryError, "oom"),
 )
@@ -195,5 +208,5 @@ def _reason(error: Exception, request: Request) -> str:
         trial = request.trial
         batch = trial.batch_size if isinstance(trial, TimeTrial) else trial.train.batch_size
         return f"batch {batch}, {peak_bytes(request.device):,} bytes at the peak: {text}"
-    expected = isinstance(error, (Unsupported, Incorrect, Diverged, DataError, DeviceError))
+    expected = isinstance(error, (Unsupported, Incorrect, Diverged, Interrupted, DataError, DeviceError))
     return text if expected else f"{type(error).__name__}: {text}"

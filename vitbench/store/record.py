@@ -75,6 +75,9 @@ class TrainValues(Strict):
     )
     batches_digest: str = Field(description="hash of the first batches after augmentation")
     data_checksum: str = Field(description="SHA-256 of pixels and labels of all splits")
+    resumed_at: tuple[int, ...] = Field(
+        (), description="steps at which an interrupted run was taken up again from its checkpoint"
+    )
 
 
 class TuneValues(Strict):
@@ -89,6 +92,9 @@ class TuneValues(Strict):
     seconds: NonNegative = Field(description="of the whole trial: model, data, training, evaluation")
     batches_digest: str = Field(description="hash of the first batches after augmentation")
     data_checksum: str = Field(description="SHA-256 of pixels and labels of all splits")
+    resumed_at: tuple[int, ...] = Field(
+        (), description="steps at which an interrupted run was taken up again from its checkpoint"
+    )
 
 
 class Samples(Strict):

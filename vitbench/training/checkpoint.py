@@ -1,0 +1,225 @@
+"""Checkpoints of a training trial under way: one file each, by which an interrupted trial goes on where it was.
+
+A checkpoint is one safetensors file; its header's metadata holds everything that is no tensor as one JSON text, so that
+numbers and tensors are always of one moment. It is written to the side, flushed to disk and renamed: there is a whole
+one or none. Nothing in it is executed. Whether it may be used is decided by what made it (:data:`Identity`).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+from pydantic import Field
+from safetensors import SafetensorError
+from safetensors.torch import load as tensors_from
+from safetensors.torch import save as bytes_of
+from torch import Tensor
+
+from vitbench.spec.base import STORED, Strict, dumps
+from vitbench.store import Epoch
+from vitbench.store.files import write_atomically
+from vitbench.store.record import NonNegative
+
+Identity = Mapping[str, str]
+"""What a checkpoint depends on beside the moment, by its name in messages: the trial, the code, the machine, …"""
+
+
+class Interrupted(RuntimeError):
+    """Training ended because it was asked to, by :class:`SaveNow`; a checkpoint holds what was done."""
+
+
+class BadCheckpoint(ValueError):
+    """A file that is no checkpoint, or a damaged one. The message says what is wrong."""
+
+
+class OtherCheckpoint(ValueError):
+    """A sound checkpoint that is of something else. The message says of what."""
+
+
+@dataclass
+class SaveNow:
+    """Asks a training loop to save a checkpoint after the step at hand, and to end with :class:`Interrupted`.
+
+    ``signal.signal(signal.SIGTERM, lambda *_: flag.ask())``: a handler that does nothing else.
+    """
+
+    asked: bool = False
+
+    def ask(self) -> None:
+        """Set the flag."""
+        self.asked = True
+
+
+@dataclass(frozen=True)
+class Checkpointing:
+    """Where a trial keeps its checkpoint, and how often.
+
+    Attributes:
+        path: of the file, which is this trial's alone; its folder is made when the file is written.
+        every_s: least seconds between two saves, and before the first: a trial that is shorter writes none.
+        save_now: looked at after each step and each batch of an evaluation.
+    """
+
+    path: Path
+    every_s: float = 60.0
+    save_now: SaveNow = field(default_factory=SaveNow)
+
+
+class Moment(Strict):
+    """All numbers that a trial's course depends on, after one of its steps; see ``Course`` and ``Stepper``."""
+
+    steps: int
+    left: int | None = Field(description="images of the budget; None where it is in epochs")
+    epoch: int
+    batches: int
+    seen: int
+    seconds: NonNegative
+    epochs: tuple[Epoch, ...]
+    train_seconds: NonNegative
+    elapsed_s: NonNegative = Field(description="of all processes so far, from building the model to this save")
+    peak_memory_mib: NonNegative
+    resumed_at: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """A moment, and the tensors of the same moment, on the CPU."""
+
+    moment: Moment
+    tensors: dict[str, Tensor]
+
+
+def write(path: Path, checkpoint: Checkpoint, identity: Identity) -> None:
+    """Write or replace a checkpoint: on return it has reached the disk.
+
+    Raises:
+        OSError: where it cannot be written; the one before is still there then.
+    """
+    text = dumps({"identity": dict(identity), "moment": checkpoint.moment.model_dump(mode="json")})
+    metadata = {"checkpoint": text, "sha256": _digest(text, checkpoint.tensors)}
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write_atomically(path, bytes_of(checkpoint.tensors, metadata))
+
+
+def read(path: Path, identity: Identity) -> Checkpoint:
+    """The checkpoint in a file.
+
+    Raises:
+        FileNotFoundError: where there is none.
+        BadCheckpoint: where the file is not what :func:`write` wrote.
+        OtherCheckpoint: where it was made by another trial, other code, on another machine, …
+    """
+    content = path.read_bytes()
+    try:
+        tensors = tensors_from(content)
+        metadata = json.loads(content[8 : 8 + int.from_bytes(content[:8], "little")])["__metadata__"]
+        text, checksum = metadata["checkpoint"], metadata["sha256"]
+        actual = _digest(text, tensors)
+        body: dict[str, Any] = json.loads(text)
+        made_by: dict[str, str] = body["identity"]
+    except (SafetensorError, ValueError, LookupError, TypeError, RuntimeError, OverflowError) as error:
+        raise BadCheckpoint(f"{type(error).__name__}: {str(error)[:200]}") from error
+    if checksum != actual:
+        raise BadCheckpoint(f"checksum {str(checksum)[:12]}… does not match the content's {actual[:12]}…")
+    if differences := _differences(made_by, identity):
+        raise OtherCheckpoint("; ".join(differences))
+    # Only now, since another version of the code may have written another kind of moment.
+    return Checkpoint(Moment.model_validate_json(json.dumps(body["moment"]), context=STORED), tensors)
+
+
+def discard(path: Path) -> None:
+    """Delete a trial's checkpoint, if it has one: for the caller, once the trial's result is safe."""
+    path.unlink(missing_ok=True)
+
+
+class Keeper:
+    """Saves a trial's checkpoints when it is time, and finds the last one: all that is said goes to ``progress``.
+
+    Args:
+        plan: where, and how often.
+        identity: of the trial here and now.
+        capture: makes the checkpoint of this moment.
+        progress: called with a line for the user where something goes wrong or is taken up again.
+    """
+
+    def __init__(
+        self,
+        plan: Checkpointing,
+        identity: Identity,
+        capture: Callable[[], Checkpoint],
+        progress: Callable[[str], None],
+    ) -> None:
+        self.plan, self.identity, self.capture, self.progress = plan, identity, capture, progress
+        self.last = time.monotonic()
+
+    def find(self) -> Checkpoint | None:
+        """The checkpoint to go on from; None to begin at the beginning, and where there was a file the user hears why.
+
+        A damaged file is kept as ``*.corrupt``; one of something else stays until the first save replaces it.
+        """
+        path = self.plan.path
+        try:
+            return read(path, self.identity)
+        except FileNotFoundError:
+            return None
+        except BadCheckpoint as error:
+            aside = path.with_name(f"{path.name}.corrupt")
+            with contextlib.suppress(OSError):  # what cannot be renamed is replaced by the first save
+                path.replace(aside)
+            self.progress(f"checkpoint {aside.name} is damaged, training starts anew: {error}")
+        except OtherCheckpoint as error:
+            self.progress(f"checkpoint {path.name} is not used, training starts anew: {error}")
+        except OSError as error:
+            self.progress(f"checkpoint {path.name} cannot be read, training starts anew: {error.strerror}")
+        return None
+
+    def begin(self) -> None:
+        """Start the clock: training begins now."""
+        self.last = time.monotonic()
+
+    def due(self) -> bool:
+        """Whether it is time for a save."""
+        return self.plan.save_now.asked or time.monotonic() - self.last >= self.plan.every_s
+
+    def take(self) -> None:
+        """Save this moment. A save that fails costs a line, not the trial: the checkpoint before it still stands.
+
+        Raises:
+            Interrupted: where the save was asked for.
+        """
+        checkpoint = self.capture()
+        saved = True
+        try:
+            write(self.plan.path, checkpoint, self.identity)
+        except OSError as error:
+            saved = False
+            self.progress(f"checkpoint {self.plan.path.name} cannot be written: {error.strerror}")
+        self.last = time.monotonic()
+        if self.plan.save_now.asked:
+            kept = "kept in a checkpoint" if saved else "not kept"
+            raise Interrupted(f"asked to end after step {checkpoint.moment.steps}, which is {kept}")
+
+
+def _digest(text: str, tensors: Mapping[str, Tensor]) -> str:
+    """SHA-256 of the JSON text and of each tensor's name, type, shape and bytes."""
+    whole = hashlib.sha256(text.encode() + b"\0")
+    for name, tensor in sorted(tensors.items()):
+        whole.update(f"{name}\0{tensor.dtype}\0{tuple(tensor.shape)}\0".encode())
+        whole.update(tensor.contiguous().reshape(-1).view(torch.uint8).numpy().data)
+    return whole.hexdigest()
+
+
+def _differences(theirs: dict[str, str], mine: Identity) -> list[str]:
+    return [
+        f"{what} {theirs.get(what, 'not told')}, here {mine.get(what, 'not told')}"
+        for what in dict.fromkeys([*mine, *theirs])
+        if theirs.get(what) != mine.get(what)
+    ]

@@ -1,0 +1,169 @@
+"""A trial's whole state as a checkpoint, and back: what makes a resumed run the same run, bit by bit on the CPU.
+
+Not in it, because the trial's seed gives it again: the split, the order and augmentation of every epoch, the learning
+rate of every step. Floating point repeats itself on one machine, in one version of torch, with one number of threads,
+so a checkpoint of another one is not used. A component's state is its parameters and buffers; what it keeps elsewhere
+is lost with its process.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from collections.abc import Callable, Iterator
+
+import torch
+from torch import Tensor, nn
+
+from vitbench import registry
+from vitbench.devices import PeakMemory
+from vitbench.environment import code_digest, cpu_model, versions
+from vitbench.spec.trial import TrainingTrial
+from vitbench.training.checkpoint import Checkpoint, Checkpointing, Identity, Keeper, Moment
+from vitbench.training.stepper import Course, Stepper
+
+
+def identity(trial: TrainingTrial, data_checksum: str, device: torch.device) -> Identity:
+    """What must be equal for a checkpoint to be used; words are those of the message where it is not."""
+    plugins = [hashlib.sha256(path.read_bytes()).hexdigest()[:12] for path in registry.plugins()]
+    return {
+        "trial": trial.id,
+        "data": data_checksum[:12],
+        "code": code_digest(),
+        "plug-ins": ", ".join(plugins) or "none",
+        "torch": torch.__version__,
+        "packages": ", ".join(f"{name} {version}" for name, version in versions().items() if name != "torch"),
+        "device": device.type,
+        "processor": torch.cuda.get_device_name(device) if device.type == "cuda" else cpu_model(),
+        "threads": str(torch.get_num_threads()),
+    }
+
+
+class Resumable:
+    """A trial that saves its state between steps, and goes on from the state that was saved last.
+
+    Args:
+        plan: where the checkpoint is, and how often it is saved.
+        trial: what is trained.
+        stepper: its model and optimiser, at the beginning.
+        course: how far it is.
+        memory: of this process.
+        progress: called with a line for the user.
+    """
+
+    def __init__(
+        self, plan: Checkpointing, trial: TrainingTrial, stepper: Stepper, course: Course, *, memory: PeakMemory,
+        progress: Callable[[str], None],
+    ) -> None:  # fmt: skip
+        self.stepper, self.course, self.memory, self.progress = stepper, course, memory, progress
+        self.began, self.earlier_s = time.perf_counter(), 0.0
+        self.save_now = plan.save_now
+        self.keeper = Keeper(plan, identity(trial, stepper.data.checksum, stepper.device), self.capture, progress)
+
+    def resume(self) -> None:
+        """Take up the last checkpoint, if there is one that may be used."""
+        with self.memory.uncounted():
+            checkpoint = self.keeper.find()
+            if checkpoint is not None and (names := self.misfits(checkpoint)):
+                self.progress(f"checkpoint is not used, training starts anew: other tensors {', '.join(names)}")
+            elif checkpoint is not None:
+                self.restore(checkpoint)
+                self.progress(f"goes on from its checkpoint, after step {self.stepper.steps}")
+        self.keeper.begin()
+
+    def due(self) -> bool:
+        """Whether it is time for a save."""
+        return self.keeper.due()
+
+    def take(self) -> None:
+        """Save. Raises Interrupted where that was asked for."""
+        with self.memory.uncounted():
+            self.keeper.take()
+
+    def between_batches(self) -> None:
+        """Save and raise Interrupted if asked to, in an evaluation, which leaves the state as the last step left it."""
+        if self.save_now.asked:
+            self.take()
+
+    def capture(self) -> Checkpoint:
+        """The state after the last step."""
+        stepper, course = self.stepper, self.course
+        moment = Moment(
+            steps=stepper.steps, left=stepper.left, epoch=course.epoch, batches=course.batches, seen=course.seen,
+            seconds=course.seconds, epochs=tuple(course.epochs), train_seconds=course.train_seconds,
+            elapsed_s=self.earlier_s + time.perf_counter() - self.began, peak_memory_mib=self.memory.mib(),
+            resumed_at=course.resumed_at,
+        )  # fmt: skip
+        return Checkpoint(moment, {name: t.detach().to("cpu", copy=True).contiguous() for name, t in self.tensors()})
+
+    def tensors(self) -> Iterator[tuple[str, Tensor]]:
+        """Every tensor of the state, by its name in the file."""
+        for name, tensor in _of_module(self.stepper.module):
+            yield f"model.{name}", tensor
+        for index, values in self.stepper.optimiser.state_dict()["state"].items():
+            for key, tensor in values.items():
+                yield f"optimiser.{index}.{key}", tensor
+        yield "epoch.loss_sum", self.course.loss_sum
+        yield "epoch.correct", self.course.correct
+        yield "step_ms", torch.tensor(self.course.step_ms, dtype=torch.float64)
+        yield "random.cpu", torch.get_rng_state()
+        if self.stepper.device.type != "cpu":
+            yield "random.device", _random_state(self.stepper.device)
+
+    def misfits(self, checkpoint: Checkpoint) -> list[str]:
+        """Tensors that the model or the checkpoint alone has, or that differ in shape.
+
+        There are some where a component of a plug-in made a buffer as it trained, which a new model does not have.
+        """
+        mine = {f"model.{name}": tensor.shape for name, tensor in _of_module(self.stepper.module)}
+        theirs = {name: tensor.shape for name, tensor in checkpoint.tensors.items() if name.startswith("model.")}
+        return sorted(name for name in {**mine, **theirs} if mine.get(name) != theirs.get(name))
+
+    @torch.no_grad()
+    def restore(self, checkpoint: Checkpoint) -> None:
+        """Put everything back as it was when the checkpoint was captured."""
+        stepper, course, moment, tensors = self.stepper, self.course, checkpoint.moment, checkpoint.tensors
+        for name, tensor in _of_module(stepper.module):
+            tensor.copy_(tensors[f"model.{name}"])
+        state: dict[int, dict[str, Tensor]] = {}
+        for name, tensor in tensors.items():
+            part, _, rest = name.partition(".")
+            if part == "optimiser":
+                index, _, key = rest.partition(".")
+                state.setdefault(int(index), {})[key] = tensor
+        # The groups' settings are the recipe's, and the rate is set at each step: the state is all that has moved.
+        stepper.optimiser.load_state_dict({**stepper.optimiser.state_dict(), "state": state})
+        stepper.steps, stepper.left = moment.steps, moment.left
+        course.begin(moment.epoch)
+        course.batches, course.seen, course.seconds = moment.batches, moment.seen, moment.seconds
+        course.loss_sum.copy_(tensors["epoch.loss_sum"])
+        course.correct.copy_(tensors["epoch.correct"])
+        course.epochs, course.train_seconds = list(moment.epochs), moment.train_seconds
+        course.step_ms = tensors["step_ms"].tolist()
+        course.resumed_at = (*moment.resumed_at, moment.steps)
+        self.earlier_s = moment.elapsed_s
+        self.memory.earlier = moment.peak_memory_mib
+        # Last: nothing after this may draw.
+        torch.set_rng_state(tensors["random.cpu"])
+        if stepper.device.type != "cpu":
+            _set_random_state(stepper.device, tensors["random.device"])
+
+
+def _of_module(module: nn.Module) -> Iterator[tuple[str, Tensor]]:
+    """Parameters and buffers of the module itself (not of its compiled form, whose names differ), each once.
+
+    Buffers that a state_dict leaves out are included: a component may change them as it trains.
+    """
+    yield from module.named_parameters()
+    yield from module.named_buffers()
+
+
+def _random_state(device: torch.device) -> Tensor:
+    return torch.cuda.get_rng_state(device) if device.type == "cuda" else torch.mps.get_rng_state()
+
+
+def _set_random_state(device: torch.device, state: Tensor) -> None:
+    if device.type == "cuda":
+        torch.cuda.set_rng_state(state, device)
+    else:
+        torch.mps.set_rng_state(state)
