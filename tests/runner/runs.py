@@ -66,9 +66,9 @@ class Runs:
         assert done.returncode == 0, done.stderr
         return (self.folder / "report" / "report.md").read_text()
 
-    def start(self, *arguments: str) -> subprocess.Popen[str]:
-        with self.log.open("wb") as log:
-            return subprocess.Popen(self.command(*arguments), stdout=log, stderr=subprocess.STDOUT, text=True)
+    def start(self, *arguments: str, log: str = "log") -> subprocess.Popen[str]:
+        with (self.folder / log).open("wb") as stream:
+            return subprocess.Popen(self.command(*arguments), stdout=stream, stderr=subprocess.STDOUT, text=True)
 
     def records(self) -> list[Record]:
         return [r for attempts in Study.read(self.study).records().values() for r in attempts]

@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Literal
 
 from vitbench import registry
@@ -36,6 +37,7 @@ from vitbench.store import (
     TrainValues,
     TuneValues,
 )
+from vitbench.store.files import sweep
 from vitbench.store.study import finished, last_attempt, standing
 
 VALUES: Mapping[str, type[TrainValues] | type[TuneValues]] = {"train": TrainValues, "tune": TuneValues}
@@ -94,6 +96,9 @@ class Driven:
 
     def drive(self: Places, session: Session, heartbeat_s: float) -> None:
         """Run what is left of a session."""
+        checkpoints = session.study.path / "checkpoints"
+        checkpoints.mkdir(exist_ok=True)
+        sweep(checkpoints)
         with Claims(session.study.path / "claims", heartbeat_s) as claims:
             Driver(session, self, claims).run()
 
@@ -254,7 +259,13 @@ class Driver:
             panel=panel,
             process=process,
             plugins=self.plugins,
+            checkpoint=str(self.checkpoint(trial)) if task in VALUES else None,
+            checkpoint_s=self.session.study.info.suite.checkpoint_s,
         )
+
+    def checkpoint(self, trial: Trial) -> Path:
+        """File from which a training trial goes on after an interruption."""
+        return self.session.study.path.resolve() / "checkpoints" / f"{trial.id}.safetensors"
 
     def note_group(self, request: Request, group: int) -> None:
         """Write into a trial's claim which process group is at work on it."""
@@ -295,6 +306,8 @@ class Driver:
         if self.store(planned, record):
             final = session.done(planned) or outcome.state == "interrupted"
             session.reporter.ended(planned, record, final)
+        if session.done(planned) or outcome.state == "failed":  # whatever made it fail may be in its state
+            self.checkpoint(planned.trial).unlink(missing_ok=True)
         if planned.id in self.claims.mine:
             self.claims.release(planned.id)
 

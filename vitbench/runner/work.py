@@ -58,6 +58,7 @@ class Request(Strict):
     process: int = Field(0, description="number of the process among those of the panel's trials")
     plugins: tuple[str, ...] = ()
     checkpoint: str | None = Field(None, description="file of a training trial's checkpoint; None: none is kept")
+    checkpoint_s: float = Field(60.0, description="seconds between two of them")
 
 
 class Reply(Strict):
@@ -149,7 +150,7 @@ def _checkpointing(request: Request) -> Checkpointing | None:
     """Where training keeps its checkpoint, if it does; from now on SIGTERM asks for one before the end."""
     if request.checkpoint is None:
         return None
-    checkpoint = Checkpointing(Path(request.checkpoint))
+    checkpoint = Checkpointing(Path(request.checkpoint), request.checkpoint_s)
     signal.signal(signal.SIGTERM, lambda *_: checkpoint.save_now.ask())
     return checkpoint
 

@@ -52,6 +52,9 @@ class Info(Strict):
     cost: str = ""
     expected: str = ""
     timeout_s: Annotated[float, Field(gt=0.0, le=1e7)] = Field(3600.0, description="per process, seconds")
+    checkpoint_s: Annotated[float, Field(gt=0.0, le=1e7)] = Field(
+        60.0, description="between checkpoints of a training trial, from which it goes on after an interruption"
+    )
     max_attempts: Annotated[int, Field(gt=0, le=100)] = Field(2, description="tries of a trial that fails or crashes")
     margin: Annotated[float, Field(gt=0.0, le=100.0)] | None = Field(
         None, description="test accuracy, percentage points: a difference that is surely smaller does not matter"

@@ -290,6 +290,8 @@ class Supervisor:
     def run(self, request: str) -> Iterator[str]:
         """What the process says, and how it ended, each as JSON."""
         asked = Request.model_validate_json(request, context={"stored": True})
+        if asked.checkpoint and not Path(asked.checkpoint).parent.is_dir():  # the study's folder is not on this node
+            asked = asked.model_copy(update={"checkpoint": None})
         self.pool.start(asked)
         said: list[str] = []
         while True:
