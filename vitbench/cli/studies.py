@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import click
-from rich.console import Console
-from rich.markup import escape
 
 from vitbench import registry
-from vitbench.spec.reading import MAX_TRIALS, read_suite
+from vitbench.runner.terminal import Terminal, escape
+from vitbench.spec.errors import TooManyTrials
+from vitbench.spec.reading import MAX_TRIALS, MOST_TRIALS, read_suite
 from vitbench.spec.suite import Suite
 
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -30,16 +30,25 @@ def suite_options(function: Function) -> Function:
         click.option("--results", type=FOLDER, help="Folder of the study. Default: results/<name of the suite>."),
         click.option("--max-trials", type=click.IntRange(min=1), default=MAX_TRIALS, show_default=True,
                      help="Refuse a suite with more cells x seeds."),
+        click.option("--yes", is_flag=True, help=f"Take a suite of up to {MOST_TRIALS:,} cells x seeds."),
         click.option("--small", is_flag=True, help="The suite's small form: what its [small] table says instead."),
     ):  # fmt: skip
         function = decorate(function)
     return function
 
 
-def _read(suite: Path, overrides: tuple[str, ...], plugins: tuple[Path, ...], max_trials: int, *, small: bool) -> Suite:
+def _read(
+    suite: Path, overrides: tuple[str, ...], plugins: tuple[Path, ...], device: str, max_trials: int, *,
+    yes: bool, small: bool,
+) -> Suite:  # fmt: skip
     for plugin in plugins:
         registry.load_plugin(plugin)
-    return read_suite(suite, overrides, max_trials, small=small)
+    try:
+        return read_suite(suite, overrides, max(max_trials, MOST_TRIALS) if yes else max_trials, small=small)
+    except TooManyTrials as error:
+        from vitbench.runner.size import with_time
+
+        raise with_time(error, device) from error
 
 
 @click.command()
@@ -51,14 +60,15 @@ def plan(
     device: str,
     results: Path | None,
     max_trials: int,
+    yes: bool,
     small: bool,
 ) -> None:
     """List every trial of SUITE, their number and estimated cost. Runs nothing."""
     from vitbench.analysis.outlook import outlook
     from vitbench.runner.overview import print_plan
 
-    asked = _read(suite, overrides, plugins, max_trials, small=small)
-    console = Console(highlight=False, soft_wrap=True)
+    asked = _read(suite, overrides, plugins, device, max_trials, yes=yes, small=small)
+    console = Terminal()
     print_plan(asked, device, results, console)
     for sentence in outlook(asked):
         console.print(escape(sentence))
@@ -66,16 +76,16 @@ def plan(
 
 def _run(
     kinds: tuple[str, ...], suite: Path, overrides: tuple[str, ...], plugins: tuple[Path, ...], device: str,
-    results: Path | None, max_trials: int, small: bool, workers: int,
+    results: Path | None, max_trials: int, yes: bool, small: bool, workers: int,
 ) -> int:  # fmt: skip
     from vitbench.runner.run import Options, run_suite
 
     options = Options(device=device, workers=workers, kinds=kinds)
     return run_suite(
-        _read(suite, overrides, plugins, max_trials, small=small),
+        _read(suite, overrides, plugins, device, max_trials, yes=yes, small=small),
         results,
         options,
-        Console(highlight=False, soft_wrap=True),
+        Terminal(),
     )
 
 
@@ -92,7 +102,7 @@ def _run(
 @click.pass_context
 def run(
     context: click.Context, suite: Path, overrides: tuple[str, ...], plugins: tuple[Path, ...], device: str,
-    results: Path | None, max_trials: int, small: bool, launcher: str, workers: int,
+    results: Path | None, max_trials: int, yes: bool, small: bool, launcher: str, workers: int,
 ) -> None:  # fmt: skip
     """Train and time every trial of SUITE that has not been run yet.
 
@@ -100,7 +110,7 @@ def run(
     """
     from vitbench.runner.plan import KINDS
 
-    context.exit(_run(KINDS, suite, overrides, plugins, device, results, max_trials, small, workers))
+    context.exit(_run(KINDS, suite, overrides, plugins, device, results, max_trials, yes, small, workers))
 
 
 @click.command()
@@ -108,10 +118,10 @@ def run(
 @click.pass_context
 def time(
     context: click.Context, suite: Path, overrides: tuple[str, ...], plugins: tuple[Path, ...], device: str,
-    results: Path | None, max_trials: int, small: bool,
+    results: Path | None, max_trials: int, yes: bool, small: bool,
 ) -> None:  # fmt: skip
     """Run the timing trials of SUITE only."""
-    context.exit(_run(("time",), suite, overrides, plugins, device, results, max_trials, small, workers=1))
+    context.exit(_run(("time",), suite, overrides, plugins, device, results, max_trials, yes, small, workers=1))
 
 
 @click.command()
@@ -121,7 +131,7 @@ def status(study: Path) -> None:
     from vitbench.runner.overview import print_status
     from vitbench.store import Study
 
-    print_status(Study.read(study), Console(highlight=False, soft_wrap=True))
+    print_status(Study.read(study), Terminal())
 
 
 @click.command()
@@ -133,8 +143,12 @@ def report(study: Path, out: Path | None) -> None:
     from vitbench.store import Study
 
     opened = Study.read(study)
-    page = render(opened, out or Path("reports") / study.resolve().name)
-    console = Console(highlight=False, soft_wrap=True)
+    folder = out or Path("reports") / study.resolve().name
+    try:
+        page = render(opened, folder)
+    except OSError as error:
+        raise click.FileError(str(folder), f"cannot be written: {error.strerror}") from error
+    console = Terminal()
     for damaged in opened.damaged:
         console.print(f"[yellow]set aside[/] {escape(damaged)}")
     states = Counter(r.state for r in opened.outcomes().values())

@@ -6,7 +6,6 @@ from types import TracebackType
 from typing import Self
 
 from rich.console import Console
-from rich.markup import escape
 from rich.progress import (
     BarColumn,
     MofNCompleteColumn,
@@ -17,6 +16,7 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 
+from vitbench.runner.terminal import escape
 from vitbench.spec.suite import setting_in_words
 from vitbench.store import PlannedTrial, Record, TimeValues, TrainValues, TuneValues
 

@@ -15,8 +15,9 @@ from pydantic import Field, ValidationError
 from vitbench.spec.base import STORED, Strict, digest
 from vitbench.spec.suite import Fact, Info, Published, Value
 from vitbench.spec.trial import TrainTrial, Trial
+from vitbench.store.distrust import distinct, misplaced, reason, refused
 from vitbench.store.files import write_atomically
-from vitbench.store.record import AGAIN, BadRecord, Record, from_json
+from vitbench.store.record import AGAIN, BadRecord, Record, read_record
 
 
 class StudyError(ValueError):
@@ -99,9 +100,15 @@ class Study:
         if not file.is_file():
             raise StudyError(f"{path}: holds no study (no study.json); `vitbench run SUITE` makes one")
         try:
-            return cls(path, StudyInfo.model_validate_json(file.read_bytes(), context=STORED))
+            text = file.read_bytes()
+            if problem := refused(text, StudyInfo.model_fields["schema_version"].default):
+                raise StudyError(f"{file}: {problem}")
+            info = StudyInfo.model_validate_json(text, context=STORED)
         except (ValidationError, OSError) as error:
-            raise StudyError(f"{file}: cannot be read: {str(error).splitlines()[0]}") from error
+            raise StudyError(f"{file}: cannot be read: {reason(error)}") from error
+        if problem := misplaced((p.id, p.trial.id) for p in info.trials):
+            raise StudyError(f"{file}: {problem}")
+        return cls(path, info)
 
     @classmethod
     def start(cls, path: Path, info: StudyInfo) -> Study:
@@ -147,7 +154,7 @@ class Study:
         found: dict[str, list[Record]] = {}
         for file in sorted((self.path / "records").glob("*.json")):
             try:
-                record = from_json(file.read_bytes())
+                record = read_record(file)
             except BadRecord as error:
                 if (entry := f"{file.name}: {error}") not in self.damaged:  # a read-only folder keeps it in place
                     self.damaged.append(entry)
@@ -155,6 +162,8 @@ class Study:
                     file.rename(file.with_name(f"{file.name}.corrupt"))
                 continue
             found.setdefault(record.trial_id, []).append(record)
+        for trial_id, attempts in found.items():
+            found[trial_id] = distinct(attempts, self.damaged)
         for attempts in found.values():
             attempts.sort(key=lambda r: (r.attempt, r.started_at))
         return found
