@@ -78,15 +78,10 @@ def _run(
     kinds: tuple[str, ...], suite: Path, overrides: tuple[str, ...], plugins: tuple[Path, ...], device: str,
     results: Path | None, max_trials: int, yes: bool, small: bool, workers: int,
 ) -> int:  # fmt: skip
-    from vitbench.runner.run import Options, run_suite
+    asked = _read(suite, overrides, plugins, device, max_trials, yes=yes, small=small)
+    from vitbench.runner.run import Options, run_suite  # after the suite: a mistake in it is said before torch loads
 
-    options = Options(device=device, workers=workers, kinds=kinds)
-    return run_suite(
-        _read(suite, overrides, plugins, device, max_trials, yes=yes, small=small),
-        results,
-        options,
-        Terminal(),
-    )
+    return run_suite(asked, results, Options(device=device, workers=workers, kinds=kinds), Terminal())
 
 
 @click.command()
