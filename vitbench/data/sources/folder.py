@@ -56,7 +56,7 @@ def read(spec: DataSpec) -> DataSet:
 
     cache = catalog.root() / "cache" / f"{_key(path, files, size)}.safetensors"
     decoded = _cached(cache)
-    if decoded is None:
+    if decoded is None or set(decoded) != set(files):
         decoded = {
             part: Images(_decode(fs, size), torch.tensor([classes.index(_class_of(f, base[part])) for f in fs]))
             for part, fs in files.items()
