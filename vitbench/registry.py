@@ -246,8 +246,8 @@ def _declared(path: Path) -> list[tuple[str | None, str | None, int, Facts]]:
         raise PluginError(f"{path}:{error.lineno or 1}: {error.msg}") from error
     except PluginError:
         raise
-    except (OSError, ValueError, RecursionError) as error:  # cannot be read, is no UTF-8 text, holds a null byte
-        raise PluginError(f"{path}: {error}") from error
+    except (OSError, ValueError, RecursionError, MemoryError) as error:  # no UTF-8 text, a null byte, nested too deep
+        raise PluginError(f"{path}: {str(error) or type(error).__name__}") from error
     if not found:
         raise PluginError(f"{path}: registers no component; decorate a class with @vitbench.component(...)")
     for slot, name, line, _ in found:

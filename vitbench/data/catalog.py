@@ -208,10 +208,12 @@ def unfit(recipe: TrainSpec, data: DataSpec, known: Facts | None) -> list[str]:
     images = data.train_images or (known.train if known else None)
     if images is None or (left := images - data.validation_images) <= 0:
         return []  # nothing is known, or nothing is left, which :func:`mismatches` says
-    after = f" ({images} less {data.validation_images} for validation)" if data.validation_images else ""
+    sum_of = f"{images} less {data.validation_images} for validation" if data.validation_images else ""
     if left < LEAST_IMAGES:
-        return [f"data.train_images: {left}{after}, and training takes {LEAST_IMAGES} at least"]
+        given = f"{sum_of} is {left}" if sum_of else str(left)
+        return [f"data.train_images: {given}, and training takes {LEAST_IMAGES} at least"]
     if recipe.batch_size > left:
+        after = f" ({sum_of})" if sum_of else ""
         return [f"train.batch_size: {recipe.batch_size}, but there are only {left} training images{after}"]
     return []
 
