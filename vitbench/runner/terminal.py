@@ -29,7 +29,9 @@ def _steers(character: str) -> bool:
 
 def escape(text: object) -> str:
     """Any text as console markup that shows just this text, on one line."""
-    return markup.escape(" ".join(visible(str(text)).split("\n")))
+    shown = markup.escape(" ".join(visible(str(text)).split("\n")))
+    # rich doubles a backslash at the end, so that it does not escape the tag that may follow; so one has to follow.
+    return f"{shown}[none][/none]" if shown.endswith("\\") else shown
 
 
 class Terminal(Console):
