@@ -24,6 +24,9 @@ from typing import Any, TypeVar
 
 COMPONENTS = Path(__file__).parent / "components"
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
+DEVICE_FILES = frozenset({"con", "prn", "aux", "nul", *(f"{port}{i}" for port in ("com", "lpt") for i in range(1, 10))})
+"""Names that Windows keeps for devices, with any suffix: no folder can be called so."""
+
 DEVICES = ("cpu", "cuda", "mps")
 DTYPES = ("float32", "float16", "bfloat16")
 
@@ -181,6 +184,16 @@ def check_name(slot: str, name: str) -> None:
         )
 
 
+def name_problem(name: str) -> str | None:
+    """Why a text is no name for a component or a study, which are names of files and folders; None if it is one."""
+    if not NAME.fullmatch(name):
+        shown = name if len(name) <= 80 else f"{name[:77]}..."
+        return f'"{shown}" is not a name: letters, digits, ".", "_", "-", at most 64, the first a letter or a digit'
+    if name.partition(".")[0].lower() in DEVICE_FILES:
+        return f'"{name}" is not a name: Windows keeps it for a device'
+    return None
+
+
 def nearest(given: str, known: Iterable[str]) -> str:
     """``; did you mean "…"?`` with the closest known name, or nothing where none is close."""
     close = difflib.get_close_matches(given, list(known), n=1, cutoff=0.6)
@@ -198,23 +211,7 @@ def load_plugin(path: Path) -> None:
     path = path.resolve()
     if path in _plugin_files.values():
         return
-    if not path.is_file():
-        raise PluginError(f"{path}: no such file")
-    try:
-        found = _read(path)
-    except SyntaxError as error:
-        raise PluginError(f"{path}:{error.lineno}: {error.msg}") from error
-    if not found:
-        raise PluginError(f"{path}: registers no component; decorate a class with @vitbench.component(...)")
-    for slot, name, line, _ in found:
-        if slot is None or name is None:
-            raise PluginError(f"{path}:{line}: a plug-in's component must give slot=... and name=...")
-        if slot not in slots():
-            raise PluginError(f'{path}:{line}: "{slot}" is not a slot{nearest(slot, slots())}')
-        if not NAME.fullmatch(name):
-            raise PluginError(f'{path}:{line}: "{name}" is not a name: letters, digits, ".", "_", "-", at most 64')
-        if name in names(slot):
-            raise PluginError(f'{path}:{line}: {slot} "{name}" exists already')
+    found = _declared(path)
     before = dict(_classes)
     module_name = f"vitbench_plugin_{path.stem}_{hashlib.sha256(str(path).encode()).hexdigest()[:8]}"
     spec = importlib.util.spec_from_file_location(module_name, path)
@@ -227,7 +224,7 @@ def load_plugin(path: Path) -> None:
         _classes.clear()
         _classes.update(before)
         del sys.modules[module_name]
-        if not isinstance(error, Exception):
+        if not isinstance(error, (Exception, SystemExit)):  # a plug-in that exits would end the run with its status
             raise
         lines = [f.lineno for f in traceback.extract_tb(error.__traceback__) if f.filename == str(path)]
         raise PluginError(f"{path}:{lines[-1] if lines else 1}: {type(error).__name__}: {error}") from error
@@ -235,6 +232,34 @@ def load_plugin(path: Path) -> None:
         assert slot is not None and name is not None
         _plugin_facts[slot, name] = found_facts
         _plugin_files[slot, name] = path
+
+
+def _declared(path: Path) -> list[tuple[str | None, str | None, int, Facts]]:
+    """What a plug-in registers, read and checked before any of it runs. Raises PluginError."""
+    if not path.is_file():
+        raise PluginError(f"{path}: no such file")
+    if path.suffix != ".py":
+        raise PluginError(f"{path}: a plug-in is a Python file, *.py")
+    try:
+        found = _read(path)
+    except SyntaxError as error:
+        raise PluginError(f"{path}:{error.lineno or 1}: {error.msg}") from error
+    except PluginError:
+        raise
+    except (OSError, ValueError, RecursionError, MemoryError) as error:  # no UTF-8 text, a null byte, nested too deep
+        raise PluginError(f"{path}: {str(error) or type(error).__name__}") from error
+    if not found:
+        raise PluginError(f"{path}: registers no component; decorate a class with @vitbench.component(...)")
+    for slot, name, line, _ in found:
+        if slot is None or name is None:
+            raise PluginError(f"{path}:{line}: a plug-in's component must give slot=... and name=...")
+        if slot not in slots():
+            raise PluginError(f'{path}:{line}: "{slot}" is not a slot{nearest(slot, slots())}')
+        if problem := name_problem(name):
+            raise PluginError(f"{path}:{line}: {problem}")
+        if name in names(slot) or [f[:2] for f in found].count((slot, name)) > 1:
+            raise PluginError(f'{path}:{line}: {slot} "{name}" exists already')
+    return found
 
 
 def plugins() -> tuple[Path, ...]:

@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING
 
 import click
 from rich import box
-from rich.console import Console
 from rich.table import Table
 from rich.text import Text
+
+from vitbench.runner.terminal import Terminal
 
 if TYPE_CHECKING:
     from vitbench.analysis.comparison import Comparison
@@ -68,7 +69,7 @@ def compare(context: click.Context, old: Path, new: Path, fail_over: float | Non
     from vitbench.analysis.comparison import read_side
 
     comparison = compared(read_side(old), read_side(new))
-    console = Console(highlight=False, soft_wrap=True)
+    console = Terminal()
     console.print(Text(f"A = {old}\nB = {new}"))
     for note in comparison.notes:
         console.print(Text(note, style="yellow"))
@@ -77,10 +78,10 @@ def compare(context: click.Context, old: Path, new: Path, fail_over: float | Non
     context.exit(comparison.exit_status(fail_over))
 
 
-def print_changes(comparison: Comparison, fail_over: float | None, console: Console) -> None:
+def print_changes(comparison: Comparison, fail_over: float | None, console: Terminal) -> None:
     """One row for each timing; on a terminal within its width, elsewhere one line each, however long."""
     if not console.is_terminal:
-        console = Console(file=console.file, highlight=False, width=100_000)
+        console.width = 100_000
     table = Table(box=box.SIMPLE_HEAD if console.is_terminal else None, pad_edge=False, show_edge=False)
     narrow = console.width < NARROW
     for name in ("change", "timing") if narrow else ("change", "B/A", "A, ms", "B, ms", "timing"):

@@ -5,10 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import click
-from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
 from vitbench import registry
+from vitbench.runner.terminal import Terminal
 
 
 @click.command()
@@ -24,7 +25,7 @@ def components(slot: str | None, plugins: tuple[Path, ...]) -> None:
     """What can be combined, and where each runs. Imports neither torch nor the components."""
     for plugin in plugins:
         registry.load_plugin(plugin)
-    console = Console(highlight=False)
+    console = Terminal(soft_wrap=False)
     for name in [slot] if slot else registry.slots():
         table = Table(title=name, title_justify="left", title_style="bold", expand=False)
         for column in ("component", "exact", "devices", "what it is"):
@@ -34,7 +35,7 @@ def components(slot: str | None, plugins: tuple[Path, ...]) -> None:
             exact = "reference" if facts.reference else ("exact" if facts.exact else "")
             trains = facts.devices if facts.trains_on is None else facts.trains_on
             devices = " ".join(d if d in trains else f"{d} (inference)" for d in facts.devices)
-            table.add_row(entry, exact, devices, facts.summary)
+            table.add_row(entry, exact, devices, Text(facts.summary))
         console.print(table)
 
 

@@ -10,6 +10,7 @@ import click
 from vitbench.cli import comparing, inspecting, studies
 from vitbench.environment import VERSION
 from vitbench.registry import PluginError, UnknownComponent
+from vitbench.runner.terminal import visible
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
@@ -45,7 +46,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     except Exception as error:
         if "--debug" in arguments or not _is_users(error):
             raise
-        click.echo(f"vitbench: {error}" if "\n" not in str(error) else str(error), err=True)
+        message = visible(str(error))  # a name in it may hold what a terminal obeys
+        click.echo(f"vitbench: {message}" if "\n" not in message else message, err=True)
         status = 2
     sys.exit(status)
 

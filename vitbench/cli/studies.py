@@ -5,18 +5,15 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 import click
-from rich.console import Console
-from rich.markup import escape
 
 from vitbench import registry
-from vitbench.spec.reading import MAX_TRIALS, read_suite
+from vitbench.runner.terminal import Terminal, escape
+from vitbench.spec.errors import TooManyTrials
+from vitbench.spec.reading import MAX_TRIALS, MOST_TRIALS, read_suite
 from vitbench.spec.suite import Suite
-
-if TYPE_CHECKING:
-    from vitbench.runner.run import Options
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 FILE = click.Path(path_type=Path, dir_okay=False)
@@ -33,16 +30,25 @@ def suite_options(function: Function) -> Function:
         click.option("--results", type=FOLDER, help="Folder of the study. Default: results/<name of the suite>."),
         click.option("--max-trials", type=click.IntRange(min=1), default=MAX_TRIALS, show_default=True,
                      help="Refuse a suite with more cells x seeds."),
+        click.option("--yes", is_flag=True, help=f"Take a suite of up to {MOST_TRIALS:,} cells x seeds."),
         click.option("--small", is_flag=True, help="The suite's small form: what its [small] table says instead."),
     ):  # fmt: skip
         function = decorate(function)
     return function
 
 
-def _read(suite: Path, overrides: tuple[str, ...], plugins: tuple[Path, ...], max_trials: int, *, small: bool) -> Suite:
+def _read(
+    suite: Path, overrides: tuple[str, ...], plugins: tuple[Path, ...], device: str, max_trials: int, *,
+    yes: bool, small: bool,
+) -> Suite:  # fmt: skip
     for plugin in plugins:
         registry.load_plugin(plugin)
-    return read_suite(suite, overrides, max_trials, small=small)
+    try:
+        return read_suite(suite, overrides, max(max_trials, MOST_TRIALS) if yes else max_trials, small=small)
+    except TooManyTrials as error:
+        from vitbench.runner.size import with_time
+
+        raise with_time(error, device) from error
 
 
 @click.command()
@@ -54,14 +60,15 @@ def plan(
     device: str,
     results: Path | None,
     max_trials: int,
+    yes: bool,
     small: bool,
 ) -> None:
     """List every trial of SUITE, their number and estimated cost. Runs nothing."""
     from vitbench.analysis.outlook import outlook
     from vitbench.runner.overview import print_plan
 
-    asked = _read(suite, overrides, plugins, max_trials, small=small)
-    console = Console(highlight=False, soft_wrap=True)
+    asked = _read(suite, overrides, plugins, device, max_trials, yes=yes, small=small)
+    console = Terminal()
     print_plan(asked, device, results, console)
     for sentence in outlook(asked):
         console.print(escape(sentence))
@@ -91,16 +98,6 @@ def run_options(function: Function) -> Function:
     ):  # fmt: skip
         function = decorate(function)
     return function
-
-
-def _run(
-    suite: Path, overrides: tuple[str, ...], plugins: tuple[Path, ...], results: Path | None, max_trials: int,
-    small: bool, options: Callable[[], Options],
-) -> int:  # fmt: skip
-    from vitbench.runner.run import run_suite
-
-    read = _read(suite, overrides, plugins, max_trials, small=small)
-    return run_suite(read, results, options(), Console(highlight=False, soft_wrap=True))
 
 
 @click.command()
@@ -133,8 +130,9 @@ def _run(
 @click.pass_context
 def run(
     context: click.Context, suite: Path, overrides: tuple[str, ...], plugins: tuple[Path, ...], device: str,
-    results: Path | None, max_trials: int, small: bool, launcher: str, address: str | None, workers: int | None,
-    rerun_changed: bool, heartbeat: float, leave_held: bool, engine: tuple[str, ...], only: str | None,
+    results: Path | None, max_trials: int, yes: bool, small: bool, launcher: str, address: str | None,
+    workers: int | None, rerun_changed: bool, heartbeat: float, leave_held: bool, engine: tuple[str, ...],
+    only: str | None,
 ) -> None:  # fmt: skip
     """Train and time every trial of SUITE that has not been run yet.
 
@@ -142,23 +140,24 @@ def run(
 
     Exit status: 0 if every trial is ok or unsupported, 1 if one is not, 2 for a mistake in the suite, 130 after Ctrl-C.
     """
+    asked = _read(suite, overrides, plugins, device, max_trials, yes=yes, small=small)
+    parameters = tuple(_parameter(text) for text in engine)
+    again = ["run", str(suite), "--max-trials", str(max_trials), "--heartbeat", str(heartbeat)]
+    again += ["--results", str(results)] if results else []
+    again += [part for override in overrides for part in ("--set", override)]
+    again += [part for plugin in plugins for part in ("--plugin", str(plugin))]
+    flags = (("--yes", yes), ("--small", small), ("--rerun-changed", rerun_changed))
+    again += [flag for flag, given in flags if given]
 
-    def options() -> Options:
-        from vitbench.runner.plan import KINDS
-        from vitbench.runner.run import Options
+    from vitbench.runner.plan import KINDS
+    from vitbench.runner.run import Options, run_suite  # after the suite: a mistake in it is said before torch loads
 
-        again = ["run", str(suite), "--max-trials", str(max_trials), "--heartbeat", str(heartbeat)]
-        again += ["--results", str(results)] if results else []
-        again += [part for override in overrides for part in ("--set", override)]
-        again += [part for plugin in plugins for part in ("--plugin", str(plugin))]
-        again += [flag for flag, given in (("--small", small), ("--rerun-changed", rerun_changed)) if given]
-        return Options(
-            device=device, workers=workers, launcher=launcher, address=address, rerun_changed=rerun_changed,
-            heartbeat_s=heartbeat, leave_held=leave_held, engine=tuple(_parameter(text) for text in engine),
-            kinds=ONLY[only] if only else KINDS, repeat=tuple(again),
-        )  # fmt: skip
-
-    context.exit(_run(suite, overrides, plugins, results, max_trials, small, options))
+    options = Options(
+        device=device, workers=workers, launcher=launcher, address=address, rerun_changed=rerun_changed,
+        heartbeat_s=heartbeat, leave_held=leave_held, engine=parameters, kinds=ONLY[only] if only else KINDS,
+        repeat=tuple(again),
+    )  # fmt: skip
+    context.exit(run_suite(asked, results, options, Terminal()))
 
 
 @click.command()
@@ -167,17 +166,16 @@ def run(
 @click.pass_context
 def time(
     context: click.Context, suite: Path, overrides: tuple[str, ...], plugins: tuple[Path, ...], device: str,
-    results: Path | None, max_trials: int, small: bool, rerun_changed: bool, heartbeat: float, leave_held: bool,
+    results: Path | None, max_trials: int, yes: bool, small: bool, rerun_changed: bool, heartbeat: float,
+    leave_held: bool,
 ) -> None:  # fmt: skip
     """Run the timing trials of SUITE only."""
+    asked = _read(suite, overrides, plugins, device, max_trials, yes=yes, small=small)
+    from vitbench.runner.run import Options, run_suite  # after the suite: a mistake in it is said before torch loads
 
-    def options() -> Options:
-        from vitbench.runner.run import Options
-
-        return Options(device=device, kinds=ONLY["timing"], rerun_changed=rerun_changed, heartbeat_s=heartbeat,
-                       leave_held=leave_held)  # fmt: skip
-
-    context.exit(_run(suite, overrides, plugins, results, max_trials, small, options))
+    options = Options(device=device, kinds=ONLY["timing"], rerun_changed=rerun_changed, heartbeat_s=heartbeat,
+                      leave_held=leave_held)  # fmt: skip
+    context.exit(run_suite(asked, results, options, Terminal()))
 
 
 @click.command()
@@ -187,7 +185,7 @@ def status(study: Path) -> None:
     from vitbench.runner.overview import print_status
     from vitbench.store import Study
 
-    print_status(Study.read(study), Console(highlight=False, soft_wrap=True))
+    print_status(Study.read(study), Terminal())
 
 
 @click.command()
@@ -199,8 +197,12 @@ def report(study: Path, out: Path | None) -> None:
     from vitbench.store import Study
 
     opened = Study.read(study)
-    page = render(opened, out or Path("reports") / study.resolve().name)
-    console = Console(highlight=False, soft_wrap=True)
+    folder = out or Path("reports") / study.resolve().name
+    try:
+        page = render(opened, folder)
+    except OSError as error:
+        raise click.FileError(str(folder), f"cannot be written: {error.strerror}") from error
+    console = Terminal()
     for damaged in opened.damaged:
         console.print(f"[yellow]set aside[/] {escape(damaged)}")
     states = Counter(r.state for r in opened.outcomes().values())

@@ -11,7 +11,7 @@ from types import MappingProxyType
 
 from vitbench.spec.base import pair
 from vitbench.spec.model import ModelSpec
-from vitbench.spec.recipe import DataSpec
+from vitbench.spec.recipe import DataSpec, TrainSpec
 
 IMAGE_SUFFIXES = frozenset({".png", ".jpg", ".jpeg", ".bmp", ".webp", ".ppm", ".tif", ".tiff"})
 SYNTHETIC_VERSION = 2
@@ -79,6 +79,10 @@ SYNTHETIC_GRID = 4
 
 SYNTHETIC_SIDE = 16
 """Least height and width of a synthetic image, pixels: a period of a grating in each block."""
+
+
+LEAST_IMAGES = 2
+"""Of training: one image shows nothing that tells two classes apart."""
 
 
 def root() -> Path:
@@ -154,12 +158,18 @@ def folder(spec: DataSpec) -> Path:
 def folder_images(path: Path) -> Iterator[Path]:
     """The images below a folder, sorted, hidden ones left out. Raises DataError where there are none."""
     found = False
-    for directory, names, files in os.walk(path):
+
+    def refuse(error: OSError) -> None:  # os.walk would leave the folder out, and the data would be other data
+        raise DataError(f"{error.filename}: {error.strerror}")
+
+    for directory, names, files in os.walk(path, onerror=refuse):
         names[:] = sorted(n for n in names if not n.startswith("."))
         for file in sorted(files):
             if Path(file).suffix.lower() in IMAGE_SUFFIXES and not file.startswith("."):
                 found = True
-                yield Path(directory) / file
+                if not (image := Path(directory) / file).is_file():
+                    raise DataError(f"{image}: is no file, or a link to one that is gone")
+                yield image
     if not found:
         raise DataError(f"{path}: holds no images ({', '.join(sorted(IMAGE_SUFFIXES))})")
 
@@ -191,6 +201,21 @@ def mismatches(model: ModelSpec, data: DataSpec, known: Facts | None) -> list[st
         if asked is not None and asked > there:
             found.append(f"data.{key}: {asked}, but {name} has {there}")
     return found
+
+
+def unfit(recipe: TrainSpec, data: DataSpec, known: Facts | None) -> list[str]:
+    """Why a recipe cannot train on these images, as far as they are known: too few for it."""
+    images = data.train_images or (known.train if known else None)
+    if images is None or (left := images - data.validation_images) <= 0:
+        return []  # nothing is known, or nothing is left, which :func:`mismatches` says
+    sum_of = f"{images} less {data.validation_images} for validation" if data.validation_images else ""
+    if left < LEAST_IMAGES:
+        given = f"{sum_of} is {left}" if sum_of else str(left)
+        return [f"data.train_images: {given}, and training takes {LEAST_IMAGES} at least"]
+    if recipe.batch_size > left:
+        after = f" ({sum_of})" if sum_of else ""
+        return [f"train.batch_size: {recipe.batch_size}, but there are only {left} training images{after}"]
+    return []
 
 
 def _by(size: tuple[int, int]) -> str:

@@ -8,6 +8,7 @@ import torch
 
 from vitbench.data import catalog
 from vitbench.data.catalog import DataError, Prepared
+from vitbench.data.checks import checked
 from vitbench.data.images import (
     IMAGENET_MEAN,
     IMAGENET_STD,
@@ -62,7 +63,7 @@ def _facts(dataset: DataSet) -> catalog.Facts:
 
 def read(spec: DataSpec) -> DataSet:
     """The whole source at its native size, on the CPU. Raises DataError."""
-    return SOURCES[spec.name](spec)
+    return checked(SOURCES[spec.name](spec), catalog.display_name(spec))
 
 
 def splits(spec: DataSpec, model: ModelSpec, seed: int) -> Splits:

@@ -7,12 +7,12 @@ from collections import Counter
 from pathlib import Path
 
 from rich.console import Console
-from rich.markup import escape
 
 from vitbench.data import catalog
 from vitbench.runner.cost import estimate_seconds, measured_rate, trial_flops
 from vitbench.runner.plan import plan
 from vitbench.runner.progress import COLOURS, describe
+from vitbench.runner.terminal import escape
 from vitbench.spec.recipe import Device
 from vitbench.spec.suite import Suite
 from vitbench.store import Study, StudyError
@@ -78,7 +78,7 @@ def print_plan(suite: Suite, device: str, results: Path | None, console: Console
     )
     identity = f" ({info.data_identity}){_whereabouts(suite)}" if info.data_identity else ""
     console.print(escape(f"data: {info.data_name}{identity}"))
-    images = _train_images(suite)
+    images = train_images(suite)
     flops = sum(trial_flops(p.trial, images) for p in runnable)
     rate = measured_rate([standing(a) for a in records.values()])
     seconds = estimate_seconds(runnable, images, device_kind(device), rate)
@@ -86,7 +86,7 @@ def print_plan(suite: Suite, device: str, results: Path | None, console: Console
         "at the rate of this study's finished trials" if rate else "at a nominal rate; measured once trials have run"
     )
     time = (
-        f"about {_duration(seconds)} ({basis})"
+        f"about {duration(seconds)} ({basis})"
         if seconds is not None
         else "time unknown until a trial has been measured"
     )
@@ -116,7 +116,7 @@ def print_status(study: Study, console: Console) -> None:
         console.print(f"  [yellow]set aside[/] {escape(damaged)}")
 
 
-def _train_images(suite: Suite) -> int:
+def train_images(suite: Suite) -> int:
     """Training images of one epoch, as far as is known before the data are read."""
     known = catalog.facts(suite.data)
     train = suite.data.train_images or (known.train if known else None)
@@ -131,7 +131,10 @@ def _whereabouts(suite: Suite) -> str:
     return f", looked for in {catalog.root()}" + (", downloaded where missing" if suite.data.download else "")
 
 
-def _duration(seconds: float) -> str:
+def duration(seconds: float) -> str:
+    """Seconds in the unit that a reader would choose."""
     if seconds < 90:
         return f"{seconds:.0f} s"
+    if seconds > 172_800:
+        return f"{seconds / 86_400:,.0f} days"
     return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"

@@ -57,8 +57,13 @@ def plan(
         f"{suite.file}: {m}"
         for cell in suite.cells
         if training and cell.train
-        for m in catalog.mismatches(cell.model, cell.data, known.get(cell.data) or catalog.facts(cell.data))
-    ]
+        for facts in [known.get(cell.data) or catalog.facts(cell.data)]
+        for m in (
+            *catalog.mismatches(cell.model, cell.data, facts),
+            *(m for recipe in [cell.train, *(s.train for s in cell.settings)]
+              for m in catalog.unfit(recipe, cell.data, facts)),
+        )
+    ]  # fmt: skip
     if wrong:
         raise SpecError(dict.fromkeys(wrong))
     identity, hopeless, waiting = "", list[str](), list[str]()

@@ -8,10 +8,10 @@ from typing import Self
 
 from rich.console import Console, Group
 from rich.live import Live
-from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from rich.text import Text
 
+from vitbench.runner.terminal import escape
 from vitbench.spec.suite import setting_in_words
 from vitbench.store import PlannedTrial, Record, TimeValues, TrainValues, TuneValues
 

@@ -17,12 +17,43 @@ WANTED = {"int_type": "an integer", "float_type": "a number", "string_type": "a 
           "model_attributes_type": "a table"}  # fmt: skip
 
 
+LIMITS = {
+    "finite_number": "finite",
+    "too_short": "an array of at least {min_length} value(s)",
+    "string_pattern_mismatch": "text without control characters",
+    "string_too_short": "at least {min_length} character(s)",
+    "string_too_long": "at most {max_length} characters",
+}
+SHOWN = 100
+"""Messages of one file that a user is shown; the others are counted."""
+
+
 class SpecError(ValueError):
     """Everything that is wrong with a suite, one message each."""
 
     def __init__(self, messages: Iterable[str]) -> None:
         self.messages = list(dict.fromkeys(messages))
-        super().__init__("\n".join(self.messages))
+        more = [f"… and {len(self.messages) - SHOWN:,} more"] if len(self.messages) > SHOWN else []
+        super().__init__("\n".join([*self.messages[:SHOWN], *more]))
+
+
+class TooManyTrials(SpecError):
+    """A grid that is too large to be meant by accident.
+
+    Attributes:
+        cells: combinations of the axes, and variants.
+        runs: trainings of each of them.
+        tables: the suite's own tables by name, read: what a cell is without its axes.
+    """
+
+    def __init__(self, file: str, cells: int, runs: int, limit: int, tables: Mapping[str, Any]) -> None:
+        self.file, self.cells, self.runs, self.tables = file, cells, runs, tables
+        super().__init__(
+            [
+                f"{file}: {cells:,} cells × {runs:,} seed(s) exceed {limit:,} trials; "
+                f"if that is meant, allow it with --max-trials {cells * runs} or --yes"
+            ]
+        )
 
 
 def quote(value: object) -> str:
@@ -30,7 +61,10 @@ def quote(value: object) -> str:
     if isinstance(value, bool):
         return f"boolean {str(value).lower()}"
     name = PYTHON_TO_TOML.get(type(value).__name__, type(value).__name__)
-    shown = f'"{value}"' if isinstance(value, str) else str(value)
+    try:
+        shown = f'"{value}"' if isinstance(value, str) else str(value)
+    except ValueError:  # Python writes no integer of more than 4300 digits
+        shown = "of more digits than can be shown"
     return f"{name} {shown if len(shown) <= 80 else shown[:77] + '...'}"
 
 
@@ -96,10 +130,8 @@ def _wanted(detail: ErrorDetails) -> str:
     if kind in bounds:
         key = bounds[kind]
         return f"{signs[key]} {context[key]}"
-    if kind == "finite_number":
-        return "finite"
-    if kind == "too_short":
-        return f"an array of at least {context['min_length']} value(s)"
+    if kind in LIMITS:
+        return LIMITS[kind].format(**context)
     if kind == "literal_error":
         return str(context["expected"]).replace("'", '"')
     return ""

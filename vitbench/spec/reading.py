@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -11,11 +12,12 @@ from typing import Any
 from pydantic import BaseModel, ValidationError
 
 from vitbench.registry import nearest
-from vitbench.spec.errors import SpecError, explain, quote
+from vitbench.spec.errors import SpecError, TooManyTrials, explain, quote
 from vitbench.spec.model import ModelSpec
 from vitbench.spec.presets import PRESETS
 from vitbench.spec.recipe import DEVICES, DataSpec, TimeTable, TrainSpec, TrainTable
 from vitbench.spec.suite import (
+    LABEL,
     RESERVED,
     Cell,
     Fact,
@@ -33,6 +35,9 @@ from vitbench.spec.toml import apply, leaves, merged, parse
 
 MAX_TRIALS = 10_000
 """Trials above which a suite must be asked for by number: a slip in an axis is a week of machine time."""
+
+MOST_TRIALS = 1_000_000
+"""Trials that ``--yes`` allows: more of them do not fit into memory, whatever was meant."""
 
 TABLES: Mapping[str, type[BaseModel]] = {
     "model": ModelSpec,
@@ -131,8 +136,7 @@ class _Reader:
             seeds += tune.seeds * math.prod(len(values) for values in tune.axes.values())
         count = (math.prod(len(v) for v in axes.values()) if axes else 0) + len(variants)
         if count * max(seeds, 1) > max_trials:
-            raise SpecError([f"{self.file}: {count:,} cells × {max(seeds, 1)} seed(s) exceed {max_trials:,} trials; "
-                             f"if that is meant, allow it with --max-trials"])  # fmt: skip
+            raise TooManyTrials(self.file, count, max(seeds, 1), max_trials, {**base, "suite": info})
         cells, excluded = self.cells(base, axes, variants, tune, info.seed)
         facts = self.facts(axes, [cell.label for cell in cells], info.margin)
         if self.messages:
@@ -275,7 +279,8 @@ class _Reader:
             if not values:
                 self.complain(f"axes.{path}", "0 trials: the axis is empty")
                 continue
-            distinct = tuple(v for i, v in enumerate(values) if not any(_same(v, w) for w in values[:i]))
+            # By type and text: 1 is not true, and an axis of 10^5 values is looked through once.
+            distinct = tuple({(type(v), repr(v)): v for v in values}.values())
             if len(distinct) < len(values):
                 self.notices.append(f"axes.{path}: {len(values) - len(distinct)} repeated value(s) left out")
             before = len(self.messages)
@@ -292,6 +297,8 @@ class _Reader:
         """Names of the values of an axis whose values are tables: ``[[axes.shape]]``, each a name and its ``set``."""
         if path in ModelSpec.model_fields or "." in path:
             self.complain(f"axes.{path}", "is a field; an axis of tables needs a name of its own")
+        if not re.fullmatch(LABEL, path):
+            self.complain(f"axes.{path}", "must be a name without control characters")
         if path in RESERVED:
             self.complain(f"axes.{path}", "is the name of a column of every report; call the axis something else")
         found: dict[str, dict[str, Any]] = {}
@@ -409,10 +416,6 @@ class _Reader:
         return tuple(
             Setting(values=values, train=self.replaced(tables, values, "tune")["train"]) for values in combined
         )
-
-
-def _same(a: object, b: object) -> bool:
-    return type(a) is type(b) and a == b
 
 
 def _show(path: str, value: Value) -> str:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
-from pydantic import Field
+from pydantic import AfterValidator, Field
 
-from vitbench.registry import NAME
+from vitbench.registry import name_problem
 from vitbench.spec.base import Strict
 from vitbench.spec.model import ModelSpec
 from vitbench.spec.recipe import DataSpec, TimeTable, TrainTable
@@ -29,6 +29,9 @@ def setting_in_words(values: Mapping[str, Value]) -> str:
     return ", ".join(f"{name.rpartition('.')[2]}={as_text(value)}" for name, value in values.items())
 
 
+LABEL = r"^[^\x00-\x1f\x7f-\x9f]+$"
+"""What a variant, a value or an axis of tables may be called: anything that is shown on one line."""
+
 RESERVED = frozenset(
     {
         "trial_id", "kind", "cell", "state", "reason", "attempts", "seed", "device", "dtype", "batch_size", "mode",
@@ -44,10 +47,17 @@ RESERVED = frozenset(
 """Columns of the tables that are made of a study, measured values among them: no name for an axis that is no field."""
 
 
+def _name(name: str) -> str:
+    """A name that is a folder's, too."""
+    if problem := name_problem(name):
+        raise ValueError(problem)
+    return name
+
+
 class Info(Strict):
     """The ``[suite]`` table: what is asked, and how patient the harness is."""
 
-    name: Annotated[str, Field(pattern=f"^{NAME.pattern}$")]
+    name: Annotated[str, AfterValidator(_name)]
     question: str
     cost: str = ""
     expected: str = ""
@@ -85,7 +95,7 @@ class Published(Strict):
 class Variant(Strict):
     """A named cell: the base with some fields replaced."""
 
-    name: Annotated[str, Field(min_length=1, max_length=80, pattern=r"^[^\x00-\x1f\x7f]+$")]
+    name: Annotated[str, Field(min_length=1, max_length=80, pattern=LABEL)]
     set: dict[str, Any] = Field(default_factory=dict)
     published: Published | None = None
 

@@ -10,24 +10,43 @@ from typing import Any
 from vitbench.spec.errors import SpecError
 
 MAX_SUITE_BYTES = 1 << 20
+MAX_DEPTH = 16
+"""Tables and arrays inside one another: a suite has six."""
 
 
 def parse(path: Path) -> dict[str, Any]:
     """The tables of a file, arrays as tuples. Raises SpecError."""
     if path.suffix.lower() in {".yaml", ".yml"}:
-        raise SpecError([f"{path.name}: suites are TOML, not YAML; see ablations/ for examples"])
+        raise SpecError([f"{path.name}: use TOML: suites are TOML, not YAML; see ablations/ for examples"])
     try:
-        data = path.read_bytes()
+        with path.open("rb") as stream:
+            data = stream.read(MAX_SUITE_BYTES + 1)
     except OSError as error:
         raise SpecError([f"{path}: {error.strerror or error}"]) from error
     if len(data) > MAX_SUITE_BYTES:
-        raise SpecError([f"{path.name}: {len(data):,} bytes; a suite has at most {MAX_SUITE_BYTES:,}"])
+        raise SpecError([f"{path.name}: larger than {MAX_SUITE_BYTES:,} bytes, which is the most that a suite has"])
     try:
-        return with_tuples(tomllib.loads(data.decode("utf-8")))  # type: ignore[no-any-return]
+        return with_tuples(shallow(tomllib.loads(data.decode("utf-8"))))  # type: ignore[no-any-return]
     except UnicodeDecodeError as error:
         raise SpecError([f"{path.name}: not UTF-8 text (byte {error.start})"]) from error
-    except (tomllib.TOMLDecodeError, RecursionError) as error:
+    except RecursionError as error:
+        raise SpecError([f"{path.name}: {TOO_DEEP}"]) from error
+    except ValueError as error:  # of tomllib, with line and column; of an integer of thousands of digits; too deep
         raise SpecError([f"{path.name}: {error}"]) from error
+
+
+TOO_DEEP = f"tables and arrays are nested more than {MAX_DEPTH} deep"
+
+
+def shallow(tree: dict[str, Any]) -> dict[str, Any]:
+    """The tree itself. Raises ValueError where it is nested so deep that walking through it is an attack."""
+    level: list[Any] = [tree]
+    for _ in range(MAX_DEPTH):
+        children = [child for node in level for child in (node.values() if isinstance(node, dict) else node)]
+        level = [child for child in children if isinstance(child, (dict, list))]
+        if not level:
+            return tree
+    raise ValueError(TOO_DEEP)
 
 
 def with_tuples(value: Any) -> Any:
@@ -44,9 +63,14 @@ def apply(raw: dict[str, Any], override: str) -> list[str]:
     if not equals or not all(keys):
         return [f'--set "{override}": write table.key=value, e.g. train.epochs=3']
     try:
-        value = with_tuples(tomllib.loads(f"value = {text}"))["value"]
+        found = tomllib.loads(f"value = {text}")
+        value = with_tuples(shallow(found))["value"] if list(found) == ["value"] else text.strip()
     except tomllib.TOMLDecodeError:
         value = text.strip()
+    except (ValueError, RecursionError) as error:
+        return [f'--set "{keys[-1]}": {TOO_DEEP if isinstance(error, RecursionError) else error}']
+    if len(keys) > MAX_DEPTH:
+        return [f'--set "{keys[0]}.{keys[1]}…": {TOO_DEEP}']
     if len(keys) == 1:
         return [f'--set "{override}": name the table too, e.g. model.{keys[0]}=…']
     table = raw

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 from datetime import datetime
+from pathlib import Path
 from typing import Annotated, Any, Literal, get_args
 
-from pydantic import Field
+from pydantic import AfterValidator, Field
 
 from vitbench.environment import Environment
 from vitbench.spec.base import STORED, Strict, digest
@@ -36,14 +37,30 @@ AGAIN: frozenset[str] = frozenset({"failed", "crashed"})
 
 The others would come out the same again: they are results."""
 
+MAX_BYTES = 64 << 20
+"""Of a record's file: a hundred times the largest that is written."""
+
+LARGEST = 2**63 - 1
+"""Of a count: what tables hold. A larger one is nobody's measurement, and would end a report in an overflow."""
+
+Count = Annotated[int, Field(ge=0, le=LARGEST)]
 Percent = Annotated[float, Field(ge=0.0, le=100.0)]
-NonNegative = Annotated[float, Field(ge=0.0)]
+NonNegative = Annotated[float, Field(ge=0.0, le=1e30)]
+
+
+def _without_home(text: str) -> str:
+    """Paths in a traceback lie below the user's home, whose name is the user's: a record holds none."""
+    home = str(Path.home())
+    return text.replace(f"{home}/", "~/") if len(home) > 1 else text
+
+
+Words = Annotated[str, AfterValidator(_without_home)]
 
 
 class Epoch(Strict):
     """One epoch of training."""
 
-    epoch: int
+    epoch: Count
     train_loss: float
     train_accuracy_pct: Percent
     validation_loss: float | None
@@ -58,13 +75,13 @@ class TrainValues(Strict):
     epochs: tuple[Epoch, ...]
     test_loss: float
     test_accuracy_pct: Percent
-    test_readings: int = 1
-    train_images: int
-    validation_images: int
-    test_images: int
-    parameters: int
-    forward_flops: int = Field(description="of one image; a multiply-add counts two")
-    steps: int
+    test_readings: Count = 1
+    train_images: Count
+    validation_images: Count
+    test_images: Count
+    parameters: Count
+    forward_flops: Count = Field(description="of one image; a multiply-add counts two")
+    steps: Count
     step_ms_p50: NonNegative = Field(description="median over steps, first steps of the trial apart")
     first_step_ms: NonNegative
     train_images_per_s: NonNegative = Field(description="batch size over the median step")
@@ -86,9 +103,9 @@ class TuneValues(Strict):
     epochs: tuple[Epoch, ...]
     validation_loss: float
     validation_accuracy_pct: Percent
-    train_images: int
-    validation_images: int
-    steps: int
+    train_images: Count
+    validation_images: Count
+    steps: Count
     seconds: NonNegative = Field(description="of the whole trial: model, data, training, evaluation")
     batches_digest: str = Field(description="hash of the first batches after augmentation")
     data_checksum: str = Field(description="SHA-256 of pixels and labels of all splits")
@@ -106,16 +123,16 @@ class Samples(Strict):
     wall_ms: tuple[NonNegative, ...] = Field((), description="by the host's clock, launch and synchronisation included")
     baseline_ms: tuple[NonNegative, ...] = Field((), description="of the baseline, in the same rounds")
     control_ms: tuple[NonNegative, ...] = Field((), description="of the baseline once more: the A/A control")
-    calls: int = Field(1, description="consecutive calls of which a value is the mean")
+    calls: Count = Field(1, description="consecutive calls of which a value is the mean")
     first_ms: NonNegative = Field(description="the first iteration, warm-up's")
-    warmup_iterations: int | None = None
+    warmup_iterations: Count | None = None
     steady: bool | None = Field(None, description="whether warm-up ended because latencies had become steady")
     peak_memory_mib: NonNegative | None = Field(None, description="None where several variants shared the process")
     load_average: float | None = None
     foreign_threads: NonNegative | None = Field(
         None, description="of other processes, running or waiting for a core: mean over the turns"
     )
-    clock_mhz: int | None = Field(None, description="of a GPU's processors, after the rounds")
+    clock_mhz: Count | None = Field(None, description="of a GPU's processors, after the rounds")
     throttled: str | None = Field(
         None, description="why a GPU held its clock back, after the rounds; empty if it did not"
     )
@@ -139,13 +156,15 @@ class TimeValues(Strict):
     images_per_s: NonNegative = Field(description="batch size over latency_ms_p50")
     first_ms: NonNegative = Field(description="median of the processes' first iterations")
     peak_memory_mib: NonNegative
-    parameters: int
-    forward_flops: int = Field(description="of one image; a multiply-add counts two")
-    flops: int | None = Field(None, description="of one iteration: the whole batch, and the backward pass in training")
-    bytes: int | None = Field(None, description="that an iteration must move: each tensor read and written once")
+    parameters: Count
+    forward_flops: Count = Field(description="of one image; a multiply-add counts two")
+    flops: Count | None = Field(
+        None, description="of one iteration: the whole batch, and the backward pass in training"
+    )
+    bytes: Count | None = Field(None, description="that an iteration must move: each tensor read and written once")
     peak_reserved_mib: NonNegative | None = Field(None, description="GPU: held by the allocator, fragments included")
     energy_mj_per_image: NonNegative | None = Field(None, description="GPU: by NVML's counter, the card as a whole")
-    largest_batch: int | None = Field(None, description="GPU: largest batch that fits, within 5 %")
+    largest_batch: Count | None = Field(None, description="GPU: largest batch that fits, within 5 %")
     ceilings: Ceilings | None = None
     baseline: str | None = Field(None, description="id of the trial that baseline_ms and control_ms are of")
     processes: tuple[Samples, ...]
@@ -155,11 +174,11 @@ class Record(Strict):
     """The immutable result of one attempt at a trial."""
 
     schema_version: Literal[1, 2, 3, 4] = SCHEMA
-    trial_id: str
-    attempt: Annotated[int, Field(gt=0)]
+    trial_id: Annotated[str, Field(pattern=r"^[0-9a-f]{20}$")]
+    attempt: Annotated[int, Field(gt=0, le=1_000_000)]
     state: State
-    reason: str = Field("", description="why the state is not ok, for a reader")
-    details: str = Field("", description="last lines of the traceback")
+    reason: Words = Field("", description="why the state is not ok, for a reader")
+    details: Words = Field("", description="last lines of the traceback")
     trial: Trial
     values: TrainValues | TuneValues | TimeValues | None = None
     notices: tuple[str, ...] = ()
@@ -177,6 +196,23 @@ class BadRecord(ValueError):
     """A file that is no record: damaged, of another schema, or not ours."""
 
 
+def read_record(file: Path) -> Record:
+    """The record in a file.
+
+    Raises:
+        BadRecord: with the reason, also where the file cannot be read at all.
+    """
+    try:
+        if not file.is_file():  # a folder, or a pipe that would be waited for
+            raise BadRecord("not a file")
+        if (size := file.stat().st_size) > MAX_BYTES:
+            raise BadRecord(f"{size:,} bytes, and a record has at most {MAX_BYTES:,}")
+        text = file.read_bytes()
+    except OSError as error:
+        raise BadRecord(f"cannot be read: {error.strerror}") from error
+    return from_json(text)
+
+
 def from_json(text: str | bytes) -> Record:
     """The record in a file's text.
 
@@ -190,7 +226,9 @@ def from_json(text: str | bytes) -> Record:
         actual = digest(body, 64)
     except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise BadRecord(f"not a record: {type(error).__name__}: {error}") from error
-    if version not in READ:
+    if strange := set(wrapper) - {"record", "sha256"}:
+        raise BadRecord(f"not a record: unknown keys {', '.join(map(repr, sorted(strange)))}")
+    if type(version) is not int or version not in READ:
         raise BadRecord(f"schema version {version!r}, and this vitbench reads {' and '.join(map(str, READ))}")
     if checksum != actual:
         raise BadRecord(f"checksum {str(checksum)[:12]}… does not match the content's {actual[:12]}…")

@@ -15,8 +15,9 @@ from pydantic import Field, ValidationError
 from vitbench.spec.base import STORED, Strict, digest
 from vitbench.spec.suite import Fact, Info, Published, Value
 from vitbench.spec.trial import TrainTrial, Trial
+from vitbench.store.distrust import distinct, misplaced, reason, refused
 from vitbench.store.files import publish, sweep, write_atomically
-from vitbench.store.record import AGAIN, BadRecord, Record, from_json
+from vitbench.store.record import AGAIN, BadRecord, Record, read_record
 
 
 class StudyError(ValueError):
@@ -99,9 +100,15 @@ class Study:
         if not file.is_file():
             raise StudyError(f"{path}: holds no study (no study.json); `vitbench run SUITE` makes one")
         try:
-            return cls(path, StudyInfo.model_validate_json(file.read_bytes(), context=STORED))
+            text = file.read_bytes()
+            if problem := refused(text, StudyInfo.model_fields["schema_version"].default):
+                raise StudyError(f"{file}: {problem}")
+            info = StudyInfo.model_validate_json(text, context=STORED)
         except (ValidationError, OSError) as error:
-            raise StudyError(f"{file}: cannot be read: {str(error).splitlines()[0]}") from error
+            raise StudyError(f"{file}: cannot be read: {reason(error)}") from error
+        if problem := misplaced((p.id, p.trial.id) for p in info.trials):
+            raise StudyError(f"{file}: {problem}")
+        return cls(path, info)
 
     @classmethod
     def start(cls, path: Path, info: StudyInfo) -> Study:
@@ -163,6 +170,8 @@ class Study:
         for file in sorted((self.path / "records").glob("*.json")):
             if (record := self._read(file)) is not None:
                 found.setdefault(record.trial_id, []).append(record)
+        for trial_id, attempts in found.items():
+            found[trial_id] = distinct(attempts, self.damaged)
         for attempts in found.values():
             attempts.sort(key=lambda r: (r.attempt, r.started_at))
         return found
@@ -170,7 +179,7 @@ class Study:
     def _read(self, file: Path) -> Record | None:
         """A file's record; None where it is damaged, and set aside."""
         try:
-            return from_json(file.read_bytes())
+            return read_record(file)
         except FileNotFoundError:  # damaged, and another driver has just set it aside
             return None
         except BadRecord as error:

@@ -25,6 +25,9 @@ TEST_FRACTION = 0.2
 """Of the images of a tree without train/ and test/, the part that is kept for the test where no number is given."""
 SHOWN = 5
 
+MODES = frozenset({"1", "L", "LA", "La", "P", "PA", "RGB", "RGBA", "RGBa", "RGBX", "CMYK", "YCbCr", "HSV", "LAB"})
+"""Of Pillow: 8 bits a channel at the most. Deeper ones ("I;16", "F") would be clipped to white, not scaled."""
+
 
 def read(spec: DataSpec) -> DataSet:
     """The images of ``<path>/train/<class>/…`` and ``<path>/test/<class>/…``, or of ``<path>/<class>/…``.
@@ -53,7 +56,7 @@ def read(spec: DataSpec) -> DataSet:
 
     cache = catalog.root() / "cache" / f"{_key(path, files, size)}.safetensors"
     decoded = _cached(cache)
-    if decoded is None:
+    if decoded is None or set(decoded) != set(files):
         decoded = {
             part: Images(_decode(fs, size), torch.tensor([classes.index(_class_of(f, base[part])) for f in fs]))
             for part, fs in files.items()
@@ -83,6 +86,9 @@ def _decode(files: Sequence[Path], size: tuple[int, int] | None) -> torch.Tensor
     for file in files:
         try:
             with Image.open(file) as image:
+                if image.mode not in MODES:
+                    bad.append(f"{file}: mode {image.mode} has more than 8 bits a channel; convert it")
+                    continue
                 rgb = image.convert("RGB")
         except (
             UnidentifiedImageError,

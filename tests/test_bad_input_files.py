@@ -1,0 +1,414 @@
+"""Bad files: names that are markup, foreign results, weights, images (I13 to I20). Nothing read is run."""
+
+from __future__ import annotations
+
+import csv as csv_module
+import hashlib
+import json
+import pickle
+import struct
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+from safetensors.torch import save_file
+
+import vitbench
+from tests.bad_input import refused_by_process, suite_file
+from tests.report.builders import CellPlan, Plan, build
+from tests.report.markdown import read_page
+from tests.report.test_render import HOSTILE
+from tests.small import MODEL, SUITE, record, time_trial
+from vitbench.data import catalog
+from vitbench.data.checks import checked
+from vitbench.data.images import DataSet, Images
+from vitbench.data.load import prepare, read
+from vitbench.data.sources import torchvision_sets
+from vitbench.model.weights import WeightsError, load_weights, save_weights
+from vitbench.report.markdown import csv, escape
+from vitbench.report.render import render
+from vitbench.runner.overview import print_status
+from vitbench.runner.terminal import Terminal
+from vitbench.spec import DataSpec, ModelSpec
+from vitbench.spec.base import digest
+from vitbench.store import Study
+from vitbench.store.record import MAX_BYTES, SCHEMA, BadRecord, from_json
+
+
+def test_i13_markup_in_names_and_messages_is_shown_as_text(tmp_path: Path) -> None:
+    """Of every field that a report shows: tests/report/test_render.py::test_hostile_names_stay_text."""
+    markup = ["<script>alert(1)</script>", '"><img src=x onerror=alert(1)>', "{{7*7}}", "</script>", "</table><h1>",
+              "[link](javascript:alert(1))", "<a href='javascript:alert(1)'>x</a>"]  # fmt: skip
+    cells = [CellPlan(name, {"depth": i}) for i, name in enumerate(markup, 1)]
+    plan = Plan(cells, time=False, state=lambda c, k, s: ("failed", f"ValueError: {c.label}"))
+    render(build(tmp_path / "study", plan), tmp_path / "report")
+    page = read_page(tmp_path / "report")
+    assert [row["cell"] for row in page.table("test accuracy (%)")] == markup
+    assert {f"ValueError: {name}" for name in markup} <= {row["reason"] for row in page.table("reason")}
+    assert page.html == ["<!-- Rendered by vitbench from the study's records; rendered again it is overwritten. -->"]
+    assert not [link for link in page.links if not link.startswith("tables/")]
+    assert "49" not in {row["cell"] for row in page.table("test accuracy (%)")}
+
+
+@pytest.mark.parametrize("text", ["=cmd|' /C calc'!A0", "+1", "-1+2", "@SUM(A1)", "\t=1", "\r=1"], ids=ascii)
+def test_i14_formulas_are_text_to_a_spreadsheet(tmp_path: Path, text: str) -> None:
+    plan = Plan([CellPlan(text, {"depth": 1}), CellPlan("fine", {"depth": 2})], seeds=(0, 1),
+                state=lambda c, k, s: ("failed", text) if c.label == text else ("ok", ""))  # fmt: skip
+    render(build(tmp_path / "study", plan), tmp_path / "report")
+    for file in sorted((tmp_path / "report" / "tables").glob("*.csv")):
+        with file.open(newline="", encoding="utf-8") as stream:
+            for value in (v for row in csv_module.reader(stream) for v in row):
+                assert _is_number(value) or not value.startswith(("=", "+", "-", "@", "\t", "\r")), (file, value)
+    page = read_page(tmp_path / "report")
+    row = next(r for r in page.csv("trials") if r["state"] == "failed")
+    assert row["cell"] == row["reason"] == f"'{text}".replace("\r", " ")
+
+
+def test_i14_numbers_are_untouched() -> None:
+    import pandas as pd
+
+    frame = pd.DataFrame({"n": [-1.5, 1e-7, 3.0], "mixed": [-2, "-a", 1.5], "=head": ["x", None, "y"]})
+    assert csv(frame).splitlines() == ["n,mixed,'=head", "-1.5,-2,x", "1e-07,'-a,", "3,1.5,y"]
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
+
+
+@pytest.mark.parametrize("text", ["a|b|c", "a_b_", "back\\slash", "`code`", "two\nlines", "\r\n| x |", *HOSTILE[:6]])
+def test_i15_a_table_keeps_its_columns(tmp_path: Path, text: str) -> None:
+    """What a renderer makes of each: tests/report/test_parts.py."""
+    plan = Plan([CellPlan(text, {"depth": 1}), CellPlan("fine", {"depth": 2})], time=False,
+                state=lambda c, k, s: ("failed", text) if c.label == text else ("ok", ""))  # fmt: skip
+    page = render(build(tmp_path / "study", plan), tmp_path / "report").read_text()
+    tables = [line for line in page.splitlines() if line.startswith("|")]
+    assert any(str(escape(text)) in line for line in tables) and "\n" not in escape(text)
+    columns = [len(line.replace("\\\\", "").replace("\\|", "").split("|")) for line in tables]
+    heads = [i for i, line in enumerate(tables) if set(line) <= set("|:- ")]
+    for start, end in zip(heads, [*heads[1:], len(tables) + 1], strict=True):
+        assert len(set(columns[start - 1 : end - 1])) == 1, tables[start - 1 : end - 1]
+
+
+def foreign(change: Callable[[dict[str, Any]], object]) -> str:
+    """A finished record's file in which something was changed, and the checksum made to fit."""
+    study_record = record(time_trial(), "ok")
+    body = json.loads(study_record.to_json())["record"]
+    change(body)
+    return json.dumps({"sha256": digest(body, 64), "record": body})
+
+
+def train_values(**changes: object) -> dict[str, object]:
+    values: dict[str, object] = {
+        "epochs": [], "test_loss": 1.0, "test_accuracy_pct": 50.0, "train_images": 1, "validation_images": 0,
+        "test_images": 1, "parameters": 1, "forward_flops": 1, "steps": 1, "step_ms_p50": 1.0, "first_step_ms": 1.0,
+        "train_images_per_s": 1.0, "train_seconds": 1.0, "seconds": 1.0, "peak_memory_mib": 1.0,
+        "batches_digest": "x", "data_checksum": "x",
+    }  # fmt: skip
+    return {**values, **changes}
+
+
+FOREIGN: dict[str, Callable[[dict[str, Any]], object]] = {
+    "extra key": lambda body: body.update(command="rm -rf /"),
+    "extra key inside": lambda body: body["trial"]["model"].update(depht=3),
+    "missing key": lambda body: body.pop("state"),
+    "unknown state": lambda body: body.update(state="excellent"),
+    "wrong type": lambda body: body.update(attempt="1"),
+    "boolean for a number": lambda body: body.update(attempt=True),
+    "huge attempt": lambda body: body.update(attempt=10**400),
+    "huge count": lambda body: body.update(values=train_values(parameters=10**400)),
+    "huge seconds": lambda body: body.update(seconds=1e308),
+    "percent above 100": lambda body: body.update(values=train_values(test_accuracy_pct=101.0)),
+    "negative": lambda body: body.update(seconds=-1.0),
+    "another trial's id": lambda body: body.update(trial_id="0" * 20),
+    "an id that is a path": lambda body: body.update(trial_id="../../x"),
+    "another trial": lambda body: body["trial"].update(batch_size=9),
+    "version true": lambda body: body.update(schema_version=True),
+    "version text": lambda body: body.update(schema_version="3"),
+    "version newer": lambda body: body.update(schema_version=SCHEMA + 1),
+}
+
+
+@pytest.mark.parametrize("how", FOREIGN)
+def test_i16_foreign_records_are_refused_although_their_checksum_fits(how: str) -> None:
+    assert from_json(foreign(lambda body: None)).state == "ok"
+    with pytest.raises(BadRecord) as caught:
+        from_json(foreign(FOREIGN[how]))
+    assert len(str(caught.value)) < 600 and "\n" not in str(caught.value)
+
+
+TEXTS: dict[str, str] = {
+    "deep": "[" * 100_000,
+    "deep record": '{"sha256": "", "record": ' + '{"a":' * 50_000 + "1" + "}" * 50_001,
+    "huge integer": '{"sha256": "", "record": {"schema_version": ' + "9" * 10_000 + "}}",
+    "infinite": '{"sha256": "", "record": {"schema_version": 1e999}}',
+    "nan": '{"sha256": "", "record": {"schema_version": NaN}}',
+    "mismatching hash": foreign(lambda body: None).replace('"seconds": 1.0', '"seconds": 2.0'),
+    "extra key beside": foreign(lambda body: None)[:-1] + ', "run": "me"}',
+    "not JSON": "import os",
+    "null": "null",
+}
+
+
+@pytest.mark.parametrize("how", TEXTS)
+def test_i16_foreign_files_are_set_aside_by_name_and_counted(
+    tmp_path: Path, how: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    study = build(tmp_path / "study", Plan([CellPlan("a", {})], time=False))
+    bad = study.path / "records" / "foreign.json"
+    bad.write_text(TEXTS[how])
+    opened = Study.read(study.path)
+    assert len(opened.records()) == 1
+    assert len(opened.damaged) == 1 and opened.damaged[0].startswith("foreign.json: ")
+    assert not bad.exists() and bad.with_name("foreign.json.corrupt").exists()
+    print_status(opened, Terminal())
+    shown = capsys.readouterr().out
+    assert "1 trials: 1 ok" in shown and "set aside foreign.json: " in shown
+
+
+def test_i16_what_is_no_file_or_too_large_is_named(tmp_path: Path) -> None:
+    study = build(tmp_path / "study", Plan([CellPlan("a", {})], time=False))
+    (study.path / "records" / "folder.json").mkdir()
+    with (study.path / "records" / "large.json").open("wb") as stream:
+        stream.truncate(MAX_BYTES + 1)
+    opened = Study.read(study.path)
+    assert len(opened.records()) == 1
+    assert [d.partition(": ")[2].split(",")[0] for d in opened.damaged] == ["not a file", "67"]
+
+
+def test_i16_a_record_that_was_copied_counts_once(tmp_path: Path) -> None:
+    study = build(tmp_path / "study", Plan([CellPlan("a", {})], time=False, state=lambda c, k, s: ("failed", "x")))
+    (file,) = (study.path / "records").iterdir()
+    file.with_name(f"copy-of-{file.name}").write_bytes(file.read_bytes())
+    opened = Study.read(study.path)
+    ((trial_id, attempts),) = opened.records().items()
+    assert len(attempts) == 1, "a copy is no second attempt"
+    assert opened.damaged == [f"{trial_id}, attempt 1: the same record in two files"]
+
+
+@pytest.fixture
+def model() -> torch.nn.Module:
+    return vitbench.build(MODEL)
+
+
+class Evil:
+    """Run when it is unpickled."""
+
+    def __init__(self, sentinel: Path) -> None:
+        self.sentinel = sentinel
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Path.touch, (self.sentinel,)
+
+
+def test_i17_weights_are_written_and_read_back(tmp_path: Path, model: torch.nn.Module) -> None:
+    file = save_weights(model, tmp_path / "model.safetensors")
+    other = vitbench.build(MODEL, seed=1)
+    images = torch.rand(2, 3, 16, 16)
+    assert not torch.equal(model(images), other(images))
+    load_weights(other, file)
+    assert torch.equal(model(images), other(images))
+    load_weights(other.double(), str(file))
+    assert next(other.parameters()).dtype == torch.float64, "in the dtype of the model"
+
+
+@pytest.mark.parametrize("name", ["model.pt", "model.pth", "model.bin", "model.ckpt", "model", "model.SAFETENSORS"])
+def test_i17_pickled_weights_are_refused_by_suffix_and_never_opened(
+    tmp_path: Path, model: torch.nn.Module, name: str
+) -> None:
+    sentinel = tmp_path / "ran"
+    (tmp_path / name).write_bytes(pickle.dumps(Evil(sentinel)))
+    with pytest.raises(WeightsError) as caught:
+        load_weights(model, tmp_path / name)
+    said = "weights must be .safetensors; a checkpoint of another format can run code when read"
+    assert str(caught.value) == f"{tmp_path / name}: {said}"
+    with pytest.raises(WeightsError, match=r"weights must be \.safetensors"):
+        save_weights(model, tmp_path / name)
+    assert not sentinel.exists()
+
+
+@pytest.mark.parametrize("how", ["pickle", "torch.save", "zip", "empty", "text", "truncated", "header of 10^15 bytes"])
+def test_i17_what_only_calls_itself_safetensors_is_refused(tmp_path: Path, model: torch.nn.Module, how: str) -> None:
+    file, sentinel = tmp_path / "model.safetensors", tmp_path / "ran"
+    save_weights(model, file)
+    whole = file.read_bytes()
+    if how == "torch.save":
+        torch.save({"x": Evil(sentinel)}, file)
+    elif how == "zip":
+        with zipfile.ZipFile(file, "w") as archive:
+            archive.writestr("model/data.pkl", pickle.dumps(Evil(sentinel)))
+    else:
+        contents = {"pickle": pickle.dumps(Evil(sentinel)), "empty": b"", "text": b"hello, weights",
+                    "truncated": whole[:-100], "header of 10^15 bytes": struct.pack("<Q", 10**15) + b"{}"}  # fmt: skip
+        file.write_bytes(contents[how])
+    before = {k: v.clone() for k, v in model.state_dict().items()}
+    with pytest.raises(WeightsError) as caught:
+        load_weights(model, file)
+    assert str(caught.value).startswith(f"{file}: weights must be .safetensors, and this file is none or is damaged: ")
+    assert not sentinel.exists()
+    assert all(torch.equal(before[k], v) for k, v in model.state_dict().items()), "no half of it was loaded"
+
+
+def test_i17_absent_weights(tmp_path: Path, model: torch.nn.Module) -> None:
+    with pytest.raises(WeightsError, match=r"absent\.safetensors: No such file"):
+        load_weights(model, tmp_path / "absent.safetensors")
+
+
+def test_i18_the_first_tensor_of_another_shape_is_named_with_both(tmp_path: Path, model: torch.nn.Module) -> None:
+    wider = ModelSpec(image_size=16, patch_size=4, dim=64, depth=1, heads=2)
+    file = save_weights(vitbench.build(wider), tmp_path / "wide.safetensors")
+    first = next(iter(model.state_dict()))
+    mine, theirs = (tuple(m.state_dict()[first].shape) for m in (model, vitbench.build(wider)))
+    with pytest.raises(WeightsError) as caught:
+        load_weights(model, file)
+    assert str(caught.value) == f"{file}: {first} is {theirs}, and the model's is {mine}"
+
+
+def test_i18_missing_and_unexpected_tensors_are_named(tmp_path: Path, model: torch.nn.Module) -> None:
+    tensors = {k: v.clone() for k, v in model.state_dict().items()}
+    tensors["extra.weight"] = tensors.pop("head.bias")
+    save_file(tensors, tmp_path / "other.safetensors")
+    with pytest.raises(WeightsError) as caught:
+        load_weights(model, tmp_path / "other.safetensors")
+    assert str(caught.value).endswith("other.safetensors: missing: head.bias; unexpected: extra.weight")
+    deeper = ModelSpec(image_size=16, patch_size=4, dim=32, depth=9, heads=2)
+    file = save_weights(vitbench.build(deeper), tmp_path / "deep.safetensors")
+    with pytest.raises(WeightsError, match=r"unexpected: .* and \d+ more$"):
+        load_weights(model, file)
+
+
+def test_i19_batches_of_another_checksum_are_not_unpickled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("VITBENCH_DATA", str(tmp_path))
+    sentinel = tmp_path / "ran"
+
+    class Cifar10:
+        """torchvision's list of files, here of one that runs code when it is unpickled."""
+
+        base_folder, train_list, test_list = "cifar", (("data_batch_1", "0" * 32),), ()
+        meta = {"filename": "batches.meta", "md5": "1" * 32}  # noqa: RUF012
+
+        def __init__(self, *_: object, **__: object) -> None:
+            raise AssertionError("the batches are unpickled")
+
+    from torchvision import datasets
+
+    monkeypatch.setattr(datasets, "CIFAR10", Cifar10)
+    (tmp_path / "cifar").mkdir()
+    for name in ("data_batch_1", "batches.meta"):
+        (tmp_path / "cifar" / name).write_bytes(pickle.dumps(Evil(sentinel)))
+    evil = hashlib.md5(pickle.dumps(Evil(sentinel)), usedforsecurity=False).hexdigest()
+    with pytest.raises(catalog.DataError, match=f"data_batch_1: MD5 {evil}, and the publisher's is 0000"):
+        torchvision_sets.read(DataSpec())
+    assert not sentinel.exists()
+
+
+def picture(path: Path, size: tuple[int, int] = (16, 16), mode: str = "RGB") -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    pixels = np.random.default_rng(len(str(path))).integers(0, 255, (size[1], size[0], 3), dtype=np.uint8)
+    Image.fromarray(pixels).convert(mode).save(path)
+    return path
+
+
+@pytest.fixture
+def tree(tmp_path: Path) -> Path:
+    """Three images of each of two classes, for training and for testing."""
+    for part in ("train", "test"):
+        for name in ("cat", "dog"):
+            for i in range(3):
+                picture(tmp_path / "images" / part / name / f"{i}.png")
+    return tmp_path / "images"
+
+
+FOLDER = SUITE.replace('name = "synthetic"\nresize = 16', 'name = "image_folder"\npath = "images"')
+FOLDER = FOLDER.replace("train_images = 200\ntest_images = 60\nvalidation_images = 40\n", "")
+FOLDER = FOLDER.replace("batch_size = 50", "batch_size = 4").replace("heads = 2", "heads = 2\nnum_classes = 2")
+
+
+def test_i20_images_of_every_usual_mode_are_read(tree: Path) -> None:
+    for i, mode in enumerate(("L", "P", "RGBA", "1", "LA")):
+        picture(tree / "train" / "cat" / f"mode{i}.png", mode=mode)
+    picture(tree / "train" / "cat" / "inks.jpg", mode="CMYK")
+    assert read(DataSpec(name="image_folder", path=str(tree))).train.pixels.shape == (12, 3, 16, 16)
+
+
+BAD_IMAGES: dict[str, tuple[Callable[[Path], object], str]] = {
+    "size": (lambda p: picture(p, (16, 20)), "20×16, and the first image is 16×16; set data.resize"),
+    "text": (lambda p: p.write_text("no image"), "cannot identify image file"),
+    "empty": (lambda p: p.write_bytes(b""), "cannot identify image file"),
+    "truncated": (lambda p: p.write_bytes(picture(p, (16, 16)).read_bytes()[:200]), "truncated"),
+    "16 bits": (
+        lambda p: Image.fromarray(np.full((16, 16), 40_000, dtype=np.uint16)).save(p),
+        "has more than 8 bits a channel; convert it",
+    ),
+}
+
+
+@pytest.mark.parametrize("how", BAD_IMAGES)
+def test_i20_images_that_cannot_be_used_are_named_and_counted(tree: Path, how: str) -> None:
+    damage, expected = BAD_IMAGES[how]
+    bad = tree / "train" / "dog" / "bad.png"
+    damage(bad)
+    with pytest.raises(catalog.DataError) as caught:
+        prepare(DataSpec(name="image_folder", path=str(tree)))
+    first, named = str(caught.value).splitlines()
+    assert first == "1 of 7 images cannot be used:"
+    assert named.startswith(f"{bad}: ") and expected in named
+
+
+def test_i20_a_corrupt_image_stops_a_run_before_its_first_trial(tmp_path: Path, tree: Path) -> None:
+    for i in range(8):
+        (tree / "test" / "cat" / f"bad{i}.png").write_bytes(b"")
+    said = refused_by_process(tmp_path, "run", suite_file(tmp_path, base=FOLDER), "--device", "cpu")
+    assert said.startswith("8 of 14 images cannot be used:\nimages/test/cat/bad0.png: ")
+    assert said.rstrip().endswith("… and 3 more") and not (tmp_path / "results").exists()
+
+
+def test_i20_a_link_to_an_image_that_is_gone_is_named(tree: Path) -> None:
+    gone = tree / "train" / "cat" / "gone.png"
+    gone.symlink_to(tree / "nowhere.png")
+    for ask in (prepare, catalog.identity):
+        with pytest.raises(catalog.DataError, match=r"gone\.png: is no file, or a link to one that is gone"):
+            ask(DataSpec(name="image_folder", path=str(tree)))
+
+
+@pytest.mark.parametrize(
+    ("labels", "classes", "expected"),
+    [
+        ([0, 1, 7], 2, "1 label(s) out of range 0 to 1; the first is 7, of image 2"),
+        ([0, -1, -1], 2, "2 label(s) out of range 0 to 1; the first is -1, of image 1"),
+        ([0, 0, 0], 1, "1 class(es), and telling apart takes two"),
+        ([], 2, "there are none"),
+    ],
+)
+def test_i20_what_a_source_gives_is_checked(labels: list[int], classes: int, expected: str) -> None:
+    pixels = torch.zeros(len(labels), 3, 4, 4, dtype=torch.uint8)
+    good = Images(torch.zeros(1, 3, 4, 4, dtype=torch.uint8), torch.zeros(1, dtype=torch.int64))
+    bad = Images(pixels, torch.tensor(labels, dtype=torch.int64))
+    for dataset in (DataSet(bad, good, ("a", "b")[:classes]), DataSet(good, bad, ("a", "b")[:classes])):
+        with pytest.raises(catalog.DataError, match="some") as caught:
+            checked(dataset, "some")
+        assert expected in str(caught.value)
+
+
+def test_i20_a_cache_of_other_labels_is_no_way_around_the_check(
+    tmp_path: Path, tree: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("VITBENCH_DATA", str(tmp_path / "data"))
+    spec = DataSpec(name="image_folder", path=str(tree))
+    prepare(spec)
+    (cache,) = (p for p in (tmp_path / "data").rglob("*.safetensors"))
+    parts = {f"{part}.pixels": torch.zeros(6, 3, 16, 16, dtype=torch.uint8) for part in ("train", "test")}
+    save_file({**parts, **{f"{part}.labels": torch.arange(6) for part in ("train", "test")}}, cache)
+    with pytest.raises(catalog.DataError, match=r"4 label\(s\) out of range 0 to 1; the first is 2, of image 2"):
+        prepare(spec)
+    for part in ({"train.pixels": torch.zeros(1)}, {f"train.{n}": torch.zeros(1) for n in ("pixels", "labels")}):
+        save_file(part, cache)
+        assert len(prepare(spec).class_names) == 2, "a cache that lacks tensors is made anew"

@@ -1,0 +1,297 @@
+"""Bad requests: devices, recipes that do not fit the data, folders of results, plug-ins (I21 to I27)."""
+
+from __future__ import annotations
+
+import ast
+import json
+import re
+from pathlib import Path
+
+import pytest
+import torch
+
+from tests.bad_input import files_of, process, refused_by_process, refused_here, suite_file
+from tests.conftest import REPOSITORY
+from tests.report.builders import CellPlan, Plan, build, factorial
+from tests.report.markdown import read_page
+from tests.small import SUITE
+from tests.test_registry import PLUGIN
+from vitbench import registry
+from vitbench.data.catalog import Facts, unfit
+from vitbench.devices import DeviceError, resolve, unsupported
+from vitbench.registry import PluginError, load_plugin
+from vitbench.report.render import render
+from vitbench.spec import DataSpec, ModelSpec, TrainSpec
+from vitbench.store import Study, StudyError, StudyInfo
+
+
+def test_every_row_has_a_test_of_its_own() -> None:
+    """The table of what bad input shows has 27 rows; a test is named after the row that it keeps."""
+    found = set()
+    for path in Path(__file__).parent.rglob("test_*.py"):
+        for node in ast.parse(path.read_text(encoding="utf-8")).body:
+            if isinstance(node, ast.FunctionDef) and (row := re.match(r"test_i(\d\d)_", node.name)):
+                found.add(int(row[1]))
+    assert found == set(range(1, 28))
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
+def test_i21_a_gpu_that_is_not_there_is_never_replaced(tmp_path: Path) -> None:
+    said = refused_by_process(tmp_path, "run", suite_file(tmp_path), "--device", "cuda:7")
+    build_of = "a CPU build" if torch.version.cuda is None else f"built for CUDA {torch.version.cuda}"
+    assert said == f"vitbench: cuda:7 requested, and torch {torch.__version__}, {build_of}, sees no GPU\n"
+
+
+def test_i21_each_kind_of_absent_device_has_its_message(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("torch.cuda.is_available", lambda: False)
+    monkeypatch.setattr("torch.version.cuda", None)
+    with pytest.raises(DeviceError, match=r"^cuda requested, and torch \S+, a CPU build, sees no GPU$"):
+        resolve("cuda")
+    monkeypatch.setattr("torch.backends.mps.is_available", lambda: False)
+    with pytest.raises(DeviceError, match="mps requested, and this machine or this build of torch has none"):
+        resolve("mps")
+    monkeypatch.setattr("torch.cuda.is_available", lambda: True)
+    monkeypatch.setattr("torch.cuda.device_count", lambda: 2)
+    with pytest.raises(DeviceError, match="cuda:7 requested, and there are 2 CUDA devices"):
+        resolve("cuda:7")
+
+
+@pytest.mark.parametrize("device", ["tpu", "cuda:x", "cuda:", "cuda:-1", "cpu:0", "CPU", "", "cuda:0:1"])
+def test_i21_what_is_no_device(device: str) -> None:
+    with pytest.raises(DeviceError, match=f'^"{device}" is no device; allowed: auto, cpu, cuda, cuda:0, …, mps$'):
+        resolve(device)
+
+
+def test_i22_unsupported_is_a_state_with_its_reason_and_no_failure(tmp_path: Path) -> None:
+    name = suite_file(tmp_path, base=SUITE.replace("heads = 2", 'heads = 2\nattention = "triton"'))
+    done = process(tmp_path, "run", name, "--device", "cpu")
+    reason = 'attention "triton" runs on cuda, not on cpu'
+    assert done.returncode == 0 and "1 trials: 1 unsupported" in done.stdout and reason in done.stdout
+    study = Study.read(tmp_path / "results" / "small")
+    assert [(r.state, r.reason, r.values) for r in study.outcomes().values()] == [("unsupported", reason, None)]
+    render(study, tmp_path / "report")
+    page = read_page(tmp_path / "report")
+    assert page.table("test accuracy (%)")[0]["test accuracy (%)"] == "unsupported"
+    assert reason in [row["reason"] for row in page.table("reason")]
+
+
+def test_i22_a_dtype_or_a_package_that_is_missing_is_unsupported(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(registry._plugin_facts, ("mlp", "half"), registry.Facts(source="a test", dtypes=("float16",)))
+    half = ModelSpec(mlp="half").unsupported("cuda", "bfloat16", training=True)
+    assert half == 'mlp "half" runs in float16, not in bfloat16'
+    monkeypatch.setattr("torch.cuda.get_device_capability", lambda device: (7, 5))
+    monkeypatch.setattr("torch.cuda.get_device_name", lambda device: "Old GPU")
+    said = unsupported(ModelSpec(), torch.device("cuda", 0), "bfloat16", training=True)
+    assert said == "Old GPU has no bfloat16"
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    missing = ModelSpec(attention="triton", dim=64, heads=1)
+    said = unsupported(missing, torch.device("cuda", 0), "float32", training=False)
+    assert said == 'attention "triton" needs the package triton, which is not installed'
+
+
+def test_i23_a_batch_larger_than_the_data_is_said_before_training(tmp_path: Path) -> None:
+    said = refused_by_process(tmp_path, "run", suite_file(tmp_path), "--set", "train.batch_size=161", "--device", "cpu")
+    assert said == (
+        "vitbench: suite.toml: train.batch_size: 161, but there are only 160 training images "
+        "(200 less 40 for validation)\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("changes", "expected"),
+    [
+        (("data.train_images=1", "data.validation_images=0"), "data.train_images: 1, and training takes 2 at least"),
+        (("data.train_images=41",), "data.train_images: 41 less 40 for validation is 1, and training takes 2 at least"),
+        (("data.train_images=40",), "data.validation_images: 40 leaves nothing of 40 training images"),
+        (("model.num_classes=1",), "model.num_classes: 1, but synthetic has 10 classes"),
+        (("model.num_classes=11",), "model.num_classes: 11, but synthetic has 10 classes"),
+        (("data.colour_classes=1", "data.texture_classes=0", "data.position_classes=0", "model.num_classes=1"),
+         "1, and telling apart takes two"),
+        (("axes.train.batch_size=[20, 500]",), "train.batch_size: 500, but there are only 160 training images"),
+    ],
+)  # fmt: skip
+def test_i23_too_few_images_or_classes(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], changes: tuple[str, ...], expected: str
+) -> None:
+    options = [part for change in changes for part in ("--set", change)]
+    said = refused_here(tmp_path, capsys, "plan", suite_file(tmp_path), *options, "--device", "cpu")
+    assert f"suite.toml: {expected}" in said or (expected in said and "telling apart" in expected)
+
+
+def test_i23_what_is_tuned_fits_too(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    text = "[tune]\ntrain.batch_size = [50, 1000]"
+    said = refused_here(tmp_path, capsys, "plan", suite_file(tmp_path, text), "--device", "cpu")
+    assert "train.batch_size: 1000, but there are only 160 training images" in said
+
+
+def test_i23_as_many_images_as_a_batch_are_enough() -> None:
+    known = Facts(16, 2, 50, 10)
+    assert unfit(TrainSpec(batch_size=50), DataSpec(), known) == []
+    assert unfit(TrainSpec(batch_size=51), DataSpec(), known) != []
+    assert unfit(TrainSpec(batch_size=51), DataSpec(name="image_folder"), None) == [], "known once it has been read"
+
+
+AXES = {"norm": ("pre", "post"), "positions": ("learned", "none")}
+
+
+def test_i24_one_seed_is_allowed_and_says_so_and_infers_nothing(tmp_path: Path) -> None:
+    render(build(tmp_path / "one", factorial(AXES, time=False)), tmp_path / "report")
+    page = read_page(tmp_path / "report")
+    assert "n = 1, no inference" in page.text
+    assert not [row for row in page.table("test accuracy (%)") if "±" in row["test accuracy (%)"]]
+    for word in ("95 % interval of", "p ="):
+        assert word not in page.text
+    render(build(tmp_path / "many", factorial(AXES, seeds=tuple(range(8)), time=False)), tmp_path / "more")
+    more = read_page(tmp_path / "more")
+    assert "n = 1, no inference" not in more.text
+    assert all("±" in row["test accuracy (%)"] for row in more.table("test accuracy (%)"))
+
+
+def study_of(folder: Path, name: str = "other") -> Path:
+    """A finished study of another suite."""
+    return build(folder, Plan([CellPlan("a", {})], name=name, time=False)).path
+
+
+def newer(study: Path) -> None:
+    """The plan as a later version would write it."""
+    file = study / "study.json"
+    latest = StudyInfo.model_fields["schema_version"].default
+    whole = json.loads(file.read_text()) | {"schema_version": latest + 1, "a_new_field": [1]}
+    file.write_text(json.dumps(whole))
+
+
+def test_i25_results_of_another_suite_are_not_mixed(tmp_path: Path) -> None:
+    study_of(tmp_path / "theirs")
+    said = refused_by_process(tmp_path, "run", suite_file(tmp_path), "--results", "theirs", "--device", "cpu")
+    assert said == 'vitbench: theirs: holds the study "other", not "small"; choose another folder with --results\n'
+
+
+@pytest.mark.parametrize("command", ["status", "report", "compare", "run", "plan"])
+def test_i25_results_of_a_newer_version_are_refused_by_name(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], command: str
+) -> None:
+    newer(study_of(tmp_path / "theirs"))
+    suite = suite_file(tmp_path)
+    arguments = {"compare": ("theirs", "theirs"), "run": (suite, "--results", "theirs", "--device", "cpu"),
+                 "plan": (suite, "--results", "theirs", "--device", "cpu")}  # fmt: skip
+    said = refused_here(tmp_path, capsys, command, *arguments.get(command, ("theirs",)))
+    latest = StudyInfo.model_fields["schema_version"].default
+    assert re.fullmatch(
+        rf"vitbench: theirs/study\.json: written by a newer vitbench: schema version {latest + 1}, and this one "
+        rf"\(\S+\) reads up to {latest}; use that version, or choose another folder with --results\n",
+        said,
+    )
+
+
+def test_i25_in_a_process_of_its_own(tmp_path: Path) -> None:
+    newer(study_of(tmp_path / "theirs"))
+    assert "written by a newer vitbench" in refused_by_process(tmp_path, "status", "theirs")
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("{", "cannot be read: "),
+        ("[" * 100_000, "cannot be read: "),
+        ("[]", "cannot be read: "),
+        ("{}", "cannot be read: suite: Field required (and "),
+        ('{"schema_version": 0}', "cannot be read: schema_version: "),
+        ('{"schema_version": "2"}', "cannot be read: schema_version: "),
+        ('{"schema_version": 1e999}', "cannot be read: "),
+    ],
+)
+def test_i25_a_plan_that_is_none(tmp_path: Path, text: str, expected: str) -> None:
+    (tmp_path / "study.json").write_text(text)
+    with pytest.raises(StudyError) as caught:
+        Study.read(tmp_path)
+    assert str(caught.value).startswith(f"{tmp_path / 'study.json'}: {expected}") and "\n" not in str(caught.value)
+
+
+def test_i25_a_plan_whose_ids_belong_to_other_trials(tmp_path: Path) -> None:
+    study = build(tmp_path, factorial(AXES, time=False)).path
+    whole = json.loads((study / "study.json").read_text())
+    first, second = (trial["id"] for trial in whole["trials"][:2])
+    whole["trials"][0]["id"] = second
+    (study / "study.json").write_text(json.dumps(whole))
+    with pytest.raises(StudyError, match=f"2 of the plan's trials are not what they say: trial {second} has the id "
+                                         f"{first}; trial {second} is there twice"):  # fmt: skip
+        Study.read(study)
+
+
+@pytest.mark.parametrize("command", ["status", "report", "compare"])
+@pytest.mark.parametrize("what", ["missing", "empty", "file"])
+def test_i26_a_folder_that_holds_no_study(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], command: str, what: str
+) -> None:
+    folder = tmp_path / "folder"
+    if what == "empty":
+        folder.mkdir()
+    elif what == "file":
+        folder.write_text("no study")
+    said = refused_here(tmp_path, capsys, command, *(["folder"] * (2 if command == "compare" else 1)))
+    expected = {
+        "missing": "does not exist" if command == "compare" else "folder: holds no study (no study.json)",
+        "empty": "folder: holds no study (no study.json); `vitbench run SUITE` makes one",
+        "file": "not JSON" if command == "compare" else "is a file",
+    }
+    assert expected[what] in said and "folder" in said
+
+
+def test_i26_in_a_process_of_its_own(tmp_path: Path) -> None:
+    said = refused_by_process(tmp_path, "report", "nowhere")
+    assert said == "vitbench: nowhere: holds no study (no study.json); `vitbench run SUITE` makes one\n"
+
+
+def test_i26_a_report_that_cannot_be_written(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    study_of(tmp_path / "study")
+    (tmp_path / "taken").write_text("")
+    said = refused_here(tmp_path, capsys, "report", "study", "--out", "taken/report")
+    assert "taken/report" in said and "cannot be written: Not a directory" in said
+
+
+def test_i27_plugin_that_is_missing(tmp_path: Path) -> None:
+    said = refused_by_process(tmp_path, "plan", suite_file(tmp_path), "--plugin", "mine.py")
+    assert said == f"vitbench: {tmp_path.resolve() / 'mine.py'}: no such file\n"
+
+
+BAD_PLUGINS: dict[str, tuple[str | bytes, str]] = {
+    "import error": ("import nonsense_of_mine\n" + PLUGIN.format(name="a"), ":1: ModuleNotFoundError: No module named"),
+    "raises": (PLUGIN.format(name="a") + "1 / 0\n", ":10: ZeroDivisionError: division by zero"),
+    "exits": (PLUGIN.format(name="a") + "raise SystemExit(0)\n", ":10: SystemExit: 0"),
+    "syntax": ("x = 1\ndef broken(:\n", ":2: "),
+    "existing name": (PLUGIN.format(name="gelu"), ':5: mlp "gelu" exists already'),
+    "same name twice": (PLUGIN.format(name="a") * 2, ':5: mlp "a" exists already'),
+    "name of a device": (PLUGIN.format(name="con"), ':5: "con" is not a name: Windows keeps it for a device'),
+    "no text": (b"\xff\xfe\x00", ": 'utf-8' codec can't decode"),
+    "null byte": (b"x = 1\x00", ":1: source code string cannot contain null bytes"),
+    "deep": ("x = " + "-" * 100_000 + "1", ": "),
+    "no component": ("x = 1\n", ": registers no component; decorate a class with @vitbench.component(...)"),
+}
+
+
+@pytest.mark.parametrize("how", BAD_PLUGINS)
+def test_i27_plugin_errors_name_module_and_line(tmp_path: Path, how: str) -> None:
+    text, expected = BAD_PLUGINS[how]
+    plugin = tmp_path / "mine.py"
+    plugin.write_bytes(text if isinstance(text, bytes) else text.encode())
+    with pytest.raises(PluginError) as caught:
+        load_plugin(plugin)
+    assert str(caught.value).startswith(f"{plugin.resolve()}{expected}")
+
+
+def test_i27_plugin_of_another_suffix(tmp_path: Path) -> None:
+    (tmp_path / "mine.txt").write_text(PLUGIN.format(name="a"))
+    with pytest.raises(PluginError, match=r"mine\.txt: a plug-in is a Python file, \*\.py"):
+        load_plugin(tmp_path / "mine.txt")
+
+
+def test_i27_plugin_error_in_a_process_of_its_own(tmp_path: Path) -> None:
+    (tmp_path / "mine.py").write_text(PLUGIN.format(name="a") + "raise SystemExit(0)\n")
+    said = refused_by_process(tmp_path, "components", "mlp", "--plugin", "mine.py")
+    assert said == f"vitbench: {tmp_path.resolve() / 'mine.py'}:10: SystemExit: 0\n"
+    assert set(files_of(tmp_path)) <= {"mine.py", "__pycache__"}
+
+
+def test_i27_plugins_are_said_to_be_code_that_is_trusted() -> None:
+    said = "A plug-in is code and runs with your rights: pass only files that you trust."
+    assert said in (REPOSITORY / "README.md").read_text(encoding="utf-8")

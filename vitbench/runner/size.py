@@ -1,0 +1,35 @@
+"""What a grid too large to be meant would cost, from one of its cells: it is never expanded."""
+
+from __future__ import annotations
+
+from vitbench.runner.cost import estimate_seconds
+from vitbench.runner.overview import device_kind, duration, train_images
+from vitbench.runner.plan import plan
+from vitbench.spec.errors import SpecError, TooManyTrials
+from vitbench.spec.suite import Cell, Suite
+
+
+def with_time(error: TooManyTrials, device: str) -> SpecError:
+    """The same message with the estimated time: that of the suite's base cell, as often as the grid has cells."""
+    seconds = _seconds(error, device)
+    time = "its time is unknown until a trial has been measured" if seconds is None else f"about {duration(seconds)}"
+    return SpecError([f"{message} (estimated cost: {time})" for message in error.messages])
+
+
+def _seconds(error: TooManyTrials, device: str) -> float | None:
+    tables = error.tables
+    cell = Cell(label="base", axes={}, model=tables["model"], data=tables["data"], train=tables["train"],
+                time=tables["time"], seeds=(0,) if tables["train"] else ())  # fmt: skip
+    suite = Suite(file=error.file, info=tables["suite"], axes={}, cells=(cell,), data=tables["data"])
+    kind = device_kind(device)
+    try:
+        trials, images = plan(suite, kind).trials, train_images(suite)
+    except ValueError:  # the base alone is no cell that could run: only its axes make it one
+        return None
+    total = 0.0
+    for planned in trials:
+        seconds = estimate_seconds([planned], images, kind, None)
+        if seconds is None:
+            return None
+        total += seconds * error.cells * (error.runs if planned.trial.kind == "train" else 1)
+    return total

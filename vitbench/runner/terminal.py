@@ -1,0 +1,47 @@
+"""The user's terminal: whatever a name or a message holds is shown as text, and steers nothing."""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Iterable
+
+from rich import markup
+from rich.console import Console, ConsoleOptions, RenderableType
+from rich.segment import Segment
+
+HIDDEN = frozenset({"Cc", "Cs"})
+"""Unicode categories that a terminal obeys or cannot encode: control characters, and halves of surrogate pairs."""
+
+TURNING = frozenset("\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
+"""Marks that turn the direction of what follows, so that it reads as something else (CVE-2021-42574)."""
+
+
+def visible(text: str) -> str:
+    """Text without what steers a terminal: each such character becomes a "?"; line breaks and tabs stay."""
+    if text.isprintable():
+        return text
+    return "".join("?" if c not in "\n\t" and _steers(c) else c for c in text)
+
+
+def _steers(character: str) -> bool:
+    return unicodedata.category(character) in HIDDEN or character in TURNING
+
+
+def escape(text: object) -> str:
+    """Any text as console markup that shows just this text, on one line."""
+    shown = markup.escape(" ".join(visible(str(text)).split("\n")))
+    # rich doubles a backslash at the end, so that it does not escape the tag that may follow; so one has to follow.
+    return f"{shown}[none][/none]" if shown.endswith("\\") else shown
+
+
+class Terminal(Console):
+    """A console on which no text is more than text, even where it reached it without :func:`escape`."""
+
+    def __init__(self, *, soft_wrap: bool = True) -> None:
+        """``soft_wrap``: long lines are left to the terminal; tables want False."""
+        super().__init__(highlight=False, emoji=False, soft_wrap=soft_wrap)
+
+    def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
+        """What rich draws, its own control codes untouched and those inside of text made visible."""
+        for segment in super().render(renderable, options):
+            yield segment if segment.control else segment._replace(text=visible(segment.text))

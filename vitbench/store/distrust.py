@@ -1,0 +1,73 @@
+"""What is asked of a study's files before they are believed: they may be foreign, newer, edited or copied twice."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+
+from pydantic import ValidationError
+
+from vitbench.environment import VERSION
+from vitbench.store.record import Record
+
+SHOWN = 3
+
+
+def refused(text: bytes, newest: int) -> str | None:
+    """Why a study's plan is not read at all: it is of a newer form; None where it is not.
+
+    What is no JSON, or holds no version, is left to the validation, which says what is wrong with it.
+
+    Args:
+        text: of ``study.json``.
+        newest: highest schema version that this vitbench reads.
+    """
+    try:
+        version = json.loads(text)["schema_version"]
+    except (ValueError, KeyError, TypeError, RecursionError):
+        return None
+    if not isinstance(version, int) or version <= newest:
+        return None
+    return (
+        f"written by a newer vitbench: schema version {version}, and this one ({VERSION}) reads up to {newest}; "
+        f"use that version, or choose another folder with --results"
+    )
+
+
+def reason(error: ValidationError | OSError) -> str:
+    """The first complaint, in one line and with its place."""
+    if isinstance(error, OSError):
+        return str(error.strerror or error)
+    details = error.errors(include_url=False)
+    place = ".".join(str(part) for part in details[0]["loc"])
+    more = f" (and {len(details) - 1} more)" if len(details) > 1 else ""
+    return f"{place}: {details[0]['msg']}{more}" if place else f"{details[0]['msg']}{more}"
+
+
+def misplaced(pairs: Iterable[tuple[str, str]]) -> str | None:
+    """What is wrong with the ids of a plan, each given beside the one that its trial has; None where nothing is.
+
+    A result is found by its id: under a wrong one it would stand in another cell's row.
+    """
+    seen = set[str]()
+    wrong = []
+    for given, actual in pairs:
+        if given != actual:
+            wrong.append(f"trial {given} has the id {actual}")
+        elif given in seen:
+            wrong.append(f"trial {given} is there twice")
+        seen.add(given)
+    if not wrong:
+        return None
+    return f"{len(wrong)} of the plan's trials are not what they say: {'; '.join(wrong[:SHOWN])}"
+
+
+def distinct(attempts: Sequence[Record], damaged: list[str]) -> list[Record]:
+    """The attempts of one trial, a record that was copied to another file counted once and named in ``damaged``."""
+    kept: list[Record] = []
+    for record in attempts:
+        if record not in kept:
+            kept.append(record)
+        elif (entry := f"{record.trial_id}, attempt {record.attempt}: the same record in two files") not in damaged:
+            damaged.append(entry)
+    return kept
