@@ -39,6 +39,7 @@ from vitbench.analysis.summary import (
 from vitbench.analysis.verdicts import Judged
 from vitbench.environment import Environment
 from vitbench.report.markdown import Md, escape
+from vitbench.spec.base import by_identity
 from vitbench.spec.trial import TrainTrial
 from vitbench.store import Study
 from vitbench.store.record import BadRecord, from_json
@@ -221,8 +222,9 @@ class View:
     def conditions(self) -> list[str]:
         """The axes that change what is classified."""
         trained = [(p.axes, p.trial) for p in self.study.info.trials if isinstance(p.trial, TrainTrial)]
+        shown = by_identity(images)
         found = conditions(
-            ({axis: values[axis] for axis in self.axes}, images(trial.data, trial.model))
+            ({axis: values[axis] for axis in self.axes}, shown(trial.data, trial.model.num_classes))
             for values, trial in trained
             if self.axes.keys() <= values.keys()
         )
