@@ -44,6 +44,7 @@ def _read(suite: Path, overrides: tuple[str, ...], plugins: tuple[Path, ...], ma
 
 @click.command()
 @suite_options
+@click.option("--all", "every", is_flag=True, help="Print every trial, however many.")
 def plan(
     suite: Path,
     overrides: tuple[str, ...],
@@ -52,14 +53,15 @@ def plan(
     results: Path | None,
     max_trials: int,
     small: bool,
+    every: bool,
 ) -> None:
-    """List every trial of SUITE, their number and estimated cost. Runs nothing."""
+    """List the trials of SUITE, their number and estimated cost. Runs nothing."""
     from vitbench.analysis.outlook import outlook
     from vitbench.runner.overview import print_plan
 
     asked = _read(suite, overrides, plugins, max_trials, small=small)
     console = Console(highlight=False, soft_wrap=True)
-    print_plan(asked, device, results, console)
+    print_plan(asked, device, results, console, every=every)
     for sentence in outlook(asked):
         console.print(escape(sentence))
 

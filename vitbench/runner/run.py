@@ -7,7 +7,7 @@ import json
 import os
 import signal
 import tempfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -84,7 +84,7 @@ class Runner:
     """One driver of one study."""
 
     def __init__(
-        self, study: Study, trials: tuple[PlannedTrial, ...], options: Options, reporter: Reporter,
+        self, study: Study, trials: Sequence[PlannedTrial], options: Options, reporter: Reporter,
         planner: Callable[[Mapping[str, list[Record]]], StudyInfo],
     ) -> None:  # fmt: skip
         """``trials``: what this run is to do; the study may hold more, of earlier runs. ``planner``: records → plan."""
@@ -236,7 +236,7 @@ class Runner:
         self.reporter.ended(planned, record, finished(earlier, self.max_attempts) or outcome.state == "interrupted")
 
 
-def exit_status(study: Study, trials: tuple[PlannedTrial, ...]) -> int:
+def exit_status(study: Study, trials: Sequence[PlannedTrial]) -> int:
     """0 where every one of these trials is ok or unsupported, else 1."""
     outcomes = study.outcomes()
     states = {outcomes[p.id].state if p.id in outcomes else "pending" for p in trials}

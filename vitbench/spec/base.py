@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
+import gc
 import hashlib
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Annotated, Any, ParamSpec, TypeVar
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
@@ -51,7 +53,11 @@ def dumps(value: object) -> str:
     return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
 
 
-def digest(value: object, length: int = 20) -> str:
+ID_LENGTH = 20
+"""Hex digits of a trial's id."""
+
+
+def digest(value: object, length: int = ID_LENGTH) -> str:
     """First hex digits of the SHA-256 of a value's canonical JSON."""
     return hashlib.sha256(dumps(value).encode()).hexdigest()[:length]
 
@@ -72,3 +78,15 @@ def by_identity(function: Callable[Asked, Answer]) -> Callable[Asked, Answer]:
         return found[0]
 
     return remembered
+
+
+@contextlib.contextmanager
+def uncollected() -> Iterator[None]:
+    """No search for reference cycles while many specs are made: they have none, and are all kept."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()

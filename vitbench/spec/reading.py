@@ -12,12 +12,12 @@ from typing import Any, NamedTuple
 from pydantic import BaseModel, ValidationError
 
 from vitbench.registry import nearest
-from vitbench.spec.base import by_identity
+from vitbench.spec.base import by_identity, uncollected
 from vitbench.spec.errors import SpecError, explain, quote
 from vitbench.spec.model import ModelSpec
 from vitbench.spec.presets import PRESETS
 from vitbench.spec.recipe import DEVICES, DataSpec, TimeTable, TrainSpec, TrainTable
-from vitbench.spec.suite import RESERVED, Cell, Fact, Info, Published, Setting, Suite, Tune, Value, Variant, as_text
+from vitbench.spec.suite import RESERVED, Cell, Fact, Info, Setting, Suite, Tune, Value, Variant, as_text
 from vitbench.spec.toml import apply, leaves, merged, parse
 
 MAX_TRIALS = 10_000
@@ -37,6 +37,7 @@ BUDGETS = ("epochs", "images", "flops")
 """Keys of [train], one of which says how long a run is."""
 
 
+@uncollected()
 def read_suite(
     path: Path, overrides: Sequence[str] = (), max_trials: int = MAX_TRIALS, *, small: bool = False
 ) -> Suite:
@@ -382,14 +383,15 @@ class _Reader:
             Candidate(v.name, dict(changes), self.replaced(base, dict(changes), f"cell {v.name}"), v)
             for v, changes in variants
         )
-        problems, conflicts = by_identity(ModelSpec.problems), by_identity(ModelSpec.conflicts)
+        checked = by_identity(lambda model: (model.problems(), model.conflicts()))
         settings, seeds_of = by_identity(partial(self.settings, tune=tune)), by_identity(TrainTable.seeds_of)
         cells, excluded = [], []
         for label, place, tables, variant in itertools.chain.from_iterable(candidates):
             model, train = tables["model"], tables["train"]
-            for field, problem in problems(model):
+            problems, broken = checked(model)
+            for field, problem in problems:
                 self.complain(f"cell {label}: {field}" if place else f"model.{field}", problem)
-            if broken := conflicts(model):
+            if broken:
                 if variant is not None:
                     self.complain(f"variant {quote(label)}", "; ".join(broken))
                 excluded.append((label, "; ".join(broken)))
@@ -397,9 +399,10 @@ class _Reader:
             chosen_from = settings(train) if train is not None else ()
             if chosen_from and not tables["data"].validation_images:
                 self.complain("tune", "needs data.validation_images: settings are chosen on validation")
+            seeds = seeds_of(train, master) if train is not None else ()
             cells.append(Cell(label=label, axes=place, model=model, data=tables["data"], train=train,
                               time=tables["time"], published=variant.published if variant else None,
-                              settings=chosen_from, seeds=seeds_of(train, master) if train is not None else ()))  # fmt: skip
+                              seeds=seeds, settings=chosen_from))  # fmt: skip
         self.messages = list(dict.fromkeys(self.messages))
         return cells, excluded
 

@@ -13,29 +13,15 @@ from typing import Literal
 from pydantic import Field, ValidationError
 
 from vitbench.spec.base import STORED, Strict, digest
-from vitbench.spec.suite import Fact, Info, Published, Value
+from vitbench.spec.suite import Fact, Info, Value
 from vitbench.spec.trial import TrainTrial, Trial
 from vitbench.store.files import write_atomically
+from vitbench.store.plan import PlannedTrial, PlannedTrials, Trials
 from vitbench.store.record import AGAIN, BadRecord, Record, from_json
 
 
 class StudyError(ValueError):
     """A folder that holds no study, another one, or cannot be written. The message says what to do."""
-
-
-class PlannedTrial(Strict):
-    """A trial of a study's plan, and where it belongs in the tables."""
-
-    id: str
-    cell: str = Field(description="label of the cell")
-    axes: dict[str, Value]
-    exact: dict[str, bool] = Field(description="slot → whether its component is exact")
-    trial: Trial
-    published: Published | None = None
-    setting: dict[str, Value] = Field(
-        default_factory=dict,
-        description="of the nuisance axes: tried by a tuning run, chosen for a training run",
-    )
 
 
 class Addition(Strict):
@@ -62,9 +48,12 @@ OF_TRAINING = (
 
 
 class StudyInfo(Strict):
-    """What a study is about: written when a run starts, replaced when its suite has changed."""
+    """What a study is about: written when a run starts, replaced when its suite has changed.
 
-    schema_version: Literal[1] = 1
+    Schema version 1 named all of every trial in a list; it is read for ever.
+    """
+
+    schema_version: Literal[1, 2] = 2
     suite: Info
     suite_file: str
     options: tuple[str, ...] = Field((), description="of the command line, that changed what the file says")
@@ -80,7 +69,12 @@ class StudyInfo(Strict):
     )
     untuned: tuple[str, ...] = Field((), description="cells whose training waits for the choice of a setting")
     additions: tuple[Addition, ...] = ()
-    trials: tuple[PlannedTrial, ...]
+    trials: PlannedTrials
+
+    def to_json(self) -> str:
+        """Text of ``study.json``: schema version 2, in which trials stand as the tables of what they share."""
+        head = self.model_dump_json(indent=1, exclude_defaults=True, exclude={"schema_version", "trials"})
+        return f'{head[:-2]},\n "schema_version": 2,\n "trials": {Trials.of(self.trials).tables.to_json()}\n}}\n'
 
 
 @dataclass
@@ -132,7 +126,7 @@ class Study:
             info = info.model_copy(update={"additions": (*known.additions, *_added(known, info, results))})
         try:
             (path / "records").mkdir(parents=True, exist_ok=True)
-            write_atomically(path / "study.json", info.model_dump_json(indent=1, exclude_defaults=True) + "\n")
+            write_atomically(path / "study.json", info.to_json())
         except OSError as error:
             raise StudyError(f"{path}: cannot be written: {error.strerror}") from error
         return cls(path, info)
