@@ -127,6 +127,13 @@ class PeakMemory:
         return torch.cuda.max_memory_reserved(self.device) / 2**20 if self.device.type == "cuda" else None
 
 
+def peak_bytes(device: str) -> int:
+    """Most memory that the process has had: on a GPU allocated by torch, else resident."""
+    if device.startswith("cuda"):
+        return int(torch.cuda.max_memory_allocated(device))
+    return int(_status_mib("VmHWM") * 2**20)
+
+
 def _forget_peak() -> None:
     """Set the process's peak resident set back to its present one, where the kernel allows it."""
     path = Path("/proc/self/clear_refs")

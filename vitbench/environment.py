@@ -10,6 +10,8 @@ import platform
 import subprocess
 from pathlib import Path
 
+from pydantic import Field
+
 from vitbench.spec.base import Strict
 
 VERSION = "0.1.0"
@@ -27,6 +29,7 @@ class Environment(Strict):
     cpu: str
     cpu_cores: int
     memory_gib: float
+    device: str | None = Field(None, description='where the trial ran, with its index: "cpu", "cuda:1"')
     device_name: str
     driver: str | None = None
     cuda: str | None = None
@@ -63,6 +66,7 @@ def fingerprint(device: str, threads: int) -> Environment:
         cpu=cpu,
         cpu_cores=os.cpu_count() or 1,
         memory_gib=round(psutil.virtual_memory().total / 2**30, 1),
+        device=device,
         device_name=name or cpu,
         driver=driver,
         cuda=cuda,

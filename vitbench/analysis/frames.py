@@ -42,9 +42,9 @@ TIMING = ("latency_ms_low", "latency_ms_high", "speed", "speed_low", "speed_high
           "control_high", "outliers", "unstable", "wall_ms_p50", "flops_per_s", "bytes_per_s", "of_flops", "of_bytes",
           "of_roofline", "intensity", "ceiling_flops_per_s", "ceiling_bytes_per_s")  # fmt: skip
 
-MOVING = ("commit", "dirty", "load_average", "memory_gib", "platform", "python")
+MOVING = ("commit", "dirty", "device", "load_average", "memory_gib", "platform", "python")
 """Fields of Environment in which results that stand side by side may differ: the code's digest says what the
-commit would, and the rest moves no number that is compared."""
+commit would, the device's name what its index does not, and the rest moves no number that is compared."""
 
 
 def trials_frame(study: Study, records: Records | None = None) -> pd.DataFrame:

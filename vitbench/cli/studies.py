@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 from rich.console import Console
@@ -14,6 +14,9 @@ from rich.markup import escape
 from vitbench import registry
 from vitbench.spec.reading import MAX_TRIALS, read_suite
 from vitbench.spec.suite import Suite
+
+if TYPE_CHECKING:
+    from vitbench.runner.run import Options
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 FILE = click.Path(path_type=Path, dir_okay=False)
@@ -66,54 +69,75 @@ def plan(
         console.print(escape(sentence))
 
 
-def _run(
-    kinds: tuple[str, ...], suite: Path, overrides: tuple[str, ...], plugins: tuple[Path, ...], device: str,
-    results: Path | None, max_trials: int, small: bool, workers: int,
-) -> int:  # fmt: skip
-    from vitbench.runner.run import Options, run_suite
+def run_options(function: Function) -> Function:
+    """What both commands take that run trials."""
+    for decorate in (
+        click.option("--rerun-changed", is_flag=True,
+                     help="Run again what was run by another state of vitbench's code."),
+        click.option("--heartbeat", type=click.FloatRange(min=0.1, max=3600), default=10.0, show_default=True,
+                     metavar="SECONDS", help="Between signs of life to other drivers of the same study; after three "
+                     "that are missed its trials are taken over."),
+    ):  # fmt: skip
+        function = decorate(function)
+    return function
 
-    options = Options(device=device, workers=workers, kinds=kinds)
-    return run_suite(
-        _read(suite, overrides, plugins, max_trials, small=small),
-        results,
-        options,
-        Console(highlight=False, soft_wrap=True),
-    )
+
+def _run(
+    suite: Path, overrides: tuple[str, ...], plugins: tuple[Path, ...], results: Path | None, max_trials: int,
+    small: bool, options: Callable[[], Options],
+) -> int:  # fmt: skip
+    from vitbench.runner.run import run_suite
+
+    read = _read(suite, overrides, plugins, max_trials, small=small)
+    return run_suite(read, results, options(), Console(highlight=False, soft_wrap=True))
 
 
 @click.command()
 @suite_options
+@run_options
 @click.option(
-    "--launcher",
-    type=click.Choice(["local"]),
-    default="local",
-    show_default=True,
-    help="What places processes.",
+    "--launcher", type=click.Choice(["local", "ray"]), default="local", show_default=True, help="What places processes."
 )
+@click.option("--address", metavar="HOST:PORT", help="Of the launcher's cluster. Default: Ray's own choice.")
 @click.option("--workers", type=click.IntRange(min=1), default=1, show_default=True, help="Trials trained at once.")
 @click.pass_context
 def run(
     context: click.Context, suite: Path, overrides: tuple[str, ...], plugins: tuple[Path, ...], device: str,
-    results: Path | None, max_trials: int, small: bool, launcher: str, workers: int,
+    results: Path | None, max_trials: int, small: bool, launcher: str, address: str | None, workers: int,
+    rerun_changed: bool, heartbeat: float,
 ) -> None:  # fmt: skip
     """Train and time every trial of SUITE that has not been run yet.
 
+    Several drivers may run one study at once, on one machine or on many that share its folder.
+
     Exit status: 0 if every trial is ok or unsupported, 1 if one is not, 2 for a mistake in the suite, 130 after Ctrl-C.
     """
-    from vitbench.runner.plan import KINDS
 
-    context.exit(_run(KINDS, suite, overrides, plugins, device, results, max_trials, small, workers))
+    def options() -> Options:
+        from vitbench.runner.run import Options
+
+        return Options(device=device, workers=workers, launcher=launcher, address=address,
+                       rerun_changed=rerun_changed, heartbeat_s=heartbeat)  # fmt: skip
+
+    context.exit(_run(suite, overrides, plugins, results, max_trials, small, options))
 
 
 @click.command()
 @suite_options
+@run_options
 @click.pass_context
 def time(
     context: click.Context, suite: Path, overrides: tuple[str, ...], plugins: tuple[Path, ...], device: str,
-    results: Path | None, max_trials: int, small: bool,
+    results: Path | None, max_trials: int, small: bool, rerun_changed: bool, heartbeat: float,
 ) -> None:  # fmt: skip
     """Run the timing trials of SUITE only."""
-    context.exit(_run(("time",), suite, overrides, plugins, device, results, max_trials, small, workers=1))
+
+    def options() -> Options:
+        from vitbench.runner.run import Options
+
+        return Options(device=device, kinds=("time",), rerun_changed=rerun_changed, heartbeat_s=heartbeat)
+
+    context.exit(_run(suite, overrides, plugins, results, max_trials, small, options))
 
 
 @click.command()

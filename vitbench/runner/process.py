@@ -9,7 +9,7 @@ import os
 import signal
 import time
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from multiprocessing.connection import Connection, wait
@@ -57,6 +57,7 @@ class Job:
     """One running process."""
 
     request: Request
+    slot: Slot
     process: ForkServerProcess
     connection: Connection
     log: Path
@@ -126,59 +127,90 @@ class Job:
         return Outcome(self.request, state, self.started_at, seconds, reason, "\n".join(log), at=self.at)
 
 
-class Pool:
-    """Runs requests in processes of their own, so many at a time."""
+@dataclass(frozen=True)
+class Slot:
+    """Where one process at a time runs."""
 
-    def __init__(self, workers: int, folder: Path, stop: Stop) -> None:
+    device: str
+    """With its index, e.g. "cuda:0"."""
+    threads: int
+    """CPU threads of the process."""
+
+
+Say = Callable[["Request", str], None]
+Started = Callable[["Request", int], None]
+"""Called with a request and the process group that is at work on it."""
+
+
+class Pool:
+    """Runs requests in processes of their own, one in each slot at a time."""
+
+    def __init__(self, slots: Sequence[Slot], folder: Path, stop: Stop, started: Started = lambda *_: None) -> None:
         """``folder``: where logs of running processes lie; ``stop``: looked at between events."""
-        self.workers, self.folder, self.stop = workers, folder, stop
+        self.free, self.folder, self.stop, self.started = deque(slots), folder, stop, started
+        self.jobs: list[Job] = []
         # Inductor would start a pool of compilers in each process, which takes the cores from what is timed there.
         os.environ.setdefault("TORCHINDUCTOR_COMPILE_THREADS", "1")
         self.context = multiprocessing.get_context("forkserver")
         # "__main__" too: a process would otherwise import it by itself, from files that may have changed since.
         self.context.set_forkserver_preload(["__main__", "vitbench.runner.work"])
-        self.started = 0
+        self.count = 0
 
-    def run(self, requests: Iterator[Request], progress: Callable[[Request, str], None]) -> Iterator[Outcome]:
-        """Outcomes as they come. A request is drawn when a worker is free, so it may depend on earlier outcomes."""
-        jobs: list[Job] = []
+    def run(self, requests: Iterator[Request], say: Say) -> Iterator[Outcome]:
+        """Outcomes as they come. A request is drawn when a slot is free, so it may depend on earlier outcomes."""
         exhausted = False
-        ready: deque[Outcome] = deque()
         while True:
-            while not exhausted and self.stop.signal is None and len(jobs) < self.workers:
+            while not exhausted and self.stop.signal is None and self.free:
                 request = next(requests, None)
                 if request is None:
                     exhausted = True
                 else:
-                    jobs.append(self.start(request))
-            if not jobs:
+                    self.start(request)
+            if not self.jobs:
                 return
-            wait(
-                [j.process.sentinel for j in jobs] + [j.connection for j in jobs if j.reply is None],
-                POLL_SECONDS,
-            )
-            for job in jobs:
-                job.receive(progress)
-                if self.stop.signal is not None:
-                    job.end(("interrupted", f"stopped by signal {self.stop.signal}"))
-                job.press()
-            for job in [j for j in jobs if not j.process.is_alive()]:
-                job.receive(progress)
-                ready.append(job.outcome())
-                jobs.remove(job)
-            while ready:
-                yield ready.popleft()
+            yield from self.tick(say)
 
-    def start(self, request: Request) -> Job:
-        """Start one process."""
+    def start(self, request: Request) -> None:
+        """Start one process in a free slot, whose device and threads it gets."""
         from vitbench.runner import work
 
+        slot = self.free.popleft()
+        request = request.model_copy(update={"device": slot.device, "threads": slot.threads})
         mine, theirs = self.context.Pipe(duplex=False)
-        self.started += 1
-        log = self.folder / f"{os.getpid()}-{self.started}.log"
+        self.count += 1
+        log = self.folder / f"{self.count}.log"
         process = self.context.Process(
             target=work.main, args=(request.model_dump_json(), theirs, str(log)), daemon=False
         )
         process.start()
         theirs.close()
-        return Job(request, process, mine, log, time.monotonic() + request.timeout_s)
+        assert process.pid is not None
+        self.jobs.append(Job(request, slot, process, mine, log, time.monotonic() + request.timeout_s))
+        self.started(request, process.pid)
+
+    def tick(self, say: Say) -> list[Outcome]:
+        """Wait a moment for something to happen; outcomes of the processes that have ended by then."""
+        wait(
+            [j.process.sentinel for j in self.jobs] + [j.connection for j in self.jobs if j.reply is None],
+            POLL_SECONDS,
+        )
+        for job in self.jobs:
+            job.receive(say)
+            if self.stop.signal is not None:
+                job.end(("interrupted", f"stopped by signal {self.stop.signal}"))
+            job.press()
+        outcomes = []
+        for job in [j for j in self.jobs if not j.process.is_alive()]:
+            job.receive(say)
+            self.jobs.remove(job)
+            self.free.append(job.slot)
+            outcomes.append(job.outcome())
+        return outcomes
+
+    def close(self) -> None:
+        """End whatever is still running, at once and without an outcome: the driver is in trouble."""
+        for job in self.jobs:
+            job.send(signal.SIGKILL)
+            job.outcome()
+            self.free.append(job.slot)
+        self.jobs.clear()

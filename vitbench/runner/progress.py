@@ -1,71 +1,91 @@
-"""What a user sees while a study runs: a live line on a terminal, plain lines elsewhere."""
+"""What a user sees while a study runs: a live view on a terminal, plain lines elsewhere."""
 
 from __future__ import annotations
 
+from collections import Counter
 from types import TracebackType
 from typing import Self
 
-from rich.console import Console
+from rich.console import Console, Group
+from rich.live import Live
 from rich.markup import escape
-from rich.progress import (
-    BarColumn,
-    MofNCompleteColumn,
-    Progress,
-    TaskID,
-    TextColumn,
-    TimeElapsedColumn,
-    TimeRemainingColumn,
-)
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.text import Text
 
 from vitbench.spec.suite import setting_in_words
 from vitbench.store import PlannedTrial, Record, TimeValues, TrainValues, TuneValues
 
 COLOURS = {"ok": "green", "unsupported": "yellow", "interrupted": "yellow", "pending": "white"}
+MAX_SHOWN = 8
+"""Running trials that have a line of their own; the others are counted."""
 
 
 class Reporter:
-    """Counts trials as they end. On a terminal with a bar; without one, a line a trial."""
+    """Counts trials as they end: on a terminal beside a bar and a line for each that runs, elsewhere a line each."""
 
-    def __init__(self, console: Console, total: int, done: int) -> None:
-        """``total`` trials are planned, of which ``done`` had ended before."""
-        self.console, self.total, self.done = console, total, done
-        self.bar: Progress | None = None
-        self.task: TaskID | None = None
+    def __init__(self, console: Console) -> None:
+        self.console, self.total, self.done = console, 0, 0
+        self.states: Counter[str] = Counter()
+        self.running: dict[str, tuple[str, str]] = {}
+        """Trial → its name and what it last said."""
+        self.progress = Progress(
+            BarColumn(bar_width=24), MofNCompleteColumn(), TimeElapsedColumn(), TextColumn("left"),
+            TimeRemainingColumn(), console=console,
+        )  # fmt: skip
+        self.task = self.progress.add_task("", total=None)
+        self.live: Live | None = None
 
     def __enter__(self) -> Self:
-        if self.console.is_terminal:
-            columns = (BarColumn(bar_width=20), MofNCompleteColumn(), TimeElapsedColumn(), TextColumn("left"),
-                       TimeRemainingColumn(), TextColumn("{task.description}"))  # fmt: skip
-            self.bar = Progress(*columns, console=self.console)
-            self.task = self.bar.add_task("", total=self.total, completed=self.done)
-            self.bar.start()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if self.bar is not None:
-            self.bar.stop()
+        if self.live is not None:
+            self.running.clear()
+            self.live.stop()
 
     def expect(self, total: int, done: int) -> None:
-        """So many trials are planned now, of which so many have ended."""
+        """So many trials are planned, of which so many have ended."""
         self.total, self.done = total, done
-        if self.bar is not None and self.task is not None:
-            self.bar.update(self.task, total=total, completed=done)
+        self.progress.update(self.task, total=total, completed=done)
+        if self.live is None and self.console.is_terminal:
+            self.live = Live(get_renderable=self.view, console=self.console, refresh_per_second=4)
+            self.live.start()
 
-    def say(self, text: str) -> None:
+    def view(self) -> Group:
+        """The live part: what is at the bottom of the terminal."""
+        counts = [f"{len(self.running)} running", *(f"{n} {state}" for state, n in self.states.most_common())]
+        lines = [Text(", ".join(counts), overflow="ellipsis", no_wrap=True)]
+        for name, said in list(self.running.values())[:MAX_SHOWN]:
+            lines.append(Text(f"  {name}: {said}", overflow="ellipsis", no_wrap=True))
+        if len(self.running) > MAX_SHOWN:
+            lines.append(Text(f"  and {len(self.running) - MAX_SHOWN} more"))
+        return Group(self.progress, *lines)
+
+    def note(self, text: str, prefix: str = "") -> None:
+        """Something the user should know."""
+        mark = f"[yellow]{escape(prefix)}[/]" if prefix else ""
+        self.console.print(f"{mark}{escape(text)}", highlight=False, soft_wrap=True)
+
+    def started(self, planned: PlannedTrial) -> None:
+        """A trial has begun."""
+        self.running[planned.id] = describe(planned), "starts"
+
+    def say(self, planned: PlannedTrial, text: str) -> None:
         """What a running trial last said."""
-        if self.bar is not None and self.task is not None:
-            self.bar.update(self.task, description=escape(text))
+        self.running[planned.id] = describe(planned), text
 
-    def ended(self, planned: PlannedTrial, record: Record, final: bool) -> None:
-        """One attempt has ended; ``final`` unless the trial is tried again."""
+    def ended(self, planned: PlannedTrial, record: Record, final: bool, *, elsewhere: bool = False) -> None:
+        """One attempt has ended, maybe in another driver; ``final`` unless the trial is tried again."""
+        self.running.pop(planned.id, None)
         self.done += final
+        self.states[record.state] += 1
+        self.progress.update(self.task, completed=self.done)
         text = (f"{self.done:>{len(str(self.total))}}/{self.total} {escape(describe(planned))}: "
                 f"[{COLOURS.get(record.state, 'red')}]{record.state}[/]{escape(_result(record))}")  # fmt: skip
-        self.console.print(text if final else f"{text} (tried again)", highlight=False, soft_wrap=True)
-        if self.bar is not None and self.task is not None:
-            self.bar.update(self.task, completed=self.done)
+        after = ("" if final else " (tried again)") + (" (in another driver)" if elsewhere else "")
+        self.console.print(f"{text}{after}", highlight=False, soft_wrap=True)
 
 
 def describe(planned: PlannedTrial) -> str:

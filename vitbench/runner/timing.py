@@ -8,7 +8,8 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
-from vitbench.runner.process import Outcome, Pool
+from vitbench.runner.launchers.places import Workers
+from vitbench.runner.process import Outcome
 from vitbench.runner.work import Request
 from vitbench.spec.base import digest
 from vitbench.spec.trial import TimeTrial
@@ -27,7 +28,7 @@ Keep = Callable[[TimeTrial, Outcome, TimeValues | None], None]
 class Bench:
     """What the timing of one setting needs of the runner."""
 
-    pool: Pool
+    workers: Workers
     request: Callable[..., Request]
     say: Callable[[Request, str], None]
     keep: Keep
@@ -52,7 +53,7 @@ class Setting:
 
     def run(self) -> None:
         """One attempt at each pending trial."""
-        for outcome in self.bench.pool.run((self.bench.request(t, "alone") for t in self.pending), self.bench.say):
+        for outcome in self.bench.workers.run((self.bench.request(t, "alone") for t in self.pending), self.bench.say):
             trial = outcome.request.trial
             assert isinstance(trial, TimeTrial)
             self.outcomes[trial.id] = [outcome]
@@ -72,7 +73,7 @@ class Setting:
     def side_by_side(self, baseline: TimeTrial) -> None:
         """All panels; each trial's record is written when its last process has ended."""
         panels: deque[tuple[int, list[TimeTrial]]] = deque()
-        for outcome in self.bench.pool.run(self.requests(baseline, panels), self.bench.say):
+        for outcome in self.bench.workers.run(self.requests(baseline, panels), self.bench.say):
             process, panel = outcome.request.process, list(outcome.request.panel)
             if outcome.state == "ok":
                 found = Panel.model_validate_json(json.dumps(outcome.values))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import json
 import multiprocessing
 import os
@@ -19,7 +20,7 @@ from pydantic import Field
 
 from vitbench import registry
 from vitbench.data.catalog import DataError
-from vitbench.devices import DTYPES, DeviceError, Unsupported, resolve, unsupported
+from vitbench.devices import DTYPES, DeviceError, Unsupported, peak_bytes, resolve, unsupported
 from vitbench.environment import code_digest, fingerprint, source_commit
 from vitbench.model.exactness import Incorrect, check
 from vitbench.spec.base import STORED, Strict
@@ -30,6 +31,8 @@ from vitbench.timing.measure import alone, side_by_side
 from vitbench.training.loop import Diverged, train, tune
 
 KEPT_LINES = 50
+PR_SET_PDEATHSIG = 1
+"""From <linux/prctl.h>."""
 
 # Read when the fork server loads this module, and remembered by every process that it forks: a file that is edited
 # while a study runs is not the code that runs.
@@ -47,8 +50,8 @@ class Request(Strict):
 
     task: Task
     trial: Trial = Field(description="of a panel, the baseline")
-    device: str = Field(description='with its index, e.g. "cuda:0"')
-    threads: int
+    device: str = Field("", description='with its index, e.g. "cuda:0"; of the slot in which it runs')
+    threads: int = Field(1, description="CPU threads; of the slot in which it runs")
     timeout_s: float
     panel: tuple[TimeTrial, ...] = ()
     process: int = Field(0, description="number of the process among those of the panel's trials")
@@ -68,6 +71,7 @@ class Reply(Strict):
 def main(request: str, connection: Connection, log: str) -> None:
     """Entry point of a trial's process. A process group of its own, which ends when the driver does."""
     os.setpgid(0, 0)
+    _die_with_parent()
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     threading.Thread(target=_end_with_driver, daemon=True).start()
     with Path(log).open("wb", buffering=0) as stream:
@@ -81,6 +85,15 @@ def main(request: str, connection: Connection, log: str) -> None:
     send("reply", reply.model_dump(mode="json"))
     connection.close()
     sys.stdout.flush()
+
+
+def _die_with_parent() -> None:
+    """Have the kernel kill this process when its fork server ends, which ends when the driver does.
+
+    The thread below ends the children too, but it never runs in a process that is stuck in C code and holds the GIL.
+    """
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
 def _end_with_driver() -> None:
@@ -189,7 +202,6 @@ def _reason(error: Exception, request: Request) -> str:
     if _state_of(error) == "oom":
         trial = request.trial
         batch = trial.batch_size if isinstance(trial, TimeTrial) else trial.train.batch_size
-        peak = f", {torch.cuda.max_memory_allocated()} bytes at the peak" if request.device.startswith("cuda") else ""
-        return f"batch {batch}{peak}: {text}"
+        return f"batch {batch}, {peak_bytes(request.device):,} bytes at the peak: {text}"
     expected = isinstance(error, (Unsupported, Incorrect, Diverged, DataError, DeviceError))
     return text if expected else f"{type(error).__name__}: {text}"

@@ -17,7 +17,19 @@ from vitbench.spec.errors import SpecError, explain, quote
 from vitbench.spec.model import ModelSpec
 from vitbench.spec.presets import PRESETS
 from vitbench.spec.recipe import DEVICES, DataSpec, TimeTable, TrainSpec, TrainTable
-from vitbench.spec.suite import RESERVED, Cell, Fact, Info, Setting, Suite, Tune, Value, Variant, as_text
+from vitbench.spec.suite import (
+    RESERVED,
+    Cell,
+    Fact,
+    Info,
+    Resources,
+    Setting,
+    Suite,
+    Tune,
+    Value,
+    Variant,
+    as_text,
+)
 from vitbench.spec.toml import apply, leaves, merged, parse
 
 MAX_TRIALS = 10_000
@@ -32,7 +44,7 @@ TABLES: Mapping[str, type[BaseModel]] = {
 SHARED = frozenset(f"data.{name}" for name in ("name", "path", "download", "fallback"))
 """Fields that are the same in all cells of a study."""
 
-KEYS = ("suite", *TABLES, "axes", "variants", "tune", "facts", "small")
+KEYS = ("suite", *TABLES, "axes", "variants", "tune", "facts", "resources", "small")
 BUDGETS = ("epochs", "images", "flops")
 """Keys of [train], one of which says how long a run is."""
 
@@ -120,6 +132,7 @@ class _Reader:
             self.complain(key, f"unknown key{nearest(key, KEYS)}; known: {', '.join(KEYS)}")
         info = self.table("suite", Info, required=True)
         base = {name: self.table(name, model) for name, model in TABLES.items()}
+        resources = self.table("resources", Resources)
         axes = self.axes(base)
         variants = self.variants(base)
         tune = self.tune(base, {*axes, *(p for named in self.joint.values() for c in named.values() for p in c),
@@ -131,7 +144,7 @@ class _Reader:
             self.complain("train", "is required, or [time]: the suite asks for nothing")
         if self.messages:
             raise SpecError(self.messages)
-        assert info is not None and base["data"] is not None
+        assert info is not None and base["data"] is not None and resources is not None
         train = base["train"]
         seeds = len(train.seeds_of(info.seed)) if isinstance(train, TrainTable) else 0
         if tune is not None:
@@ -149,7 +162,7 @@ class _Reader:
             raise SpecError([f"{self.file}: 0 trials: {why}"])
         return Suite(
             file=self.file, info=info, axes=axes, cells=tuple(cells), data=base["data"], tune=tune, facts=facts,
-            notices=tuple(self.notices), excluded=tuple(excluded),
+            resources=resources, notices=tuple(self.notices), excluded=tuple(excluded),
         )  # fmt: skip
 
     def complain(self, place: str, message: str) -> None:

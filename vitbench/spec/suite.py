@@ -62,6 +62,17 @@ class Info(Strict):
     )
 
 
+class Resources(Strict):
+    """The ``[resources]`` table: what each training trial gets of a machine. Of no trial's identity."""
+
+    cpus: Annotated[int, Field(gt=0, le=4096)] | None = Field(
+        None, description="CPU threads; None: this machine's cores, divided by the workers, and 1 on a cluster"
+    )
+    gpus: Annotated[float, Field(ge=0.0, le=64.0)] | None = Field(
+        None, description="a fraction lets several share one; None: 1 where the device is cuda"
+    )
+
+
 class Published(Strict):
     """A number that someone printed for this cell, and who."""
 
@@ -139,5 +150,6 @@ class Suite(Strict):
     data: DataSpec
     tune: Tune | None = None
     facts: tuple[Fact, ...] = ()
+    resources: Resources = Resources()
     notices: tuple[str, ...] = ()
     excluded: tuple[tuple[str, str], ...] = Field((), description="(label, rule) of combinations that cannot be built")

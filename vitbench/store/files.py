@@ -2,27 +2,95 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import secrets
+from collections.abc import Iterator
 from pathlib import Path
+
+STRAY_SECONDS = 300.0
+"""Age at which a temporary file is taken for one that its writer left behind: writing takes far less."""
 
 
 def write_atomically(path: Path, content: str | bytes) -> Path:
     """Write a file so that a reader sees it whole or not at all, and a power cut does not undo it."""
+    with _written(path, content) as temporary:
+        temporary.replace(path)
+    sync_folder(path.parent)
+    return path
+
+
+def publish(path: Path, content: str | bytes, *, durable: bool = True) -> Path:
+    """Like :func:`write_atomically`, for one writer of many: a file that is there is never replaced.
+
+    Args:
+        path: where to.
+        content: of the file.
+        durable: whether a power cut must not undo it.
+
+    Raises:
+        FileExistsError: where another writer was first.
+    """
+    with _written(path, content, durable=durable) as temporary:
+        try:
+            os.link(temporary, path)
+        except FileExistsError:
+            raise
+        except OSError:  # a file system without hard links: there a writer can still be overtaken between two calls
+            if path.exists():
+                raise FileExistsError(path) from None
+            temporary.replace(path)
+    if durable:
+        sync_folder(path.parent)
+    return path
+
+
+@contextlib.contextmanager
+def _written(path: Path, content: str | bytes, *, durable: bool = True) -> Iterator[Path]:
+    """A temporary file beside ``path`` that holds the content, removed at the end if it is still there."""
     data = content.encode() if isinstance(content, str) else content
     temporary = path.with_name(f".{path.name}.{os.getpid()}.{secrets.token_hex(4)}.tmp")
     try:
         with temporary.open("xb") as stream:
             stream.write(data)
             stream.flush()
-            os.fsync(stream.fileno())
-        temporary.replace(path)
-    except BaseException:
-        temporary.unlink(missing_ok=True)
-        raise
-    folder = os.open(path.parent, os.O_RDONLY)
-    try:
-        os.fsync(folder)
+            if durable:
+                os.fsync(stream.fileno())
+        yield temporary
     finally:
-        os.close(folder)
-    return path
+        temporary.unlink(missing_ok=True)
+
+
+def sync_folder(folder: Path) -> None:
+    """Make the names in a folder survive a power cut."""
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def file_system_now(folder: Path) -> float:
+    """The time by the clock that stamps files in a folder: on a network file system not this machine's.
+
+    Raises:
+        OSError: where the folder cannot be written.
+    """
+    probe = folder / f".now.{os.getpid()}.{secrets.token_hex(4)}.tmp"
+    probe.touch()
+    try:
+        return probe.stat().st_mtime
+    finally:
+        probe.unlink(missing_ok=True)
+
+
+def sweep(folder: Path) -> int:
+    """Remove the temporary files that killed writers left in a folder. Returns their number."""
+    now = file_system_now(folder)
+    count = 0
+    for stray in folder.glob(".*.tmp"):
+        with contextlib.suppress(OSError):  # its writer lives, or another driver sweeps too
+            if now - stray.stat().st_mtime > STRAY_SECONDS:
+                stray.unlink()
+                count += 1
+    return count

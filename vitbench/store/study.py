@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-import secrets
+import itertools
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -15,7 +15,7 @@ from pydantic import Field, ValidationError
 from vitbench.spec.base import STORED, Strict, digest
 from vitbench.spec.suite import Fact, Info, Value
 from vitbench.spec.trial import TrainTrial, Trial
-from vitbench.store.files import write_atomically
+from vitbench.store.files import publish, sweep, write_atomically
 from vitbench.store.plan import PlannedTrial, PlannedTrials, Trials
 from vitbench.store.record import AGAIN, BadRecord, Record, from_json
 
@@ -126,35 +126,56 @@ class Study:
             info = info.model_copy(update={"additions": (*known.additions, *_added(known, info, results))})
         try:
             (path / "records").mkdir(parents=True, exist_ok=True)
+            sweep(path / "records")  # also shows that it can be written, before anything is trained for it
             write_atomically(path / "study.json", info.to_json())
         except OSError as error:
             raise StudyError(f"{path}: cannot be written: {error.strerror}") from error
         return cls(path, info)
 
     def write(self, record: Record) -> Path:
-        """Store one attempt for good: on return it has reached the disk."""
-        name = f"{record.trial_id}-{record.attempt}-{secrets.token_hex(4)}.json"
-        return write_atomically(self.path / "records" / name, record.to_json())
+        """Store one attempt for good: on return it has reached the disk.
+
+        Raises:
+            FileExistsError: where another driver has stored an attempt of this number.
+        """
+        return publish(self.path / "records" / f"{record.trial_id}-{record.attempt}.json", record.to_json())
+
+    def later(self, trial_id: str, known: list[Record]) -> list[Record]:
+        """Attempts at a trial that other drivers have stored since ``known`` was read."""
+        found: list[Record] = []
+        for number in itertools.count(last_attempt(known) + 1):
+            file = self.path / "records" / f"{trial_id}-{number}.json"
+            record = self._read(file) if file.exists() else None
+            if record is None:
+                return found
+            found.append(record)
+        raise AssertionError
 
     def records(self) -> dict[str, list[Record]]:
         """Trial id → its attempts in order. Damaged files are renamed ``*.corrupt`` and named in ``damaged``."""
         found: dict[str, list[Record]] = {}
         for file in sorted((self.path / "records").glob("*.json")):
-            try:
-                record = from_json(file.read_bytes())
-            except BadRecord as error:
-                if (entry := f"{file.name}: {error}") not in self.damaged:  # a read-only folder keeps it in place
-                    self.damaged.append(entry)
-                with contextlib.suppress(OSError):  # a read-only study is still reported
-                    file.rename(file.with_name(f"{file.name}.corrupt"))
-                continue
-            found.setdefault(record.trial_id, []).append(record)
+            if (record := self._read(file)) is not None:
+                found.setdefault(record.trial_id, []).append(record)
         for attempts in found.values():
             attempts.sort(key=lambda r: (r.attempt, r.started_at))
         return found
 
+    def _read(self, file: Path) -> Record | None:
+        """A file's record; None where it is damaged, and set aside."""
+        try:
+            return from_json(file.read_bytes())
+        except FileNotFoundError:  # damaged, and another driver has just set it aside
+            return None
+        except BadRecord as error:
+            if (entry := f"{file.name}: {error}") not in self.damaged:  # a read-only folder keeps it in place
+                self.damaged.append(entry)
+            with contextlib.suppress(OSError):  # a read-only study is still reported
+                file.rename(file.with_name(f"{file.name}.corrupt"))
+            return None
+
     def outcomes(self) -> dict[str, Record]:
-        """Trial id → the record that stands for it: its ok one, else its last attempt."""
+        """Trial id → the record that stands for it: its last ok one, else its last attempt."""
         return {trial_id: standing(attempts) for trial_id, attempts in self.records().items()}
 
 
@@ -213,8 +234,14 @@ def _recipe(trial: Trial) -> str:
 
 
 def standing(attempts: list[Record]) -> Record:
-    """The record that stands for a trial: the first ok one, else the last."""
-    return next((r for r in attempts if r.state == "ok"), attempts[-1])
+    """The record that stands for a trial: the last ok one, else the last. (There is a second one only where a user
+    had results of other code run again.)"""
+    return next((r for r in reversed(attempts) if r.state == "ok"), attempts[-1])
+
+
+def last_attempt(attempts: list[Record]) -> int:
+    """Number of the last attempt; 0 where there is none. A damaged one leaves a gap."""
+    return max((r.attempt for r in attempts), default=0)
 
 
 def finished(attempts: list[Record], max_attempts: int) -> bool:

@@ -1,0 +1,305 @@
+"""Driver: one process that works through a study's plan, maybe beside others that do the same.
+
+Each trial is claimed before it is run, its record is written when it has ended, and its claim given up then. So a
+driver that is killed loses what was running and nothing else, and any number of drivers share a study.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import time
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Literal
+
+from vitbench import registry
+from vitbench.environment import Environment, code_digest
+from vitbench.runner.launchers.places import Places, Workers
+from vitbench.runner.plan import KINDS, setting
+from vitbench.runner.process import Outcome, Stop
+from vitbench.runner.progress import Reporter, describe
+from vitbench.runner.timing import Bench, Setting
+from vitbench.runner.work import Request, Task
+from vitbench.spec.trial import TimeTrial, Trial
+from vitbench.store import (
+    Ceilings,
+    Claims,
+    Held,
+    PlannedTrial,
+    Record,
+    Study,
+    StudyError,
+    StudyInfo,
+    TimeValues,
+    TrainValues,
+    TuneValues,
+)
+from vitbench.store.study import finished, last_attempt, standing
+
+VALUES: Mapping[str, type[TrainValues] | type[TuneValues]] = {"train": TrainValues, "tune": TuneValues}
+LOOK_SECONDS = 0.5
+"""Between looks at trials that other drivers hold."""
+
+Planner = Callable[[Mapping[str, list[Record]]], StudyInfo]
+
+
+@dataclass
+class Session:
+    """One run of a study, whatever carries it out."""
+
+    study: Study
+    trials: Sequence[PlannedTrial]
+    """What this run is to do; the study may hold more, of earlier runs."""
+    reporter: Reporter
+    planner: Planner
+    """Records → plan."""
+    stop: Stop
+    attempts: dict[str, list[Record]]
+    rerun_changed: bool = False
+    """Whether results of other code count as missing."""
+
+    def done(self, planned: PlannedTrial) -> bool:
+        """Whether a trial needs no further attempt."""
+        attempts = self.attempts.get(planned.id, [])
+        if not finished(attempts, self.study.info.suite.max_attempts):
+            return False
+        return not (self.rerun_changed and is_of_other_code(standing(attempts)))
+
+    def pending(self, *kinds: str) -> list[PlannedTrial]:
+        """Trials of some kinds that still need an attempt, in the plan's order."""
+        return [p for p in self.trials if p.trial.kind in kinds and not self.done(p)]
+
+
+def is_of_other_code(record: Record) -> bool:
+    """Whether a record was made by another state of vitbench's code than this one."""
+    return record.environment is not None and record.environment.code != code_digest()
+
+
+class Driver:
+    """Runs what is left of a session in some places."""
+
+    def __init__(self, session: Session, places: Places, claims: Claims) -> None:
+        self.session, self.places, self.claims = session, places, claims
+        self.by_id = {p.id: p for p in session.trials}
+        self.held: dict[str, Held] = {}
+        self.plugins = tuple(str(p) for p in registry.plugins())
+
+    def run(self) -> None:
+        """Everything that is left, or until the session is told to stop.
+
+        Raises:
+            StudyError: where a record cannot be written; what runs is ended.
+        """
+        session = self.session
+        if session.pending("tune", "train") or session.study.info.untuned:
+            with self.places.training(self.note_group) as workers:
+                self.all_of("tune", lambda pending: self.train(workers, pending, "tune"))
+                if session.stop.signal is None and session.study.info.untuned:
+                    self.plan_again()
+                self.all_of("train", lambda pending: self.train(workers, pending, "train"))
+        if session.stop.signal is None and session.pending("time"):
+            with self.places.timing(self.note_group) as workers:
+                self.all_of("time", lambda pending: self.time(workers, pending))
+
+    def all_of(self, kind: str, attempt: Callable[[list[PlannedTrial]], None]) -> None:
+        """Pass after pass over the trials of a kind that need an attempt, until none does."""
+        session = self.session
+        while session.stop.signal is None and (pending := session.pending(kind)):
+            self.held.clear()
+            attempt(pending)
+            if len(self.held) == len(pending):
+                self.wait(pending)
+
+    def wait(self, pending: list[PlannedTrial]) -> None:
+        """All that is left is at work in other drivers: say so, and look until one of them ends or dies."""
+        holders = dict.fromkeys(str(h.owner.driver if h.owner else "?") for h in self.held.values())
+        first = next(iter(self.held.values()))
+        self.session.reporter.note(
+            f"{len(pending)} trial(s) are at work in {len(holders)} other driver(s), e.g. {first}; waiting for them"
+        )
+        while self.session.stop.signal is None:
+            time.sleep(LOOK_SECONDS)
+            for planned in pending:
+                if self.claim(planned):
+                    self.claims.release(planned.id)
+                    return
+                if planned.id not in self.held:
+                    return
+
+    def claim(self, planned: PlannedTrial) -> bool:
+        """Whether a trial is this driver's to run now: claimed, and not finished by another meanwhile."""
+        held = self.claims.take(planned.id)
+        self.look_again(planned)
+        if held is not None:
+            if not self.session.done(planned):
+                self.held[planned.id] = held
+            else:
+                self.held.pop(planned.id, None)
+            return False
+        self.held.pop(planned.id, None)
+        if self.session.done(planned):
+            self.claims.release(planned.id)
+            return False
+        return True
+
+    def look_again(self, planned: PlannedTrial) -> None:
+        """Take in what other drivers have recorded of a trial since."""
+        known = self.session.attempts.get(planned.id, [])
+        for record in self.session.study.later(planned.id, known):
+            self.session.attempts.setdefault(planned.id, []).append(record)
+            self.session.reporter.ended(planned, record, self.session.done(planned), elsewhere=True)
+
+    def plan_again(self) -> None:
+        """Tuning has ended: the training of each cell has a recipe now, and joins the plan."""
+        session = self.session
+        session.attempts = session.study.records()  # another driver may have tuned some of them
+        info = session.planner(session.attempts)
+        session.study = Study.start(session.study.path, info)
+        session.trials = info.trials
+        self.by_id = {p.id: p for p in info.trials}
+        session.reporter.expect(len(info.trials), len(info.trials) - len(session.pending(*KINDS)))
+
+    def claimed(self, pending: Collection[PlannedTrial]) -> Iterator[PlannedTrial]:
+        """Those that are this driver's to run; what cannot run here gets its word and reason at once."""
+        for planned in pending:
+            if self.session.stop.signal is not None:
+                return
+            if not self.claim(planned):
+                continue
+            if refusal := self.places.refuses(planned.trial):
+                reason, environment = refusal
+                request = self.request(planned.trial, "alone")
+                self.keep(planned, Outcome(request, "unsupported", datetime.now(UTC), 0.0, reason), environment)
+            else:
+                yield planned
+
+    def train(self, workers: Workers, pending: list[PlannedTrial], task: Literal["train", "tune"]) -> None:
+        """One attempt at each of some training or tuning trials."""
+        requests = (self.announced(self.request(p.trial, task)) for p in self.claimed(pending))
+        for outcome in workers.run(requests, self.say):
+            planned = self.by_id[outcome.request.trial.id]
+            values = VALUES[task].model_validate_json(_dumps(outcome)) if outcome.state == "ok" else None
+            self.keep(planned, outcome, None, values)
+
+    def time(self, workers: Workers, pending: list[PlannedTrial]) -> None:
+        """One attempt at each of some timing trials, setting by setting; a setting is timed by one driver."""
+        ceilings: dict[str, Ceilings] = {}
+        for key, block in itertools.groupby(pending, key=setting):
+            trials = [p.trial for p in self.claimed(list(block)) if isinstance(p.trial, TimeTrial)]
+            try:
+                if trials and self.session.stop.signal is None:
+                    if trials[0].dtype not in ceilings:
+                        ceilings |= self.ceilings(workers, trials[0])
+                    bench = Bench(workers, self.request, self.say, self.keep_timing)
+                    Setting(bench, trials, self.baseline(key), ceilings.get(trials[0].dtype)).run()
+            finally:
+                for trial in trials:  # of a driver that was stopped
+                    if trial.id in self.claims.mine:
+                        self.claims.release(trial.id)
+
+    def ceilings(self, workers: Workers, trial: TimeTrial) -> dict[str, Ceilings]:
+        """dtype → the most that the device does in it, measured before anything is timed in it."""
+        found: dict[str, Ceilings] = {}
+        for outcome in workers.run(iter([self.request(trial, "ceilings")]), self.say):
+            if outcome.state == "ok":
+                found[trial.dtype] = Ceilings.model_validate_json(_dumps(outcome))
+        return found
+
+    def baseline(self, key: object) -> TimeTrial | None:
+        """The first trial of a setting that has been timed before and is ok."""
+        for planned in self.session.study.info.trials:
+            attempts = self.session.attempts.get(planned.id)
+            ok = attempts is not None and standing(attempts).state == "ok"
+            here = isinstance(planned.trial, TimeTrial) and planned.trial.device == self.places.device
+            if ok and here and setting(planned) == key:
+                assert isinstance(planned.trial, TimeTrial)
+                return planned.trial
+        return None
+
+    def keep_timing(self, trial: TimeTrial, outcome: Outcome, values: TimeValues | None) -> None:
+        """Write the record of one attempt at a timing trial."""
+        self.keep(self.by_id[trial.id], outcome, None, values)
+
+    def request(self, trial: Trial, task: Task, *, panel: tuple[TimeTrial, ...] = (), process: int = 0) -> Request:
+        """What a trial's process is told. A panel's time is that of all its trials."""
+        return Request(
+            task=task,
+            trial=trial,
+            timeout_s=self.session.study.info.suite.timeout_s * (1 + len(panel)),
+            panel=panel,
+            process=process,
+            plugins=self.plugins,
+        )
+
+    def note_group(self, request: Request, group: int) -> None:
+        """Write into a trial's claim which process group is at work on it."""
+        if request.trial.id in self.claims.mine:  # the baseline of a panel may be one that was timed before
+            self.claims.note_group(request.trial.id, group)
+
+    def announced(self, request: Request) -> Request:
+        """The same, after telling the user that it starts."""
+        self.session.reporter.started(self.by_id[request.trial.id])
+        return request
+
+    def say(self, request: Request, text: str) -> None:
+        """Pass a process's progress on."""
+        self.session.reporter.say(self.by_id[request.trial.id], text)
+
+    def keep(
+        self, planned: PlannedTrial, outcome: Outcome, environment: Environment | None,
+        values: TrainValues | TuneValues | TimeValues | None = None,
+    ) -> None:  # fmt: skip
+        """Write the record of one attempt, give the claim up, and tell the user."""
+        session = self.session
+        if environment is None and outcome.environment is not None:
+            environment = Environment.model_validate(outcome.environment)
+        fallback = session.study.info.fallback
+        record = Record(
+            trial_id=planned.id,
+            attempt=last_attempt(session.attempts.get(planned.id, [])) + 1,
+            state=outcome.state,
+            reason=outcome.reason,
+            details=outcome.details,
+            trial=planned.trial,
+            values=values,
+            notices=(fallback,) if fallback else (),
+            environment=environment,
+            started_at=outcome.started_at,
+            seconds=outcome.seconds,
+        )
+        if self.store(planned, record):
+            final = session.done(planned) or outcome.state == "interrupted"
+            session.reporter.ended(planned, record, final)
+        if planned.id in self.claims.mine:
+            self.claims.release(planned.id)
+
+    def store(self, planned: PlannedTrial, record: Record) -> bool:
+        """Whether a record was written; not, where another driver took the trial over and has finished it."""
+        session = self.session
+        while True:
+            try:
+                session.study.write(record)
+            except FileExistsError:
+                self.look_again(planned)
+                if session.done(planned):
+                    session.reporter.note(
+                        f"{describe(planned)}: another driver had finished it; this result is left out"
+                    )
+                    return False
+                attempt = last_attempt(session.attempts[planned.id]) + 1
+                record = record.model_copy(update={"attempt": max(attempt, record.attempt + 1)})
+            except OSError as error:
+                raise StudyError(
+                    f"{session.study.path}: the result of {describe(planned)} cannot be written: {error.strerror}; "
+                    f"what was running is ended, and the same command goes on from here"
+                ) from error
+            else:
+                session.attempts.setdefault(planned.id, []).append(record)
+                return True
+
+
+def _dumps(outcome: Outcome) -> str:
+    """Values as JSON text: strict models read arrays as tuples from JSON only."""
+    return json.dumps(outcome.values)

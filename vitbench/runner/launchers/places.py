@@ -1,0 +1,67 @@
+"""Places: where trials run. States, retries, time-outs and records are the driver's, whatever the place."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+from vitbench.environment import Environment
+from vitbench.runner.process import Outcome, Say, Started, Stop
+from vitbench.runner.work import Request
+from vitbench.spec.recipe import Device
+from vitbench.spec.suite import Resources
+from vitbench.spec.trial import Trial
+
+
+class LauncherError(ValueError):
+    """An engine that cannot be reached or used. The message says which, where, and what to do."""
+
+
+class Workers(Protocol):
+    """Processes that run requests, so many at a time."""
+
+    def run(self, requests: Iterator[Request], say: Say) -> Iterator[Outcome]:
+        """Outcomes as they come. A request is drawn when a process can be started for it."""
+
+
+class Places(Protocol):
+    """The machines of a study."""
+
+    device: Device
+    """Type of device on which all trials run."""
+    where: str
+    """The machines in words, for the user."""
+
+    def refuses(self, trial: Trial) -> tuple[str, Environment | None] | None:
+        """Why a trial cannot run here, and where "here" is; None where it can, or its own process will know."""
+
+    def training(self, started: Started) -> AbstractContextManager[Workers]:
+        """Workers for trials that are trained, several at a time.
+
+        ``started`` is called with each process group that is one of this machine.
+        """
+
+    def timing(self, started: Started) -> AbstractContextManager[Workers]:
+        """One worker, whose device is shared with nothing for as long as it is held."""
+
+    def close(self) -> None:
+        """Let the engine go, if there is one."""
+
+
+@dataclass(frozen=True)
+class Site:
+    """What a launcher is told."""
+
+    study: Path
+    device: str
+    """As the user named it: auto, cpu, cuda, cuda:1, mps."""
+    workers: int
+    resources: Resources
+    stop: Stop
+    say: Callable[[str], None]
+    """Tells the user something."""
+    address: str | None = None
+    """Of an engine, where there is a choice."""

@@ -1,0 +1,219 @@
+"""Claims: several drivers share one study, and each trial is at work in one of them only.
+
+A claim is a file ``claims/<trial>.<generation>.json`` that is created by one driver and touched by it at intervals, its
+heartbeat. Another driver that finds the heartbeat stopped for three intervals takes the trial over by creating the next
+generation; of several that try, the file system lets one succeed. No file is ever renamed or taken away from its owner,
+so that no race can end with two owners: the highest generation owns the trial, and an owner that was only slow finds
+out when it asks :meth:`Claims.holds`, before it writes a record.
+
+Age is measured by the clock of the file system, so that drivers on machines whose clocks differ agree on it. A driver
+on this machine whose process is gone needs no waiting for.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import hashlib
+import json
+import os
+import secrets
+import signal
+import threading
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+from pydantic import Field, ValidationError
+
+from vitbench.spec.base import Strict
+from vitbench.store.files import file_system_now, publish
+
+INTERVAL_SECONDS = 10.0
+"""Between two signs of life."""
+
+MISSED = 3
+"""Intervals without a sign of life after which an owner is taken for dead."""
+
+
+class Owner(Strict):
+    """Who holds a claim. No host name: places are told apart by a hash."""
+
+    driver: str = Field(description="drawn when the driver started")
+    place: str = Field(description="hash of the machine's boot and of the process namespace")
+    pid: int
+    born: float = Field(description="when the process was started, seconds; tells it from a later one of its number")
+    interval_s: Annotated[float, Field(gt=0.0, le=86_400.0)]
+    groups: tuple[tuple[int, float], ...] = Field(
+        (), description="process groups of the trial: leader, and when it was started"
+    )
+
+
+@dataclass(frozen=True)
+class Held:
+    """Another driver is at work on a trial."""
+
+    trial_id: str
+    owner: Owner | None
+    """None where the claim cannot be read."""
+    quiet_s: float
+    """Seconds since its last sign of life."""
+
+    def __str__(self) -> str:
+        where = "on another machine"
+        if self.owner is None:
+            where = "of an unreadable claim"
+        elif self.owner.place == place():
+            where = f"process {self.owner.pid} on this machine"
+        name = f"driver {self.owner.driver}, " if self.owner else "a driver "
+        return f"{name}{where}, last sign of life {self.quiet_s:.0f} s ago"
+
+
+class Claims:
+    """One driver's claims in a study's folder. A thread keeps them alive; use as a context manager."""
+
+    def __init__(self, folder: Path, interval_s: float = INTERVAL_SECONDS) -> None:
+        """``folder``: of all claims, made if missing."""
+        folder.mkdir(parents=True, exist_ok=True)
+        pid = os.getpid()
+        self.folder = folder
+        self.me = Owner(
+            driver=secrets.token_hex(3), place=place(), pid=pid, born=born(pid) or 0.0, interval_s=interval_s
+        )
+        self.mine: dict[str, Path] = {}
+        self._stopped = threading.Event()
+        self._thread = threading.Thread(target=self._beat, name="heartbeat", daemon=True)
+
+    def __enter__(self) -> Claims:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stopped.set()
+        self._thread.join()
+        for trial_id in list(self.mine):
+            self.release(trial_id)
+
+    def take(self, trial_id: str) -> Held | None:
+        """Claim a trial: None if it is this driver's now, else who holds it.
+
+        Whoever takes a trial must look at its records afterwards: the former owner may have finished it.
+        """
+        generation, path = self._latest(trial_id)
+        if path is not None and (held := self._held(trial_id, path)):
+            return held
+        if path is not None:
+            _end_groups(_read(path))
+        mine = self._path(trial_id, generation + 1)
+        try:
+            publish(mine, self.me.model_dump_json(), durable=False)
+        except FileExistsError:
+            return self._held(trial_id, mine) or Held(trial_id, None, 0.0)
+        self.mine[trial_id] = mine
+        return None
+
+    def note_group(self, trial_id: str, leader: int) -> None:
+        """Say which process group is at work on a trial, so that a later driver can end what this one leaves."""
+        path = self.mine[trial_id]
+        owner = self.me.model_copy(update={"groups": ((leader, born(leader) or 0.0),)})
+        temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+        temporary.write_text(owner.model_dump_json())
+        temporary.replace(path)
+
+    def holds(self, trial_id: str) -> bool:
+        """Whether a trial is still this driver's: nobody has taken it over, let alone finished it."""
+        path = self.mine.get(trial_id)
+        return path is not None and self._latest(trial_id)[1] == path and self._is_mine(path)
+
+    def release(self, trial_id: str) -> None:
+        """Give a trial up, its record written or not. What former owners left goes, too."""
+        mine = self.mine.pop(trial_id)
+        if not self._is_mine(mine):
+            return
+        for path in self.folder.glob(f"{trial_id}.*.json"):
+            if _generation(path) <= _generation(mine):
+                path.unlink(missing_ok=True)
+
+    def _latest(self, trial_id: str) -> tuple[int, Path | None]:
+        """The highest generation of a trial's claims; 0 and None where there is none."""
+        found = [(_generation(p), p) for p in self.folder.glob(f"{trial_id}.*.json")]
+        return max(found, default=(0, None), key=lambda pair: pair[0])
+
+    def _path(self, trial_id: str, generation: int) -> Path:
+        return self.folder / f"{trial_id}.{generation}.json"
+
+    def _held(self, trial_id: str, path: Path) -> Held | None:
+        """Who holds a claim, or None if its owner is dead or it has just been given up."""
+        try:
+            quiet = file_system_now(self.folder) - path.stat().st_mtime
+        except FileNotFoundError:
+            return None
+        owner = _read(path)
+        interval = owner.interval_s if owner else INTERVAL_SECONDS
+        gone = owner is not None and owner.place == self.me.place and not _lives(owner.pid, owner.born)
+        return None if gone or quiet > MISSED * interval else Held(trial_id, owner, max(quiet, 0.0))
+
+    def _beat(self) -> None:
+        while not self._stopped.wait(self.me.interval_s / 2):
+            for path in list(self.mine.values()):
+                with contextlib.suppress(OSError):  # a file system that is away for a while: the age will tell
+                    if self._is_mine(path):
+                        os.utime(path)
+
+    def _is_mine(self, path: Path) -> bool:
+        """Whether a file is still the claim that was made there: its name is free again once a trial is given up."""
+        owner = _read(path)
+        return owner is not None and owner.driver == self.me.driver
+
+
+def _generation(path: Path) -> int:
+    return int(path.name.split(".")[1])
+
+
+def _read(path: Path) -> Owner | None:
+    try:
+        return Owner.model_validate_json(path.read_bytes())
+    except (OSError, ValidationError):
+        return None
+
+
+def _end_groups(owner: Owner | None) -> None:
+    """Kill what a dead driver of this machine left running: its trial would go on for nobody."""
+    if owner is None or owner.place != place():
+        return
+    for leader, since in owner.groups:
+        # A leader that is gone leaves its number to its group: Linux gives it to nobody else as long as one lives.
+        if born(leader) is None or _lives(leader, since):
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.killpg(leader, signal.SIGKILL)
+
+
+@functools.cache
+def place() -> str:
+    """Hash of where process numbers mean the same processes: one boot of one machine, one namespace."""
+    parts = [str(os.getuid())]
+    for file in ("/proc/sys/kernel/random/boot_id", "/etc/machine-id"):
+        with contextlib.suppress(OSError):
+            parts.append(Path(file).read_text().strip())
+    with contextlib.suppress(OSError):
+        parts.append(str(Path("/proc/self/ns/pid").readlink()))
+    if len(parts) == 1:  # not Linux
+        parts.append(os.uname().nodename)
+    return hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:12]
+
+
+def _lives(pid: int, since: float) -> bool:
+    """Whether a process of this number, started at that time, is there."""
+    now = born(pid)
+    return now is not None and abs(now - since) < 2.0  # it is reckoned from the boot time, which the clock's steps move
+
+
+def born(pid: int) -> float | None:
+    """When a process was started, seconds; None where there is none of this number."""
+    import psutil
+
+    try:
+        process = psutil.Process(pid)
+        return None if process.status() == psutil.STATUS_ZOMBIE else process.create_time()
+    except psutil.Error:
+        return None
