@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import platform
 from collections import Counter
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from rich.console import Console
@@ -13,12 +15,14 @@ from vitbench.data import catalog
 from vitbench.runner.cost import Estimate, measured_rate
 from vitbench.runner.plan import plan
 from vitbench.runner.progress import COLOURS, describe
+from vitbench.runner.tuning import tuning_runs
 from vitbench.spec.base import by_identity
 from vitbench.spec.model import ModelSpec
 from vitbench.spec.recipe import Device
 from vitbench.spec.suite import Suite
 from vitbench.spec.trial import TimeTrial, Trial
-from vitbench.store import Study, StudyError
+from vitbench.store import Study, StudyError, Trials
+from vitbench.store.index import Tried
 from vitbench.store.study import finished, standing
 
 KINDS_OF_DEVICE: dict[str, Device] = {"cpu": "cpu", "cuda": "cuda", "mps": "mps"}
@@ -41,6 +45,9 @@ def study_folder(suite: Suite, results: Path | None) -> Path:
     return results or Path("results") / suite.info.name
 
 
+MAX_RATED = 2000
+"""Finished trials whose rate is looked up to say how long the others will take."""
+
 MAX_PRINTED = 200
 """Trials, and excluded combinations, that a plan prints unless all are asked for."""
 
@@ -48,18 +55,19 @@ MAX_PRINTED = 200
 def print_plan(suite: Suite, device: str, results: Path | None, console: Console, *, every: bool = False) -> None:
     """The trials (the first of many, or every one), the count, what is left out, and the estimated cost."""
     folder = study_folder(suite, results)
-    records = Study.read(folder).records() if (folder / "study.json").exists() else {}
-    info = plan(suite, device_kind(device), records=records)
+    study = Study.read(folder) if (folder / "study.json").exists() else None
+    states = study.states() if study else {}
+    info = plan(suite, device_kind(device), records=tuning_runs(study) if study and suite.tune else {})
     console.print(f"[bold]{escape(suite.info.name)}[/]  {escape(suite.info.question)}")
     for text, label in ((suite.info.cost, "cost"), (suite.info.expected, "expected")):
         if text:
             console.print(escape(f"{label}: {text}"))
     console.print()
-    images, rate = _train_images(suite), measured_rate([standing(a) for a in records.values()])
+    images, rate = _train_images(suite), _rate(study, states) if study else None
     estimate, reason_of = Estimate(images, device_kind(device), rate), _Unsupported()
     counts, unsupported, left = Counter[str](), 0, 0
     for number, planned in enumerate(info.trials):
-        attempts, trial = records.get(planned.id, []), planned.trial
+        attempts, trial = states.get(planned.id, []), planned.trial
         counts[trial.kind] += 1
         reason = reason_of(trial)
         unsupported += reason is not None
@@ -105,13 +113,20 @@ def print_plan(suite: Suite, device: str, results: Path | None, console: Console
     console.print(f"cost of what is left: {estimate.flops / 1e12:,.1f} TFLOP, {time}")
 
 
+def _rate(study: Study, states: Mapping[str, Sequence[Tried]]) -> float | None:
+    """Operations per second of the trials that have finished; of many, of some that are spread over all."""
+    ok = [trial_id for trial_id, attempts in states.items() if standing(attempts).state == "ok"]
+    some = set(ok[:: math.ceil(len(ok) / MAX_RATED) or 1])
+    return measured_rate(standing(of_trial) for of_trial in study.records(lambda a: a.trial_id in some).values())
+
+
 def print_status(study: Study, console: Console) -> None:
     """Counts by state, then everything that is not ok, with its reason."""
-    records = study.records()
+    found = study.states()
     states: Counter[str] = Counter()
     lines: Counter[tuple[str, str]] = Counter()
-    for planned in study.info.trials:
-        attempts = records.get(planned.id, [])
+    for trial_id in Trials.of(study.info.trials).ids():
+        attempts = found.get(trial_id, [])
         state: str = standing(attempts).state if attempts else "pending"
         states[state] += 1
         if attempts and state != "ok":

@@ -6,6 +6,7 @@ when it is looked at.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
@@ -107,9 +108,35 @@ class Trials(Sequence[PlannedTrial]):
         """The trials' ids, none of them made."""
         return [row[0] for row in self.tables.rows]
 
-    def kinds(self) -> list[str]:
-        """The trials' kinds, none of them made."""
-        return [row[1] for row in self.tables.rows]
+    def where(self, wanted: Callable[[str, str], bool]) -> Trials:
+        """Those whose (id, kind) is wanted, in the plan's order, none of them made."""
+        some = object.__new__(type(self))  # the rows have been checked
+        some.tables = self.tables.model_copy(
+            update={"rows": tuple(row for row in self.tables.rows if wanted(row[0], row[1]))}
+        )
+        return some
+
+    def identities(self) -> Iterator[tuple[str, str]]:
+        """(id in the plan, id that the trial itself gives) of each, at the cost of writing what they share once."""
+        checked = TrialsBuilder()
+        tables = self.tables
+        place = checked.place("", {}, {})
+        for row in tables.rows:
+            if row[1] == "time":
+                yield row[0], self._trial(row).id
+            else:
+                yield row[0], checked.training(
+                    place, kind=row[1], model=tables.models[row[3]], data=tables.data[row[4]],
+                    train=tables.recipes[row[5]], device=row[6], data_identity=row[7], seed=row[8],
+                )  # fmt: skip
+
+    def of_id(self, trial_id: str) -> PlannedTrial:
+        """The trial with an id. Raises KeyError."""
+        return self[self._places[trial_id]]
+
+    @functools.cached_property
+    def _places(self) -> dict[str, int]:
+        return {row[0]: i for i, row in enumerate(self.tables.rows)}
 
     def __len__(self) -> int:
         return len(self.tables.rows)
@@ -236,8 +263,8 @@ class TrialsBuilder:
     def training(
         self, place: Place, *, kind: Literal["train", "tune"], model: ModelSpec, data: DataSpec, train: TrainSpec,
         seed: int, device: Device, data_identity: str,
-    ) -> None:  # fmt: skip
-        """Plan the training of a cell with a seed, see :class:`TrainingTrial`."""
+    ) -> str:  # fmt: skip
+        """Plan the training of a cell with a seed, see :class:`TrainingTrial`. Returns the trial's id."""
         m, d, t = self.models(model), self.data(data), self.recipes(train)
         if (images := self.images.get((d, data_identity))) is None:
             images = self.images[d, data_identity] = dumps(images_body(data, data_identity))
@@ -245,6 +272,7 @@ class TrialsBuilder:
         trial_id = training_id(kind=kind, model=model_text, images=images, train=train_text, seed=seed, device=device)
         if trial_id not in self.rows:
             self.rows[trial_id] = trial_id, kind, self.places(place), m, d, t, device, data_identity, seed
+        return trial_id
 
     def timing(self, place: Place, trial: TimeTrial) -> None:
         """Plan the timing of a cell."""
