@@ -157,11 +157,12 @@ def report(study: Path, out: Path | None) -> None:
     """Render the report of the study in the folder STUDY."""
     from vitbench.report.render import render
     from vitbench.store import Study
+    from vitbench.store.study import standing
 
     opened = Study.read(study)
     page = render(opened, out or Path("reports") / study.resolve().name)
     console = Console(highlight=False, soft_wrap=True)
     for damaged in opened.damaged:
         console.print(f"[yellow]set aside[/] {escape(damaged)}")
-    states = Counter(r.state for r in opened.outcomes().values())
+    states = Counter(standing(attempts).state for attempts in opened.states().values())
     console.print(escape(f"{page}  ({', '.join(f'{n} {s}' for s, n in states.most_common()) or 'no records yet'})"))

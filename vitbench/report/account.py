@@ -154,7 +154,8 @@ def left_out(view: View) -> list[Md]:
                  for rule, labels in rules.items()]  # fmt: skip
         said = f"{plural(len(excluded), 'combination')} cannot be built or tuned, and {_was(excluded)} not trained:"
         blocks += [Md(said), table(lines[:MAX_ROWS], right={"combinations"})]
-    orphans = sum(trial not in {p.id for p in view.study.info.trials} for trial in view.records)
+    planned = {p.id for p in view.study.info.trials}
+    orphans = sum(trial not in planned for trial in view.records)
     if orphans:
         verb = "belongs to a trial that is" if orphans == 1 else "belong to trials that are"
         blocks.append(Md(f"{plural(orphans, 'result')} {verb} no longer in the suite, and left out here."))

@@ -13,6 +13,7 @@ share, a tab, and its values.
 from __future__ import annotations
 
 import contextlib
+import functools
 import hashlib
 import json
 import os
@@ -22,7 +23,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
-from vitbench.environment import VERSION, Environment, code_digest
+from vitbench.environment import ROOT, VERSION, Environment
 from vitbench.spec.base import STORED, Strict
 from vitbench.spec.model import ModelSpec
 from vitbench.spec.recipe import DataSpec, TimeSpec, TrainSpec
@@ -40,6 +41,9 @@ CHUNK = 16_384
 
 YOUNG_SECONDS = 2.0
 """Age below which a record's file is not taken into the index: the clock that stamps files may tick slowly."""
+
+READING = ("spec", "store")
+"""Parts of vitbench that decide what a record's file says."""
 
 SHARED: Mapping[str, type[Strict]] = {
     "model": ModelSpec, "data": DataSpec, "train": TrainSpec, "protocol": TimeSpec, "environment": Environment,
@@ -247,9 +251,13 @@ def _line(value: object) -> str:
     return json.dumps(value, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
 
 
+@functools.cache
 def _made_by() -> list[Any]:
-    """Of whose making a file of the index must be to be believed: other code may check records otherwise."""
-    return [FORM, VERSION, code_digest()]
+    """By whom a file of the index must be made to be believed: code that checks records otherwise asks them again."""
+    whole = hashlib.sha256()
+    for path in sorted([ROOT / "environment.py", *(p for part in READING for p in (ROOT / part).glob("*.py"))]):
+        whole.update(path.relative_to(ROOT).as_posix().encode() + b"\0" + path.read_bytes() + b"\0")
+    return [FORM, VERSION, whole.hexdigest()[:12]]
 
 
 def _spec(made: dict[tuple[str, str], Strict], name: str, body: Any) -> Strict:

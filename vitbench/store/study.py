@@ -127,7 +127,8 @@ class Study:
                     f"{info.data_name} ({info.data_identity}). A study never mixes data: choose another folder with "
                     f"--results, or bring back the data"
                 )
-            results = cls(path, known).states()
+            same = set(Trials.of(known.trials).ids()) == set(Trials.of(info.trials).ids())
+            results = {} if same else cls(path, known).states()  # which of the others have been run
             info = _joined(known, info, set(results))
             info = info.model_copy(update={"additions": (*known.additions, *_added(known, info, results))})
         try:
