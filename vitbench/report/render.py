@@ -19,6 +19,7 @@ from vitbench.report.figures import Picture
 from vitbench.report.files import MARK, Files
 from vitbench.report.markdown import Md, escape
 from vitbench.report.view import TimeGroup, View
+from vitbench.spec.base import uncollected, uncollected_so_far
 from vitbench.store import Study
 
 TEMPLATES = Path(__file__).parent / "templates"
@@ -46,7 +47,10 @@ def render(study: Study, out: Path) -> Path:
         OSError: where the folder cannot be written.
     """
     files = Files()
-    page = compose(View(study), files)
+    with uncollected():
+        view = View(study)
+    with uncollected_so_far():
+        page = compose(view, files)
     return files.write(out, page)
 
 
