@@ -10,7 +10,7 @@ from vitbench.analysis.frames import level
 from vitbench.analysis.summary import ACCURACY, Matched
 from vitbench.report.markdown import NOTHING, Md, bold, escape, table
 from vitbench.report.numbers import accuracy_decimals, count, fixed, signed, significant, spread
-from vitbench.report.view import View, plural
+from vitbench.report.view import MAX_CELLS, View, plural
 
 TEST = "test accuracy (%)"
 VALIDATION = "validation accuracy, last epoch (%)"
@@ -44,7 +44,7 @@ def by_cell(view: View, device: str) -> Md:
     whole = view.trials[(view.trials["kind"] == "train") | (view.trials["level"] == "model")]
     sizes = whole.groupby("cell", sort=False)[["parameters", "forward_flops"]].first().to_dict("index")
     decimals, lines = decimals_of(view), list[dict[str, Md]]()
-    for cell in ranked_cells(view, device):
+    for cell in ranked_cells(view, device)[:MAX_CELLS]:
         state = states[cell]
         line = {**view.identity(cell), "state": escape(state)}
         for origin in origins or ["none"]:

@@ -44,6 +44,9 @@ from vitbench.spec.trial import TrainTrial
 from vitbench.store import Study
 from vitbench.store.record import BadRecord, from_json
 
+MAX_CELLS = 500
+"""Rows of a table by cell; what is beyond is in the CSV."""
+
 MAX_AXIS_COLUMNS = 6
 """Axes above which a table names its cells by their labels, not by a column for each axis."""
 
@@ -331,6 +334,13 @@ class View:
         for cell, state in zip(rows["cell"], rows["state"], strict=True):
             found.setdefault(str(cell), []).append(state)
         return {cell: words(of_cell) for cell, of_cell in found.items()}
+
+
+def beyond(rows: pd.DataFrame) -> list[Md]:
+    """What is said below a table by cell of some trials that shows :data:`MAX_CELLS` of their cells."""
+    cells = rows["cell"].nunique()
+    said = f"Of {plural(cells, 'cell')} the first {MAX_CELLS:,} are shown; all are in the table of numbers."
+    return [Md(said)] if cells > MAX_CELLS else []
 
 
 def of_origin(rows: pd.DataFrame, origin: str) -> pd.DataFrame:
