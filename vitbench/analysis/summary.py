@@ -166,8 +166,8 @@ def matched(
     others = [name for name in axes if name != axis]
     blocks: dict[tuple[str, ...], dict[str, float]] = {}
     functions: dict[tuple[str, ...], dict[str, str]] = {}
-    keys = zip(*(_texts(usable[name]) for name in [*others, *within]), strict=True)
-    rows = zip(keys, _texts(usable[axis]), usable[value].tolist(), usable["twin"].tolist(), strict=True)
+    keys = zip(*(texts(usable[name]) for name in [*others, *within]), strict=True)
+    rows = zip(keys, texts(usable[axis]), usable[value].tolist(), usable["twin"].tolist(), strict=True)
     for key, mine, number, twin in rows:
         blocks.setdefault(key, {}).setdefault(mine, number)
         functions.setdefault(key, {}).setdefault(mine, twin)
@@ -179,7 +179,7 @@ def matched(
     return Matched(axis, table, absent, len(blocks) - len(complete), len(same))
 
 
-def _texts(column: pd.Series[Any]) -> list[str]:
+def texts(column: pd.Series[Any]) -> list[str]:
     """A column's values as text, each distinct one written once."""
     known: dict[tuple[type, Any], str] = {}
     return [known.get((type(v), v)) or known.setdefault((type(v), v), level(v)) for v in column.tolist()]

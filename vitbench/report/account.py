@@ -234,7 +234,7 @@ def _model(view: View) -> Md:
 
 def _fields(spec: type[Strict], values: list[Any], always: tuple[str, ...], leave: tuple[str, ...] = ()) -> Md:
     """Fields of some specs: those in ``always`` and those not at their default; what varies is named as such."""
-    said = []
+    said, values = [], list({id(value): value for value in values}.values())  # most trials share theirs
     for name, field in spec.model_fields.items():
         if name in leave:
             continue

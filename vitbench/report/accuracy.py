@@ -6,8 +6,7 @@ import math
 
 import pandas as pd
 
-from vitbench.analysis.frames import level
-from vitbench.analysis.summary import ACCURACY, Matched
+from vitbench.analysis.summary import ACCURACY, Matched, texts
 from vitbench.report.markdown import NOTHING, Md, bold, escape, table
 from vitbench.report.numbers import accuracy_decimals, count, fixed, signed, significant, spread
 from vitbench.report.view import MAX_CELLS, View, plural
@@ -174,7 +173,7 @@ def matching(found: Matched, noun: str, repeats: bool = False) -> str:
 
 def absence_of(view: View, rows: pd.DataFrame, axis: str, value: str) -> str:
     """The word that stands for the trials with one value of an axis where they have no result."""
-    return view.absence(rows[[level(v) == value for v in rows[axis]]])
+    return view.absence(rows[[text == value for text in texts(rows[axis])]])
 
 
 def axes_frame(view: View) -> pd.DataFrame:

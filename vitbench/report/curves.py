@@ -7,8 +7,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from vitbench.analysis.frames import level
-from vitbench.analysis.summary import finished
+from vitbench.analysis.summary import finished, texts
 from vitbench.report import accuracy, canvas
 from vitbench.report.canvas import GREY, Colour
 from vitbench.report.figures import Picture, place
@@ -86,8 +85,8 @@ def _arrange(
     if view.factorial:
         colour_axis, *rest = view.telling
         facet_axis = next((axis for axis in rest if len(view.axes[axis]) <= MAX_FACETS), "")
-        names = [level(value) for value in epochs[colour_axis]]
-        facet_of = [level(value) for value in epochs[facet_axis]] if facet_axis else [""] * len(epochs)
+        names = texts(epochs[colour_axis])
+        facet_of = texts(epochs[facet_axis]) if facet_axis else [""] * len(epochs)
         facets = [value for value in view.axes[facet_axis] if value in facet_of] if facet_axis else [""]
         shades = canvas.colours(view.axes[colour_axis])
         return facet_axis, facets, colour_axis, shades, epochs.assign(facet=facet_of, colour=names)

@@ -126,6 +126,7 @@ class View:
     """
 
     def __init__(self, study: Study) -> None:
+        self._accuracy_over: dict[tuple[str, str, str], Matched] = {}
         # Every section looks at the trials: here they are made once. What is found damaged is the reader's to know.
         self.study = replace(study, info=study.info.model_copy(update={"trials": tuple(study.info.trials)}))
         self.records: Records = study.records()
@@ -263,8 +264,11 @@ class View:
 
     def accuracy_over(self, axis: str, origin: str, device: str) -> Matched:
         """Test accuracy (percent) over the matched blocks of an axis, of one device and origin."""
-        rows = self.train[self.train["device"] == device]
-        return matched(of_origin(rows, origin), self.axes, axis, ACCURACY, TRAIN_BLOCK)
+        if (axis, origin, device) not in self._accuracy_over:
+            rows = of_origin(self.train[self.train["device"] == device], origin)
+            found = matched(rows, self.axes, axis, ACCURACY, TRAIN_BLOCK)
+            self._accuracy_over[axis, origin, device] = found
+        return self._accuracy_over[axis, origin, device]
 
     def timing_over(self, axis: str, origin: str, group: TimeGroup, value: str) -> Matched:
         """A measured value over the matched blocks of an axis, of one group of timings and one origin."""
