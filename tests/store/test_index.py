@@ -14,7 +14,6 @@ from tests.large import record_of, study_of, suite_of_seeds
 from tests.report.builders import CPU
 from tests.small import record, time_trial
 from vitbench.store import Record, Study, index
-from vitbench.store import study as study_module
 from vitbench.store.record import from_json
 
 TRIALS = 400
@@ -53,7 +52,7 @@ def opened(monkeypatch: pytest.MonkeyPatch) -> list[bytes]:
         found.append(text)
         return from_json(text)
 
-    monkeypatch.setattr(study_module, "from_json", counted)
+    monkeypatch.setattr("vitbench.store.record.from_json", counted)
     return found
 
 

@@ -29,7 +29,7 @@ TRIAL = ("trial_id", "kind", "cell", "state", "reason", "attempts", "seed",
 VALUES = tuple(
     name
     for name in dict.fromkeys([*TrainValues.model_fields, *TimeValues.model_fields])
-    if name not in ("epochs", "processes", "ceilings", "baseline")
+    if name not in ("epochs", "processes", "ceilings", "baseline", "resumed_at")
 )
 NOT_NUMBERS = ("batches_digest", "data_checksum")
 NUMBERS = tuple(name for name in [*VALUES, "published", "train_flops"] if name not in NOT_NUMBERS)

@@ -220,10 +220,10 @@ class Study:
 
     def _read(self, file: Path) -> Record | None:
         """A file's record; None where it is damaged, and set aside."""
+        if not file.exists():  # damaged, and another driver has just set it aside
+            return None
         try:
             return read_record(file)
-        except FileNotFoundError:  # damaged, and another driver has just set it aside
-            return None
         except BadRecord as error:
             if (entry := f"{file.name}: {error}") not in self.damaged:  # a read-only folder keeps it in place
                 self.damaged.append(entry)
