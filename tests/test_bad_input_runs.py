@@ -210,8 +210,8 @@ def test_i25_a_plan_that_is_none(tmp_path: Path, text: str, expected: str) -> No
 def test_i25_a_plan_whose_ids_belong_to_other_trials(tmp_path: Path) -> None:
     study = build(tmp_path, factorial(AXES, time=False)).path
     whole = json.loads((study / "study.json").read_text())
-    first, second = (trial["id"] for trial in whole["trials"][:2])
-    whole["trials"][0]["id"] = second
+    first, second = (row[0] for row in whole["trials"]["rows"][:2])
+    whole["trials"]["rows"][0][0] = second
     (study / "study.json").write_text(json.dumps(whole))
     with pytest.raises(StudyError, match=f"2 of the plan's trials are not what they say: trial {second} has the id "
                                          f"{first}; trial {second} is there twice"):  # fmt: skip

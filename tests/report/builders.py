@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import random
 import statistics
@@ -151,7 +152,8 @@ def build(path: Path, plan: Plan) -> Study:
     labels = {cell.label: cell for cell in plan.cells}
     for number, trial in enumerate(planned):
         for record in attempts_of(plan, labels[trial.cell], trial, number):
-            study.write(record)
+            with contextlib.suppress(FileExistsError):  # a study that is built on
+                study.write(record)
     return study
 
 
