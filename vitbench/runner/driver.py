@@ -81,6 +81,14 @@ class Session:
                 if trial_id in by_id:
                     self.reporter.ended(by_id[trial_id], record, self.done(by_id[trial_id]), elsewhere=True)
 
+    def plan_again(self) -> None:
+        """Plan with what has been tuned by now."""
+        self.attempts = self.study.records()  # another driver may have tuned some of them
+        info = self.planner(self.attempts)
+        self.study = Study.start(self.study.path, info)
+        self.trials = info.trials
+        self.reporter.expect(len(info.trials), len(info.trials) - len(self.pending(*KINDS)))
+
     def pending(self, *kinds: str) -> list[PlannedTrial]:
         """Trials of some kinds that still need an attempt, in the plan's order."""
         return [p for p in self.trials if p.trial.kind in kinds and not self.done(p)]
@@ -181,13 +189,8 @@ class Driver:
 
     def plan_again(self) -> None:
         """Tuning has ended: the training of each cell has a recipe now, and joins the plan."""
-        session = self.session
-        session.attempts = session.study.records()  # another driver may have tuned some of them
-        info = session.planner(session.attempts)
-        session.study = Study.start(session.study.path, info)
-        session.trials = info.trials
-        self.by_id = {p.id: p for p in info.trials}
-        session.reporter.expect(len(info.trials), len(info.trials) - len(session.pending(*KINDS)))
+        self.session.plan_again()
+        self.by_id = {p.id: p for p in self.session.trials}
 
     def claimed(self, pending: Collection[PlannedTrial]) -> Iterator[PlannedTrial]:
         """Those that are this driver's to run; what cannot run here gets its word and reason at once."""
