@@ -13,17 +13,22 @@ import sys
 import time
 from collections import Counter
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import psutil
 import pytest
 
 from tests.runner.runs import Runs, all_end, descendants, until
 from tests.runner.test_tuning import TUNED
+from tests.small import SUITE
 from vitbench.cli.main import main
+from vitbench.runner.driver import Session
 from vitbench.runner.launchers import slurm
 from vitbench.runner.launchers.places import Site
+from vitbench.runner.plan import plan
 from vitbench.runner.process import Stop
+from vitbench.spec import read_suite
 from vitbench.spec.suite import Resources
 from vitbench.store import Study, TrainValues
 from vitbench.store.study import standing
@@ -33,8 +38,10 @@ slow = pytest.mark.slow
 ONE_CPU = ("--set", "resources.cpus=1")
 JOBS = ("--launcher", "slurm", "--engine", "cluster=local", "--workers", "2")
 LAUNCHERS = {"local": ("--workers", "2"), "slurm": JOBS}
-HELD = "while (STARTS.parent / 'hold').exists(): time.sleep(0.05)"
+HELD = "while (STARTS.parent / 'hold').exists(): signal.signal(signal.SIGTERM, signal.SIG_DFL); time.sleep(0.05)"
+"""Sleeps as long as there is a file, and ends with the first SIGTERM."""
 SLOWED = "time.sleep(0.05 * (STARTS.parent / 'slow').exists())"
+"""Takes long as long as there is a file."""
 ALONE = ("--set", "model.mlp=faulty")
 BESIDE_GOOD_ONES = ("--set", 'axes.mlp=["gelu", "faulty"]', "--set", "train.seeds=[0, 1]")
 TIMES = {"seconds", "step_ms_p50", "first_step_ms", "train_images_per_s", "train_seconds", "peak_memory_mib"}
@@ -265,9 +272,20 @@ def test_slurm_is_asked_for_what_a_trial_needs(tmp_path: Path, monkeypatch: pyte
     assert "--cpus-per-task=4" in srun, "srun does not take it over from the job"
 
 
-def test_resources_of_a_suite_become_those_of_a_job(runs: Runs, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_job_gets_what_the_suite_says_and_leaves_the_studys_plan_whole(
+    runs: Runs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    runs.suite.write_text(f"{SUITE}[time]\n")
+    suite = read_suite(runs.suite)
+    whole, timing = plan(suite, "cpu"), plan(suite, "cpu", kinds=("time",))
+    session = SimpleNamespace(study=Study.start(runs.study, whole))
     seen: list[tuple[tuple[str, ...], str, int, dict[str, Any]]] = []
-    monkeypatch.setattr(slurm.Queue, "rounds", lambda _, __, *how: seen.append(how))
+
+    def rounds(_: slurm.Queue, __: object, *how: Any) -> None:
+        seen.append(how)
+        Study.start(runs.study, timing)  # as the driver of a job does
+
+    monkeypatch.setattr(slurm.Queue, "rounds", rounds)
     monkeypatch.setattr(slurm.Queue, "_executor", lambda _: None)
     for device, resources, shared in (
         ("cpu", Resources(), {"cpus_per_task": 1}),
@@ -275,9 +293,12 @@ def test_resources_of_a_suite_become_those_of_a_job(runs: Runs, monkeypatch: pyt
         ("cuda", Resources(gpus=0.5), {"cpus_per_task": 1, "gpus_per_node": 1}),
     ):
         seen.clear()
-        slurm.Queue(Site(runs.study, device, None, resources, Stop(), lambda _: None)).drive(None, 1.0)  # type: ignore[arg-type]
+        queue = slurm.Queue(Site(runs.study, device, None, resources, Stop(), lambda _: None))
+        queue.drive(cast(Session, session), 1.0)
         assert seen[0] == (("tune", "train"), "training", slurm.MAX_JOBS, shared)
         assert seen[1] == (("time",), "timing", 1, {**shared, "slurm_exclusive": True}), "a node of its own"
+        kinds = {p.trial.kind for p in Study.read(runs.study).info.trials}
+        assert kinds == {"train", "time"}, "trials that no job has run yet are still planned"
 
 
 def test_nothing_that_submitit_has_pickled_is_read() -> None:

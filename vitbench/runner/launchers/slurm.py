@@ -27,7 +27,7 @@ from vitbench.runner.launchers.places import LauncherError, Site
 from vitbench.runner.overview import device_kind
 from vitbench.runner.process import die_with_parent
 from vitbench.spec.trial import Trial
-from vitbench.store import Claims, PlannedTrial
+from vitbench.store import Claims, PlannedTrial, Study
 
 POLL_SECONDS = 1.0
 STOP_SECONDS = 30.0
@@ -102,6 +102,8 @@ class Queue:
         self.rounds(session, ("tune", "train"), "training", most, shared)
         alone = {**shared, **({"slurm_exclusive": True} if self.cluster == "slurm" else {})}
         self.rounds(session, ("time",), "timing", 1, alone)
+        # A job's plan holds the kinds that it runs, and leaves what is pending of others out: the study's is put back.
+        session.study = Study.start(session.study.path, session.study.info)
 
     def rounds(
         self, session: Session, kinds: tuple[str, ...], only: str, most: int, parameters: dict[str, Any]
