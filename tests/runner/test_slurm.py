@@ -12,6 +12,7 @@ import subprocess
 import sys
 import time
 from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -45,6 +46,13 @@ SLOWED = "time.sleep(0.05 * (STARTS.parent / 'slow').exists())"
 ALONE = ("--set", "model.mlp=faulty")
 BESIDE_GOOD_ONES = ("--set", 'axes.mlp=["gelu", "faulty"]', "--set", "train.seeds=[0, 1]")
 TIMES = {"seconds", "step_ms_p50", "first_step_ms", "train_images_per_s", "train_seconds", "peak_memory_mib"}
+
+
+@pytest.fixture(autouse=True)
+def let_go(tmp_path: Path) -> Iterator[None]:
+    """What a test that fails leaves running comes to its end."""
+    yield
+    (tmp_path / "hold").unlink(missing_ok=True)
 
 
 def results(runs: Runs) -> dict[str, dict[str, Any]]:
