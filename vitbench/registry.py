@@ -158,7 +158,8 @@ def facts(slot: str, name: str) -> Facts:
     """The facts of one component, read from its source. Raises UnknownComponent."""
     if (slot, name) in _plugin_facts:
         return _plugin_facts[slot, name]
-    check_name(slot, name)
+    if name not in _tree().get(slot, ()):
+        check_name(slot, name)
     return _in_tree_facts(slot, name)
 
 
@@ -177,6 +178,8 @@ def reference(slot: str) -> str | None:
 
 def check_name(slot: str, name: str) -> None:
     """Raise UnknownComponent, with the nearest and all known names, unless the slot has this component."""
+    if name in _tree().get(slot, ()) or (slot, name) in _plugin_facts:
+        return
     known = names(slot)
     if name not in known:
         raise UnknownComponent(

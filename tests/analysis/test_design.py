@@ -16,7 +16,7 @@ from vitbench.spec import read_suite
 
 def found(name: str) -> set[str]:
     suite = read_suite(REPOSITORY / "ablations" / f"{name}.toml")
-    return conditions((cell.axes, images(cell.data, cell.model)) for cell in suite.cells)
+    return conditions((cell.axes, images(cell.data, cell.model.num_classes)) for cell in suite.cells)
 
 
 def test_tasks_are_conditions_and_components_and_recipes_are_not() -> None:

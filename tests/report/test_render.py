@@ -144,7 +144,7 @@ def test_all_states_at_once(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("state", ["pending", "failed", "oom"])
-def test_a_study_without_any_result_is_reported(tmp_path: Path, state: str) -> None:
+def test_f25_a_study_without_any_result_is_reported(tmp_path: Path, state: str) -> None:
     plan = factorial(COMPONENTS, state=lambda cell, kind, seed: (state, "it broke"))
     page = rendered(tmp_path, plan)
     assert page.pictures == []
@@ -164,7 +164,7 @@ def test_a_study_without_any_result_is_reported(tmp_path: Path, state: str) -> N
     ],
     ids=str,
 )
-def test_any_part_of_a_study_is_reported(tmp_path: Path, cells: int, changes: dict[str, object]) -> None:
+def test_f25_any_part_of_a_study_is_reported(tmp_path: Path, cells: int, changes: dict[str, object]) -> None:
     plan = factorial(SMALL, **changes) if cells == 4 else Plan(cells=[CellPlan("base", {})], **changes)  # type: ignore[arg-type]
     page = rendered(tmp_path, plan)
     assert page.pictures

@@ -40,6 +40,7 @@ class Runs:
     """A suite in a folder, run again and again."""
 
     def __init__(self, folder: Path) -> None:
+        folder.mkdir(exist_ok=True)
         self.folder, self.study = folder, folder / "study"
         self.suite = folder / "small.toml"
         self.suite.write_text(SUITE)

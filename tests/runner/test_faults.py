@@ -5,8 +5,10 @@ Rows of a cluster are in test_ray.py, of several drivers in test_claims.py, of f
 
 from __future__ import annotations
 
+import ast
 import json
 import os
+import re
 import shutil
 import signal
 import time
@@ -18,10 +20,22 @@ from tests.runner.runs import Runs, all_end, descendants, living
 from vitbench.store import Record, Study, TimeValues
 from vitbench.store.study import standing
 
+ROWS = 25
+"""Of the table of faults."""
+
 BESIDE_A_GOOD_ONE = ("--set", 'axes.mlp=["faulty", "gelu"]')
 ALONE = ("--set", "model.mlp=faulty")
 IN_C = "import re; re.match('(a+)+$', 'a' * 64 + 'b')"
 """Busy for ages in C code that never gives the GIL up."""
+
+
+def test_every_row_has_a_test_that_bears_its_number() -> None:
+    found = set()
+    for path in Path(__file__).parent.parent.rglob("test_*.py"):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.FunctionDef) and (rows := re.match(r"test((?:_f\d\d)+)_", node.name)):
+                found |= {int(row) for row in re.findall(r"\d\d", rows[1])}
+    assert found == set(range(1, ROWS + 1))
 
 
 def test_f01_f02_sigkill_of_the_driver_loses_what_was_running_and_repeats_nothing(runs: Runs) -> None:

@@ -13,7 +13,7 @@ FILES = sorted((Path(__file__).parent / "golden").glob("schema-*.json"))
 
 
 @pytest.mark.parametrize("file", FILES, ids=lambda f: f.stem)
-def test_a_record_of_an_earlier_form_says_what_it_said(file: Path) -> None:
+def test_f24_a_record_of_an_earlier_form_says_what_it_said(file: Path) -> None:
     record = from_json(file.read_bytes())
     _, version, kind, state = file.stem.split("-")
     assert (str(record.schema_version), record.trial.kind, record.state) == (version, kind, state)

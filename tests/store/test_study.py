@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import stat
 from collections.abc import Callable
 from pathlib import Path
 
@@ -84,7 +85,7 @@ DAMAGE: dict[str, Callable[[str], str]] = {
 
 
 @pytest.mark.parametrize("how", DAMAGE)
-def test_damaged_records_are_set_aside_by_name(study: Study, how: str) -> None:
+def test_f14_damaged_records_are_set_aside_by_name(study: Study, how: str) -> None:
     good = record(train_trial(seed=1))
     study.write(good)
     path = study.write(record(train_trial(seed=2)))
@@ -178,7 +179,7 @@ def test_folders_that_hold_nothing_or_cannot_be_written(tmp_path: Path, info: St
             Study.start(locked / "study", info)
 
 
-def test_a_failed_write_leaves_nothing(study: Study, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_f13_a_failed_write_leaves_nothing(study: Study, monkeypatch: pytest.MonkeyPatch) -> None:
     def full(_: int) -> None:
         raise OSError(28, "No space left on device")
 
@@ -186,3 +187,41 @@ def test_a_failed_write_leaves_nothing(study: Study, monkeypatch: pytest.MonkeyP
     with pytest.raises(OSError, match="No space left"):
         study.write(record(train_trial()))
     assert list((study.path / "records").iterdir()) == []
+
+
+def test_f13_a_record_counts_once_the_disk_has_it_and_its_name(study: Study, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The order that survives a power cut: the content is flushed, then it gets its name, then the name is flushed."""
+    happened: list[str] = []
+    real = {name: getattr(os, name) for name in ("fsync", "link")}
+
+    def fsync(handle: int) -> None:
+        happened.append("folder" if stat.S_ISDIR(os.fstat(handle).st_mode) else "content")
+        real["fsync"](handle)
+
+    def link(source: Path, target: Path) -> None:
+        happened.append("name")
+        real["link"](source, target)
+
+    monkeypatch.setattr("os.fsync", fsync)
+    monkeypatch.setattr("os.link", link)
+    path = study.write(record(train_trial()))
+    assert happened == ["content", "name", "folder"] and path.exists()
+
+
+def test_f15_a_record_is_never_replaced(study: Study) -> None:
+    first = record(train_trial())
+    path = study.write(first)
+    before = path.read_bytes()
+    with pytest.raises(FileExistsError):
+        study.write(first.model_copy(update={"seconds": 2.0}))
+    assert path.read_bytes() == before and len(list(path.parent.iterdir())) == 1
+
+
+def test_strays_of_killed_writers_are_swept_and_those_of_living_ones_are_not(study: Study, info: StudyInfo) -> None:
+    records = study.path / "records"
+    for name, age in ((".old.json.1.tmp", 3600), (".new.json.2.tmp", 0)):
+        (records / name).write_text("{")
+        moment = (records / name).stat().st_mtime - age
+        os.utime(records / name, (moment, moment))
+    Study.start(study.path, info)
+    assert [p.name for p in records.iterdir()] == [".new.json.2.tmp"]

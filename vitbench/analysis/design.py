@@ -5,19 +5,18 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterable, Mapping
 
 from vitbench.spec.base import dumps
-from vitbench.spec.model import ModelSpec
 from vitbench.spec.recipe import DataSpec
 
 
-def images(data: DataSpec, model: ModelSpec) -> str:
-    """What two cells must share for their accuracies to be of the same images and classes.
+def images(data: DataSpec, classes: int) -> str:
+    """What two cells must share, beside the number of classes, for their accuracies to be of the same images.
 
     A recipe's resizing, counts of training images and validation are choices under study; what is classified is not.
     """
     shown = data.canonical()
     for name in ("resize", "train_images", "validation_images", "normalize", "path", "download", "fallback"):
         shown.pop(name, None)
-    return dumps({"data": shown, "classes": model.num_classes})
+    return dumps({"data": shown, "classes": classes})
 
 
 def conditions(cells: Iterable[tuple[Mapping[str, Hashable], str]]) -> set[str]:
@@ -29,9 +28,18 @@ def conditions(cells: Iterable[tuple[Mapping[str, Hashable], str]]) -> set[str]:
     Args:
         cells: (axis → value, :func:`images`) of each cell of the grid.
     """
-    blocks: dict[tuple[str, tuple[tuple[str, Hashable], ...]], set[str]] = {}
+    cells = list(cells)
+    if len({shown for _, shown in cells}) < 2:
+        return set()
+    return {axis for axis in dict.fromkeys(a for values, _ in cells for a in values) if _tells_images(axis, cells)}
+
+
+def _tells_images(axis: str, cells: Iterable[tuple[Mapping[str, Hashable], str]]) -> bool:
+    """Whether two cells that are alike in all other axes have other images or classes."""
+    blocks: dict[tuple[tuple[str, Hashable], ...], str] = {}
     for values, shown in cells:
-        for axis in values:
+        if axis in values:
             others = tuple((name, value) for name, value in values.items() if name != axis)
-            blocks.setdefault((axis, others), set()).add(shown)
-    return {axis for (axis, _), found in blocks.items() if len(found) > 1}
+            if blocks.setdefault(others, shown) != shown:
+                return True
+    return False

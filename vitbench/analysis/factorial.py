@@ -175,7 +175,7 @@ def _runs(device: str, origin: str, rows: pd.DataFrame, axes: list[str], results
     levels: dict[str, dict[str, str]] = {}
     twins: dict[str, str] = {}
     failed, unsupported = set(), set()
-    for row in rows.to_dict("records"):
+    for row in rows[list(dict.fromkeys(["cell", "state", "twin", "factorial", "seed", *axes]))].to_dict("records"):
         cell, state = str(row["cell"]), str(row["state"])
         twins[cell] = str(row["twin"])
         if row["factorial"]:

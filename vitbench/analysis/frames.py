@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import fields
 from typing import Any
 
@@ -29,7 +29,7 @@ TRIAL = ("trial_id", "kind", "cell", "state", "reason", "attempts", "seed",
 VALUES = tuple(
     name
     for name in dict.fromkeys([*TrainValues.model_fields, *TimeValues.model_fields])
-    if name not in ("epochs", "processes", "ceilings", "baseline")
+    if name not in ("epochs", "processes", "ceilings", "baseline", "resumed_at")
 )
 NOT_NUMBERS = ("batches_digest", "data_checksum")
 NUMBERS = tuple(name for name in [*VALUES, "published", "train_flops"] if name not in NOT_NUMBERS)
@@ -65,8 +65,11 @@ def trials_frame(study: Study, records: Records | None = None) -> pd.DataFrame:
     """
     records = study.records() if records is None else records
     axes = axes_of(study)
-    twins: dict[str, str] = {}
-    rows = [_row(study, planned, axes, twins, records.get(planned.id, [])) for planned in study.info.trials]
+    twins, origin = _Twins(), origins()
+    rows = [
+        _row(study, planned, axes, records.get(planned.id, []), twins=twins, origin=origin)
+        for planned in study.info.trials
+    ]
     frame = pd.DataFrame(rows, columns=[*TRIAL, *axes, *VALUES, *WHERE, *PLAN])
     frame = frame.astype(dict.fromkeys(NUMBERS, "float64"))  # also where every one of them is missing
     # Not left to pandas: with a missing value among them it makes floats, which hold no seed above 2**53.
@@ -169,6 +172,20 @@ def origin_of(environment: Environment) -> str:
     return digest({k: v for k, v in environment.model_dump(mode="json").items() if k not in MOVING}, 12)
 
 
+def origins() -> Callable[[Environment], str]:
+    """:func:`origin_of` with a memory: of a hundred thousand environments nearly all differ in load alone."""
+    known: dict[tuple[Any, ...], str] = {}
+
+    def remembered(environment: Environment) -> str:
+        fields = (v for k, v in environment if k not in MOVING)
+        key = tuple([tuple(v.items()) if isinstance(v, dict) else v for v in fields])
+        if key not in known:
+            known[key] = origin_of(environment)
+        return known[key]
+
+    return remembered
+
+
 def _finished(study: Study, records: Records | None) -> Iterable[tuple[PlannedTrial, Strict]]:
     """Each planned trial that is ok, in the plan's order, with its values."""
     records = study.records() if records is None else records
@@ -181,8 +198,9 @@ def _finished(study: Study, records: Records | None) -> Iterable[tuple[PlannedTr
 
 
 def _row(
-    study: Study, planned: PlannedTrial, axes: list[str], twins: dict[str, str], attempts: list[Record]
-) -> dict[str, Any]:
+    study: Study, planned: PlannedTrial, axes: list[str], attempts: list[Record], *, twins: _Twins,
+    origin: Callable[[Environment], str],
+) -> dict[str, Any]:  # fmt: skip
     record = standing(attempts) if attempts else None
     trial = planned.trial
     row: dict[str, Any] = {
@@ -207,7 +225,7 @@ def _row(
     return row | {
         "machine": environment.machine if environment else None,
         "software": environment.software if environment else None,
-        "origin": origin_of(environment) if environment else None,
+        "origin": origin(environment) if environment else None,
         "commit": environment.commit if environment else None,
         "dirty": environment.dirty if environment else None,
         "threads": environment.threads if environment else None,
@@ -215,7 +233,7 @@ def _row(
         "notices": "; ".join(record.notices) if record else "",
         "published": planned.published.test_accuracy if planned.published else None,
         "published_source": planned.published.source if planned.published else None,
-        "twin": twins.setdefault(_function(planned), planned.cell),
+        "twin": twins.first(planned),
         "factorial": bool(study.info.axes) and planned.axes.keys() == study.info.axes.keys(),
         "train_flops": _train_flops(record) if record else None,
     }
@@ -242,11 +260,29 @@ def _field(trial: Trial, axis: str) -> Any:
     return getattr(owner, name) if known else None
 
 
-def _function(planned: PlannedTrial) -> str:
-    """What a trial computes, whichever of the exact components does it: equal for twins."""
-    trial = planned.trial
+class _Twins:
+    """What trials compute, whichever of the exact components does it: equal for twins."""
+
+    def __init__(self) -> None:
+        self.cells: dict[str, str] = {}
+        """What is computed → label of the first cell that does."""
+        self.known: dict[tuple[Any, ...], tuple[str, Trial]] = {}
+        """By the specs themselves, which trials share: see :func:`vitbench.spec.base.by_identity`."""
+
+    def first(self, planned: PlannedTrial) -> str:
+        """Label of the first cell that computes the same."""
+        trial = planned.trial
+        exact = tuple([slot for slot, one in planned.exact.items() if one])
+        of_training = () if isinstance(trial, TimeTrial) else (id(trial.train), id(trial.data), trial.data_identity)
+        key = (trial.kind, id(trial.model), exact, *of_training)
+        if key not in self.known:
+            self.known[key] = _function(trial, exact), trial
+        return self.cells.setdefault(self.known[key][0], planned.cell)
+
+
+def _function(trial: Trial, exact: Collection[str]) -> str:
     rest = trial.canonical()
-    model = {k: v for k, v in trial.model.canonical().items() if not planned.exact.get(k)}
+    model = {k: v for k, v in trial.model.canonical().items() if k not in exact}
     return digest({"kind": trial.kind, "model": model, "train": rest.get("train"), "data": rest.get("data")})
 
 

@@ -8,6 +8,7 @@ from vitbench import registry
 from vitbench.analysis.design import conditions, images
 from vitbench.analysis.multiplicity import seeds_for
 from vitbench.analysis.power import POWER, smallest_effect
+from vitbench.spec.base import by_identity
 from vitbench.spec.suite import Suite
 
 ONE = {"effects of axes": "effect of an axis", "cells against the first": "cell against the first", "claims": "claim"}
@@ -28,11 +29,13 @@ def families(suite: Suite) -> dict[str, int]:
     """Name of a family → how many comparisons it has."""
     found = {}
     grid = [cell for cell in suite.cells if cell.axes.keys() == suite.axes.keys()]
-    given = conditions((cell.axes, images(cell.data, cell.model)) for cell in grid)
+    shown = by_identity(images)
+    given = conditions((cell.axes, shown(cell.data, cell.model.num_classes)) for cell in grid)
     under_study = [axis for axis in suite.axes if axis not in given and not all_exact(suite, axis)]
     if effects := sum(len(suite.axes[axis]) - 1 for axis in under_study):
         found["effects of axes"] = effects
-    first, outside = suite.cells[0], suite.cells if not suite.axes else [c for c in suite.cells if c not in grid]
+    grid_axes = suite.axes.keys()
+    first, outside = suite.cells[0], [c for c in suite.cells if not suite.axes or c.axes.keys() != grid_axes]
     if named := sum(cell is not first for cell in outside):
         found["cells against the first"] = named
     if suite.facts:

@@ -9,6 +9,7 @@ import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -101,8 +102,11 @@ def over_seeds(train: pd.DataFrame) -> pd.DataFrame:
             validation_accuracy_pct joined to it.
     """
     planned = Counter(zip(train["device"], train["cell"], strict=True))
-    measured = finished(train)[lambda f: f[ACCURACY].notna()]
+    measured = finished(train)
+    measured = measured[measured[ACCURACY].notna()]
     groups = measured.groupby(["device", "cell", "origin"], sort=False)
+    if len(measured) and groups.ngroups == len(measured):  # one run each: nothing to average
+        return _of_single_runs(measured, planned)
     rows = [
         {
             "device": device,
@@ -129,6 +133,16 @@ def over_seeds(train: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=CELL)
 
 
+def _of_single_runs(measured: pd.DataFrame, planned: Mapping[tuple[str, str], int]) -> pd.DataFrame:
+    keys = zip(measured["device"], measured["cell"], strict=True)
+    renamed = {ACCURACY: f"{ACCURACY}_mean", "validation_accuracy_pct": "validation_accuracy_pct_mean",
+               "seconds": "seconds_mean"}  # fmt: skip
+    frame = measured.rename(columns=renamed).reset_index(drop=True)
+    frame["n"], frame[f"{ACCURACY}_std"] = 1, math.nan
+    frame["planned"] = [planned[str(device), str(cell)] for device, cell in keys]
+    return frame[list(CELL)]
+
+
 def finished(trials: pd.DataFrame) -> pd.DataFrame:
     """The trials that are ok; the origin of one whose record tells no environment is the word "unknown"."""
     ok = trials[trials["state"] == "ok"]
@@ -152,10 +166,11 @@ def matched(
     others = [name for name in axes if name != axis]
     blocks: dict[tuple[str, ...], dict[str, float]] = {}
     functions: dict[tuple[str, ...], dict[str, str]] = {}
-    for row in usable.to_dict("records"):
-        key = tuple(level(row[name]) for name in [*others, *within])
-        blocks.setdefault(key, {}).setdefault(level(row[axis]), row[value])
-        functions.setdefault(key, {}).setdefault(level(row[axis]), row["twin"])
+    keys = zip(*(texts(usable[name]) for name in [*others, *within]), strict=True)
+    rows = zip(keys, texts(usable[axis]), usable[value].tolist(), usable["twin"].tolist(), strict=True)
+    for key, mine, number, twin in rows:
+        blocks.setdefault(key, {}).setdefault(mine, number)
+        functions.setdefault(key, {}).setdefault(mine, twin)
     present = [v for v in axes[axis] if any(v in block for block in blocks.values())]
     complete = {key: block for key, block in blocks.items() if all(v in block for v in present)}
     table = pd.DataFrame([[block[v] for v in present] for block in complete.values()], columns=present, dtype="float64")
@@ -164,11 +179,19 @@ def matched(
     return Matched(axis, table, absent, len(blocks) - len(complete), len(same))
 
 
+def texts(column: pd.Series[Any]) -> list[str]:
+    """A column's values as text, each distinct one written once."""
+    known: dict[tuple[type, Any], str] = {}
+    return [known.get((type(v), v)) or known.setdefault((type(v), v), level(v)) for v in column.tolist()]
+
+
 def twin_noise(train: pd.DataFrame, value: str = ACCURACY) -> TwinNoise | None:
     """The spread between exact twins trained from the same seed; None where no two of them finished."""
     spreads, squares, freedom, runs = [], 0.0, 0, 0
     usable = finished(train)
-    for _, twins in usable[usable[value].notna()].groupby([*TRAIN_BLOCK, "twin"], sort=False):
+    usable = usable[usable[value].notna()]
+    alike = usable[usable.duplicated([*TRAIN_BLOCK, "twin"], keep=False)]  # most runs of most studies have no twin
+    for _, twins in alike.groupby([*TRAIN_BLOCK, "twin"], sort=False):
         one_each = twins.drop_duplicates("cell")[value].to_numpy()
         if len(one_each) > 1:
             spreads.append(float(np.ptp(one_each)))

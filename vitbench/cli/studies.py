@@ -53,6 +53,7 @@ def _read(
 
 @click.command()
 @suite_options
+@click.option("--all", "every", is_flag=True, help="Print every trial, however many.")
 def plan(
     suite: Path,
     overrides: tuple[str, ...],
@@ -62,14 +63,15 @@ def plan(
     max_trials: int,
     yes: bool,
     small: bool,
+    every: bool,
 ) -> None:
-    """List every trial of SUITE, their number and estimated cost. Runs nothing."""
+    """List the trials of SUITE, their number and estimated cost. Runs nothing."""
     from vitbench.analysis.outlook import outlook
     from vitbench.runner.overview import print_plan
 
     asked = _read(suite, overrides, plugins, device, max_trials, yes=yes, small=small)
     console = Terminal()
-    print_plan(asked, device, results, console)
+    print_plan(asked, device, results, console, every=every)
     for sentence in outlook(asked):
         console.print(escape(sentence))
 
@@ -195,6 +197,7 @@ def report(study: Path, out: Path | None) -> None:
     """Render the report of the study in the folder STUDY."""
     from vitbench.report.render import render
     from vitbench.store import Study
+    from vitbench.store.study import standing
 
     opened = Study.read(study)
     folder = out or Path("reports") / study.resolve().name
@@ -205,5 +208,5 @@ def report(study: Path, out: Path | None) -> None:
     console = Terminal()
     for damaged in opened.damaged:
         console.print(f"[yellow]set aside[/] {escape(damaged)}")
-    states = Counter(r.state for r in opened.outcomes().values())
+    states = Counter(standing(attempts).state for attempts in opened.states().values())
     console.print(escape(f"{page}  ({', '.join(f'{n} {s}' for s, n in states.most_common()) or 'no records yet'})"))

@@ -154,7 +154,8 @@ def left_out(view: View) -> list[Md]:
                  for rule, labels in rules.items()]  # fmt: skip
         said = f"{plural(len(excluded), 'combination')} cannot be built or tuned, and {_was(excluded)} not trained:"
         blocks += [Md(said), table(lines[:MAX_ROWS], right={"combinations"})]
-    orphans = sum(trial not in {p.id for p in view.study.info.trials} for trial in view.records)
+    planned = {p.id for p in view.study.info.trials}
+    orphans = sum(trial not in planned for trial in view.records)
     if orphans:
         verb = "belongs to a trial that is" if orphans == 1 else "belong to trials that are"
         blocks.append(Md(f"{plural(orphans, 'result')} {verb} no longer in the suite, and left out here."))
@@ -233,7 +234,7 @@ def _model(view: View) -> Md:
 
 def _fields(spec: type[Strict], values: list[Any], always: tuple[str, ...], leave: tuple[str, ...] = ()) -> Md:
     """Fields of some specs: those in ``always`` and those not at their default; what varies is named as such."""
-    said = []
+    said, values = [], list({id(value): value for value in values}.values())  # most trials share theirs
     for name, field in spec.model_fields.items():
         if name in leave:
             continue

@@ -6,11 +6,10 @@ import math
 
 import pandas as pd
 
-from vitbench.analysis.frames import level
-from vitbench.analysis.summary import ACCURACY, Matched
+from vitbench.analysis.summary import ACCURACY, Matched, texts
 from vitbench.report.markdown import NOTHING, Md, bold, escape, table
 from vitbench.report.numbers import accuracy_decimals, count, fixed, signed, significant, spread
-from vitbench.report.view import View, plural
+from vitbench.report.view import MAX_CELLS, View, plural
 
 TEST = "test accuracy (%)"
 VALIDATION = "validation accuracy, last epoch (%)"
@@ -44,7 +43,7 @@ def by_cell(view: View, device: str) -> Md:
     whole = view.trials[(view.trials["kind"] == "train") | (view.trials["level"] == "model")]
     sizes = whole.groupby("cell", sort=False)[["parameters", "forward_flops"]].first().to_dict("index")
     decimals, lines = decimals_of(view), list[dict[str, Md]]()
-    for cell in ranked_cells(view, device):
+    for cell in ranked_cells(view, device)[:MAX_CELLS]:
         state = states[cell]
         line = {**view.identity(cell), "state": escape(state)}
         for origin in origins or ["none"]:
@@ -174,7 +173,7 @@ def matching(found: Matched, noun: str, repeats: bool = False) -> str:
 
 def absence_of(view: View, rows: pd.DataFrame, axis: str, value: str) -> str:
     """The word that stands for the trials with one value of an axis where they have no result."""
-    return view.absence(rows[[level(v) == value for v in rows[axis]]])
+    return view.absence(rows[[text == value for text in texts(rows[axis])]])
 
 
 def axes_frame(view: View) -> pd.DataFrame:

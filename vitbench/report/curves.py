@@ -7,14 +7,15 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from vitbench.analysis.frames import level
-from vitbench.analysis.summary import finished
+from vitbench.analysis.summary import finished, texts
 from vitbench.report import accuracy, canvas
 from vitbench.report.canvas import GREY, Colour
 from vitbench.report.figures import Picture, place
 from vitbench.report.view import View, of_origin, plural
 
 MAX_FACETS = 5
+MAX_RUNS = 1000
+"""Single runs that are drawn, shared by panels and colours; the mean is of all."""
 MAX_NAMED_CURVES = 8
 OTHERS = "other cells"
 METRICS = {"validation_accuracy_pct": "validation accuracy (%)", "train_loss": "train loss (nats)"}
@@ -54,7 +55,7 @@ def _picture(view: View, device: str, epochs: pd.DataFrame, on: str, suffix: str
         for row, (metric, label) in enumerate(metrics.items()):
             for column, facet in enumerate(facets):
                 ax = grid[row, column]
-                _curves(ax, epochs[epochs["facet"] == facet], metric, shades)
+                _curves(ax, epochs[epochs["facet"] == facet], metric, shades, panels=len(facets))
                 if column == 0:
                     ax.set_ylabel(label)
                 if row == 0 and facet:
@@ -69,6 +70,9 @@ def _picture(view: View, device: str, epochs: pd.DataFrame, on: str, suffix: str
     said = f"Learning curves of {plural(runs, 'run')} on {device}{on}"
     bundled = epochs.groupby(["facet", "colour"], sort=False)["trial_id"].nunique().max() > 1
     said += ": thin lines are single runs, thick lines the mean of those of one colour." if bundled else "."
+    most = epochs.groupby(["facet", "colour"], sort=False)["trial_id"].nunique().max()
+    if most > MAX_RUNS // len(facets) // len(shades):
+        said += f" Of the runs of one colour in one panel the first {MAX_RUNS // len(facets) // len(shades)} are drawn."
     said += " One epoch was trained: each run is a point." if few else ""
     alt = f"Learning curves on {device}{on}: {' and '.join(metrics.values())} by epoch"
     return Picture(f"curves-{device}{suffix}", build, alt, said)
@@ -81,8 +85,8 @@ def _arrange(
     if view.factorial:
         colour_axis, *rest = view.telling
         facet_axis = next((axis for axis in rest if len(view.axes[axis]) <= MAX_FACETS), "")
-        names = [level(value) for value in epochs[colour_axis]]
-        facet_of = [level(value) for value in epochs[facet_axis]] if facet_axis else [""] * len(epochs)
+        names = texts(epochs[colour_axis])
+        facet_of = texts(epochs[facet_axis]) if facet_axis else [""] * len(epochs)
         facets = [value for value in view.axes[facet_axis] if value in facet_of] if facet_axis else [""]
         shades = canvas.colours(view.axes[colour_axis])
         return facet_axis, facets, colour_axis, shades, epochs.assign(facet=facet_of, colour=names)
@@ -95,12 +99,16 @@ def _arrange(
     return "", [""], "", shades, epochs.assign(facet="", colour=colour)
 
 
-def _curves(ax: Axes, epochs: pd.DataFrame, metric: str, shades: dict[str, Colour]) -> None:
+def _curves(ax: Axes, epochs: pd.DataFrame, metric: str, shades: dict[str, Colour], *, panels: int) -> None:
+    """Single runs, the first of many, and the mean of all."""
     ax.grid(color="0.93", linewidth=0.8)
     ax.set_axisbelow(True)
+    shown = MAX_RUNS // panels // len(shades)
     for name, shade in reversed(shades.items()):
         mine = epochs[(epochs["colour"] == name) & epochs[metric].notna()]
-        runs = list(mine.groupby("trial_id", sort=False))
+        ids = mine["trial_id"].unique()
+        some = mine if len(ids) <= shown else mine[mine["trial_id"].isin(ids[:shown])]
+        runs = list(some.groupby("trial_id", sort=False))
         marker = "o" if mine["epoch"].nunique() <= 3 else ""
         faint = max(0.12, min(0.4, 10 / max(len(runs), 1)))  # so that a bundle of lines keeps its structure
         thin = len(runs) > 1 or name == OTHERS

@@ -18,7 +18,8 @@ from vitbench.report.caveats import caveats
 from vitbench.report.figures import Picture
 from vitbench.report.files import MARK, Files
 from vitbench.report.markdown import Md, escape
-from vitbench.report.view import TimeGroup, View
+from vitbench.report.view import TimeGroup, View, beyond
+from vitbench.spec.base import uncollected, uncollected_so_far
 from vitbench.store import Study
 
 TEMPLATES = Path(__file__).parent / "templates"
@@ -46,7 +47,10 @@ def render(study: Study, out: Path) -> Path:
         OSError: where the folder cannot be written.
     """
     files = Files()
-    page = compose(View(study), files)
+    with uncollected():
+        view = View(study)
+    with uncollected_so_far():
+        page = compose(view, files)
     return files.write(out, page)
 
 
@@ -127,6 +131,7 @@ def _accuracy(view: View, files: Files) -> list[Md]:
         found = accuracy.by_cell(view, device)
         order = "the highest mean first, in bold" if len(view.by_cell) else "none has a result"
         blocks += [Md(f"Test accuracy by cell on {escape(device)}, {order}."), found]
+        blocks += beyond(view.train[view.train["device"] == device])
         blocks += [DAGGER] if accuracy.SURVIVORS in found else []
     return [*blocks, Md(f"As numbers: {link}.")]
 
@@ -158,6 +163,7 @@ def _speed(view: View, files: Files) -> list[Md]:
             blocks += _pictures(figures.training_speed(view, device), files)
         about = "Throughput (batch size over the median step) and memory of the training runs themselves; "
         blocks += [Md(f"{about}medians over seeds, of memory the largest."), speed.training(view, device)]
+        blocks += beyond(view.train[view.train["device"] == device])
     return blocks or [Md("Nothing is planned.")]
 
 
@@ -194,6 +200,7 @@ def _timed(view: View, group: TimeGroup) -> list[Md]:
         *blocks,
         Md(" ".join([*order, *said]) or "By cell; none has a result."),
         found,
+        *beyond(view.timings(group)),
         *speed.unstable(view, group),
     ]
 

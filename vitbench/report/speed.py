@@ -13,7 +13,7 @@ from vitbench.analysis.frames import TIMING, level
 from vitbench.report.accuracy import absence_of, matching, seeds
 from vitbench.report.markdown import NOTHING, Md, bold, bullets, escape, listed, table
 from vitbench.report.numbers import count, fixed, significant
-from vitbench.report.view import TimeGroup, View, of_origin, plural
+from vitbench.report.view import MAX_CELLS, TimeGroup, View, of_origin, plural
 
 LATENCY, QUARTILES, SPEED = "latency p50 (ms)", "p25 to p75 (ms)", "images/s"
 RATIO, MEMORY, FIRST, FLOPS = "speed (× baseline)", "peak memory (MiB)", "first iteration (ms)", "GFLOP/s"
@@ -51,7 +51,7 @@ def by_cell(view: View, group: TimeGroup) -> tuple[Md, list[Md]]:
     names, lines = _names(list(found.values())), list[dict[str, Md]]()
     # Of a part of the model only some axes matter: those in which the timings differ name them.
     shown = () if group.level == "model" else axes_of(view, group)
-    for cell in ranked_cells(view, group):
+    for cell in ranked_cells(view, group)[:MAX_CELLS]:
         line = {**view.identity(cell, shown), "state": escape(states[cell])}
         for origin in origins or ["none"]:
             on = f"{view.letter(origin)}: " if len(origins) > 1 else ""
@@ -218,7 +218,7 @@ def training(view: View, device: str) -> Md:
              for cell in states}  # fmt: skip
     best = {o: max(r["train_images_per_s"] for (_, where), r in found.items() if where == o) for o in origins}
     lines = []
-    for cell in sorted(states, key=lambda c: -speed[c]):
+    for cell in sorted(states, key=lambda c: -speed[c])[:MAX_CELLS]:
         line = {**view.identity(cell), "state": escape(states[cell])}
         for origin in origins or ["none"]:
             on = f"{view.letter(origin)}: " if len(origins) > 1 else ""

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 import string
-from collections.abc import Collection
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import pandas as pd
@@ -19,7 +19,7 @@ from vitbench.analysis.frames import (
     axes_of,
     epochs_frame,
     level,
-    origin_of,
+    origins,
     processes_frame,
     timings_frame,
     trials_frame,
@@ -39,9 +39,13 @@ from vitbench.analysis.summary import (
 from vitbench.analysis.verdicts import Judged
 from vitbench.environment import Environment
 from vitbench.report.markdown import Md, escape
+from vitbench.spec.base import by_identity
 from vitbench.spec.trial import TrainTrial
 from vitbench.store import Study
 from vitbench.store.record import BadRecord, from_json
+
+MAX_CELLS = 500
+"""Rows of a table by cell; what is beyond is in the CSV."""
 
 MAX_AXIS_COLUMNS = 6
 """Axes above which a table names its cells by their labels, not by a column for each axis."""
@@ -110,7 +114,7 @@ class View:
     """A study's records, read once.
 
     Attributes:
-        study: the study.
+        study: the study, its trials in a tuple.
         records: trial id → attempts.
         trials: see :func:`vitbench.analysis.frames.trials_frame`.
         train: its rows of kind "train", with validation_accuracy_pct (last epoch) joined.
@@ -122,19 +126,21 @@ class View:
     """
 
     def __init__(self, study: Study) -> None:
-        self.study = study
+        self._accuracy_over: dict[tuple[str, str, str], Matched] = {}
+        # Every section looks at the trials: here they are made once. What is found damaged is the reader's to know.
+        self.study = replace(study, info=study.info.model_copy(update={"trials": tuple(study.info.trials)}))
         self.records: Records = study.records()
         self.damaged = _damaged(study)
-        self.trials = trials_frame(study, self.records)
-        self.epochs = epochs_frame(study, self.records)
-        self.processes = processes_frame(study, self.records)
+        self.trials = trials_frame(self.study, self.records)
+        self.epochs = epochs_frame(self.study, self.records)
+        self.processes = processes_frame(self.study, self.records)
         last = self.epochs.drop_duplicates("trial_id", keep="last")
         validation = last.set_index("trial_id")["validation_accuracy_pct"].astype("float64")
         train = self.trials[self.trials["kind"] == "train"]
         self.train = train.assign(validation_accuracy_pct=train["trial_id"].map(validation).astype("float64"))
         time = self.trials[self.trials["kind"] == "time"]
         # A frame without any row of one kind has no type for the key.
-        found = timings_frame(study, self.records).astype({"trial_id": time["trial_id"].dtype})
+        found = timings_frame(self.study, self.records).astype({"trial_id": time["trial_id"].dtype})
         self.time = time.merge(found, on="trial_id", how="left")
         known = set(axes_of(study))
         axes = {axis: tuple(dict.fromkeys(map(level, v))) for axis, v in study.info.axes.items() if axis in known}
@@ -154,10 +160,11 @@ class View:
     def environments(self) -> dict[str, Environment]:
         """Origin → environment of the first record from it, over the records that stand, in the plan's order."""
         found: dict[str, Environment] = {}
+        origin = origins()
         for planned in self.study.info.trials:
             for record in self.records.get(planned.id, []):
                 if record.environment:
-                    found.setdefault(origin_of(record.environment), record.environment)
+                    found.setdefault(origin(record.environment), record.environment)
         standing = set(self.trials["origin"].dropna())
         return {origin: found[origin] for origin in found if origin in standing}
 
@@ -174,7 +181,9 @@ class View:
     def origins(self, rows: pd.DataFrame) -> list[str]:
         """Origins of those among some trials that have a result, in the order of their letters."""
         has = (rows["state"] == "ok") & (rows[ACCURACY].notna() | rows["latency_ms_p50"].notna())
-        present = list(dict.fromkeys(_origins(rows.loc[has])))
+        return self._in_order(dict.fromkeys(_origins(rows.loc[has])))
+
+    def _in_order(self, present: Iterable[str]) -> list[str]:
         order = list(self.environments)
         return sorted(present, key=lambda o: order.index(o) if o in order else len(order))
 
@@ -221,8 +230,9 @@ class View:
     def conditions(self) -> list[str]:
         """The axes that change what is classified."""
         trained = [(p.axes, p.trial) for p in self.study.info.trials if isinstance(p.trial, TrainTrial)]
+        shown = by_identity(images)
         found = conditions(
-            ({axis: values[axis] for axis in self.axes}, images(trial.data, trial.model))
+            ({axis: values[axis] for axis in self.axes}, shown(trial.data, trial.model.num_classes))
             for values, trial in trained
             if self.axes.keys() <= values.keys()
         )
@@ -254,8 +264,11 @@ class View:
 
     def accuracy_over(self, axis: str, origin: str, device: str) -> Matched:
         """Test accuracy (percent) over the matched blocks of an axis, of one device and origin."""
-        rows = self.train[self.train["device"] == device]
-        return matched(of_origin(rows, origin), self.axes, axis, ACCURACY, TRAIN_BLOCK)
+        if (axis, origin, device) not in self._accuracy_over:
+            rows = of_origin(self.train[self.train["device"] == device], origin)
+            found = matched(rows, self.axes, axis, ACCURACY, TRAIN_BLOCK)
+            self._accuracy_over[axis, origin, device] = found
+        return self._accuracy_over[axis, origin, device]
 
     def timing_over(self, axis: str, origin: str, group: TimeGroup, value: str) -> Matched:
         """A measured value over the matched blocks of an axis, of one group of timings and one origin."""
@@ -268,8 +281,17 @@ class View:
 
     def exact(self, axis: str, value: str) -> bool:
         """Whether a value of an axis is an exact component: it cannot change what is computed."""
-        given = [p for p in self.study.info.trials if level(p.axes.get(axis)) == value]
-        return bool(given) and all(p.exact.get(axis, False) for p in given)
+        return self._exact.get((axis, value), False)
+
+    @cached_property
+    def _exact(self) -> dict[tuple[str, str], bool]:
+        """(axis, value as text) → whether every trial that has it has it of an exact component."""
+        found: dict[tuple[str, str], bool] = {}
+        for planned in self.study.info.trials:
+            for axis in self.axes:
+                key = axis, level(planned.axes.get(axis))
+                found[key] = found.get(key, True) and planned.exact.get(axis, False)
+        return found
 
     def identity(self, cell: str, axes: Collection[str] | None = None) -> dict[str, Md]:
         """The columns that name a cell: one for each axis of a full factorial (of some of them), else its label."""
@@ -289,20 +311,40 @@ class View:
 
     def missing(self, rows: pd.DataFrame) -> dict[str, str]:
         """Cell → the word where it has no result: its state, or the letters of the origins where it has one."""
-        return {str(cell): self.absence(mine) for cell, mine in rows.groupby("cell", sort=False)}
+        found: dict[str, tuple[list[str], dict[str, None]]] = {}
+        has = rows[ACCURACY].notna() | rows["latency_ms_p50"].notna()
+        for cell, state, origin, some in zip(rows["cell"], rows["state"], _origins(rows), has, strict=True):
+            states, origins = found.setdefault(str(cell), ([], {}))
+            states.append(state)
+            if some and state == "ok":
+                origins[origin] = None
+        return {cell: self._absence(states, self._in_order(origins)) for cell, (states, origins) in found.items()}
 
     def absence(self, rows: pd.DataFrame) -> str:
         """The word that stands for some trials where they have no result: their states, or where they have one."""
         if rows.empty:
             return "not planned"
-        if elsewhere := self.origins(rows):
+        return self._absence(list(rows["state"]), self.origins(rows))
+
+    def _absence(self, states: Sequence[str], elsewhere: Sequence[str]) -> str:
+        if elsewhere:
             return f"on {', '.join(map(self.letter, elsewhere))}"
-        return words(rows["state"]) if "ok" not in set(rows["state"]) else "no value"
+        return words(states) if "ok" not in states else "no value"
 
     @staticmethod
     def states(rows: pd.DataFrame) -> dict[str, str]:
         """Cell → what became of its trials, in words."""
-        return {str(cell): words(states) for cell, states in rows.groupby("cell", sort=False)["state"]}
+        found: dict[str, list[str]] = {}
+        for cell, state in zip(rows["cell"], rows["state"], strict=True):
+            found.setdefault(str(cell), []).append(state)
+        return {cell: words(of_cell) for cell, of_cell in found.items()}
+
+
+def beyond(rows: pd.DataFrame) -> list[Md]:
+    """What is said below a table by cell of some trials that shows :data:`MAX_CELLS` of their cells."""
+    cells = rows["cell"].nunique()
+    said = f"Of {plural(cells, 'cell')} the first {MAX_CELLS:,} are shown; all are in the table of numbers."
+    return [Md(said)] if cells > MAX_CELLS else []
 
 
 def of_origin(rows: pd.DataFrame, origin: str) -> pd.DataFrame:

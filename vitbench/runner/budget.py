@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
 
 from vitbench.runner.cost import approximate_flops
+from vitbench.spec.base import by_identity
 from vitbench.spec.errors import SpecError
 from vitbench.spec.model import ModelSpec
 from vitbench.spec.recipe import DataSpec, TrainTable
@@ -28,30 +31,27 @@ def with_budgets(suite: Suite, images_of: Callable[[DataSpec], int]) -> Suite:
     if first is None:
         return suite
     cells = [_as_large(cell, first.model, suite.file) for cell in suite.cells]
-    return suite.model_copy(
-        update={"cells": tuple(_with_images(cell, first.model, images_of(cell.data)) for cell in cells)}
-    )
+    images, budgeted = by_identity(images_of), by_identity(partial(_budgeted, first=first.model))
+    return suite.model_copy(update={"cells": tuple(_with_images(cell, images(cell.data), budgeted) for cell in cells)})
 
 
 def _as_large(cell: Cell, wanted: ModelSpec, file: str) -> Cell:
     """A cell whose model has the parameters of another, where its recipe asks for that."""
     if cell.train is None or cell.train.match != "parameters":
         return cell
-    return cell.model_copy(update={"model": matched_parameters(cell.model, wanted, f"{file}: {cell.label}")})
+    return replace(cell, model=matched_parameters(cell.model, wanted, f"{file}: {cell.label}"))
 
 
-def _with_images(cell: Cell, first: ModelSpec, train_images: int) -> Cell:
-    """A cell whose recipe, and each of its settings, says how many images it sees."""
-    if cell.train is None:
+def _with_images(cell: Cell, train_images: int, budgeted: Callable[..., TrainTable]) -> Cell:
+    """A cell whose recipe, and each of its settings, says how many images it sees. ``budgeted``: :func:`_budgeted`."""
+    tables = [cell.train, *(s.train for s in cell.settings)]
+    if cell.train is None or not any(table.flops or table.match == "flops" for table in tables if table):
         return cell
-    settings = tuple(
-        s.model_copy(update={"train": _budgeted(s.train, cell.model, first, train_images)}) for s in cell.settings
-    )
-    train = _budgeted(cell.train, cell.model, first, train_images)
-    return cell.model_copy(update={"train": train, "settings": settings})
+    settings = tuple(s.model_copy(update={"train": budgeted(s.train, cell.model, train_images)}) for s in cell.settings)
+    return replace(cell, train=budgeted(cell.train, cell.model, train_images), settings=settings)
 
 
-def _budgeted(train: TrainTable, model: ModelSpec, first: ModelSpec, train_images: int) -> TrainTable:
+def _budgeted(train: TrainTable, model: ModelSpec, train_images: int, *, first: ModelSpec) -> TrainTable:
     each = FORWARD_AND_BACKWARD * approximate_flops(model)
     if train.flops is not None:
         return train.model_copy(update={"images": max(int(train.flops / each), 1)})

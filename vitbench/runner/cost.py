@@ -5,13 +5,13 @@ from __future__ import annotations
 import math
 import os
 import statistics
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
-from vitbench.spec.base import pair
+from vitbench.spec.base import by_identity, pair
 from vitbench.spec.model import ModelSpec
 from vitbench.spec.recipe import Level
 from vitbench.spec.trial import TimeTrial, TrainTrial, Trial
-from vitbench.store import PlannedTrial, Record, TimeValues, TrainValues
+from vitbench.store import Record, TimeValues, TrainValues
 
 CPU_FLOPS_PER_CORE = 35e9
 """Sustained rate of small ViTs in float32 on one core of a 2020s server CPU; used until a trial has been measured."""
@@ -41,14 +41,20 @@ def approximate_flops(model: ModelSpec, level: Level = "model") -> int:
     return parts[level]
 
 
-def trial_flops(trial: Trial, train_images: int) -> int:
-    """Operations of a whole trial: forward and backward over all epochs, or all timed iterations."""
+def trial_flops(trial: Trial, train_images: int, forward: Callable[..., int] = approximate_flops) -> int:
+    """Operations of a whole trial: forward and backward over all epochs, or all timed iterations.
+
+    Args:
+        trial: the trial.
+        train_images: of one epoch.
+        forward: :func:`approximate_flops`, or the same with a memory.
+    """
     if not isinstance(trial, TimeTrial):
-        return 3 * approximate_flops(trial.model) * (trial.train.images or train_images * trial.train.epochs)
+        return 3 * forward(trial.model) * (trial.train.images or train_images * trial.train.epochs)
     protocol = trial.protocol
     warmup = max(protocol.warmup, LEAST_WARMUP)
     images = (warmup * (protocol.rounds + 1) + protocol.iterations * protocol.rounds) * trial.batch_size
-    return (3 if trial.mode == "train" else 1) * approximate_flops(trial.model, trial.level) * images
+    return (3 if trial.mode == "train" else 1) * forward(trial.model, trial.level) * images
 
 
 def processes(trial: Trial) -> float:
@@ -69,16 +75,30 @@ def measured_rate(records: Iterable[Record]) -> float | None:
     return statistics.median(rates) if rates else None
 
 
-def estimate_seconds(
-    trials: Iterable[PlannedTrial], train_images: int, device: str, rate: float | None, workers: int = 1
-) -> float | None:
-    """Seconds for some trials; None where nothing is known of the device."""
-    if rate is None:
-        if device != "cpu":
-            return None
-        rate = CPU_FLOPS_PER_CORE * (os.cpu_count() or 1)
-    total = 0.0
-    for planned in trials:
-        start = START_SECONDS * processes(planned.trial) * (0.3 if planned.trial.kind == "time" else 1.0)
-        total += trial_flops(planned.trial, train_images) / rate + start
-    return total / workers
+class Estimate:
+    """What some trials will take, added one by one.
+
+    Attributes:
+        flops: operations of those added.
+    """
+
+    def __init__(self, train_images: int, device: str, rate: float | None) -> None:
+        """``train_images``: of one epoch. ``rate``: operations per second, where some have been measured."""
+        if rate is None and device == "cpu":
+            rate = CPU_FLOPS_PER_CORE * (os.cpu_count() or 1)
+        self.train_images, self.rate = train_images, rate
+        self.forward = by_identity(approximate_flops)
+        self.flops, self.total = 0, 0.0
+
+    def add(self, trial: Trial) -> None:
+        """One more trial."""
+        flops = trial_flops(trial, self.train_images, self.forward)
+        self.flops += flops
+        if self.rate is not None:
+            start = START_SECONDS * processes(trial) * (0.3 if trial.kind == "time" else 1.0)
+            self.total += flops / self.rate + start
+
+    @property
+    def seconds(self) -> float | None:
+        """One after another; None where nothing is known of the device."""
+        return None if self.rate is None else self.total

@@ -9,7 +9,7 @@ from __future__ import annotations
 import itertools
 import json
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -22,6 +22,7 @@ from vitbench.runner.plan import KINDS, setting
 from vitbench.runner.process import Outcome, Stop
 from vitbench.runner.progress import Reporter, describe
 from vitbench.runner.timing import Bench, Setting
+from vitbench.runner.tuning import tuning_runs
 from vitbench.runner.work import Request, Task
 from vitbench.spec.trial import TimeTrial, Trial
 from vitbench.store import (
@@ -35,9 +36,11 @@ from vitbench.store import (
     StudyInfo,
     TimeValues,
     TrainValues,
+    Trials,
     TuneValues,
 )
 from vitbench.store.files import sweep
+from vitbench.store.index import Tried
 from vitbench.store.study import finished, last_attempt, standing
 
 VALUES: Mapping[str, type[TrainValues] | type[TuneValues]] = {"train": TrainValues, "tune": TuneValues}
@@ -52,13 +55,14 @@ class Session:
     """One run of a study, whatever carries it out."""
 
     study: Study
-    trials: tuple[PlannedTrial, ...]
+    trials: Trials
     """What this run is to do; the study may hold more, of earlier runs."""
     reporter: Reporter
     planner: Planner
     """Records → plan."""
     stop: Stop
-    attempts: dict[str, list[Record]]
+    attempts: dict[str, list[Tried]]
+    """Trial id → what has been tried, in order."""
     rerun_changed: bool = False
     """Whether results of other code count as missing."""
     leave_held: bool = False
@@ -66,37 +70,42 @@ class Session:
 
     def done(self, planned: PlannedTrial) -> bool:
         """Whether a trial needs no further attempt."""
-        attempts = self.attempts.get(planned.id, [])
+        return self.settled(planned.id)
+
+    def settled(self, trial_id: str) -> bool:
+        """The same of the trial with an id."""
+        attempts = self.attempts.get(trial_id, [])
         if not finished(attempts, self.study.info.suite.max_attempts):
             return False
         return not (self.rerun_changed and is_of_other_code(standing(attempts)))
 
     def catch_up(self) -> None:
         """Take in what other drivers have recorded since."""
-        by_id = {p.id: p for p in self.trials}
-        for trial_id, attempts in self.study.records().items():
-            known = self.attempts.setdefault(trial_id, [])
-            for record in attempts[len(known) :]:
-                known.append(record)
-                if trial_id in by_id:
-                    self.reporter.ended(by_id[trial_id], record, self.done(by_id[trial_id]), elsewhere=True)
+        known = {(t, a.attempt) for t, attempts in self.attempts.items() for a in attempts}
+        fresh = self.study.records(lambda attempt: (attempt.trial_id, attempt.attempt) not in known)
+        planned_ids = set(self.trials.ids())
+        for trial_id, records in fresh.items():
+            for record in records:
+                self.attempts.setdefault(trial_id, []).append(record)
+                if trial_id in planned_ids:
+                    planned = self.trials.of_id(trial_id)
+                    self.reporter.ended(planned, record, self.done(planned), elsewhere=True)
 
     def plan_again(self) -> None:
         """Plan with what has been tuned by now."""
-        self.attempts = self.study.records()  # another driver may have tuned some of them
-        info = self.planner(self.attempts)
+        info = self.planner(tuning_runs(self.study))  # another driver may have tuned some of them
         self.study = Study.start(self.study.path, info)
-        self.trials = info.trials
+        self.trials, self.attempts = Trials.of(info.trials), self.study.states()
         self.reporter.expect(len(info.trials), len(info.trials) - len(self.pending(*KINDS)))
 
-    def pending(self, *kinds: str) -> list[PlannedTrial]:
+    def pending(self, *kinds: str) -> Trials:
         """Trials of some kinds that still need an attempt, in the plan's order."""
-        return [p for p in self.trials if p.trial.kind in kinds and not self.done(p)]
+        return self.trials.where(lambda trial_id, kind: kind in kinds and not self.settled(trial_id))
 
 
-def is_of_other_code(record: Record) -> bool:
-    """Whether a record was made by another state of vitbench's code than this one."""
-    return record.environment is not None and record.environment.code != code_digest()
+def is_of_other_code(attempt: Tried) -> bool:
+    """Whether an attempt was made by another state of vitbench's code than this one."""
+    return attempt.code is not None and attempt.code != code_digest()
 
 
 class Driven:
@@ -116,7 +125,6 @@ class Driver:
 
     def __init__(self, session: Session, places: Places, claims: Claims) -> None:
         self.session, self.places, self.claims = session, places, claims
-        self.by_id = {p.id: p for p in session.trials}
         self.held: dict[str, Held] = {}
         self.plugins = tuple(str(p.resolve()) for p in registry.plugins())
 
@@ -131,13 +139,13 @@ class Driver:
             with self.places.training(self.note_group) as workers:
                 self.all_of("tune", lambda pending: self.train(workers, pending, "tune"))
                 if session.stop.signal is None and session.study.info.untuned:
-                    self.plan_again()
+                    session.plan_again()
                 self.all_of("train", lambda pending: self.train(workers, pending, "train"))
         if session.stop.signal is None and session.pending("time"):
             with self.places.timing(self.note_group) as workers:
                 self.all_of("time", lambda pending: self.time(workers, pending))
 
-    def all_of(self, kind: str, attempt: Callable[[list[PlannedTrial]], None]) -> None:
+    def all_of(self, kind: str, attempt: Callable[[Sequence[PlannedTrial]], None]) -> None:
         """Pass after pass over the trials of a kind that need an attempt, until none does."""
         session = self.session
         while session.stop.signal is None and (pending := session.pending(kind)):
@@ -148,7 +156,7 @@ class Driver:
                     return
                 self.wait(pending)
 
-    def wait(self, pending: list[PlannedTrial]) -> None:
+    def wait(self, pending: Sequence[PlannedTrial]) -> None:
         """All that is left is at work in other drivers: say so, and look until one of them ends or dies."""
         holders = dict.fromkeys(str(h.owner.driver if h.owner else "?") for h in self.held.values())
         first = next(iter(self.held.values()))
@@ -187,12 +195,7 @@ class Driver:
             self.session.attempts.setdefault(planned.id, []).append(record)
             self.session.reporter.ended(planned, record, self.session.done(planned), elsewhere=True)
 
-    def plan_again(self) -> None:
-        """Tuning has ended: the training of each cell has a recipe now, and joins the plan."""
-        self.session.plan_again()
-        self.by_id = {p.id: p for p in self.session.trials}
-
-    def claimed(self, pending: Collection[PlannedTrial]) -> Iterator[PlannedTrial]:
+    def claimed(self, pending: Iterable[PlannedTrial]) -> Iterator[PlannedTrial]:
         """Those that are this driver's to run; what cannot run here gets its word and reason at once."""
         for planned in pending:
             if self.session.stop.signal is not None:
@@ -206,15 +209,15 @@ class Driver:
             else:
                 yield planned
 
-    def train(self, workers: Workers, pending: list[PlannedTrial], task: Literal["train", "tune"]) -> None:
+    def train(self, workers: Workers, pending: Sequence[PlannedTrial], task: Literal["train", "tune"]) -> None:
         """One attempt at each of some training or tuning trials."""
         requests = (self.announced(self.request(p.trial, task)) for p in self.claimed(pending))
         for outcome in workers.run(requests, self.say):
-            planned = self.by_id[outcome.request.trial.id]
+            planned = self.session.trials.of_id(outcome.request.trial.id)
             values = VALUES[task].model_validate_json(_dumps(outcome)) if outcome.state == "ok" else None
             self.keep(planned, outcome, None, values)
 
-    def time(self, workers: Workers, pending: list[PlannedTrial]) -> None:
+    def time(self, workers: Workers, pending: Sequence[PlannedTrial]) -> None:
         """One attempt at each of some timing trials, setting by setting; a setting is timed by one driver."""
         ceilings: dict[str, Ceilings] = {}
         for key, block in itertools.groupby(pending, key=setting):
@@ -240,18 +243,20 @@ class Driver:
 
     def baseline(self, key: object) -> TimeTrial | None:
         """The first trial of a setting that has been timed before and is ok."""
-        for planned in self.session.study.info.trials:
-            attempts = self.session.attempts.get(planned.id)
-            ok = attempts is not None and standing(attempts).state == "ok"
-            here = isinstance(planned.trial, TimeTrial) and planned.trial.device == self.places.device
-            if ok and here and setting(planned) == key:
-                assert isinstance(planned.trial, TimeTrial)
+
+        def timed(trial_id: str, kind: str) -> bool:
+            attempts = self.session.attempts.get(trial_id)
+            return kind == "time" and attempts is not None and standing(attempts).state == "ok"
+
+        for planned in Trials.of(self.session.study.info.trials).where(timed):
+            assert isinstance(planned.trial, TimeTrial)
+            if planned.trial.device == self.places.device and setting(planned) == key:
                 return planned.trial
         return None
 
     def keep_timing(self, trial: TimeTrial, outcome: Outcome, values: TimeValues | None) -> None:
         """Write the record of one attempt at a timing trial."""
-        self.keep(self.by_id[trial.id], outcome, None, values)
+        self.keep(self.session.trials.of_id(trial.id), outcome, None, values)
 
     def request(self, trial: Trial, task: Task, *, panel: tuple[TimeTrial, ...] = (), process: int = 0) -> Request:
         """What a trial's process is told. A panel's time is that of all its trials."""
@@ -277,12 +282,12 @@ class Driver:
 
     def announced(self, request: Request) -> Request:
         """The same, after telling the user that it starts."""
-        self.session.reporter.started(self.by_id[request.trial.id])
+        self.session.reporter.started(self.session.trials.of_id(request.trial.id))
         return request
 
     def say(self, request: Request, text: str) -> None:
         """Pass a process's progress on."""
-        self.session.reporter.say(self.by_id[request.trial.id], text)
+        self.session.reporter.say(self.session.trials.of_id(request.trial.id), text)
 
     def keep(
         self, planned: PlannedTrial, outcome: Outcome, environment: Environment | None,

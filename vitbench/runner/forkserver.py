@@ -1,11 +1,17 @@
-"""Imported by the fork server alone, when it starts: it ends with its driver.
+"""Imported by the fork server alone, as the last of its modules.
 
-By itself it would not: each trial inherits the pipe by whose end it learns that the driver is gone, so that a trial
-that is stuck in C code would keep it alive, and it the trial.
+It ends with its driver: by itself it would not, since each trial inherits the pipe by whose end it learns that the
+driver is gone, so that a trial that is stuck in C code would keep it alive, and it the trial.
+
+What it has imported is put out of the garbage collector's sight: a collection in a trial would write to each object,
+and so copy all of their pages into that process.
 """
 
+import gc
 import signal
 
 from vitbench.runner.process import die_with_parent
 
 die_with_parent(signal.SIGKILL)
+gc.collect()
+gc.freeze()

@@ -2,20 +2,27 @@
 
 from __future__ import annotations
 
+import math
 import platform
 from collections import Counter
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from rich.console import Console
 
 from vitbench.data import catalog
-from vitbench.runner.cost import estimate_seconds, measured_rate, trial_flops
+from vitbench.runner.cost import Estimate, measured_rate
 from vitbench.runner.plan import plan
 from vitbench.runner.progress import COLOURS, describe
 from vitbench.runner.terminal import escape
+from vitbench.runner.tuning import tuning_runs
+from vitbench.spec.base import by_identity
+from vitbench.spec.model import ModelSpec
 from vitbench.spec.recipe import Device
 from vitbench.spec.suite import Suite
-from vitbench.store import Study, StudyError
+from vitbench.spec.trial import TimeTrial, Trial
+from vitbench.store import Study, StudyError, Trials
+from vitbench.store.index import Tried
 from vitbench.store.study import finished, standing
 
 KINDS_OF_DEVICE: dict[str, Device] = {"cpu": "cpu", "cuda": "cuda", "mps": "mps"}
@@ -38,68 +45,88 @@ def study_folder(suite: Suite, results: Path | None) -> Path:
     return results or Path("results") / suite.info.name
 
 
-def print_plan(suite: Suite, device: str, results: Path | None, console: Console) -> None:
-    """Every trial, the count, what is left out, and the estimated cost."""
+MAX_RATED = 2000
+"""Finished trials whose rate is looked up to say how long the others will take."""
+
+MAX_PRINTED = 200
+"""Trials, and excluded combinations, that a plan prints unless all are asked for."""
+
+
+def print_plan(suite: Suite, device: str, results: Path | None, console: Console, *, every: bool = False) -> None:
+    """The trials (the first of many, or every one), the count, what is left out, and the estimated cost."""
     folder = study_folder(suite, results)
-    records = Study.read(folder).records() if (folder / "study.json").exists() else {}
-    info = plan(suite, device_kind(device), records=records)
+    study = Study.read(folder) if (folder / "study.json").exists() else None
+    states = study.states() if study else {}
+    info = plan(suite, device_kind(device), records=tuning_runs(study) if study and suite.tune else {})
     console.print(f"[bold]{escape(suite.info.name)}[/]  {escape(suite.info.question)}")
     for text, label in ((suite.info.cost, "cost"), (suite.info.expected, "expected")):
         if text:
             console.print(escape(f"{label}: {text}"))
     console.print()
-    unsupported = 0
-    for planned in info.trials:
-        attempts = records.get(planned.id, [])
-        trial = planned.trial
-        reason = trial.unsupported(trial.device)
+    images, rate = train_images(suite), _rate(study, states) if study else None
+    estimate, reason_of = Estimate(images, device_kind(device), rate), _Unsupported()
+    counts, unsupported, left = Counter[str](), 0, 0
+    for number, planned in enumerate(info.trials):
+        attempts, trial = states.get(planned.id, []), planned.trial
+        counts[trial.kind] += 1
+        reason = reason_of(trial)
         unsupported += reason is not None
-        mark = f"  [yellow]unsupported: {escape(reason)}[/]" if reason else ""
-        if finished(attempts, suite.info.max_attempts):
-            mark = f"  [{COLOURS.get(standing(attempts).state, 'red')}]{standing(attempts).state}[/]"
-        console.print(f"{planned.id}  {trial.kind:5}  {escape(describe(planned))}{mark}")
-    left = [p for p in info.trials if not finished(records.get(p.id, []), suite.info.max_attempts)]
-    runnable = [p for p in left if p.trial.unsupported(p.trial.device) is None]
+        done = finished(attempts, suite.info.max_attempts)
+        left += not done
+        if not done and reason is None:
+            estimate.add(trial)
+        if every or number < MAX_PRINTED:
+            mark = f"  [yellow]unsupported: {escape(reason)}[/]" if reason else ""
+            if done:
+                mark = f"  [{COLOURS.get(standing(attempts).state, 'red')}]{standing(attempts).state}[/]"
+            console.print(f"{planned.id}  {trial.kind:5}  {escape(describe(planned))}{mark}")
+    if not every and len(info.trials) > MAX_PRINTED:
+        console.print(f"… and {len(info.trials) - MAX_PRINTED:,} more (--all shows them)")
     console.print()
-    for label, rule in suite.excluded:
+    for label, rule in suite.excluded if every else suite.excluded[:MAX_PRINTED]:
         console.print(escape(f"excluded: {label}: {rule}"))
+    if not every and len(suite.excluded) > MAX_PRINTED:
+        console.print(f"… and {len(suite.excluded) - MAX_PRINTED:,} more excluded (--all shows them)")
     for notice in suite.notices:
         console.print(escape(f"notice: {notice}"))
-    counts = Counter(p.trial.kind for p in info.trials)
     if info.untuned:
-        seeds = sum(len(cell.seeds) for cell in suite.cells if cell.label in info.untuned)
+        untuned = set(info.untuned)
+        seeds = sum(len(cell.seeds) for cell in suite.cells if cell.label in untuned)
         console.print(
             f"to come: {seeds} train trials of {len(info.untuned)} cells, each with the best of its "
             f"{len(suite.cells[0].settings)} settings of {', '.join(info.tuned)}"
         )
     console.print(
         f"{len(info.trials)} trials ({', '.join(f'{n} {k}' for k, n in counts.items())}; {len(suite.cells)} cells; "
-        f"{len(suite.excluded)} excluded; {unsupported} unsupported on {device_kind(device)}), {len(left)} left to run"
+        f"{len(suite.excluded)} excluded; {unsupported} unsupported on {device_kind(device)}), {left} left to run"
     )
     identity = f" ({info.data_identity}){_whereabouts(suite)}" if info.data_identity else ""
     console.print(escape(f"data: {info.data_name}{identity}"))
-    images = train_images(suite)
-    flops = sum(trial_flops(p.trial, images) for p in runnable)
-    rate = measured_rate([standing(a) for a in records.values()])
-    seconds = estimate_seconds(runnable, images, device_kind(device), rate)
     basis = (
         "at the rate of this study's finished trials" if rate else "at a nominal rate; measured once trials have run"
     )
     time = (
-        f"about {duration(seconds)} ({basis})"
-        if seconds is not None
+        f"about {duration(estimate.seconds)} ({basis})"
+        if estimate.seconds is not None
         else "time unknown until a trial has been measured"
     )
-    console.print(f"cost of what is left: {flops / 1e12:,.1f} TFLOP, {time}")
+    console.print(f"cost of what is left: {estimate.flops / 1e12:,.1f} TFLOP, {time}")
+
+
+def _rate(study: Study, states: Mapping[str, Sequence[Tried]]) -> float | None:
+    """Operations per second of the trials that have finished; of many, of some that are spread over all."""
+    ok = [trial_id for trial_id, attempts in states.items() if standing(attempts).state == "ok"]
+    some = set(ok[:: math.ceil(len(ok) / MAX_RATED) or 1])
+    return measured_rate(standing(of_trial) for of_trial in study.records(lambda a: a.trial_id in some).values())
 
 
 def print_status(study: Study, console: Console) -> None:
     """Counts by state, then everything that is not ok, with its reason."""
-    records = study.records()
+    found = study.states()
     states: Counter[str] = Counter()
     lines: Counter[tuple[str, str]] = Counter()
-    for planned in study.info.trials:
-        attempts = records.get(planned.id, [])
+    for trial_id in Trials.of(study.info.trials).ids():
+        attempts = found.get(trial_id, [])
         state: str = standing(attempts).state if attempts else "pending"
         states[state] += 1
         if attempts and state != "ok":
@@ -114,6 +141,18 @@ def print_status(study: Study, console: Console) -> None:
         console.print(f"  {count:>4} × [{COLOURS.get(state, 'red')}]{state}[/]: {escape(reason)}")
     for damaged in study.damaged:
         console.print(f"  [yellow]set aside[/] {escape(damaged)}")
+
+
+class _Unsupported:
+    """Why trials cannot run on their own type of device; models that are shared are asked once."""
+
+    def __init__(self) -> None:
+        self.of_model = by_identity(ModelSpec.unsupported)
+
+    def __call__(self, trial: Trial) -> str | None:
+        if isinstance(trial, TimeTrial):
+            return trial.unsupported(trial.device)
+        return self.of_model(trial.model, trial.device, trial.dtype, trial.training)
 
 
 def train_images(suite: Suite) -> int:

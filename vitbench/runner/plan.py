@@ -5,21 +5,25 @@ No torch, but where a suite matches parameters, which only the models themselves
 
 from __future__ import annotations
 
+import functools
 import itertools
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import replace
 from types import MappingProxyType
-from typing import Any
+from typing import Literal
 
 from vitbench import registry
 from vitbench.data import catalog
 from vitbench.runner.budget import with_budgets
 from vitbench.runner.tuning import choose, tuning_seeds
+from vitbench.spec.base import by_identity, uncollected
 from vitbench.spec.errors import SpecError
 from vitbench.spec.model import ModelSpec
-from vitbench.spec.recipe import DataSpec, Device, TrainTable
+from vitbench.spec.recipe import DataSpec, Device, TimeSpec, TimeTable, TrainTable
 from vitbench.spec.suite import Cell, Setting, Suite
-from vitbench.spec.trial import SLOT, TimeTrial, TrainTrial, Trial, TuneTrial, relevant
-from vitbench.store import PlannedTrial, Record, StudyInfo
+from vitbench.spec.trial import SLOT, TimeTrial, relevant
+from vitbench.store import PlannedTrial, Record, StudyInfo, Trials, TrialsBuilder
+from vitbench.store.plan import UNTUNED, Place
 
 KINDS = ("tune", "train", "time")
 NO_SETTING = "no setting of its tuning could be chosen: of each of them a run has no result"
@@ -27,6 +31,7 @@ TIMED_ON = "random images"
 """What a study that only times is run on."""
 
 
+@uncollected()
 def plan(
     suite: Suite,
     device: Device,
@@ -52,32 +57,33 @@ def plan(
     """
     training = "train" in kinds and any(cell.train for cell in suite.cells)
     known = prepared.facts if prepared else {}
-    suite = with_budgets(suite, lambda data: _images(data, known.get(data) or catalog.facts(data)))
+    known_of = by_identity(lambda data: known.get(data) or catalog.facts(data))
+    suite = with_budgets(suite, lambda data: _images(data, known_of(data)))
+    mismatches = by_identity(lambda model, data: catalog.mismatches(model, data, known_of(data)))
+    unfit = by_identity(lambda recipe, data: catalog.unfit(recipe, data, known_of(data)))
     wrong = [
         f"{suite.file}: {m}"
         for cell in suite.cells
         if training and cell.train
-        for facts in [known.get(cell.data) or catalog.facts(cell.data)]
         for m in (
-            *catalog.mismatches(cell.model, cell.data, facts),
-            *(m for recipe in [cell.train, *(s.train for s in cell.settings)]
-              for m in catalog.unfit(recipe, cell.data, facts)),
+            *mismatches(cell.model, cell.data),
+            *(m for recipe in (cell.train, *(s.train for s in cell.settings)) for m in unfit(recipe, cell.data)),
         )
-    ]  # fmt: skip
+    ]
     if wrong:
         raise SpecError(dict.fromkeys(wrong))
     identity, hopeless, waiting = "", list[str](), list[str]()
-    trials: dict[str, PlannedTrial] = {}
+    planner = Planner(suite, device)
     if training:
         identity = prepared.identity if prepared else catalog.identity(suite.data)
-        tuning = _tune_trials(suite, device, identity)
-        chosen, hopeless = choose(suite, tuning, records)
-        waiting = [cell.label for cell in suite.cells if cell.settings and cell.label not in (*chosen, *hopeless)]
-        for planned in [*tuning, *_train_trials(suite, device, identity, chosen)]:
-            trials.setdefault(planned.id, planned)
+        planner.tune(identity)
+        chosen, hopeless = choose(suite, planner.trials(), records)
+        settled = {*chosen, *hopeless}
+        waiting = [cell.label for cell in suite.cells if cell.settings and cell.label not in settled]
+        planner.train(identity, chosen)
     if "time" in kinds:
-        for planned in _time_trials(suite, device):
-            trials.setdefault(planned.id, planned)
+        planner.time()
+    trials = planner.trials()
     if not trials:
         raise SpecError([f"{suite.file}: 0 trials: the suite has no {' or '.join(f'[{k}]' for k in kinds)} table"])
     return StudyInfo(
@@ -93,7 +99,7 @@ def plan(
         facts=suite.facts if training else (),
         tuned=suite.tune.axes if training and suite.tune else {},
         untuned=tuple(waiting),
-        trials=tuple(trials.values()),
+        trials=trials,
     )
 
 
@@ -108,65 +114,83 @@ def _images(data: DataSpec, known: catalog.Facts | None) -> int:
     return max(train - data.validation_images, 0)
 
 
-def _tune_trials(suite: Suite, device: Device, identity: str) -> list[PlannedTrial]:
-    """Every setting of every cell, as often for each."""
-    seeds = tuning_seeds(suite) if suite.tune else ()
-    return [
-        _planned(cell, TuneTrial(kind="tune", **_training(cell, setting.train, seed, device, identity)), setting)
-        for seed in seeds
-        for cell in suite.cells
-        for setting in cell.settings
-    ]
+class Planner:
+    """A suite's trials, added kind by kind. What cells share is worked out once."""
 
+    def __init__(self, suite: Suite, device: Device) -> None:
+        self.suite, self.device = suite, device
+        self.builder = TrialsBuilder()
+        self.exact, self.recipe = by_identity(_exact), by_identity(TrainTable.recipe)
 
-def _train_trials(suite: Suite, device: Device, identity: str, chosen: Mapping[str, Setting]) -> list[PlannedTrial]:
-    # Seed by seed: a study that is stopped early has compared all cells on the seeds that it got to.
-    ready = [cell for cell in suite.cells if cell.train and (not cell.settings or cell.label in chosen)]
-    settings = {cell.label: chosen.get(cell.label) for cell in ready}
-    return [
-        _planned(cell, TrainTrial(kind="train", **_training(cell, recipe, seed, device, identity)), setting)
-        for seed in dict.fromkeys(s for cell in ready for s in cell.seeds)
-        for cell in ready
-        if seed in cell.seeds
-        for setting in [settings[cell.label]]
-        if (recipe := setting.train if setting else cell.train)
-    ]
+    def trials(self) -> Trials:
+        """What has been planned so far."""
+        return self.builder.trials()
 
+    def tune(self, identity: str) -> None:
+        """Every setting of every cell, as often for each."""
+        tuned = [(cell, s.train, self.place(cell, s)) for cell in self.suite.cells for s in cell.settings]
+        for seed in tuning_seeds(self.suite) if tuned else ():
+            for cell, table, place in tuned:
+                self.training("tune", cell, place, table=table, seed=seed, identity=identity)
 
-def _training(cell: Cell, recipe: TrainTable, seed: int, device: Device, identity: str) -> dict[str, Any]:
-    """Fields of a trial that trains a cell."""
-    return {
-        "model": cell.model, "data": cell.data, "train": recipe.recipe(), "seed": seed, "device": device,
-        "data_identity": identity,
-    }  # fmt: skip
+    def train(self, identity: str, chosen: Mapping[str, Setting]) -> None:
+        """Every seed of every cell that is not tuned, or has been."""
+        ready = [
+            (cell, setting.train if setting else cell.train, self.place(cell, setting), frozenset(cell.seeds))
+            for cell in self.suite.cells
+            if cell.train and (not cell.settings or cell.label in chosen)
+            for setting in [chosen.get(cell.label)]
+        ]
+        # Seed by seed: a study that is stopped early has compared all cells on the seeds that it got to.
+        for seed in dict.fromkeys(seed for cell, *_ in ready for seed in cell.seeds):
+            for cell, table, place, seeds in ready:
+                if table is not None and seed in seeds:
+                    self.training("train", cell, place, table=table, seed=seed, identity=identity)
 
+    def training(
+        self, kind: Literal["train", "tune"], cell: Cell, place: Place, *, table: TrainTable, seed: int, identity: str
+    ) -> None:
+        """A cell with one seed."""
+        self.builder.training(
+            place, kind=kind, model=cell.model, data=cell.data, train=self.recipe(table), seed=seed,
+            device=self.device, data_identity=identity,
+        )  # fmt: skip
 
-def _time_trials(suite: Suite, device: Device) -> list[PlannedTrial]:
-    trials = [
-        _planned(
-            cell,
-            TimeTrial(
-                kind="time",
-                level=level,
-                model=relevant(cell.model, level),
-                protocol=table.protocol(),
-                device=device,
-                dtype=dtype,
-                batch_size=batch_size,
-                mode=mode,
-            ),
-        )
-        for cell in suite.cells
-        if cell.time is not None
-        for table in [cell.time.on(device)]
-        for level, dtype, batch_size, mode in itertools.product(
-            table.levels, table.dtypes, table.batch_sizes, table.modes
-        )
-        if level not in SLOT or not cell.model.leaves_out(SLOT[level])
-    ]
-    # What is timed together stands together, in the order in which it is first asked for.
-    order = {key: i for i, key in enumerate(dict.fromkeys(map(setting, trials)))}
-    return sorted(trials, key=lambda planned: order[setting(planned)])
+    def time(self) -> None:
+        """Every level, type, batch size and mode of every cell."""
+        part = by_identity(relevant)
+        timed = [
+            (
+                cell,
+                TimeTrial(
+                    kind="time", level=level, model=part(cell.model, level), protocol=protocol, device=self.device,
+                    dtype=dtype, batch_size=batch_size, mode=mode,
+                ),
+            )
+            for cell in self.suite.cells
+            if cell.time is not None
+            for table, protocol in [self.protocol(cell.time)]
+            for level, dtype, batch_size, mode in itertools.product(
+                table.levels, table.dtypes, table.batch_sizes, table.modes
+            )
+            if level not in SLOT or not cell.model.leaves_out(SLOT[level])
+        ]  # fmt: skip
+        # What is timed together stands together, in the order in which it is first asked for.
+        groups: dict[tuple[str | int, ...], list[tuple[Cell, TimeTrial]]] = {}
+        for cell, trial in timed:
+            groups.setdefault(_setting(trial), []).append((cell, trial))
+        for cell, trial in itertools.chain.from_iterable(groups.values()):
+            self.builder.timing(self.place(cell), trial)
+
+    @functools.cached_property
+    def protocol(self) -> Callable[[TimeTable], tuple[TimeTable, TimeSpec]]:
+        """A cell's table of timings, as it is on the device."""
+        return by_identity(lambda table: (table.on(self.device), table.on(self.device).protocol()))
+
+    def place(self, cell: Cell, setting: Setting | None = None) -> Place:
+        """Where a cell's trials belong."""
+        values = setting.values if setting else UNTUNED
+        return self.builder.place(cell.label, cell.axes, self.exact(cell.model), cell.published, values)
 
 
 def setting(planned: PlannedTrial) -> tuple[str | int, ...]:
@@ -174,23 +198,14 @@ def setting(planned: PlannedTrial) -> tuple[str | int, ...]:
 
     Compiling and CUDA graphs are not in it: with and without them is a comparison that is asked for.
     """
-    trial = planned.trial
-    assert isinstance(trial, TimeTrial)
+    assert isinstance(planned.trial, TimeTrial)
+    return _setting(planned.trial)
+
+
+def _setting(trial: TimeTrial) -> tuple[str | int, ...]:
     how = trial.protocol
     what = (trial.level, trial.shape, trial.dtype, trial.batch_size, trial.mode)
     return (*what, how.rounds, how.iterations, how.warmup)
-
-
-def _planned(cell: Cell, trial: Trial, setting: Setting | None = None) -> PlannedTrial:
-    return PlannedTrial(
-        id=trial.id,
-        cell=cell.label,
-        axes=cell.axes,
-        exact=_exact(cell.model),
-        trial=trial,
-        published=cell.published,
-        setting=setting.values if setting else {},
-    )
 
 
 def _exact(model: ModelSpec) -> dict[str, bool]:
@@ -199,5 +214,6 @@ def _exact(model: ModelSpec) -> dict[str, bool]:
 
 def with_data(suite: Suite, data: DataSpec) -> Suite:
     """The suite with all cells on the data that were prepared (the suite's own, or the fallback in their place)."""
-    cells = tuple(cell.model_copy(update={"data": catalog.drawn_from(cell.data, data)}) for cell in suite.cells)
+    drawn = by_identity(catalog.drawn_from)
+    cells = tuple(replace(cell, data=drawn(cell.data, data)) for cell in suite.cells)
     return suite.model_copy(update={"data": data, "cells": cells})

@@ -20,9 +20,10 @@ from vitbench.runner.overview import print_status, study_folder
 from vitbench.runner.plan import KINDS, plan, with_data
 from vitbench.runner.process import Stop
 from vitbench.runner.progress import Reporter
+from vitbench.runner.tuning import tuning_runs
 from vitbench.spec.recipe import Device
 from vitbench.spec.suite import Suite
-from vitbench.store import PlannedTrial, Record, Study, StudyInfo
+from vitbench.store import Record, Study, StudyInfo, Trials
 from vitbench.store.claims import INTERVAL_SECONDS
 from vitbench.store.study import standing
 
@@ -119,17 +120,15 @@ def _session(suite: Suite, site: Site, options: Options, launcher: Launcher, rep
         return plan(suite, launcher.device, kinds=options.kinds, prepared=prepared, records=records)
 
     folder = site.study
-    records = Study.read(folder).records() if (folder / "study.json").exists() else {}
-    info = planner(records)
-    study = Study.start(folder, info)
-    session = Session(
-        study, info.trials, reporter, planner, site.stop, records, options.rerun_changed, options.leave_held
-    )
+    info = planner(tuning_runs(Study.read(folder)) if suite.tune and (folder / "study.json").exists() else {})
+    study, trials = Study.start(folder, info), Trials.of(info.trials)
+    states = study.states()
+    session = Session(study, trials, reporter, planner, site.stop, states, options.rerun_changed, options.leave_held)
     for notice in filter(None, [*suite.notices, info.fallback]):
         reporter.note(notice, "notice: ")
     for label, rule in suite.excluded:
         reporter.note(f"{label}: {rule}", "excluded: ")
-    changed = sum(p.id in records and is_of_other_code(standing(records[p.id])) for p in info.trials)
+    changed = sum(i in states and is_of_other_code(standing(states[i])) for i in trials.ids())
     if changed:
         number, them = ("1 result is", "it") if changed == 1 else (f"{changed} results are", "them")
         how = f"running {them} again" if options.rerun_changed else f"--rerun-changed runs {them} again"
@@ -140,10 +139,10 @@ def _session(suite: Suite, site: Site, options: Options, launcher: Launcher, rep
     return session
 
 
-def exit_status(study: Study, trials: tuple[PlannedTrial, ...]) -> int:
+def exit_status(study: Study, trials: Trials) -> int:
     """0 where every one of these trials is ok or unsupported, else 1."""
-    outcomes = study.outcomes()
-    states = {outcomes[p.id].state if p.id in outcomes else "pending" for p in trials}
+    found = study.states()
+    states = {standing(found[i]).state if i in found else "pending" for i in trials.ids()}
     return 0 if states <= {"ok", "unsupported"} else 1
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from vitbench.runner.cost import estimate_seconds
+from vitbench.runner.cost import Estimate
 from vitbench.runner.overview import device_kind, duration, train_images
 from vitbench.runner.plan import plan
 from vitbench.spec.errors import SpecError, TooManyTrials
@@ -28,8 +28,9 @@ def _seconds(error: TooManyTrials, device: str) -> float | None:
         return None
     total = 0.0
     for planned in trials:
-        seconds = estimate_seconds([planned], images, kind, None)
-        if seconds is None:
+        estimate = Estimate(images, kind, None)
+        estimate.add(planned.trial)
+        if estimate.seconds is None:
             return None
-        total += seconds * error.cells * (error.runs if planned.trial.kind == "train" else 1)
+        total += estimate.seconds * error.cells * (error.runs if planned.trial.kind == "train" else 1)
     return total

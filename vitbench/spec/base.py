@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
+import gc
 import hashlib
 import json
-from typing import Annotated, Any
+from collections.abc import Callable, Iterator
+from typing import Annotated, Any, ParamSpec, TypeVar
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+
+Asked = ParamSpec("Asked")
+Answer = TypeVar("Answer")
 
 Positive = Annotated[int, Field(gt=0, le=1_000_000)]
 Probability = Annotated[float, Field(ge=0.0, lt=1.0)]
@@ -47,6 +53,50 @@ def dumps(value: object) -> str:
     return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
 
 
-def digest(value: object, length: int = 20) -> str:
+ID_LENGTH = 20
+"""Hex digits of a trial's id."""
+
+
+def digest(value: object, length: int = ID_LENGTH) -> str:
     """First hex digits of the SHA-256 of a value's canonical JSON."""
     return hashlib.sha256(dumps(value).encode()).hexdigest()[:length]
+
+
+def by_identity(function: Callable[Asked, Answer]) -> Callable[Asked, Answer]:
+    """A function of frozen specs that remembers what it was asked, by the objects themselves.
+
+    The cells of a suite share their specs, so that a hundred thousand of them ask a few hundred questions; a hash of
+    a spec's fields would cost as much as most answers. The memory is the returned function's own, and ends with it.
+    """
+    known: dict[tuple[int, ...], tuple[Answer, tuple[object, ...]]] = {}
+
+    def remembered(*specs: Asked.args, **options: Asked.kwargs) -> Answer:
+        assert not options
+        key = tuple(map(id, specs))
+        if (found := known.get(key)) is None:
+            found = known[key] = function(*specs, **options), specs  # kept alive: an id is of a living object
+        return found[0]
+
+    return remembered
+
+
+@contextlib.contextmanager
+def uncollected() -> Iterator[None]:
+    """No search for reference cycles while many specs are made: they have none, and are all kept."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
+
+
+@contextlib.contextmanager
+def uncollected_so_far() -> Iterator[None]:
+    """What is there now is left out of searches for reference cycles: of what will be made, those are few."""
+    gc.freeze()
+    try:
+        yield
+    finally:
+        gc.unfreeze()

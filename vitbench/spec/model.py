@@ -84,7 +84,7 @@ class ModelSpec(Strict):
 
     def leaves_out(self, slot: str) -> bool:
         """Whether the blocks go without a sublayer."""
-        return registry.facts(slot, self.components[slot]).empty
+        return registry.facts(slot, getattr(self, slot)).empty
 
     @property
     def head_width(self) -> int:
@@ -109,13 +109,13 @@ class ModelSpec(Strict):
 
     def conflicts(self) -> list[str]:
         """Why the chosen components cannot be combined: one sentence for each rule that is broken."""
-        found = []
-        chosen = {slot: registry.facts(slot, name) for slot, name in self.components.items()}
+        found, names = [], self.components
+        chosen = {slot: registry.facts(slot, name) for slot, name in names.items()}
         for slot, mine in chosen.items():
-            who = f'{slot} "{self.components[slot]}"'
+            who = f'{slot} "{names[slot]}"'
             for other, feature in mine.needs.items():
                 if feature not in chosen[other].offers:
-                    found.append(f'{who} needs "{feature}", which {other} "{self.components[other]}" does not offer')
+                    found.append(f'{who} needs "{feature}", which {other} "{names[other]}" does not offer')
             for quantity, divisor in mine.multiple_of.items():
                 if getattr(self, quantity) % divisor:
                     found.append(f"{who} needs a {quantity} divisible by {divisor}, not {getattr(self, quantity)}")

@@ -5,13 +5,15 @@ from __future__ import annotations
 import itertools
 import math
 import re
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from pydantic import BaseModel, ValidationError
 
 from vitbench.registry import nearest
+from vitbench.spec.base import by_identity, uncollected
 from vitbench.spec.errors import SpecError, TooManyTrials, explain, quote
 from vitbench.spec.model import ModelSpec
 from vitbench.spec.presets import PRESETS
@@ -22,7 +24,6 @@ from vitbench.spec.suite import (
     Cell,
     Fact,
     Info,
-    Published,
     Resources,
     Setting,
     Suite,
@@ -53,6 +54,7 @@ BUDGETS = ("epochs", "images", "flops")
 """Keys of [train], one of which says how long a run is."""
 
 
+@uncollected()
 def read_suite(
     path: Path, overrides: Sequence[str] = (), max_trials: int = MAX_TRIALS, *, small: bool = False
 ) -> Suite:
@@ -102,6 +104,24 @@ def _only_budget(raw: dict[str, Any], kept: Collection[str]) -> None:
     """Leave out of [train] the budgets that another one replaces."""
     if isinstance(raw.get("train"), dict):
         raw["train"] = {k: v for k, v in raw["train"].items() if k not in BUDGETS or k in kept}
+
+
+class Move(NamedTuple):
+    """One value of an axis: what it is called in a label, and what it changes, as written and table by table."""
+
+    value: Value
+    label: str
+    changes: Mapping[str, Any]
+    fields: Mapping[str, Mapping[str, Any]]
+
+
+class Candidate(NamedTuple):
+    """A cell to be, if its parts go together."""
+
+    label: str
+    axes: dict[str, Value]
+    tables: Mapping[str, Any]
+    variant: Variant | None = None
 
 
 class _Reader:
@@ -378,43 +398,85 @@ class _Reader:
         variants: Iterable[tuple[Variant, list[tuple[str, Any]]]], tune: Tune | None, master: int,
     ) -> tuple[list[Cell], list[tuple[str, str]]]:  # fmt: skip
         """The factorial over the axes, then the variants; what its components rule out is listed, not built."""
-        candidates: list[tuple[str, dict[str, Value], dict[str, Any], Published | None, bool]] = []
-        if axes:
-            for values in itertools.product(*axes.values()):
-                chosen = dict(zip(axes, values, strict=True))
-                label, changes = " · ".join(_show(p, v) for p, v in chosen.items()), dict[str, Any]()
-                for axis, value in chosen.items():
-                    changes |= self.joint[axis][str(value)] if axis in self.joint else {axis: value}
-                candidates.append((label, chosen, changes, None, False))
-        candidates += [(v.name, dict(changes), dict(changes), v.published, True) for v, changes in variants]
+        candidates: list[Iterable[Candidate]] = [self.grid(base, axes)] if axes else []
+        candidates.append(
+            Candidate(v.name, dict(changes), self.replaced(base, dict(changes), f"cell {v.name}"), v)
+            for v, changes in variants
+        )
+        checked = by_identity(lambda model: (model.problems(), model.conflicts()))
+        settings, seeds_of = by_identity(partial(self.settings, tune=tune)), by_identity(TrainTable.seeds_of)
         cells, excluded = [], []
-        for label, place, changes, published, named in candidates:
-            tables = self.replaced(base, changes, f"cell {label}")
-            model = tables["model"]
-            for field, problem in model.problems():
-                self.complain(f"model.{field}" if not changes else f"cell {label}: {field}", problem)
-            if conflicts := model.conflicts():
-                if named:
-                    self.complain(f"variant {quote(label)}", "; ".join(conflicts))
-                excluded.append((label, "; ".join(conflicts)))
+        for label, place, tables, variant in itertools.chain.from_iterable(candidates):
+            model, train = tables["model"], tables["train"]
+            problems, broken = checked(model)
+            for field, problem in problems:
+                self.complain(f"cell {label}: {field}" if place else f"model.{field}", problem)
+            if broken:
+                if variant is not None:
+                    self.complain(f"variant {quote(label)}", "; ".join(broken))
+                excluded.append((label, "; ".join(broken)))
                 continue
-            train = tables["train"]
-            settings = self.settings(tables, tune) if train is not None else ()
-            if settings and not tables["data"].validation_images:
+            chosen_from = settings(train) if train is not None else ()
+            if chosen_from and not tables["data"].validation_images:
                 self.complain("tune", "needs data.validation_images: settings are chosen on validation")
+            seeds = seeds_of(train, master) if train is not None else ()
             cells.append(Cell(label=label, axes=place, model=model, data=tables["data"], train=train,
-                              time=tables["time"], published=published, settings=settings,
-                              seeds=train.seeds_of(master) if train is not None else ()))  # fmt: skip
+                              time=tables["time"], published=variant.published if variant else None,
+                              seeds=seeds, settings=chosen_from))  # fmt: skip
         self.messages = list(dict.fromkeys(self.messages))
         return cells, excluded
 
-    def settings(self, tables: Mapping[str, Any], tune: Tune | None) -> tuple[Setting, ...]:
-        """Every combination of the nuisance axes' values, in the suite's order."""
+    def grid(self, base: Mapping[str, Any], axes: Mapping[str, tuple[Value, ...]]) -> Iterator[Candidate]:
+        """Every combination of the axes' values. Combinations that share a table's values share the table itself."""
+        moves = {axis: [self.move(base, axis, value) for value in values] for axis, values in axes.items()}
+        movers = {
+            table: [i for i, of_axis in enumerate(moves.values()) if any(table in move.fields for move in of_axis)]
+            for table in TABLES
+        }
+        made: dict[str, dict[tuple[int, ...], Any]] = {table: {} for table in TABLES}
+        for chosen in itertools.product(*(list(enumerate(of_axis)) for of_axis in moves.values())):
+            label = " · ".join([move.label for _, move in chosen])
+            tables = {}
+            for table, of_table in movers.items():
+                key = tuple([chosen[i][0] for i in of_table])
+                if key not in made[table]:
+                    made[table][key] = self.combined(base, table, [chosen[i][1] for i in of_table], f"cell {label}")
+                tables[table] = made[table][key]
+            yield Candidate(label, {axis: move.value for axis, (_, move) in zip(moves, chosen, strict=True)}, tables)
+
+    def move(self, base: Mapping[str, Any], axis: str, value: Value) -> Move:
+        """What one value of an axis changes; it has been checked with the base by itself."""
+        changes = self.joint[axis][str(value)] if axis in self.joint else {axis: value}
+        alone = self.replaced(base, changes, f"axes.{axis}")
+        fields: dict[str, dict[str, Any]] = {}
+        for path in changes:
+            table, _, field = path.rpartition(".")
+            fields.setdefault(table or "model", {})[field] = getattr(alone[table or "model"], field)
+        return Move(value, _show(axis, value), changes, fields)
+
+    def combined(self, base: Mapping[str, Any], table: str, moves: Sequence[Move], place: str) -> Any:
+        """One table of a combination.
+
+        No rule of a table alone is about two of its fields (those about two fields of a model are asked of each
+        cell), so that values which passed one by one are not checked again in each of a hundred thousand combinations.
+        """
+        fields = {field: value for move in moves for field, value in move.fields.get(table, {}).items()}
+        if not fields:
+            return base[table]
+        if fields.keys() & set(BUDGETS):  # one budget makes the others give way, and two are a mistake
+            changes = {f"{table}.{field}": value for field, value in fields.items()}
+            return self.replaced(base, changes, place)[table]
+        start = base[table] if base[table] is not None else TABLES[table]()
+        return start.model_copy(update=fields)
+
+    def settings(self, train: TrainTable, tune: Tune | None) -> tuple[Setting, ...]:
+        """Every combination of the nuisance axes' values, all of them fields of the recipe, in the suite's order."""
         if tune is None:
             return ()
         combined = [dict(zip(tune.axes, values, strict=True)) for values in itertools.product(*tune.axes.values())]
         return tuple(
-            Setting(values=values, train=self.replaced(tables, values, "tune")["train"]) for values in combined
+            Setting(values=values, train=self.replaced({"train": train}, values, "tune")["train"])
+            for values in combined
         )
 
 

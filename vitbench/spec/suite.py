@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, Field
+from pydantic import AfterValidator, Field, InstanceOf
 
 from vitbench.registry import name_problem
 from vitbench.spec.base import Strict
@@ -129,8 +130,16 @@ class Tune(Strict):
     seeds: Annotated[int, Field(gt=0, le=100)] = Field(1, description="runs of each setting")
 
 
-class Cell(Strict):
-    """One model + training configuration, with the label and the axis values that tell it from the others."""
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """One model + training configuration, with the label and the axis values that tell it from the others.
+
+    A suite may have a hundred thousand: they share the specs in which they are alike, and are nothing but references.
+
+    Attributes:
+        seeds: with which it is trained.
+        settings: of the nuisance axes, to choose from; empty where there is nothing to tune.
+    """
 
     label: str
     axes: dict[str, Value]
@@ -139,8 +148,8 @@ class Cell(Strict):
     train: TrainTable | None
     time: TimeTable | None
     published: Published | None = None
-    seeds: tuple[int, ...] = Field((), description="with which it is trained")
-    settings: tuple[Setting, ...] = Field((), description="of the nuisance axes, to choose from; empty: none to tune")
+    seeds: tuple[int, ...] = ()
+    settings: tuple[Setting, ...] = ()
 
 
 class Suite(Strict):
@@ -150,7 +159,7 @@ class Suite(Strict):
     options: tuple[str, ...] = Field((), description="of the command line, that changed what the file says")
     info: Info
     axes: dict[str, tuple[Value, ...]]
-    cells: tuple[Cell, ...]
+    cells: tuple[InstanceOf[Cell], ...]
     data: DataSpec
     tune: Tune | None = None
     facts: tuple[Fact, ...] = ()

@@ -2,18 +2,30 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
 from vitbench import registry
-from vitbench.spec.base import Positive, Seed, Strict, digest, pair
+from vitbench.spec.base import ID_LENGTH, Positive, Seed, Strict, digest, pair
 from vitbench.spec.model import ModelSpec
 from vitbench.spec.recipe import DataSpec, Device, DType, Level, Mode, TimeSpec, TrainSpec
 
 HOW_TO_COME_BY = frozenset({"path", "download", "fallback"})
 """Fields of DataSpec that lead to the images and do not change them: the data's identity stands in their place."""
+
+
+def images_body(data: DataSpec, identity: str) -> dict[str, Any]:
+    """What an id says of the data."""
+    return {**{k: v for k, v in data.canonical().items() if k not in HOW_TO_COME_BY}, "identity": identity}
+
+
+def training_id(*, kind: str, model: str, images: str, train: str, seed: int, device: str) -> str:
+    """The id of a :class:`TrainingTrial` from the canonical JSON texts of its parts, which many trials share."""
+    text = f'{{"data":{images},"device":"{device}","kind":"{kind}","model":{model},"seed":{seed},"train":{train}}}'
+    return hashlib.sha256(text.encode()).hexdigest()[:ID_LENGTH]
 
 
 class TrainingTrial(Strict):
@@ -29,11 +41,10 @@ class TrainingTrial(Strict):
 
     def canonical(self) -> dict[str, Any]:
         """What the id is made of."""
-        data = {k: v for k, v in self.data.canonical().items() if k not in HOW_TO_COME_BY}
         return {
             "kind": self.kind,
             "model": self.model.canonical(),
-            "data": {**data, "identity": self.data_identity},
+            "data": images_body(self.data, self.data_identity),
             "train": self.train.canonical(),
             "seed": self.seed,
             "device": self.device,

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Sequence
+from typing import TypeVar
 
 from pydantic import ValidationError
 
 from vitbench.environment import VERSION
-from vitbench.store.record import Record
+from vitbench.store.index import Tried
 
 SHOWN = 3
+
+Of = TypeVar("Of", bound=Tried)
 
 
 def refused(text: bytes, newest: int) -> str | None:
@@ -62,12 +65,13 @@ def misplaced(pairs: Iterable[tuple[str, str]]) -> str | None:
     return f"{len(wrong)} of the plan's trials are not what they say: {'; '.join(wrong[:SHOWN])}"
 
 
-def distinct(attempts: Sequence[Record], damaged: list[str]) -> list[Record]:
+def distinct(attempts: Sequence[Of], damaged: list[str]) -> list[Of]:
     """The attempts of one trial, a record that was copied to another file counted once and named in ``damaged``."""
-    kept: list[Record] = []
-    for record in attempts:
-        if record not in kept:
-            kept.append(record)
-        elif (entry := f"{record.trial_id}, attempt {record.attempt}: the same record in two files") not in damaged:
+    kept: dict[tuple[object, ...], Of] = {}
+    for one in attempts:
+        key = (one.attempt, one.started_at, one.state, one.reason)
+        if key not in kept:
+            kept[key] = one
+        elif (entry := f"{one.trial_id}, attempt {one.attempt}: the same record in two files") not in damaged:
             damaged.append(entry)
-    return kept
+    return list(kept.values())

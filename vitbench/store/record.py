@@ -186,6 +186,11 @@ class Record(Strict):
     started_at: datetime
     seconds: NonNegative
 
+    @property
+    def code(self) -> str | None:
+        """State of vitbench's code that made it; None where no process came so far as to look."""
+        return self.environment.code if self.environment else None
+
     def to_json(self) -> str:
         """Text of the record's file."""
         body = self.model_dump(mode="json")

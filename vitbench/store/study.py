@@ -4,39 +4,31 @@ from __future__ import annotations
 
 import contextlib
 import itertools
-from collections.abc import Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Literal
+from typing import Literal, TypeVar
 
 from pydantic import Field, ValidationError
 
 from vitbench.spec.base import STORED, Strict, digest
-from vitbench.spec.suite import Fact, Info, Published, Value
+from vitbench.spec.suite import Fact, Info, Value
 from vitbench.spec.trial import TrainTrial, Trial
 from vitbench.store.distrust import distinct, misplaced, reason, refused
 from vitbench.store.files import publish, sweep, write_atomically
+from vitbench.store.index import Attempt, Index, Tried, attempt_of, record_files
+from vitbench.store.plan import PlannedTrial, PlannedTrials, Trials
 from vitbench.store.record import AGAIN, BadRecord, Record, read_record
+
+INDEX = "index"
+"""Folder in a study's, see :mod:`vitbench.store.index`."""
+
+Of = TypeVar("Of", bound=Tried)
 
 
 class StudyError(ValueError):
     """A folder that holds no study, another one, or cannot be written. The message says what to do."""
-
-
-class PlannedTrial(Strict):
-    """A trial of a study's plan, and where it belongs in the tables."""
-
-    id: str
-    cell: str = Field(description="label of the cell")
-    axes: dict[str, Value]
-    exact: dict[str, bool] = Field(description="slot → whether its component is exact")
-    trial: Trial
-    published: Published | None = None
-    setting: dict[str, Value] = Field(
-        default_factory=dict,
-        description="of the nuisance axes: tried by a tuning run, chosen for a training run",
-    )
 
 
 class Addition(Strict):
@@ -63,9 +55,12 @@ OF_TRAINING = (
 
 
 class StudyInfo(Strict):
-    """What a study is about: written when a run starts, replaced when its suite has changed."""
+    """What a study is about: written when a run starts, replaced when its suite has changed.
 
-    schema_version: Literal[1] = 1
+    Schema version 1 named all of every trial in a list; it is read for ever.
+    """
+
+    schema_version: Literal[1, 2] = 2
     suite: Info
     suite_file: str
     options: tuple[str, ...] = Field((), description="of the command line, that changed what the file says")
@@ -81,12 +76,17 @@ class StudyInfo(Strict):
     )
     untuned: tuple[str, ...] = Field((), description="cells whose training waits for the choice of a setting")
     additions: tuple[Addition, ...] = ()
-    trials: tuple[PlannedTrial, ...]
+    trials: PlannedTrials
+
+    def to_json(self) -> str:
+        """Text of ``study.json``: schema version 2, in which trials stand as the tables of what they share."""
+        head = self.model_dump_json(indent=1, exclude_defaults=True, exclude={"schema_version", "trials"})
+        return f'{head[:-2]},\n "schema_version": 2,\n "trials": {Trials.of(self.trials).tables.to_json()}\n}}\n'
 
 
 @dataclass
 class Study:
-    """A study's folder: ``study.json`` and ``records/``."""
+    """A study's folder: ``study.json``, ``records/`` and, of a large one, ``index/``, which may be deleted."""
 
     path: Path
     info: StudyInfo
@@ -106,7 +106,7 @@ class Study:
             info = StudyInfo.model_validate_json(text, context=STORED)
         except (ValidationError, OSError) as error:
             raise StudyError(f"{file}: cannot be read: {reason(error)}") from error
-        if problem := misplaced((p.id, p.trial.id) for p in info.trials):
+        if problem := misplaced(Trials.of(info.trials).identities()):
             raise StudyError(f"{file}: {problem}")
         return cls(path, info)
 
@@ -134,13 +134,14 @@ class Study:
                     f"{info.data_name} ({info.data_identity}). A study never mixes data: choose another folder with "
                     f"--results, or bring back the data"
                 )
-            results = cls(path, known).records()
+            same = set(Trials.of(known.trials).ids()) == set(Trials.of(info.trials).ids())
+            results = {} if same else cls(path, known).states()  # which of the others have been run
             info = _joined(known, info, set(results))
             info = info.model_copy(update={"additions": (*known.additions, *_added(known, info, results))})
         try:
             (path / "records").mkdir(parents=True, exist_ok=True)
             sweep(path / "records")  # also shows that it can be written, before anything is trained for it
-            write_atomically(path / "study.json", info.model_dump_json(indent=1, exclude_defaults=True) + "\n")
+            write_atomically(path / "study.json", info.to_json())
         except OSError as error:
             raise StudyError(f"{path}: cannot be written: {error.strerror}") from error
         return cls(path, info)
@@ -153,7 +154,7 @@ class Study:
         """
         return publish(self.path / "records" / f"{record.trial_id}-{record.attempt}.json", record.to_json())
 
-    def later(self, trial_id: str, known: list[Record]) -> list[Record]:
+    def later(self, trial_id: str, known: Sequence[Tried]) -> list[Record]:
         """Attempts at a trial that other drivers have stored since ``known`` was read."""
         found: list[Record] = []
         for number in itertools.count(last_attempt(known) + 1):
@@ -164,24 +165,65 @@ class Study:
             found.append(record)
         raise AssertionError
 
-    def records(self) -> dict[str, list[Record]]:
-        """Trial id → its attempts in order. Damaged files are renamed ``*.corrupt`` and named in ``damaged``."""
-        found: dict[str, list[Record]] = {}
-        for file in sorted((self.path / "records").glob("*.json")):
-            if (record := self._read(file)) is not None:
-                found.setdefault(record.trial_id, []).append(record)
-        for trial_id, attempts in found.items():
-            found[trial_id] = distinct(attempts, self.damaged)
-        for attempts in found.values():
-            attempts.sort(key=lambda r: (r.attempt, r.started_at))
+    def states(self) -> dict[str, list[Tried]]:
+        """Trial id → its attempts in order, as far as running, resuming and counting go: see :class:`Attempt`.
+
+        Like :meth:`records`, for much less: of a large study that has been read before, no record's file is opened.
+        """
+        return self._in_order(self._scan(lambda _: False)[1])
+
+    def records(self, wanted: Callable[[Attempt], bool] = lambda _: True) -> dict[str, list[Record]]:
+        """Trial id → its attempts in order. Damaged files are renamed ``*.corrupt`` and named in ``damaged``.
+
+        Args:
+            wanted: whether an attempt's record is asked for.
+        """
+        index, attempts, found = self._scan(wanted)
+        attempts = [a for a in attempts if wanted(a)]
+        self._load(index, [a for a in attempts if a.file not in found], found)
+        return self._in_order(found[a.file] for a in attempts if a.file in found)
+
+    def _scan(self, keep: Callable[[Attempt], bool]) -> tuple[Index, list[Attempt], dict[str, Record]]:
+        """(the index, every attempt by file, file → record of the attempts to keep that the index did not know)."""
+        index, attempts, fresh = Index(self.path / INDEX), list[Attempt](), dict[str, Record]()
+        for file, stat in record_files(self.path / "records"):
+            attempt = index.get(file, stat)
+            if attempt is None:
+                if (record := self._read(Path(file.path))) is None:
+                    continue
+                attempt = attempt_of(record, file, stat)
+                index.add(attempt, record)
+                if keep(attempt):
+                    fresh[file.name] = record
+            attempts.append(attempt)
+        index.close()
+        return index, attempts, fresh
+
+    def _load(self, index: Index, attempts: Collection[Attempt], found: dict[str, Record]) -> None:
+        """Add the records of some attempts: from the index, else from their own files."""
+        for attempt, record in index.records({a.key: a for a in attempts}):
+            found[attempt.file] = record
+        for attempt in attempts:
+            if attempt.file not in found and (read := self._read(self.path / "records" / attempt.file)) is not None:
+                found[attempt.file] = read
+
+    def _in_order(self, attempts: Iterable[Of]) -> dict[str, list[Of]]:
+        """Trial id → its attempts; one that was copied to another file is counted once, and named in ``damaged``."""
+        found: dict[str, list[Of]] = {}
+        for attempt in attempts:
+            found.setdefault(attempt.trial_id, []).append(attempt)
+        for trial_id, of_trial in found.items():
+            if len(of_trial) > 1:
+                of_trial.sort(key=lambda a: (a.attempt, a.started_at))
+                found[trial_id] = distinct(of_trial, self.damaged)
         return found
 
     def _read(self, file: Path) -> Record | None:
         """A file's record; None where it is damaged, and set aside."""
+        if not file.exists():  # damaged, and another driver has just set it aside
+            return None
         try:
             return read_record(file)
-        except FileNotFoundError:  # damaged, and another driver has just set it aside
-            return None
         except BadRecord as error:
             if (entry := f"{file.name}: {error}") not in self.damaged:  # a read-only folder keeps it in place
                 self.damaged.append(entry)
@@ -196,7 +238,12 @@ class Study:
 
 def _joined(known: StudyInfo, info: StudyInfo, run: set[str]) -> StudyInfo:
     """The new plan, and behind it what was run of the old one; ``run`` holds the ids that have records."""
-    planned = {p.id for p in info.trials}
+    if not info.data_identity:
+        info = info.model_copy(update={name: getattr(known, name) for name in OF_TRAINING})
+    planned, old = set(Trials.of(info.trials).ids()), Trials.of(known.trials)
+    left = [old[i] for i, trial_id in enumerate(old.ids()) if trial_id in run and trial_id not in planned]
+    if not left:
+        return info
     recipes = {(p.trial.kind, _recipe(p.trial)) for p in info.trials}
     of_cell: dict[tuple[str, str], set[str]] = {}
     for p in info.trials:
@@ -210,15 +257,15 @@ def _joined(known: StudyInfo, info: StudyInfo, run: set[str]) -> StudyInfo:
         known_recipe = _recipe(p.trial) in mine if mine else (p.trial.kind, _recipe(p.trial)) in recipes
         return (p.trial.kind not in kinds or known_recipe) and models.get(p.cell, p.trial.model) == p.trial.model
 
-    kept = tuple(p for p in known.trials if p.id in run and p.id not in planned and comparable(p))
-    if not info.data_identity:
-        info = info.model_copy(update={name: getattr(known, name) for name in OF_TRAINING})
-    return info.model_copy(update={"trials": (*info.trials, *kept)})
+    kept = [p for p in left if comparable(p)]
+    return info.model_copy(update={"trials": Trials.of([*info.trials, *kept])})
 
 
-def _added(known: StudyInfo, info: StudyInfo, results: Mapping[str, list[Record]]) -> list[Addition]:
+def _added(known: StudyInfo, info: StudyInfo, results: Mapping[str, list[Tried]]) -> list[Addition]:
     """The seeds that a new plan adds to cells of which results are there."""
-    there = {p.id for p in known.trials}
+    there = set(Trials.of(known.trials).ids())
+    if there.issuperset(Trials.of(info.trials).ids()):
+        return []
     trained = [p for p in known.trials if isinstance(p.trial, TrainTrial)]
     looked = [p for p in trained if _ok(results.get(p.id, []))]
     cells, before = {p.cell for p in looked}, {_seed(p) for p in trained}
@@ -238,7 +285,7 @@ def _seed(planned: PlannedTrial) -> int:
     return planned.trial.seed
 
 
-def _ok(attempts: list[Record]) -> bool:
+def _ok(attempts: Sequence[Tried]) -> bool:
     return bool(attempts) and standing(attempts).state == "ok"
 
 
@@ -248,18 +295,18 @@ def _recipe(trial: Trial) -> str:
     return digest([body.get(key) for key in ("data", "train", "protocol")])
 
 
-def standing(attempts: list[Record]) -> Record:
+def standing(attempts: Sequence[Of]) -> Of:
     """The record that stands for a trial: the last ok one, else the last. (There is a second one only where a user
     had results of other code run again.)"""
     return next((r for r in reversed(attempts) if r.state == "ok"), attempts[-1])
 
 
-def last_attempt(attempts: list[Record]) -> int:
+def last_attempt(attempts: Sequence[Tried]) -> int:
     """Number of the last attempt; 0 where there is none. A damaged one leaves a gap."""
     return max((r.attempt for r in attempts), default=0)
 
 
-def finished(attempts: list[Record], max_attempts: int) -> bool:
+def finished(attempts: Sequence[Tried], max_attempts: int) -> bool:
     """Whether a trial needs no further attempt."""
     if not attempts:
         return False

@@ -27,7 +27,7 @@ from vitbench.runner.launchers.places import LauncherError, Site
 from vitbench.runner.overview import device_kind
 from vitbench.runner.process import die_with_parent
 from vitbench.spec.trial import Trial
-from vitbench.store import Claims, PlannedTrial, Study
+from vitbench.store import Claims, Study
 
 POLL_SECONDS = 1.0
 STOP_SECONDS = 30.0
@@ -139,10 +139,10 @@ class Queue:
                                   + (", …" if len(jobs) > 8 else ""))  # fmt: skip
             self.watch(session, jobs)
 
-    def free(self, session: Session, kinds: tuple[str, ...]) -> list[PlannedTrial]:
-        """Trials that need an attempt, and are at work in no driver."""
+    def free(self, session: Session, kinds: tuple[str, ...]) -> list[str]:
+        """Ids of trials that need an attempt, and are at work in no driver."""
         claims = Claims(session.study.path / "claims")
-        return [p for p in session.pending(*kinds) if claims.holder(p.id) is None]
+        return [trial_id for trial_id in session.pending(*kinds).ids() if claims.holder(trial_id) is None]
 
     def submit(self, command: list[str], count: int, parameters: dict[str, Any]) -> list[Any]:
         """An array of so many equal jobs. Raises LauncherError."""

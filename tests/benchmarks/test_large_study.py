@@ -1,0 +1,88 @@
+"""Large studies: what planning, looking at and reporting 100,000 trials takes, in seconds and in memory.
+
+``pytest --benchmark-only tests/benchmarks/test_large_study.py -s`` gives all figures again, each of a process of its
+own, as a user would start it; the peak of its memory is printed beside. VITBENCH_TRIALS sets another number of trials.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from pytest_benchmark.fixture import BenchmarkFixture
+
+from tests.conftest import REPOSITORY
+from tests.large import study_of, suite_of_cells, suite_of_seeds
+
+TRIALS = int(os.environ.get("VITBENCH_TRIALS", "100000"))
+OLDER_THAN_NEW_S = 3.0
+"""A record that has just been written is not taken into the index."""
+
+WITH_PEAK = """
+import pathlib, sys
+from vitbench.cli.main import main
+try:
+    main()
+finally:
+    # Not getrusage, which counts what the parent had when it forked.
+    lines = pathlib.Path("/proc/self/status").read_text().splitlines()
+    (peak,) = (int(line.split()[1]) for line in lines if line.startswith("VmHWM"))
+    print(f"peak memory: {peak / 1024:.0f} MiB", file=sys.stderr)
+"""
+
+
+def vitbench(*arguments: object) -> str:
+    """Run a command; its peak of memory, in words."""
+    done = subprocess.run(
+        [sys.executable, "-c", WITH_PEAK, *map(str, arguments)],
+        cwd=REPOSITORY, capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    return done.stderr.strip().splitlines()[-1]
+
+
+@pytest.fixture(scope="module")
+def seeds(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a suite of 200 cells with many seeds, and its study, all of it run and none of it indexed."""
+    folder = tmp_path_factory.mktemp("seeds")
+    study_of(folder / "study", suite_of_seeds(folder, TRIALS))
+    time.sleep(OLDER_THAN_NEW_S)
+    return folder
+
+
+def measure(benchmark: BenchmarkFixture, *arguments: object, rounds: int = 1) -> None:
+    peak = benchmark.pedantic(vitbench, args=arguments, rounds=rounds)
+    benchmark.extra_info["peak"] = peak
+    print(f"\n{benchmark.name}: {peak}")  # noqa: T201
+
+
+@pytest.mark.slow
+def test_plan_of_many_seeds(benchmark: BenchmarkFixture, tmp_path: Path) -> None:
+    suite_of_seeds(tmp_path, TRIALS)
+    measure(benchmark, "plan", tmp_path / "large.toml", "--max-trials", 10**6, "--results", tmp_path / "none")
+
+
+@pytest.mark.slow
+def test_plan_of_many_cells(benchmark: BenchmarkFixture, tmp_path: Path) -> None:
+    suite_of_cells(tmp_path)
+    measure(benchmark, "plan", tmp_path / "large.toml", "--max-trials", 10**6, "--results", tmp_path / "none")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("indexed", [False, True], ids=["first time", "indexed"])
+@pytest.mark.parametrize("command", ["status", "report"])
+def test_looking_at_a_study(benchmark: BenchmarkFixture, seeds: Path, command: str, *, indexed: bool) -> None:
+    study = seeds / "study"
+    if not indexed:
+        shutil.rmtree(study / "index", ignore_errors=True)
+    measure(benchmark, command, study, *(["--out", seeds / "report"] if command == "report" else []))
+
+
+@pytest.mark.slow
+def test_plan_of_a_study_that_has_been_run(benchmark: BenchmarkFixture, seeds: Path) -> None:
+    vitbench("status", seeds / "study")  # which makes the index
+    measure(benchmark, "plan", seeds / "large.toml", "--max-trials", 10**6, "--results", seeds / "study")

@@ -1,0 +1,144 @@
+"""Drivers and trials killed at random instants, and then the whole promise.
+
+The long form, which prints what it did: ``VITBENCH_KILLS=200 python -m pytest -s tests/runner/test_random_kills.py``.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import subprocess
+import sys
+import time
+from collections import Counter
+
+import psutil
+import pytest
+
+from tests.runner.runs import Runs, all_end, until
+from vitbench.store import Study
+from vitbench.streams import derive
+
+KILLS = int(os.environ.get("VITBENCH_KILLS", "30"))
+TRIALS_PER_KILL = 3
+TRIALS_KILLED_PER_DRIVER = 3
+
+# The seed of a trial is known in its model by torch's own: the stream of dropout is derived from it.
+NOTE_START = (
+    "self.training and not getattr(self, 'noted', False) and "
+    "(STARTS / f'{torch.initial_seed()}-{os.getpid()}').touch(); self.noted = True"
+)
+
+
+@pytest.mark.slow
+def test_f01_f02_f15_whatever_is_killed_nothing_finished_is_lost_or_repeated(runs: Runs) -> None:
+    chance = random.Random(20261121)
+    count = KILLS * TRIALS_PER_KILL
+    arguments = [
+        *runs.plugin(NOTE_START), "--set", "model.mlp=faulty", "--set", f"train.seeds={list(range(count))}",
+        "--set", "suite.max_attempts=100", "--set", "suite.checkpoint_s=0.05", "--set", "train.epochs=4",
+        "--heartbeat", "1.0", "--max-trials", "1000000",
+    ]  # fmt: skip
+    drivers: list[subprocess.Popen[str]] = []
+    family: set[int] = set()
+    killed: Counter[str] = Counter()
+    began = time.monotonic()
+    for number in range(KILLS):
+        drivers = [d for d in drivers if d.poll() is None]
+        while len(drivers) < 2:
+            drivers.append(runs.start(*arguments, log=f"log-{number}-{len(drivers)}"))
+        if left(runs, count) == 0:
+            break
+        family |= {p.pid for d in drivers for p in everything_below(d.pid)}
+        if number % (TRIALS_KILLED_PER_DRIVER + 1):
+            trial = some_trial(drivers, chance)
+            family.add(trial.pid)
+            time.sleep(chance.uniform(0, 0.15))
+            with_nothing_said(trial.kill)
+            killed["trial"] += 1
+        else:
+            time.sleep(chance.uniform(0, 3.0))
+            victim = chance.choice(drivers)
+            family |= {p.pid for p in everything_below(victim.pid)}
+            victim.kill()
+            victim.wait()
+            killed["driver"] += 1
+    for driver in drivers:
+        driver.kill()
+        driver.wait()
+    interrupted_s = time.monotonic() - began
+    assert all_end(family, within_s=30), "a process outlived its driver"
+    assert runs.run(*arguments, timeout=600).returncode == 0
+
+    study = Study.read(runs.study)
+    records = study.records()
+    assert study.damaged == [] and list(runs.study.glob("records/*.corrupt")) == []
+    assert set(records) == {p.id for p in study.info.trials} and len(records) == count
+    states = Counter(r.state for attempts in records.values() for r in attempts)
+    ok = {r.trial_id: r for attempts in records.values() for r in attempts if r.state == "ok"}
+    assert states["ok"] == len(ok) == count, "each trial has exactly one result"
+    assert set(states) <= {"ok", "crashed", "interrupted"}
+    starts = started(runs, count)
+    for planned in study.info.trials:
+        finished_at = (runs.study / "records" / f"{planned.id}-{ok[planned.id].attempt}.json").stat().st_mtime
+        assert planned.trial.kind == "train"
+        assert max(starts[planned.trial.seed]) <= finished_at, "a finished trial was started again"
+    assert (
+        list((runs.study / "claims").iterdir()) == [] and list((runs.study / "checkpoints").glob("*.safetensors")) == []
+    )
+    values = [ok[p.id].values for p in study.info.trials[:3]]
+    alone = Runs(runs.folder / "alone")
+    alone.run(*alone.plugin(NOTE_START), *arguments[2:], "--set", "train.seeds=[0, 1, 2]")
+    same = {r.trial_id: r.values for r in alone.records()}
+    assert [v.test_loss for v in values] == [same[p.id].test_loss for p in study.info.trials[:3]], "killed or not"
+    report = [
+        f"{sum(killed.values())} kills ({dict(killed)}) in {interrupted_s:.0f} s",
+        f"{count} trials, {sum(map(len, starts.values()))} starts of training, records {dict(states)}",
+        "0 damaged, 0 lost, 0 repeated, 0 processes left",
+    ]
+    sys.stderr.write("\n" + "; ".join(report) + "\n")
+
+
+def left(runs: Runs, count: int) -> int:
+    """Trials without a record, as far as names tell."""
+    return count - len({p.name.split("-")[0] for p in runs.study.glob("records/*.json")})
+
+
+def everything_below(pid: int) -> list[psutil.Process]:
+    try:
+        return psutil.Process(pid).children(recursive=True)
+    except psutil.NoSuchProcess:
+        return []
+
+
+def some_trial(drivers: list[subprocess.Popen[str]], chance: random.Random) -> psutil.Process:
+    """A running trial: a child of a fork server, that is one of a driver."""
+    found: list[psutil.Process] = []
+
+    def look() -> bool:
+        for driver in drivers:
+            for server in everything_below(driver.pid):
+                with_nothing_said(lambda server=server: found.extend(server.children()))
+        return bool(found)
+
+    until(look, "no trial starts")
+    return chance.choice(found)
+
+
+def with_nothing_said(act: object) -> None:
+    """Do something to a process that may just have ended."""
+    assert callable(act)
+    try:
+        act()
+    except psutil.NoSuchProcess:
+        return
+
+
+def started(runs: Runs, count: int) -> dict[int, list[float]]:
+    """Seed → when its processes began to train, by the clock of the file system."""
+    seeds = {derive(seed, "dropout"): seed for seed in range(count)}
+    found: dict[int, list[float]] = {seed: [] for seed in range(count)}
+    for file in runs.starts.iterdir():
+        if (seed := seeds.get(int(file.name.split("-")[0]))) is not None:
+            found[seed].append(file.stat().st_mtime)
+    return found

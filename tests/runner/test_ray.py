@@ -1,0 +1,225 @@
+"""A study on a Ray cluster: real nodes on this machine, real losses."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import time
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+
+from tests.runner.ray_cluster import RayNodes
+from tests.runner.runs import Runs, all_end, until
+from vitbench.store import Record, Study, TrainValues
+
+pytest.importorskip("ray")
+
+ONE_CPU = ("--set", "resources.cpus=1")
+FAULTY = ("--set", "model.mlp=faulty")
+UNTIL_GO = "exec('while not (STARTS.parent / \"go\").exists(): time.sleep(0.05)')"
+"""Waits in a trial until the test lets it go on."""
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[RayNodes]:
+    nodes = RayNodes()
+    for _ in range(2):
+        nodes.ask("add", num_cpus=1)
+    yield nodes
+    nodes.close()
+
+
+def on(nodes: RayNodes) -> list[str]:
+    return ["--launcher", "ray", "--address", nodes.address]
+
+
+def seeds(count: int) -> list[str]:
+    return ["--set", f"train.seeds={list(range(count))}"]
+
+
+def start(runs: Runs, nodes: RayNodes, body: str, count: int) -> tuple[subprocess.Popen[str], list[str]]:
+    arguments = [*runs.plugin(body), *FAULTY, *ONE_CPU, *seeds(count)]
+    return runs.start(*arguments, *on(nodes)), arguments
+
+
+def each_ok_once(runs: Runs, count: int) -> dict[str, list[Record]]:
+    records = Study.read(runs.study).records()
+    assert len(records) == count
+    assert all(Counter(r.state for r in attempts)["ok"] == 1 for attempts in records.values()), records
+    return records
+
+
+def pids(runs: Runs) -> set[int]:
+    return {int(p.name) for p in runs.starts.iterdir()}
+
+
+@pytest.mark.slow
+def test_f17_a_lost_node_costs_one_attempt_and_its_trial_runs_elsewhere(runs: Runs, cluster: RayNodes) -> None:
+    lost = cluster.ask("add", num_cpus=1)
+    driver, _ = start(runs, cluster, UNTIL_GO, 4)
+    runs.wait_for_starts(3)
+    before = pids(runs)
+    cluster.ask("lose", node=lost)
+    until(lambda: any(r.state == "crashed" for r in runs.records()), "the loss is not recorded")
+    until(lambda: any(not psutil.pid_exists(pid) for pid in before), "the trial of the lost node is still there")
+    cluster.ask("add", num_cpus=1)
+    (runs.folder / "go").touch()
+    assert driver.wait(timeout=120) == 0, runs.log.read_text()
+    records = each_ok_once(runs, 4)
+    (crashed,) = [r for attempts in records.values() for r in attempts if r.state == "crashed"]
+    assert "Ray worker or node was lost" in crashed.reason
+    assert "1 node" not in crashed.reason and all_end(pids(runs))
+
+
+@pytest.mark.slow
+def test_f17_a_killed_worker_costs_one_attempt(runs: Runs, cluster: RayNodes) -> None:
+    driver, _ = start(runs, cluster, UNTIL_GO, 2)
+    runs.wait_for_starts(2)
+    (trial, *_) = pids(runs)
+    worker = psutil.Process(trial).parent().parent()  # the trial's fork server, and the worker that started that
+    assert worker.name().startswith("ray::")
+    worker.kill()
+    until(lambda: runs.states()["crashed"] == 1, "the loss is not recorded")
+    assert all_end({trial})
+    (runs.folder / "go").touch()
+    assert driver.wait(timeout=120) == 0, runs.log.read_text()
+    each_ok_once(runs, 2)
+
+
+@pytest.mark.slow
+def test_f11_ctrl_c_ends_trials_on_the_cluster_even_those_that_ignore_it(runs: Runs, cluster: RayNodes) -> None:
+    stuck = "signal.signal(signal.SIGTERM, signal.SIG_IGN); import re; re.match('(a+)+$', 'a' * 64 + 'b')"
+    driver, arguments = start(runs, cluster, stuck, 2)
+    runs.wait_for_starts(2)
+    began = time.monotonic()
+    driver.send_signal(signal.SIGINT)
+    assert driver.wait(timeout=60) == 130, runs.log.read_text()
+    assert time.monotonic() - began < 15 + 5, "15 s, and 5 more for a machine that is busy with tests"
+    assert runs.states() == {"interrupted": 2} and all_end(pids(runs))
+    runs.plugin("pass")
+    assert runs.run(*arguments).returncode == 0
+    each_ok_once(runs, 2)
+
+
+@pytest.mark.slow
+def test_f02_a_driver_that_is_killed_under_ray_repeats_nothing(runs: Runs, cluster: RayNodes) -> None:
+    driver, arguments = start(runs, cluster, "time.sleep(0.1)", 8)
+    runs.wait_for(3)
+    driver.kill()
+    driver.wait()
+    assert all_end(pids(runs), within_s=30), "trials outlived their driver"
+    finished = {r.trial_id for r in runs.records()}
+    before = len(pids(runs))
+    done = runs.run(*arguments, *on(cluster))
+    assert done.returncode == 0, done.stdout + done.stderr
+    each_ok_once(runs, 8)
+    assert len(pids(runs)) - before == 8 - len(finished)
+
+
+@pytest.mark.slow
+def test_a_study_begun_here_continued_under_ray_and_finished_here(runs: Runs, cluster: RayNodes) -> None:
+    arguments = [*runs.plugin("pass"), *FAULTY, *ONE_CPU]
+    for count, place in ((2, []), (4, on(cluster)), (6, [])):
+        done = runs.run(*arguments, *seeds(count), *place)
+        assert done.returncode == 0, done.stdout + done.stderr
+        assert f"{count - 2} of them finished before" in done.stdout
+    records = each_ok_once(runs, 6)
+    assert all(len(attempts) == 1 for attempts in records.values()) and len(pids(runs)) == 6
+    assert all(r.environment is not None and r.environment.threads == 1 for r in runs.records())
+
+
+@pytest.mark.slow
+def test_local_and_ray_give_the_same_values_bit_by_bit(runs: Runs, cluster: RayNodes, tmp_path: Path) -> None:
+    arguments = [*ONE_CPU, *seeds(2), "--set", "train.epochs=2", "--set", "model.dropout=0.1",
+                 "--set", 'axes.attention=["sdpa", "batched"]']  # fmt: skip
+    (tmp_path / "other").mkdir()
+    other = Runs(tmp_path / "other")
+    assert runs.run(*arguments).returncode == 0
+    assert other.run(*arguments, *on(cluster)).returncode == 0
+    here, there = ({r.trial_id: results(r) for r in each.records()} for each in (runs, other))
+    assert len(here) == 4 and here == there
+
+
+def results(record: Record) -> dict[str, object]:
+    """What a training run found, without how long it took and in how much memory."""
+    values = record.values
+    assert isinstance(values, TrainValues)
+    kept = values.model_dump(include={"test_loss", "test_accuracy_pct", "batches_digest", "data_checksum", "steps"})
+    return kept | {"epochs": [e.model_dump(exclude={"seconds"}) for e in values.epochs]}
+
+
+@pytest.mark.slow
+def test_gpus_are_given_to_one_trial_at_a_time(runs: Runs, cluster: RayNodes) -> None:
+    node = cluster.ask("add", num_cpus=4, num_gpus=2)
+    body = (
+        "g = os.environ['CUDA_VISIBLE_DEVICES']; f = STARTS.parent / f'gpu-{g}'; f.touch(exist_ok=False); "
+        "time.sleep(0.05); f.unlink(); (STARTS.parent / f'used-{g}').touch()"
+    )
+    done = runs.run(*runs.plugin(body), *FAULTY, *ONE_CPU, *seeds(6), "--set", "resources.gpus=1", *on(cluster))
+    cluster.ask("lose", node=node)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert sorted(p.name for p in runs.folder.glob("used-*")) == ["used-0", "used-1"]
+    each_ok_once(runs, 6)
+
+
+@pytest.mark.slow
+def test_f18_a_head_that_dies_ends_the_run_with_a_message_and_loses_nothing(
+    runs: Runs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RAY_gcs_rpc_server_reconnect_timeout_s", "5")
+    nodes = RayNodes()
+    nodes.ask("add", num_cpus=1)
+    driver, arguments = start(runs, nodes, "time.sleep(1.0)", 6)
+    runs.wait_for(2)
+    nodes.ask("kill_gcs")
+    assert driver.wait(timeout=120) != 0, runs.log.read_text()
+    nodes.close()
+    finished = {r.trial_id for r in runs.records() if r.state == "ok"}
+    assert 2 <= len(finished) < 6
+    assert all_end(pids(runs), within_s=60)
+    before = len(pids(runs))
+    assert runs.run(*arguments).returncode == 0
+    each_ok_once(runs, 6)
+    assert len(pids(runs)) - before == 6 - len(finished)
+
+
+@pytest.mark.parametrize("there", ["nobody", "another server"])
+def test_f19_a_cluster_that_cannot_be_reached_is_said_in_half_a_minute(runs: Runs, there: str) -> None:
+    listener = socket.create_server(("127.0.0.1", 0))
+    address = f"127.0.0.1:{listener.getsockname()[1]}"
+    if there == "nobody":
+        listener.close()
+    began = time.monotonic()
+    done = runs.run("--launcher", "ray", "--address", address)
+    took = time.monotonic() - began
+    listener.close()
+    assert done.returncode == 2 and address in done.stderr and "ray start --head" in done.stderr, done.stderr
+    assert "Traceback" not in done.stderr and took < 30 + 15, "30 s, and 15 for torch on a busy machine"
+    assert not runs.study.exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--address", "ray://127.0.0.1:10001"], "must be HOST:PORT of a Ray head"),
+        (["--address", "head"], "must be HOST:PORT of a Ray head"),
+    ],
+)
+def test_f19_an_address_that_is_none_is_refused(runs: Runs, arguments: list[str], message: str) -> None:
+    done = runs.run("--launcher", "ray", *arguments)
+    assert done.returncode == 2 and message in done.stderr and "Traceback" not in done.stderr
+
+
+def test_without_ray_the_launcher_says_what_to_install(runs: Runs) -> None:
+    (runs.folder / "ray.py").write_text("raise ImportError('no')")
+    done = subprocess.run(
+        runs.command("--launcher", "ray"), capture_output=True, text=True, timeout=120, check=False,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join([str(runs.folder), os.environ.get("PYTHONPATH", "")])},
+    )  # fmt: skip
+    assert done.returncode == 2 and "pip install 'vitbench[ray]'" in done.stderr
