@@ -91,6 +91,13 @@ class Session:
                     planned = self.trials.of_id(trial_id)
                     self.reporter.ended(planned, record, self.done(planned), elsewhere=True)
 
+    def plan_again(self) -> None:
+        """Plan with what has been tuned by now."""
+        info = self.planner(tuning_runs(self.study))  # another driver may have tuned some of them
+        self.study = Study.start(self.study.path, info)
+        self.trials, self.attempts = Trials.of(info.trials), self.study.states()
+        self.reporter.expect(len(info.trials), len(info.trials) - len(self.pending(*KINDS)))
+
     def pending(self, *kinds: str) -> Trials:
         """Trials of some kinds that still need an attempt, in the plan's order."""
         return self.trials.where(lambda trial_id, kind: kind in kinds and not self.settled(trial_id))
@@ -132,7 +139,7 @@ class Driver:
             with self.places.training(self.note_group) as workers:
                 self.all_of("tune", lambda pending: self.train(workers, pending, "tune"))
                 if session.stop.signal is None and session.study.info.untuned:
-                    self.plan_again()
+                    session.plan_again()
                 self.all_of("train", lambda pending: self.train(workers, pending, "train"))
         if session.stop.signal is None and session.pending("time"):
             with self.places.timing(self.note_group) as workers:
@@ -187,14 +194,6 @@ class Driver:
         for record in self.session.study.later(planned.id, known):
             self.session.attempts.setdefault(planned.id, []).append(record)
             self.session.reporter.ended(planned, record, self.session.done(planned), elsewhere=True)
-
-    def plan_again(self) -> None:
-        """Tuning has ended: the training of each cell has a recipe now, and joins the plan."""
-        session = self.session
-        info = session.planner(tuning_runs(session.study))  # another driver may have tuned some of them
-        session.study = Study.start(session.study.path, info)
-        session.trials, session.attempts = Trials.of(info.trials), session.study.states()
-        session.reporter.expect(len(info.trials), len(info.trials) - len(session.pending(*KINDS)))
 
     def claimed(self, pending: Iterable[PlannedTrial]) -> Iterator[PlannedTrial]:
         """Those that are this driver's to run; what cannot run here gets its word and reason at once."""

@@ -148,12 +148,15 @@ def exit_status(study: Study, trials: Trials) -> int:
 
 @contextmanager
 def _signals(stop: Stop) -> Iterator[None]:
-    """Ctrl-C and SIGTERM set a flag; the second one ends the driver at once, and its trials with it."""
+    """Ctrl-C and SIGTERM set a flag; a Ctrl-C after that ends the driver at once, and its trials with it.
+
+    Another SIGTERM does not: whoever supervises a driver may send several of them for one stop.
+    """
 
     def handle(number: int, _: object) -> None:
-        if stop.signal is not None:
+        if stop.signal is not None and number == signal.SIGINT:
             os._exit(128 + number)
-        stop.signal = number
+        stop.signal = stop.signal or number
 
     before = {n: signal.signal(n, handle) for n in (signal.SIGINT, signal.SIGTERM)}
     try:

@@ -112,6 +112,11 @@ class Claims:
         self.mine[trial_id] = mine
         return None
 
+    def holder(self, trial_id: str) -> Held | None:
+        """Who holds a trial, this driver or another; None where nobody does who is alive."""
+        _, path = self._latest(trial_id)
+        return None if path is None else self._held(trial_id, path)
+
     def note_group(self, trial_id: str, leader: int) -> None:
         """Say which process group is at work on a trial, so that a later driver can end what this one leaves."""
         path = self.mine[trial_id]

@@ -12,8 +12,8 @@ them, in the study's folder ``slurm``: the nodes read those, vitbench does not.
 from __future__ import annotations
 
 import contextlib
-import functools
 import math
+import os
 import signal
 import subprocess
 import sys
@@ -27,6 +27,7 @@ from vitbench.runner.launchers.places import LauncherError, Site
 from vitbench.runner.overview import device_kind
 from vitbench.runner.process import die_with_parent
 from vitbench.spec.trial import Trial
+from vitbench.store import Claims, Study
 
 POLL_SECONDS = 1.0
 STOP_SECONDS = 30.0
@@ -41,18 +42,29 @@ MAX_JOBS = 64
 MAX_REQUEUES = 100
 """After a job's time is over; each goes on from a checkpoint."""
 
-DEFAULTS = {"timeout_min": 240, "stderr_to_stdout": True}
+CLUSTERS = ("slurm", "local")
+DEFAULTS = {
+    "name": "vitbench",
+    "timeout_min": 240,
+    "stderr_to_stdout": True,
+    "slurm_signal_delay_s": SIGNAL_DELAY_SECONDS,
+    "slurm_additional_parameters": {"requeue": True},  # not every site's default
+}
 
 
 class Queue:
     """Jobs of a Slurm cluster; with the engine option ``cluster=local`` processes of this machine, to try it out."""
 
     def __init__(self, site: Site) -> None:
-        """Raises LauncherError where there is no Slurm."""
+        """Raises LauncherError where there is no Slurm, and for parameters that submitit does not know."""
         self.site = site
+        if ":" in site.device:
+            raise LauncherError(f"--device {site.device}: Slurm chooses the GPU of each job; say --device cuda")
         self.device = device_kind(site.device)
         given = dict(site.engine)
         self.cluster = str(given.pop("cluster", "slurm"))
+        if self.cluster not in CLUSTERS:
+            raise LauncherError(f"--engine cluster={self.cluster}: must be one of {', '.join(CLUSTERS)}")
         self.parameters = {**DEFAULTS, **given}
         self.where = f"{self.cluster} jobs, device {self.device}"
         self.submitit = _submitit()
@@ -60,52 +72,84 @@ class Queue:
 
     def _executor(self) -> Any:
         try:
-            return self.submitit.AutoExecutor(
+            executor = self.submitit.AutoExecutor(
                 folder=self.site.study.resolve() / "slurm" / "%j",
                 cluster=self.cluster,
                 slurm_max_num_timeout=MAX_REQUEUES,
                 local_max_num_timeout=MAX_REQUEUES,
             )
-        except (RuntimeError, ValueError) as error:
+        except OSError as error:
+            raise LauncherError(f"{self.site.study}: cannot be written: {error.strerror}") from error
+        except RuntimeError as error:
             raise LauncherError(
                 f"--launcher slurm: {error}; run it on a machine that has Slurm's commands, or try it out with "
                 f"--engine cluster=local"
             ) from error
+        try:
+            executor.update_parameters(**self.parameters)
+        except (AssertionError, NameError, TypeError, ValueError) as error:  # each says what it knows instead
+            raise LauncherError(f"--engine: {str(error).splitlines()[0]}") from error
+        return executor
 
     def drive(self, session: Session, heartbeat_s: float) -> None:
         """Submit drivers for the training, then one with a node to itself for the timing, and wait for them."""
         resources = self.site.resources
         gpus = (1.0 if self.device == "cuda" else 0.0) if resources.gpus is None else resources.gpus
-        shared = {"cpus_per_task": resources.cpus or 1, "gpus_per_node": math.ceil(gpus)}
-        self.rounds(session, ("tune", "train"), "training", self.site.workers or MAX_JOBS, shared)
+        shared: dict[str, Any] = {"cpus_per_task": resources.cpus or 1}
+        if gpus:
+            shared["gpus_per_node"] = math.ceil(gpus)
+        most = self.site.workers or (MAX_JOBS if self.cluster == "slurm" else 1)
+        self.rounds(session, ("tune", "train"), "training", most, shared)
         alone = {**shared, **({"slurm_exclusive": True} if self.cluster == "slurm" else {})}
         self.rounds(session, ("time",), "timing", 1, alone)
+        # A job's plan holds the kinds that it runs, and leaves what is pending of others out: the study's is put back.
+        session.study = Study.start(session.study.path, session.study.info)
 
     def rounds(
         self, session: Session, kinds: tuple[str, ...], only: str, most: int, parameters: dict[str, Any]
     ) -> None:  # fmt: skip
         """Arrays of jobs, until nothing of these kinds is left or as many have gone as a trial has attempts."""
-        for _ in range(session.study.info.suite.max_attempts + 1):
-            waiting = session.study.info.untuned if "tune" in kinds else ()
-            left = len(session.pending(*kinds)) + len(waiting)
-            if not left or session.stop.signal is not None:
+        rounds, told = session.study.info.suite.max_attempts + 1, False
+        command = [sys.executable, "-m", "vitbench", *self.site.repeat, "--only", only, "--leave-held",
+                   "--device", self.device]  # fmt: skip
+        while session.stop.signal is None:
+            if "tune" in kinds and session.study.info.untuned:
+                session.plan_again()
+            pending, free = session.pending(*kinds), self.free(session, kinds)
+            if not pending:
                 return
-            command = [sys.executable, "-m", "vitbench", *self.site.repeat, "--only", only, "--leave-held",
-                       "--device", self.site.device]  # fmt: skip
-            jobs = self.submit(command, min(left, most), {**parameters, **self.parameters})
+            if not free:  # of other drivers, such as jobs that an earlier call of this command has left
+                if session.leave_held:
+                    return
+                if not told:
+                    session.reporter.note(f"{len(pending)} trial(s) are at work in other drivers; waiting for them")
+                    told = True
+                time.sleep(POLL_SECONDS)
+                session.catch_up()
+                continue
+            if not rounds:
+                session.reporter.note(f"{len(pending)} trial(s) are left after "
+                                      f"{session.study.info.suite.max_attempts + 1} rounds of jobs; what they said is "
+                                      f"in {self.site.study / 'slurm'}", "notice: ")  # fmt: skip
+                return
+            rounds -= 1
+            jobs = self.submit(command, min(len(free), most), {**parameters, **self.parameters})
             ids = ", ".join(job.job_id for job in jobs[:8])
             session.reporter.note(f"submitted {len(jobs)} {self.cluster} job(s): {ids}"
                                   + (", …" if len(jobs) > 8 else ""))  # fmt: skip
             self.watch(session, jobs)
-            session.catch_up()
-        if session.stop.signal is None and (left := len(session.pending(*kinds))):
-            session.reporter.note(f"{left} trial(s) are left after {session.study.info.suite.max_attempts + 1} rounds "
-                                  f"of jobs; what they said is in {self.site.study / 'slurm'}", "notice: ")  # fmt: skip
+
+    def free(self, session: Session, kinds: tuple[str, ...]) -> list[str]:
+        """Ids of trials that need an attempt, and are at work in no driver."""
+        claims = Claims(session.study.path / "claims")
+        return [trial_id for trial_id in session.pending(*kinds).ids() if claims.holder(trial_id) is None]
 
     def submit(self, command: list[str], count: int, parameters: dict[str, Any]) -> list[Any]:
         """An array of so many equal jobs. Raises LauncherError."""
+        # Since Slurm 22.05 srun does not take this over from the job: the driver would have one CPU of those it got.
+        cpus = parameters.get("slurm_cpus_per_task", parameters["cpus_per_task"])
         try:
-            self.executor.update_parameters(**parameters)
+            self.executor.update_parameters(**{"slurm_srun_args": [f"--cpus-per-task={cpus}"], **parameters})
             with self.executor.batch():
                 jobs = [self.executor.submit(Pilot(command)) for _ in range(count)]
         except Exception as error:  # submitit and sbatch raise all kinds
@@ -115,22 +159,30 @@ class Queue:
     def watch(self, session: Session, jobs: list[Any]) -> None:
         """Tell of records as they come, until all jobs have ended or this driver is to stop, and they with it."""
         told: Counter[str] = Counter()
-        while not all(job.done() for job in jobs):
-            time.sleep(POLL_SECONDS)
-            session.catch_up()
-            if session.stop.signal is not None:
-                for job in jobs:
-                    with contextlib.suppress(Exception):  # it may just have ended
-                        job.cancel()
-                end = time.monotonic() + STOP_SECONDS / 2
-                while time.monotonic() < end and not all(job.done() for job in jobs):
-                    time.sleep(POLL_SECONDS / 4)
+        try:
+            while session.stop.signal is None and not all(job.done() for job in jobs):
+                time.sleep(POLL_SECONDS)
                 session.catch_up()
-                return
-            states = Counter(str(job.state).lower() for job in jobs)
-            if states != told:
-                session.reporter.note("jobs: " + ", ".join(f"{n} {state}" for state, n in states.most_common()))
-                told = states
+                states = Counter(str(job.state).lower() for job in jobs)
+                if states != told:
+                    session.reporter.note("jobs: " + ", ".join(f"{n} {state}" for state, n in states.most_common()))
+                    told = states
+        finally:  # also where the study's folder is lost: nobody would take what the jobs do
+            self.cancel(jobs)
+        session.catch_up()
+
+    def cancel(self, jobs: list[Any]) -> None:
+        """End the jobs that have not ended, and give their drivers time to write what was interrupted."""
+        for job in jobs:
+            if not job.done():
+                with contextlib.suppress(Exception):  # it may just have ended
+                    if self.cluster == "local":  # its own way gives a driver one second
+                        os.kill(int(job.job_id), signal.SIGTERM)
+                    else:
+                        job.cancel()
+        end = time.monotonic() + STOP_SECONDS / 2
+        while time.monotonic() < end and not all(job.done() for job in jobs):
+            time.sleep(POLL_SECONDS / 4)
 
     def refuses(self, trial: Trial) -> tuple[str, Environment | None] | None:
         """Nothing is refused here: each job's driver knows its node."""
@@ -147,19 +199,25 @@ class Pilot:
         """``command``: of the driver."""
         self.command = command
         self.process: subprocess.Popen[bytes] | None = None
+        self.ended_by: int | None = None
 
     def __call__(self) -> int:
-        """The driver's exit status."""
-        # A job that is killed outright must not leave its driver behind; Slurm's own clean-up does not cover all cases.
-        ended = functools.partial(die_with_parent, signal.SIGTERM)
-        self.process = subprocess.Popen(self.command, preexec_fn=ended)  # noqa: PLW1509 (a job has one thread)
-        try:
-            while (status := self.process.poll()) is None:
-                time.sleep(0.1)
-        except BaseException:
-            self.stop()
-            raise
+        """The driver's exit status. A job that is cancelled ends with its signal's."""
+        for number in (signal.SIGTERM, signal.SIGINT):  # submitit lets SIGTERM pass, until SIGKILL comes
+            signal.signal(number, self.end)
+        # A group of its own: what ends the job is sent to its whole group, and the driver is to be told once, by stop.
+        self.process = subprocess.Popen(self.command, process_group=0, preexec_fn=_with_pilot)  # noqa: PLW1509
+        while (status := self.process.poll()) is None:
+            if self.ended_by is not None:
+                self.stop()
+            time.sleep(0.1)
+        if self.ended_by is not None:
+            sys.exit(128 + self.ended_by)
         return status
+
+    def end(self, number: int, _: object) -> None:
+        """The job is cancelled, or pre-empted without a warning."""
+        self.ended_by = number
 
     def checkpoint(self) -> Any:
         """Called in the job before it ends: stop the driver, and go on in the next job."""
@@ -167,13 +225,23 @@ class Pilot:
         return _submitit().helpers.DelayedSubmission(Pilot(self.command))
 
     def stop(self) -> None:
-        """End the driver as Ctrl-C would, and insist after its grace."""
-        assert self.process is not None
+        """End the driver as SIGTERM does, and insist after its grace."""
+        if self.process is None:
+            return
         self.process.terminate()
         end = time.monotonic() + STOP_SECONDS
         while self.process.poll() is None and time.monotonic() < end:
             time.sleep(0.1)
         self.process.kill()
+
+
+def _with_pilot() -> None:
+    """In the driver, before it starts."""
+    # A job that is killed outright must not leave its driver behind; Slurm's own clean-up does not cover all cases.
+    die_with_parent(signal.SIGTERM)
+    # Where Slurm warns every process of a job, the warning would end this one before the pilot can.
+    for number in (signal.SIGUSR1, signal.SIGUSR2):
+        signal.signal(number, signal.SIG_IGN)
 
 
 def _submitit() -> Any:

@@ -1,0 +1,318 @@
+"""Studies as jobs of submitit: its local executor runs the same jobs as real processes of this machine.
+
+What only Slurm itself can do is seen from what it is told: the batch file, through commands that stand in for its own.
+"""
+
+from __future__ import annotations
+
+import ast
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+
+import psutil
+import pytest
+
+from tests.runner.runs import Runs, all_end, descendants, until
+from tests.runner.test_tuning import TUNED
+from tests.small import SUITE
+from vitbench.cli.main import main
+from vitbench.runner.driver import Session
+from vitbench.runner.launchers import slurm
+from vitbench.runner.launchers.places import Site
+from vitbench.runner.plan import plan
+from vitbench.runner.process import Stop
+from vitbench.spec import read_suite
+from vitbench.spec.suite import Resources
+from vitbench.store import Study, TrainValues
+from vitbench.store.study import standing
+
+slow = pytest.mark.slow
+
+ONE_CPU = ("--set", "resources.cpus=1")
+JOBS = ("--launcher", "slurm", "--engine", "cluster=local", "--workers", "2")
+LAUNCHERS = {"local": ("--workers", "2"), "slurm": JOBS}
+HELD = "while (STARTS.parent / 'hold').exists(): signal.signal(signal.SIGTERM, signal.SIG_DFL); time.sleep(0.05)"
+"""Sleeps as long as there is a file, and ends with the first SIGTERM."""
+SLOWED = "time.sleep(0.05 * (STARTS.parent / 'slow').exists())"
+"""Takes long as long as there is a file."""
+ALONE = ("--set", "model.mlp=faulty")
+BESIDE_GOOD_ONES = ("--set", 'axes.mlp=["gelu", "faulty"]', "--set", "train.seeds=[0, 1]")
+TIMES = {"seconds", "step_ms_p50", "first_step_ms", "train_images_per_s", "train_seconds", "peak_memory_mib"}
+
+
+@pytest.fixture(autouse=True)
+def let_go(tmp_path: Path) -> Iterator[None]:
+    """What a test that fails leaves running comes to its end."""
+    yield
+    (tmp_path / "hold").unlink(missing_ok=True)
+
+
+def results(runs: Runs) -> dict[str, dict[str, Any]]:
+    """Trial → everything that it measured but times and memory."""
+    found = {}
+    for trial_id, attempts in Study.read(runs.study).records().items():
+        values = standing(attempts).values
+        assert isinstance(values, TrainValues)
+        body = values.model_dump(exclude={*TIMES, "resumed_at"})
+        body["epochs"] = [{k: v for k, v in epoch.items() if k != "seconds"} for epoch in body["epochs"]]
+        found[trial_id] = body
+    return found
+
+
+def starts(runs: Runs) -> int:
+    """Processes of the faulty component so far."""
+    return len(list(runs.starts.iterdir()))
+
+
+def processes(of: subprocess.Popen[str], module: str) -> list[psutil.Process]:
+    """Those below a process that run a module."""
+    below = psutil.Process(of.pid).children(recursive=True)
+    found = []
+    for process in below:
+        try:
+            if module in process.cmdline():
+                found.append(process)
+        except psutil.NoSuchProcess:
+            pass
+    return found
+
+
+def the_job(driver: subprocess.Popen[str]) -> psutil.Process:
+    """The process of the only job."""
+    (job,) = processes(driver, "submitit.core._submit")
+    return job
+
+
+@slow
+def test_a_suite_gives_the_same_bits_on_this_machine_and_as_jobs(runs: Runs) -> None:
+    arguments = ["--set", "train.seeds=[0, 1, 2]", "--set", "train.epochs=2", *ALONE, *runs.plugin("pass"), *ONE_CPU]
+    here = runs.run(*arguments)
+    assert here.returncode == 0, here.stdout + here.stderr
+    expected = results(runs)
+    runs.study = runs.folder / "as-jobs"
+    jobs = runs.run(*arguments, *JOBS)
+    assert jobs.returncode == 0 and "submitted 2 local job(s)" in jobs.stdout, jobs.stdout + jobs.stderr
+    assert results(runs) == expected and len(expected) == 3
+    assert runs.states() == {"ok": 3} and starts(runs) == 2 * 3
+    assert {r.environment.threads for r in runs.records() if r.environment} == {1}
+    again = runs.run(*arguments, *JOBS)
+    assert again.returncode == 0 and "submitted" not in again.stdout and starts(runs) == 2 * 3
+
+
+@slow
+@pytest.mark.parametrize(
+    ("first", "then", "whole_group"),
+    [("local", "slurm", False), ("slurm", "local", False), ("slurm", "slurm", True)],
+)
+def test_f11_ctrl_c_ends_the_study_and_either_launcher_goes_on(
+    runs: Runs, first: str, then: str, whole_group: bool
+) -> None:
+    """On a terminal Ctrl-C goes to the whole process group: the jobs of the local executor get it too."""
+    arguments = [*runs.plugin(HELD), *BESIDE_GOOD_ONES, *ONE_CPU]
+    (runs.folder / "hold").touch()
+    with runs.log.open("wb") as stream:
+        driver = subprocess.Popen(runs.command(*arguments, *LAUNCHERS[first]), stdout=stream, stderr=stream, text=True,
+                                  start_new_session=True)  # fmt: skip
+    until(lambda: starts(runs) == 2 and len(list(runs.study.glob("records/*.json"))) == 2, "the trials do not start")
+    children = descendants(driver)
+    finished = runs.records()
+    began = time.monotonic()
+    if whole_group:
+        os.killpg(driver.pid, signal.SIGINT)
+    else:
+        driver.send_signal(signal.SIGINT)
+    assert driver.wait(timeout=60) == 130 and time.monotonic() - began < 20
+    assert all_end(children, within_s=15.0), "processes outlived the command"
+    assert "the same command goes on from here" in runs.log.read_text()
+    assert runs.states() == {"ok": 2, "interrupted": 2}
+    assert list((runs.study / "claims").iterdir()) == []
+    (runs.folder / "hold").unlink()
+    done = runs.run(*arguments, *LAUNCHERS[then])
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert runs.states() == {"ok": 4, "interrupted": 2} and starts(runs) == 4
+    assert all(record in runs.records() for record in finished), "what had finished is left alone"
+
+
+@slow
+def test_f17_jobs_that_are_killed_take_their_processes_along_and_their_trial_is_run_again(runs: Runs) -> None:
+    (runs.folder / "hold").touch()
+    driver = runs.start(*runs.plugin(HELD), *ALONE, *ONE_CPU, *JOBS)
+    runs.wait_for_starts(1)
+    below = the_job(driver).children(recursive=True)
+    next(p for p in below if "vitbench" in p.cmdline()).kill()  # the job's driver, such as for want of memory
+    assert all_end({p.pid for p in below})
+    assert runs.states() == {}, "nobody is left to write a record"
+    runs.wait_for_starts(2)
+    job = the_job(driver)
+    below = job.children(recursive=True)
+    job.kill()
+    assert all_end({p.pid for p in below}, within_s=20.0), "processes outlived their job"
+    assert runs.states() == {"interrupted": 1}
+    (runs.folder / "hold").unlink()
+    assert driver.wait(timeout=120) == 0, runs.log.read_text()
+    assert runs.states() == {"interrupted": 1, "ok": 1} and starts(runs) == 3
+    assert runs.log.read_text().count("submitted 1 local job(s)") == 3
+    assert list((runs.study / "claims").iterdir()) == []
+
+
+@slow
+def test_a_job_that_is_warned_stops_with_a_checkpoint_and_the_requeued_one_comes_to_the_same_bits(runs: Runs) -> None:
+    arguments = [*runs.plugin(SLOWED), *ALONE, *ONE_CPU, "--set", "train.epochs=30", "--set", "suite.checkpoint_s=0.1"]
+    assert runs.run(*arguments).returncode == 0
+    expected = results(runs)
+    runs.study = runs.folder / "as-jobs"
+    (runs.folder / "slow").touch()
+    driver = runs.start(*arguments, *JOBS)
+    kept = runs.study / "checkpoints"
+    until(lambda: any(kept.glob("*.safetensors")), "no checkpoint")
+    job = the_job(driver)
+    for process in [*job.children(recursive=True), job]:  # Slurm may warn all of a job's processes
+        process.send_signal(signal.SIGUSR2)
+    runs.wait_for(1)
+    (record,) = runs.records()
+    assert record.state == "interrupted"
+    assert [p.name for p in kept.iterdir()] == [f"{record.trial_id}.safetensors"]
+    (runs.folder / "slow").unlink()
+    assert driver.wait(timeout=120) == 0, runs.log.read_text()
+    assert runs.log.read_text().count("submitted") == 1, "the job goes on, and is not submitted anew"
+    assert results(runs) == expected
+    assert runs.states() == {"interrupted": 1, "ok": 1}
+    (values,) = [r.values for r in runs.records() if r.state == "ok"]
+    assert isinstance(values, TrainValues) and len(values.resumed_at) == 1 and values.resumed_at[0] > 0
+    assert list(kept.iterdir()) == []
+
+
+@slow
+def test_jobs_outlive_their_submitter_and_the_command_given_again_waits_for_them(runs: Runs) -> None:
+    arguments = [*runs.plugin(HELD), *ALONE, "--set", "train.seeds=[0, 1]", *ONE_CPU, *JOBS]
+    (runs.folder / "hold").touch()
+    driver = runs.start(*arguments)
+    runs.wait_for_starts(2)
+    jobs = descendants(driver)
+    driver.kill()
+    driver.wait()
+    again = runs.start(*arguments, log="again")
+    until(lambda: "waiting for them" in (runs.folder / "again").read_text(), "it does not say that it waits")
+    (runs.folder / "hold").unlink()
+    assert again.wait(timeout=120) == 0
+    assert all_end(jobs, within_s=30.0), "jobs are left"
+    assert "submitted" not in (runs.folder / "again").read_text()
+    assert runs.states() == {"ok": 2} and starts(runs) == 2
+    done = runs.run(*arguments)
+    assert done.returncode == 0 and "2 of them finished before" in done.stdout and starts(runs) == 2
+
+
+@slow
+def test_a_tuned_suite_is_planned_again_and_its_seeds_are_trained_by_jobs(runs: Runs) -> None:
+    runs.suite.write_text(TUNED.replace('positions = ["learned", "none"]', 'positions = ["learned"]'))
+    done = runs.run(*ONE_CPU, *JOBS)
+    assert done.returncode == 0, done.stdout + done.stderr
+    study = Study.read(runs.study)
+    assert Counter(p.trial.kind for p in study.info.trials) == {"tune": 4, "train": 2} and not study.info.untuned
+    assert runs.states() == {"ok": 6} and "6 trials: 6 ok" in done.stdout
+
+
+def refused(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> str:
+    """The message of a command that must end with exit status 2."""
+    with pytest.raises(SystemExit) as ended:
+        main(arguments)
+    said = capsys.readouterr()
+    assert ended.value.code == 2 and said.out == "", "nothing is begun"
+    assert len(said.err.splitlines()) == 1, said.err
+    return said.err
+
+
+def test_what_cannot_be_submitted_is_refused_with_its_remedy(
+    runs: Runs, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    base = ["run", str(runs.suite), "--results", str(runs.study), "--launcher", "slurm"]
+    monkeypatch.setenv("PATH", str(runs.folder))
+    message = refused([*base, "--device", "cpu"], capsys)
+    assert '"srun"' in message and "--engine cluster=local" in message
+    local = [*base, "--device", "cpu", "--engine", "cluster=local", "--engine"]
+    for wrong, words in {
+        "timeout_min=soon": '"timeout_min" expected',
+        "slurm_partitoin=gpu": "'partitoin'",
+        "nonsense_a=1": "'nonsense'",
+        "cluster=debug": "must be one of slurm, local",
+    }.items():
+        message = refused([*local, wrong], capsys)
+        assert "--engine" in message and words in message
+    assert "say --device cuda" in refused([*base, "--device", "cuda:1"], capsys)
+    blocked = [*base, "--device", "cpu", "--engine", "cluster=local", "--results", str(runs.suite / "study")]
+    assert "cannot be written" in refused(blocked, capsys)
+    monkeypatch.setitem(sys.modules, "submitit", None)
+    assert "pip install 'vitbench[slurm]'" in refused([*local, "timeout_min=10"], capsys)
+    assert not list(runs.study.glob("records/*"))
+
+
+def batch_file(folder: Path, device: str, resources: Resources, parameters: dict[str, Any], count: int) -> list[str]:
+    """What sbatch would be given, line by line."""
+    engine = (("slurm_partition", "gpu"), ("timeout_min", 600))
+    site = Site(folder / "study", device, None, resources, Stop(), lambda _: None, engine=engine)
+    queue = slurm.Queue(site)
+    jobs = queue.submit(["true"], count, {**parameters, **queue.parameters})
+    assert [job.job_id for job in jobs] == (["7"] if count == 1 else [f"7_{i}" for i in range(count)])
+    return (folder / "batch").read_text().splitlines()
+
+
+def test_slurm_is_asked_for_what_a_trial_needs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    commands = {"srun": "", "sbatch": f"cp $1 {tmp_path}/batch; echo Submitted batch job 7", "scancel": ""}
+    (tmp_path / "bin").mkdir()
+    for name, body in commands.items():
+        (tmp_path / "bin" / name).write_text(f"#!/bin/sh\n{body}\n")
+        (tmp_path / "bin" / name).chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path / "bin"), prepend=os.pathsep)
+    lines = batch_file(tmp_path, "cuda", Resources(cpus=4), {"cpus_per_task": 4, "gpus_per_node": 1}, 3)
+    asked = {line.removeprefix("#SBATCH --") for line in lines if line.startswith("#SBATCH")}
+    assert {"partition=gpu", "time=600", "cpus-per-task=4", "gpus-per-node=1", "array=0-2%3", "requeue",
+            "signal=USR2@120", "job-name=vitbench"} <= asked  # fmt: skip
+    assert f"output={tmp_path}/study/slurm/%A_%a/%A_%a_0_log.out" in asked
+    (srun,) = [line for line in lines if line.startswith("srun ")]
+    assert "--cpus-per-task=4" in srun, "srun does not take it over from the job"
+
+
+def test_a_job_gets_what_the_suite_says_and_leaves_the_studys_plan_whole(
+    runs: Runs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    runs.suite.write_text(f"{SUITE}[time]\n")
+    suite = read_suite(runs.suite)
+    whole, timing = plan(suite, "cpu"), plan(suite, "cpu", kinds=("time",))
+    session = SimpleNamespace(study=Study.start(runs.study, whole))
+    seen: list[tuple[tuple[str, ...], str, int, dict[str, Any]]] = []
+
+    def rounds(_: slurm.Queue, __: object, *how: Any) -> None:
+        seen.append(how)
+        Study.start(runs.study, timing)  # as the driver of a job does
+
+    monkeypatch.setattr(slurm.Queue, "rounds", rounds)
+    monkeypatch.setattr(slurm.Queue, "_executor", lambda _: None)
+    for device, resources, shared in (
+        ("cpu", Resources(), {"cpus_per_task": 1}),
+        ("cuda", Resources(cpus=8), {"cpus_per_task": 8, "gpus_per_node": 1}),
+        ("cuda", Resources(gpus=0.5), {"cpus_per_task": 1, "gpus_per_node": 1}),
+    ):
+        seen.clear()
+        queue = slurm.Queue(Site(runs.study, device, None, resources, Stop(), lambda _: None))
+        queue.drive(cast(Session, session), 1.0)
+        assert seen[0] == (("tune", "train"), "training", slurm.MAX_JOBS, shared)
+        assert seen[1] == (("time",), "timing", 1, {**shared, "slurm_exclusive": True}), "a node of its own"
+        kinds = {p.trial.kind for p in Study.read(runs.study).info.trials}
+        assert kinds == {"train", "time"}, "trials that no job has run yet are still planned"
+
+
+def test_nothing_that_submitit_has_pickled_is_read() -> None:
+    tree = ast.parse(Path(slurm.__file__).read_text())
+    attributes = {node.attr for node in ast.walk(tree) if isinstance(node, ast.Attribute)}
+    assert "done" in attributes and "submit" in attributes
+    assert not attributes & {"result", "results", "exception", "load", "loads", "submission", "wait", "awaitable"}
+    names = {alias.name for node in ast.walk(tree) if isinstance(node, ast.Import) for alias in node.names}
+    assert not names & {"pickle", "cloudpickle"}
