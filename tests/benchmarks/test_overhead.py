@@ -20,7 +20,7 @@ from vitbench.runner.progress import Reporter
 from vitbench.runner.run import launcher_of
 from vitbench.spec import read_suite
 from vitbench.spec.suite import Resources
-from vitbench.store import Claims, PlannedTrial, Study
+from vitbench.store import Claims, PlannedTrial, Study, Trials
 
 TRIALS = 100
 WARM = 10
@@ -37,7 +37,7 @@ class Idle(Driver):
         requests = (self.request(p.trial, "nothing") for p in self.claimed(pending))
         for outcome in workers.run(requests, self.say):
             assert outcome.state == "ok", outcome
-            self.keep(self.by_id[outcome.request.trial.id], outcome, None)
+            self.keep(self.session.trials.of_id(outcome.request.trial.id), outcome, None)
             self.ended.append(time.perf_counter())
 
 
@@ -57,7 +57,7 @@ def test_the_overhead_of_a_trial(launcher: str, tmp_path: Path, benchmark: Bench
         with launcher_of(launcher, site) as places, Claims(site.study / "claims") as claims:
             (site.study / "checkpoints").mkdir()
             reporter = Reporter(Console(quiet=True))
-            session = Session(study, info.trials, reporter, lambda _: info, site.stop, {})
+            session = Session(study, Trials.of(info.trials), reporter, lambda _: info, site.stop, {})
             driver = Idle(session, as_places(places), claims)
             driver.run()
         return driver.ended

@@ -4,19 +4,21 @@ Ray is asked for machines only. States, time-outs, retries and records stay with
 study's folder: whatever part of the cluster is lost, what was finished is not. A supervisor that dies with its node
 costs one attempt at the trial that it ran.
 
-Source: Moritz et al. 2018, "Ray: A Distributed Framework for Emerging AI Applications"; actors and streaming
-generators of https://docs.ray.io/en/latest/ray-core/.
+Source: Moritz et al. 2018, "Ray: A Distributed Framework for Emerging AI Applications"; actors of
+https://docs.ray.io/en/latest/ray-core/.
 """
 
 from __future__ import annotations
 
 import contextlib
+import importlib.util
 import json
 import os
 import socket
 import subprocess
 import sys
 import time
+from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -39,6 +41,12 @@ PROBE_SECONDS = 20.0
 """Connecting, handshake included; Ray's own patience is longer, and ends with the end of the process."""
 
 POLL_SECONDS = 0.2
+ASK_SECONDS = 1.0
+"""Between questions about how a trial is getting on."""
+
+ROOM_SECONDS = 1.0
+"""Between looks at how much room the cluster has: nodes come and go."""
+
 STOP_SECONDS = GRACE_SECONDS + 3.0
 """After which a supervisor that was told to stop is killed."""
 
@@ -122,8 +130,11 @@ class Seat:
     ready: Any
     """Object reference of its first answer; None once that has come."""
     request: Request | None = None
-    events: Any = None
-    """Generator of object references while a request runs."""
+    result: Any = None
+    """Object reference of how the request ends."""
+    said: Any = None
+    """Object reference of what it says meanwhile, where that has been asked for."""
+    ask_at: float = 0.0
     since: datetime = field(default_factory=lambda: datetime.now(UTC))
     stop_by: float | None = None
     """When it is killed, after it was told to stop."""
@@ -140,6 +151,7 @@ class RayPool:
         self.workers = workers
         self.seats: list[Seat] = []
         self.told = False
+        self.room, self.look_at_room = 0, 0.0
 
     def run(self, requests: Iterator[Request], say: Say) -> Iterator[Outcome]:
         """Outcomes as they come. Raises LauncherError where the cluster itself is lost."""
@@ -161,9 +173,11 @@ class RayPool:
         if exhausted or self.stop.signal is not None:
             return
         try:
-            wanted = self.workers or self.cluster.room()
+            if self.workers is None and time.monotonic() >= self.look_at_room:
+                self.room, self.look_at_room = self.cluster.room(), time.monotonic() + ROOM_SECONDS
         except Exception as error:
             raise self.lost(error) from error
+        wanted = self.workers or self.room
         if wanted == 0 and not self.told:
             self.cluster.site.say(f"waiting: {self.cluster.where}, and none has room for a trial of "
                                   f"{self.cluster.cpus} CPUs and {self.cluster.gpus:g} GPUs")  # fmt: skip
@@ -175,12 +189,12 @@ class RayPool:
 
     def begin(self, seat: Seat, request: Request) -> None:
         """Send a request to a supervisor that waits for one."""
-        seat.request, seat.since = request, datetime.now(UTC)
-        seat.events = seat.actor.run.options(num_returns="streaming").remote(request.model_dump_json())
+        seat.request, seat.since, seat.ask_at = request, datetime.now(UTC), time.monotonic() + ASK_SECONDS
+        seat.result = seat.actor.run.remote(request.model_dump_json())
 
     def look(self, say: Say) -> Iterator[Outcome]:
         """Wait a moment for something to happen; outcomes of what has ended by then."""
-        waiting = [s.ready if s.ready is not None else s.events for s in self.seats if s.ready is not None or s.request]
+        waiting = [ref for s in self.seats for ref in (s.ready, s.result, s.said) if ref is not None]
         if not waiting:
             time.sleep(POLL_SECONDS)
             return
@@ -188,12 +202,25 @@ class RayPool:
             happened, _ = self.ray.wait(waiting, num_returns=1, timeout=POLL_SECONDS)
         except Exception as error:
             raise self.lost(error) from error
-        for seat in [s for s in self.seats if any(h is s.ready or h is s.events for h in happened)]:
+        for seat in [s for s in self.seats if any(ref in happened for ref in (s.ready, s.result, s.said))]:
             if seat.ready is not None:
                 self.greet(seat)
-            elif (outcome := self.listen(seat, say)) is not None:
-                yield outcome
+            elif seat.result in happened:
+                yield self.outcome(seat)
+            else:
+                self.pass_on(seat, say)
+        for seat in [s for s in self.seats if s.result is not None and s.said is None]:
+            if time.monotonic() >= seat.ask_at:
+                seat.said, seat.ask_at = seat.actor.said.remote(), time.monotonic() + ASK_SECONDS
         yield from self.press()
+
+    def pass_on(self, seat: Seat, say: Say) -> None:
+        """What a running request has said since the last time."""
+        with contextlib.suppress(self.ray.exceptions.RayError):  # if it is lost, its result will say so
+            for text in self.ray.get(seat.said):
+                if seat.request is not None:
+                    say(seat.request, text)
+        seat.said = None
 
     def greet(self, seat: Seat) -> None:
         """A supervisor has started, or failed to. Raises LauncherError where it has other code than the driver."""
@@ -209,25 +236,18 @@ class RayPool:
                                 f"{code_digest()}; install the same on all of them")  # fmt: skip
         seat.ready = None
 
-    def listen(self, seat: Seat, say: Say) -> Outcome | None:
-        """Take one event of a running request; its outcome, if that was the last."""
+    def outcome(self, seat: Seat) -> Outcome:
+        """How a request ended, or what became of it without its supervisor."""
         assert seat.request is not None
         try:
-            event = json.loads(self.ray.get(next(seat.events)))
-        except StopIteration:
-            event = {"state": "crashed", "reason": "the supervisor ended without an outcome"}
+            event = json.loads(self.ray.get(seat.result))
         except self.ray.exceptions.RayTaskError as error:
-            event = {
-                "state": "crashed",
-                "reason": f"the supervisor failed: {str(error.cause or error).splitlines()[-1]}",
-            }
+            last = str(error.cause or error).splitlines()[-1]
+            event = {"state": "crashed", "reason": f"the supervisor failed: {last}"}
         except self.ray.exceptions.RayError as error:
             self.seats.remove(seat)
             return self.without_supervisor(seat, error)
-        if "say" in event:
-            say(seat.request, event["say"])
-            return None
-        request, seat.request, seat.events, seat.stop_by = seat.request, None, None, None
+        request, seat.request, seat.result, seat.said, seat.stop_by = seat.request, None, None, None, None
         started = datetime.fromisoformat(event.pop("started_at", seat.since.isoformat()))
         seconds = event.pop("seconds", (datetime.now(UTC) - seat.since).total_seconds())
         return Outcome(request, started_at=started, seconds=seconds, **event)
@@ -277,9 +297,13 @@ class Supervisor:
     def __init__(self, slot: Slot, folder: str, variables: dict[str, str]) -> None:
         """``folder``: the driver's, to which paths in a suite are relative; ``variables``: of its environment."""
         os.environ.update(variables)
+        # Each trial's process would run the main script of this one again, which imports all of Ray; a package's main
+        # module is what multiprocessing leaves alone.
+        sys.modules["__main__"].__spec__ = importlib.util.find_spec("vitbench.__main__")
         if Path(folder).is_dir():
             os.chdir(folder)
         self.to_stop = Stop()
+        self.texts: deque[str] = deque()
         self.scratch = contextlib.ExitStack()
         self.pool = Pool([slot], self.scratch.enter_context(scratch()), self.to_stop)
 
@@ -287,20 +311,21 @@ class Supervisor:
         """State of the code on this node."""
         return code_digest()
 
-    def run(self, request: str) -> Iterator[str]:
-        """What the process says, and how it ended, each as JSON."""
+    def run(self, request: str) -> str:
+        """How the process of a request ended, as JSON."""
         asked = Request.model_validate_json(request, context={"stored": True})
         if asked.checkpoint and not Path(asked.checkpoint).parent.is_dir():  # the study's folder is not on this node
             asked = asked.model_copy(update={"checkpoint": None})
         self.pool.start(asked)
-        said: list[str] = []
         while True:
-            outcomes = self.pool.tick(lambda _, text: said.append(text))
-            yield from (json.dumps({"say": text}) for text in said)
-            said.clear()
-            for outcome in outcomes:
-                yield outcome.to_json()
-                return
+            for outcome in self.pool.tick(lambda _, text: self.texts.append(text)):
+                self.texts.clear()
+                return outcome.to_json()
+
+    def said(self) -> list[str]:
+        """What the process has said since this was last asked."""
+        texts = [self.texts.popleft() for _ in range(len(self.texts))]
+        return texts[-1:]
 
     def stop(self, number: int) -> None:
         """End what runs, as after a signal."""
