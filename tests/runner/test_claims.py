@@ -53,6 +53,7 @@ def test_f15_of_many_that_try_one_succeeds(tmp_path: Path) -> None:
         assert len(won) == 1
 
 
+@pytest.mark.slow
 def test_f15_four_drivers_share_a_study_and_repeat_nothing(runs: Runs) -> None:
     seeds = f"train.seeds={list(range(16))}"
     arguments = [*runs.plugin("time.sleep(0.02)"), "--set", "model.mlp=faulty", "--set", seeds]
@@ -66,6 +67,7 @@ def test_f15_four_drivers_share_a_study_and_repeat_nothing(runs: Runs) -> None:
     assert all("16 ok" in output for output in outputs), "each driver stays until the study is whole"
 
 
+@pytest.mark.slow
 def test_f15_a_driver_with_nothing_to_do_says_who_has_it(runs: Runs) -> None:
     arguments = [*runs.plugin("time.sleep(600)"), "--set", "model.mlp=faulty"]
     first = runs.start(*arguments)
@@ -134,6 +136,7 @@ def test_f16_a_claim_that_cannot_be_read_is_judged_by_its_age(tmp_path: Path) ->
     assert claims.take(TRIAL) is None
 
 
+@pytest.mark.slow
 def test_f16_the_study_goes_on_where_a_driver_of_another_machine_died(runs: Runs) -> None:
     arguments = [*runs.plugin("pass"), "--set", "model.mlp=faulty", "--heartbeat", "0.5"]
     assert runs.run(*arguments).returncode == 0

@@ -20,6 +20,8 @@ from tests.runner.runs import Runs, all_end, descendants, living
 from vitbench.store import Record, Study, TimeValues
 from vitbench.store.study import standing
 
+pytestmark = pytest.mark.slow  # each starts drivers of its own; .ci/run runs them
+
 ROWS = 25
 """Of the table of faults."""
 

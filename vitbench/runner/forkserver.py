@@ -10,6 +10,9 @@ and so copy all of their pages into that process.
 import gc
 import signal
 
+# Optimisers and meta tensors import it on their first use, which takes a second or two, in each trial anew.
+import torch._dynamo  # noqa: F401
+
 from vitbench.runner.process import die_with_parent
 
 die_with_parent(signal.SIGKILL)

@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import Any, Literal
 
 import torch
-import torch._dynamo  # by optimisers and meta tensors on their first use: a second or two, in each trial anew
 from pydantic import Field
 
 from vitbench import registry
