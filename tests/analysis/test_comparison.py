@@ -66,12 +66,13 @@ def write(path: Path, cells: Mapping[str, Timed], seed: int = 0) -> Path:
     info = StudyInfo(suite=Info(name="small", question="?"), suite_file="small.toml", axes={}, data_name="",
                      data_identity="", trials=trials)  # fmt: skip
     study = Study.start(path, info)
+    tried = study.records()
     for trial, timed in zip(trials, cells.values(), strict=True):
         if timed.state == "pending":
             continue
         study.write(
             Record(
-                trial_id=trial.id, attempt=1, state=timed.state,  # type: ignore[arg-type]
+                trial_id=trial.id, attempt=len(tried.get(trial.id, [])) + 1, state=timed.state,  # type: ignore[arg-type]
                 reason="" if timed.state == "ok" else "a test", trial=trial.trial,
                 values=timed.values(chance) if timed.state == "ok" else None, environment=timed.environment,
                 started_at=datetime(2026, 3, 1, tzinfo=UTC), seconds=1.0,
