@@ -18,7 +18,8 @@ from typing import Any, Literal
 import numpy as np
 
 from vitbench.analysis import timings
-from vitbench.analysis.frames import MOVING, PENDING
+from vitbench.analysis.frames import PENDING
+from vitbench.analysis.results import MOVING
 from vitbench.analysis.timings import FEW, Interval
 from vitbench.environment import Environment
 from vitbench.runner.progress import describe

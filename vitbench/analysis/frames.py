@@ -1,53 +1,35 @@
-"""Records as tidy tables: one row for each planned trial, for each epoch, for each timed process."""
+"""Frames: a study as tidy tables, one row for each planned trial, for each epoch, for each timed process."""
 
 from __future__ import annotations
 
+import json
 import math
-import statistics
-from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import fields
-from typing import Any
+from collections.abc import Collection, Iterable, Sequence
+from typing import Any, TypeVar
 
+import numpy as np
 import pandas as pd
 
-from vitbench.analysis import timings
-from vitbench.environment import Environment
+from vitbench.analysis.results import NUMBERS as MEASURED
+from vitbench.analysis.results import PROCESS, TIMING, TUNING, VALUES, WHERE, Results, results_of
 from vitbench.spec.base import Strict, digest
 from vitbench.spec.suite import as_text
-from vitbench.spec.trial import TimeTrial, TrainTrial, Trial
-from vitbench.store import Epoch, PlannedTrial, Record, Study, TimeValues, TrainValues
-from vitbench.store.study import standing
+from vitbench.spec.trial import TimeTrial, Trial
+from vitbench.store import Epoch, PlannedTrial, Study
+from vitbench.store.plan import Trials
 
 PENDING = "pending"
 """The state of a planned trial that has no record yet."""
 
-Records = Mapping[str, list[Record]]
-"""Trial id → its attempts in order, as :meth:`Study.records` gives them."""
-
 TRIAL = ("trial_id", "kind", "cell", "state", "reason", "attempts", "seed",
          "device", "dtype", "batch_size", "mode", "level", "level_shape")  # fmt: skip
-VALUES = tuple(
-    name
-    for name in dict.fromkeys([*TrainValues.model_fields, *TimeValues.model_fields])
-    if name not in ("epochs", "processes", "ceilings", "baseline", "resumed_at")
-)
-NOT_NUMBERS = ("batches_digest", "data_checksum")
-NUMBERS = tuple(name for name in [*VALUES, "published", "train_flops"] if name not in NOT_NUMBERS)
-WHERE = ("machine", "software", "origin", "commit", "dirty", "threads", "started_at", "notices")
 PLAN = ("published", "published_source", "twin", "factorial", "train_flops")
-PROCESS = ("trial_id", "process", "latency_ms_p50", "images_per_s", "first_ms", "peak_memory_mib",
-           "load_average")  # fmt: skip
+NUMBERS = (*(name for name in MEASURED if name not in TUNING), "published")
 
-TIMING = ("latency_ms_low", "latency_ms_high", "speed", "speed_low", "speed_high", "control", "control_low",
-          "control_high", "outliers", "unstable", "wall_ms_p50", "flops_per_s", "bytes_per_s", "of_flops", "of_bytes",
-          "of_roofline", "intensity", "ceiling_flops_per_s", "ceiling_bytes_per_s")  # fmt: skip
-
-MOVING = ("commit", "dirty", "device", "load_average", "memory_gib", "platform", "python")
-"""Fields of Environment in which results that stand side by side may differ: the code's digest says what the
-commit would, the device's name what its index does not, and the rest moves no number that is compared."""
+Column = TypeVar("Column")
 
 
-def trials_frame(study: Study, records: Records | None = None) -> pd.DataFrame:
+def trials_frame(study: Study, results: Results | None = None) -> pd.DataFrame:
     """One row for each planned trial, in the plan's order, whatever became of it.
 
     Columns: trial_id, kind, cell, state, reason, attempts, seed, device, dtype, batch_size, mode, level and
@@ -61,65 +43,59 @@ def trials_frame(study: Study, records: Records | None = None) -> pd.DataFrame:
 
     Args:
         study: the study.
-        records: its records, where they have been read already.
+        results: what its records say, where they have been read already.
     """
-    records = study.records() if records is None else records
-    axes = axes_of(study)
-    twins, origin = _Twins(), origins()
-    rows = [
-        _row(study, planned, axes, records.get(planned.id, []), twins=twins, origin=origin)
-        for planned in study.info.trials
-    ]
-    frame = pd.DataFrame(rows, columns=[*TRIAL, *axes, *VALUES, *WHERE, *PLAN])
+    results = results_of(study) if results is None else results
+    planned = _planned(study)
+    tried = [results.standing(trial_id) for trial_id in planned["trial_id"]]
+    states = [attempt.state if attempt else PENDING for attempt in tried]
+    columns = planned | {
+        "state": states,
+        "reason": [attempt.reason if attempt else "" for attempt in tried],
+        "attempts": [len(results.tried.get(trial_id, ())) for trial_id in planned["trial_id"]],
+    }
+    rows = results.of("attempts", [attempt.file for attempt in tried if attempt])
+    place = np.cumsum([attempt is not None for attempt in tried]) - 1
+    has = np.array([attempt is not None for attempt in tried], dtype=bool)
+    ok = np.array([state == "ok" for state in states], dtype=bool)
+    for name in [*VALUES, *WHERE, "train_flops"]:
+        columns[name] = _where(ok if name in VALUES else has, rows[name], place)
+    said = {texts: "; ".join(json.loads(texts)) if texts else "" for texts in set(columns["notices"])}
+    columns["notices"] = [said[texts] for texts in columns["notices"]]
+    frame = pd.DataFrame({name: columns[name] for name in [*TRIAL, *axes_of(study), *VALUES, *WHERE, *PLAN]})
     frame = frame.astype(dict.fromkeys(NUMBERS, "float64"))  # also where every one of them is missing
     # Not left to pandas: with a missing value among them it makes floats, which hold no seed above 2**53.
-    frame["seed"] = pd.array([row["seed"] for row in rows], dtype="UInt64")
+    frame["seed"] = pd.array(columns["seed"], dtype="UInt64")
     return frame
 
 
-def epochs_frame(study: Study, records: Records | None = None) -> pd.DataFrame:
+def epochs_frame(study: Study, results: Results | None = None) -> pd.DataFrame:
     """One row for each epoch of each training trial that finished.
 
     Columns: trial_id, cell, seed, device; one for each axis; the fields of :class:`Epoch`.
     """
-    axes = axes_of(study)
-    rows: list[dict[str, Any]] = []
-    for planned, values in _finished(study, records):
-        if not isinstance(values, TrainValues) or not isinstance(planned.trial, TrainTrial):
-            continue
-        start = {"trial_id": planned.id, "cell": planned.cell, "seed": planned.trial.seed}
-        start |= {"device": planned.trial.device, **_axis_values(planned, axes)}
-        rows += [{**start, **dict(epoch)} for epoch in values.epochs]
-    return pd.DataFrame(rows, columns=["trial_id", "cell", "seed", "device", *axes, *Epoch.model_fields])
+    results = results_of(study) if results is None else results
+    rows = _of_finished(study, results, "epochs", "train")
+    planned = _planned(study)
+    where = rows.pop("place").to_numpy()
+    about = {name: _taken(planned[name], where) for name in ("trial_id", "cell", "seed", "device", *axes_of(study))}
+    rows["epoch"] = rows["epoch"].astype("int64")
+    return pd.concat([pd.DataFrame(about), rows[list(Epoch.model_fields)]], axis=1)
 
 
-def processes_frame(study: Study, records: Records | None = None) -> pd.DataFrame:
+def processes_frame(study: Study, results: Results | None = None) -> pd.DataFrame:
     """One row for each process of each timing trial that finished.
 
     Columns: trial_id, process (from 0), latency_ms_p50 (the process's median), images_per_s (batch size over
     it), first_ms, peak_memory_mib, load_average.
     """
-    rows: list[dict[str, Any]] = []
-    for planned, values in _finished(study, records):
-        if not isinstance(values, TimeValues) or not isinstance(planned.trial, TimeTrial):
-            continue
-        for number, samples in enumerate(values.processes):
-            median = statistics.median(samples.latencies_ms) if samples.latencies_ms else None
-            rows.append(
-                {
-                    "trial_id": planned.id,
-                    "process": number,
-                    "latency_ms_p50": median,
-                    "images_per_s": planned.trial.batch_size / median * 1000 if median else None,
-                    "first_ms": samples.first_ms,
-                    "peak_memory_mib": samples.peak_memory_mib,
-                    "load_average": samples.load_average,
-                }
-            )
-    return pd.DataFrame(rows, columns=list(PROCESS))
+    results = results_of(study) if results is None else results
+    rows = _of_finished(study, results, "processes", "time")
+    rows["process"] = rows["process"].astype("int64")
+    return rows[["trial_id", *PROCESS]]
 
 
-def timings_frame(study: Study, records: Records | None = None) -> pd.DataFrame:
+def timings_frame(study: Study, results: Results | None = None) -> pd.DataFrame:
     """One row for each timing trial that finished: what its samples say, see :mod:`vitbench.analysis.timings`.
 
     Columns: trial_id; latency_ms_low and _high (95 % interval); speed, speed_low and speed_high (times as fast as the
@@ -128,34 +104,13 @@ def timings_frame(study: Study, records: Records | None = None) -> pd.DataFrame:
     bytes_per_s; of_flops, of_bytes, of_roofline (fractions of the measured ceilings); intensity (operations per
     byte); ceiling_flops_per_s, ceiling_bytes_per_s. Missing where there is none.
     """
-    rows = [
-        {"trial_id": planned.id, **_timing(values)}
-        for planned, values in _finished(study, records)
-        if isinstance(values, TimeValues)
-    ]
-    frame = pd.DataFrame(rows, columns=["trial_id", *TIMING])
-    return frame.astype({name: "float64" for name in TIMING if name != "unstable"})
-
-
-def _timing(values: TimeValues) -> dict[str, Any]:
-    width = timings.latency(values)
-    row: dict[str, Any] = {"latency_ms_low": width.low, "latency_ms_high": width.high}
-    # A ratio of latencies the other way round is one of speeds.
-    for name, found in (("speed", timings.ratio(values)), ("control", timings.control(values))):
-        if found is not None:
-            row |= {name: 1 / found.estimate, f"{name}_low": 1 / found.high, f"{name}_high": 1 / found.low}
-    rates = timings.rate(values)
-    row |= {field.name: getattr(rates, field.name) for field in fields(rates)}
-    if values.ceilings is not None:
-        row |= {f"ceiling_{name}": value for name, value in dict(values.ceilings).items()}
-    wall = [statistics.median(p.wall_ms) for p in values.processes if p.wall_ms]
-    row["wall_ms_p50"] = statistics.median(wall) if wall else None
-    return row | {"outliers": timings.outliers(values), "unstable": "; ".join(timings.instability(values))}
+    results = results_of(study) if results is None else results
+    return _of_finished(study, results, "timings", "time")[["trial_id", *TIMING]]
 
 
 def axes_of(study: Study) -> list[str]:
     """Names of the suite's axes, then of the other fields that its variants replace, in the plan's order."""
-    given = [*study.info.axes, *(name for planned in study.info.trials for name in planned.axes)]
+    given = [*study.info.axes, *(name for planned in _distinct(study)[1] for name in planned.axes)]
     taken = {*TRIAL, *VALUES, *WHERE, *PLAN}
     return [name for name in dict.fromkeys(given) if name not in taken]
 
@@ -167,89 +122,66 @@ def level(value: Any) -> str:
     return str(as_text(value))
 
 
-def origin_of(environment: Environment) -> str:
-    """Hash of what comparable results share: hardware, driver, packages, code and threads."""
-    return digest({k: v for k, v in environment.model_dump(mode="json").items() if k not in MOVING}, 12)
+def _of_finished(study: Study, results: Results, table: str, kind: str) -> pd.DataFrame:
+    """The rows of a table of each planned trial of a kind that is ok, in the plan's order.
+
+    With trial_id, and the trial's place in the plan.
+    """
+    trials = Trials.of(study.info.trials)
+    places: dict[str, int] = {}
+    for place, (trial_id, of_kind) in enumerate(trials.kinds()):
+        if of_kind == kind and (attempt := results.standing(trial_id)) and attempt.state == "ok":
+            places[attempt.file] = place
+    rows = results.of(table, list(places))
+    where = [places[file] for file in rows["file"]]
+    return rows.assign(place=where, trial_id=np.array(_taken(trials.ids(), where), dtype=object))
 
 
-def origins() -> Callable[[Environment], str]:
-    """:func:`origin_of` with a memory: of a hundred thousand environments nearly all differ in load alone."""
-    known: dict[tuple[Any, ...], str] = {}
-
-    def remembered(environment: Environment) -> str:
-        fields = (v for k, v in environment if k not in MOVING)
-        key = tuple([tuple(v.items()) if isinstance(v, dict) else v for v in fields])
-        if key not in known:
-            known[key] = origin_of(environment)
-        return known[key]
-
-    return remembered
+def _where(has: np.ndarray[Any, Any], values: pd.Series[Any], place: np.ndarray[Any, Any]) -> list[Any]:
+    """The values at their places; None where there is none."""
+    known = values.tolist()
+    return [known[i] if there else None for i, there in zip(place, has, strict=True)]
 
 
-def _finished(study: Study, records: Records | None) -> Iterable[tuple[PlannedTrial, Strict]]:
-    """Each planned trial that is ok, in the plan's order, with its values."""
-    records = study.records() if records is None else records
-    for planned in study.info.trials:
-        if not (attempts := records.get(planned.id)):
-            continue
-        record = standing(attempts)
-        if record.state == "ok" and record.values:
-            yield planned, record.values
+def _taken(values: Sequence[Column], where: Iterable[int]) -> list[Column]:
+    return [values[i] for i in where]
 
 
-def _row(
-    study: Study, planned: PlannedTrial, axes: list[str], attempts: list[Record], *, twins: _Twins,
-    origin: Callable[[Environment], str],
-) -> dict[str, Any]:  # fmt: skip
-    record = standing(attempts) if attempts else None
+def _distinct(study: Study) -> tuple[list[int], list[PlannedTrial]]:
+    return Trials.of(study.info.trials).up_to_seed
+
+
+def _planned(study: Study) -> dict[str, list[Any]]:
+    """The columns of the trials' frame that the plan alone decides."""
+    trials = Trials.of(study.info.trials)
+    numbers, first = trials.up_to_seed
+    axes, twins = axes_of(study), _Twins()
+    rows = [_row(study, planned, axes, twins) for planned in first]
+    names = list(rows[0]) if rows else [*TRIAL, *axes, *PLAN]
+    return {
+        **{name: _taken([row[name] for row in rows], numbers) for name in names},
+        "trial_id": trials.ids(),
+        "seed": trials.seeds(),
+    }
+
+
+def _row(study: Study, planned: PlannedTrial, axes: list[str], twins: _Twins) -> dict[str, Any]:
     trial = planned.trial
-    row: dict[str, Any] = {
-        "trial_id": planned.id,
+    return {
         "kind": trial.kind,
         "cell": planned.cell,
-        "state": record.state if record else PENDING,
-        "reason": record.reason if record else "",
-        "attempts": len(attempts),
-        "seed": None if isinstance(trial, TimeTrial) else trial.seed,
         "device": trial.device,
         "dtype": trial.dtype,
         "batch_size": trial.batch_size if isinstance(trial, TimeTrial) else trial.train.batch_size,
         "mode": trial.mode if isinstance(trial, TimeTrial) else None,
         "level": trial.level if isinstance(trial, TimeTrial) else None,
         "level_shape": trial.shape if isinstance(trial, TimeTrial) else None,
-        **_axis_values(planned, axes),
-    }
-    if record and record.state == "ok" and record.values:
-        row |= {name: value for name, value in dict(record.values).items() if name in VALUES}
-    environment = record.environment if record else None
-    return row | {
-        "machine": environment.machine if environment else None,
-        "software": environment.software if environment else None,
-        "origin": origin(environment) if environment else None,
-        "commit": environment.commit if environment else None,
-        "dirty": environment.dirty if environment else None,
-        "threads": environment.threads if environment else None,
-        "started_at": record.started_at.isoformat() if record else None,
-        "notices": "; ".join(record.notices) if record else "",
+        **{axis: _plain(planned.axes.get(axis, _field(trial, axis))) for axis in axes},
         "published": planned.published.test_accuracy if planned.published else None,
         "published_source": planned.published.source if planned.published else None,
         "twin": twins.first(planned),
         "factorial": bool(study.info.axes) and planned.axes.keys() == study.info.axes.keys(),
-        "train_flops": _train_flops(record) if record else None,
     }
-
-
-def _train_flops(record: Record) -> float | None:
-    """Operations of a whole training run: three times those of the forward passes (Kaplan et al. 2020, §2.1)."""
-    if not isinstance(record.values, TrainValues) or not isinstance(record.trial, TrainTrial):
-        return None
-    recipe = record.trial.train
-    images = recipe.images or recipe.epochs * record.values.train_images
-    return 3.0 * record.values.forward_flops * images
-
-
-def _axis_values(planned: PlannedTrial, axes: list[str]) -> dict[str, Any]:
-    return {axis: _plain(planned.axes.get(axis, _field(planned.trial, axis))) for axis in axes}
 
 
 def _field(trial: Trial, axis: str) -> Any:
@@ -266,18 +198,11 @@ class _Twins:
     def __init__(self) -> None:
         self.cells: dict[str, str] = {}
         """What is computed → label of the first cell that does."""
-        self.known: dict[tuple[Any, ...], tuple[str, Trial]] = {}
-        """By the specs themselves, which trials share: see :func:`vitbench.spec.base.by_identity`."""
 
     def first(self, planned: PlannedTrial) -> str:
         """Label of the first cell that computes the same."""
-        trial = planned.trial
-        exact = tuple([slot for slot, one in planned.exact.items() if one])
-        of_training = () if isinstance(trial, TimeTrial) else (id(trial.train), id(trial.data), trial.data_identity)
-        key = (trial.kind, id(trial.model), exact, *of_training)
-        if key not in self.known:
-            self.known[key] = _function(trial, exact), trial
-        return self.cells.setdefault(self.known[key][0], planned.cell)
+        exact = [slot for slot, one in planned.exact.items() if one]
+        return self.cells.setdefault(_function(planned.trial, exact), planned.cell)
 
 
 def _function(trial: Trial, exact: Collection[str]) -> str:

@@ -195,18 +195,20 @@ def status(study: Path) -> None:
 @click.option("--out", type=FOLDER, help="Folder of the report. Default: reports/<name of the study's folder>.")
 def report(study: Path, out: Path | None) -> None:
     """Render the report of the study in the folder STUDY."""
-    from vitbench.report.render import render
+    from vitbench.report.render import render_view
+    from vitbench.report.view import View
     from vitbench.store import Study
     from vitbench.store.study import standing
 
     opened = Study.read(study)
+    view = View(opened)
     folder = out or Path("reports") / study.resolve().name
     try:
-        page = render(opened, folder)
+        page = render_view(view, folder)
     except OSError as error:
         raise click.FileError(str(folder), f"cannot be written: {error.strerror}") from error
     console = Terminal()
     for damaged in opened.damaged:
         console.print(f"[yellow]set aside[/] {escape(damaged)}")
-    states = Counter(standing(attempts).state for attempts in opened.states().values())
+    states = Counter(standing(attempts).state for attempts in view.results.tried.values())
     console.print(escape(f"{page}  ({', '.join(f'{n} {s}' for s, n in states.most_common()) or 'no records yet'})"))

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any
 
@@ -18,9 +17,7 @@ from vitbench.report.view import View, plural
 from vitbench.spec.base import Strict
 from vitbench.spec.recipe import TimeSpec, TrainSpec
 from vitbench.spec.trial import TimeTrial, TrainTrial
-from vitbench.store import Record
 from vitbench.store.record import STATES
-from vitbench.store.study import standing
 
 MAX_NAMED = 8
 """Names that a sentence or a table cell lists before it counts the others."""
@@ -38,7 +35,7 @@ def notes(view: View) -> list[Md]:
     if view.study.info.fallback is not None:
         what = "These are not the data that the suite asks for."
         said.append(Md(f"**{what}** {escape(view.study.info.fallback)}"))
-    count_of = Counter(notice for record in _standing(view) for notice in record.notices)
+    count_of = view.results.notices(view.trials["trial_id"])
     count_of.pop(view.study.info.fallback or "", None)
     for notice, number in list(count_of.items())[:MAX_NAMED]:
         said.append(Md(f"**Notice** in {plural(number, 'record')}: {escape(notice)}"))
@@ -66,12 +63,12 @@ def settings(view: View) -> Md:
     rows = [("design", _design(view)), ("data", _data(view))]
     rows += [("classes", listed(info.class_names, 20))] if info.class_names else []
     rows += [("model", _model(view))]
-    recipes = [p.trial.train for p in info.trials if isinstance(p.trial, TrainTrial)]
+    recipes = [p.trial.train for p in view.planned if isinstance(p.trial, TrainTrial)]
     if recipes:
         rows.append(("training", _fields(TrainSpec, recipes, TRAIN_ALWAYS)))
         seeds = [str(seed) for seed in dict.fromkeys(view.train["seed"])]
         rows.append(("seeds", Md(f"{plural(len(seeds), 'seed')} per cell: {listed(seeds, 20)}")))
-    protocols = [p.trial.protocol for p in info.trials if isinstance(p.trial, TimeTrial)]
+    protocols = [p.trial.protocol for p in view.planned if isinstance(p.trial, TimeTrial)]
     if protocols:
         rows.append(("timing", _timing(view, protocols)))
     rows += [("dates", span)] if (span := _dates(view)) else []
@@ -131,7 +128,7 @@ def retries(view: View) -> list[Md]:
         return []
     lines = []
     for row in again.head(MAX_ROWS).to_dict("records"):
-        states = [record.state for record in view.records.get(row["trial_id"], [])]
+        states = [attempt.state for attempt in view.results.tried.get(row["trial_id"], ())]
         what = KINDS[row["kind"]] if pd.isna(row["mode"]) else f"timing, {row['mode']}"
         seed = "" if pd.isna(row["seed"]) else f", seed {row['seed']}"
         cells = {"cell": escape(row["cell"]), "trial": Md(f"{what}{seed}"), "attempts": count(row["attempts"])}
@@ -154,8 +151,7 @@ def left_out(view: View) -> list[Md]:
                  for rule, labels in rules.items()]  # fmt: skip
         said = f"{plural(len(excluded), 'combination')} cannot be built or tuned, and {_was(excluded)} not trained:"
         blocks += [Md(said), table(lines[:MAX_ROWS], right={"combinations"})]
-    planned = {p.id for p in view.study.info.trials}
-    orphans = sum(trial not in planned for trial in view.records)
+    orphans = len(view.results.tried.keys() - set(view.trials["trial_id"]))
     if orphans:
         verb = "belongs to a trial that is" if orphans == 1 else "belong to trials that are"
         blocks.append(Md(f"{plural(orphans, 'result')} {verb} no longer in the suite, and left out here."))
@@ -189,12 +185,6 @@ def reproduction(view: View) -> list[Md]:
     return blocks
 
 
-def _standing(view: View) -> Iterable[Record]:
-    for planned in view.study.info.trials:
-        if attempts := view.records.get(planned.id):
-            yield standing(attempts)
-
-
 def _was(items: Sequence[object]) -> str:
     return "was" if len(items) == 1 else "were"
 
@@ -225,7 +215,7 @@ def _data(view: View) -> Md:
 
 
 def _model(view: View) -> Md:
-    models = [planned.trial.model for planned in view.study.info.trials]
+    models = [planned.trial.model for planned in view.planned]
     if not models:
         return Md("none")
     slots = tuple(models[0].components)
@@ -257,7 +247,7 @@ def _timing(view: View, protocols: list[TimeSpec]) -> Md:
 
 
 def _dates(view: View) -> Md | None:
-    moments = [_utc(record.started_at) for attempts in view.records.values() for record in attempts]
+    moments = [_utc(attempt.started_at) for attempts in view.results.tried.values() for attempt in attempts]
     if not moments:
         return None
     first, last = (f"{moment:%Y-%m-%d %H:%M}" for moment in (min(moments), max(moments)))

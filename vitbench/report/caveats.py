@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from vitbench.analysis.frames import MOVING
+from vitbench.analysis.results import MOVING
 from vitbench.environment import Environment
 from vitbench.report.accuracy import MEAN, SURVIVORS
 from vitbench.report.markdown import Md, bullets, listed
@@ -12,7 +12,6 @@ from vitbench.report.numbers import count, fixed
 from vitbench.report.view import View, plural
 from vitbench.spec.suite import as_text
 from vitbench.spec.trial import TrainTrial
-from vitbench.store import TrainValues
 
 NUISANCES = ("learning_rate", "weight_decay", "warmup_epochs", "schedule", "optimizer", "batch_size", "epochs")
 """Fields of the recipe on whose tuning a comparison may hang."""
@@ -47,8 +46,7 @@ def _about_seeds(view: View) -> list[Md]:
     if (broken := _survivors(view)) > 0:
         noun = "The mean of 1 cell is" if broken == 1 else f"The means of {broken} cells are"
         said.append(Md(f"{noun} over survivors: some of the seeds have no result. Marked {SURVIVORS}."))
-    ever = [r.values for attempts in view.records.values() for r in attempts if isinstance(r.values, TrainValues)]
-    if readings := sum(values.test_readings for values in ever):
+    if readings := int(view.results.tables["attempts"]["test_readings"].sum()):  # also of those that no longer stand
         runs = int((view.train["state"] == "ok").sum())
         said.append(Md(f"The test images were read {plural(readings, 'time')} for {plural(runs, 'finished run')}; "
                        "sorting cells by test accuracy is itself a selection, and flatters the first."))  # fmt: skip
@@ -126,7 +124,7 @@ def _about_fairness(view: View) -> list[Md]:
     tuned = list(view.study.info.tuned)
     if tuned:
         said.append(Md(f"Tuned for each cell on validation, with as many runs for each: {listed(tuned, 8)}."))
-    recipes = [p.trial.train for p in view.study.info.trials if isinstance(p.trial, TrainTrial)]
+    recipes = [p.trial.train for p in view.planned if isinstance(p.trial, TrainTrial)]
     alike = [name for name in NUISANCES if len({getattr(recipe, name) for recipe in recipes}) == 1]
     left = [name for name in alike if f"train.{name}" not in tuned]
     if recipes and left:

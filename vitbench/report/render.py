@@ -19,7 +19,7 @@ from vitbench.report.figures import Picture
 from vitbench.report.files import MARK, Files
 from vitbench.report.markdown import Md, escape
 from vitbench.report.view import TimeGroup, View, beyond
-from vitbench.spec.base import uncollected, uncollected_so_far
+from vitbench.spec.base import uncollected_so_far
 from vitbench.store import Study
 
 TEMPLATES = Path(__file__).parent / "templates"
@@ -46,9 +46,12 @@ def render(study: Study, out: Path) -> Path:
     Raises:
         OSError: where the folder cannot be written.
     """
+    return render_view(View(study), out)
+
+
+def render_view(view: View, out: Path) -> Path:
+    """The same of a study that has been read."""
     files = Files()
-    with uncollected():
-        view = View(study)
     with uncollected_so_far():
         page = compose(view, files)
     return files.write(out, page)

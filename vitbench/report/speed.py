@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from vitbench.analysis.frames import TIMING, level
+from vitbench.analysis.frames import level
+from vitbench.analysis.results import TIMING
 from vitbench.report.accuracy import absence_of, matching, seeds
 from vitbench.report.markdown import NOTHING, Md, bold, bullets, escape, listed, table
 from vitbench.report.numbers import count, fixed, significant

@@ -7,13 +7,14 @@ import statistics
 import pandas as pd
 
 from vitbench.analysis.frames import PENDING
+from vitbench.analysis.results import TUNING
 from vitbench.analysis.summary import words
 from vitbench.report.markdown import Md, bold, escape, table
 from vitbench.report.numbers import fixed
 from vitbench.report.view import View
 from vitbench.spec.suite import as_text, setting_in_words
-from vitbench.store import TuneValues
-from vitbench.store.study import standing
+from vitbench.spec.trial import TuneTrial
+from vitbench.store.plan import Trials
 
 MAX_ROWS = 50
 """Cells of the table; the CSV has them all."""
@@ -41,14 +42,14 @@ def by_cell(view: View) -> list[Md]:
 
 def frame(view: View) -> pd.DataFrame:
     """Every tuning run: cell, seed, setting, what became of it, and whether the cell went on with the setting."""
-    chosen = {(p.trial.device, p.cell): p.setting for p in view.study.info.trials if p.trial.kind == "train"}
+    chosen = {(p.trial.device, p.cell): p.setting for p in view.planned if p.trial.kind == "train"}
+    tuned = Trials.of(view.study.info.trials).where(lambda _, kind: kind == "tune")
+    tried = {trial_id: attempt for trial_id in tuned.ids() if (attempt := view.results.standing(trial_id))}
+    measured = view.results.of("attempts", [attempt.file for attempt in tried.values()]).set_index("file")
     rows = []
-    for planned in view.study.info.trials:
-        if planned.trial.kind != "tune":
-            continue
-        attempts = view.records.get(planned.id, [])
-        record = standing(attempts) if attempts else None
-        values = record.values if record and isinstance(record.values, TuneValues) else None
+    for planned in tuned:
+        assert isinstance(planned.trial, TuneTrial)
+        attempt = tried.get(planned.id)
         rows.append(
             {
                 "device": planned.trial.device,
@@ -56,11 +57,9 @@ def frame(view: View) -> pd.DataFrame:
                 "setting": setting_in_words(planned.setting),
                 **{name: as_text(value) for name, value in planned.setting.items()},
                 "seed": planned.trial.seed,
-                "state": record.state if record else PENDING,
-                "validation_accuracy_pct": values.validation_accuracy_pct if values else None,
-                "validation_loss": values.validation_loss if values else None,
+                "state": attempt.state if attempt else PENDING,
+                **{name: measured.at[attempt.file, name] if attempt else None for name in TUNING},
                 "chosen": chosen.get((planned.trial.device, planned.cell)) == planned.setting,
             }
         )
-    numbers = {"validation_accuracy_pct": "float64", "validation_loss": "float64"}
-    return pd.DataFrame(rows).astype(numbers) if rows else pd.DataFrame()
+    return pd.DataFrame(rows).astype(dict.fromkeys(TUNING, "float64")) if rows else pd.DataFrame()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import string
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 
 import pandas as pd
@@ -15,15 +15,14 @@ from vitbench.analysis.conclusions import Effect, Tested
 from vitbench.analysis.design import conditions, images
 from vitbench.analysis.factorial import Runs, runs_of
 from vitbench.analysis.frames import (
-    Records,
     axes_of,
     epochs_frame,
     level,
-    origins,
     processes_frame,
     timings_frame,
     trials_frame,
 )
+from vitbench.analysis.results import results_of
 from vitbench.analysis.summary import (
     ACCURACY,
     TIME_BLOCK,
@@ -42,6 +41,7 @@ from vitbench.report.markdown import Md, escape
 from vitbench.spec.base import by_identity
 from vitbench.spec.trial import TrainTrial
 from vitbench.store import Study
+from vitbench.store.plan import Trials
 from vitbench.store.record import BadRecord, from_json
 
 MAX_CELLS = 500
@@ -114,8 +114,9 @@ class View:
     """A study's records, read once.
 
     Attributes:
-        study: the study, its trials in a tuple.
-        records: trial id → attempts.
+        study: the study.
+        planned: its trials, those that differ in the seed alone as one: the first of them.
+        results: what its records say.
         trials: see :func:`vitbench.analysis.frames.trials_frame`.
         train: its rows of kind "train", with validation_accuracy_pct (last epoch) joined.
         time: its rows of kind "time", with the columns of :func:`vitbench.analysis.frames.timings_frame`.
@@ -127,20 +128,20 @@ class View:
 
     def __init__(self, study: Study) -> None:
         self._accuracy_over: dict[tuple[str, str, str], Matched] = {}
-        # Every section looks at the trials: here they are made once. What is found damaged is the reader's to know.
-        self.study = replace(study, info=study.info.model_copy(update={"trials": tuple(study.info.trials)}))
-        self.records: Records = study.records()
+        self.study = study
+        _, self.planned = Trials.of(study.info.trials).up_to_seed
+        self.results = results_of(study)
         self.damaged = _damaged(study)
-        self.trials = trials_frame(self.study, self.records)
-        self.epochs = epochs_frame(self.study, self.records)
-        self.processes = processes_frame(self.study, self.records)
+        self.trials = trials_frame(study, self.results)
+        self.epochs = epochs_frame(study, self.results)
+        self.processes = processes_frame(study, self.results)
         last = self.epochs.drop_duplicates("trial_id", keep="last")
         validation = last.set_index("trial_id")["validation_accuracy_pct"].astype("float64")
         train = self.trials[self.trials["kind"] == "train"]
         self.train = train.assign(validation_accuracy_pct=train["trial_id"].map(validation).astype("float64"))
         time = self.trials[self.trials["kind"] == "time"]
         # A frame without any row of one kind has no type for the key.
-        found = timings_frame(self.study, self.records).astype({"trial_id": time["trial_id"].dtype})
+        found = timings_frame(study, self.results).astype({"trial_id": time["trial_id"].dtype})
         self.time = time.merge(found, on="trial_id", how="left")
         known = set(axes_of(study))
         axes = {axis: tuple(dict.fromkeys(map(level, v))) for axis, v in study.info.axes.items() if axis in known}
@@ -159,12 +160,7 @@ class View:
     @cached_property
     def environments(self) -> dict[str, Environment]:
         """Origin → environment of the first record from it, over the records that stand, in the plan's order."""
-        found: dict[str, Environment] = {}
-        origin = origins()
-        for planned in self.study.info.trials:
-            for record in self.records.get(planned.id, []):
-                if record.environment:
-                    found.setdefault(origin(record.environment), record.environment)
+        found = self.results.environments(self.trials["trial_id"])
         standing = set(self.trials["origin"].dropna())
         return {origin: found[origin] for origin in found if origin in standing}
 
@@ -229,7 +225,7 @@ class View:
     @cached_property
     def conditions(self) -> list[str]:
         """The axes that change what is classified."""
-        trained = [(p.axes, p.trial) for p in self.study.info.trials if isinstance(p.trial, TrainTrial)]
+        trained = [(p.axes, p.trial) for p in self.planned if isinstance(p.trial, TrainTrial)]
         shown = by_identity(images)
         found = conditions(
             ({axis: values[axis] for axis in self.axes}, shown(trial.data, trial.model.num_classes))
@@ -287,7 +283,7 @@ class View:
     def _exact(self) -> dict[tuple[str, str], bool]:
         """(axis, value as text) → whether every trial that has it has it of an exact component."""
         found: dict[tuple[str, str], bool] = {}
-        for planned in self.study.info.trials:
+        for planned in self.planned:
             for axis in self.axes:
                 key = axis, level(planned.axes.get(axis))
                 found[key] = found.get(key, True) and planned.exact.get(axis, False)

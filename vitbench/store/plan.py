@@ -116,6 +116,28 @@ class Trials(Sequence[PlannedTrial]):
         )
         return some
 
+    @functools.cached_property
+    def up_to_seed(self) -> tuple[list[int], list[PlannedTrial]]:
+        """Trials that differ in the seed alone, as one: (index into the others of each trial, the first of each)."""
+        known: dict[tuple[Any, ...], int] = {}
+        first: list[Row] = []
+        numbers = []
+        for row in self.tables.rows:
+            alike = row[1:] if row[1] == "time" else row[1:8]
+            number = known.setdefault(alike, len(first))
+            if number == len(first):
+                first.append(row)
+            numbers.append(number)
+        return numbers, [self._made(row) for row in first]
+
+    def kinds(self) -> list[tuple[str, str]]:
+        """(id, kind) of each, none of them made."""
+        return [(row[0], row[1]) for row in self.tables.rows]
+
+    def seeds(self) -> list[Seed | None]:
+        """The trials' seeds, none of them made; a timing has none."""
+        return [None if row[1] == "time" else row[8] for row in self.tables.rows]
+
     def identities(self) -> Iterator[tuple[str, str]]:
         """(id in the plan, id that the trial itself gives) of each, at the cost of writing what they share once."""
         checked = TrialsBuilder()

@@ -50,6 +50,8 @@ NonNegative = Annotated[float, Field(ge=0.0, le=1e30)]
 
 def _without_home(text: str) -> str:
     """Paths in a traceback lie below the user's home, whose name is the user's: a record holds none."""
+    if "/" not in text:
+        return text
     home = str(Path.home())
     return text.replace(f"{home}/", "~/") if len(home) > 1 else text
 
@@ -180,7 +182,8 @@ class Record(Strict):
     reason: Words = Field("", description="why the state is not ok, for a reader")
     details: Words = Field("", description="last lines of the traceback")
     trial: Trial
-    values: TrainValues | TuneValues | TimeValues | None = None
+    # The kinds have no field sets in common, so that the first that fits is the only one.
+    values: TrainValues | TuneValues | TimeValues | None = Field(None, union_mode="left_to_right")
     notices: tuple[str, ...] = ()
     environment: Environment | None = Field(None, description="None where no process came so far as to look")
     started_at: datetime

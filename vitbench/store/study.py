@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import itertools
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -170,7 +170,16 @@ class Study:
 
         Like :meth:`records`, for much less: of a large study that has been read before, no record's file is opened.
         """
-        return self._in_order(self._scan(lambda _: False)[1])
+        found: Iterable[Tried] = self._scan(_unseen)
+        return self._in_order(found)
+
+    def attempts(self, seen: Callable[[Attempt, Record], None]) -> dict[str, list[Attempt]]:
+        """The same as :meth:`states`, with the file of each.
+
+        Args:
+            seen: is told of each record that the index did not know, so that its file had to be read.
+        """
+        return self._in_order(self._scan(seen))
 
     def records(self, wanted: Callable[[Attempt], bool] = lambda _: True) -> dict[str, list[Record]]:
         """Trial id → its attempts in order. Damaged files are renamed ``*.corrupt`` and named in ``damaged``.
@@ -178,14 +187,34 @@ class Study:
         Args:
             wanted: whether an attempt's record is asked for.
         """
-        index, attempts, found = self._scan(wanted)
-        attempts = [a for a in attempts if wanted(a)]
-        self._load(index, [a for a in attempts if a.file not in found], found)
+        found: dict[str, Record] = {}
+
+        def keep(attempt: Attempt, record: Record) -> None:
+            if wanted(attempt):
+                found[attempt.file] = record
+
+        attempts = [attempt for attempt in self._scan(keep) if wanted(attempt)]
+        found.update((a.file, record) for a, record in self.read_again(a for a in attempts if a.file not in found))
         return self._in_order(found[a.file] for a in attempts if a.file in found)
 
-    def _scan(self, keep: Callable[[Attempt], bool]) -> tuple[Index, list[Attempt], dict[str, Record]]:
-        """(the index, every attempt by file, file → record of the attempts to keep that the index did not know)."""
-        index, attempts, fresh = Index(self.path / INDEX), list[Attempt](), dict[str, Record]()
+    def read_again(self, attempts: Iterable[Attempt]) -> Iterator[tuple[Attempt, Record]]:
+        """The records of some attempts, in no order and one at a time: from the index, else from their own files."""
+        if not (left := {attempt.file: attempt for attempt in attempts}):
+            return
+        for attempt, record in self.index().records({a.key: a for a in left.values()}):
+            del left[attempt.file]
+            yield attempt, record
+        for attempt in left.values():
+            if (read := self._read(self.path / "records" / attempt.file)) is not None:
+                yield attempt, read
+
+    def index(self) -> Index:
+        """The study's index as it is now."""
+        return Index(self.path / INDEX)
+
+    def _scan(self, seen: Callable[[Attempt, Record], None]) -> list[Attempt]:
+        """Every attempt by file, taken into the index where it is not there yet."""
+        index, attempts = self.index(), list[Attempt]()
         for file, stat in record_files(self.path / "records"):
             attempt = index.get(file, stat)
             if attempt is None:
@@ -193,19 +222,10 @@ class Study:
                     continue
                 attempt = attempt_of(record, file, stat)
                 index.add(attempt, record)
-                if keep(attempt):
-                    fresh[file.name] = record
+                seen(attempt, record)
             attempts.append(attempt)
         index.close()
-        return index, attempts, fresh
-
-    def _load(self, index: Index, attempts: Collection[Attempt], found: dict[str, Record]) -> None:
-        """Add the records of some attempts: from the index, else from their own files."""
-        for attempt, record in index.records({a.key: a for a in attempts}):
-            found[attempt.file] = record
-        for attempt in attempts:
-            if attempt.file not in found and (read := self._read(self.path / "records" / attempt.file)) is not None:
-                found[attempt.file] = read
+        return attempts
 
     def _in_order(self, attempts: Iterable[Of]) -> dict[str, list[Of]]:
         """Trial id → its attempts; one that was copied to another file is counted once, and named in ``damaged``."""
@@ -234,6 +254,10 @@ class Study:
     def outcomes(self) -> dict[str, Record]:
         """Trial id → the record that stands for it: its last ok one, else its last attempt."""
         return {trial_id: standing(attempts) for trial_id, attempts in self.records().items()}
+
+
+def _unseen(attempt: Attempt, record: Record) -> None:
+    """Nobody is interested in the record itself."""
 
 
 def _joined(known: StudyInfo, info: StudyInfo, run: set[str]) -> StudyInfo:

@@ -1,0 +1,210 @@
+"""What records say, kept beside the index: a cache that gives the same tables as the records themselves."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from tests.report.builders import CPU, CellPlan, build, factorial
+from vitbench.analysis import columnar, results
+from vitbench.analysis.frames import epochs_frame, processes_frame, timings_frame, trials_frame
+from vitbench.environment import Environment
+from vitbench.store import Record, Study, index
+from vitbench.store.index import Attempt
+
+LONG_AGO = 1_700_000_000
+FRAMES = (trials_frame, epochs_frame, processes_frame, timings_frame)
+
+
+@pytest.fixture
+def study(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Study:
+    """8 cells, trained with 5 seeds and timed in 2 modes some time ago; a file of the index takes 20 records."""
+    monkeypatch.setattr(index, "LEAST_NEW", 5)
+    monkeypatch.setattr(index, "CHUNK", 20)
+    axes = {"norm": ("pre", "post"), "mlp": ("gelu", "relu"), "pooling": ("cls", "mean")}
+    plan = factorial(axes, seeds=tuple(range(5)), notices=("one; of two", "pairs"))
+    found = build(tmp_path / "study", replace(plan, state=_state, attempts=_earlier, environment=_environment))
+    for file in files(found):
+        os.utime(file, (LONG_AGO, LONG_AGO))
+    return Study.read(found.path)
+
+
+def _state(cell: CellPlan, kind: str, seed: int) -> tuple[str, str]:
+    """Some failed, and some are still to come."""
+    if kind == "train" and cell.axes["norm"] == "post" and seed in (1, 2):
+        return ("failed", "ValueError: no") if cell.axes["mlp"] == "gelu" else ("pending", "")
+    return "ok", ""
+
+
+def _earlier(cell: CellPlan, kind: str, seed: int) -> list[str]:
+    return ["interrupted", "oom"] if kind == "train" and cell.axes["norm"] == "pre" and seed == 3 else []
+
+
+def _environment(cell: CellPlan, seed: int) -> Environment | None:
+    """Of two origins, and of none."""
+    if seed == 4:
+        return None
+    return CPU.model_copy(update={"load_average": seed / 7, "threads": 2 if cell.axes["norm"] == "pre" else 7})
+
+
+@pytest.fixture
+def asked(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Files of the records that are asked for rows from here on."""
+    found: list[str] = []
+    add = results._Rows.add
+
+    def counted(rows: results._Rows, attempt: Attempt, one: Record) -> None:
+        found.append(attempt.file)
+        add(rows, attempt, one)
+
+    monkeypatch.setattr(results._Rows, "add", counted)
+    return found
+
+
+def files(study: Study) -> list[Path]:
+    return sorted((study.path / "records").glob("*.json"))
+
+
+def kept(study: Study) -> list[Path]:
+    return sorted((study.path / "index").glob("*.npz"))
+
+
+def frames(study: Study) -> list[pd.DataFrame]:
+    """All tables of a study."""
+    found = results.results_of(study)
+    return [frame(study, found) for frame in FRAMES]
+
+
+def afresh(study: Study) -> list[pd.DataFrame]:
+    """The same of the records alone: nothing is kept, and what was is gone."""
+    shutil.rmtree(study.path / "index", ignore_errors=True)
+    return frames(study)
+
+
+def same(some: list[pd.DataFrame], others: list[pd.DataFrame]) -> None:
+    for mine, its in zip(some, others, strict=True):
+        pd.testing.assert_frame_equal(mine, its, check_exact=True)
+
+
+def test_rows_are_the_same_from_the_records_and_from_what_was_kept_and_no_record_is_asked_twice(
+    study: Study, asked: list[str]
+) -> None:
+    truth = frames(study)
+    assert not any(frame.empty for frame in truth)
+    assert len(kept(study)) == len(files(study)) // 20 and sorted(asked) == [file.name for file in files(study)]
+    asked.clear()
+    same(frames(study), truth)
+    assert asked == []
+
+
+@pytest.mark.parametrize(
+    "spoil",
+    [
+        lambda file: file.unlink(),
+        lambda file: file.write_bytes(file.read_bytes()[: file.stat().st_size // 2]),
+        lambda file: file.write_bytes(file.read_bytes().replace(b"pairs", b"parts", 1)),
+        lambda file: file.write_bytes(b""),
+        lambda file: columnar.save(file, {"attempts": pd.DataFrame({"file": ["a"]})}, "by other code"),
+    ],
+    ids=["gone", "cut short", "changed", "empty", "of other code"],
+)
+def test_what_was_kept_may_be_deleted_or_damaged_at_any_time(
+    study: Study, asked: list[str], spoil: Callable[[Path], object]
+) -> None:
+    truth = frames(study)
+    asked.clear()
+    spoil(kept(study)[1])
+    same(frames(study), truth)
+    assert len(asked) == 20, "the records of that file alone"
+    same(frames(study), truth)
+    assert len(asked) == 20, "it was kept again"
+
+
+def test_rows_of_other_code_are_not_believed(study: Study, asked: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    truth = frames(study)
+    asked.clear()
+    monkeypatch.setattr(results, "_made_by", lambda: "somebody else")
+    same(frames(study), truth)
+    assert len(asked) == len(files(study))
+
+
+def test_new_attempts_join_and_files_that_are_gone_leave(study: Study) -> None:
+    before, *_ = frames(study)
+    failed = before[before["state"] == "failed"].iloc[0]["trial_id"]
+    (study.path / "records" / f"{before[before['attempts'] == 1].iloc[0]['trial_id']}-1.json").unlink()
+    (attempt,) = study.records()[failed]
+    study.write(attempt.model_copy(update={"state": "diverged", "attempt": 2}))
+    mine = frames(study)
+    same(mine, afresh(study))
+    row = mine[0].set_index("trial_id").loc[failed]
+    assert (row["state"], row["attempts"]) == ("diverged", 2)
+    assert (mine[0]["state"] == "pending").sum() == (before["state"] == "pending").sum() + 1
+
+
+def test_records_in_two_files_of_the_index_count_once(study: Study) -> None:
+    truth = frames(study)
+    first = sorted((study.path / "index").glob("*.jsonl"))[0]
+    shutil.copy(first, first.with_name("again.jsonl"))
+    same(frames(study), truth)
+    same(frames(study), truth)
+
+
+def test_a_study_that_cannot_be_written_is_read_all_the_same(study: Study, monkeypatch: pytest.MonkeyPatch) -> None:
+    truth = afresh(study)
+    for file in kept(study):
+        file.unlink()
+    monkeypatch.setattr(columnar, "write_atomically", _refuse)
+    same(frames(study), truth)
+    assert kept(study) == []
+
+
+def _refuse(*_: object) -> None:
+    raise OSError(30, "Read-only file system")
+
+
+def test_nothing_in_a_kept_file_is_run(study: Study, tmp_path: Path) -> None:
+    truth = frames(study)
+    mark = tmp_path / "run"
+
+    class Planted:
+        def __reduce__(self) -> tuple[object, tuple[object, ...]]:
+            return os.mkdir, (str(mark),)
+
+    trap = np.array([Planted()], dtype=object)
+    for file in kept(study):
+        np.savez(file, allow_pickle=True, made_by=trap, attempts=trap)
+    same(frames(study), truth)
+    assert not mark.exists()
+
+
+def test_columns_come_back_as_they_were(tmp_path: Path) -> None:
+    awkward = [None, True, 1, "", "a, b\n", "naïve \N{GRINNING FACE}", 2**63 - 1, False, "None"]
+    table = pd.DataFrame(
+        {
+            "words": pd.Series(awkward, dtype=object),
+            "numbers": [0.1, np.nan, np.inf, -0.0, 1e300, 5e-324, 1 / 3, 2.0**53, 0.0],
+        }
+    )
+    nothing = table[:0]
+    columnar.save(tmp_path / "some.npz", {"some": table, "none": nothing}, "me")
+    found = columnar.load(tmp_path / "some.npz", "me")
+    assert found is not None and list(found) == ["some", "none"]
+    back = found["some"]
+    assert [(type(v), v) for v in back["words"]] == [(type(v), v) for v in awkward]
+    assert back["numbers"].to_numpy().tobytes() == table["numbers"].to_numpy().tobytes()
+    assert list(found["none"].columns) == ["words", "numbers"] and found["none"].empty
+    assert columnar.load(tmp_path / "some.npz", "another") is None
+
+
+def test_environments_are_those_of_the_first_attempt_of_each_origin_in_the_plans_order(study: Study) -> None:
+    found = results.results_of(study)
+    ids = [planned.id for planned in study.info.trials]
+    threads = [[e.threads for e in found.environments(order).values()] for order in (ids, ids[::-1])]
+    assert sorted(threads[0]) == [2, 7] and threads[1] == threads[0][::-1]

@@ -1,0 +1,261 @@
+"""Results: what the tables need of a study's records, a row for each attempt, epoch, timing and process.
+
+Rows say what one record says, whatever the plan is; :mod:`vitbench.analysis.frames` puts them in the plan's order.
+Those of a large study are kept beside its index, a file for each file of that, for the same reasons and under the same
+promise: a cache, any file of which may be deleted at any time. So no record is asked twice, and a hundred thousand need
+not be in memory together.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import hashlib
+import json
+import statistics
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from vitbench.analysis import columnar, timings
+from vitbench.environment import ROOT, VERSION, Environment
+from vitbench.spec.base import STORED, digest, uncollected
+from vitbench.spec.trial import TimeTrial, TrainTrial
+from vitbench.store import Epoch, Record, Study, TimeValues, TrainValues
+from vitbench.store.index import Attempt, Segment
+from vitbench.store.study import standing
+
+MOVING = ("commit", "dirty", "device", "load_average", "memory_gib", "platform", "python")
+"""Fields of Environment in which results that stand side by side may differ: the code's digest says what the
+commit would, the device's name what its index does not, and the rest moves no number that is compared."""
+
+VALUES = tuple(
+    name
+    for name in dict.fromkeys([*TrainValues.model_fields, *TimeValues.model_fields])
+    if name not in ("epochs", "processes", "ceilings", "baseline", "resumed_at")
+)
+NOT_NUMBERS = ("batches_digest", "data_checksum")
+TUNING = ("validation_accuracy_pct", "validation_loss")
+NUMBERS = (*(name for name in VALUES if name not in NOT_NUMBERS), *TUNING, "train_flops")
+WHERE = ("machine", "software", "origin", "commit", "dirty", "threads", "started_at", "notices")
+ATTEMPT = (*NUMBERS, *NOT_NUMBERS, *WHERE, "environment")
+PROCESS = ("process", "latency_ms_p50", "images_per_s", "first_ms", "peak_memory_mib", "load_average")
+TIMING = ("latency_ms_low", "latency_ms_high", "speed", "speed_low", "speed_high", "control", "control_low",
+          "control_high", "outliers", "unstable", "wall_ms_p50", "flops_per_s", "bytes_per_s", "of_flops", "of_bytes",
+          "of_roofline", "intensity", "ceiling_flops_per_s", "ceiling_bytes_per_s")  # fmt: skip
+
+TABLES: Mapping[str, tuple[str, ...]] = {
+    "attempts": ATTEMPT, "epochs": tuple(Epoch.model_fields), "timings": TIMING, "processes": PROCESS,
+}  # fmt: skip
+"""Table → its columns beside ``file``, the name of the record's file."""
+
+WORDS = frozenset({"file", "unstable", "environment", *NOT_NUMBERS, *WHERE})
+"""Columns that are no float64."""
+
+
+@dataclass(frozen=True)
+class Results:
+    """What a study's records say.
+
+    Attributes:
+        tried: trial id → its attempts in order.
+        tables: see :data:`TABLES`; in no order.
+    """
+
+    tried: Mapping[str, list[Attempt]]
+    tables: Mapping[str, pd.DataFrame]
+
+    def standing(self, trial_id: str) -> Attempt | None:
+        """The attempt that stands for a trial, see :func:`vitbench.store.study.standing`."""
+        return standing(attempts) if (attempts := self.tried.get(trial_id)) else None
+
+    def of(self, table: str, files: Sequence[str]) -> pd.DataFrame:
+        """The rows of some records, in their order; of one record, in the order of the record.
+
+        Args:
+            table: its name.
+            files: names of the records' files, each once.
+        """
+        rows = self.tables[table]
+        place = pd.Index(np.array(files, dtype=object)).get_indexer(rows["file"].to_numpy(dtype=object))
+        chosen = np.flatnonzero(place >= 0)
+        return rows.iloc[chosen[np.argsort(place[chosen], kind="stable")]].reset_index(drop=True)
+
+    def notices(self, trials: Iterable[str]) -> Counter[str]:
+        """Notice → records that stand and have it.
+
+        Args:
+            trials: ids, in the order that counts.
+        """
+        files = [attempt.file for trial_id in trials if (attempt := self.standing(trial_id))]
+        found = Counter[str]()
+        for text, number in Counter(self.of("attempts", files)["notices"]).items():
+            found.update(dict.fromkeys(json.loads(text), number))
+        return found
+
+    def environments(self, trials: Iterable[str]) -> dict[str, Environment]:
+        """Origin → environment of the first attempt from it, its load left out.
+
+        Args:
+            trials: ids, in the order that counts.
+        """
+        files = [attempt.file for trial_id in trials for attempt in self.tried.get(trial_id, ())]
+        first = self.of("attempts", files).dropna(subset="origin").drop_duplicates("origin")
+        return {
+            str(origin): Environment.model_validate_json(text, context=STORED)
+            for origin, text in zip(first["origin"], first["environment"], strict=True)
+        }
+
+
+@uncollected()
+def results_of(study: Study) -> Results:
+    """What a study's records say. Damaged files are set aside and named in ``study.damaged``."""
+    rows = _Rows()
+    tried = study.attempts(rows.add)
+    kept, unkept = [], []
+    for segment in study.index().segments:
+        if (found := columnar.load(*_kept_in(segment))) is None:
+            unkept.append(segment)
+        else:
+            kept.append(found)
+    missing = {a.key: a for segment in unkept for a in segment.attempts if a.file not in rows.known}
+    for attempt, record in study.read_again(missing.values()):
+        rows.add(attempt, record)
+    made = rows.tables()
+    for segment in unkept:
+        files = [attempt.file for attempt in segment.attempts]
+        path, made_by = _kept_in(segment)
+        with contextlib.suppress(OSError):  # the study's folder cannot be written
+            columnar.save(path, {name: table[table["file"].isin(files)] for name, table in made.items()}, made_by)
+    there = {attempt.file for attempts in tried.values() for attempt in attempts}
+    return Results(tried, {name: _joined([part[name] for part in (made, *kept)], there) for name in TABLES})
+
+
+def _kept_in(segment: Segment) -> tuple[Path, str]:
+    """The file that keeps the rows of the records in one file of the index, and by whom it must be made."""
+    return segment.path.with_suffix(".npz"), json.dumps([_made_by(), segment.header])
+
+
+def _joined(parts: Sequence[pd.DataFrame], there: Collection[str]) -> pd.DataFrame:
+    """One table of several; a record that is in two of them, or is not there any more, counts once or not at all."""
+    filled = [part for part in parts if len(part)] or list(parts[:1])
+    number = np.concatenate([np.full(len(part), i) for i, part in enumerate(filled)])
+    whole = pd.concat(filled, ignore_index=True)
+    first = pd.Series(number).groupby(whole["file"].to_numpy(), sort=False).transform("min").to_numpy()
+    chosen: pd.DataFrame = whole[(number == first) & whole["file"].isin(there).to_numpy()]
+    return chosen
+
+
+class _Rows:
+    """Rows in the making."""
+
+    def __init__(self) -> None:
+        self.known = set[str]()
+        self.columns = {name: {c: list[Any]() for c in ("file", *columns)} for name, columns in TABLES.items()}
+        self.place = _places()
+
+    def add(self, attempt: Attempt, record: Record) -> None:
+        """Take in what a record says."""
+        self.known.add(attempt.file)
+        values = record.values
+        row = {name: value for name, value in values if name in ATTEMPT} if values else {}
+        if record.environment:
+            row |= self.place(record.environment)
+        row["started_at"], row["notices"] = record.started_at.isoformat(), json.dumps(record.notices)
+        row["train_flops"] = _train_flops(record)
+        self._append("attempts", attempt, row)
+        if isinstance(values, TrainValues):
+            for epoch in values.epochs:
+                self._append("epochs", attempt, dict(epoch))
+        if isinstance(values, TimeValues) and isinstance(record.trial, TimeTrial):
+            self._append("timings", attempt, _timing(values))
+            for process in _processes(values, record.trial.batch_size):
+                self._append("processes", attempt, process)
+
+    def tables(self) -> dict[str, pd.DataFrame]:
+        """The rows, see :data:`TABLES`."""
+        return {
+            name: pd.DataFrame({c: pd.Series(v, dtype=object if c in WORDS else "float64") for c, v in columns.items()})
+            for name, columns in self.columns.items()
+        }
+
+    def _append(self, table: str, attempt: Attempt, row: Mapping[str, Any]) -> None:
+        columns = self.columns[table]
+        columns["file"].append(attempt.file)
+        for name in TABLES[table]:
+            columns[name].append(row.get(name))
+
+
+def origin_of(environment: Environment) -> str:
+    """Hash of what comparable results share: hardware, driver, packages, code and threads."""
+    return digest({k: v for k, v in environment.model_dump(mode="json").items() if k not in MOVING}, 12)
+
+
+def _places() -> Callable[[Environment], dict[str, Any]]:
+    """What the tables say of an environment; of a hundred thousand of them nearly all differ in load alone."""
+    known: dict[tuple[Any, ...], dict[str, Any]] = {}
+
+    def remembered(environment: Environment) -> dict[str, Any]:
+        key = tuple([tuple(v.items()) if isinstance(v, dict) else v for k, v in environment if k != "load_average"])
+        if key not in known:
+            unloaded = environment.model_copy(update={"load_average": None})
+            known[key] = {
+                "machine": environment.machine, "software": environment.software, "origin": origin_of(environment),
+                "commit": environment.commit, "dirty": environment.dirty, "threads": environment.threads,
+                "environment": unloaded.model_dump_json(),
+            }  # fmt: skip
+        return known[key]
+
+    return remembered
+
+
+def _train_flops(record: Record) -> float | None:
+    """Operations of a whole training run: three times those of the forward passes (Kaplan et al. 2020, §2.1)."""
+    if not isinstance(record.values, TrainValues) or not isinstance(record.trial, TrainTrial):
+        return None
+    recipe = record.trial.train
+    images = recipe.images or recipe.epochs * record.values.train_images
+    return 3.0 * record.values.forward_flops * images
+
+
+def _timing(values: TimeValues) -> dict[str, Any]:
+    width = timings.latency(values)
+    row: dict[str, Any] = {"latency_ms_low": width.low, "latency_ms_high": width.high}
+    # A ratio of latencies the other way round is one of speeds.
+    for name, found in (("speed", timings.ratio(values)), ("control", timings.control(values))):
+        if found is not None:
+            row |= {name: 1 / found.estimate, f"{name}_low": 1 / found.high, f"{name}_high": 1 / found.low}
+    rates = timings.rate(values)
+    row |= {field.name: getattr(rates, field.name) for field in fields(rates)}
+    if values.ceilings is not None:
+        row |= {f"ceiling_{name}": value for name, value in dict(values.ceilings).items()}
+    wall = [statistics.median(p.wall_ms) for p in values.processes if p.wall_ms]
+    row["wall_ms_p50"] = statistics.median(wall) if wall else None
+    return row | {"outliers": timings.outliers(values), "unstable": "; ".join(timings.instability(values))}
+
+
+def _processes(values: TimeValues, batch_size: int) -> Iterator[dict[str, Any]]:
+    for number, samples in enumerate(values.processes):
+        median = statistics.median(samples.latencies_ms) if samples.latencies_ms else None
+        yield {
+            "process": number,
+            "latency_ms_p50": median,
+            "images_per_s": batch_size / median * 1000 if median else None,
+            "first_ms": samples.first_ms,
+            "peak_memory_mib": samples.peak_memory_mib,
+            "load_average": samples.load_average,
+        }
+
+
+@functools.cache
+def _made_by() -> str:
+    """By whom kept rows must be made to be believed: other code may say something else of the same records."""
+    whole = hashlib.sha256(json.dumps([VERSION, {name: [*columns] for name, columns in TABLES.items()}]).encode())
+    for path in (Path(__file__), ROOT / "analysis" / "timings.py", ROOT / "analysis" / "columnar.py"):
+        whole.update(path.read_bytes())
+    return whole.hexdigest()[:12]
