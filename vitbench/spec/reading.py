@@ -10,19 +10,19 @@ from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from pydantic import BaseModel, ValidationError
+from pydantic import ValidationError
 
 from vitbench.registry import nearest
 from vitbench.spec.base import by_identity, uncollected
+from vitbench.spec.claims import read_facts
 from vitbench.spec.errors import SpecError, TooManyTrials, explain, quote
 from vitbench.spec.model import ModelSpec
-from vitbench.spec.presets import PRESETS
-from vitbench.spec.recipe import DEVICES, DataSpec, TimeTable, TrainSpec, TrainTable
+from vitbench.spec.nuisance import read_tune
+from vitbench.spec.recipe import TrainTable
 from vitbench.spec.suite import (
     LABEL,
     RESERVED,
     Cell,
-    Fact,
     Info,
     Resources,
     Setting,
@@ -30,8 +30,8 @@ from vitbench.spec.suite import (
     Tune,
     Value,
     Variant,
-    as_text,
 )
+from vitbench.spec.tables import BUDGETS, TABLES, Tables
 from vitbench.spec.toml import apply, leaves, merged, parse
 
 MAX_TRIALS = 10_000
@@ -40,18 +40,7 @@ MAX_TRIALS = 10_000
 MOST_TRIALS = 1_000_000
 """Trials that ``--yes`` allows: more of them do not fit into memory, whatever was meant."""
 
-TABLES: Mapping[str, type[BaseModel]] = {
-    "model": ModelSpec,
-    "data": DataSpec,
-    "train": TrainTable,
-    "time": TimeTable,
-}
-SHARED = frozenset(f"data.{name}" for name in ("name", "path", "download", "fallback"))
-"""Fields that are the same in all cells of a study."""
-
 KEYS = ("suite", *TABLES, "axes", "variants", "tune", "facts", "resources", "small")
-BUDGETS = ("epochs", "images", "flops")
-"""Keys of [train], one of which says how long a run is."""
 
 
 @uncollected()
@@ -124,11 +113,12 @@ class Candidate(NamedTuple):
     variant: Variant | None = None
 
 
-class _Reader:
+class _Reader(Tables):
     """Turns a parsed file into a Suite, gathering every complaint on the way."""
 
     def __init__(self, file: str, raw: dict[str, Any], messages: list[str]) -> None:
-        self.file, self.raw, self.messages, self.notices = file, raw, messages, list[str]()
+        super().__init__(file, raw, messages)
+        self.notices: list[str] = []
         self.joint: dict[str, dict[str, dict[str, Any]]] = {}
         """Axis that moves several fields at once → name of its value → field → value."""
 
@@ -140,8 +130,9 @@ class _Reader:
         resources = self.table("resources", Resources)
         axes = self.axes(base)
         variants = self.variants(base)
-        tune = self.tune(base, {*axes, *(p for named in self.joint.values() for c in named.values() for p in c),
-                                *(p for _, changes in variants for p, _ in changes)})  # fmt: skip
+        moved = {path for named in self.joint.values() for changes in named.values() for path in changes}
+        replaced = {path for _, changes in variants for path, _ in changes}
+        tune = read_tune(self, base, {*axes, *moved, *replaced})
         self.budget(base)
         if not axes and not variants and "axes" not in self.raw and "variants" not in self.raw:
             variants = [(Variant(name="base"), [])]
@@ -158,7 +149,7 @@ class _Reader:
         if count * max(seeds, 1) > max_trials:
             raise TooManyTrials(self.file, count, max(seeds, 1), max_trials, {**base, "suite": info})
         cells, excluded = self.cells(base, axes, variants, tune, info.seed)
-        facts = self.facts(axes, [cell.label for cell in cells], info.margin)
+        facts = read_facts(self, axes, [cell.label for cell in cells], info.margin)
         if self.messages:
             raise SpecError(self.messages)
         if not cells:
@@ -169,42 +160,6 @@ class _Reader:
             resources=resources, notices=tuple(self.notices), excluded=tuple(excluded),
         )  # fmt: skip
 
-    def complain(self, place: str, message: str) -> None:
-        self.messages.append(f"{self.file}: {place}: {message}")
-
-    def table(self, name: str, model: type[BaseModel], required: bool = False) -> Any:
-        """One table of the file as its spec; None where it is absent (model and data have neutral defaults)."""
-        raw = self.raw.get(name)
-        if raw is None and name in {"train", "time"}:
-            return None
-        if raw is None and required:
-            self.complain(name, "the table is required")
-            return None
-        raw = {} if raw is None else raw
-        if not isinstance(raw, dict):
-            self.complain(name, f"must be a table, got {quote(raw)}")
-            return None
-        if name == "data" and raw.get("name") == "synthetic":
-            raw = {"image_seed": self.raw["suite"].get("seed", 0), **raw} if self.seeded() else raw
-        if name == "model" and "preset" in raw:
-            preset = raw["preset"]
-            if not isinstance(preset, str) or preset not in PRESETS:
-                hint = nearest(str(preset), PRESETS)
-                self.complain("model.preset", f"{quote(preset)} is no preset{hint}; known: {', '.join(PRESETS)}")
-                return None
-            raw = {**dict(PRESETS[preset]), **{k: v for k, v in raw.items() if k != "preset"}}
-        try:
-            return model.model_validate(raw)
-        except ValidationError as error:
-            for key, message in explain(error, model):
-                self.complain(f"{name}.{key}", message)
-            return None
-
-    def seeded(self) -> bool:
-        """Whether the file has a master seed."""
-        suite = self.raw.get("suite")
-        return isinstance(suite, dict) and isinstance(suite.get("seed"), int)
-
     def budget(self, base: Mapping[str, Any]) -> None:
         """A run has one budget, in one currency."""
         raw = self.raw.get("train")
@@ -214,77 +169,6 @@ class _Reader:
         train = base["train"]
         if isinstance(train, TrainTable) and train.match == "flops" and train.flops is not None:
             self.complain("train.match", '"flops" and train.flops say the same twice: give one of them')
-
-    def tune(self, base: Mapping[str, Any], studied: Collection[str]) -> Tune | None:
-        """The nuisance axes: ``[tune]`` holds arrays of values of fields of [train], and ``seeds``."""
-        raw = self.raw.get("tune")
-        if raw is None:
-            return None
-        if not isinstance(raw, dict):
-            self.complain("tune", f"must be a table, got {quote(raw)}")
-            return None
-        axes = {}
-        for path, values in leaves({k: v for k, v in raw.items() if k != "seeds"}):
-            known = [f"train.{name}" for name in TrainSpec.model_fields if name not in BUDGETS]
-            if path not in known:
-                self.complain(f"tune.{path}", f"is no field of the recipe{nearest(path, known)}; e.g. {known[3]}")
-            elif path in studied:
-                self.complain(f"tune.{path}", "is under study: an axis or a variant sets it")
-            elif not isinstance(values, tuple) or not values:
-                self.complain(f"tune.{path}", f"must be an array of values, got {quote(values)}")
-            else:
-                for value in values:
-                    self.replaced(base, {path: value}, f"tune.{path}")
-                axes[path] = values
-        if not axes and "tune" in self.raw:
-            self.complain("tune", "names nothing to tune, e.g. train.learning_rate = [3e-4, 1e-3]")
-        if base["train"] is None:
-            self.complain("tune", "there is no [train] table to tune")
-        try:
-            return Tune.model_validate({"axes": axes, **({"seeds": raw["seeds"]} if "seeds" in raw else {})})
-        except ValidationError as error:
-            for key, message in explain(error, Tune):
-                self.complain(f"tune.{key}", message)
-            return None
-
-    def facts(
-        self, axes: Mapping[str, tuple[Value, ...]], labels: Sequence[str], margin: float | None
-    ) -> tuple[Fact, ...]:
-        """``[[facts]]``: claims about values of the suite's axes, or about its cells by their labels."""
-        raw = self.raw.get("facts", ())
-        if not isinstance(raw, tuple):
-            self.complain("facts", "must be an array of tables: [[facts]]")
-            return ()
-        known = {axis: [as_text(value) for value in values] for axis, values in axes.items()}
-        facts = []
-        for index, table in enumerate(raw):
-            place = f"facts[{index + 1}]"
-            try:
-                fact = Fact.model_validate(table)
-            except ValidationError as error:
-                for key, message in explain(error, Fact):
-                    self.complain(f"{place}.{key}", message)
-                continue
-            facts.append(fact)
-            if fact.value == fact.against:
-                self.complain(f"{place}.value", f"{quote(fact.value)} is what it is compared with")
-            if fact.expected == "equal" and margin is None:
-                self.complain(f"{place}.expected", '"equal" needs suite.margin: the difference that does not matter')
-            if fact.axis is not None and fact.axis not in known:
-                self.complain(f"{place}.axis", f"{quote(fact.axis)} is no axis{nearest(fact.axis, known)}")
-                continue
-            values = labels if fact.axis is None else known[fact.axis]
-            what = "label of a cell" if fact.axis is None else f"value of {fact.axis}"
-            for key, value in (("value", fact.value), ("against", fact.against)):
-                if value not in values:
-                    self.complain(f"{place}.{key}", f"{quote(value)} is no {what}{nearest(value, values)}")
-            for axis, value in fact.where.items():
-                if axis not in known or axis == fact.axis:
-                    self.complain(f"{place}.where", f"{quote(axis)} is no other axis{nearest(axis, known)}")
-                elif value not in known[axis]:
-                    hint = nearest(value, known[axis])
-                    self.complain(f"{place}.where.{axis}", f"{quote(value)} is no value of {axis}{hint}")
-        return tuple(facts)
 
     def axes(self, base: Mapping[str, Any]) -> dict[str, tuple[Value, ...]]:
         raw = self.raw.get("axes", {})
@@ -356,42 +240,6 @@ class _Reader:
             self.replaced(base, dict(changes), f"{place}.set")
             found.append((variant, changes))
         return found
-
-    def replaced(self, base: Mapping[str, Any], changes: Mapping[str, Any], place: str) -> dict[str, Any]:
-        """The base tables with some fields replaced. A path is a field of the model, or ``table.field``."""
-        tables = dict(base)
-        budgets = [path for path in changes if path in {f"train.{name}" for name in BUDGETS}]
-        if len(budgets) > 1:
-            self.complain(place, f"{' and '.join(budgets)} are budgets of one run: give one of them")
-        if budgets:  # the base's own budget gives way
-            changes = {"train.images": None, "train.flops": None, **changes}
-        by_table: dict[str, dict[str, Any]] = {}
-        for path, value in changes.items():
-            table, _, field = path.rpartition(".")
-            table = table or "model"
-            if table not in TABLES:
-                hint = nearest(table, TABLES)
-                self.complain(place, f'"{path}": unknown table{hint}; a bare name is a field of the model')
-            elif path in SHARED:
-                self.complain(place, f"a study never mixes data; set {path} in [data], for all cells")
-            elif field not in TABLES[table].model_fields or field in ("seeds", *DEVICES):
-                known = [f if table == "model" else f"{table}.{f}" for f in TABLES[table].model_fields]
-                self.complain(place, f'"{path}": unknown key{nearest(path, known)}')
-            else:
-                by_table.setdefault(table, {})[field] = value
-        for table, fields in by_table.items():
-            model = TABLES[table]
-            # A base that is itself wrong has been reported; its variants are still checked, against the defaults.
-            start = base[table] if base[table] is not None else model()
-            try:
-                tables[table] = model.model_validate({**dict(start), **fields})
-            except ValidationError as error:
-                for key, message in explain(error, model):
-                    if key not in fields:
-                        continue  # a field of the base, reported where it stands
-                    path = key if table == "model" else f"{table}.{key}"
-                    self.complain(place if place.endswith(f".{path}") else f"{place}.{path}", message)
-        return tables
 
     def cells(
         self, base: Mapping[str, Any], axes: Mapping[str, tuple[Value, ...]],

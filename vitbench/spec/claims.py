@@ -1,0 +1,52 @@
+"""``[[facts]]``: what a suite claims that its runs will show."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from pydantic import ValidationError
+
+from vitbench.registry import nearest
+from vitbench.spec.errors import explain, quote
+from vitbench.spec.suite import Fact, Value, as_text
+from vitbench.spec.tables import Tables
+
+
+def read_facts(
+    tables: Tables, axes: Mapping[str, tuple[Value, ...]], labels: Sequence[str], margin: float | None
+) -> tuple[Fact, ...]:
+    """``[[facts]]``: claims about values of the suite's axes, or about its cells by their labels."""
+    raw = tables.raw.get("facts", ())
+    if not isinstance(raw, tuple):
+        tables.complain("facts", "must be an array of tables: [[facts]]")
+        return ()
+    known = {axis: [as_text(value) for value in values] for axis, values in axes.items()}
+    facts = []
+    for index, table in enumerate(raw):
+        place = f"facts[{index + 1}]"
+        try:
+            fact = Fact.model_validate(table)
+        except ValidationError as error:
+            for key, message in explain(error, Fact):
+                tables.complain(f"{place}.{key}", message)
+            continue
+        facts.append(fact)
+        if fact.value == fact.against:
+            tables.complain(f"{place}.value", f"{quote(fact.value)} is what it is compared with")
+        if fact.expected == "equal" and margin is None:
+            tables.complain(f"{place}.expected", '"equal" needs suite.margin: the difference that does not matter')
+        if fact.axis is not None and fact.axis not in known:
+            tables.complain(f"{place}.axis", f"{quote(fact.axis)} is no axis{nearest(fact.axis, known)}")
+            continue
+        values = labels if fact.axis is None else known[fact.axis]
+        what = "label of a cell" if fact.axis is None else f"value of {fact.axis}"
+        for key, value in (("value", fact.value), ("against", fact.against)):
+            if value not in values:
+                tables.complain(f"{place}.{key}", f"{quote(value)} is no {what}{nearest(value, values)}")
+        for axis, value in fact.where.items():
+            if axis not in known or axis == fact.axis:
+                tables.complain(f"{place}.where", f"{quote(axis)} is no other axis{nearest(axis, known)}")
+            elif value not in known[axis]:
+                hint = nearest(value, known[axis])
+                tables.complain(f"{place}.where.{axis}", f"{quote(value)} is no value of {axis}{hint}")
+    return tuple(facts)

@@ -1,0 +1,48 @@
+"""``[tune]``: the nuisance axes of a suite, which each cell has its own choice of."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import Any
+
+from pydantic import ValidationError
+
+from vitbench.registry import nearest
+from vitbench.spec.errors import explain, quote
+from vitbench.spec.recipe import TrainSpec
+from vitbench.spec.suite import Tune
+from vitbench.spec.tables import BUDGETS, Tables
+from vitbench.spec.toml import leaves
+
+
+def read_tune(tables: Tables, base: Mapping[str, Any], studied: Collection[str]) -> Tune | None:
+    """The nuisance axes: ``[tune]`` holds arrays of values of fields of [train], and ``seeds``."""
+    raw = tables.raw.get("tune")
+    if raw is None:
+        return None
+    if not isinstance(raw, dict):
+        tables.complain("tune", f"must be a table, got {quote(raw)}")
+        return None
+    axes = {}
+    for path, values in leaves({k: v for k, v in raw.items() if k != "seeds"}):
+        known = [f"train.{name}" for name in TrainSpec.model_fields if name not in BUDGETS]
+        if path not in known:
+            tables.complain(f"tune.{path}", f"is no field of the recipe{nearest(path, known)}; e.g. {known[3]}")
+        elif path in studied:
+            tables.complain(f"tune.{path}", "is under study: an axis or a variant sets it")
+        elif not isinstance(values, tuple) or not values:
+            tables.complain(f"tune.{path}", f"must be an array of values, got {quote(values)}")
+        else:
+            for value in values:
+                tables.replaced(base, {path: value}, f"tune.{path}")
+            axes[path] = values
+    if not axes and "tune" in tables.raw:
+        tables.complain("tune", "names nothing to tune, e.g. train.learning_rate = [3e-4, 1e-3]")
+    if base["train"] is None:
+        tables.complain("tune", "there is no [train] table to tune")
+    try:
+        return Tune.model_validate({"axes": axes, **({"seeds": raw["seeds"]} if "seeds" in raw else {})})
+    except ValidationError as error:
+        for key, message in explain(error, Tune):
+            tables.complain(f"tune.{key}", message)
+        return None

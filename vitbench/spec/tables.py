@@ -1,0 +1,106 @@
+"""The tables of a suite's file as specs, some of their fields replaced; what is wrong is gathered on the way."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from pydantic import BaseModel, ValidationError
+
+from vitbench.registry import nearest
+from vitbench.spec.errors import explain, quote
+from vitbench.spec.model import ModelSpec
+from vitbench.spec.presets import PRESETS
+from vitbench.spec.recipe import DEVICES, DataSpec, TimeTable, TrainTable
+
+TABLES: Mapping[str, type[BaseModel]] = {
+    "model": ModelSpec,
+    "data": DataSpec,
+    "train": TrainTable,
+    "time": TimeTable,
+}
+SHARED = frozenset(f"data.{name}" for name in ("name", "path", "download", "fallback"))
+"""Fields that are the same in all cells of a study."""
+
+BUDGETS = ("epochs", "images", "flops")
+"""Keys of [train], one of which says how long a run is."""
+
+
+class Tables:
+    """A file's tables, and every complaint about it so far."""
+
+    def __init__(self, file: str, raw: dict[str, Any], messages: list[str]) -> None:
+        self.file, self.raw, self.messages = file, raw, messages
+
+    def complain(self, place: str, message: str) -> None:
+        """Gather what is wrong at a place of the file."""
+        self.messages.append(f"{self.file}: {place}: {message}")
+
+    def table(self, name: str, model: type[BaseModel], required: bool = False) -> Any:
+        """One table of the file as its spec; None where it is absent (model and data have neutral defaults)."""
+        raw = self.raw.get(name)
+        if raw is None and name in {"train", "time"}:
+            return None
+        if raw is None and required:
+            self.complain(name, "the table is required")
+            return None
+        raw = {} if raw is None else raw
+        if not isinstance(raw, dict):
+            self.complain(name, f"must be a table, got {quote(raw)}")
+            return None
+        if name == "data" and raw.get("name") == "synthetic":
+            raw = {"image_seed": self.raw["suite"].get("seed", 0), **raw} if self.seeded() else raw
+        if name == "model" and "preset" in raw:
+            preset = raw["preset"]
+            if not isinstance(preset, str) or preset not in PRESETS:
+                hint = nearest(str(preset), PRESETS)
+                self.complain("model.preset", f"{quote(preset)} is no preset{hint}; known: {', '.join(PRESETS)}")
+                return None
+            raw = {**dict(PRESETS[preset]), **{k: v for k, v in raw.items() if k != "preset"}}
+        try:
+            return model.model_validate(raw)
+        except ValidationError as error:
+            for key, message in explain(error, model):
+                self.complain(f"{name}.{key}", message)
+            return None
+
+    def seeded(self) -> bool:
+        """Whether the file has a master seed."""
+        suite = self.raw.get("suite")
+        return isinstance(suite, dict) and isinstance(suite.get("seed"), int)
+
+    def replaced(self, base: Mapping[str, Any], changes: Mapping[str, Any], place: str) -> dict[str, Any]:
+        """The base tables with some fields replaced. A path is a field of the model, or ``table.field``."""
+        tables = dict(base)
+        budgets = [path for path in changes if path in {f"train.{name}" for name in BUDGETS}]
+        if len(budgets) > 1:
+            self.complain(place, f"{' and '.join(budgets)} are budgets of one run: give one of them")
+        if budgets:  # the base's own budget gives way
+            changes = {"train.images": None, "train.flops": None, **changes}
+        by_table: dict[str, dict[str, Any]] = {}
+        for path, value in changes.items():
+            table, _, field = path.rpartition(".")
+            table = table or "model"
+            if table not in TABLES:
+                hint = nearest(table, TABLES)
+                self.complain(place, f'"{path}": unknown table{hint}; a bare name is a field of the model')
+            elif path in SHARED:
+                self.complain(place, f"a study never mixes data; set {path} in [data], for all cells")
+            elif field not in TABLES[table].model_fields or field in ("seeds", *DEVICES):
+                known = [f if table == "model" else f"{table}.{f}" for f in TABLES[table].model_fields]
+                self.complain(place, f'"{path}": unknown key{nearest(path, known)}')
+            else:
+                by_table.setdefault(table, {})[field] = value
+        for table, fields in by_table.items():
+            model = TABLES[table]
+            # A base that is itself wrong has been reported; its variants are still checked, against the defaults.
+            start = base[table] if base[table] is not None else model()
+            try:
+                tables[table] = model.model_validate({**dict(start), **fields})
+            except ValidationError as error:
+                for key, message in explain(error, model):
+                    if key not in fields:
+                        continue  # a field of the base, reported where it stands
+                    path = key if table == "model" else f"{table}.{key}"
+                    self.complain(place if place.endswith(f".{path}") else f"{place}.{path}", message)
+        return tables
