@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from statistics import fmean
 
+import numpy as np
 import pandas as pd
 import pytest
 
@@ -137,9 +139,9 @@ def given(results: Mapping[tuple[str, str, str, int], float]) -> Runs:
     """Runs over attention (twins of one another), norm and positions: one function for each norm and positions."""
     cells = {" ".join(key[:3]): dict(zip(("attention", "norm", "positions"), key[:3], strict=True)) for key in results}
     twins = {cell: f"{at['norm']} {at['positions']}" for cell, at in cells.items()}
-    values = {(" ".join(key[:3]), key[3]): value for key, value in results.items()}
     seeds = tuple(dict.fromkeys(key[3] for key in results))
-    return Runs("cpu", "here", seeds, cells, twins, values, frozenset(), frozenset())
+    values = np.array([[results.get((*at.values(), seed), np.nan) for seed in seeds] for at in cells.values()])  # type: ignore[call-overload]
+    return Runs("cpu", "here", seeds, cells, twins, values, np.isinf(values), np.zeros(len(cells), dtype=bool))
 
 
 THREE = {"attention": ("per_head", "sdpa"), "norm": ("pre", "post"), "positions": ("learned", "none")}
@@ -189,6 +191,52 @@ def test_exact_twins_differ_by_exactly_nothing() -> None:
     assert norm.deltas == (0.0, 0.0)
 
 
+def test_equal_results_have_equal_means_in_whatever_order_of_blocks() -> None:
+    """The chance of a better run counts ties, and a rest of rounding would break them."""
+    shades = [f"p{i}" for i in range(7)]
+    values = [0.1, 70.3, 61.7, 33.3, 8.9, 50.01, 99.99]
+    results = {("per_head", n, p, 0): v for n, order in (("pre", values), ("post", values[::-1]))
+               for p, v in zip(shades, order, strict=True)}  # fmt: skip
+    (norm,) = main_effects(given(results), {**THREE, "positions": tuple(shades)}, ["norm"])
+    assert norm.variant == norm.baseline == (fmean(values),)
+
+
+@pytest.mark.parametrize("draw", range(20))
+def test_an_effect_is_that_of_a_plain_loop_over_seeds_and_blocks(draw: int) -> None:
+    """Whatever failed, is missing, does not run on the device, or is a twin of something else."""
+    chance = np.random.default_rng(draw)
+    ladder = ("per_head", "batched", "sdpa", "triton")
+    axes = {**THREE, "attention": ladder}
+    keys = list(itertools.product(ladder, *list(THREE.values())[1:]))
+    runs = given({(*key, seed): chance.normal(60, 5) for key in keys for seed in range(6)})
+    unsupported = np.array([key[0] == "triton" and draw % 2 == 0 for key in keys])
+    failed = (chance.random(runs.results.shape) < (0.0, 0.03, 0.3)[draw % 3]) & ~unsupported[:, None]
+    missing = chance.random(failed.shape) < (0.0, 0.2)[draw // 10]
+    results = np.where(failed | missing | unsupported[:, None], np.nan, runs.results)
+    found = effect(replace(runs, results=results, failed=failed, unsupported=unsupported), axes, "norm", "post", "pre")
+
+    cell = {" ".join(key): i for i, key in enumerate(keys)}
+    planned = [(cell[f"{a} post {p}"], cell[f"{a} pre {p}"]) for a in ladder for p in THREE["positions"]]
+    possible = [b for b in planned if not unsupported[list(b)].any()]
+    blocks = [b for b in possible if min(failed[list(b)].sum(axis=1)) <= 1] or possible
+    seeds = [s for s in range(6) if not any(failed[c, s] for b in blocks for c in b)]
+    assert found.failed == 6 - len(seeds)
+    means: dict[int, list[float]] = {}
+    matched = 0
+    for seed in seeds:
+        twins: dict[str, list[tuple[int, int]]] = {}
+        for block in blocks:
+            if not np.isnan(results[list(block), seed]).any():
+                twins.setdefault(keys[block[0]][2], []).append(block)
+                matched += 1
+        if twins:
+            means[seed] = [fmean(fmean(results[b[i], seed] for b in group) for group in twins.values()) for i in (0, 1)]
+    assert found.seeds == tuple(means)
+    assert (found.variant, found.baseline) == (tuple(m[0] for m in means.values()), tuple(m[1] for m in means.values()))
+    assert found.deltas == tuple(a - b for a, b in means.values())
+    assert found.unmatched == len(planned) * 6 - matched
+
+
 def test_rule_9_one_failed_seed_is_left_out_whole_and_two_are_invalid(tmp_path: Path) -> None:
     one = runs_in(tmp_path / "1", small(state=failing(("post", "none", 1))), SMALL)
     for comparison in main_effects(one, SMALL):
@@ -225,8 +273,9 @@ def test_what_is_still_to_come_has_not_failed(tmp_path: Path, state: str) -> Non
     runs = runs_in(tmp_path, small(state=failing(("post", "none", 1), ("post", "none", 2), state=state)), SMALL)
     norm = main_effects(runs, SMALL)[0]
     assert (norm.label, norm.failed, norm.seeds, norm.unmatched) == ("norm: post - pre", 0, SEEDS, 2)
-    known = {(runs.levels[c]["norm"], runs.levels[c]["positions"], s): y for (c, s), y in runs.results.items()}
-    matched = [known["post", p, 1] - known["pre", p, 1] for p in ("learned", "sinusoidal")]
+    known = {(at["norm"], at["positions"]): runs.results[runs.number[cell]] for cell, at in runs.levels.items()}
+    assert np.isnan(known["post", "none"]).tolist() == [False, True, True]
+    matched = [known["post", p][1] - known["pre", p][1] for p in ("learned", "sinusoidal")]
     assert norm.deltas[1] == pytest.approx(fmean(matched)), "every pair that is there"
 
 

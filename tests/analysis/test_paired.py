@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from vitbench.analysis import paired
-from vitbench.analysis.paired import Interval, interval, probability_of_improvement, sign_flip_p
+from vitbench.analysis.paired import Interval, interval, probability_of_improvement, sign_flip_p, sign_flip_ps
 
 # Accuracies move in steps of 0.01 points, so that ties are the rule.
 points = st.integers(-2000, 2000).map(lambda k: k / 100)
@@ -70,6 +70,15 @@ def test_many_deltas_are_judged_by_arrangements_drawn(monkeypatch: pytest.Monkey
     assert drawn == sign_flip_p(deltas)
     # Never 0, and exactly so where no arrangement drawn is as extreme.
     assert sign_flip_p([1.0] * 60) == 1 / (1 + paired.FLIPS)
+
+
+def test_a_table_of_comparisons_has_the_p_of_each(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(paired, "AT_ONCE", 2)
+    draw = np.random.default_rng(0)
+    table = [list(draw.normal(0.2, 1, n)) for n in (30, 0, 8, 25, 30, 30, 1)]
+    found = sign_flip_ps(table)
+    assert found == pytest.approx([sign_flip_p(deltas) for deltas in table], rel=0, abs=0, nan_ok=True)
+    assert len(set(found[:1] + found[4:6])) == 3
 
 
 @pytest.mark.parametrize("n", [4, 6, 8, 9])

@@ -17,6 +17,7 @@ from vitbench.analysis.summary import (
     TRAIN_BLOCK,
     matched,
     over_seeds,
+    texts,
     twin_noise,
     words,
 )
@@ -137,6 +138,14 @@ def test_over_seeds_tells_mean_deviation_and_count(tmp_path: Path) -> None:
     assert table.loc["pre", "n"] == 3
     single = over_seeds(frame[frame["seed"] == 0])
     assert single[f"{ACCURACY}_std"].isna().all()
+
+
+def test_values_that_are_equal_as_numbers_have_texts_of_their_own() -> None:
+    assert texts(pd.Series([1, True, 1.0, "1", None, False, 0, True], dtype=object)) == [
+        "1", "true", "1", "1", "n/a", "false", "0", "true"]  # fmt: skip
+    assert texts(pd.Series([0.1, 0.1 + 1e-15, float("nan"), 2.0])) == ["0.1", "0.1", "n/a", "2"]
+    assert texts(pd.Series(["b", "a", "b"])) == ["b", "a", "b"]
+    assert texts(pd.Series([], dtype=object)) == []
 
 
 def test_words_for_states() -> None:

@@ -17,11 +17,13 @@ of one seed share their data order and their luck, and are not independent of on
 from __future__ import annotations
 
 import itertools
-from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from statistics import fmean
+from functools import cached_property
 
+import numpy as np
+import numpy.typing as npt
 import pandas as pd
 
 from vitbench.analysis.frames import PENDING, level
@@ -34,23 +36,28 @@ ABSENT = frozenset({"ok", PENDING, "interrupted"})
 ROUNDING = 1e-12
 """Of a result: a difference of means that is no larger comes from adding up floats."""
 
-Block = tuple[str, ...]
-"""Cells of a contrast: two, of a difference, or four, a - b - (c - d) of an interaction."""
+Bools = npt.NDArray[np.bool_]
+Floats = npt.NDArray[np.float64]
+Numbers = npt.NDArray[np.intp]
+Blocks = Numbers
+"""(blocks, corners) numbers of cells: of two corners, a difference, or of four, a - b - (c - d) of an interaction."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Runs:
     """The training runs planned on one device, with the results of one origin.
+
+    Cells and seeds are numbered in the plan's order.
 
     Attributes:
         device: the device.
         origin: of the results.
-        seeds: planned, in the plan's order.
-        levels: cell → axis → value as text, for the cells of the grid; in the plan's order.
-        twins: cell → label of the first cell that computes the same function; in the plan's order.
-        results: (cell, seed) → result.
-        failed: (cell, seed) of the runs that failed or diverged, wherever they did.
-        unsupported: cells that do not run on the device.
+        seeds: planned.
+        levels: cell → axis → value as text, for the cells of the grid.
+        twins: cell → label of the first cell that computes the same function; of all cells.
+        results: (cells, seeds), NaN where there is none.
+        failed: (cells, seeds), whether the run failed or diverged, wherever it did.
+        unsupported: (cells,), whether the cell does not run on the device.
     """
 
     device: str
@@ -58,9 +65,25 @@ class Runs:
     seeds: tuple[int, ...]
     levels: Mapping[str, Mapping[str, str]]
     twins: Mapping[str, str]
-    results: Mapping[tuple[str, int], float]
-    failed: frozenset[tuple[str, int]]
-    unsupported: frozenset[str]
+    results: Floats
+    failed: Bools
+    unsupported: Bools
+
+    @cached_property
+    def number(self) -> dict[str, int]:
+        """Cell → its number."""
+        return {cell: i for i, cell in enumerate(self.twins)}
+
+    @cached_property
+    def has(self) -> Bools:
+        """(cells, seeds), whether there is a result."""
+        found: Bools = ~np.isnan(self.results)
+        return found
+
+    @cached_property
+    def functions(self) -> Numbers:
+        """(cells,) numbers of what they compute: equal for exact twins."""
+        return pd.factorize(np.array([*self.twins.values()], dtype=object))[0]
 
 
 def runs_of(train: pd.DataFrame, axes: Iterable[str] = (), value: str = ACCURACY) -> list[Runs]:
@@ -71,17 +94,13 @@ def runs_of(train: pd.DataFrame, axes: Iterable[str] = (), value: str = ACCURACY
         axes: names of the suite's axes.
         value: column of the result.
     """
-    found = []
-    for device, rows in train.groupby("device", sort=False):
-        usable = finished(rows)
-        usable = usable[usable[value].notna()]
-        for origin, mine in usable.groupby("origin", sort=False):
-            results = {
-                (str(cell), int(seed)): float(result)
-                for cell, seed, result in zip(mine["cell"], mine["seed"], mine[value], strict=True)
-            }
-            found.append(_runs(str(device), str(origin), rows, list(axes), results))
-    return found
+    axes = list(axes)
+    columns = list(dict.fromkeys(["cell", "seed", "state", "origin", "twin", "factorial", value, *axes]))
+    return [
+        runs
+        for device, rows in train.groupby("device", sort=False)[columns]
+        for runs in _on_device(str(device), rows, axes, value)
+    ]
 
 
 def main_effects(runs: Runs, axes: Mapping[str, Sequence[str]], among: Iterable[str] | None = None) -> list[Comparison]:
@@ -126,7 +145,8 @@ def effect(runs: Runs, axes: Mapping[str, Sequence[str]], axis: str, value: str,
 
 def reference_of(runs: Runs, axes: Mapping[str, Sequence[str]], axis: str) -> str:
     """The value that an axis' others are compared with: the first that has a result; without any, the first."""
-    present = {runs.levels[cell][axis] for cell, _ in runs.results if cell in runs.levels}
+    has = np.any(runs.has, axis=1)
+    present = {levels[axis] for cell, levels in runs.levels.items() if has[runs.number[cell]]}
     return next((value for value in axes[axis] if value in present), axes[axis][0])
 
 
@@ -152,7 +172,7 @@ def interactions(runs: Runs, axes: Mapping[str, Sequence[str]], among: Iterable[
         a0, b0 = reference_of(runs, axes, first), reference_of(runs, axes, second)
         for a, b in itertools.product(axes[first], axes[second]):
             corners = [{first: x, second: y} for x, y in ((a, b), (a0, b), (a, b0), (a0, b0))]
-            if a != a0 and b != b0 and (blocks := _blocks(runs, axes, corners)):
+            if a != a0 and b != b0 and len(blocks := _blocks(runs, axes, corners)):
                 found.append(_contrast(f"{first}: {a} - {a0} by {second}: {b} - {b0}", runs, blocks))
     return found
 
@@ -168,24 +188,28 @@ def one_at_a_time(runs: Runs, cells: Sequence[str] | None = None) -> list[Compar
         One comparison for each cell but the first, labelled as the cell.
     """
     baseline, *variants = runs.twins if cells is None else cells
-    return [_contrast(cell, runs, [(cell, baseline)]) for cell in variants]
+    return [_contrast(cell, runs, np.array([[runs.number[cell], runs.number[baseline]]])) for cell in variants]
 
 
-def _runs(device: str, origin: str, rows: pd.DataFrame, axes: list[str], results: dict[tuple[str, int], float]) -> Runs:
-    levels: dict[str, dict[str, str]] = {}
-    twins: dict[str, str] = {}
-    failed, unsupported = set(), set()
-    for row in rows[list(dict.fromkeys(["cell", "state", "twin", "factorial", "seed", *axes]))].to_dict("records"):
-        cell, state = str(row["cell"]), str(row["state"])
-        twins[cell] = str(row["twin"])
-        if row["factorial"]:
-            levels[cell] = {axis: level(row[axis]) for axis in axes}
-        if state == "unsupported":
-            unsupported.add(cell)
-        elif state not in ABSENT:
-            failed.add((cell, int(row["seed"])))
-    seeds = tuple(dict.fromkeys(map(int, rows["seed"])))
-    return Runs(device, origin, seeds, levels, twins, results, frozenset(failed), frozenset(unsupported))
+def _on_device(device: str, rows: pd.DataFrame, axes: list[str], value: str) -> Iterator[Runs]:
+    cell, cells = pd.factorize(rows["cell"])
+    seed, seeds = pd.factorize(rows["seed"])
+    once = rows.drop_duplicates("cell")
+    twins = dict(zip(map(str, cells), map(str, once["twin"]), strict=True))
+    grid = once[once["factorial"].astype(bool)]
+    levels = {label: dict(zip(axes, map(level, values), strict=True))
+              for label, *values in grid[["cell", *axes]].itertuples(index=False)}  # fmt: skip
+    shape = len(cells), len(seeds)
+    failed, unsupported = np.zeros(shape, dtype=bool), np.zeros(len(cells), dtype=bool)
+    unsupported[cell[rows["state"] == "unsupported"]] = True
+    broken = ~rows["state"].isin({*ABSENT, "unsupported"})
+    failed[cell[broken], seed[broken]] = True
+    usable = finished(rows.assign(cell=cell, seed=seed))
+    usable = usable[usable[value].notna()]
+    for origin, mine in usable.groupby("origin", sort=False):
+        results = np.full(shape, np.nan)
+        results[mine["cell"], mine["seed"]] = mine[value]
+        yield Runs(device, str(origin), tuple(map(int, seeds)), levels, twins, results, failed, unsupported)
 
 
 def _among(axes: Mapping[str, Sequence[str]], among: Iterable[str] | None) -> list[str]:
@@ -193,66 +217,87 @@ def _among(axes: Mapping[str, Sequence[str]], among: Iterable[str] | None) -> li
     return [axis for axis in axes if axis in wanted and len(axes[axis]) > 1]
 
 
-def _blocks(runs: Runs, axes: Mapping[str, Sequence[str]], corners: Sequence[Mapping[str, str]]) -> list[Block]:
+def _blocks(runs: Runs, axes: Mapping[str, Sequence[str]], corners: Sequence[Mapping[str, str]]) -> Blocks:
     """The planned cells at the corners of a contrast, for each choice of the other axes' values."""
-    grid = {tuple(levels[axis] for axis in axes): cell for cell, levels in runs.levels.items()}
-    others = [axis for axis in axes if axis not in corners[0]]
-    found = []
-    for choice in itertools.product(*(axes[axis] for axis in others)):
-        block = [{**dict(zip(others, choice, strict=True)), **corner} for corner in corners]
-        keys = [tuple(levels[axis] for axis in axes) for levels in block]
-        if all(key in grid for key in keys):
-            found.append(tuple(grid[key] for key in keys))
-    return found
+    held = {axis: [corner[axis] for corner in corners] if axis in corners[0] else axes[axis] for axis in axes}
+    places = {axis: {value: i for i, value in enumerate(dict.fromkeys(values))} for axis, values in held.items()}
+    grid = np.full([len(place) for place in places.values()], -1)
+    for cell, levels in runs.levels.items():
+        at = tuple([place.get(levels[axis], -1) for axis, place in places.items()])
+        if -1 not in at:
+            grid[at] = runs.number[cell]
+    at_corners = [
+        grid[tuple([place[corner[axis]] if axis in corner else slice(None) for axis, place in places.items()])]
+        for corner in corners
+    ]
+    blocks = np.stack([cells.ravel() for cells in at_corners], axis=1)
+    return blocks[(blocks >= 0).all(axis=1)]
 
 
-def _contrast(label: str, runs: Runs, planned: Sequence[Block]) -> Comparison:
+def _contrast(label: str, runs: Runs, planned: Blocks) -> Comparison:
     """The contrast of some planned blocks, averaged over them within each seed."""
-    failures = Counter(cell for cell, _ in runs.failed)
-    possible = [block for block in planned if not runs.unsupported.intersection(block)]
-    blocks = [block for block in possible if any(failures[cell] <= MOST_FAILED for cell in block)] or possible
-    failed = {seed for seed in runs.seeds if any((cell, seed) in runs.failed for block in blocks for cell in block)}
-    matched = {
-        seed: [block for block in blocks if all((cell, seed) in runs.results for cell in block)]
-        for seed in runs.seeds
-        if seed not in failed
-    }
-    means = {seed: _means(runs, seed, found) for seed, found in matched.items() if found}
-    used = {block for found in matched.values() for block in found}
-    arms = [tuple(corners) for corners in zip(*means.values(), strict=True)]
+    possible = planned[~runs.unsupported[planned].any(axis=1)]
+    told = (runs.failed[possible].sum(axis=2) <= MOST_FAILED).any(axis=1)
+    blocks = possible[told] if told.any() else possible
+    failed = runs.failed[blocks].any(axis=(0, 1))
+    matched: Bools = np.logical_and(runs.has[blocks].all(axis=1), ~failed)
+    used, seeds = np.any(matched, axis=1), np.any(matched, axis=0)
+    functions, twins = np.unique(runs.functions[blocks[used]], axis=0, return_inverse=True)
+    means = _means(runs.results[blocks[used]], matched[used], twins.ravel())[:, seeds]
+    arms = [tuple(corner) for corner in means.tolist()]
     variant, baseline = arms if len(arms) == 2 else ((), ())  # an interaction has four
     return Comparison(
         label=label,
-        deltas=tuple(_signed_sum(corners) for corners in means.values()),
+        deltas=tuple(_signed_sum(means).tolist()),
         planned=len(runs.seeds),
-        failed=len(runs.seeds) if planned and not possible else len(failed),
+        failed=len(runs.seeds) if len(planned) and not len(possible) else int(failed.sum()),
         variant=variant,
         baseline=baseline,
-        seeds=tuple(means),
-        blocks=len(used),
-        distinct=len({_functions(runs, block) for block in used}),
-        unmatched=len(planned) * len(runs.seeds) - sum(map(len, matched.values())),
+        seeds=tuple(itertools.compress(runs.seeds, seeds)),
+        blocks=int(used.sum()),
+        distinct=len(functions),
+        unmatched=len(planned) * len(runs.seeds) - int(matched.sum()),
     )
 
 
-def _means(runs: Runs, seed: int, blocks: Sequence[Block]) -> list[float]:
-    """The mean result of each cell of a contrast over the blocks of one seed, with blocks that are twins as one."""
-    groups: dict[Block, list[Block]] = {}
-    for block in blocks:
-        groups.setdefault(_functions(runs, block), []).append(block)
-    return [
-        fmean(fmean(runs.results[block[corner], seed] for block in twins) for twins in groups.values())
-        for corner in range(len(blocks[0]))
-    ]
+def _means(results: Floats, matched: Bools, twins: Numbers) -> Floats:
+    """The mean result of each cell of a contrast over the blocks of each seed, with blocks that are twins as one.
+
+    For corner k and seed s, the mean over groups g of the mean over blocks b of g of results[b, k, s], where only
+    matched blocks count, and only groups with one.
+
+    Args:
+        results: (blocks, corners, seeds).
+        matched: (blocks, seeds), whether a block is matched in a seed.
+        twins: (blocks,), the number of the group of twins that each belongs to.
+
+    Returns:
+        (corners, seeds); 0 in a seed without any matched block.
+    """
+    if not len(results):
+        return np.zeros(results.shape[1:])
+    # From blocks to (place among twins, group), so that the sums over twins are sums over an axis.
+    place = pd.Series(twins).groupby(twins).cumcount().to_numpy()
+    groups = int(twins.max()) + 1
+    counts = np.zeros((groups, matched.shape[1]))
+    np.add.at(counts, twins, matched)
+    apart = np.zeros((int(place.max()) + 1, groups, *results.shape[1:]))
+    apart[place, twins] = np.where(matched[:, None], results, 0.0)
+    of_groups = _sums(apart) / np.maximum(counts, 1)[:, None]
+    means: Floats = _sums(of_groups) / np.maximum((counts > 0).sum(axis=0), 1)
+    return means
 
 
-def _functions(runs: Runs, block: Block) -> Block:
-    """What a block's cells compute: equal for blocks that are exact twins."""
-    return tuple(runs.twins[cell] for cell in block)
+def _sums(values: Floats) -> Floats:
+    """(m, …) → (…): sums over the first axis, rounded once, so that equal results have equal means in any order."""
+    if len(values) == 1:
+        return np.asarray(values[0])
+    columns = values.reshape(len(values), -1).T.tolist()
+    return np.array([math.fsum(column) for column in columns]).reshape(values.shape[1:])
 
 
-def _signed_sum(corners: Sequence[float]) -> float:
-    """A difference, or a difference of differences; what is left of rounding alone is 0."""
-    differences = [a - b for a, b in zip(corners[::2], corners[1::2], strict=True)]
-    found = differences[0] - sum(differences[1:])
-    return found if abs(found) > ROUNDING * max(map(abs, corners)) else 0.0
+def _signed_sum(corners: Floats) -> Floats:
+    """(corners, n) → (n,): a difference, or a difference of differences; what is left of rounding alone is 0."""
+    differences = corners[::2] - corners[1::2]
+    found = differences[0] - differences[1:].sum(axis=0)
+    return np.where(np.abs(found) > ROUNDING * np.abs(corners).max(axis=0), found, 0.0)

@@ -31,6 +31,9 @@ EXACT_SIGNS = 20
 FLIPS = 99_999
 """Arrangements drawn, from a fixed seed, where there are more deltas."""
 
+AT_ONCE = 256
+"""Comparisons whose sums over arrangements are in memory together."""
+
 ROUNDING = 1e-9
 """Relative to what was added up, differences that are equal but for the rounding of floats."""
 
@@ -133,23 +136,23 @@ def sign_flip_p(deltas: Sequence[float]) -> float:
     Sources: Fisher 1935, The Design of Experiments, §21; Phipson and Smyth 2010, Permutation P-values Should Never Be
     Zero.
     """
-    d = _finite(deltas)
-    n = len(d)
-    if n == 0:
-        return math.nan
-    # What is equal but for rounding is a tie: a tie taken for less would make p too small.
-    extreme = abs(float(d.sum())) - ROUNDING * float(np.abs(d).sum())
-    if n <= EXACT_SIGNS:
-        sums = d[:1]  # an arrangement and its mirror image count alike: the first sign stays
-        for each in d[1:]:
-            sums = np.concatenate([sums + each, sums - each])
-        return float(np.mean(np.abs(sums) >= extreme))
-    chance = np.random.default_rng(0)
-    hits = 0
-    for count in itertools.repeat(FLIPS // 9, 9):
-        signs = chance.integers(2, size=(count, n), dtype=np.int8) * 2 - 1
-        hits += int((np.abs(signs @ d) >= extreme).sum())
-    return (1 + hits) / (1 + FLIPS)
+    return sign_flip_ps([deltas])[0]
+
+
+def sign_flip_ps(table: Sequence[Sequence[float]]) -> list[float]:
+    """:func:`sign_flip_p` of each of some comparisons.
+
+    Those of equally many deltas meet the same arrangements, which are drawn once for all of them.
+    """
+    arrays = [_finite(deltas) for deltas in table]
+    p = [_enumerated(d) if len(d) <= EXACT_SIGNS else math.nan for d in arrays]
+    for n in {len(d) for d in arrays if len(d) > EXACT_SIGNS}:
+        alike = [i for i, d in enumerate(arrays) if len(d) == n]
+        for start in range(0, len(alike), AT_ONCE):
+            some = alike[start : start + AT_ONCE]
+            for i, found in zip(some, _drawn(np.stack([arrays[i] for i in some])), strict=True):
+                p[i] = found
+    return p
 
 
 def probability_of_improvement(variant: Sequence[float], baseline: Sequence[float]) -> float:
@@ -182,6 +185,40 @@ def _finite(values: Iterable[float]) -> Floats:
     return array
 
 
+def _enumerated(d: Floats) -> float:
+    """The sign-flip p of (n,) deltas over all arrangements."""
+    if not len(d):
+        return math.nan
+    sums = d[:1]  # an arrangement and its mirror image count alike: the first sign stays
+    for each in d[1:]:
+        sums = np.concatenate([sums + each, sums - each])
+    return float(np.mean(np.abs(sums) >= _extreme(d)))
+
+
+def _drawn(deltas: Floats) -> list[float]:
+    """The sign-flip p of each row of (comparisons, n) deltas over arrangements drawn."""
+    extreme = np.array([_extreme(d) for d in deltas])
+    hits = np.zeros(len(deltas), dtype=np.int64)
+    for signs in _arrangements(deltas.shape[1]):
+        hits += (np.abs(signs @ deltas.T) >= extreme).sum(axis=0)
+    return [(1 + count) / (1 + FLIPS) for count in hits.tolist()]
+
+
+@functools.lru_cache(maxsize=1)  # a study's tables mostly have one number of seeds
+def _arrangements(n: int) -> list[npt.NDArray[np.int8]]:
+    """All arrangements drawn, in parts of (FLIPS / 9, n) signs."""
+    chance = np.random.default_rng(0)
+    return [chance.integers(2, size=(FLIPS // 9, n), dtype=np.int8) * 2 - 1 for _ in range(9)]
+
+
+def _extreme(d: Floats) -> float:
+    """How far from 0 a sum of (n,) deltas must be to be as far as their own.
+
+    What is equal but for rounding is a tie: a tie taken for less would make p too small.
+    """
+    return abs(float(d.sum())) - ROUNDING * float(np.abs(d).sum())
+
+
 def _bca(centred: Floats, z: float) -> tuple[float, float]:
     """Ends of the BCa interval of the mean of deltas whose mean is 0, at ±z of the normal distribution."""
     counts, weights = _resamples(len(centred))
@@ -207,8 +244,11 @@ def _bca(centred: Floats, z: float) -> tuple[float, float]:
 def _resamples(n: int) -> tuple[Floats, Floats]:
     """Resamples of n deltas: how often each holds each delta (R, n), and the probability of each (R,)."""
     if n > EXACT_BOOTSTRAP:
-        counts = np.random.default_rng(0).multinomial(n, [1 / n] * n, size=RESAMPLES)
-        return counts.astype(np.float64), np.full(RESAMPLES, 1 / RESAMPLES)
+        chance = np.random.default_rng(0)
+        drawn = np.empty((RESAMPLES, n))
+        for some in np.array_split(drawn, 100):  # the draws are integers, of which there is never a second large array
+            some[:] = chance.multinomial(n, [1 / n] * n, size=len(some))
+        return drawn, np.full(RESAMPLES, 1 / RESAMPLES)
     # Stars and bars: n - 1 bars among 2n - 1 places, and the stars between two bars are one delta's count.
     bars = np.array([*itertools.combinations(range(2 * n - 1), n - 1)], dtype=np.int64).reshape(-1, n - 1)
     ends = np.full((len(bars), 1), -1), np.full((len(bars), 1), 2 * n - 1)

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pandas as pd
 
 from vitbench.analysis.frames import level
@@ -23,9 +24,14 @@ TRAIN_BLOCK = ("device", "origin", "seed")
 TIME_BLOCK = ("device", "dtype", "batch_size", "mode", "level", "level_shape", "origin")
 """The same for two timings."""
 
+Numbers = npt.NDArray[np.intp]
+"""(rows,) a number for each row: equal where the rows are alike."""
+
+OF_CELL = ("parameters", "forward_flops", "train_flops", "steps", "test_images")
+"""Values that every run of a cell shares."""
 CELL = ["device", "cell", "origin", "n", "planned", f"{ACCURACY}_mean", f"{ACCURACY}_std",
         "validation_accuracy_pct_mean", "train_images_per_s", "step_ms_p50", "first_step_ms", "seconds_mean",
-        "peak_memory_mib", "parameters", "forward_flops", "train_flops", "steps", "test_images"]  # fmt: skip
+        "peak_memory_mib", *OF_CELL]  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -101,46 +107,25 @@ def over_seeds(train: pd.DataFrame) -> pd.DataFrame:
         train: rows of kind "train" of :func:`vitbench.analysis.frames.trials_frame`, with the column
             validation_accuracy_pct joined to it.
     """
-    planned = Counter(zip(train["device"], train["cell"], strict=True))
+    planned = train.groupby(["device", "cell"], sort=False).size().rename("planned").reset_index()
     measured = finished(train)
-    measured = measured[measured[ACCURACY].notna()]
-    groups = measured.groupby(["device", "cell", "origin"], sort=False)
-    if len(measured) and groups.ngroups == len(measured):  # one run each: nothing to average
-        return _of_single_runs(measured, planned)
-    rows = [
-        {
-            "device": device,
-            "cell": cell,
-            "origin": origin,
-            "n": len(runs),
-            "planned": planned[str(device), str(cell)],
-            f"{ACCURACY}_mean": runs[ACCURACY].mean(),
-            f"{ACCURACY}_std": runs[ACCURACY].std(ddof=1) if len(runs) > 1 else math.nan,
-            "validation_accuracy_pct_mean": runs["validation_accuracy_pct"].mean(skipna=False),
-            "train_images_per_s": runs["train_images_per_s"].median(),
-            "step_ms_p50": runs["step_ms_p50"].median(),
-            "first_step_ms": runs["first_step_ms"].median(),
-            "seconds_mean": runs["seconds"].mean(),
-            "peak_memory_mib": runs["peak_memory_mib"].max(),
-            "parameters": runs["parameters"].iloc[0],
-            "forward_flops": runs["forward_flops"].iloc[0],
-            "train_flops": runs["train_flops"].iloc[0],
-            "steps": runs["steps"].iloc[0],
-            "test_images": runs["test_images"].iloc[0],
-        }
-        for (device, cell, origin), runs in groups
-    ]
-    return pd.DataFrame(rows, columns=CELL)
-
-
-def _of_single_runs(measured: pd.DataFrame, planned: Mapping[tuple[str, str], int]) -> pd.DataFrame:
-    keys = zip(measured["device"], measured["cell"], strict=True)
-    renamed = {ACCURACY: f"{ACCURACY}_mean", "validation_accuracy_pct": "validation_accuracy_pct_mean",
-               "seconds": "seconds_mean"}  # fmt: skip
-    frame = measured.rename(columns=renamed).reset_index(drop=True)
-    frame["n"], frame[f"{ACCURACY}_std"] = 1, math.nan
-    frame["planned"] = [planned[str(device), str(cell)] for device, cell in keys]
-    return frame[list(CELL)]
+    groups = measured[measured[ACCURACY].notna()].groupby(["device", "cell", "origin"], sort=False)
+    found = groups.agg(
+        **{
+            "n": (ACCURACY, "size"),
+            f"{ACCURACY}_mean": (ACCURACY, "mean"),
+            f"{ACCURACY}_std": (ACCURACY, "std"),
+            "validated": ("validation_accuracy_pct", "count"),
+            "validation_accuracy_pct_mean": ("validation_accuracy_pct", "mean"),
+            "seconds_mean": ("seconds", "mean"),
+            "peak_memory_mib": ("peak_memory_mib", "max"),
+        },
+        **{name: (name, "median") for name in ("train_images_per_s", "step_ms_p50", "first_step_ms")},
+        **{name: (name, "first") for name in OF_CELL},
+    ).reset_index()
+    some_missing = found["validated"] < found["n"]
+    found["validation_accuracy_pct_mean"] = found["validation_accuracy_pct_mean"].mask(some_missing)
+    return found.merge(planned, on=["device", "cell"])[CELL]
 
 
 def finished(trials: pd.DataFrame) -> pd.DataFrame:
@@ -161,44 +146,75 @@ def matched(
         value: column of the result.
         within: columns that two results of a block share beside the other axes.
     """
-    usable = finished(trials)
+    shared = [*(name for name in axes if name != axis), *within]
+    columns = list(dict.fromkeys(["state", "origin", "factorial", "twin", value, axis, *shared]))
+    usable = finished(trials[columns])
     usable = usable[usable["factorial"].astype(bool) & usable[value].notna()]
-    others = [name for name in axes if name != axis]
-    blocks: dict[tuple[str, ...], dict[str, float]] = {}
-    functions: dict[tuple[str, ...], dict[str, str]] = {}
-    keys = zip(*(texts(usable[name]) for name in [*others, *within]), strict=True)
-    rows = zip(keys, texts(usable[axis]), usable[value].tolist(), usable["twin"].tolist(), strict=True)
-    for key, mine, number, twin in rows:
-        blocks.setdefault(key, {}).setdefault(mine, number)
-        functions.setdefault(key, {}).setdefault(mine, twin)
-    present = [v for v in axes[axis] if any(v in block for block in blocks.values())]
-    complete = {key: block for key, block in blocks.items() if all(v in block for v in present)}
-    table = pd.DataFrame([[block[v] for v in present] for block in complete.values()], columns=present, dtype="float64")
+    numbers = {name: _numbered(usable[name])[0] for name in [*shared, "twin"]}
+    block = _together(numbers[name] for name in shared)
+    level_of, levels = _numbered(usable[axis])
+    present = [v for v in axes[axis] if v in levels]
+    # Blocks are rows, values of the axis columns. Filled from the last trial on, so that the first of several stays.
+    column = np.array([present.index(v) if v in present else -1 for v in levels], dtype=np.intp)[level_of]
+    rows = np.flatnonzero(column >= 0)[::-1]
+    at = block[rows], column[rows]
+    shape = block.max(initial=-1) + 1, len(present)
+    results, functions = np.full(shape, np.nan), np.zeros(shape, dtype=np.intp)
+    results[at], functions[at] = usable[value].to_numpy()[rows], numbers["twin"][rows]
+    complete = np.all(~np.isnan(results), axis=1)
+    apart = np.zeros(len(results), dtype=np.intp)
+    apart[block] = _together(numbers[name] for name in within)
+    same = _together([apart[complete], *functions[complete].T])
     absent = tuple(v for v in axes[axis] if v not in present)
-    same = {(tuple(functions[key][v] for v in present), key[len(others) :]) for key in complete}
-    return Matched(axis, table, absent, len(blocks) - len(complete), len(same))
+    table = pd.DataFrame(results[complete], columns=present)
+    return Matched(axis, table, absent, int((~complete).sum()), int(same.max(initial=-1)) + 1)
 
 
 def texts(column: pd.Series[Any]) -> list[str]:
-    """A column's values as text, each distinct one written once."""
-    known: dict[tuple[type, Any], str] = {}
-    return [known.get((type(v), v)) or known.setdefault((type(v), v), level(v)) for v in column.tolist()]
+    """A column's values as text."""
+    numbers, found = _numbered(column)
+    return [found[i] for i in numbers.tolist()]
+
+
+def _numbered(column: pd.Series[Any]) -> tuple[Numbers, list[str]]:
+    """A column as text: the number of each row's text among the distinct ones, and these in the order they come in."""
+    if column.dtype == object and pd.api.types.infer_dtype(column, skipna=False) != "string":
+        # 1, 1.0 and true are equal, and their texts are not.
+        known: dict[tuple[type, Any], str] = {}
+        values = column.tolist()
+        return _distinct([known.get((type(v), v)) or known.setdefault((type(v), v), level(v)) for v in values])
+    numbers, distinct = pd.factorize(column, use_na_sentinel=False)
+    again, found = _distinct([level(v) for v in distinct.tolist()])  # two numbers may have one text
+    return again[numbers], found
+
+
+def _distinct(names: list[str]) -> tuple[Numbers, list[str]]:
+    numbers, found = pd.factorize(np.array(names, dtype=object))
+    return numbers, list(found)
+
+
+def _together(columns: Iterable[Numbers]) -> Numbers:
+    """Rows numbered in the order they come in, those that are alike in every column with one number."""
+    first, *others = columns
+    found = pd.factorize(first)[0]
+    for column in others:
+        found = pd.factorize(found * (column.max(initial=0) + 1) + column)[0]
+    return found
 
 
 def twin_noise(train: pd.DataFrame, value: str = ACCURACY) -> TwinNoise | None:
     """The spread between exact twins trained from the same seed; None where no two of them finished."""
-    spreads, squares, freedom, runs = [], 0.0, 0, 0
-    usable = finished(train)
-    usable = usable[usable[value].notna()]
-    alike = usable[usable.duplicated([*TRAIN_BLOCK, "twin"], keep=False)]  # most runs of most studies have no twin
-    for _, twins in alike.groupby([*TRAIN_BLOCK, "twin"], sort=False):
-        one_each = twins.drop_duplicates("cell")[value].to_numpy()
-        if len(one_each) > 1:
-            spreads.append(float(np.ptp(one_each)))
-            squares += float(np.square(one_each - one_each.mean()).sum())
-            freedom += len(one_each) - 1
-            runs += len(one_each)
-    return TwinNoise(len(spreads), runs, max(spreads), math.sqrt(squares / freedom)) if spreads else None
+    keys = [*TRAIN_BLOCK, "twin"]
+    usable = finished(train[[*keys, "cell", "state", value]])
+    usable = usable[usable[value].notna()].drop_duplicates([*keys, "cell"])
+    alike = usable[usable.duplicated(keys, keep=False)]  # most runs of most studies have no twin
+    if alike.empty:
+        return None
+    groups = alike.groupby(keys, sort=False)[value]
+    spread = groups.max() - groups.min()
+    squares = (alike[value] - groups.transform("mean")) ** 2
+    freedom = len(alike) - len(spread)
+    return TwinNoise(len(spread), len(alike), float(spread.max()), math.sqrt(squares.sum() / freedom))
 
 
 def by_effect(found: Iterable[Matched]) -> list[str]:

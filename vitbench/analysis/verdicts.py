@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from vitbench.analysis.multiplicity import ALPHA, holm, reachable
-from vitbench.analysis.paired import Interval, interval, probability_of_improvement, sign_flip_p
+from vitbench.analysis.paired import Interval, interval, probability_of_improvement, sign_flip_ps
 from vitbench.analysis.power import seeds_needed
 
 Verdict = Literal["better", "worse", "equivalent", "undecided", "underpowered", "invalid"]
@@ -124,8 +124,7 @@ def judge(
     """
     if margin is not None and not margin > 0:
         raise ValueError(f"margin: {margin} is not positive")
-    valid = [c.failed <= MOST_FAILED for c in comparisons]
-    p = [sign_flip_p(c.deltas) if ok else math.nan for c, ok in zip(comparisons, valid, strict=True)]
+    p = sign_flip_ps([c.deltas if c.failed <= MOST_FAILED else () for c in comparisons])
     adjusted = holm([1.0 if math.isnan(each) else each for each in p])
     judged = []
     for c, each, p_holm in zip(comparisons, p, adjusted, strict=True):

@@ -177,7 +177,7 @@ class View:
     def origins(self, rows: pd.DataFrame) -> list[str]:
         """Origins of those among some trials that have a result, in the order of their letters."""
         has = (rows["state"] == "ok") & (rows[ACCURACY].notna() | rows["latency_ms_p50"].notna())
-        return self._in_order(dict.fromkeys(_origins(rows.loc[has])))
+        return self._in_order(dict.fromkeys(_origins(rows.loc[has, ["origin"]].drop_duplicates())))
 
     def _in_order(self, present: Iterable[str]) -> list[str]:
         order = list(self.environments)
@@ -261,7 +261,7 @@ class View:
     def accuracy_over(self, axis: str, origin: str, device: str) -> Matched:
         """Test accuracy (percent) over the matched blocks of an axis, of one device and origin."""
         if (axis, origin, device) not in self._accuracy_over:
-            rows = of_origin(self.train[self.train["device"] == device], origin)
+            rows = self.train[(self.train["device"] == device) & (_origins(self.train) == origin)]
             found = matched(rows, self.axes, axis, ACCURACY, TRAIN_BLOCK)
             self._accuracy_over[axis, origin, device] = found
         return self._accuracy_over[axis, origin, device]
@@ -273,6 +273,10 @@ class View:
     @cached_property
     def telling(self) -> list[str]:
         """The axes, the one with the largest effect on test accuracy first."""
+        devices = self.train.groupby("device", sort=False)
+        places = [(origin, str(device)) for device, rows in devices for origin in self.origins(rows)]
+        if len(places) == 1:  # what the tables show, too
+            return by_effect([self.accuracy_over(axis, *places[0]) for axis in self.axes])
         return by_effect([matched(self.train, self.axes, axis, ACCURACY, TRAIN_BLOCK) for axis in self.axes])
 
     def exact(self, axis: str, value: str) -> bool:
