@@ -28,6 +28,9 @@ from vitbench.report.spread import MOST_BLOCKS, Values, bars, is_many
 Colour = tuple[float, float, float]
 
 DPI = 105
+MOST_OPTIMISED = 1_000_000
+"""Pixels of a picture whose file is made as small as can be. The pages of long figures have more: theirs are two percent
+larger, and made in a fifth of the time."""
 ROW_INCHES = 0.185
 GREY: Colour = (0.55, 0.55, 0.55)
 INK: Colour = (0.1, 0.1, 0.1)
@@ -56,8 +59,8 @@ def draw(build: Callable[[], Figure]) -> bytes:
         canvas = FigureCanvasAgg(build())
         canvas.draw()  # type: ignore[no-untyped-call]
     pixels = np.asarray(canvas.buffer_rgba())  # type: ignore[no-untyped-call]
-    packed = io.BytesIO()
-    Image.fromarray(pixels).convert("RGB").save(packed, "png", optimize=True)
+    packed, small = io.BytesIO(), pixels.shape[0] * pixels.shape[1] <= MOST_OPTIMISED
+    Image.fromarray(pixels).convert("RGB").save(packed, "png", optimize=small)
     return packed.getvalue()
 
 
