@@ -29,8 +29,8 @@ Colour = tuple[float, float, float]
 
 DPI = 105
 MOST_OPTIMISED = 1_000_000
-"""Pixels of a picture whose file is made as small as can be. The pages of long figures have more: theirs are two percent
-larger, and made in a fifth of the time."""
+"""Pixels of a picture whose file is made as small as can be. Pages of long figures have more: their files are two
+percent larger, and made in a fifth of the time."""
 ROW_INCHES = 0.185
 GREY: Colour = (0.55, 0.55, 0.55)
 INK: Colour = (0.1, 0.1, 0.1)
