@@ -135,6 +135,7 @@ def _curves(
         if len(runs) > 1 and name != OTHERS:
             mean = mine.groupby("epoch", sort=True)[metric].mean()
             ax.plot(mean.index, mean.to_numpy(), color=shade, linewidth=2, marker=marker, markersize=5)
+    ax.autoscale_view()  # a collection does not ask for it
 
 
 def _apart(epochs: pd.DataFrame, metric: str) -> list[npt.NDArray[np.float64]]:
@@ -152,4 +153,3 @@ def _bundle(ax: Axes, runs: Sequence[npt.NDArray[np.float64]], shade: Colour, al
         return
     ax.add_collection(LineCollection(runs, colors=shade, linewidths=0.7, alpha=alpha, capstyle="projecting",
                                      joinstyle="round", zorder=2))  # fmt: skip
-    ax.autoscale_view()
