@@ -54,5 +54,5 @@ def reading(rows: Iterable[Values], point: str, of: str, rest: str = "", most: i
     elif False not in kinds:
         said, pause = f"{ends} {of}, {bar}", ","
     else:
-        said, pause = f"{point}; in a row of more than {most} {ends}, {bar}", ";"
+        said, pause = f"{point}; of more than {most} in a row {ends}, {bar}", ";"
     return f"{said}{pause} {rest}" if rest else said
