@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from typing import Any
 
 import matplotlib as mpl
 import pandas as pd
@@ -62,6 +63,51 @@ def test_csv_guards_text_and_leaves_numbers() -> None:
         {"=name": ["=1", "-x", None, "ok"], "n": [-1.5, math.nan, 3.0, 1e7], "mixed": ["-a", -2, None, True]}
     )
     assert csv(frame).splitlines() == ["'=name,n,mixed", "'=1,-1.5,'-a", "'-x,,-2", ",3,", "ok,10000000,True"]
+
+
+def as_pandas_writes_it(frame: pd.DataFrame) -> str:
+    """What `csv` promises, cell by cell: text guarded, the rest as pandas has it."""
+
+    def guarded(value: object) -> object:
+        if isinstance(value, (bool, int, float)):
+            return value
+        text = str(value)
+        return (f"'{text}" if text[:1] in {*"=+-@\t\r"} else text).replace("\r", " ")
+
+    safe = frame.copy()
+    for i in range(safe.shape[1]):
+        if safe.iloc[:, i].dtype.kind not in "biufc":
+            safe.isetitem(i, list(safe.iloc[:, i].map(guarded, na_action="ignore")))
+    safe.columns = pd.Index([str(guarded(name)) for name in safe.columns])
+    return str(safe.to_csv(index=False, lineterminator="\n", float_format="%.10g"))
+
+
+TEXT = ["a,b", 'say "x"', "two\nlines", "", None, "=1", "-x", "\rb\r", " ", "'", "a;b", "漢字", *HOSTILE]
+FLOATS = [0.0, -0.0, math.nan, math.inf, -math.inf, 1e300, 5e-324, 1 / 3, 123456789012.0, 1e7, 100.0, -2.5]
+COLUMNS: dict[str, list[pd.Series[Any]]] = {
+    "text": [pd.Series(TEXT), pd.Series(TEXT, dtype=object), pd.Series(TEXT).astype("category")],
+    "floats": [pd.Series(FLOATS), pd.Series([0.1, -0.0], dtype="float32"), pd.Series(FLOATS[:3], dtype="Float64")],
+    "integers": [pd.Series([1, -2, 2**62]), pd.Series([2**64 - 1, None, 0], dtype="UInt64")],
+    "truth": [pd.Series([True, False]), pd.Series([True, None], dtype="boolean"), pd.Series([True, None, False])],
+    "mixed": [pd.Series(["-a", -2, 1, True, 1.0, None, 0, False, math.nan, 0.1, "=\n,"], dtype=object)],
+    "numbers as objects": [pd.Series([1.5, None, -0.0, 1e7], dtype=object), pd.Series([2**70, 1, None], dtype=object)],
+    "nothing": [pd.Series([None, None]), pd.Series([math.nan]), pd.Series([], dtype=object), pd.Series([""] * 3)],
+    "others": [pd.Series(pd.to_datetime(["2026-01-01", None])), pd.Series([(1, 2), "x"]), pd.Series([b"-1", None])],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", COLUMNS)
+def test_csv_is_what_pandas_writes(kind: str) -> None:
+    for column in COLUMNS[kind]:
+        alone = column.to_frame("-name")
+        assert csv(alone) == as_pandas_writes_it(alone)
+        beside = pd.concat([column, pd.Series(range(len(column))), column], axis=1, keys=["x", 'a "b", c', "x"])
+        assert csv(beside) == as_pandas_writes_it(beside)
+
+
+@pytest.mark.parametrize("frame", [pd.DataFrame(), pd.DataFrame({"a": []}), pd.DataFrame({"": ["", "x"], 3: [1, 2]})])
+def test_csv_of_little_is_what_pandas_writes(frame: pd.DataFrame) -> None:
+    assert csv(frame) == as_pandas_writes_it(frame)
 
 
 @pytest.mark.parametrize(

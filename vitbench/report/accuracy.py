@@ -101,9 +101,8 @@ def over_axis(view: View, device: str, axis: str) -> list[Md]:
         comparable = comparable or len(found.table.columns) > 1
         for value in view.axes[axis]:
             line = {"on": Md(view.letter(origin))} if len(origins) > 1 else {}
-            lines.append(
-                line | {axis: escape(value)} | _effect(view, found, value, absence_of(view, rows, axis, value))
-            )
+            absence = "" if value in found.table else absence_of(view, rows, axis, value)
+            lines.append(line | {axis: escape(value)} | _effect(view, found, value, absence))
     if not lines:
         return []
     if all(exact) and comparable:

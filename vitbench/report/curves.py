@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import numpy.typing as npt
 import pandas as pd
 from matplotlib.axes import Axes
+from matplotlib.collections import LineCollection
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
@@ -16,6 +21,8 @@ from vitbench.report.view import View, of_origin, plural
 MAX_FACETS = 5
 MAX_RUNS = 1000
 """Single runs that are drawn, shared by panels and colours; the mean is of all."""
+MAX_MARKED = 20
+"""Single runs of one colour in one panel that have marks at their epochs; of more the marks would hide the lines."""
 MAX_NAMED_CURVES = 8
 OTHERS = "other cells"
 METRICS = {"validation_accuracy_pct": "validation accuracy (%)", "train_loss": "train loss (nats)"}
@@ -25,8 +32,8 @@ def learning_curves(view: View, device: str) -> list[Picture]:
     """One picture of every finished run on a device, for each origin; nothing where none finished."""
     planned = view.train[view.train["device"] == device]
     origins = view.origins(planned)
-    curves = {o: view.epochs[view.epochs["trial_id"].isin(set(of_origin(finished(planned), o)["trial_id"]))]
-              for o in origins}  # fmt: skip
+    done = finished(planned)
+    curves = {o: view.epochs[view.epochs["trial_id"].isin(of_origin(done, o)["trial_id"])] for o in origins}
     return [_picture(view, device, epochs, *place(view, origins, o)) for o, epochs in curves.items() if len(epochs)]
 
 
@@ -45,7 +52,12 @@ def epochs_table(view: View) -> pd.DataFrame:
 def _picture(view: View, device: str, epochs: pd.DataFrame, on: str, suffix: str) -> Picture:
     metrics = {name: label for name, label in METRICS.items() if epochs[name].notna().any()}
     facet_axis, facets, colour_axis, shades, epochs = _arrange(view, device, epochs)
-    runs = epochs["trial_id"].nunique()
+    # Runs by number, and no column but what is drawn: the epochs of many runs are taken apart for every panel.
+    epochs = epochs[["epoch", "facet", "colour", *metrics]].assign(run=pd.factorize(epochs["trial_id"])[0])
+    bundles: dict[str, dict[str, pd.DataFrame]] = {facet: {} for facet in facets}
+    for (facet, colour), bundle in epochs.groupby(["facet", "colour"], sort=False):
+        bundles[str(facet)][str(colour)] = bundle
+    sizes = [bundle["run"].nunique() for panel in bundles.values() for bundle in panel.values()]
     few = epochs["epoch"].nunique() == 1
 
     def build() -> Figure:
@@ -55,7 +67,7 @@ def _picture(view: View, device: str, epochs: pd.DataFrame, on: str, suffix: str
         for row, (metric, label) in enumerate(metrics.items()):
             for column, facet in enumerate(facets):
                 ax = grid[row, column]
-                _curves(ax, epochs[epochs["facet"] == facet], metric, shades, panels=len(facets))
+                _curves(ax, bundles[facet], metric, shades, panels=len(facets))
                 if column == 0:
                     ax.set_ylabel(label)
                 if row == 0 and facet:
@@ -67,11 +79,9 @@ def _picture(view: View, device: str, epochs: pd.DataFrame, on: str, suffix: str
             canvas.legend(figure, colour_axis, shades)
         return figure
 
-    said = f"Learning curves of {plural(runs, 'run')} on {device}{on}"
-    bundled = epochs.groupby(["facet", "colour"], sort=False)["trial_id"].nunique().max() > 1
-    said += ": thin lines are single runs, thick lines the mean of those of one colour." if bundled else "."
-    most = epochs.groupby(["facet", "colour"], sort=False)["trial_id"].nunique().max()
-    if most > MAX_RUNS // len(facets) // len(shades):
+    said = f"Learning curves of {plural(sum(sizes), 'run')} on {device}{on}"
+    said += ": thin lines are single runs, thick lines the mean of those of one colour." if max(sizes) > 1 else "."
+    if max(sizes) > MAX_RUNS // len(facets) // len(shades):
         said += f" Of the runs of one colour in one panel the first {MAX_RUNS // len(facets) // len(shades)} are drawn."
     said += " One epoch was trained: each run is a point." if few else ""
     alt = f"Learning curves on {device}{on}: {' and '.join(metrics.values())} by epoch"
@@ -99,22 +109,47 @@ def _arrange(
     return "", [""], "", shades, epochs.assign(facet="", colour=colour)
 
 
-def _curves(ax: Axes, epochs: pd.DataFrame, metric: str, shades: dict[str, Colour], *, panels: int) -> None:
-    """Single runs, the first of many, and the mean of all."""
+def _curves(
+    ax: Axes, bundles: Mapping[str, pd.DataFrame], metric: str, shades: dict[str, Colour], *, panels: int
+) -> None:  # fmt: skip
+    """Single runs, the first of many, and the mean of all; a bundle holds the epochs of the runs of one colour."""
     ax.grid(color="0.93", linewidth=0.8)
     ax.set_axisbelow(True)
     shown = MAX_RUNS // panels // len(shades)
     for name, shade in reversed(shades.items()):
-        mine = epochs[(epochs["colour"] == name) & epochs[metric].notna()]
-        ids = mine["trial_id"].unique()
-        some = mine if len(ids) <= shown else mine[mine["trial_id"].isin(ids[:shown])]
-        runs = list(some.groupby("trial_id", sort=False))
+        if name not in bundles:
+            continue
+        mine = bundles[name][bundles[name][metric].notna()]
+        ids = mine["run"].unique()
+        some = mine if len(ids) <= shown else mine[mine["run"].isin(ids[:shown])]
+        runs = _apart(some, metric)
         marker = "o" if mine["epoch"].nunique() <= 3 else ""
         faint = max(0.12, min(0.4, 10 / max(len(runs), 1)))  # so that a bundle of lines keeps its structure
         thin = len(runs) > 1 or name == OTHERS
-        for _, run in runs:
-            ax.plot(run["epoch"], run[metric], color=shade, lw=0.7 if thin else 1.8, alpha=faint if thin else 1.0,
-                    marker=marker if len(runs) <= 20 else "", markersize=3)  # fmt: skip
+        if len(runs) > MAX_MARKED:
+            _bundle(ax, runs, shade, faint)
+        else:
+            for run in runs:
+                ax.plot(*run.T, color=shade, lw=0.7 if thin else 1.8, alpha=faint if thin else 1.0, marker=marker,
+                        markersize=3)  # fmt: skip
         if len(runs) > 1 and name != OTHERS:
             mean = mine.groupby("epoch", sort=True)[metric].mean()
             ax.plot(mean.index, mean.to_numpy(), color=shade, linewidth=2, marker=marker, markersize=5)
+    ax.autoscale_view()  # a collection does not ask for it
+
+
+def _apart(epochs: pd.DataFrame, metric: str) -> list[npt.NDArray[np.float64]]:
+    """Each run's points (epoch, value), the runs in the order of their first epochs."""
+    ordered = epochs.sort_values("run", kind="stable")
+    points = ordered[["epoch", metric]].to_numpy(np.float64)
+    starts = np.flatnonzero(np.diff(ordered["run"].to_numpy())) + 1
+    return np.split(points, starts) if len(points) else []
+
+
+def _bundle(ax: Axes, runs: Sequence[npt.NDArray[np.float64]], shade: Colour, alpha: float) -> None:
+    """Thin lines without marks, points where there is one epoch; all at once, since a thousand calls take seconds."""
+    if all(len(run) == 1 for run in runs):
+        ax.plot(*np.concatenate(runs).T, color=shade, alpha=alpha, linestyle="none", marker="o", markersize=3)
+        return
+    ax.add_collection(LineCollection(runs, colors=shade, linewidths=0.7, alpha=alpha, capstyle="projecting",
+                                     joinstyle="round", zorder=2))  # fmt: skip

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 
+import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
@@ -14,6 +15,7 @@ from vitbench.report.accuracy import absence_of
 from vitbench.report.canvas import Paired
 from vitbench.report.figures import Picture, place
 from vitbench.report.numbers import signed
+from vitbench.report.spread import MOST_BLOCKS, reading
 from vitbench.report.view import TimeGroup, View
 
 
@@ -39,8 +41,8 @@ def accuracy_by_axis(view: View, device: str) -> list[Picture]:
                     f"accuracy-by-axis-{device}{suffix}",
                     build,
                     f"Paired differences of test accuracy by axis on {device}{on}",
-                    f"Differences in test accuracy from the reference value of each axis{on}. A point is one matched "
-                    f"block (all other axes and the seed equal), the black bar and the number are the mean.{grey}",
+                    f"Differences in test accuracy from the reference value of each axis{on}. "
+                    f"{_reading(axes, 'all other axes and the seed equal', 'the mean')}.{grey}",
                 )
             )
     return pictures
@@ -64,6 +66,7 @@ def speed_by_axis(view: View, groups: Sequence[TimeGroup]) -> list[Picture]:
             found = [view.timing_over(axis, origin, group, "latency_ms_p50") for axis in speed.axes_of(view, group)]
             axes = [_paired(view, m, m.ratios(), view.timings(group), speed.geometric_mean) for m in found]
             columns += [(group.mode_name, axes)] if _any_points(axes) else []
+        every = [axis for _, axes in columns for axis in axes]
 
         def build(columns: list[tuple[str, list[Paired]]] = columns) -> Figure:
             return canvas.paired(columns, "latency, ratio to the axis's reference", 1.0, _times)
@@ -75,8 +78,7 @@ def speed_by_axis(view: View, groups: Sequence[TimeGroup]) -> list[Picture]:
                     build,
                     f"Latency ratios by axis: {where}{on}",
                     f"Latency as a ratio to the reference value of each axis ({where}{on}); left of the line is "
-                    "faster. A point is one matched block (all other axes equal), the black bar and the number are "
-                    "the geometric mean.",
+                    f"faster. {_reading(every, 'all other axes equal', 'the geometric mean')}.",
                 )
             )
     return pictures
@@ -95,14 +97,22 @@ def _paired(
         reference = has and value == found.reference
         word = "not matched" if value in compared else absence_of(view, rows, found.axis, value)
         names.append(value)
-        points.append([] if reference or not has else [float(x) for x in compared[value]])
+        points.append(np.zeros(0) if reference or not has else compared[value].to_numpy(np.float64))
         middles.append(mean(compared[value]) if has and not reference else math.nan)
         words.append("reference" if reference else "" if has else word)
     return Paired(found.axis, names, points, middles, words)
 
 
 def _any_points(axes: Sequence[Paired]) -> bool:
-    return any(points for axis in axes for points in axis.points)
+    return any(len(points) for axis in axes for points in axis.points)
+
+
+def _reading(axes: Sequence[Paired], alike: str, mean: str) -> str:
+    """How the rows of some axes are to be read, where a block's results are alike in this and summed up by that."""
+    rows = [points for axis in axes for points in axis.points]
+    said = reading(rows, f"a point is one matched block ({alike})", f"of the matched blocks ({alike})",
+                   f"the black bar and the number are {mean}", MOST_BLOCKS)  # fmt: skip
+    return f"{said[:1].upper()}{said[1:]}"
 
 
 def _mean(column: pd.Series[float]) -> float:

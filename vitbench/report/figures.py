@@ -10,12 +10,15 @@ from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 
+import numpy as np
+import numpy.typing as npt
 import pandas as pd
 from matplotlib.figure import Figure
 
 from vitbench.analysis.summary import ACCURACY, finished
 from vitbench.report import accuracy, canvas, speed
 from vitbench.report.canvas import Colour, Panel, Rows
+from vitbench.report.spread import Values, is_many, reading
 from vitbench.report.view import TimeGroup, View, of_origin, plural
 
 ROWS_A_PAGE = 60
@@ -51,25 +54,28 @@ class Colouring:
 
 
 def accuracy_by_cell(view: View, device: str) -> list[Picture]:
-    """Test accuracy of every seed, a row for each cell, a panel for each origin; nothing without any result."""
+    """Test accuracy of the seeds, a row for each cell, a panel for each origin; nothing without any result."""
     planned = view.train[view.train["device"] == device]
     origins = view.origins(planned)
     if not origins:
         return []
     results = finished(planned)
-    every = [float(v) for v in results[ACCURACY].dropna()]
+    every = results[ACCURACY].dropna().to_numpy(np.float64)
     columns = [_Column(f"test accuracy (%){place(view, origins, o)[0]}", _values(of_origin(results, o), ACCURACY),
                        pd.Series.mean) for o in origins]  # fmt: skip
-    caption = f"Test accuracy on {device}, every seed as a point."
-    if any(len(values) > 1 for column in columns for values in column.points.values()):
-        caption += " The black bar is the mean over seeds."
+    several = any(len(values) > 1 for column in columns for values in column.points.values())
+
+    def caption(rows: Sequence[Values]) -> str:
+        shown = reading(rows, "every seed as a point", "of a cell's seeds")
+        return f"Test accuracy on {device}, {shown}.{' The black bar is the mean over seeds.' if several else ''}"
+
     chart = _Chart(view, columns, canvas.limits(every), view.telling)
-    alt = f"Dot plot of test accuracy by cell on {device}"
+    alt = f"plot of test accuracy by cell on {device}"
     return chart.pages(f"accuracy-{device}", accuracy.ranked_cells(view, device), planned, alt, caption)
 
 
 def timings(view: View, group: TimeGroup) -> list[Picture]:
-    """Latency, throughput and memory of one group, a row for each cell, every process as a point."""
+    """Latency, throughput and memory of one group's processes, a row for each cell."""
     planned = view.timings(group)
     pictures, origins = [], view.origins(planned)
     for origin in origins:
@@ -85,18 +91,21 @@ def timings(view: View, group: TimeGroup) -> list[Picture]:
                     spans=spans if name == "latency_ms_p50" else {}, from_zero=True)
             for name, label in labels.items()
         ]  # fmt: skip
-        caption = (
-            f"{group.title}{on}. A point is the median of one process, the black bar the value in the table; behind "
-            "the latency lies the range from p25 to p75 over all iterations."
-        )
-        alt = f"Dot plots of latency, throughput and peak memory by cell: {group.title}{on}"
+
+        def caption(rows: Sequence[Values], title: str = f"{group.title}{on}") -> str:
+            said = reading(rows, "a point is the median of one process", "of the medians of a cell's processes",
+                           "the black bar the value in the table; behind the latency lies the range from p25 to p75 "
+                           "over all iterations")  # fmt: skip
+            return f"{title}. {said[:1].upper()}{said[1:]}."
+
+        alt = f"plots of latency, throughput and peak memory by cell: {group.title}{on}"
         chart = _Chart(view, columns, None, speed.telling(view, group, origin))
         pictures += chart.pages(f"timing-{group.slug}{suffix}", speed.ranked_cells(view, group), planned, alt, caption)
     return pictures
 
 
 def training_speed(view: View, device: str) -> list[Picture]:
-    """Throughput and memory of the training runs, a row for each cell, every seed as a point."""
+    """Throughput and memory of the training runs, a row for each cell."""
     planned = view.train[view.train["device"] == device]
     pictures, origins = [], view.origins(planned)
     for origin in origins:
@@ -108,8 +117,12 @@ def training_speed(view: View, device: str) -> list[Picture]:
         ]
         order = mine.groupby("cell", sort=False)["train_images_per_s"].median()
         ranked = list(dict.fromkeys([*order.sort_values(ascending=False, kind="stable").index, *planned["cell"]]))
-        caption = f"Training runs on {device}{on}: a point is one seed, the black bar the median of several."
-        alt = f"Dot plots of training throughput and peak memory by cell on {device}{on}"
+
+        def caption(rows: Sequence[Values], on: str = on) -> str:
+            said = reading(rows, "a point is one seed", "of a cell's seeds", "the black bar the median of several")
+            return f"Training runs on {device}{on}: {said}."
+
+        alt = f"plots of training throughput and peak memory by cell on {device}{on}"
         chart = _Chart(view, columns, None, list(view.axes))
         pictures += chart.pages(f"training-{device}{suffix}", ranked, planned, alt, caption)
     return pictures
@@ -129,7 +142,7 @@ class _Column:
     """
 
     label: str
-    points: Mapping[str, list[float]]
+    points: Mapping[str, npt.NDArray[np.float64]]
     middle: Callable[[pd.Series[float]], float] | None = None
     middles: Mapping[str, float] | None = None
     spans: Mapping[str, tuple[float, float]] | None = None
@@ -144,12 +157,12 @@ class _Column:
     def _middle(self, cell: str) -> float:
         if self.middles is not None:
             return self.middles.get(cell, math.nan)
-        values = self.points.get(cell, [])
-        return float(self.middle(pd.Series(values))) if values and self.middle else math.nan
+        values = self.points.get(cell, np.zeros(0))
+        return float(self.middle(pd.Series(values))) if len(values) and self.middle else math.nan
 
     def _limits(self) -> tuple[float, float] | None:
-        every = [v for values in self.points.values() for v in values]
-        return canvas.limits([*every, *(self.middles or {}).values()], floor=0.0 if self.from_zero else None)
+        every = np.concatenate([*self.points.values(), [*(self.middles or {}).values()]])
+        return canvas.limits(every, floor=0.0 if self.from_zero else None)
 
 
 @dataclass(frozen=True)
@@ -162,15 +175,24 @@ class _Chart:
     colour_by: Sequence[str]
 
     def pages(
-        self, name: str, ranked: Sequence[str], planned: pd.DataFrame, alt: str, caption: str
+        self, name: str, ranked: Sequence[str], planned: pd.DataFrame, alt: str,
+        caption: Callable[[Sequence[Values]], str],
     ) -> list[Picture]:  # fmt: skip
-        """The pictures: those of the ranked cells that have a result, and a word for the few that have none."""
+        """The pictures: those of the ranked cells that have a result, and a word for the few that have none.
+
+        Args:
+            name: of the file, less the page.
+            ranked: cells, in the order of the rows.
+            planned: the trials that were to give the results.
+            alt: what is shown, after the word for how.
+            caption: how the rows of a page are to be read.
+        """
         have = {cell for column in self.columns for cell in (*column.points, *(column.middles or {}))}
         words = {cell: "" if cell in have else word for cell, word in self.view.missing(planned).items()}
-        without = Counter(words[cell] for cell in ranked if words[cell])
+        without, absent = Counter(words[cell] for cell in ranked if words[cell]), ""
         if without.total() > MAX_WORDS:
             ranked = [cell for cell in ranked if not words[cell]]
-            caption += f" Not drawn, for want of a result: {', '.join(f'{n} {word}' for word, n in without.items())}."
+            absent = f" Not drawn, for want of a result: {', '.join(f'{n} {word}' for word, n in without.items())}."
         colouring = self._colouring(have)
         pages = [ranked[start : start + ROWS_A_PAGE] for start in range(0, len(ranked), ROWS_A_PAGE)]
         drawn = pages[:MAX_PAGES]
@@ -185,7 +207,10 @@ class _Chart:
             def build(page: Sequence[str] = page) -> Figure:
                 return self._figure(page, words, colouring)
 
-            pictures.append(Picture(f"{name}{suffix}", build, f"{alt}{which}", f"{caption}{which}{more}"))
+            rows = [column.points[cell] for column in self.columns for cell in page if cell in column.points]
+            how = "Range" if rows and all(map(is_many, rows)) else "Dot"
+            said = f"{caption(rows)}{absent}{which}{more}"
+            pictures.append(Picture(f"{name}{suffix}", build, f"{how} {alt}{which}", said))
         return pictures
 
     def _figure(self, cells: Sequence[str], words: Mapping[str, str], colouring: Colouring) -> Figure:
@@ -204,10 +229,10 @@ class _Chart:
         return Colouring(axis, {v: c for v, c in canvas.colours(self.view.axes[axis]).items() if v in shown})
 
 
-def _values(rows: pd.DataFrame, name: str) -> dict[str, list[float]]:
+def _values(rows: pd.DataFrame, name: str) -> dict[str, npt.NDArray[np.float64]]:
     """Cell → its values of a column, those that are missing left out."""
     known = rows[rows[name].notna()]
-    return {str(cell): [float(v) for v in values] for cell, values in known.groupby("cell", sort=False)[name]}
+    return {str(cell): values.to_numpy(np.float64) for cell, values in known.groupby("cell", sort=False)[name]}
 
 
 def place(view: View, origins: Sequence[str], origin: str) -> tuple[str, str]:

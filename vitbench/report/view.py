@@ -313,8 +313,9 @@ class View:
         """Cell → the word where it has no result: its state, or the letters of the origins where it has one."""
         found: dict[str, tuple[list[str], dict[str, None]]] = {}
         has = rows[ACCURACY].notna() | rows["latency_ms_p50"].notna()
-        for cell, state, origin, some in zip(rows["cell"], rows["state"], _origins(rows), has, strict=True):
-            states, origins = found.setdefault(str(cell), ([], {}))
+        columns = (rows["cell"], rows["state"], _origins(rows), has)
+        for cell, state, origin, some in zip(*(column.tolist() for column in columns), strict=True):
+            states, origins = found.get(cell) or found.setdefault(cell, ([], {}))
             states.append(state)
             if some and state == "ok":
                 origins[origin] = None
@@ -335,8 +336,8 @@ class View:
     def states(rows: pd.DataFrame) -> dict[str, str]:
         """Cell → what became of its trials, in words."""
         found: dict[str, list[str]] = {}
-        for cell, state in zip(rows["cell"], rows["state"], strict=True):
-            found.setdefault(str(cell), []).append(state)
+        for cell, state in zip(rows["cell"].tolist(), rows["state"].tolist(), strict=True):
+            found.setdefault(cell, []).append(state)
         return {cell: words(of_cell) for cell, of_cell in found.items()}
 
 

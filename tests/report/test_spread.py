@@ -1,0 +1,128 @@
+"""Rows of many values show their spread, and captions say what is drawn: points, spreads, or both."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import pytest
+from matplotlib.axes import Axes
+from matplotlib.collections import LineCollection, PathCollection
+from matplotlib.figure import Figure
+
+from tests.report.builders import CellPlan, build, factorial
+from vitbench.report import canvas, curves, effects, figures, spread
+from vitbench.report.figures import Picture
+from vitbench.report.view import View
+
+SPREAD = "ine from the lowest to the highest"
+MANY = spread.MOST_POINTS + 1
+GRID = {"norm": ("pre", "post"), "depth": (1, 2)}
+
+
+def view_of(path: Path, seeds: int, of_the_second: int | None = None, epochs: int = 2) -> View:
+    """A view of a study with so many finished seeds of each cell, of the cells of depth 2 fewer."""
+
+    def state(cell: CellPlan, kind: str, seed: int) -> tuple[str, str]:
+        few = of_the_second is not None and cell.axes["depth"] == 2 and seed >= of_the_second
+        return ("pending" if few else "ok"), ""
+
+    return View(build(path, factorial(GRID, seeds=tuple(range(seeds)), state=state, time=False, epochs=epochs)))
+
+
+def lines_of(ax: Axes) -> list[LineCollection]:
+    return [c for c in ax.collections if isinstance(c, LineCollection) and c.get_zorder() == 3]
+
+
+def drawn(figure: Figure) -> tuple[int, int]:
+    """How many points and how many rows with a spread a figure has."""
+    points = [c for ax in figure.axes for c in ax.collections if isinstance(c, PathCollection) and c.get_zorder() == 3]
+    lines = [line for ax in figure.axes for line in lines_of(ax)]
+    return sum(len(c.get_offsets()) for c in points), sum(len(line.get_segments()) for line in lines) // 2
+
+
+def by_cell(view: View) -> list[Picture]:
+    return [*figures.accuracy_by_cell(view, "cpu"), *figures.training_speed(view, "cpu")]
+
+
+@pytest.mark.parametrize(
+    ("seeds", "of_the_second", "points", "spreads"),
+    [(MANY - 1, None, 4 * (MANY - 1), 0), (MANY, None, 0, 4), (MANY, 3, 6, 2)],
+    ids=["points", "spreads", "both"],
+)
+def test_captions_of_cells_say_what_is_drawn(
+    tmp_path: Path, seeds: int, of_the_second: int | None, points: int, spreads: int
+) -> None:
+    for picture in by_cell(view_of(tmp_path, seeds, of_the_second)):
+        found = drawn(picture.build())
+        # The panel of memory shows the same rows beside those of throughput.
+        assert found in [(points, spreads), (2 * points, 2 * spreads)], picture.name
+        assert (SPREAD in picture.caption) == (spreads > 0)
+        assert ("point" in picture.caption) == (points > 0)
+        assert (f"more than {spread.MOST_POINTS}" in picture.caption) == (points > 0 and spreads > 0)
+        assert picture.alt.startswith("Dot plot" if points else "Range plot")
+
+
+def test_captions_of_axes_say_what_is_drawn(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for module in (canvas, effects):
+        monkeypatch.setattr(module, "MOST_BLOCKS", 9)
+    # Of the axis norm the blocks of both depths are matched; of depth those of both norms.
+    for name, seeds, of_the_second, points, spreads in [
+        ("points", 4, None, 16, 0),
+        ("spreads", 5, None, 0, 2),
+        ("both", 9, 2, 4, 1),
+    ]:
+        (picture,) = effects.accuracy_by_axis(view_of(tmp_path / name, seeds, of_the_second), "cpu")
+        assert drawn(picture.build()) == (points, spreads), name
+        assert (SPREAD in picture.caption) == (spreads > 0)
+        assert ("point is" in picture.caption) == (points > 0)
+        assert ("more than 9" in picture.caption) == (points > 0 and spreads > 0)
+        assert "one matched block" in picture.caption or "of the matched blocks" in picture.caption
+
+
+def test_each_page_says_what_it_shows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(figures, "ROWS_A_PAGE", 1)
+    pages = figures.accuracy_by_cell(view_of(tmp_path, MANY, 3), "cpu")
+    said = [(SPREAD in page.caption, "as a point" in page.caption) for page in pages]
+    assert sorted(said) == [(False, True)] * 2 + [(True, False)] * 2
+    assert said == [(drawn(page.build())[1] > 0, drawn(page.build())[0] > 0) for page in pages]
+
+
+def bars_of(values: Sequence[spread.Values]) -> Axes:
+    ax = Figure().subplots()
+    spread.bars(ax, range(len(values)), values, [canvas.INK] * len(values), width=4)
+    return ax
+
+
+def test_a_spread_is_the_range_and_the_quartiles() -> None:
+    ax = bars_of([np.arange(101.0), [5.0] * 70])
+    whole, middle = ([segment[:, 0].tolist() for segment in line.get_segments()] for line in lines_of(ax))
+    assert whole == [[0, 100], [5, 5]]
+    assert middle == [[25, 75], [5, 5]]
+    # A bar of no length would not be seen: a point is.
+    (same,) = [c for c in ax.collections if isinstance(c, PathCollection)]
+    assert np.asarray(same.get_offsets()).tolist() == [[5, 1]]
+    assert not bars_of([]).collections
+
+
+def test_limits_hold_all_that_is_finite() -> None:
+    assert canvas.limits(np.array([1.0, np.nan, 3.0, np.inf])) == canvas.limits([1.0, 3.0]) == (0.9, 3.1)
+    assert canvas.limits([4.0], floor=0.0) == (0.0, 4.2)
+    assert canvas.limits([]) is None
+
+
+@pytest.mark.parametrize("epochs", [1, 4])
+@pytest.mark.parametrize("seeds", [2, curves.MAX_MARKED + 1])
+def test_every_run_has_a_curve_and_of_one_epoch_a_point(tmp_path: Path, seeds: int, epochs: int) -> None:
+    (picture,) = curves.learning_curves(view_of(tmp_path, seeds, epochs=epochs), "cpu")
+    ax = picture.build().axes[0]
+    marked = [np.asarray(line.get_xydata()) for line in ax.lines if line.get_marker() == "o"]
+    bundled = [c for bundle in ax.collections if isinstance(bundle, LineCollection) for c in bundle.get_segments()]
+    # A panel has two colours: the runs of each, and their mean.
+    assert sum(map(len, marked)) + sum(map(len, bundled)) >= (2 * seeds + 2 if epochs == 1 else 0)
+    assert len(ax.lines) + len(bundled) == (4 if epochs == 1 and seeds > curves.MAX_MARKED else 2 * seeds + 2)
+    assert bool(bundled) == (seeds > curves.MAX_MARKED and epochs > 1)
+    assert ("each run is a point" in picture.caption) == (epochs == 1)
+    low, high = ax.get_ylim()
+    assert all(low < y < high for curve in [*marked, *bundled] for y in curve[:, 1])
