@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Sequence
 from typing import Any, TypeVar
 
 import numpy as np
+import numpy.typing as npt
 import pandas as pd
 
 from vitbench.analysis.results import NUMBERS as MEASURED
@@ -47,16 +48,16 @@ def trials_frame(study: Study, results: Results | None = None) -> pd.DataFrame:
     """
     results = results_of(study) if results is None else results
     planned = _planned(study)
-    tried = [results.standing(trial_id) for trial_id in planned["trial_id"]]
+    tried = [results.standing.get(trial_id) for trial_id in planned["trial_id"]]
     states = [attempt.state if attempt else PENDING for attempt in tried]
-    columns = planned | {
+    columns: dict[str, Any] = planned | {
         "state": states,
         "reason": [attempt.reason if attempt else "" for attempt in tried],
         "attempts": [len(results.tried.get(trial_id, ())) for trial_id in planned["trial_id"]],
     }
     rows = results.of("attempts", [attempt.file for attempt in tried if attempt])
-    place = np.cumsum([attempt is not None for attempt in tried]) - 1
     has = np.array([attempt is not None for attempt in tried], dtype=bool)
+    place = np.cumsum(has) - 1
     ok = np.array([state == "ok" for state in states], dtype=bool)
     for name in [*VALUES, *WHERE, "train_flops"]:
         columns[name] = _where(ok if name in VALUES else has, rows[name], place)
@@ -130,21 +131,25 @@ def _of_finished(study: Study, results: Results, table: str, kind: str) -> pd.Da
     trials = Trials.of(study.info.trials)
     places: dict[str, int] = {}
     for place, (trial_id, of_kind) in enumerate(trials.kinds()):
-        if of_kind == kind and (attempt := results.standing(trial_id)) and attempt.state == "ok":
+        if of_kind == kind and (attempt := results.standing.get(trial_id)) and attempt.state == "ok":
             places[attempt.file] = place
     rows = results.of(table, list(places))
-    where = [places[file] for file in rows["file"]]
-    return rows.assign(place=where, trial_id=np.array(_taken(trials.ids(), where), dtype=object))
+    where = np.array([places[file] for file in rows["file"].tolist()], dtype=np.intp)
+    return rows.assign(place=where, trial_id=pd.Series(_taken(trials.ids(), where), dtype=object))
 
 
-def _where(has: np.ndarray[Any, Any], values: pd.Series[Any], place: np.ndarray[Any, Any]) -> list[Any]:
-    """The values at their places; None where there is none."""
-    known = values.tolist()
-    return [known[i] if there else None for i, there in zip(place, has, strict=True)]
+def _where(has: npt.NDArray[np.bool_], values: pd.Series[Any], place: npt.NDArray[np.intp]) -> Any:
+    """The values at their places; NaN, or None among others than numbers, where there is none."""
+    known = values.to_numpy()
+    number = known.dtype == np.float64
+    found = np.full(len(has), np.nan if number else None, dtype=known.dtype)
+    found[has] = known[place[has]]
+    return found if number else found.tolist()
 
 
-def _taken(values: Sequence[Column], where: Iterable[int]) -> list[Column]:
-    return [values[i] for i in where]
+def _taken(values: Sequence[Column], where: npt.NDArray[np.intp]) -> list[Column]:
+    taken: list[Column] = np.array(values, dtype=object)[where].tolist()
+    return taken
 
 
 def _distinct(study: Study) -> tuple[list[int], list[PlannedTrial]]:
@@ -159,7 +164,7 @@ def _planned(study: Study) -> dict[str, list[Any]]:
     rows = [_row(study, planned, axes, twins) for planned in first]
     names = list(rows[0]) if rows else [*TRIAL, *axes, *PLAN]
     return {
-        **{name: _taken([row[name] for row in rows], numbers) for name in names},
+        **{name: _taken([row[name] for row in rows], np.array(numbers, dtype=np.intp)) for name in names},
         "trial_id": trials.ids(),
         "seed": trials.seeds(),
     }

@@ -245,10 +245,11 @@ def _resamples(n: int) -> tuple[Floats, Floats]:
     """Resamples of n deltas: how often each holds each delta (R, n), and the probability of each (R,)."""
     if n > EXACT_BOOTSTRAP:
         chance = np.random.default_rng(0)
-        drawn = np.empty((RESAMPLES, n))
-        for some in np.array_split(drawn, 100):  # the draws are integers, of which there is never a second large array
-            some[:] = chance.multinomial(n, [1 / n] * n, size=len(some))
-        return drawn, np.full(RESAMPLES, 1 / RESAMPLES)
+        counts = np.empty((RESAMPLES, n))
+        for some in np.array_split(counts, 100):  # the draws are integers, of which there is never a second large array
+            drawn = chance.integers(n, size=some.shape) + n * np.arange(len(some))[:, None]
+            some[:] = np.bincount(drawn.ravel(), minlength=some.size).reshape(some.shape)
+        return counts, np.full(RESAMPLES, 1 / RESAMPLES)
     # Stars and bars: n - 1 bars among 2n - 1 places, and the stars between two bars are one delta's count.
     bars = np.array([*itertools.combinations(range(2 * n - 1), n - 1)], dtype=np.int64).reshape(-1, n - 1)
     ends = np.full((len(bars), 1), -1), np.full((len(bars), 1), 2 * n - 1)

@@ -58,6 +58,10 @@ WORDS = frozenset({"file", "unstable", "environment", *NOT_NUMBERS, *WHERE})
 """Columns that are no float64."""
 
 
+NONE = json.dumps(())
+"""The notices of most records."""
+
+
 @dataclass(frozen=True)
 class Results:
     """What a study's records say.
@@ -70,9 +74,10 @@ class Results:
     tried: Mapping[str, list[Attempt]]
     tables: Mapping[str, pd.DataFrame]
 
-    def standing(self, trial_id: str) -> Attempt | None:
-        """The attempt that stands for a trial, see :func:`vitbench.store.study.standing`."""
-        return standing(attempts) if (attempts := self.tried.get(trial_id)) else None
+    @functools.cached_property
+    def standing(self) -> dict[str, Attempt]:
+        """Trial id → the attempt that stands for it, see :func:`vitbench.store.study.standing`."""
+        return {trial_id: standing(attempts) for trial_id, attempts in self.tried.items()}
 
     def of(self, table: str, files: Sequence[str]) -> pd.DataFrame:
         """The rows of some records, in their order; of one record, in the order of the record.
@@ -92,11 +97,14 @@ class Results:
         Args:
             trials: ids, in the order that counts.
         """
-        files = [attempt.file for trial_id in trials if (attempt := self.standing(trial_id))]
-        found = Counter[str]()
-        for text, number in Counter(self.of("attempts", files)["notices"]).items():
-            found.update(dict.fromkeys(json.loads(text), number))
-        return found
+        attempts = self.tables["attempts"]
+        said = attempts[attempts["notices"] != NONE].set_index("file")["notices"].to_dict()
+        standing = (self.standing.get(trial_id) for trial_id in trials) if said else ()
+        found = Counter(said[attempt.file] for attempt in standing if attempt and attempt.file in said)
+        notices = Counter[str]()
+        for text, number in found.items():
+            notices.update(dict.fromkeys(json.loads(text), number))
+        return notices
 
     def environments(self, trials: Iterable[str]) -> dict[str, Environment]:
         """Origin → environment of the first attempt from it, its load left out.
@@ -115,10 +123,10 @@ class Results:
 @uncollected()
 def results_of(study: Study) -> Results:
     """What a study's records say. Damaged files are set aside and named in ``study.damaged``."""
-    rows = _Rows()
-    tried = study.attempts(rows.add)
+    rows, index = _Rows(), study.index()
+    tried = study.attempts(index, rows.add)
     kept, unkept = [], []
-    for segment in study.index().segments:
+    for segment in index.segments:
         if (found := columnar.load(*_kept_in(segment))) is None:
             unkept.append(segment)
         else:
@@ -133,7 +141,7 @@ def results_of(study: Study) -> Results:
         with contextlib.suppress(OSError):  # the study's folder cannot be written
             columnar.save(path, {name: table[table["file"].isin(files)] for name, table in made.items()}, made_by)
     there = {attempt.file for attempts in tried.values() for attempt in attempts}
-    return Results(tried, {name: _joined([part[name] for part in (made, *kept)], there) for name in TABLES})
+    return Results(tried, _joined([made, *kept], there))
 
 
 def _kept_in(segment: Segment) -> tuple[Path, str]:
@@ -141,14 +149,15 @@ def _kept_in(segment: Segment) -> tuple[Path, str]:
     return segment.path.with_suffix(".npz"), json.dumps([_made_by(), segment.header])
 
 
-def _joined(parts: Sequence[pd.DataFrame], there: Collection[str]) -> pd.DataFrame:
-    """One table of several; a record that is in two of them, or is not there any more, counts once or not at all."""
-    filled = [part for part in parts if len(part)] or list(parts[:1])
-    number = np.concatenate([np.full(len(part), i) for i, part in enumerate(filled)])
-    whole = pd.concat(filled, ignore_index=True)
-    first = pd.Series(number).groupby(whole["file"].to_numpy(), sort=False).transform("min").to_numpy()
-    chosen: pd.DataFrame = whole[(number == first) & whole["file"].isin(there).to_numpy()]
-    return chosen
+def _joined(parts: Sequence[Mapping[str, pd.DataFrame]], there: Collection[str]) -> dict[str, pd.DataFrame]:
+    """Tables of several parts; a record that is in two of them, or is not there any more, counts once or not at all."""
+    left, tables = set(there), list[Mapping[str, pd.DataFrame]]()
+    for part in parts:
+        files = set(part["attempts"]["file"].tolist())
+        strange = files - left
+        tables.append({n: t[~t["file"].isin(strange)] for n, t in part.items()} if strange else part)
+        left -= files
+    return {name: pd.concat([part[name] for part in tables], ignore_index=True) for name in TABLES}
 
 
 class _Rows:

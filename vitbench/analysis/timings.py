@@ -21,7 +21,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
-from scipy import stats
+from scipy import special  # scipy.stats takes half a second to import
 
 from vitbench.store import TimeValues
 
@@ -201,7 +201,7 @@ def _reach(processes: Sequence[Floats]) -> float:
     medians = [float(np.median(p)) for p in processes]
     if len(medians) < 2:
         return 0.0
-    quantile = float(stats.t.ppf((1 + LEVEL) / 2, len(medians) - 1))
+    quantile = float(special.stdtrit(len(medians) - 1, (1 + LEVEL) / 2))
     return quantile * statistics.stdev(medians) / math.sqrt(len(medians)) * math.sqrt(math.pi / 2)
 
 

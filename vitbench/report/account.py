@@ -35,7 +35,7 @@ def notes(view: View) -> list[Md]:
     if view.study.info.fallback is not None:
         what = "These are not the data that the suite asks for."
         said.append(Md(f"**{what}** {escape(view.study.info.fallback)}"))
-    count_of = view.results.notices(view.trials["trial_id"])
+    count_of = view.results.notices(view.trials["trial_id"].tolist())
     count_of.pop(view.study.info.fallback or "", None)
     for notice, number in list(count_of.items())[:MAX_NAMED]:
         said.append(Md(f"**Notice** in {plural(number, 'record')}: {escape(notice)}"))
@@ -46,7 +46,7 @@ def notes(view: View) -> list[Md]:
 
 def counts(view: View) -> Md:
     """Planned trials by kind and state."""
-    present = set(view.trials["state"])
+    present = set(view.trials["state"].unique())
     states = ["ok", *(s for s in (*STATES, PENDING) if s in present and s != "ok")]
     lines = []
     for kind, name in KINDS.items():
@@ -66,7 +66,7 @@ def settings(view: View) -> Md:
     recipes = [p.trial.train for p in view.planned if isinstance(p.trial, TrainTrial)]
     if recipes:
         rows.append(("training", _fields(TrainSpec, recipes, TRAIN_ALWAYS)))
-        seeds = [str(seed) for seed in dict.fromkeys(view.train["seed"])]
+        seeds = [str(seed) for seed in view.train["seed"].unique()]
         rows.append(("seeds", Md(f"{plural(len(seeds), 'seed')} per cell: {listed(seeds, 20)}")))
     protocols = [p.trial.protocol for p in view.planned if isinstance(p.trial, TimeTrial)]
     if protocols:
@@ -151,7 +151,7 @@ def left_out(view: View) -> list[Md]:
                  for rule, labels in rules.items()]  # fmt: skip
         said = f"{plural(len(excluded), 'combination')} cannot be built or tuned, and {_was(excluded)} not trained:"
         blocks += [Md(said), table(lines[:MAX_ROWS], right={"combinations"})]
-    orphans = len(view.results.tried.keys() - set(view.trials["trial_id"]))
+    orphans = len(view.results.tried.keys() - set(view.trials["trial_id"].tolist()))
     if orphans:
         verb = "belongs to a trial that is" if orphans == 1 else "belong to trials that are"
         blocks.append(Md(f"{plural(orphans, 'result')} {verb} no longer in the suite, and left out here."))
@@ -179,7 +179,7 @@ def reproduction(view: View) -> list[Md]:
         on = f"{view.letter(origin)}: " if len(view.environments) > 1 else ""
         blocks.append(Md(f"{on}{_software(environment)}; Python {escape(environment.python)}; "
                          f"{escape(environment.platform)}; {_commits(view, origin)}."))  # fmt: skip
-    checksums = sorted(set(view.train["data_checksum"].dropna()))
+    checksums = sorted(view.train["data_checksum"].dropna().unique())
     if checksums:
         blocks.append(Md(f"SHA-256 of the data's pixels and labels: {listed(checksums, MAX_NAMED)}."))
     return blocks
@@ -280,14 +280,14 @@ def _commits(view: View, origin: str | None) -> Md:
 
 def _which(view: View, group: pd.DataFrame) -> Md:
     """The cells of some trials: all, all with one value of an axis, or by name."""
-    mine = set(group["cell"])
-    planned = view.trials[view.trials["kind"].isin(set(group["kind"]))]
-    if mine == set(planned["cell"]) and len(mine) > 1:
+    mine = set(group["cell"].unique())
+    planned = set(view.trials.loc[view.trials["kind"].isin(group["kind"].unique()), "cell"].unique())
+    if mine == planned and len(mine) > 1:
         return Md(f"all {len(mine):,} cells")
     if len(mine) > 1:
         for axis, values in view.axes.items():
             for value in values:
                 having = {cell for cell in view.cells if view.values_of(cell).get(axis) == value}
-                if mine == having & set(planned["cell"]):
+                if mine == having & planned:
                     return Md(f"all {len(mine):,} cells with {escape(axis)} = {escape(value)}")
-    return listed(list(dict.fromkeys(group["cell"])), MAX_NAMED)
+    return listed(list(group["cell"].unique()), MAX_NAMED)

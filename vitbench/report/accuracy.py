@@ -27,7 +27,7 @@ def decimals_of(view: View) -> int:
 
 def ranked_cells(view: View, device: str) -> list[str]:
     """Cells planned on a device: the best mean test accuracy first, those without a result last, in plan order."""
-    planned = list(dict.fromkeys(view.train.loc[view.train["device"] == device, "cell"]))
+    planned = list(view.train.loc[view.train["device"] == device, "cell"].unique())
     found = view.by_cell[view.by_cell["device"] == device]
     best = found.groupby("cell", sort=False)[MEAN].max().to_dict()
     return sorted(planned, key=lambda cell: -best.get(cell, -math.inf))

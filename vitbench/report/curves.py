@@ -100,12 +100,13 @@ def _arrange(
         facets = [value for value in view.axes[facet_axis] if value in facet_of] if facet_axis else [""]
         shades = canvas.colours(view.axes[colour_axis])
         return facet_axis, facets, colour_axis, shades, epochs.assign(facet=facet_of, colour=names)
-    ranked = [cell for cell in accuracy.ranked_cells(view, device) if cell in set(epochs["cell"])]
+    present = set(epochs["cell"].unique())
+    ranked = [cell for cell in accuracy.ranked_cells(view, device) if cell in present]
     named = ranked if len(ranked) <= MAX_NAMED_CURVES else ranked[: MAX_NAMED_CURVES - 1]
     shades = canvas.colours(named)
     if len(named) < len(ranked):
         shades[OTHERS] = GREY
-    colour = [cell if cell in named else OTHERS for cell in epochs["cell"]]
+    colour = [cell if cell in named else OTHERS for cell in epochs["cell"].tolist()]
     return "", [""], "", shades, epochs.assign(facet="", colour=colour)
 
 

@@ -116,7 +116,9 @@ def training_speed(view: View, device: str) -> list[Picture]:
             _Column(label, _values(mine, name), pd.Series.median, from_zero=True) for name, label in labels.items()
         ]
         order = mine.groupby("cell", sort=False)["train_images_per_s"].median()
-        ranked = list(dict.fromkeys([*order.sort_values(ascending=False, kind="stable").index, *planned["cell"]]))
+        ranked = list(
+            dict.fromkeys([*order.sort_values(ascending=False, kind="stable").index, *planned["cell"].unique()])
+        )
 
         def caption(rows: Sequence[Values], on: str = on) -> str:
             said = reading(rows, "a point is one seed", "of a cell's seeds", "the black bar the median of several")

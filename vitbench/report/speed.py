@@ -32,7 +32,7 @@ def ranked_cells(view: View, group: TimeGroup) -> list[str]:
     """Cells planned in a group: the lowest latency first, those without a result last, in plan order."""
     rows = view.timings(group)
     best = _finished(rows).groupby("cell", sort=False)["latency_ms_p50"].min().to_dict()
-    return sorted(dict.fromkeys(rows["cell"]), key=lambda cell: best.get(cell, math.inf))
+    return sorted(rows["cell"].unique(), key=lambda cell: best.get(cell, math.inf))
 
 
 def baseline(view: View, group: TimeGroup, origin: str) -> dict[str, Any] | None:

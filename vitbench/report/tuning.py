@@ -44,7 +44,7 @@ def frame(view: View) -> pd.DataFrame:
     """Every tuning run: cell, seed, setting, what became of it, and whether the cell went on with the setting."""
     chosen = {(p.trial.device, p.cell): p.setting for p in view.planned if p.trial.kind == "train"}
     tuned = Trials.of(view.study.info.trials).where(lambda _, kind: kind == "tune")
-    tried = {trial_id: attempt for trial_id in tuned.ids() if (attempt := view.results.standing(trial_id))}
+    tried = {trial_id: attempt for trial_id in tuned.ids() if (attempt := view.results.standing.get(trial_id))}
     measured = view.results.of("attempts", [attempt.file for attempt in tried.values()]).set_index("file")
     rows = []
     for planned in tuned:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import string
+from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -38,7 +39,7 @@ from vitbench.analysis.summary import (
 from vitbench.analysis.verdicts import Judged
 from vitbench.environment import Environment
 from vitbench.report.markdown import Md, escape
-from vitbench.spec.base import by_identity
+from vitbench.spec.base import by_identity, uncollected
 from vitbench.spec.trial import TrainTrial
 from vitbench.store import Study
 from vitbench.store.plan import Trials
@@ -126,6 +127,7 @@ class View:
         axes: axes of the full factorial with two values or more → their values as text.
     """
 
+    @uncollected()
     def __init__(self, study: Study) -> None:
         self._accuracy_over: dict[tuple[str, str, str], Matched] = {}
         self.study = study
@@ -150,7 +152,7 @@ class View:
     @cached_property
     def cells(self) -> list[str]:
         """Labels of the planned cells, in the plan's order."""
-        return list(dict.fromkeys(self.trials["cell"]))
+        return list(self.trials["cell"].unique())
 
     @cached_property
     def factorial(self) -> bool:
@@ -160,8 +162,8 @@ class View:
     @cached_property
     def environments(self) -> dict[str, Environment]:
         """Origin → environment of the first record from it, over the records that stand, in the plan's order."""
-        found = self.results.environments(self.trials["trial_id"])
-        standing = set(self.trials["origin"].dropna())
+        found = self.results.environments(self.trials["trial_id"].tolist())
+        standing = set(self.trials["origin"].dropna().unique())
         return {origin: found[origin] for origin in found if origin in standing}
 
     @cached_property
@@ -176,8 +178,7 @@ class View:
 
     def origins(self, rows: pd.DataFrame) -> list[str]:
         """Origins of those among some trials that have a result, in the order of their letters."""
-        has = (rows["state"] == "ok") & (rows[ACCURACY].notna() | rows["latency_ms_p50"].notna())
-        return self._in_order(dict.fromkeys(_origins(rows.loc[has, ["origin"]].drop_duplicates())))
+        return self._in_order(dict.fromkeys(_origins(rows.loc[_has_result(rows), ["origin"]].drop_duplicates())))
 
     def _in_order(self, present: Iterable[str]) -> list[str]:
         order = list(self.environments)
@@ -186,7 +187,7 @@ class View:
     @cached_property
     def train_devices(self) -> list[str]:
         """Devices on which training is planned, in the plan's order."""
-        return list(dict.fromkeys(self.train["device"]))
+        return list(self.train["device"].unique())
 
     @cached_property
     def time_groups(self) -> list[TimeGroup]:
@@ -311,23 +312,21 @@ class View:
 
     def missing(self, rows: pd.DataFrame) -> dict[str, str]:
         """Cell → the word where it has no result: its state, or the letters of the origins where it has one."""
-        found: dict[str, tuple[list[str], dict[str, None]]] = {}
-        has = rows[ACCURACY].notna() | rows["latency_ms_p50"].notna()
-        columns = (rows["cell"], rows["state"], _origins(rows), has)
-        for cell, state, origin, some in zip(*(column.tolist() for column in columns), strict=True):
-            states, origins = found.get(cell) or found.setdefault(cell, ([], {}))
-            states.append(state)
-            if some and state == "ok":
-                origins[origin] = None
-        return {cell: self._absence(states, self._in_order(origins)) for cell, (states, origins) in found.items()}
+        origins: dict[str, list[str]] = {}
+        with_result = rows.loc[_has_result(rows), ["cell", "origin"]].drop_duplicates()
+        for cell, origin in zip(with_result["cell"].tolist(), _origins(with_result).tolist(), strict=True):
+            origins.setdefault(cell, []).append(origin)
+        return {
+            cell: self._absence(states, self._in_order(origins.get(cell, ()))) for cell, states in _states(rows).items()
+        }
 
     def absence(self, rows: pd.DataFrame) -> str:
         """The word that stands for some trials where they have no result: their states, or where they have one."""
         if rows.empty:
             return "not planned"
-        return self._absence(list(rows["state"]), self.origins(rows))
+        return self._absence(Counter(rows["state"].tolist()), self.origins(rows))
 
-    def _absence(self, states: Sequence[str], elsewhere: Sequence[str]) -> str:
+    def _absence(self, states: Counter[str], elsewhere: Sequence[str]) -> str:
         if elsewhere:
             return f"on {', '.join(map(self.letter, elsewhere))}"
         return words(states) if "ok" not in states else "no value"
@@ -335,10 +334,7 @@ class View:
     @staticmethod
     def states(rows: pd.DataFrame) -> dict[str, str]:
         """Cell → what became of its trials, in words."""
-        found: dict[str, list[str]] = {}
-        for cell, state in zip(rows["cell"].tolist(), rows["state"].tolist(), strict=True):
-            found.setdefault(cell, []).append(state)
-        return {cell: words(of_cell) for cell, of_cell in found.items()}
+        return {cell: words(of_cell) for cell, of_cell in _states(rows).items()}
 
 
 def beyond(rows: pd.DataFrame) -> list[Md]:
@@ -351,6 +347,19 @@ def beyond(rows: pd.DataFrame) -> list[Md]:
 def of_origin(rows: pd.DataFrame, origin: str) -> pd.DataFrame:
     """Those of some trials whose records come from one origin."""
     return rows[_origins(rows) == origin]
+
+
+def _states(rows: pd.DataFrame) -> dict[str, Counter[str]]:
+    """Cell → state → trials, in the order in which they come."""
+    found: dict[str, Counter[str]] = {}
+    numbers = rows.groupby(["cell", "state"], sort=False).size().reset_index(name="trials")
+    for cell, state, number in numbers.itertuples(index=False):
+        found.setdefault(cell, Counter())[state] = number
+    return found
+
+
+def _has_result(rows: pd.DataFrame) -> pd.Series[bool]:
+    return (rows["state"] == "ok") & (rows[ACCURACY].notna() | rows["latency_ms_p50"].notna())
 
 
 def _origins(rows: pd.DataFrame) -> pd.Series:

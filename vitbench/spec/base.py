@@ -53,6 +53,9 @@ def dumps(value: object) -> str:
     return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
 
 
+RARELY = 100_000
+"""Objects made, in excess of those that were let go, before a search for cycles among them."""
+
 ID_LENGTH = 20
 """Hex digits of a trial's id."""
 
@@ -94,9 +97,12 @@ def uncollected() -> Iterator[None]:
 
 @contextlib.contextmanager
 def uncollected_so_far() -> Iterator[None]:
-    """What is there now is left out of searches for reference cycles: of what will be made, those are few."""
+    """Searches for reference cycles are rare, and leave out what is there now: of what will be made, few are in one."""
+    before = gc.get_threshold()
     gc.freeze()
+    gc.set_threshold(RARELY, *before[1:])
     try:
         yield
     finally:
+        gc.set_threshold(*before)
         gc.unfreeze()

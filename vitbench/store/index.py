@@ -220,7 +220,8 @@ class Index:
         header = _line({"made_by": _made_by(), **sums}).encode() + b"\n"
         with contextlib.suppress(OSError):
             self.folder.mkdir(exist_ok=True)
-            write_atomically(self.folder / f"{sums['rows'][:20]}.jsonl", header + rows + bodies)
+            path = self.folder / f"{sums['rows'][:20]}.jsonl"
+            self.segments.append(Segment(write_atomically(path, header + rows + bodies)))
         self.pending, self.shared, self.texts = [], [], {}
 
     def _body(self, record: Record) -> str:

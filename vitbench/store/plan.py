@@ -140,16 +140,17 @@ class Trials(Sequence[PlannedTrial]):
 
     def identities(self) -> Iterator[tuple[str, str]]:
         """(id in the plan, id that the trial itself gives) of each, at the cost of writing what they share once."""
-        checked = TrialsBuilder()
         tables = self.tables
-        place = checked.place("", {}, {})
+        models, recipes = [*map(_text, tables.models)], [*map(_text, tables.recipes)]
+        images = functools.cache(lambda data, identity: dumps(images_body(tables.data[data], identity)))
         for row in tables.rows:
             if row[1] == "time":
                 yield row[0], self._trial(row).id
             else:
-                yield row[0], checked.training(
-                    place, kind=row[1], model=tables.models[row[3]], data=tables.data[row[4]],
-                    train=tables.recipes[row[5]], device=row[6], data_identity=row[7], seed=row[8],
+                trial_id, kind, _, model, data, recipe, device, identity, seed = row
+                yield trial_id, training_id(
+                    kind=kind, model=models[model], images=images(data, identity), train=recipes[recipe], seed=seed,
+                    device=device,
                 )  # fmt: skip
 
     def of_id(self, trial_id: str) -> PlannedTrial:

@@ -12,7 +12,7 @@ from typing import Literal, TypeVar
 
 from pydantic import Field, ValidationError
 
-from vitbench.spec.base import STORED, Strict, digest
+from vitbench.spec.base import STORED, Strict, digest, uncollected
 from vitbench.spec.suite import Fact, Info, Value
 from vitbench.spec.trial import TrainTrial, Trial
 from vitbench.store.distrust import distinct, misplaced, reason, refused
@@ -94,6 +94,7 @@ class Study:
     """Names of files that could not be read and were set aside, with the reason."""
 
     @classmethod
+    @uncollected()
     def read(cls, path: Path) -> Study:
         """Open an existing study. Raises StudyError."""
         file = path / "study.json"
@@ -170,16 +171,17 @@ class Study:
 
         Like :meth:`records`, for much less: of a large study that has been read before, no record's file is opened.
         """
-        found: Iterable[Tried] = self._scan(_unseen)
+        found: Iterable[Tried] = self._scan(self.index(), _unseen)
         return self._in_order(found)
 
-    def attempts(self, seen: Callable[[Attempt, Record], None]) -> dict[str, list[Attempt]]:
+    def attempts(self, index: Index, seen: Callable[[Attempt, Record], None]) -> dict[str, list[Attempt]]:
         """The same as :meth:`states`, with the file of each.
 
         Args:
+            index: the study's, in which each of them will be, except for the newest.
             seen: is told of each record that the index did not know, so that its file had to be read.
         """
-        return self._in_order(self._scan(seen))
+        return self._in_order(self._scan(index, seen))
 
     def records(self, wanted: Callable[[Attempt], bool] = lambda _: True) -> dict[str, list[Record]]:
         """Trial id → its attempts in order. Damaged files are renamed ``*.corrupt`` and named in ``damaged``.
@@ -193,7 +195,7 @@ class Study:
             if wanted(attempt):
                 found[attempt.file] = record
 
-        attempts = [attempt for attempt in self._scan(keep) if wanted(attempt)]
+        attempts = [attempt for attempt in self._scan(self.index(), keep) if wanted(attempt)]
         found.update((a.file, record) for a, record in self.read_again(a for a in attempts if a.file not in found))
         return self._in_order(found[a.file] for a in attempts if a.file in found)
 
@@ -212,9 +214,9 @@ class Study:
         """The study's index as it is now."""
         return Index(self.path / INDEX)
 
-    def _scan(self, seen: Callable[[Attempt, Record], None]) -> list[Attempt]:
+    def _scan(self, index: Index, seen: Callable[[Attempt, Record], None]) -> list[Attempt]:
         """Every attempt by file, taken into the index where it is not there yet."""
-        index, attempts = self.index(), list[Attempt]()
+        attempts = list[Attempt]()
         for file, stat in record_files(self.path / "records"):
             attempt = index.get(file, stat)
             if attempt is None:
