@@ -123,16 +123,17 @@ class Results:
 @uncollected()
 def results_of(study: Study) -> Results:
     """What a study's records say. Damaged files are set aside and named in ``study.damaged``."""
-    rows, index = _Rows(), study.index()
-    tried = study.attempts(index, rows.add)
-    kept, unkept = [], []
-    for segment in index.segments:
+    rows = _Rows()
+    tried = study.attempts(rows.add)
+    kept, unkept, known = [], [], rows.known
+    for segment in study.index.segments:
         if (found := columnar.load(*_kept_in(segment))) is None:
             unkept.append(segment)
         else:
             kept.append(found)
-    missing = {a.key: a for segment in unkept for a in segment.attempts if a.file not in rows.known}
-    for attempt, record in study.read_again(missing.values()):
+            known = known.union(found["attempts"]["file"].tolist())
+    there = {attempt.file: attempt for attempts in tried.values() for attempt in attempts}
+    for attempt, record in study.records_of(attempt for file, attempt in there.items() if file not in known):
         rows.add(attempt, record)
     made = rows.tables()
     for segment in unkept:
@@ -140,7 +141,6 @@ def results_of(study: Study) -> Results:
         path, made_by = _kept_in(segment)
         with contextlib.suppress(OSError):  # the study's folder cannot be written
             columnar.save(path, {name: table[table["file"].isin(files)] for name, table in made.items()}, made_by)
-    there = {attempt.file for attempts in tried.values() for attempt in attempts}
     return Results(tried, _joined([made, *kept], there))
 
 
@@ -172,7 +172,7 @@ class _Rows:
         """Take in what a record says."""
         self.known.add(attempt.file)
         values = record.values
-        row = {name: value for name, value in values if name in ATTEMPT} if values else {}
+        row = dict(values or ())
         if record.environment:
             row |= self.place(record.environment)
         row["started_at"], row["notices"] = record.started_at.isoformat(), json.dumps(record.notices)

@@ -22,7 +22,7 @@ from vitbench.spec.recipe import Device
 from vitbench.spec.suite import Suite
 from vitbench.spec.trial import TimeTrial, Trial
 from vitbench.store import Study, StudyError, Trials
-from vitbench.store.index import Tried
+from vitbench.store.index import Attempt
 from vitbench.store.study import finished, standing
 
 KINDS_OF_DEVICE: dict[str, Device] = {"cpu": "cpu", "cuda": "cuda", "mps": "mps"}
@@ -56,7 +56,7 @@ def print_plan(suite: Suite, device: str, results: Path | None, console: Console
     """The trials (the first of many, or every one), the count, what is left out, and the estimated cost."""
     folder = study_folder(suite, results)
     study = Study.read(folder) if (folder / "study.json").exists() else None
-    states = study.states() if study else {}
+    states = study.attempts() if study else {}
     info = plan(suite, device_kind(device), records=tuning_runs(study) if study and suite.tune else {})
     console.print(f"[bold]{escape(suite.info.name)}[/]  {escape(suite.info.question)}")
     for text, label in ((suite.info.cost, "cost"), (suite.info.expected, "expected")):
@@ -113,11 +113,11 @@ def print_plan(suite: Suite, device: str, results: Path | None, console: Console
     console.print(f"cost of what is left: {estimate.flops / 1e12:,.1f} TFLOP, {time}")
 
 
-def _rate(study: Study, states: Mapping[str, Sequence[Tried]]) -> float | None:
+def _rate(study: Study, states: Mapping[str, Sequence[Attempt]]) -> float | None:
     """Operations per second of the trials that have finished; of many, of some that are spread over all."""
-    ok = [trial_id for trial_id, attempts in states.items() if standing(attempts).state == "ok"]
-    some = set(ok[:: math.ceil(len(ok) / MAX_RATED) or 1])
-    return measured_rate(standing(of_trial) for of_trial in study.records(lambda a: a.trial_id in some).values())
+    ok = [attempt for attempts in states.values() if (attempt := standing(attempts)).state == "ok"]
+    some = ok[:: math.ceil(len(ok) / MAX_RATED) or 1]
+    return measured_rate(record for _, record in study.records_of(some))
 
 
 def print_status(study: Study, console: Console) -> None:

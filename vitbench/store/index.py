@@ -174,7 +174,6 @@ class Index:
                 segment = Segment(path)
                 self.segments.append(segment)
                 self.known.update((attempt.key, attempt) for attempt in segment.attempts)
-        self.now = time.time()
         self.pending: list[tuple[Attempt, str]] = []
         self.shared, self.texts = list[list[Any]](), dict[str, int]()
 
@@ -183,16 +182,17 @@ class Index:
         return self.known.get((file.name, stat.st_size, stat.st_mtime_ns))
 
     def add(self, attempt: Attempt, record: Record) -> None:
-        """Take in a record that has been read. It is written by :meth:`close`, if there are enough of them."""
-        if attempt.mtime_ns > (self.now - YOUNG_SECONDS) * 1e9:
+        """Take in a record that has been read. It is written by :meth:`close`, once there are enough of them."""
+        if attempt.mtime_ns > (time.time() - YOUNG_SECONDS) * 1e9:
             return
+        self.known[attempt.key] = attempt
         self.pending.append((attempt, self._body(record)))
         if len(self.pending) == CHUNK:
             self._write()
 
     def close(self) -> None:
         """Write what was taken in, if it is worth a file."""
-        if len(self.pending) >= max(LEAST_NEW, len(self.known) // NEW_SHARE):
+        if len(self.pending) >= max(LEAST_NEW, (len(self.known) - len(self.pending)) // NEW_SHARE):
             self._write()
 
     def records(self, wanted: Mapping[tuple[str, int, int], Attempt]) -> Iterator[tuple[Attempt, Record]]:

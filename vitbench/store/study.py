@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -167,21 +168,20 @@ class Study:
         raise AssertionError
 
     def states(self) -> dict[str, list[Tried]]:
-        """Trial id → its attempts in order, as far as running, resuming and counting go: see :class:`Attempt`.
+        """Trial id → its attempts in order, as far as running, resuming and counting go.
 
         Like :meth:`records`, for much less: of a large study that has been read before, no record's file is opened.
         """
-        found: Iterable[Tried] = self._scan(self.index(), _unseen)
+        found: Iterable[Tried] = self._scan()
         return self._in_order(found)
 
-    def attempts(self, index: Index, seen: Callable[[Attempt, Record], None]) -> dict[str, list[Attempt]]:
-        """The same as :meth:`states`, with the file of each.
+    def attempts(self, seen: Callable[[Attempt, Record], None] | None = None) -> dict[str, list[Attempt]]:
+        """The same as :meth:`states`, with the file of each: see :meth:`records_of`.
 
         Args:
-            index: the study's, in which each of them will be, except for the newest.
-            seen: is told of each record that the index did not know, so that its file had to be read.
+            seen: is told of each record that the index does not know, so that its file has to be read.
         """
-        return self._in_order(self._scan(index, seen))
+        return self._in_order(self._scan(seen))
 
     def records(self, wanted: Callable[[Attempt], bool] = lambda _: True) -> dict[str, list[Record]]:
         """Trial id → its attempts in order. Damaged files are renamed ``*.corrupt`` and named in ``damaged``.
@@ -195,38 +195,39 @@ class Study:
             if wanted(attempt):
                 found[attempt.file] = record
 
-        attempts = [attempt for attempt in self._scan(self.index(), keep) if wanted(attempt)]
-        found.update((a.file, record) for a, record in self.read_again(a for a in attempts if a.file not in found))
+        attempts = [attempt for attempt in self._scan(keep) if wanted(attempt)]
+        found.update((a.file, record) for a, record in self.records_of(a for a in attempts if a.file not in found))
         return self._in_order(found[a.file] for a in attempts if a.file in found)
 
-    def read_again(self, attempts: Iterable[Attempt]) -> Iterator[tuple[Attempt, Record]]:
+    def records_of(self, attempts: Iterable[Attempt]) -> Iterator[tuple[Attempt, Record]]:
         """The records of some attempts, in no order and one at a time: from the index, else from their own files."""
-        if not (left := {attempt.file: attempt for attempt in attempts}):
-            return
-        for attempt, record in self.index().records({a.key: a for a in left.values()}):
+        left = {attempt.file: attempt for attempt in attempts}
+        for attempt, record in self.index.records({a.key: a for a in left.values()}):
             del left[attempt.file]
             yield attempt, record
         for attempt in left.values():
             if (read := self._read(self.path / "records" / attempt.file)) is not None:
                 yield attempt, read
 
+    @functools.cached_property
     def index(self) -> Index:
-        """The study's index as it is now."""
+        """The index: what is in it stays true, however long ago it was opened."""
         return Index(self.path / INDEX)
 
-    def _scan(self, index: Index, seen: Callable[[Attempt, Record], None]) -> list[Attempt]:
+    def _scan(self, seen: Callable[[Attempt, Record], None] | None = None) -> list[Attempt]:
         """Every attempt by file, taken into the index where it is not there yet."""
         attempts = list[Attempt]()
         for file, stat in record_files(self.path / "records"):
-            attempt = index.get(file, stat)
+            attempt = self.index.get(file, stat)
             if attempt is None:
                 if (record := self._read(Path(file.path))) is None:
                     continue
                 attempt = attempt_of(record, file, stat)
-                index.add(attempt, record)
-                seen(attempt, record)
+                self.index.add(attempt, record)
+                if seen:
+                    seen(attempt, record)
             attempts.append(attempt)
-        index.close()
+        self.index.close()
         return attempts
 
     def _in_order(self, attempts: Iterable[Of]) -> dict[str, list[Of]]:
@@ -256,10 +257,6 @@ class Study:
     def outcomes(self) -> dict[str, Record]:
         """Trial id → the record that stands for it: its last ok one, else its last attempt."""
         return {trial_id: standing(attempts) for trial_id, attempts in self.records().items()}
-
-
-def _unseen(attempt: Attempt, record: Record) -> None:
-    """Nobody is interested in the record itself."""
 
 
 def _joined(known: StudyInfo, info: StudyInfo, run: set[str]) -> StudyInfo:
