@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections import Counter
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -196,8 +195,6 @@ def status(study: Path) -> None:
 @click.option("--out", type=FOLDER, help="Folder of the report. Default: reports/<name of the study's folder>.")
 def report(study: Path, out: Path | None) -> None:
     """Render the report of the study in the folder STUDY."""
-    # What has threads cannot be forked, and a report's pictures gain more by processes than its sums by threads.
-    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     from vitbench.report.render import render_view
     from vitbench.report.view import View
     from vitbench.store import Study

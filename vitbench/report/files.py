@@ -1,4 +1,4 @@
-"""Files: what a report consists of, gathered while its page is composed, and made and written when that is whole."""
+"""Files: what a report consists of, gathered in memory and written when it is whole."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pandas as pd
 
-from vitbench.report.making import Maker, Making
 from vitbench.report.markdown import Md, csv, escape
 
 PAGE = "report.md"
@@ -18,44 +17,35 @@ KINDS = {"figures": ".png", "tables": ".csv"}
 
 
 class Files:
-    """Relative path → what makes the content of a file of a report."""
+    """Relative path → content of a report in the making."""
 
     def __init__(self) -> None:
-        self.makers: dict[str, Maker] = {}
         self.contents: dict[str, bytes] = {}
-        self.making = Making({})
 
     def table(self, name: str, frame: pd.DataFrame) -> Md:
-        """Add ``tables/<name>.csv``; returns a link to it. The frame must stay as it is."""
+        """Add ``tables/<name>.csv``; returns a link to it."""
         path = f"tables/{name}.csv"
-        self.makers[path] = lambda: csv(frame).encode("utf-8", errors="replace")
+        self.contents[path] = csv(frame).encode("utf-8", errors="replace")
         return Md(f"[{path}]({path})")
 
-    def picture(self, name: str, png: Maker, alt: str) -> Md:
+    def picture(self, name: str, png: bytes, alt: str) -> Md:
         """Add ``figures/<name>.png``; returns the picture with its description for those who do not see it."""
         path = f"figures/{name}.png"
-        self.makers[path] = png
+        self.contents[path] = png
         return Md(f"![{escape(alt)}]({path})")
 
-    def begin(self) -> None:
-        """Make what has been added since the last time, beside what goes on here; what was begun then is waited for."""
-        self.contents |= self.making.results()
-        self.making = Making({path: maker for path, maker in self.makers.items() if path not in self.contents})
-
     def write(self, out: Path, page: str) -> Path:
-        """Make and write all files, the page last, and remove the pictures and tables that an earlier rendering left.
+        """Write all files, the page last, and remove the pictures and tables that an earlier rendering left.
 
         Each file is replaced as a whole, so that a reader never sees half of one. Returns the page's path.
         """
         ours = _is_ours(out / PAGE)
-        self.begin()
-        self.contents |= self.making.results()
         for path, content in self.contents.items():
             _replace(out / path, content)
         _replace(out / PAGE, page.encode("utf-8", errors="replace"))
         for folder, kind in KINDS.items():
             for file in sorted((out / folder).glob(f"*{kind}")) if ours else []:
-                if f"{folder}/{file.name}" not in self.makers:
+                if f"{folder}/{file.name}" not in self.contents:
                     file.unlink()
         return out / PAGE
 

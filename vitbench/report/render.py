@@ -8,7 +8,6 @@ added in :func:`compose`.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial
 from pathlib import Path
 
 import jinja2
@@ -18,7 +17,7 @@ from vitbench.report.canvas import draw
 from vitbench.report.caveats import caveats
 from vitbench.report.figures import Picture
 from vitbench.report.files import MARK, Files
-from vitbench.report.markdown import NOTHING, Md, escape
+from vitbench.report.markdown import Md, escape
 from vitbench.report.view import TimeGroup, View, beyond
 from vitbench.spec.base import uncollected_so_far
 from vitbench.store import Study
@@ -60,19 +59,6 @@ def render_view(view: View, out: Path) -> Path:
 def compose(view: View, files: Files) -> str:
     """The page's text; its pictures and tables are added to ``files``."""
     info = view.study.info
-    # What takes longest is begun first, and made beside the rest: two tables with a row for every trial or more, then
-    # the pictures, then the verdicts.
-    link = files.table("trials", view.trials)
-    all_trials = Md(f"Every planned trial with its state, settings, values and machine: {link}.")
-    all_epochs = files.table("epochs", curves.epochs_table(view)) if len(view.epochs) else NOTHING
-    files.begin()
-    drawn = {
-        "accuracy": _accuracy(view, files),
-        "axes": _axes(view, files),
-        "speed": _speed(view, files),
-        "curves": _curves(view, files, all_epochs),
-    }
-    files.begin()
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(TEMPLATES),
         undefined=jinja2.StrictUndefined,
@@ -88,11 +74,14 @@ def compose(view: View, files: Files) -> str:
         expected=escape(info.suite.expected),
         notes=account.notes(view),
         short=headlines.headlines(view),
-        ran=[account.counts(view), account.settings(view), *account.origins(view), all_trials],
+        ran=[account.counts(view), account.settings(view), *account.origins(view), _all_trials(view, files)],
         caveats=caveats(view),
         verdicts=_verdicts(view, files),
         tuning=_tuning(view, files),
-        **drawn,
+        accuracy=_accuracy(view, files),
+        axes=_axes(view, files),
+        speed=_speed(view, files),
+        curves=_curves(view, files),
         missing=_missing(view, files),
         reproduction=account.reproduction(view),
     )
@@ -218,13 +207,13 @@ def _timed(view: View, group: TimeGroup) -> list[Md]:
     ]
 
 
-def _curves(view: View, files: Files, all_epochs: Md) -> list[Md]:
+def _curves(view: View, files: Files) -> list[Md]:
     if not view.train_devices:
         return [Md("No training is planned.")]
     blocks = [b for device in view.train_devices for b in _pictures(curves.learning_curves(view, device), files)]
     if not blocks:
         return [Md("No training run finished.")]
-    return [*blocks, Md(f"As numbers: {all_epochs}.")]
+    return [*blocks, Md(f"As numbers: {files.table('epochs', curves.epochs_table(view))}.")]
 
 
 def _missing(view: View, files: Files) -> list[Md]:
@@ -234,11 +223,15 @@ def _missing(view: View, files: Files) -> list[Md]:
     return [*blocks, *account.retries(view), *account.left_out(view)]
 
 
+def _all_trials(view: View, files: Files) -> Md:
+    link = files.table("trials", view.trials)
+    return Md(f"Every planned trial with its state, settings, values and machine: {link}.")
+
+
 def _pictures(wanted: Sequence[Picture], files: Files) -> list[Md]:
     blocks = []
     for picture in wanted:
-        png = partial(draw, picture.build)
-        blocks += [files.picture(picture.name, png, picture.alt), Md(f"*{escape(picture.caption)}*")]
+        blocks += [files.picture(picture.name, draw(picture.build), picture.alt), Md(f"*{escape(picture.caption)}*")]
     return blocks
 
 
