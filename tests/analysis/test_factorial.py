@@ -137,11 +137,12 @@ def test_variants_are_compared_with_the_first_cell_seed_by_seed(tmp_path: Path) 
 
 def given(results: Mapping[tuple[str, str, str, int], float]) -> Runs:
     """Runs over attention (twins of one another), norm and positions: one function for each norm and positions."""
-    cells = {" ".join(key[:3]): dict(zip(("attention", "norm", "positions"), key[:3], strict=True)) for key in results}
-    twins = {cell: f"{at['norm']} {at['positions']}" for cell, at in cells.items()}
+    cells = {(a, n, p): {"attention": a, "norm": n, "positions": p} for a, n, p, _ in results}
+    levels = {" ".join(key): at for key, at in cells.items()}
+    twins = {cell: f"{at['norm']} {at['positions']}" for cell, at in levels.items()}
     seeds = tuple(dict.fromkeys(key[3] for key in results))
-    values = np.array([[results.get((*at.values(), seed), np.nan) for seed in seeds] for at in cells.values()])  # type: ignore[call-overload]
-    return Runs("cpu", "here", seeds, cells, twins, values, np.isinf(values), np.zeros(len(cells), dtype=bool))
+    values = np.array([[results.get((*key, seed), np.nan) for seed in seeds] for key in cells])
+    return Runs("cpu", "here", seeds, levels, twins, values, np.isinf(values), np.zeros(len(cells), dtype=bool))
 
 
 THREE = {"attention": ("per_head", "sdpa"), "norm": ("pre", "post"), "positions": ("learned", "none")}

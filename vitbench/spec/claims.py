@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from pydantic import ValidationError
-
 from vitbench.registry import nearest
-from vitbench.spec.errors import explain, quote
+from vitbench.spec.errors import quote
 from vitbench.spec.suite import Fact, Value, as_text
 from vitbench.spec.tables import Tables
 
@@ -22,14 +20,7 @@ def read_facts(
         return ()
     known = {axis: [as_text(value) for value in values] for axis, values in axes.items()}
     facts = []
-    for index, table in enumerate(raw):
-        place = f"facts[{index + 1}]"
-        try:
-            fact = Fact.model_validate(table)
-        except ValidationError as error:
-            for key, message in explain(error, Fact):
-                tables.complain(f"{place}.{key}", message)
-            continue
+    for place, fact in tables.each("facts", raw, Fact):
         facts.append(fact)
         if fact.value == fact.against:
             tables.complain(f"{place}.value", f"{quote(fact.value)} is what it is compared with")

@@ -10,12 +10,10 @@ from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from pydantic import ValidationError
-
 from vitbench.registry import nearest
 from vitbench.spec.base import by_identity, uncollected
 from vitbench.spec.claims import read_facts
-from vitbench.spec.errors import SpecError, TooManyTrials, explain, quote
+from vitbench.spec.errors import SpecError, TooManyTrials, quote
 from vitbench.spec.model import ModelSpec
 from vitbench.spec.nuisance import read_tune
 from vitbench.spec.recipe import TrainTable
@@ -206,17 +204,11 @@ class _Reader(Tables):
         if path in RESERVED:
             self.complain(f"axes.{path}", "is the name of a column of every report; call the axis something else")
         found: dict[str, dict[str, Any]] = {}
-        for index, table in enumerate(values):
-            try:
-                value = Variant.model_validate(table)
-            except ValidationError as error:
-                for key, message in explain(error, Variant):
-                    self.complain(f"axes.{path}[{index + 1}].{key}" if key else f"axes.{path}[{index + 1}]", message)
-                continue
+        for place, value in self.each(f"axes.{path}", values, Variant):
             if value.name in found:
-                self.complain(f"axes.{path}[{index + 1}].name", f"{quote(value.name)} is the name of another value")
+                self.complain(f"{place}.name", f"{quote(value.name)} is the name of another value")
             found[value.name] = dict(leaves(value.set))
-            self.replaced(base, found[value.name], f"axes.{path}[{index + 1}].set")
+            self.replaced(base, found[value.name], f"{place}.set")
         self.joint[path] = found
         return tuple(found)
 
@@ -226,14 +218,7 @@ class _Reader(Tables):
             self.complain("variants", "must be an array of tables: [[variants]]")
             return []
         found: list[tuple[Variant, list[tuple[str, Any]]]] = []
-        for index, table in enumerate(raw):
-            place = f"variants[{index + 1}]"
-            try:
-                variant = Variant.model_validate(table)
-            except ValidationError as error:
-                for key, message in explain(error, Variant):
-                    self.complain(f"{place}.{key}", message)
-                continue
+        for place, variant in self.each("variants", raw, Variant):
             if variant.name in {v.name for v, _ in found}:
                 self.complain(f"{place}.name", f"{quote(variant.name)} is the name of another variant")
             changes = list(leaves(variant.set))

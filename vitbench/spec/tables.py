@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
@@ -12,6 +12,8 @@ from vitbench.spec.errors import explain, quote
 from vitbench.spec.model import ModelSpec
 from vitbench.spec.presets import PRESETS
 from vitbench.spec.recipe import DEVICES, DataSpec, TimeTable, TrainTable
+
+Spec = TypeVar("Spec", bound=BaseModel)
 
 TABLES: Mapping[str, type[BaseModel]] = {
     "model": ModelSpec,
@@ -63,6 +65,18 @@ class Tables:
             for key, message in explain(error, model):
                 self.complain(f"{name}.{key}", message)
             return None
+
+    def each(self, place: str, tables: Iterable[Any], model: type[Spec]) -> Iterator[tuple[str, Spec]]:
+        """(place, spec) of each of an array of tables; one with a mistake is left out, and the mistake gathered."""
+        for number, raw in enumerate(tables, 1):
+            here = f"{place}[{number}]"
+            try:
+                spec = model.model_validate(raw)
+            except ValidationError as error:
+                for key, message in explain(error, model):
+                    self.complain(f"{here}.{key}" if key else here, message)
+                continue
+            yield here, spec
 
     def seeded(self) -> bool:
         """Whether the file has a master seed."""
