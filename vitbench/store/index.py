@@ -34,7 +34,7 @@ from vitbench.store.record import Record, TimeValues, TrainValues, TuneValues
 FORM = 1
 LEAST_NEW, NEW_SHARE = 500, 20
 """New records that are worth a file of the index: so many, and one for so many that are in it already. Fewer are read
-again by the next reader, in less time than a file for each handful would take."""
+again by the next reader, in less time than a file for each handful would take; not what is left of a whole file's."""
 
 CHUNK = 16_384
 """Records in one file of the index."""
@@ -127,13 +127,15 @@ def attempt_of(record: Record, file: os.DirEntry[str], stat: os.stat_result) -> 
 
 def record_files(folder: Path) -> list[tuple[os.DirEntry[str], os.stat_result]]:
     """The files of records in a folder, by name, each as it is now."""
-    found = []
+    found = dict[str, tuple[os.DirEntry[str], os.stat_result]]()
     with contextlib.suppress(FileNotFoundError), os.scandir(folder) as entries:
         for entry in entries:
-            if entry.name.endswith(".json"):
-                with contextlib.suppress(FileNotFoundError):  # set aside by another reader
-                    found.append((entry, entry.stat()))
-    return sorted(found, key=lambda pair: pair[0].name)
+            if (name := entry.name).endswith(".json"):
+                try:
+                    found[name] = entry, entry.stat()
+                except FileNotFoundError:  # set aside by another reader
+                    continue
+    return [found[name] for name in sorted(found)]
 
 
 class Segment:
@@ -175,6 +177,7 @@ class Index:
                 self.segments.append(segment)
                 self.known.update((attempt.key, attempt) for attempt in segment.attempts)
         self.pending: list[tuple[Attempt, str]] = []
+        self.growing = False
         self.shared, self.texts = list[list[Any]](), dict[str, int]()
 
     def get(self, file: os.DirEntry[str], stat: os.stat_result) -> Attempt | None:
@@ -189,11 +192,14 @@ class Index:
         self.pending.append((attempt, self._body(record)))
         if len(self.pending) == CHUNK:
             self._write()
+            self.growing = True
 
     def close(self) -> None:
-        """Write what was taken in, if it is worth a file."""
-        if len(self.pending) >= max(LEAST_NEW, (len(self.known) - len(self.pending)) // NEW_SHARE):
+        """Write what was taken in, if it is worth a file: what is left of many that were, always."""
+        worth = max(LEAST_NEW, (len(self.known) - len(self.pending)) // NEW_SHARE)
+        if self.pending and (self.growing or len(self.pending) >= worth):
             self._write()
+        self.growing = False
 
     def records(self, wanted: Mapping[tuple[str, int, int], Attempt]) -> Iterator[tuple[Attempt, Record]]:
         """The records of some attempts that are known; of those in a damaged file of the index, none."""
