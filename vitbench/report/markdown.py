@@ -83,7 +83,7 @@ def csv(frame: pd.DataFrame) -> str:
     # Each distinct value of a column is written once: a hundred thousand rows have few.
     columns = [_cells(frame.iloc[:, position]) for position in range(frame.shape[1])]
     names = _quoted([str(_as_text(name)) for name in frame.columns])
-    lines = [",".join(cells) for cells in (names, *zip(*columns, strict=True))]
+    lines = [",".join(names), *map(",".join, zip(*columns, strict=True))]
     if len(columns) == 1:
         lines = [line or '""' for line in lines]  # a reader would take an empty line for no row
     return "\n".join([*lines, ""])
