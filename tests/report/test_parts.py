@@ -10,10 +10,12 @@ import matplotlib as mpl
 import pandas as pd
 import pytest
 from markdown_it import MarkdownIt
-from matplotlib.figure import Figure
 
 from tests.report.test_render import HOSTILE
-from vitbench.report import canvas, numbers
+from vitbench.report import numbers
+from vitbench.report.charts import Chart, Colouring, Paired, Pairs, Panel, Rows
+from vitbench.report.drawing.draw import draw, figure, style
+from vitbench.report.drawing.parts import shorten
 from vitbench.report.markdown import Md, csv, escape, fenced, listed, table
 
 
@@ -137,32 +139,34 @@ def test_signs_and_spreads() -> None:
 
 
 def test_long_names_are_shortened_in_the_middle() -> None:
-    assert canvas.shorten("short") == "short"
-    assert len(canvas.shorten("x" * 80, 30)) == 30
-    assert canvas.shorten("x" * 40 + "y" * 40, 11) == "xxxxxx…yyyy"
+    assert shorten("short") == "short"
+    assert len(shorten("x" * 80, 30)) == 30
+    assert shorten("x" * 40 + "y" * 40, 11) == "xxxxxx…yyyy"
 
 
 def test_drawing_uses_nothing_of_the_callers_style_and_changes_nothing() -> None:
-    panel = canvas.Panel("accuracy (%)", [[1.0, 2.0], []], [1.5, math.nan])
-    rows = canvas.Rows(["a $x$ b$", "漢字"], [canvas.INK, canvas.INK], ["", "failed"], [panel])
-    first = canvas.draw(rows.figure)
+    panel = Panel("accuracy (%)", [[1.0, 2.0], []], [1.5, math.nan])
+    rows = Rows(["a $x$ b$", "漢字"], [panel], ["", "failed"], ["", ""])
+    first = draw(rows)
     with mpl.rc_context({"font.size": 30, "axes.facecolor": "red", "figure.dpi": 20}):
         before = dict(mpl.rcParams)
-        assert canvas.draw(rows.figure) == first
+        assert draw(rows) == first
         assert dict(mpl.rcParams) == before
     assert first.startswith(b"\x89PNG")
     assert b"matplotlib" not in first.lower()
 
 
-def overlaps(figure: Figure) -> int:
+def overlaps(chart: Chart) -> int:
     """Pairs of neighbouring y tick labels that touch, and labels that the figure's edge cuts off."""
-    figure.draw_without_rendering()
+    with style():
+        made = figure(chart)
+        made.draw_without_rendering()
     found = 0
-    for ax in figure.axes:
+    for ax in made.axes:
         boxes = [label.get_window_extent() for label in ax.get_yticklabels() if label.get_text()]
         boxes.sort(key=lambda box: box.y0)
         found += sum(low.y1 > high.y0 for low, high in itertools.pairwise(boxes))
-        found += sum(box.x0 < 0 or box.y0 < 0 or box.y1 > figure.bbox.height for box in boxes)
+        found += sum(box.x0 < 0 or box.y0 < 0 or box.y1 > made.bbox.height for box in boxes)
     return found
 
 
@@ -170,31 +174,13 @@ def overlaps(figure: Figure) -> int:
 @pytest.mark.parametrize("panels", [1, 3])
 def test_labels_of_rows_neither_overlap_nor_are_cut_off(rows: int, panels: int) -> None:
     names = [f"{i} " + "long name " * 8 for i in range(rows)]
-    panel = canvas.Panel("accuracy (%)", [[float(i)] for i in range(rows)], [float(i) for i in range(rows)])
-    chart = canvas.Rows(names, [canvas.INK] * rows, [""] * rows, [panel] * panels, "axis", canvas.colours(list("abc")))
-    seen: list[int] = []
-
-    def build() -> Figure:
-        figure = chart.figure()
-        seen.append(overlaps(figure))
-        return figure
-
-    canvas.draw(build)
-    assert seen == [0]
+    panel = Panel("accuracy (%)", [[float(i)] for i in range(rows)], [float(i) for i in range(rows)])
+    assert not overlaps(Rows(names, [panel] * panels, [""] * rows, ["a"] * rows, Colouring("axis", "abc", "abc")))
 
 
 @pytest.mark.parametrize("values", [2, 12])
 def test_labels_of_axes_neither_overlap_nor_are_cut_off(values: int) -> None:
     names = [f"value {i} " + "x" * 60 for i in range(values)]
-    axis = canvas.Paired(
-        "a" * 80, names, [[0.1 * i] for i in range(values)], [0.1 * i for i in range(values)], [""] * values
-    )
-    seen: list[int] = []
-
-    def build() -> Figure:
-        figure = canvas.paired([("one", [axis] * 3), ("two", [axis] * 3)], "points", 0.0, str, 0.3)
-        seen.append(overlaps(figure))
-        return figure
-
-    canvas.draw(build)
-    assert seen == [0]
+    middles = [0.1 * i for i in range(values)]
+    axis = Paired("a" * 80, names, [[m] for m in middles], middles, [*map(str, middles)], [""] * values)
+    assert not overlaps(Pairs([("one", [axis] * 3), ("two", [axis] * 3)], "points", 0.0, 0.3))

@@ -12,12 +12,15 @@ from matplotlib.collections import LineCollection, PathCollection
 from matplotlib.figure import Figure
 
 from tests.report.builders import CellPlan, build, factorial
-from vitbench.report import canvas, curves, effects, figures, spread
-from vitbench.report.figures import Picture
+from vitbench.report import charts, curves, effects, figures
+from vitbench.report.charts import Picture, Values
+from vitbench.report.drawing import curves as drawn_curves
+from vitbench.report.drawing import pairs, parts
+from vitbench.report.drawing.draw import figure
 from vitbench.report.view import View
 
 SPREAD = "ine from the lowest to the highest"
-MANY = spread.MOST_POINTS + 1
+MANY = charts.MOST_POINTS + 1
 GRID = {"norm": ("pre", "post"), "depth": (1, 2)}
 
 
@@ -35,10 +38,11 @@ def lines_of(ax: Axes) -> list[LineCollection]:
     return [c for c in ax.collections if isinstance(c, LineCollection) and c.get_zorder() == 3]
 
 
-def drawn(figure: Figure) -> tuple[int, int]:
-    """How many points and how many rows with a spread a figure has."""
-    points = [c for ax in figure.axes for c in ax.collections if isinstance(c, PathCollection) and c.get_zorder() == 3]
-    lines = [line for ax in figure.axes for line in lines_of(ax)]
+def drawn(picture: Picture) -> tuple[int, int]:
+    """How many points and how many rows with a spread a picture has."""
+    axes = figure(picture.chart).axes
+    points = [c for ax in axes for c in ax.collections if isinstance(c, PathCollection) and c.get_zorder() == 3]
+    lines = [line for ax in axes for line in lines_of(ax)]
     return sum(len(c.get_offsets()) for c in points), sum(len(line.get_segments()) for line in lines) // 2
 
 
@@ -55,17 +59,17 @@ def test_captions_of_cells_say_what_is_drawn(
     tmp_path: Path, seeds: int, of_the_second: int | None, points: int, spreads: int
 ) -> None:
     for picture in by_cell(view_of(tmp_path, seeds, of_the_second)):
-        found = drawn(picture.build())
+        found = drawn(picture)
         # The panel of memory shows the same rows beside those of throughput.
         assert found in [(points, spreads), (2 * points, 2 * spreads)], picture.name
         assert (SPREAD in picture.caption) == (spreads > 0)
         assert ("point" in picture.caption) == (points > 0)
-        assert (f"more than {spread.MOST_POINTS}" in picture.caption) == (points > 0 and spreads > 0)
+        assert (f"more than {charts.MOST_POINTS}" in picture.caption) == (points > 0 and spreads > 0)
         assert picture.alt.startswith("Dot plot" if points else "Range plot")
 
 
 def test_captions_of_axes_say_what_is_drawn(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in (canvas, effects):
+    for module in (pairs, effects):
         monkeypatch.setattr(module, "MOST_BLOCKS", 9)
     # Of the axis norm the blocks of both depths are matched; of depth those of both norms.
     for name, seeds, of_the_second, points, spreads in [
@@ -74,7 +78,7 @@ def test_captions_of_axes_say_what_is_drawn(tmp_path: Path, monkeypatch: pytest.
         ("both", 9, 2, 4, 1),
     ]:
         (picture,) = effects.accuracy_by_axis(view_of(tmp_path / name, seeds, of_the_second), "cpu")
-        assert drawn(picture.build()) == (points, spreads), name
+        assert drawn(picture) == (points, spreads), name
         assert (SPREAD in picture.caption) == (spreads > 0)
         assert ("point is" in picture.caption) == (points > 0)
         assert ("more than 9" in picture.caption) == (points > 0 and spreads > 0)
@@ -86,12 +90,12 @@ def test_each_page_says_what_it_shows(tmp_path: Path, monkeypatch: pytest.Monkey
     pages = figures.accuracy_by_cell(view_of(tmp_path, MANY, 3), "cpu")
     said = [(SPREAD in page.caption, "as a point" in page.caption) for page in pages]
     assert sorted(said) == [(False, True)] * 2 + [(True, False)] * 2
-    assert said == [(drawn(page.build())[1] > 0, drawn(page.build())[0] > 0) for page in pages]
+    assert said == [(drawn(page)[1] > 0, drawn(page)[0] > 0) for page in pages]
 
 
-def bars_of(values: Sequence[spread.Values]) -> Axes:
+def bars_of(values: Sequence[Values]) -> Axes:
     ax = Figure().subplots()
-    spread.bars(ax, range(len(values)), values, [canvas.INK] * len(values), width=4)
+    parts.spreads(ax, range(len(values)), values, [parts.INK] * len(values), width=4)
     return ax
 
 
@@ -107,22 +111,22 @@ def test_a_spread_is_the_range_and_the_quartiles() -> None:
 
 
 def test_limits_hold_all_that_is_finite() -> None:
-    assert canvas.limits(np.array([1.0, np.nan, 3.0, np.inf])) == canvas.limits([1.0, 3.0]) == (0.9, 3.1)
-    assert canvas.limits([4.0], floor=0.0) == (0.0, 4.2)
-    assert canvas.limits([]) is None
+    assert charts.limits(np.array([1.0, np.nan, 3.0, np.inf])) == charts.limits([1.0, 3.0]) == (0.9, 3.1)
+    assert charts.limits([4.0], floor=0.0) == (0.0, 4.2)
+    assert charts.limits([]) is None
 
 
 @pytest.mark.parametrize("epochs", [1, 4])
-@pytest.mark.parametrize("seeds", [2, curves.MAX_MARKED + 1])
+@pytest.mark.parametrize("seeds", [2, drawn_curves.MAX_MARKED + 1])
 def test_every_run_has_a_curve_and_of_one_epoch_a_point(tmp_path: Path, seeds: int, epochs: int) -> None:
     (picture,) = curves.learning_curves(view_of(tmp_path, seeds, epochs=epochs), "cpu")
-    ax = picture.build().axes[0]
+    ax = figure(picture.chart).axes[0]
     marked = [np.asarray(line.get_xydata()) for line in ax.lines if line.get_marker() == "o"]
     bundled = [c for bundle in ax.collections if isinstance(bundle, LineCollection) for c in bundle.get_segments()]
     # A panel has two colours: the runs of each, and their mean.
     assert sum(map(len, marked)) + sum(map(len, bundled)) >= (2 * seeds + 2 if epochs == 1 else 0)
-    assert len(ax.lines) + len(bundled) == (4 if epochs == 1 and seeds > curves.MAX_MARKED else 2 * seeds + 2)
-    assert bool(bundled) == (seeds > curves.MAX_MARKED and epochs > 1)
+    assert len(ax.lines) + len(bundled) == (4 if epochs == 1 and seeds > drawn_curves.MAX_MARKED else 2 * seeds + 2)
+    assert bool(bundled) == (seeds > drawn_curves.MAX_MARKED and epochs > 1)
     assert ("each run is a point" in picture.caption) == (epochs == 1)
     low, high = ax.get_ylim()
     assert all(low < y < high for curve in [*marked, *bundled] for y in curve[:, 1])

@@ -195,20 +195,24 @@ def status(study: Path) -> None:
 @click.option("--out", type=FOLDER, help="Folder of the report. Default: reports/<name of the study's folder>.")
 def report(study: Path, out: Path | None) -> None:
     """Render the report of the study in the folder STUDY."""
-    from vitbench.report.render import render_view
-    from vitbench.report.view import View
+    from vitbench.report.studio import DrawingStopped, Studio
     from vitbench.store import Study
-    from vitbench.store.study import standing
 
     opened = Study.read(study)
-    view = View(opened)
     folder = out or Path("reports") / study.resolve().name
-    try:
-        page = render_view(view, folder)
-    except OSError as error:
-        raise click.FileError(str(folder), f"cannot be written: {error.strerror}") from error
+    with Studio() as studio:
+        from vitbench.report.render import render_view  # while the studio loads what it draws with
+        from vitbench.report.view import View
+
+        view = View(opened)
+        try:
+            page = render_view(view, folder, studio.draw)
+        except OSError as error:
+            raise click.FileError(str(folder), f"cannot be written: {error.strerror}") from error
+        except DrawingStopped as error:
+            raise click.ClickException(str(error)) from error
     console = Terminal()
     for damaged in opened.damaged:
         console.print(f"[yellow]set aside[/] {escape(damaged)}")
-    states = Counter(standing(attempts).state for attempts in view.results.tried.values())
+    states = Counter(attempt.state for attempt in view.results.standing.values())
     console.print(escape(f"{page}  ({', '.join(f'{n} {s}' for s, n in states.most_common()) or 'no records yet'})"))

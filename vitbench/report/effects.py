@@ -7,15 +7,14 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 import pandas as pd
-from matplotlib.figure import Figure
 
 from vitbench.analysis.summary import Matched
-from vitbench.report import accuracy, canvas, speed
+from vitbench.report import accuracy, speed
 from vitbench.report.accuracy import absence_of
-from vitbench.report.canvas import Paired
-from vitbench.report.figures import Picture, place
+from vitbench.report.charts import MOST_BLOCKS, Paired, Pairs, Picture
+from vitbench.report.figures import place
 from vitbench.report.numbers import signed
-from vitbench.report.spread import MOST_BLOCKS, reading
+from vitbench.report.spread import reading
 from vitbench.report.view import TimeGroup, View
 
 
@@ -26,20 +25,20 @@ def accuracy_by_axis(view: View, device: str) -> list[Picture]:
     decimals = accuracy.decimals_of(view) + 1
     band = view.noise.largest if view.noise else 0.0
     grey = " The grey band is the noise floor: the largest difference between exact twins." if band else ""
+
+    def show(mean: float) -> str:
+        return signed(mean, decimals)
+
     for origin in origins:
         on, suffix = place(view, origins, origin)
         found = [view.accuracy_over(axis, origin, device) for axis in view.axes]
-        axes = [_paired(view, m, m.differences(), rows, _mean) for m in found]
-
-        def build(axes: list[Paired] = axes) -> Figure:
-            label = "difference in test accuracy from the axis's reference (percentage points)"
-            return canvas.paired([("", axes)], label, 0.0, lambda x: signed(x, decimals), band)
-
+        axes = [_paired(view, m, m.differences(), rows, mean=_mean, show=show) for m in found]
+        label = "difference in test accuracy from the axis's reference (percentage points)"
         if _any_points(axes):
             pictures.append(
                 Picture(
                     f"accuracy-by-axis-{device}{suffix}",
-                    build,
+                    Pairs([("", axes)], label, 0.0, band),
                     f"Paired differences of test accuracy by axis on {device}{on}",
                     f"Differences in test accuracy from the reference value of each axis{on}. "
                     f"{_reading(axes, 'all other axes and the seed equal', 'the mean')}.{grey}",
@@ -64,18 +63,16 @@ def speed_by_axis(view: View, groups: Sequence[TimeGroup]) -> list[Picture]:
         columns = []
         for group in groups:
             found = [view.timing_over(axis, origin, group, "latency_ms_p50") for axis in speed.axes_of(view, group)]
-            axes = [_paired(view, m, m.ratios(), view.timings(group), speed.geometric_mean) for m in found]
+            axes = [
+                _paired(view, m, m.ratios(), view.timings(group), mean=speed.geometric_mean, show=_times) for m in found
+            ]
             columns += [(group.mode_name, axes)] if _any_points(axes) else []
         every = [axis for _, axes in columns for axis in axes]
-
-        def build(columns: list[tuple[str, list[Paired]]] = columns) -> Figure:
-            return canvas.paired(columns, "latency, ratio to the axis's reference", 1.0, _times)
-
         if columns:
             pictures.append(
                 Picture(
                     f"speed-by-axis-{name}{suffix}",
-                    build,
+                    Pairs(columns, "latency, ratio to the axis's reference", 1.0),
                     f"Latency ratios by axis: {where}{on}",
                     f"Latency as a ratio to the reference value of each axis ({where}{on}); left of the line is "
                     f"faster. {_reading(every, 'all other axes equal', 'the geometric mean')}.",
@@ -85,12 +82,9 @@ def speed_by_axis(view: View, groups: Sequence[TimeGroup]) -> list[Picture]:
 
 
 def _paired(
-    view: View,
-    found: Matched,
-    compared: pd.DataFrame,
-    rows: pd.DataFrame,
-    mean: Callable[[pd.Series[float]], float],
-) -> Paired:
+    view: View, found: Matched, compared: pd.DataFrame, rows: pd.DataFrame, *,
+    mean: Callable[[pd.Series[float]], float], show: Callable[[float], str],
+) -> Paired:  # fmt: skip
     names, points, middles, words = [], [], [], []
     for value in view.axes[found.axis]:
         has = value in compared and len(compared) > 0
@@ -100,7 +94,7 @@ def _paired(
         points.append(np.zeros(0) if reference or not has else compared[value].to_numpy(np.float64))
         middles.append(mean(compared[value]) if has and not reference else math.nan)
         words.append("reference" if reference else "" if has else word)
-    return Paired(found.axis, names, points, middles, words)
+    return Paired(found.axis, names, points, middles, [show(middle) for middle in middles], words)
 
 
 def _any_points(axes: Sequence[Paired]) -> bool:

@@ -13,12 +13,11 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
-from matplotlib.figure import Figure
 
 from vitbench.analysis.summary import ACCURACY, finished
-from vitbench.report import accuracy, canvas, speed
-from vitbench.report.canvas import Colour, Panel, Rows
-from vitbench.report.spread import Values, is_many, reading
+from vitbench.report import accuracy, speed
+from vitbench.report.charts import Colouring, Panel, Picture, Rows, Values, is_many, limits
+from vitbench.report.spread import reading
 from vitbench.report.view import TimeGroup, View, of_origin, plural
 
 ROWS_A_PAGE = 60
@@ -26,31 +25,6 @@ MAX_PAGES = 4
 """Pages of one figure; cells beyond them are in the tables."""
 MAX_WORDS = 8
 """Cells without a result that a figure shows by their state; of more it says the number instead."""
-
-
-@dataclass(frozen=True)
-class Picture:
-    """A picture in the making.
-
-    Attributes:
-        name: of its file, without folder and ending.
-        build: makes it; to be called by :func:`vitbench.report.canvas.draw`.
-        alt: what it shows, for those who do not see it; plain text.
-        caption: how to read it; plain text.
-    """
-
-    name: str
-    build: Callable[[], Figure]
-    alt: str
-    caption: str
-
-
-@dataclass(frozen=True)
-class Colouring:
-    """The axis that colours the rows of a figure, and its values' colours; empty for named variants."""
-
-    axis: str
-    shades: dict[str, Colour]
 
 
 def accuracy_by_cell(view: View, device: str) -> list[Picture]:
@@ -69,7 +43,7 @@ def accuracy_by_cell(view: View, device: str) -> list[Picture]:
         shown = reading(rows, "every seed as a point", "of a cell's seeds")
         return f"Test accuracy on {device}, {shown}.{' The black bar is the mean over seeds.' if several else ''}"
 
-    chart = _Chart(view, columns, canvas.limits(every), view.telling)
+    chart = _Chart(view, columns, limits(every), view.telling)
     alt = f"plot of test accuracy by cell on {device}"
     return chart.pages(f"accuracy-{device}", accuracy.ranked_cells(view, device), planned, alt, caption)
 
@@ -164,7 +138,7 @@ class _Column:
 
     def _limits(self) -> tuple[float, float] | None:
         every = np.concatenate([*self.points.values(), [*(self.middles or {}).values()]])
-        return canvas.limits(every, floor=0.0 if self.from_zero else None)
+        return limits(every, floor=0.0 if self.from_zero else None)
 
 
 @dataclass(frozen=True)
@@ -205,30 +179,26 @@ class _Chart:
             last = rest and number == len(drawn)
             more = f" The {plural(rest, 'cell')} after these are in the table alone." if last else ""
             suffix = f"-{number}" if len(drawn) > 1 else ""
-
-            def build(page: Sequence[str] = page) -> Figure:
-                return self._figure(page, words, colouring)
-
             rows = [column.points[cell] for column in self.columns for cell in page if cell in column.points]
             how = "Range" if rows and all(map(is_many, rows)) else "Dot"
             said = f"{caption(rows)}{absent}{which}{more}"
-            pictures.append(Picture(f"{name}{suffix}", build, f"{how} {alt}{which}", said))
+            chart = self._rows(page, words, colouring)
+            pictures.append(Picture(f"{name}{suffix}", chart, f"{how} {alt}{which}", said))
         return pictures
 
-    def _figure(self, cells: Sequence[str], words: Mapping[str, str], colouring: Colouring) -> Figure:
-        single = canvas.colours(["all"])["all"]
-        values = [self.view.values_of(cell).get(colouring.axis, "") for cell in cells]
-        shades = [colouring.shades.get(value, single) for value in values]
+    def _rows(self, cells: Sequence[str], words: Mapping[str, str], colouring: Colouring) -> Rows:
+        values = [self.view.values_of(cell).get(colouring.title, "") for cell in cells]
         panels = [column.panel(cells, self.ends) for column in self.columns]
-        return Rows(cells, shades, [words[c] for c in cells], panels, colouring.axis, colouring.shades).figure()
+        return Rows(cells, panels, [words[cell] for cell in cells], values, colouring)
 
     def _colouring(self, have: Collection[str]) -> Colouring:
         """The first axis colours the rows; its values that no row with a result has are not in the legend."""
         if not self.view.factorial or not self.colour_by:
-            return Colouring("", {})
+            return Colouring()
         axis = self.colour_by[0]
         shown = {self.view.values_of(cell)[axis] for cell in have}
-        return Colouring(axis, {v: c for v, c in canvas.colours(self.view.axes[axis]).items() if v in shown})
+        values = self.view.axes[axis]
+        return Colouring(axis, values, [value for value in values if value in shown])
 
 
 def _values(rows: pd.DataFrame, name: str) -> dict[str, npt.NDArray[np.float64]]:

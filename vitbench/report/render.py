@@ -13,11 +13,11 @@ from pathlib import Path
 import jinja2
 
 from vitbench.report import account, accuracy, curves, effects, figures, headlines, roofline, speed, tuning, verdicts
-from vitbench.report.canvas import draw
 from vitbench.report.caveats import caveats
-from vitbench.report.figures import Picture
+from vitbench.report.charts import Picture
 from vitbench.report.files import MARK, Files
 from vitbench.report.markdown import Md, escape
+from vitbench.report.studio import Draw, at_once
 from vitbench.report.view import TimeGroup, View, beyond
 from vitbench.spec.base import uncollected_so_far
 from vitbench.store import Study
@@ -49,9 +49,15 @@ def render(study: Study, out: Path) -> Path:
     return render_view(View(study), out)
 
 
-def render_view(view: View, out: Path) -> Path:
-    """The same of a study that has been read."""
-    files = Files()
+def render_view(view: View, out: Path, draw: Draw = at_once) -> Path:
+    """The same of a study that has been read.
+
+    Args:
+        view: the study.
+        out: folder of the report.
+        draw: draws its pictures, see :class:`vitbench.report.studio.Studio`. Default: here, one after another.
+    """
+    files = Files(draw)
     with uncollected_so_far():
         return files.write(out, compose(view, files))
 
@@ -67,6 +73,13 @@ def compose(view: View, files: Files) -> str:
         lstrip_blocks=True,
         keep_trailing_newline=True,
     )
+    # Sections with pictures first: they may be drawn by another process, while this one goes on.
+    with_pictures = {
+        "curves": _curves(view, files),
+        "accuracy": _accuracy(view, files),
+        "axes": _axes(view, files),
+        "speed": _speed(view, files),
+    }
     page = environment.get_template("report.md.j2").render(
         mark=MARK,
         title=escape(info.suite.name),
@@ -78,12 +91,9 @@ def compose(view: View, files: Files) -> str:
         caveats=caveats(view),
         verdicts=_verdicts(view, files),
         tuning=_tuning(view, files),
-        accuracy=_accuracy(view, files),
-        axes=_axes(view, files),
-        speed=_speed(view, files),
-        curves=_curves(view, files),
         missing=_missing(view, files),
         reproduction=account.reproduction(view),
+        **with_pictures,
     )
     return page.rstrip() + "\n"
 
@@ -229,10 +239,7 @@ def _all_trials(view: View, files: Files) -> Md:
 
 
 def _pictures(wanted: Sequence[Picture], files: Files) -> list[Md]:
-    blocks = []
-    for picture in wanted:
-        blocks += [files.picture(picture.name, draw(picture.build), picture.alt), Md(f"*{escape(picture.caption)}*")]
-    return blocks
+    return [block for picture in wanted for block in (files.picture(picture), Md(f"*{escape(picture.caption)}*"))]
 
 
 def _heading(text: str, level: int = 3) -> list[Md]:

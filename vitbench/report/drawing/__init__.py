@@ -1,0 +1,5 @@
+"""Drawing: charts become pictures."""
+
+from vitbench.report.drawing.draw import draw
+
+__all__ = ["draw"]

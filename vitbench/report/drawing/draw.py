@@ -1,0 +1,78 @@
+"""Draw: a chart's PNG, the same bytes each time.
+
+Figures are made without pyplot, so that nothing of the caller's (backend, style, open figures) is used or changed.
+"""
+
+from __future__ import annotations
+
+import functools
+import io
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import matplotlib as mpl
+import numpy as np
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
+from PIL import Image
+
+from vitbench.report.charts import Chart, Curves, Pairs, Roofline, Rows
+from vitbench.report.drawing import curves, pairs, roofline, rows
+
+DPI = 105
+MOST_OPTIMISED = 1_000_000
+"""Pixels of a picture whose file is made as small as can be. Pages of long figures have more: their files are two
+percent larger, and made in a fifth of the time."""
+STYLE: dict[Any, Any] = {
+    "axes.edgecolor": "0.4",
+    "axes.labelsize": 9,
+    "axes.spines.right": False,
+    "axes.spines.top": False,
+    "axes.titlelocation": "left",
+    "axes.titlesize": 9,
+    "figure.facecolor": "white",
+    "font.size": 9,
+    "legend.fontsize": 8,
+    "legend.frameon": False,
+    "legend.title_fontsize": 8,
+    "figure.dpi": DPI,
+    "text.parse_math": False,  # a name with two dollar signs is a name
+    "xtick.labelsize": 8,
+    "ytick.labelsize": 7.5,
+}
+
+
+@functools.singledispatch
+def figure(chart: Chart) -> Figure:
+    """The figure of a chart, to be made within :func:`style`."""
+    raise TypeError(f"no chart: {type(chart).__name__}")
+
+
+figure.register(Rows, rows.figure)
+figure.register(Pairs, pairs.figure)
+figure.register(Curves, curves.figure)
+figure.register(Roofline, roofline.figure)
+
+
+def draw(chart: Chart) -> bytes:
+    """The PNG of a chart, in the report's own style whatever the user's is."""
+    with style():
+        canvas = FigureCanvasAgg(figure(chart))
+        canvas.draw()  # type: ignore[no-untyped-call]
+    pixels = np.asarray(canvas.buffer_rgba())  # type: ignore[no-untyped-call]
+    packed, small = io.BytesIO(), pixels.shape[0] * pixels.shape[1] <= MOST_OPTIMISED
+    Image.fromarray(pixels).convert("RGB").save(packed, "png", optimize=small)
+    return packed.getvalue()
+
+
+@contextmanager
+def style() -> Iterator[None]:
+    """The report's own style, and afterwards the caller's again."""
+    with warnings.catch_warnings(), mpl.rc_context():
+        # A name in a script that the font does not have shows as boxes here, and in full in the tables.
+        warnings.filterwarnings("ignore", message=r"Glyph .* missing from font")
+        mpl.rcdefaults()
+        mpl.rcParams.update(STYLE)
+        yield
