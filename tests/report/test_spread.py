@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -11,6 +12,7 @@ from matplotlib.axes import Axes
 from matplotlib.collections import LineCollection, PathCollection
 from matplotlib.figure import Figure
 
+from tests.conftest import REPOSITORY
 from tests.report.builders import CellPlan, build, factorial
 from vitbench.report import charts, curves, effects, figures
 from vitbench.report.charts import Picture, Values
@@ -18,6 +20,7 @@ from vitbench.report.drawing import curves as drawn_curves
 from vitbench.report.drawing import pairs, parts
 from vitbench.report.drawing.draw import figure
 from vitbench.report.view import View
+from vitbench.store import Study
 
 SPREAD = "ine from the lowest to the highest"
 MANY = charts.MOST_POINTS + 1
@@ -114,6 +117,20 @@ def test_limits_hold_all_that_is_finite() -> None:
     assert charts.limits(np.array([1.0, np.nan, 3.0, np.inf])) == charts.limits([1.0, 3.0]) == (0.9, 3.1)
     assert charts.limits([4.0], floor=0.0) == (0.0, 4.2)
     assert charts.limits([]) is None
+
+
+def test_no_bar_leaves_its_panel() -> None:
+    view = View(Study.read(REPOSITORY / "results" / "reference" / "attention-timing-cpu"))
+    wide = 0
+    for picture in (p for group in view.time_groups for p in figures.timings(view, group)):
+        chart = picture.chart
+        assert isinstance(chart, charts.Rows)
+        for ax, panel in zip(figure(chart).axes, chart.panels, strict=False):
+            low, high = ax.get_xlim()
+            spans = [end for span in panel.spans for end in span if not math.isnan(end)]
+            assert all(low <= end <= high for end in spans), picture.name
+            wide += any(end > max(map(max, filter(len, panel.points))) for end in spans)
+    assert wide, "a bar that goes beyond every point"
 
 
 @pytest.mark.parametrize("epochs", [1, 4])

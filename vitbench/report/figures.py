@@ -137,7 +137,8 @@ class _Column:
         return float(self.middle(pd.Series(values))) if len(values) and self.middle else math.nan
 
     def _limits(self) -> tuple[float, float] | None:
-        every = np.concatenate([*self.points.values(), [*(self.middles or {}).values()]])
+        spans = [np.ravel([*(self.spans or {}).values()])]
+        every = np.concatenate([*self.points.values(), [*(self.middles or {}).values()], *spans])
         return limits(every, floor=0.0 if self.from_zero else None)
 
 
