@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import json
 import multiprocessing
 import os
 import signal
-import sys
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
@@ -21,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from vitbench.store import State
 
-if TYPE_CHECKING:
+if TYPE_CHECKING:  # it imports torch
     from vitbench.runner.work import Request
 
 GRACE_SECONDS = 10.0
@@ -29,8 +27,6 @@ GRACE_SECONDS = 10.0
 
 POLL_SECONDS = 0.1
 KEPT_LINES = 50
-PR_SET_PDEATHSIG = 1
-"""From <linux/prctl.h>."""
 
 
 @dataclass(frozen=True)
@@ -52,12 +48,6 @@ class Outcome:
         """All but the request, for whoever has that already."""
         body = {name: getattr(self, name) for name in ("state", "reason", "details", "values", "environment", "at")}
         return json.dumps({**body, "started_at": self.started_at.isoformat(), "seconds": self.seconds})
-
-
-def die_with_parent(number: signal.Signals) -> None:
-    """Have the kernel send this process a signal when the one that forked it ends, even while it is stuck in C code."""
-    if sys.platform == "linux":
-        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, number)
 
 
 @dataclass

@@ -22,7 +22,7 @@ from vitbench.data.catalog import DataError
 from vitbench.devices import DTYPES, DeviceError, Unsupported, peak_bytes, resolve, unsupported
 from vitbench.environment import code_digest, fingerprint, source_commit
 from vitbench.model.exactness import Incorrect, check
-from vitbench.runner.process import die_with_parent
+from vitbench.runner.orphans import die_with_parent
 from vitbench.spec.base import STORED, Strict
 from vitbench.spec.trial import TimeTrial, TrainTrial, Trial, TuneTrial
 from vitbench.store import State

@@ -24,8 +24,8 @@ from typing import Any
 from vitbench.environment import Environment
 from vitbench.runner.driver import Session
 from vitbench.runner.launchers.places import LauncherError, Site
+from vitbench.runner.orphans import die_with_parent
 from vitbench.runner.overview import device_kind
-from vitbench.runner.process import die_with_parent
 from vitbench.spec.trial import Trial
 from vitbench.store import Claims, Study
 

@@ -1,0 +1,16 @@
+"""Orphans: there are none. A process ends with the one that began it."""
+
+from __future__ import annotations
+
+import ctypes
+import signal
+import sys
+
+PR_SET_PDEATHSIG = 1
+"""From <linux/prctl.h>."""
+
+
+def die_with_parent(number: signal.Signals) -> None:
+    """Have the kernel send this process a signal when the one that forked it ends, even while it is stuck in C code."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, number)
