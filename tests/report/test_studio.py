@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -108,6 +109,23 @@ def test_a_killed_drawer_is_said() -> None:
             waiting()
         with pytest.raises(DrawingStopped, match="killed"):
             studio.draw(CHART)
+
+
+def test_a_folder_that_is_gone_is_named_and_not_the_reports(study: Study, tmp_path: Path) -> None:
+    with Studio() as studio:
+        shutil.rmtree(studio.folder)
+        with pytest.raises(DrawingStopped, match=f"{studio.folder}: pictures cannot be put there"):
+            render_view(View(study), tmp_path / "report", studio.draw)
+        studio.folder.mkdir()
+    assert not (tmp_path / "report").exists()
+
+
+def test_no_temporary_folder_is_one_line(study: Study, tmp_path: Path) -> None:
+    code = "import tempfile\ntempfile.tempdir = '/nowhere'\nfrom vitbench.cli.main import main\nmain()\n"
+    command = [sys.executable, "-c", code, "report", str(study.path), "--out", str(tmp_path / "out")]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 2
+    assert done.stderr == "Error: there is no temporary folder for pictures: No such file or directory\n"
 
 
 BUSY = """

@@ -200,17 +200,18 @@ def report(study: Path, out: Path | None) -> None:
 
     opened = Study.read(study)
     folder = out or Path("reports") / study.resolve().name
-    with Studio() as studio:
-        from vitbench.report.render import render_view  # while the studio loads what it draws with
-        from vitbench.report.view import View
+    try:
+        with Studio() as studio:
+            from vitbench.report.render import render_view  # while the studio loads what it draws with
+            from vitbench.report.view import View
 
-        view = View(opened)
-        try:
-            page = render_view(view, folder, studio.draw)
-        except OSError as error:
-            raise click.FileError(str(folder), f"cannot be written: {error.strerror}") from error
-        except DrawingStopped as error:
-            raise click.ClickException(str(error)) from error
+            view = View(opened)
+            try:
+                page = render_view(view, folder, studio.draw)
+            except OSError as error:
+                raise click.FileError(str(folder), f"cannot be written: {error.strerror}") from error
+    except DrawingStopped as error:
+        raise click.ClickException(str(error)) from error
     console = Terminal()
     for damaged in opened.damaged:
         console.print(f"[yellow]set aside[/] {escape(damaged)}")

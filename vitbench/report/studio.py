@@ -6,6 +6,7 @@ chart is drawn.
 
 from __future__ import annotations
 
+import importlib
 import multiprocessing
 import os
 import signal
@@ -26,8 +27,11 @@ Draw = Callable[[Chart], Callable[[], bytes]]
 """Takes a chart; what comes back gives its PNG, once that is asked for."""
 
 
+DRAWING = "vitbench.report.drawing"
+
+
 class DrawingStopped(RuntimeError):
-    """The process that draws came to an end by itself."""
+    """The process that draws was killed, or its pictures cannot be handed over. The message says which."""
 
 
 def at_once(chart: Chart) -> Callable[[], bytes]:
@@ -46,7 +50,10 @@ class Studio:
 
     def __enter__(self) -> Self:
         with ExitStack() as stack:
-            self.folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="vitbench-")))
+            try:
+                self.folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="vitbench-")))
+            except OSError as error:
+                raise DrawingStopped(f"there is no temporary folder for pictures: {error.strerror}") from error
             # Not forked: a fork of a process with threads may wait for ever for a lock that one of them held.
             self.pool = ProcessPoolExecutor(1, multiprocessing.get_context("spawn"), initializer=_begin)
             self.drawn = 0
@@ -65,7 +72,7 @@ class Studio:
             self.pool.shutdown(cancel_futures=True)
 
     def draw(self, chart: Chart) -> Callable[[], bytes]:
-        """See :data:`Draw`. What comes back raises DrawingStopped where the process has been killed."""
+        """See :data:`Draw`. What comes back raises DrawingStopped where there is no picture."""
         self.drawn += 1
         # By file: a process that is killed while it sends a megabyte through a pipe leaves the receiver waiting.
         path = self.folder / f"{self.drawn}.png"
@@ -85,9 +92,11 @@ class _Drawing:
     def __call__(self) -> bytes:
         try:
             self.done.result()
+            return self.path.read_bytes()
         except BrokenProcessPool as error:
             raise DrawingStopped(STOPPED) from error
-        return self.path.read_bytes()
+        except OSError as error:  # of the folder between the processes, and not of the report's
+            raise DrawingStopped(f"{self.path.parent}: pictures cannot be put there: {error.strerror}") from error
 
 
 def _begin() -> None:
@@ -102,7 +111,7 @@ def _end_with_parent() -> None:
 
 
 def _load() -> None:
-    import vitbench.report.drawing  # noqa: F401
+    importlib.import_module(DRAWING)
 
 
 def _draw(chart: Chart, path: Path) -> None:

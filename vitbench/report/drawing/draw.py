@@ -60,6 +60,7 @@ def draw(chart: Chart) -> bytes:
     """The PNG of a chart, in the report's own style whatever the user's is."""
     with style():
         canvas = FigureCanvasAgg(figure(chart))
+        # The Agg canvas alone has no annotations among matplotlib's stubs.
         canvas.draw()  # type: ignore[no-untyped-call]
     pixels = np.asarray(canvas.buffer_rgba())  # type: ignore[no-untyped-call]
     packed, small = io.BytesIO(), pixels.shape[0] * pixels.shape[1] <= MOST_OPTIMISED
