@@ -52,7 +52,7 @@ def _picture(view: View, device: str, epochs: pd.DataFrame, on: str, suffix: str
         bundles[str(facet)][str(colour)] = bundle
     sizes = [bundle["run"].nunique() for panel in bundles.values() for bundle in panel.values()]
     few = epochs["epoch"].nunique() == 1
-    most = MAX_RUNS // len(facets) // len(names)
+    most = max(1, MAX_RUNS // len(facets) // len(names))
     panels = {
         (label, facet): {
             name: _bundle(bundle, metric, most, mean=name != OTHERS) for name, bundle in bundles[facet].items()
