@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import ctypes
+import functools
 import importlib.util
 import sys
 import time
@@ -115,6 +117,7 @@ class PeakMemory:
             torch.cuda.reset_peak_memory_stats(device)
             self.resting = torch.cuda.memory_allocated(device) / 2**20
         else:
+            _hand_back()
             _forget_peak()
             self.resting = _status_mib("VmRSS")
         self.earlier = 0.0
@@ -133,11 +136,24 @@ class PeakMemory:
         if self.device.type == "cuda":
             torch.cuda.reset_peak_memory_stats(self.device)
         else:
+            _hand_back()
             _forget_peak()
 
     def reserved_mib(self) -> float | None:
         """What the allocator held at the peak, unused fragments included; None where it does not tell."""
         return torch.cuda.max_memory_reserved(self.device) / 2**20 if self.device.type == "cuda" else None
+
+
+def _hand_back() -> None:
+    """Give what is freed back to the system, so that it does not hide what is taken from now on."""
+    if libc := _glibc():
+        libc.malloc_trim(0)
+
+
+@functools.cache
+def _glibc() -> ctypes.CDLL | None:
+    libc = ctypes.CDLL(None) if sys.platform == "linux" else None
+    return libc if hasattr(libc, "malloc_trim") else None
 
 
 def peak_bytes(device: str) -> int:

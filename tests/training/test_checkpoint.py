@@ -383,6 +383,16 @@ def test_what_is_uncounted_leaves_the_peak_alone() -> None:
     assert memory.mib() > before + 150
 
 
+def test_what_was_freed_before_does_not_hide_the_peak() -> None:
+    held = [torch.ones(2**14) for _ in range(4000)]  # 250 MiB in parts small enough to lie on the heap
+    pin = held[-1]  # at its end: the system gets nothing back by itself
+    del held
+    memory = PeakMemory(CPU)
+    taken = [torch.ones(2**14) for _ in range(4000)]
+    assert memory.mib() > 200
+    assert len(taken) == 4000 and pin.sum() == 2**14
+
+
 def test_a_disk_that_is_full_costs_a_line_not_the_trial(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def full(*_: object) -> None:
         raise OSError(28, "No space left on device")
