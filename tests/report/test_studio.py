@@ -2,24 +2,25 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
-from concurrent.futures import CancelledError
+from collections.abc import Iterator
 from pathlib import Path
 
 import psutil
 import pytest
 
 from tests.report.builders import build, factorial
+from tests.runner.runs import all_end
 from vitbench.report.charts import Panel, Rows
 from vitbench.report.drawing import draw
 from vitbench.report.render import render, render_view
-from vitbench.report.studio import DrawingStopped, Studio
+from vitbench.report.studio import DRAWER, ENDED, DrawingStopped, Studio
 from vitbench.report.view import View
 from vitbench.store import Study
 
@@ -55,61 +56,33 @@ def test_the_process_of_a_report_does_not_load_what_draws(study: Study, tmp_path
     assert list((tmp_path / "out" / "figures").glob("*.png"))
 
 
-def ended(process: psutil.Process) -> bool:
-    try:
-        process.wait(20)
-    except psutil.TimeoutExpired:
-        return False
-    return True
-
-
 def test_what_was_not_asked_for_is_not_waited_for() -> None:
     with pytest.raises(KeyError), Studio() as studio:
         assert studio.draw(CHART)() == draw(CHART)  # it is there
-        waiting = [studio.draw(LONG) for _ in range(200)]
+        drawer = drawer_of(os.getpid())
+        for _ in range(200):
+            studio.draw(LONG)
         raise KeyError
-    assert sum(map(was_given_up, waiting)) > len(waiting) / 2  # and were not drawn before it was left
-    assert not studio.folder.exists()
+    assert all_end({drawer.pid}) and not studio.folder.exists()
+    assert studio.answered == 1 < studio.ordered
 
 
-def was_given_up(picture: Callable[[], bytes]) -> bool:
-    try:
-        picture()
-    except (CancelledError, DrawingStopped) as error:
-        return isinstance(error, CancelledError)
-    raise AssertionError("it is left, and there is a picture")
-
-
-def drawers(process: psutil.Process) -> list[psutil.Process]:
-    """The processes that a process began, but for the one that watches over its semaphores."""
-    return [p for p in process.children(recursive=True) if "resource_tracker" not in " ".join(p.cmdline())]
-
-
-def drawer_of_this_process() -> psutil.Process:
-    (drawer,) = [p for p in drawers(psutil.Process()) if "spawn_main" in " ".join(p.cmdline())]
+def drawer_of(pid: int) -> psutil.Process:
+    (drawer,) = [p for p in psutil.Process(pid).children() if DRAWER in p.cmdline()]
     return drawer
-
-
-def test_ctrl_c_is_not_for_the_drawer() -> None:
-    with Studio() as studio:
-        assert studio.draw(CHART)()
-        drawer, waiting = drawer_of_this_process(), [studio.draw(LONG) for _ in range(4)]
-        for _ in waiting:
-            time.sleep(0.1)
-            drawer.send_signal(signal.SIGINT)
-        assert {picture() for picture in waiting} == {draw(LONG)}
 
 
 def test_a_killed_drawer_is_said() -> None:
     with Studio() as studio:
         assert studio.draw(CHART)()
-        drawer = drawer_of_this_process()
-        waiting = studio.draw(LONG)
+        drawer = drawer_of(os.getpid())
+        drawer.suspend()  # so that it does not come to it
+        waiting = studio.draw(CHART)
         drawer.kill()
-        with pytest.raises(DrawingStopped, match="killed"):
+        with pytest.raises(DrawingStopped, match="has ended"):
             waiting()
-        with pytest.raises(DrawingStopped, match="killed"):
-            studio.draw(CHART)
+        with pytest.raises(DrawingStopped, match="has ended"):
+            studio.draw(CHART)()
 
 
 def test_a_folder_that_is_gone_is_named_and_not_the_reports(study: Study, tmp_path: Path) -> None:
@@ -117,39 +90,45 @@ def test_a_folder_that_is_gone_is_named_and_not_the_reports(study: Study, tmp_pa
         shutil.rmtree(studio.folder)
         with pytest.raises(DrawingStopped, match=f"{studio.folder}: pictures cannot be put there"):
             render_view(View(study), tmp_path / "report", studio.draw)
-        studio.folder.mkdir()
     assert not (tmp_path / "report").exists()
 
 
-def test_no_temporary_folder_is_one_line(study: Study, tmp_path: Path) -> None:
-    code = "import tempfile\ntempfile.tempdir = '/nowhere'\nfrom vitbench.cli.main import main\nmain()\n"
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ("import tempfile; tempfile.tempdir = '/nowhere'",
+         "there is no temporary folder for pictures: No such file or directory"),
+        ("sys.executable = '/nowhere'", "no process can be begun that draws: No such file or directory"),
+        ("sys.executable = '/bin/false'", ENDED),
+    ],
+)  # fmt: skip
+def test_a_drawer_that_cannot_begin_is_one_line(change: str, said: str, study: Study, tmp_path: Path) -> None:
+    code = f"import sys\n{change}\nfrom vitbench.cli.main import main\nmain()\n"
     command = [sys.executable, "-c", code, "report", str(study.path), "--out", str(tmp_path / "out")]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 2
-    assert done.stderr == "Error: there is no temporary folder for pictures: No such file or directory\n"
+    assert done.stderr == f"Error: {said}\n"
+    assert not (tmp_path / "out").exists()
 
 
 BUSY = """
-import sys, time
+import time
 from tests.report.test_studio import LONG
 from vitbench.report.studio import Studio
-if __name__ == "__main__":
-    with Studio() as studio:
-        studio.draw(LONG)()
-        for _ in range(1000):
-            studio.draw(LONG)
-        print("drawing", flush=True)
-        time.sleep(600)
+with Studio() as studio:
+    studio.draw(LONG)()
+    for _ in range(1000):
+        studio.draw(LONG)
+    print("drawing", flush=True)
+    time.sleep(600)
 """
 
 
 @pytest.fixture
 def busy(tmp_path: Path) -> Iterator[subprocess.Popen[str]]:
     """A process that waits while a thousand pictures are drawn for it, in a group of its own, as a shell starts it."""
-    script = tmp_path / "busy.py"
-    script.write_text(BUSY)
     with subprocess.Popen(
-        [sys.executable, script], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, process_group=0,
+        [sys.executable, "-c", BUSY], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, process_group=0,
         env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path)), "TMPDIR": str(tmp_path)},
     ) as process:  # fmt: skip
         assert process.stdout and process.stdout.readline() == "drawing\n"
@@ -158,16 +137,26 @@ def busy(tmp_path: Path) -> Iterator[subprocess.Popen[str]]:
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
-def test_it_ends_with_the_process_that_began_it(busy: subprocess.Popen[str], number: signal.Signals) -> None:
-    ours = drawers(psutil.Process(busy.pid))
-    assert ours
-    if number is signal.SIGINT:
-        os.killpg(busy.pid, number)  # as a terminal sends Ctrl-C: to all of them
-    else:
-        busy.send_signal(number)
-    busy.wait(20)
-    assert all(map(ended, ours))
+def test_it_ends_with_the_process_that_began_it(
+    busy: subprocess.Popen[str], number: signal.Signals, tmp_path: Path
+) -> None:
+    drawer = drawer_of(busy.pid)
+    os.killpg(busy.pid, number)  # as a terminal sends Ctrl-C: to all of the group
+    busy.wait(60)
+    assert all_end({drawer.pid}, within_s=60)
+    assert not list(tmp_path.iterdir()), "pictures are left behind"
     assert busy.stderr
     said = busy.stderr.read()
     assert ("KeyboardInterrupt" in said) == (number is signal.SIGINT), said
     assert said.count("Traceback") <= 1, said
+
+
+@pytest.mark.parametrize("after_s", [0.0, 0.002, 0.005, 0.01, 0.05, 0.15])
+def test_a_second_ctrl_c_does_not_make_it_wait(busy: subprocess.Popen[str], after_s: float) -> None:
+    drawer = drawer_of(busy.pid)
+    for pause in (after_s, 0.0):
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(busy.pid, signal.SIGINT)
+        time.sleep(pause)
+    busy.wait(60)
+    assert all_end({drawer.pid}, within_s=60)

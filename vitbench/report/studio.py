@@ -6,17 +6,12 @@ chart is drawn.
 
 from __future__ import annotations
 
-import importlib
-import multiprocessing
-import os
-import signal
+import pickle
+import subprocess
+import sys
 import tempfile
-import threading
 from collections.abc import Callable
-from concurrent.futures import Future, ProcessPoolExecutor
-from concurrent.futures.process import BrokenProcessPool
 from contextlib import ExitStack
-from multiprocessing.connection import wait
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -26,12 +21,12 @@ from vitbench.report.charts import Chart
 Draw = Callable[[Chart], Callable[[], bytes]]
 """Takes a chart; what comes back gives its PNG, once that is asked for."""
 
-
-DRAWING = "vitbench.report.drawing"
+DRAWER = "vitbench.report.drawing"
+ENDED = "the process that draws the pictures has ended, as where the system killed it for memory; nothing was written"
 
 
 class DrawingStopped(RuntimeError):
-    """The process that draws was killed, or its pictures cannot be handed over. The message says which."""
+    """The process that draws cannot begin or has ended, or pictures cannot be handed over. The message says which."""
 
 
 def at_once(chart: Chart) -> Callable[[], bytes]:
@@ -45,76 +40,63 @@ def at_once(chart: Chart) -> Callable[[], bytes]:
 class Studio:
     """A process that draws charts, from entering to leaving; it ends when the one that began it does, however it ends.
 
-    Ctrl-C is for the process that began it: drawing ends with that, after the picture that is being drawn.
+    It has a session of its own: Ctrl-C is for the process that began it. What was not asked for on leaving is given up.
     """
 
     def __enter__(self) -> Self:
         with ExitStack() as stack:
             try:
-                self.folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="vitbench-")))
+                folder = tempfile.TemporaryDirectory(prefix="vitbench-", ignore_cleanup_errors=True)
+                self.folder = Path(stack.enter_context(folder))
             except OSError as error:
                 raise DrawingStopped(f"there is no temporary folder for pictures: {error.strerror}") from error
-            # Not forked: a fork of a process with threads may wait for ever for a lock that one of them held.
-            self.pool = ProcessPoolExecutor(1, multiprocessing.get_context("spawn"), initializer=_begin)
-            self.drawn = 0
-            held = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})  # the new process inherits it
             try:
-                self.pool.submit(_load)
-            finally:
-                signal.pthread_sigmask(signal.SIG_SETMASK, held)
+                process = subprocess.Popen(
+                    [sys.executable, "-m", DRAWER, self.folder],
+                    stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0, start_new_session=True,
+                )  # fmt: skip
+            except OSError as error:
+                raise DrawingStopped(f"no process can be begun that draws: {error.strerror}") from error
+            stack.enter_context(process)
+            stack.callback(process.kill)
+            assert process.stdin and process.stdout
+            self.orders, self.answers = process.stdin, process.stdout
+            self.ordered = self.answered = 0
             self.stack = stack.pop_all()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        with self.stack:
-            self.pool.shutdown(cancel_futures=True)
+        self.stack.close()
 
     def draw(self, chart: Chart) -> Callable[[], bytes]:
         """See :data:`Draw`. What comes back raises DrawingStopped where there is no picture."""
-        self.drawn += 1
-        # By file: a process that is killed while it sends a megabyte through a pipe leaves the receiver waiting.
-        path = self.folder / f"{self.drawn}.png"
+        self.ordered += 1
+        order = self.ordered
+        # By file: a pipe would make this process wait as soon as it is full, and one picture fills it.
         try:
-            return _Drawing(self.pool.submit(_draw, chart, path), path)
-        except BrokenProcessPool as error:
-            raise DrawingStopped(STOPPED) from error
+            (self.folder / f"{order}.chart").write_bytes(pickle.dumps(chart))
+            self.orders.write(b"%d\n" % order)
+        except BrokenPipeError as error:
+            raise DrawingStopped(ENDED) from error
+        except OSError as error:
+            raise self._no_folder(error.strerror) from error
+        return lambda: self._picture(order)
 
-
-STOPPED = "the process that draws the pictures was killed, by the system where memory ran out; nothing was written"
-
-
-class _Drawing:
-    def __init__(self, done: Future[None], path: Path) -> None:
-        self.done, self.path = done, path
-
-    def __call__(self) -> bytes:
+    def _picture(self, order: int) -> bytes:
+        while self.answered < order:  # they come in the order of the charts
+            answer = self.answers.readline()
+            if not answer.endswith(b"\n"):
+                raise DrawingStopped(ENDED)
+            if trouble := answer.decode().strip():
+                raise self._no_folder(trouble)
+            self.answered += 1
         try:
-            self.done.result()
-            return self.path.read_bytes()
-        except BrokenProcessPool as error:
-            raise DrawingStopped(STOPPED) from error
-        except OSError as error:  # of the folder between the processes, and not of the report's
-            raise DrawingStopped(f"{self.path.parent}: pictures cannot be put there: {error.strerror}") from error
+            return (self.folder / f"{order}.png").read_bytes()
+        except OSError as error:
+            raise self._no_folder(error.strerror) from error
 
-
-def _begin() -> None:
-    threading.Thread(target=_end_with_parent, daemon=True).start()
-
-
-def _end_with_parent() -> None:
-    parent = multiprocessing.parent_process()
-    assert parent is not None
-    wait([parent.sentinel])
-    os._exit(1)
-
-
-def _load() -> None:
-    importlib.import_module(DRAWING)
-
-
-def _draw(chart: Chart, path: Path) -> None:
-    from vitbench.report.drawing import draw
-
-    path.write_bytes(draw(chart))
+    def _no_folder(self, trouble: str | None) -> DrawingStopped:
+        """Of the folder between the processes, and not of the report's."""
+        return DrawingStopped(f"{self.folder}: pictures cannot be put there: {trouble}")
