@@ -56,6 +56,14 @@ def test_the_process_of_a_report_does_not_load_what_draws(study: Study, tmp_path
     assert list((tmp_path / "out" / "figures").glob("*.png"))
 
 
+def test_the_drawer_imports_nothing_that_lies_where_it_is_called(study: Study, tmp_path: Path) -> None:
+    (tmp_path / "pickle.py").write_text("raise SystemExit('not for import')")
+    command = [sys.executable, "-P", "-m", "vitbench", "report", str(study.path), "--out", "out"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert list((tmp_path / "out" / "figures").glob("*.png"))
+
+
 def test_what_was_not_asked_for_is_not_waited_for() -> None:
     with pytest.raises(KeyError), Studio() as studio:
         assert studio.draw(CHART)() == draw(CHART)  # it is there

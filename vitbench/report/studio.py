@@ -6,6 +6,7 @@ chart is drawn.
 
 from __future__ import annotations
 
+import os
 import pickle
 import subprocess
 import sys
@@ -46,14 +47,16 @@ class Studio:
     def __enter__(self) -> Self:
         with ExitStack() as stack:
             try:
-                folder = tempfile.TemporaryDirectory(prefix="vitbench-", ignore_cleanup_errors=True)
-                self.folder = Path(stack.enter_context(folder))
+                made = tempfile.TemporaryDirectory(prefix="vitbench-", ignore_cleanup_errors=True)
+                self.folder = Path(stack.enter_context(made))
             except OSError as error:
                 raise DrawingStopped(f"there is no temporary folder for pictures: {error.strerror}") from error
             try:
+                # It imports from where this process does: not from the working folder, if this one does not.
                 process = subprocess.Popen(
-                    [sys.executable, "-m", DRAWER, self.folder],
+                    [sys.executable, "-P", "-m", DRAWER, self.folder],
                     stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0, start_new_session=True,
+                    env={**os.environ, "PYTHONPATH": os.pathsep.join(folder or str(Path.cwd()) for folder in sys.path)},
                 )  # fmt: skip
             except OSError as error:
                 raise DrawingStopped(f"no process can be begun that draws: {error.strerror}") from error
