@@ -120,23 +120,31 @@ def test_a_drawer_that_cannot_begin_is_one_line(change: str, said: str, study: S
 
 
 BUSY = """
-import time
-from tests.report.test_studio import LONG
+import sys, time
+from tests.report.test_studio import LONG, Panel, Rows
 from vitbench.report.studio import Studio
 with Studio() as studio:
     studio.draw(LONG)()
     for _ in range(1000):
         studio.draw(LONG)
     print("drawing", flush=True)
+    if "sending" in sys.argv:
+        large = Rows(["a"], [Panel("x", [[1.0] * 10**6], [1.0])], [""], [""])
+        while True:
+            studio.draw(large)
     time.sleep(600)
 """
 
 
-@pytest.fixture
-def busy(tmp_path: Path) -> Iterator[subprocess.Popen[str]]:
-    """A process that waits while a thousand pictures are drawn for it, in a group of its own, as a shell starts it."""
+@pytest.fixture(params=["waiting", "sending"])
+def busy(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[subprocess.Popen[str]]:
+    """A process for which a thousand pictures are drawn, in a group of its own, as a shell starts it.
+
+    It waits, or is in the middle of handing over a chart.
+    """
     with subprocess.Popen(
-        [sys.executable, "-c", BUSY], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, process_group=0,
+        [sys.executable, "-c", BUSY, request.param],
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, process_group=0,
         env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path)), "TMPDIR": str(tmp_path)},
     ) as process:  # fmt: skip
         assert process.stdout and process.stdout.readline() == "drawing\n"

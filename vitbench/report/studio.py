@@ -7,12 +7,12 @@ chart is drawn.
 from __future__ import annotations
 
 import os
-import pickle
 import subprocess
 import sys
 import tempfile
 from collections.abc import Callable
 from contextlib import ExitStack
+from multiprocessing import Pipe
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -22,7 +22,7 @@ from vitbench.report.charts import Chart
 Draw = Callable[[Chart], Callable[[], bytes]]
 """Takes a chart; what comes back gives its PNG, once that is asked for."""
 
-DRAWER = "vitbench.report.drawing"
+DRAWER = "vitbench.report.drawer"
 ENDED = "the process that draws the pictures has ended, as where the system killed it for memory; nothing was written"
 
 
@@ -52,18 +52,20 @@ class Studio:
             except OSError as error:
                 raise DrawingStopped(f"there is no temporary folder for pictures: {error.strerror}") from error
             try:
-                # It imports from where this process does: not from the working folder, if this one does not.
-                process = subprocess.Popen(
-                    [sys.executable, "-P", "-m", DRAWER, self.folder],
-                    stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0, start_new_session=True,
-                    env={**os.environ, "PYTHONPATH": os.pathsep.join(folder or str(Path.cwd()) for folder in sys.path)},
-                )  # fmt: skip
+                read, write = Pipe(duplex=False)
+                self.orders = stack.enter_context(write)
+                with read:
+                    process = subprocess.Popen(
+                        [sys.executable, "-P", "-m", DRAWER, self.folder],
+                        stdin=read.fileno(), stdout=subprocess.PIPE, start_new_session=True,
+                        env={**os.environ, "PYTHONPATH": _import_path()},
+                    )  # fmt: skip
             except OSError as error:
                 raise DrawingStopped(f"no process can be begun that draws: {error.strerror}") from error
             stack.enter_context(process)
             stack.callback(process.kill)
-            assert process.stdin and process.stdout
-            self.orders, self.answers = process.stdin, process.stdout
+            assert process.stdout
+            self.answers = process.stdout
             self.ordered = self.answered = 0
             self.stack = stack.pop_all()
         return self
@@ -77,14 +79,10 @@ class Studio:
         """See :data:`Draw`. What comes back raises DrawingStopped where there is no picture."""
         self.ordered += 1
         order = self.ordered
-        # By file: a pipe would make this process wait as soon as it is full, and one picture fills it.
         try:
-            (self.folder / f"{order}.chart").write_bytes(pickle.dumps(chart))
-            self.orders.write(b"%d\n" % order)
-        except BrokenPipeError as error:
-            raise DrawingStopped(ENDED) from error
+            self.orders.send(chart)
         except OSError as error:
-            raise self._no_folder(error.strerror) from error
+            raise DrawingStopped(ENDED) from error
         return lambda: self._picture(order)
 
     def _picture(self, order: int) -> bytes:
@@ -103,3 +101,8 @@ class Studio:
     def _no_folder(self, trouble: str | None) -> DrawingStopped:
         """Of the folder between the processes, and not of the report's."""
         return DrawingStopped(f"{self.folder}: pictures cannot be put there: {trouble}")
+
+
+def _import_path() -> str:
+    """From where this process imports: so does the other, and not from the working folder where this one does not."""
+    return os.pathsep.join(folder or str(Path.cwd()) for folder in sys.path)
