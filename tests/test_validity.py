@@ -31,7 +31,7 @@ from vitbench.data.images import Images
 from vitbench.data.load import splits
 from vitbench.model.vit import build_model
 from vitbench.report.render import render
-from vitbench.spec import read_suite
+from vitbench.spec import TrainSpec, read_suite
 from vitbench.spec.recipe import TrainTable
 from vitbench.store import TuneValues
 from vitbench.streams import derive
@@ -104,7 +104,10 @@ def test_rule_5_each_use_of_chance_has_a_stream_and_every_cell_of_a_seed_the_sam
     streams = ("init", "order", "augmentation", "dropout", "split")
     assert len({derive(seed, stream) for seed in (0, 1) for stream in streams}) == 2 * len(streams)
     # The batches' hash across all components: tests/training/test_loop.py::test_every_cell_sees_the_same_batches.
-    digests = [Batches(splits(DATA, MODEL, seed).train, 50, seed, flip=True).digest() for seed in (0, 0, 1)]
+    digests = [
+        Batches(splits(DATA, MODEL, seed).train, TrainSpec(batch_size=50, flip=True), seed).digest()
+        for seed in (0, 0, 1)
+    ]
     assert digests[0] == digests[1] != digests[2]
     for slot in registry.slots():
         twins = [name for name in registry.names(slot) if registry.facts(slot, name).exact]

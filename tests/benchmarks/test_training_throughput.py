@@ -58,7 +58,7 @@ def data(lossless: Path) -> Splits:
 
 def ours(data: Splits, *, augment: bool) -> Callable[[], None]:
     recipe = TrainSpec(batch_size=BATCH, crop_padding=4 if augment else 0, flip=augment)
-    batches = Batches(data.train, BATCH, 0, crop_padding=recipe.crop_padding, flip=recipe.flip)
+    batches = Batches(data.train, recipe, 0)
     model = build_model(MODEL, 0).to(DEVICE)
     stepper = Stepper(model, train_trial(model=MODEL, train=recipe), data, DEVICE, len(batches))
     return lambda: (stepper.epoch(batches, Course(DEVICE)), None)[1]

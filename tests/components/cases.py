@@ -16,8 +16,10 @@ EXACT = [(s, n) for s, n in COMPONENTS if registry.facts(s, n).exact and not reg
 
 
 def small(slot: str, name: str) -> ModelSpec:
-    """SMALL with one component in its place."""
-    spec = SMALL.model_copy(update={slot: name})
+    """SMALL with one component in its place, and of the sizes that it takes."""
+    among = registry.facts(slot, name).among
+    sizes = {quantity: values[0] for quantity, values in among.items() if getattr(SMALL, quantity) not in values}
+    spec = SMALL.model_copy(update={slot: name, **sizes})
     assert not spec.conflicts(), spec.conflicts()
     return spec
 

@@ -15,7 +15,7 @@ from vitbench.data.batches import Batches, crop_and_flip
 from vitbench.data.catalog import DataError, identity
 from vitbench.data.images import Images
 from vitbench.data.load import prepare, read, splits
-from vitbench.spec import DataSpec, ModelSpec
+from vitbench.spec import DataSpec, ModelSpec, TrainSpec
 from vitbench.streams import derive
 
 MODEL = ModelSpec(dim=32, depth=1)
@@ -79,15 +79,16 @@ def test_crop_and_flip_are_torchvisions_image_by_image(lossless: Path) -> None:
 def test_an_epoch_has_every_image_once_in_a_fresh_order(lossless: Path) -> None:
     data = splits(folder(lossless, train_images=300), MODEL, 0)
     numbered = Images(data.train.pixels, torch.arange(300))
-    batches = Batches(numbered, 128, seed=5)
+    batches = Batches(numbered, TrainSpec(batch_size=128), seed=5)
     assert len(batches) == 3
-    orders = [torch.cat([labels for _, labels in batches.epoch(n)]) for n in range(2)]
+    orders = [torch.cat([batch.labels for batch in batches.epoch(n)]) for n in range(2)]
     assert all(sorted(o.tolist()) == list(range(300)) for o in orders) and not torch.equal(*orders)
-    again = torch.cat([labels for _, labels in Batches(numbered, 50, seed=5).epoch(0)])
+    again = torch.cat([batch.labels for batch in Batches(numbered, TrainSpec(batch_size=50), seed=5).epoch(0)])
     assert torch.equal(again, orders[0]), "the order does not depend on the batch size"
-    augmented = Batches(numbered, 128, seed=5, crop_padding=4, flip=True)
-    assert torch.equal(torch.cat([labels for _, labels in augmented.epoch(0)]), orders[0])
-    assert batches.digest() != augmented.digest() != Batches(numbered, 128, seed=6, crop_padding=4, flip=True).digest()
+    recipe = TrainSpec(batch_size=128, crop_padding=4, flip=True)
+    augmented = Batches(numbered, recipe, seed=5)
+    assert torch.equal(torch.cat([batch.labels for batch in augmented.epoch(0)]), orders[0])
+    assert batches.digest() != augmented.digest() != Batches(numbered, recipe, seed=6).digest()
 
 
 def test_streams_are_separate() -> None:

@@ -6,6 +6,7 @@ import pytest
 import torch
 
 import vitbench
+from vitbench import registry
 from vitbench.model.counting import forward_flops, parameters
 from vitbench.model.vit import VisionTransformer
 from vitbench.runner.cost import approximate_flops
@@ -19,6 +20,16 @@ PUBLISHED = {"cifar-tiny": 1_205_898, "lesson-tiny": 2_822_602, "vit-b/16": 86_5
 def on_meta(spec: ModelSpec) -> VisionTransformer:
     with torch.device("meta"):
         return VisionTransformer(spec)
+
+
+MILLIONS = {"vit-lite-7/4": 3.72, "cct-7/3x1": 3.76, "vit-cifar": 6.3}
+"""As published, rounded."""
+
+
+@pytest.mark.parametrize(("name", "millions"), MILLIONS.items())
+def test_rounded_parameter_counts(name: str, millions: float) -> None:
+    digits = len(str(millions).partition(".")[2])
+    assert round(parameters(on_meta(PRESETS[name])) / 1e6, digits) == millions
 
 
 @pytest.mark.parametrize(("name", "count"), PUBLISHED.items())
@@ -51,7 +62,16 @@ def test_timm_counts_the_same(name: str) -> None:
     assert parameters(on_meta(spec)) == parameters(theirs)
 
 
-@pytest.mark.parametrize("name", PRESETS)
+STANDARD = [n for n, s in PRESETS.items() if registry.facts("patching", s.patching).exact and s.prefix == 1]
+
+
+@pytest.mark.parametrize("name", sorted(set(PRESETS) - set(STANDARD)))
+def test_flops_of_other_stems_are_near_the_closed_form(name: str) -> None:
+    """What a plan's cost is made of."""
+    assert forward_flops(PRESETS[name]) == pytest.approx(approximate_flops(PRESETS[name]), rel=0.05)
+
+
+@pytest.mark.parametrize("name", STANDARD)
 def test_flops_are_those_of_the_closed_form(name: str) -> None:
     """Products of the linear layers and of attention: nothing else is counted, and nothing is left out."""
     spec = PRESETS[name]

@@ -72,7 +72,7 @@ def test_a_training_step_leaves_the_weights_where_they_are() -> None:
     subject.iterate()
     assert torch.equal(subject.out, first)
     assert all(torch.equal(value, before[name]) for name, value in subject.module.state_dict().items())
-    state = next(iter(subject.optimiser.state.values()))
+    state = next(iter(subject.optimiser.parts[0].state.values()))
     assert float(state["step"]) == 2 and bool((state["exp_avg"] != 0).any()), "AdamW did not do its work"
 
 

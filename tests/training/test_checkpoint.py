@@ -73,12 +73,12 @@ def numbers(fitted: Fitted) -> dict[str, object]:
     """All that a run comes to; two equal ones are equal in every bit."""
     test = fitted.evaluate(fitted.data.test)
     epochs = [e.model_dump(exclude={"seconds"}) for e in fitted.course.epochs]
-    weights = {k: v.numpy().tobytes() for k, v in fitted.stepper.module.state_dict().items()}
-    moments = {
-        (i, k): v.numpy().tobytes()
-        for i, values in fitted.stepper.optimiser.state_dict()["state"].items()
-        for k, v in values.items()
+    weights = {
+        (part, k): v.numpy().tobytes()
+        for part, module in fitted.stepper.modules().items()
+        for k, v in module.state_dict().items()
     }
+    moments = {name: v.numpy().tobytes() for name, v in fitted.stepper.optimiser.state()}
     return {
         "test": test, "epochs": epochs, "weights": weights, "moments": moments, "steps": fitted.stepper.steps,
         "left": fitted.stepper.left, "digest": fitted.batches.digest(), "laps": len(fitted.course.step_ms),
@@ -105,8 +105,10 @@ def test_a_resumed_run_is_the_same_run(tmp_path: Path) -> None:
         {"optimizer": "adam"},
         {"precision": "bfloat16"},
         {"images": None, "epochs": 2, "schedule": "constant", "clip_norm": 0.0},
+        {"optimizer": "muon", "ema": 0.9},
+        {"augment": "randaugment", "mixup": 0.8, "cutmix": 1.0, "erasing": 0.5, "cutout": 2, "repeats": 2},
     ],
-    ids=["adam", "bfloat16", "whole epochs"],
+    ids=["adam", "bfloat16", "whole epochs", "muon and average", "augmentation"],
 )
 def test_under_other_recipes_too(changes: dict[str, object], tmp_path: Path) -> None:
     trial = rich(**changes)

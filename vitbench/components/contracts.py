@@ -20,9 +20,11 @@ from vitbench.spec.model import ModelSpec
 class Patching(nn.Module):
     """Images (B, C, height, width) → tokens (B, N, D), one for each patch, row by row.
 
-    Holds ``weight`` (D, C, P, P), as a convolution with kernel = stride = patch does, and ``bias`` (D,); a form that
-    multiplies flattened patches flattens the weight.
+    Exact ones hold ``weight`` (D, C, P, P), as a convolution with kernel = stride = patch does, and ``bias`` (D,); a
+    form that multiplies flattened patches flattens the weight.
     """
+
+    bias: nn.Parameter | None
 
     def __init__(self, spec: ModelSpec) -> None:
         super().__init__()

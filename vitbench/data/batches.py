@@ -3,69 +3,161 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Literal
 
+import numpy as np
 import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from vitbench.data.augmentation import boxes, mixing
+from vitbench.data.augmentation.mixing import Mixes
+from vitbench.data.augmentation.policies import POLICIES, Drawn
 from vitbench.data.images import Images
+from vitbench.spec.recipe import TrainSpec
 from vitbench.streams import derive
 
 DIGESTED = 2
 """Batches of the first epoch that go into the digest by which cells are compared."""
 
 
+@dataclass(frozen=True)
+class Batch:
+    """Some training images, and what is done to them once they are normalised.
+
+    Attributes:
+        pixels: (B, 3, height, width) uint8, augmented.
+        labels: (B,) int64.
+        wiped: boxes (B, 4) in which images become 0, the mean of the training images.
+        mixes: how images are mixed with one another, and labels with them; None: not at all.
+    """
+
+    pixels: Tensor
+    labels: Tensor
+    wiped: tuple[Tensor, ...] = ()
+    mixes: Mixes | None = None
+
+    def __len__(self) -> int:
+        return len(self.labels)
+
+    def head(self, images: int | None) -> Batch:
+        """Its first images, so many at the most; all of them for None."""
+        if images is None or images >= len(self):
+            return self
+        part = slice(images)
+        mixes = None if self.mixes is None else self.mixes[part]
+        return Batch(self.pixels[part], self.labels[part], tuple(each[part] for each in self.wiped), mixes)
+
+    def images(self, normalise: Callable[[Tensor], Tensor]) -> Tensor:
+        """What the model sees, (B, 3, height, width) float32: normalised, then wiped, then mixed."""
+        images = normalise(self.pixels)
+        for box in self.wiped:
+            images = images.masked_fill(boxes.inside(box, (images.shape[-2], images.shape[-1])), 0.0)
+        return images if self.mixes is None else self.mixes.images(images)
+
+    def loss(self, logits: Tensor, label_smoothing: float) -> Tensor:
+        """Mean cross-entropy of logits (B, classes); of mixed images against both labels, in their shares."""
+        if self.mixes is None:
+            return F.cross_entropy(logits, self.labels, label_smoothing=label_smoothing)
+        mine, others = (
+            F.cross_entropy(logits, labels, label_smoothing=label_smoothing, reduction="none")
+            for labels in (self.labels, self.labels.roll(1, 0))
+        )
+        return (self.mixes.share * mine + (1.0 - self.mixes.share) * others).mean()
+
+
+@dataclass(frozen=True)
+class _Draws:
+    """The chance of one epoch, a row for each of its images: drawn on the host at once, and then on the device."""
+
+    shift: Tensor
+    mirror: Tensor
+    policy: Drawn | None
+    wiped: tuple[Tensor, ...]
+    mixes: Mixes | None
+
+
 class Batches:
-    """Training batches: every image once an epoch, in a fresh order, each with its own crop and flip.
+    """Training batches: every image once an epoch, in a fresh order, each augmented in its own way.
 
     Random numbers are drawn on the CPU for a whole epoch at once, so that they are the same on every device, and no
     step waits for them.
 
     Args:
         images: on the device where batches are wanted.
-        batch_size: B; the last batch of an epoch may be smaller.
+        recipe: its batch size (the last batch of an epoch may be smaller) and its augmentation.
         seed: of the trial.
-        crop_padding: zero pixels around the image before a random crop to its size; 0 for none.
-        flip: mirror each image with probability one half.
     """
 
-    def __init__(
-        self, images: Images, batch_size: int, seed: int, *, crop_padding: int = 0, flip: bool = False
-    ) -> None:
-        self.images, self.batch_size, self.seed = images, batch_size, seed
-        self.crop_padding, self.flip = crop_padding, flip
+    def __init__(self, images: Images, recipe: TrainSpec, seed: int) -> None:
+        self.images, self.recipe, self.seed = images, recipe, seed
+        self.policy = POLICIES[recipe.augment](recipe)
 
     def __len__(self) -> int:
-        return len(range(0, len(self.images), self.batch_size))
+        return len(range(0, len(self.images), self.recipe.batch_size))
 
-    def epoch(self, number: int, first: int = 0) -> Iterator[tuple[Tensor, Tensor]]:
-        """(pixels (B, 3, height, width) uint8, labels (B,)) of one epoch, from its batch ``first`` on."""
-        device, n = self.images.pixels.device, len(self.images)
-        order_stream = torch.Generator().manual_seed(derive(self.seed, "order", number))
-        order = torch.randperm(n, generator=order_stream).to(device, non_blocking=True)
-        shift, mirror = (t.to(device, non_blocking=True) for t in self._draw(number, n))
-        for start in range(first * self.batch_size, n, self.batch_size):
-            part = slice(start, start + self.batch_size)
+    def epoch(self, number: int, first: int = 0) -> Iterator[Batch]:
+        """The batches of one epoch, from its batch ``first`` on."""
+        device, recipe = self.images.pixels.device, self.recipe
+        order = self._order(number).to(device, non_blocking=True)
+        draws = self._draw(number)
+        for start in range(first * recipe.batch_size, len(order), recipe.batch_size):
+            part = slice(start, start + recipe.batch_size)
             pixels = self.images.pixels[order[part]]
-            if self.crop_padding or self.flip:
-                pixels = crop_and_flip(pixels, shift[part], mirror[part], self.crop_padding)
-            yield pixels, self.images.labels[order[part]]
+            if recipe.crop_padding or recipe.flip:
+                pixels = crop_and_flip(pixels, draws.shift[part], draws.mirror[part], recipe.crop_padding)
+            if draws.policy is not None:
+                pixels = draws.policy.apply(pixels, part)
+            mixes = None if draws.mixes is None else draws.mixes[part]
+            yield Batch(pixels, self.images.labels[order[part]], tuple(each[part] for each in draws.wiped), mixes)
 
-    def _draw(self, number: int, n: int) -> tuple[Tensor, Tensor]:
-        """Shifts (n, 2) and mirrors (n,) of one epoch, drawn whether used or not."""
-        stream = torch.Generator().manual_seed(derive(self.seed, "augmentation", number))
-        shift = torch.randint(0, 2 * self.crop_padding + 1, (n, 2), generator=stream)
-        mirror = torch.rand(n, generator=stream) < 0.5
-        return shift, mirror & self.flip
+    def _order(self, number: int) -> Tensor:
+        """Which images, (n,): each once; with repeats a part of them, each several times in a row.
+
+        Source of the repeats: Hoffer et al. 2020, arXiv 1901.09335, and Berman et al. 2019, arXiv 1902.05509: as DeiT
+        samples, an epoch is as long as it would be without.
+        """
+        n = len(self.images)
+        order = torch.randperm(n, generator=self._stream("order", number))
+        return order.repeat_interleave(self.recipe.repeats)[:n] if self.recipe.repeats > 1 else order
+
+    def _draw(self, number: int) -> _Draws:
+        """All chance of one epoch but its order. Shifts and mirrors are drawn whether used or not."""
+        recipe, n, device = self.recipe, len(self.images), self.images.pixels.device
+        size = self.images.pixels.shape[-2], self.images.pixels.shape[-1]
+        stream = self._stream("augmentation", number)
+        shift = torch.randint(0, 2 * recipe.crop_padding + 1, (n, 2), generator=stream)
+        mirror = (torch.rand(n, generator=stream) < 0.5) & recipe.flip
+        policy, wiped, mixes = None, [], None
+        if self.policy is not None:
+            policy = self.policy.draw(n, size, self._stream("augmentation", number, "policy"), device)
+        if recipe.cutout:
+            wiped.append(boxes.cutout(n, size, recipe.cutout, self._numbers(number, "cutout")))
+        if recipe.erasing:
+            wiped.append(boxes.erasing(n, size, recipe.erasing, self._numbers(number, "erasing")))
+        if recipe.mixup or recipe.cutmix:
+            chance = self._numbers(number, "mixing")
+            mixes = mixing.draw(n, size, mixup=recipe.mixup, cutmix=recipe.cutmix, chance=chance).to(device)
+        shift, mirror = (t.to(device, non_blocking=True) for t in (shift, mirror))
+        return _Draws(shift, mirror, policy, tuple(torch.from_numpy(each).to(device) for each in wiped), mixes)
+
+    def _stream(self, name: Literal["order", "augmentation"], *parts: str | int) -> torch.Generator:
+        return torch.Generator().manual_seed(derive(self.seed, name, *parts))
+
+    def _numbers(self, number: int, use: str) -> np.random.Generator:
+        return np.random.default_rng(derive(self.seed, "augmentation", number, use))
 
     def digest(self) -> str:
         """Hash of the first batches of the first epoch: equal in all cells that share a seed and data settings."""
         whole = hashlib.sha256()
-        for index, (pixels, labels) in enumerate(self.epoch(0)):
+        for index, batch in enumerate(self.epoch(0)):
             if index == DIGESTED:
                 break
-            whole.update(pixels.cpu().numpy().tobytes() + labels.cpu().numpy().tobytes())
+            mixed = () if batch.mixes is None else (batch.mixes.share, batch.mixes.boxes)
+            for tensor in (batch.pixels, batch.labels, *batch.wiped, *mixed):
+                whole.update(tensor.cpu().numpy().tobytes())
         return whole.hexdigest()[:16]
 
 

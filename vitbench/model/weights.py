@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from safetensors import SafetensorError, safe_open
@@ -50,18 +50,33 @@ def load_weights(model: nn.Module, path: str | os.PathLike[str]) -> None:
         WeightsError: for a file that is missing, truncated or of another format (nothing else is tried in its place:
             a pickle is never opened), and for tensors that are missing, unexpected or of another shape.
     """
-    file = _checked(path)
     wanted = _tensors(model)
+    model.load_state_dict(_read(path, lambda file, found: _compare(file, wanted, found)))
+
+
+def read_weights(path: str | os.PathLike[str]) -> dict[str, Tensor]:
+    """The tensors of a safetensors file by name, on the CPU, whatever model they are of.
+
+    Raises:
+        WeightsError: for a file that is missing, truncated or of another format.
+    """
+    return _read(path, lambda _, __: None)
+
+
+Shapes = Mapping[str, tuple[int, ...]]
+
+
+def _read(path: str | os.PathLike[str], check: Callable[[Path, Shapes], None]) -> dict[str, Tensor]:
+    file = _checked(path)
     try:
         with safe_open(file, framework="pt") as stored:
             names = list(stored.keys())
-            _compare(file, wanted, {name: tuple(stored.get_slice(name).get_shape()) for name in names})
-            found: dict[str, Tensor] = {name: stored.get_tensor(name) for name in names}
+            check(file, {name: tuple(stored.get_slice(name).get_shape()) for name in names})
+            return {name: stored.get_tensor(name) for name in names}
     except SafetensorError as error:
         raise WeightsError(f"{file}: weights must be {SUFFIX}, and this file is none or is damaged: {error}") from error
     except OSError as error:
         raise WeightsError(f"{file}: {error.strerror or error}") from error
-    model.load_state_dict(found)
 
 
 def _checked(path: str | os.PathLike[str]) -> Path:
@@ -75,16 +90,22 @@ def _tensors(model: nn.Module) -> dict[str, Tensor]:
     return dict(model.state_dict())
 
 
-def _compare(file: Path, wanted: dict[str, Tensor], found: dict[str, tuple[int, ...]]) -> None:
-    """Raise WeightsError unless a file has the model's tensors: names first, then the first shape that differs."""
+def _compare(file: Path, wanted: Mapping[str, Tensor], found: Shapes) -> None:
+    if problem := mismatch({name: tuple(tensor.shape) for name, tensor in wanted.items()}, found):
+        raise WeightsError(f"{file}: {problem}")
+
+
+def mismatch(wanted: Shapes, found: Shapes) -> str | None:
+    """Why some tensors are not a model's: names first, then the first shape that differs. None where they are."""
     missing = [name for name in wanted if name not in found]
     unexpected = sorted(name for name in found if name not in wanted)
     if missing or unexpected:
         sides = (("missing", missing), ("unexpected", unexpected))
-        raise WeightsError(f"{file}: {'; '.join(f'{word}: {_listed(names)}' for word, names in sides if names)}")
-    for name, tensor in wanted.items():
-        if found[name] != tuple(tensor.shape):
-            raise WeightsError(f"{file}: {name} is {_shape(found[name])}, and the model's is {_shape(tensor.shape)}")
+        return "; ".join(f"{word}: {_listed(names)}" for word, names in sides if names)
+    for name, shape in wanted.items():
+        if found[name] != shape:
+            return f"{name} is {_shape(found[name])}, and the model's is {_shape(shape)}"
+    return None
 
 
 def _listed(names: Sequence[str]) -> str:

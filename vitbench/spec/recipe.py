@@ -20,6 +20,8 @@ Level = Literal[
 projections of its input and its output."""
 Count = Annotated[int, Field(ge=0, le=10_000_000)]
 Rate = Annotated[float, Field(ge=0.0, le=1e12)]
+Alpha = Annotated[float, Field(ge=0.0, le=1000.0)]
+"""Both parameters of a Beta distribution."""
 
 
 class DataSpec(Strict):
@@ -70,7 +72,7 @@ class TrainSpec(Strict):
         None, description="budget in training images, the last epoch cut short; None: whole epochs"
     )
     batch_size: Positive = 128
-    optimizer: Literal["adamw", "adam"] = "adamw"
+    optimizer: Literal["adamw", "adam", "muon"] = "adamw"
     learning_rate: Annotated[float, Field(gt=0.0, le=1e12)] = 1e-3
     weight_decay: Rate = Field(0.0, description="on weights; never on norms, biases, positions and the class token")
     betas: tuple[Probability, Probability] = (0.9, 0.999)
@@ -80,8 +82,30 @@ class TrainSpec(Strict):
     clip_norm: Rate = Field(0.0, description="largest global gradient norm; 0 leaves gradients alone")
     crop_padding: Annotated[int, Field(ge=0, le=256)] = Field(0, description="random crops after zero padding, pixels")
     flip: bool = Field(False, description="random horizontal flips")
+    augment: Literal["none", "randaugment", "trivialaugment"] = Field("none", description="random operations on images")
+    randaugment_operations: Annotated[int, Field(ge=1, le=14)] = Field(2, description="randaugment: so many an image")
+    randaugment_level: Annotated[int, Field(ge=0, le=30)] = Field(9, description="randaugment: strength of them all")
+    cutout: Annotated[int, Field(ge=0, le=4096)] = Field(0, description="side of a square that is wiped, pixels")
+    erasing: Probability = Field(0.0, description="random erasing: probability of an image to have a part wiped")
+    mixup: Alpha = Field(0.0, description="alpha of the shares in which images are blended; 0 for none")
+    cutmix: Alpha = Field(0.0, description="alpha of the shares of images that others replace; 0 for none")
+    repeats: Annotated[int, Field(ge=1, le=64)] = Field(
+        1, description="repeated augmentation: views of an image a batch"
+    )
+    ema: Annotated[float, Field(ge=0.0, lt=1.0)] = Field(
+        0.0, description="decay of the average of weights that is judged in the model's place; 0 for none"
+    )
     precision: Literal["float32", "bfloat16"] = Field("float32", description="bfloat16: autocast")
     compile: bool = Field(False, description="torch.compile the model")
+
+    @field_validator("randaugment_operations", "randaugment_level")
+    @classmethod
+    def _of_randaugment(cls, value: int, info: ValidationInfo) -> int:
+        assert info.field_name is not None
+        neutral = value == cls.model_fields[info.field_name].default
+        if not neutral and (name := info.data.get("augment", "randaugment")) != "randaugment":
+            raise ValueError(f'{value}, but only augment = "randaugment" has it, and augment is {name}')
+        return value
 
 
 SEEDS_OF_A_MASTER = 1000

@@ -126,7 +126,7 @@ class Subject:
         self.out.backward(self.gradient)
 
     def _training_step(self) -> None:
-        self.optimiser.zero_grad(set_to_none=True)
+        self.optimiser.zero_grad()
         self.out = self.run(self.x)
         F.cross_entropy(self.out.float(), self.labels).backward()
         self.optimiser.step()

@@ -56,7 +56,7 @@ class Fitted:
             Diverged, Interrupted: see :func:`train`.
         """
         watch = self.resumable.between_batches if self.resumable else None
-        return evaluate(self.stepper.model, images, self.data, self.stepper.recipe.precision, watch)
+        return evaluate(self.stepper.judged, images, self.data, self.stepper.recipe.precision, watch)
 
 
 def train(
@@ -141,7 +141,7 @@ def fit(
     """
     recipe = trial.train
     data = splits(trial.data, trial.model, trial.seed).to(device)
-    batches = Batches(data.train, recipe.batch_size, trial.seed, crop_padding=recipe.crop_padding, flip=recipe.flip)
+    batches = Batches(data.train, recipe, trial.seed)
     memory = PeakMemory(device)
     model = build_model(trial.model, trial.seed).to(device)
     stepper = Stepper(model, trial, data, device, len(batches))

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
+from vitbench.model.encoder import Block
 from vitbench.model.initial import token_tables
 from vitbench.spec.recipe import TrainSpec
 
-OPTIMISERS: Mapping[str, type[torch.optim.Adam]] = {"adam": torch.optim.Adam, "adamw": torch.optim.AdamW}
 
-
-def parameter_groups(model: nn.Module, weight_decay: float) -> list[dict[str, object]]:
+def parameter_groups(model: nn.Module, weight_decay: float) -> list[dict[str, Any]]:
     """Two groups: weights, which decay; norms, biases, positions and class tokens, which do not.
 
     Source: Dosovitskiy et al. 2020 decay all; this split is DeiT's and timm's (``no_weight_decay``).
@@ -27,14 +27,92 @@ def parameter_groups(model: nn.Module, weight_decay: float) -> list[dict[str, ob
     return [{"params": decayed, "weight_decay": weight_decay}, {"params": free, "weight_decay": 0.0}]
 
 
-def make_optimiser(model: nn.Module, recipe: TrainSpec, device: torch.device) -> torch.optim.Optimizer:
-    """Adam (weight decay as an L2 term) or AdamW (decoupled), in torch's fused form where the device has it."""
-    return OPTIMISERS[recipe.optimizer](
-        parameter_groups(model, recipe.weight_decay),
-        lr=recipe.learning_rate,
-        betas=recipe.betas,
-        fused=device.type in ("cpu", "cuda"),
-    )
+class Optimisers:
+    """Several optimisers, each of some parameters of one model, that step together.
+
+    Attributes:
+        parts: the optimisers.
+    """
+
+    def __init__(self, *parts: torch.optim.Optimizer) -> None:
+        self.parts = parts
+
+    @property
+    def param_groups(self) -> list[dict[str, Any]]:
+        """Those of all of them, as they are now: restoring a state makes them anew."""
+        return [group for part in self.parts for group in part.param_groups]
+
+    def zero_grad(self) -> None:
+        """Forget all gradients."""
+        for part in self.parts:
+            part.zero_grad(set_to_none=True)
+
+    def step(self) -> None:
+        """Move all parameters."""
+        for part in self.parts:
+            part.step()
+
+    def state(self) -> Iterator[tuple[str, Tensor]]:
+        """All that the optimisers remember, by name."""
+        for number, part in enumerate(self.parts):
+            for index, values in part.state_dict()["state"].items():
+                for key, tensor in values.items():
+                    yield f"{number}.{index}.{key}", tensor
+
+    def restore(self, state: Mapping[str, Tensor]) -> None:
+        """Put back what :meth:`state` gave."""
+        of_parts: list[dict[int, dict[str, Tensor]]] = [{} for _ in self.parts]
+        for name, tensor in state.items():
+            number, index, key = name.split(".", 2)
+            of_parts[int(number)].setdefault(int(index), {})[key] = tensor
+        for part, mine in zip(self.parts, of_parts, strict=True):
+            part.load_state_dict({**part.state_dict(), "state": mine})
+
+
+def make_optimiser(model: nn.Module, recipe: TrainSpec, device: torch.device) -> Optimisers:
+    """The optimisers of a recipe, see :data:`OPTIMISERS`."""
+    return Optimisers(*OPTIMISERS[recipe.optimizer](model, recipe, device))
+
+
+def _adam(model: nn.Module, recipe: TrainSpec, device: torch.device) -> list[torch.optim.Optimizer]:
+    """Adam with weight decay as an L2 term, in torch's fused form where the device has it."""
+    return [_of_kind(torch.optim.Adam, parameter_groups(model, recipe.weight_decay), recipe, device)]
+
+
+def _adamw(model: nn.Module, recipe: TrainSpec, device: torch.device) -> list[torch.optim.Optimizer]:
+    """AdamW, whose weight decay is decoupled, likewise."""
+    return [_of_kind(torch.optim.AdamW, parameter_groups(model, recipe.weight_decay), recipe, device)]
+
+
+def _muon(model: nn.Module, recipe: TrainSpec, device: torch.device) -> list[torch.optim.Optimizer]:
+    """Muon for the matrices of the blocks, AdamW for everything else, at one rate.
+
+    Source: Jordan et al. 2024, Muon, https://kellerjordan.github.io/posts/muon; the update is scaled to the size of
+    AdamW's (Liu et al. 2025, arXiv 2502.16982), so that both have the same learning rate and weight decay.
+    """
+    hidden = {id(p) for b in model.modules() if isinstance(b, Block) for p in b.parameters() if p.ndim == 2}
+    matrices = [p for p in model.parameters() if id(p) in hidden]
+    groups = [
+        {**group, "params": [p for p in group["params"] if id(p) not in hidden]}
+        for group in parameter_groups(model, recipe.weight_decay)
+    ]
+    rest = _of_kind(torch.optim.AdamW, groups, recipe, device)
+    if not matrices:  # blocks without attention and MLP
+        return [rest]
+    rate, decay = recipe.learning_rate, recipe.weight_decay
+    return [torch.optim.Muon(matrices, lr=rate, weight_decay=decay, adjust_lr_fn="match_rms_adamw"), rest]
+
+
+def _of_kind(
+    kind: type[torch.optim.Adam], groups: list[dict[str, Any]], recipe: TrainSpec, device: torch.device
+) -> torch.optim.Optimizer:
+    return kind(groups, lr=recipe.learning_rate, betas=recipe.betas, fused=device.type in ("cpu", "cuda"))
+
+
+OPTIMISERS: Mapping[str, Callable[[nn.Module, TrainSpec, torch.device], list[torch.optim.Optimizer]]] = {
+    "adam": _adam, "adamw": _adamw, "muon": _muon,
+}  # fmt: skip
+"""Name in a recipe → the optimisers of a model's parameters."""
 
 
 def _cosine(progress: float) -> float:

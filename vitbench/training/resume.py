@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable, Iterator
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from vitbench import registry
 from vitbench.devices import PeakMemory
@@ -98,11 +98,9 @@ class Resumable:
 
     def tensors(self) -> Iterator[tuple[str, Tensor]]:
         """Every tensor of the state, by its name in the file."""
-        for name, tensor in _of_module(self.stepper.module):
-            yield f"model.{name}", tensor
-        for index, values in self.stepper.optimiser.state_dict()["state"].items():
-            for key, tensor in values.items():
-                yield f"optimiser.{index}.{key}", tensor
+        yield from _weights(self.stepper)
+        for name, tensor in self.stepper.optimiser.state():
+            yield f"optimiser.{name}", tensor
         yield "epoch.loss_sum", self.course.loss_sum
         yield "epoch.correct", self.course.correct
         yield "step_ms", torch.tensor(self.course.step_ms, dtype=torch.float64)
@@ -115,24 +113,20 @@ class Resumable:
 
         There are some where a component of a plug-in made a buffer as it trained, which a new model does not have.
         """
-        mine = {f"model.{name}": tensor.shape for name, tensor in _of_module(self.stepper.module)}
-        theirs = {name: tensor.shape for name, tensor in checkpoint.tensors.items() if name.startswith("model.")}
+        mine = {name: tensor.shape for name, tensor in _weights(self.stepper)}
+        parts = tuple(f"{part}." for part in self.stepper.modules())
+        theirs = {name: tensor.shape for name, tensor in checkpoint.tensors.items() if name.startswith(parts)}
         return sorted(name for name in {**mine, **theirs} if mine.get(name) != theirs.get(name))
 
     @torch.no_grad()
     def restore(self, checkpoint: Checkpoint) -> None:
         """Put everything back as it was when the checkpoint was captured."""
         stepper, course, moment, tensors = self.stepper, self.course, checkpoint.moment, checkpoint.tensors
-        for name, tensor in _of_module(stepper.module):
-            tensor.copy_(tensors[f"model.{name}"])
-        state: dict[int, dict[str, Tensor]] = {}
-        for name, tensor in tensors.items():
-            part, _, rest = name.partition(".")
-            if part == "optimiser":
-                index, _, key = rest.partition(".")
-                state.setdefault(int(index), {})[key] = tensor
+        for name, tensor in _weights(stepper):
+            tensor.copy_(tensors[name])
         # The groups' settings are the recipe's, and the rate is set at each step: the state is all that has moved.
-        stepper.optimiser.load_state_dict({**stepper.optimiser.state_dict(), "state": state})
+        prefix = "optimiser."
+        stepper.optimiser.restore({n.removeprefix(prefix): t for n, t in tensors.items() if n.startswith(prefix)})
         stepper.steps, stepper.left = moment.steps, moment.left
         course.begin(moment.epoch)
         course.batches, course.seen, course.seconds = moment.batches, moment.seen, moment.seconds
@@ -149,13 +143,14 @@ class Resumable:
             _set_random_state(stepper.device, tensors["random.device"])
 
 
-def _of_module(module: nn.Module) -> Iterator[tuple[str, Tensor]]:
-    """Parameters and buffers of the module itself (not of its compiled form, whose names differ), each once.
+def _weights(stepper: Stepper) -> Iterator[tuple[str, Tensor]]:
+    """Parameters and buffers of the modules themselves (not of a compiled form, whose names differ), each once.
 
     Buffers that a state_dict leaves out are included: a component may change them as it trains.
     """
-    yield from module.named_parameters()
-    yield from module.named_buffers()
+    for part, module in stepper.modules().items():
+        for name, tensor in (*module.named_parameters(), *module.named_buffers()):
+            yield f"{part}.{name}", tensor
 
 
 def _random_state(device: torch.device) -> Tensor:

@@ -9,13 +9,13 @@ from typing import Protocol, cast
 
 import torch
 from torch import Tensor, nn
-from torch.nn import functional as F
 
-from vitbench.data.batches import Batches
+from vitbench.data.batches import Batch, Batches
 from vitbench.data.images import Splits
 from vitbench.devices import Stopwatch, synchronise
 from vitbench.spec.trial import TrainingTrial
 from vitbench.store import Epoch
+from vitbench.training.average import Average
 from vitbench.training.optimiser import learning_rate, make_optimiser, steps_of
 
 CHECK_EVERY = 25
@@ -98,7 +98,19 @@ class Stepper:
         self.optimiser = make_optimiser(model, self.recipe, device)
         self.parameters = [p for p in model.parameters() if p.requires_grad]
         self.model: nn.Module = cast("nn.Module", torch.compile(model)) if self.recipe.compile else model
+        self.average = Average(model, self.recipe.ema) if self.recipe.ema else None
         self.steps = 0
+
+    @property
+    def judged(self) -> nn.Module:
+        """The model that is evaluated: the average, where there is one."""
+        return self.model if self.average is None else self.average.module
+
+    def modules(self) -> dict[str, nn.Module]:
+        """Name → what holds the weights of the run so far."""
+        return (
+            {"model": self.module} if self.average is None else {"model": self.module, "average": self.average.module}
+        )
 
     def epoch(self, batches: Batches, course: Course, pauses: Pauses | None = None) -> Tally:
         """The steps that are left of the epoch under way, or of the budget: loss and accuracy of the whole epoch.
@@ -110,14 +122,14 @@ class Stepper:
         norm = None
         began, watch = time.perf_counter(), _running(self.device)
         left = self.total - self.steps
-        for whole_pixels, whole_labels in itertools.islice(batches.epoch(course.epoch, course.batches), left):
-            pixels, labels = whole_pixels[: self.left], whole_labels[: self.left]
+        for whole in itertools.islice(batches.epoch(course.epoch, course.batches), left):
+            batch = whole.head(self.left)
             if self.left is not None:
-                self.left -= len(labels)
-            loss, logits, norm = self.step(pixels, labels)
-            course.loss_sum += loss * len(labels)
-            course.correct += (logits.argmax(dim=-1) == labels).sum()
-            course.seen += len(labels)
+                self.left -= len(batch)
+            loss, logits, norm = self.step(batch)
+            course.loss_sum += loss * len(batch)
+            course.correct += (logits.argmax(dim=-1) == batch.labels).sum()
+            course.seen += len(batch)
             course.batches += 1
             if self.steps % CHECK_EVERY == 0 or self.steps == 1:
                 self.demand_finite(course.loss_sum, norm)
@@ -135,19 +147,21 @@ class Stepper:
         course.seconds += time.perf_counter() - began
         return tally
 
-    def step(self, pixels: Tensor, labels: Tensor) -> tuple[Tensor, Tensor, Tensor | None]:
-        """One optimiser step on (B, 3, height, width) uint8: (loss, logits (B, classes), gradient norm if clipped)."""
+    def step(self, batch: Batch) -> tuple[Tensor, Tensor, Tensor | None]:
+        """One optimiser step: (loss, logits (B, classes), gradient norm if clipped)."""
         rate = learning_rate(self.recipe, self.steps, self.per_epoch, self.total)
         for group in self.optimiser.param_groups:
             group["lr"] = rate
-        images = self.data.normalise(pixels)
+        images = batch.images(self.data.normalise)
         with autocast(self.device, self.recipe.precision):
             logits: Tensor = self.model(images)
-            loss = F.cross_entropy(logits, labels, label_smoothing=self.recipe.label_smoothing)
-        self.optimiser.zero_grad(set_to_none=True)
+            loss = batch.loss(logits, self.recipe.label_smoothing)
+        self.optimiser.zero_grad()
         loss.backward()
         norm = nn.utils.clip_grad_norm_(self.parameters, self.recipe.clip_norm) if self.recipe.clip_norm else None
         self.optimiser.step()
+        if self.average is not None:
+            self.average.update(self.module, self.steps)
         self.steps += 1
         return loss.detach(), logits.detach(), norm
 

@@ -1,0 +1,142 @@
+"""Options of a recipe: optimisers, the average of weights, augmentation, mixing. Each does what its name says."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+import pytest
+import torch
+from torch.nn import functional as F
+
+from tests.small import DATA, MODEL, TRAIN, train_trial
+from vitbench.data.batches import Batches
+from vitbench.data.images import Images
+from vitbench.data.load import splits
+from vitbench.model.vit import build_model
+from vitbench.spec import TrainSpec
+from vitbench.store import TrainValues
+from vitbench.training.average import Average
+from vitbench.training.loop import fit, train
+from vitbench.training.optimiser import make_optimiser
+
+CPU = torch.device("cpu")
+OPTIONS: list[dict[str, Any]] = [
+    {"optimizer": "muon"}, {"ema": 0.9}, {"augment": "randaugment"}, {"augment": "trivialaugment"},
+    {"augment": "randaugment", "randaugment_operations": 3, "randaugment_level": 15}, {"cutout": 4}, {"erasing": 0.5},
+    {"mixup": 0.8}, {"cutmix": 1.0}, {"mixup": 0.8, "cutmix": 1.0, "label_smoothing": 0.1}, {"repeats": 3},
+]  # fmt: skip
+
+
+def silent(_: str) -> None:
+    pass
+
+
+def recipe(**changes: Any) -> TrainSpec:
+    return TrainSpec.model_validate({**TRAIN.model_dump(), **changes})
+
+
+def run(**changes: Any) -> TrainValues:
+    return train(train_trial(train=recipe(**changes)), CPU, silent)
+
+
+def batches(seed: int = 0, **changes: Any) -> Batches:
+    return Batches(splits(DATA, MODEL, seed).train, recipe(**changes), seed)
+
+
+@pytest.mark.parametrize("option", OPTIONS, ids=str)
+def test_an_option_trains_and_gives_the_same_twice(option: dict[str, Any]) -> None:
+    one, two, plain = run(**option), run(**option), run()
+    assert one.test_loss == two.test_loss and one.batches_digest == two.batches_digest
+    assert one.test_loss != plain.test_loss
+    assert one.steps == plain.steps, "an epoch is as long as it was"
+    seen = {"optimizer", "ema"} & set(option)
+    assert (one.batches_digest == plain.batches_digest) == bool(seen)
+
+
+@pytest.mark.parametrize("option", [o for o in OPTIONS if "repeats" not in o], ids=str)
+def test_augmentation_leaves_the_order_as_it_is(option: dict[str, Any]) -> None:
+    for plain, other in zip(batches().epoch(1), batches(**option).epoch(1), strict=True):
+        assert torch.equal(plain.labels, other.labels)
+
+
+@pytest.mark.parametrize(
+    "option", [{"augment": "randaugment"}, {"mixup": 0.8, "cutmix": 1.0}, {"erasing": 0.5}], ids=str
+)
+def test_epochs_differ_and_an_epoch_may_be_begun_in_its_middle(option: dict[str, Any]) -> None:
+    data = splits(DATA, MODEL, 0)
+    first, second = ([b.images(data.normalise) for b in batches(**option, flip=True).epoch(n)] for n in (0, 1))
+    assert not torch.equal(first[0], second[0])
+    late = [b.images(data.normalise) for b in batches(**option, flip=True).epoch(0, first=2)]
+    assert len(late) == len(first) - 2 and all(map(torch.equal, late, first[2:]))
+
+
+def test_repeats_show_an_image_several_times_in_a_row() -> None:
+    images = Images(torch.zeros(50, 3, 4, 4, dtype=torch.uint8), torch.arange(50))
+    found = Batches(images, TrainSpec(batch_size=12, repeats=3), seed=0)
+    order = torch.cat([batch.labels for batch in found.epoch(0)]).tolist()
+    assert len(order) == 50 and len(found) == 5
+    assert sorted(Counter(order).values()) == [2] + [3] * 16
+    assert all(order[i] == order[i - i % 3] for i in range(50))
+
+
+def test_wiped_places_are_the_mean_of_the_images_and_the_others_are_not() -> None:
+    data = splits(DATA, MODEL, 0)
+    (batch, *_), (plain, *_) = batches(cutout=4).epoch(0), batches().epoch(0)
+    images, untouched = batch.images(data.normalise), plain.images(data.normalise)
+    wiped = (images == 0).all(dim=1)
+    assert (wiped.flatten(1).sum(dim=1) >= 4).all() and (wiped.flatten(1).sum(dim=1) <= 16).all()
+    assert torch.equal(images.masked_select(~wiped[:, None]), untouched.masked_select(~wiped[:, None]))
+
+
+@pytest.mark.parametrize("smoothing", [0.0, 0.1])
+def test_the_loss_of_mixed_images_is_that_of_mixed_labels(smoothing: float) -> None:
+    (batch, *_) = batches(mixup=0.8, cutmix=1.0).epoch(0)
+    assert batch.mixes is not None
+    logits = torch.randn(len(batch), 10, generator=torch.Generator().manual_seed(0))
+    share = batch.mixes.share[:, None]
+    soft = share * F.one_hot(batch.labels, 10) + (1 - share) * F.one_hot(batch.labels.roll(1, 0), 10)
+    expected = F.cross_entropy(logits, soft, label_smoothing=smoothing)
+    torch.testing.assert_close(batch.loss(logits, smoothing), expected)
+    head = batch.head(5)
+    assert len(head) == 5 and head.mixes is not None and torch.equal(head.mixes.share, batch.mixes.share[:5])
+
+
+def test_the_average_is_judged_in_the_models_place() -> None:
+    trial = train_trial(train=recipe(ema=0.9, epochs=3))
+    fitted = fit(trial, CPU, silent)
+    judged = fitted.stepper.judged
+    assert judged is not fitted.stepper.module
+    assert not all(map(torch.equal, judged.parameters(), fitted.stepper.module.parameters()))
+    alone = fit(train_trial(train=recipe(epochs=3)), CPU, silent)
+    assert all(map(torch.equal, alone.stepper.module.parameters(), fitted.stepper.module.parameters()))
+    assert alone.course.epochs[-1].train_loss == fitted.course.epochs[-1].train_loss
+    assert alone.course.epochs[-1].validation_loss != fitted.course.epochs[-1].validation_loss
+
+
+def test_the_average_is_the_weighted_sum_of_all_steps() -> None:
+    module, chance = torch.nn.Linear(2, 1), torch.Generator().manual_seed(0)
+    average, expected = Average(module, 0.5), module.weight.detach().clone().double()
+    for step in range(20):
+        with torch.no_grad():
+            module.weight.copy_(torch.randn(1, 2, generator=chance))
+        average.update(module, step)
+        decay = min(0.5, (1 + step) / (10 + step))
+        expected = decay * expected + (1 - decay) * module.weight.detach().double()
+    torch.testing.assert_close(next(iter(average.module.parameters())).double(), expected, atol=1e-6, rtol=0)
+
+
+def test_muon_moves_the_matrices_of_the_blocks_and_adamw_the_rest() -> None:
+    model = build_model(MODEL, seed=0)
+    muon, adamw = make_optimiser(model, TrainSpec(optimizer="muon", weight_decay=0.1), CPU).parts
+    names = {id(p): name for name, p in model.named_parameters()}
+    theirs = {names[id(p)] for group in muon.param_groups for p in group["params"]}
+    assert theirs == {n for n, p in model.named_parameters() if n.startswith("encoder.blocks.") and p.ndim == 2}
+    rest = [names[id(p)] for group in adamw.param_groups for p in group["params"]]
+    assert len(rest) == len(set(rest)) and theirs | set(rest) == set(names.values()) and not theirs & set(rest)
+
+
+def test_a_level_without_randaugment_is_refused() -> None:
+    with pytest.raises(ValueError, match='only augment = "randaugment" has it'):
+        recipe(randaugment_level=3)
+    assert recipe(augment="randaugment", randaugment_level=3).randaugment_level == 3

@@ -1,0 +1,24 @@
+"""Sequence pooling."""
+
+from torch import Tensor, nn
+
+from vitbench.components.contracts import Pooling
+from vitbench.registry import component
+from vitbench.spec.model import ModelSpec
+
+
+@component(
+    source="Hassani et al. 2021, Escaping the Big Data Paradigm with Compact Transformers, arXiv 2104.05704, §3.2"
+)
+class SequencePooling(Pooling):
+    """softmax(x w + b)ᵀ x: a mean of the tokens, each with a weight that it gives itself; no class token."""
+
+    def __init__(self, spec: ModelSpec) -> None:
+        super().__init__(spec)
+        self.score = nn.Linear(spec.dim, 1)
+
+    def forward(self, tokens: Tensor) -> Tensor:
+        """(B, N, D) → (B, D)."""
+        weights = self.score(tokens).softmax(dim=1)
+        pooled: Tensor = (weights.transpose(1, 2) @ tokens).squeeze(1)
+        return pooled

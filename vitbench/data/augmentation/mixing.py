@@ -1,0 +1,66 @@
+"""Mixing: images blended with others, or with parts of others in them, and labels to match.
+
+It comes after normalisation, and so does wiping: what is wiped is 0, the mean of the training images.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from vitbench.data.augmentation import boxes
+from vitbench.data.augmentation.boxes import Size
+
+
+@dataclass(frozen=True)
+class Mixes:
+    """How the images of an epoch are mixed, each with the one before it in its batch.
+
+    Attributes:
+        share: (n,) float32, of the image in what comes out; of the other it is 1 - share.
+        cut: (n,) bool, whether a part of the other replaces a part of the image; else they are blended.
+        boxes: (n, 4) int64, that part; see :mod:`vitbench.data.augmentation.boxes`.
+    """
+
+    share: Tensor
+    cut: Tensor
+    boxes: Tensor
+
+    def __getitem__(self, rows: slice) -> Mixes:
+        return Mixes(self.share[rows], self.cut[rows], self.boxes[rows])
+
+    def to(self, device: torch.device) -> Mixes:
+        """The same on a device."""
+        return Mixes(*(t.to(device, non_blocking=True) for t in (self.share, self.cut, self.boxes)))
+
+    def images(self, images: Tensor) -> Tensor:
+        """Images (B, C, height, width), mixed; of one that is alone in its batch, the same."""
+        others = images.roll(1, 0)
+        share = self.share[:, None, None, None]
+        size = (images.shape[-2], images.shape[-1])
+        replaced = torch.where(boxes.inside(self.boxes, size), others, images)
+        return torch.where(self.cut[:, None, None, None], replaced, share * images + (1.0 - share) * others)
+
+
+def draw(images: int, size: Size, *, mixup: float, cutmix: float, chance: np.random.Generator) -> Mixes:
+    """How so many images are mixed: each by MixUp or by CutMix, with even chances where both are asked for.
+
+    Args:
+        images: n.
+        size: height and width, pixels.
+        mixup: α of the Beta distribution of its shares; 0 for none.
+        cutmix: the same of CutMix; one of them is positive.
+        chance: what is drawn from.
+
+    Sources: Zhang et al. 2017, mixup, arXiv 1710.09412; Yun et al. 2019, CutMix, arXiv 1905.04899; both as
+    torchvision.transforms.v2 has them, but with a share for each image as in timm's "elem" mode.
+    """
+    cut = chance.random(images) < (0.5 if mixup and cutmix else float(bool(cutmix)))
+    blended = chance.beta(mixup, mixup, images) if mixup else np.ones(images)
+    replaced = chance.beta(cutmix, cutmix, images) if cutmix else np.ones(images)
+    found = np.where(cut[:, None], boxes.cutmix(replaced, size, chance), 0)
+    share = np.where(cut, boxes.outside(found, size), blended)
+    return Mixes(torch.from_numpy(share).float(), torch.from_numpy(cut), torch.from_numpy(found))

@@ -1,0 +1,228 @@
+"""Policies: which operations an image meets, and how strongly. RandAugment and TrivialAugment, as in torchvision.
+
+All chance is drawn on the host for a whole epoch at once. So it is the same on every device, and which images meet
+which operation is known without asking the device: no step waits for it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+
+from vitbench.data.augmentation import operations
+from vitbench.spec.recipe import TrainSpec
+
+Floats = npt.NDArray[np.float64]
+Apply = Callable[[Tensor, Tensor], Tensor]
+Size = tuple[int, int]
+BINS = 31
+"""Strengths of each operation, evenly spaced."""
+
+
+@dataclass(frozen=True)
+class Operation:
+    """One operation of a policy.
+
+    Attributes:
+        apply: see :mod:`vitbench.data.augmentation.operations`; None leaves an image as it is.
+        parameters: strengths (n,), height and width → the operation's parameters (n, p).
+        signed: the strength is negative half of the time.
+    """
+
+    apply: Apply | None
+    parameters: Callable[[Floats, Size], Floats] = lambda strengths, _: strengths[:, None]
+    signed: bool = False
+
+
+def _map(*rows: Floats | float) -> Floats:
+    """Affine maps (n, 6) from their numbers, (n,) or one for all."""
+    return np.stack(np.broadcast_arrays(*rows), axis=-1)
+
+
+def _shear_x(strengths: Floats, size: Size) -> Floats:
+    return _map(1.0, strengths, strengths * size[0] / 2, 0.0, 1.0, 0.0)
+
+
+def _shear_y(strengths: Floats, size: Size) -> Floats:
+    return _map(1.0, 0.0, 0.0, strengths, 1.0, strengths * size[1] / 2)
+
+
+def _translate_x(strengths: Floats, _: Size) -> Floats:
+    return _map(1.0, 0.0, -np.trunc(strengths), 0.0, 1.0, 0.0)
+
+
+def _translate_y(strengths: Floats, _: Size) -> Floats:
+    return _map(1.0, 0.0, 0.0, 0.0, 1.0, -np.trunc(strengths))
+
+
+def _rotate(strengths: Floats, _: Size) -> Floats:
+    cos, sin = np.cos(np.deg2rad(strengths)), np.sin(np.deg2rad(strengths))
+    return _map(cos, -sin, 0.0, sin, cos, 0.0)
+
+
+def _shares(strengths: Floats, _: Size) -> Floats:
+    return np.stack([1.0 + strengths, -strengths], axis=-1)
+
+
+OPERATIONS: Mapping[str, Operation] = {
+    "identity": Operation(None),
+    "shear_x": Operation(operations.affine, _shear_x, signed=True),
+    "shear_y": Operation(operations.affine, _shear_y, signed=True),
+    "translate_x": Operation(operations.affine, _translate_x, signed=True),
+    "translate_y": Operation(operations.affine, _translate_y, signed=True),
+    "rotate": Operation(operations.affine, _rotate, signed=True),
+    "brightness": Operation(operations.brightness, _shares, signed=True),
+    "colour": Operation(operations.colour, _shares, signed=True),
+    "contrast": Operation(operations.contrast, _shares, signed=True),
+    "sharpness": Operation(operations.sharpness, _shares, signed=True),
+    "posterize": Operation(operations.posterize),
+    "solarize": Operation(operations.solarize),
+    "autocontrast": Operation(operations.autocontrast),
+    "equalize": Operation(operations.equalize),
+}
+"""In torchvision's order."""
+
+NAMES = tuple(OPERATIONS)
+PARAMETERS = 6
+"""Columns in which the parameters of any operation fit."""
+
+
+@dataclass(frozen=True)
+class Drawn:
+    """What the images of an epoch meet, one operation after another.
+
+    Attributes:
+        operation: (n, k) int64, its index in :data:`OPERATIONS`; on the host.
+        parameters: (n, k, 6) float32; on the device.
+    """
+
+    operation: Tensor
+    parameters: Tensor
+
+    def apply(self, pixels: Tensor, rows: slice) -> Tensor:
+        """Some images after their operations.
+
+        Args:
+            pixels: (B, C, height, width) uint8, on the device.
+            rows: which of the epoch's draws are theirs.
+        """
+        for step in range(self.operation.shape[1]):
+            chosen, parameters = self.operation[rows, step], self.parameters[rows, step]
+            changed = pixels.clone()
+            for apply, members in _groups(chosen):
+                there = members.to(pixels.device, non_blocking=True)
+                columns = _columns(apply)
+                changed[there] = apply(pixels[there], parameters[there, :columns])
+            pixels = changed
+        return pixels
+
+
+def _groups(chosen: Tensor) -> Iterator[tuple[Apply, Tensor]]:
+    """(operation, rows of the images that meet it); the maps of all five affine ones are applied together."""
+    members: dict[Apply, list[Tensor]] = {}
+    for index, name in enumerate(NAMES):
+        apply, rows = OPERATIONS[name].apply, (chosen == index).nonzero().flatten()
+        if apply is not None and len(rows):
+            members.setdefault(apply, []).append(rows)
+    for apply, rows_of in members.items():
+        yield apply, torch.cat(rows_of)
+
+
+def _columns(apply: Apply) -> int:
+    return _WIDTHS[apply]
+
+
+_WIDTHS: Mapping[Apply, int] = {
+    operation.apply: operation.parameters(np.zeros(1), (1, 1)).shape[1]
+    for operation in OPERATIONS.values()
+    if operation.apply is not None
+}
+
+
+@dataclass(frozen=True)
+class Policy:
+    """How operations are chosen for an image.
+
+    Attributes:
+        strengths: height and width → operation → its strengths (31,), ascending in effect.
+        operations: how many each image meets, one after another.
+        level: index of the strength of all of them; None: drawn for each.
+    """
+
+    strengths: Callable[[Size], Mapping[str, Floats]]
+    operations: int
+    level: int | None
+
+    def draw(self, images: int, size: Size, chance: torch.Generator, device: torch.device) -> Drawn:
+        """What so many images of one size (height, width) meet.
+
+        Args:
+            chance: on the CPU; three tensors are drawn from it.
+        """
+        shape = images, self.operations
+        chosen = torch.randint(len(NAMES), shape, generator=chance)
+        level = torch.randint(BINS, shape, generator=chance)
+        level = level if self.level is None else torch.full_like(level, self.level)
+        sign = 1.0 - 2.0 * torch.randint(2, shape, generator=chance).numpy()
+        parameters = np.zeros((*shape, PARAMETERS))
+        table = self.strengths(size)
+        for index, name in enumerate(NAMES):
+            operation, mine = OPERATIONS[name], (chosen == index).numpy()
+            if operation.apply is not None and mine.any():
+                strength = table[name][level.numpy()[mine]] * (sign[mine] if operation.signed else 1.0)
+                found = operation.parameters(strength, size)
+                parameters[mine, : found.shape[-1]] = found
+        return Drawn(chosen, torch.from_numpy(parameters).float().to(device, non_blocking=True))
+
+
+def _space(
+    shear: float, translate: tuple[float, float], rotate: float, blend: float, least_bits: int
+) -> Mapping[str, Floats]:
+    """Strengths of all operations; ``translate`` is (down, across)."""
+    none = np.zeros(BINS)
+    ramps = {
+        "shear_x": shear, "shear_y": shear, "translate_x": translate[1], "translate_y": translate[0],
+        "rotate": rotate, "brightness": blend, "colour": blend, "contrast": blend, "sharpness": blend,
+    }  # fmt: skip
+    bits = 8 - (torch.arange(BINS) / ((BINS - 1) / (8 - least_bits))).round()
+    return {
+        **{name: _ramp(0.0, end) for name, end in ramps.items()},
+        "posterize": bits.double().numpy(), "solarize": _ramp(255.0, 0.0),
+        "identity": none, "autocontrast": none, "equalize": none,
+    }  # fmt: skip
+
+
+def _ramp(first: float, last: float) -> Floats:
+    return torch.linspace(first, last, BINS).double().numpy()  # in float32 first, as torchvision's are
+
+
+def randaugment(operations: int, level: int) -> Policy:
+    """So many operations, all of one strength, from 0 to 30.
+
+    Source: Cubuk et al. 2019, RandAugment, arXiv 1909.13719; strengths as in torchvision.transforms.RandAugment.
+    """
+    return Policy(
+        lambda size: _space(0.3, (150.0 / 331.0 * size[0], 150.0 / 331.0 * size[1]), 30.0, 0.9, 4), operations, level
+    )
+
+
+def trivialaugment() -> Policy:
+    """One operation of any strength.
+
+    Source: Müller and Hutter 2021, TrivialAugment, arXiv 2103.10158; the wide strengths, as in
+    torchvision.transforms.TrivialAugmentWide.
+    """
+    return Policy(lambda _: _space(0.99, (32.0, 32.0), 135.0, 0.99, 2), 1, None)
+
+
+POLICIES: Mapping[str, Callable[[TrainSpec], Policy | None]] = {
+    "none": lambda _: None,
+    "randaugment": lambda recipe: randaugment(recipe.randaugment_operations, recipe.randaugment_level),
+    "trivialaugment": lambda _: trivialaugment(),
+}
+"""Name in a recipe → policy."""

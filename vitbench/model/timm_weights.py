@@ -1,0 +1,129 @@
+"""Weights of timm's VisionTransformer in a model of ours, and back: the same function, tensors under other names.
+
+Source: huggingface/pytorch-image-models, timm/models/vision_transformer.py.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from vitbench import registry
+from vitbench.model.vit import VisionTransformer
+from vitbench.model.weights import WeightsError, mismatch
+from vitbench.spec.model import ModelSpec
+
+OF_MODEL: Mapping[str, str] = {
+    "patching.": "patch_embed.proj.",
+    "pooling.class_token": "cls_token",
+    "positions.table": "pos_embed",
+    "encoder.blocks.": "blocks.",
+    "encoder.final_norm.": "norm.",
+    "head.": "head.",
+}
+"""How a tensor's name begins here, and there."""
+
+OF_BLOCK: Mapping[str, str] = {
+    "attention_norm.": "norm1.",
+    "attention.": "attn.",
+    "mlp_norm.": "norm2.",
+    "mlp.up.": "mlp.fc1.",
+    "mlp.down.": "mlp.fc2.",
+}
+"""How it goes on after the block's number."""
+
+THEIRS: Mapping[str, str] = {
+    "norm": "pre", "norm_layer": "layernorm", "mlp": "gelu", "pooling": "cls", "positions": "learned",
+}  # fmt: skip
+"""Components with which a model of ours computes what timm's does; of the other slots any exact one."""
+
+POSITIONS = "positions.table"
+
+
+def load_timm(model: VisionTransformer, tensors: Mapping[str, Tensor], *, head: bool = True) -> None:
+    """Copy the weights of a timm VisionTransformer into a model of the same width, depth and heads.
+
+    Positions of another grid of patches are resampled (bicubic, antialiased), as timm does for another image size.
+    Everything is checked before the first value is copied.
+
+    Args:
+        model: as built, e.g. by :func:`vitbench.build`.
+        tensors: timm's ``state_dict``, e.g. of :func:`vitbench.model.weights.read_weights`.
+        head: take the classifier, too; without it the model keeps its own, for other classes.
+
+    Raises:
+        WeightsError: where the model computes another function than timm's, and for tensors that are missing,
+            unexpected or of another shape.
+    """
+    _demand_alike(model.spec)
+    mine = model.state_dict()
+    names = {name: timm_name(name) for name in mine if head or not name.startswith("head.")}
+    found = {theirs: tensor for theirs, tensor in tensors.items() if head or not theirs.startswith("head.")}
+    wanted = {theirs: tuple(mine[ours].shape) for ours, theirs in names.items()}
+    if (positions := found.get(table := names[POSITIONS])) is not None and set(wanted) == set(found):
+        found[table] = resampled(positions, model.spec)
+    if problem := mismatch(wanted, {name: tuple(tensor.shape) for name, tensor in found.items()}):
+        raise WeightsError(f"timm's weights do not fit the model: {problem}")
+    model.load_state_dict({**mine, **{ours: found[theirs] for ours, theirs in names.items()}})
+
+
+def to_timm(model: VisionTransformer) -> dict[str, Tensor]:
+    """The weights of a model as timm's VisionTransformer names them.
+
+    Raises:
+        WeightsError: where the model computes another function than timm's.
+    """
+    _demand_alike(model.spec)
+    return {timm_name(name): tensor.detach() for name, tensor in model.state_dict().items()}
+
+
+def timm_name(name: str) -> str:
+    """The name in timm of one of our tensors."""
+    start, renamed = _prefix(name, OF_MODEL)
+    rest = name.removeprefix(start)
+    if not renamed.startswith("blocks."):
+        return f"{renamed}{rest}"
+    number, _, rest = rest.partition(".")
+    start, of_block = _prefix(rest, OF_BLOCK)
+    return f"{renamed}{number}.{of_block}{rest.removeprefix(start)}"
+
+
+def resampled(positions: Tensor, spec: ModelSpec) -> Tensor:
+    """timm's positions (1, 1 + n, D), the class token's first, for the grid of patches of a model.
+
+    Raises:
+        WeightsError: where n is neither the model's number of patches nor a square.
+    """
+    patches = positions.shape[1] - spec.prefix
+    if patches == spec.patches:
+        return positions
+    side = math.isqrt(max(patches, 0))
+    if not patches or side**2 != patches:
+        raise WeightsError(f"pos_embed has {patches} positions, which is no square: their grid is not known")
+    prefix, table = positions[:, : spec.prefix], positions[:, spec.prefix :]
+    grid = table.float().reshape(1, side, side, -1).permute(0, 3, 1, 2)
+    grid = F.interpolate(grid, size=spec.grid, mode="bicubic", antialias=True)
+    return torch.cat([prefix, grid.flatten(2).transpose(1, 2).to(positions.dtype)], dim=1)
+
+
+def _prefix(name: str, table: Mapping[str, str]) -> tuple[str, str]:
+    try:
+        return next(pair for pair in table.items() if name.startswith(pair[0]))
+    except StopIteration:
+        raise WeightsError(f'timm\'s VisionTransformer has nothing like the tensor "{name}"') from None
+
+
+def _demand_alike(spec: ModelSpec) -> None:
+    """Raise WeightsError unless timm's VisionTransformer computes what a spec describes."""
+    other = [
+        f'{slot} = "{name}"'
+        for slot, name in spec.components.items()
+        if (THEIRS[slot] != name if slot in THEIRS else not registry.facts(slot, name).exact)
+    ]
+    other += [f"{field} = false" for field in ("residual", "final_norm") if not getattr(spec, field)]
+    if other:
+        raise WeightsError(f"timm's VisionTransformer is another function than a model with {', '.join(other)}")
