@@ -6,6 +6,7 @@ Rules 13 to 22 are about timing (tests/timing, tests/runner/test_controls.py), 2
 from __future__ import annotations
 
 import statistics
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, get_args
 
@@ -36,6 +37,7 @@ from vitbench.spec.recipe import TrainTable
 from vitbench.store import TuneValues
 from vitbench.streams import derive
 from vitbench.training import loop
+from vitbench.training.stepper import Stepper
 
 AXES = {"attention": ("batched", "sdpa"), "norm": ("pre", "post"), "positions": ("learned", "none")}
 SHIPPED = sorted((REPOSITORY / "ablations").glob("*.toml"))
@@ -88,9 +90,9 @@ def test_rule_4_selection_reads_validation_and_test_is_read_once(
     assert not pixels & {bytes(p.flatten().tolist()) for p in images.validation.pixels}
     seen = []
 
-    def counted(model: torch.nn.Module, some: Images, *rest: Any) -> loop.Tally:
-        seen.append(len(some))
-        return evaluate(model, some, *rest)
+    def counted(stepper: Stepper, some: Sequence[Images], *rest: Any) -> list[loop.Tally]:
+        seen.append(len(some[0]))
+        return evaluate(stepper, some, *rest)
 
     evaluate = loop.evaluate
     monkeypatch.setattr(loop, "evaluate", counted)
@@ -105,8 +107,7 @@ def test_rule_5_each_use_of_chance_has_a_stream_and_every_cell_of_a_seed_the_sam
     assert len({derive(seed, stream) for seed in (0, 1) for stream in streams}) == 2 * len(streams)
     # The batches' hash across all components: tests/training/test_loop.py::test_every_cell_sees_the_same_batches.
     digests = [
-        Batches(splits(DATA, MODEL, seed).train, TrainSpec(batch_size=50, flip=True), seed).digest()
-        for seed in (0, 0, 1)
+        Batches(splits(DATA, MODEL, seed), TrainSpec(batch_size=50, flip=True), seed).digest() for seed in (0, 0, 1)
     ]
     assert digests[0] == digests[1] != digests[2]
     for slot in registry.slots():

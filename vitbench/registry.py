@@ -58,6 +58,7 @@ class Facts:
         multiple_of: ``"dim"`` or ``"head_width"`` → number that must divide it.
         empty: fills its sublayer with nothing: a block goes without it, its norm and its residual.
         whole: cannot be timed in parts: an attention whose projections and core are one function.
+        stacks: several models with it can run as one program (torch.vmap has a rule for all that it calls).
         prefix: tokens that it puts before those of the patches (the class token).
         among: ``"head_width"`` (or another number of ModelSpec) → values that it may have.
         at_least: device type → such a number → the least value that runs there.
@@ -78,6 +79,7 @@ class Facts:
     at_least: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     empty: bool = False
     whole: bool = False
+    stacks: bool = True
     prefix: int = 0
     summary: str = ""
 
@@ -119,6 +121,7 @@ def component(
     at_least: Mapping[str, Mapping[str, int]] | None = None,
     empty: bool = False,
     whole: bool = False,
+    stacks: bool = True,
     prefix: int = 0,
 ) -> Callable[[Class], Class]:
     """Register the decorated class as a component; the arguments are its :class:`Facts` and must be literals.

@@ -19,7 +19,6 @@ from pytest_benchmark.fixture import BenchmarkFixture
 from torch.nn import functional as F
 from torch.utils.data import DataLoader, Dataset
 
-from tests.small import train_trial
 from vitbench.data.batches import Batches
 from vitbench.data.images import Splits
 from vitbench.data.load import splits
@@ -58,10 +57,10 @@ def data(lossless: Path) -> Splits:
 
 def ours(data: Splits, *, augment: bool) -> Callable[[], None]:
     recipe = TrainSpec(batch_size=BATCH, crop_padding=4 if augment else 0, flip=augment)
-    batches = Batches(data.train, recipe, 0)
+    batches = Batches(data, recipe, 0)
     model = build_model(MODEL, 0).to(DEVICE)
-    stepper = Stepper(model, train_trial(model=MODEL, train=recipe), data, DEVICE, len(batches))
-    return lambda: (stepper.epoch(batches, Course(DEVICE)), None)[1]
+    stepper = Stepper(model, recipe, images=IMAGES, device=DEVICE, per_epoch=len(batches))
+    return lambda: (stepper.epoch([batches], Course(DEVICE)), None)[1]
 
 
 def by_hand(data: Splits) -> Callable[[], None]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -78,7 +79,7 @@ def test_crop_and_flip_are_torchvisions_image_by_image(lossless: Path) -> None:
 
 def test_an_epoch_has_every_image_once_in_a_fresh_order(lossless: Path) -> None:
     data = splits(folder(lossless, train_images=300), MODEL, 0)
-    numbered = Images(data.train.pixels, torch.arange(300))
+    numbered = replace(data, train=Images(data.train.pixels, torch.arange(300)))
     batches = Batches(numbered, TrainSpec(batch_size=128), seed=5)
     assert len(batches) == 3
     orders = [torch.cat([batch.labels for batch in batches.epoch(n)]) for n in range(2)]

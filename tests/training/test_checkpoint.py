@@ -13,6 +13,7 @@ import textwrap
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -26,7 +27,7 @@ from vitbench.spec.trial import TuneTrial
 from vitbench.training import checkpoint as files
 from vitbench.training import loop, resume
 from vitbench.training.checkpoint import BadCheckpoint, Checkpointing, Interrupted, discard, read
-from vitbench.training.loop import Fitted, fit, train, tune
+from vitbench.training.loop import Fitted, train, tune
 from vitbench.training.stepper import CHECK_EVERY, Diverged, Stepper
 
 CPU = torch.device("cpu")
@@ -47,6 +48,10 @@ def rich(**changes: object) -> TrainTrial:
 
 def silent(_: str) -> None:
     pass
+
+
+def fit(trial: TrainTrial | TuneTrial, *rest: Any) -> Fitted:
+    return loop.fit([trial], *rest)
 
 
 def interrupt(
@@ -71,8 +76,8 @@ def interrupt(
 
 def numbers(fitted: Fitted) -> dict[str, object]:
     """All that a run comes to; two equal ones are equal in every bit."""
-    test = fitted.evaluate(fitted.data.test)
-    epochs = [e.model_dump(exclude={"seconds"}) for e in fitted.course.epochs]
+    test = fitted.evaluate([fitted.data[0].test])
+    epochs = [e.model_dump(exclude={"seconds"}) for e in fitted.course.epochs[0]]
     weights = {
         (part, k): v.numpy().tobytes()
         for part, module in fitted.stepper.modules().items()
@@ -81,7 +86,7 @@ def numbers(fitted: Fitted) -> dict[str, object]:
     moments = {name: v.numpy().tobytes() for name, v in fitted.stepper.optimiser.state()}
     return {
         "test": test, "epochs": epochs, "weights": weights, "moments": moments, "steps": fitted.stepper.steps,
-        "left": fitted.stepper.left, "digest": fitted.batches.digest(), "laps": len(fitted.course.step_ms),
+        "left": fitted.stepper.left, "digest": fitted.batches[0].digest(), "laps": len(fitted.course.step_ms),
     }  # fmt: skip
 
 
@@ -184,7 +189,7 @@ def test_a_killed_process_is_resumed(tmp_path: Path) -> None:
         Stepper.step = step
         torch.set_num_threads(int(sys.argv[3]))
         trial = TrainTrial.model_validate_json(sys.argv[1])
-        fit(trial, torch.device("cpu"), print, Checkpointing(Path(sys.argv[2]), every_s=0.0))
+        fit([trial], torch.device("cpu"), print, Checkpointing(Path(sys.argv[2]), every_s=0.0))
     """
     done = python(code, trial.model_dump_json(), str(path), str(torch.get_num_threads()))
     assert done.returncode == -signal.SIGKILL, done.stderr
@@ -284,7 +289,7 @@ def test_a_damaged_checkpoint_is_set_aside_by_name(damage: str, sound: bytes, tm
 
 def test_no_flipped_bit_and_no_cut_passes_for_sound(sound: bytes, tmp_path: Path) -> None:
     trial = rich()
-    mine = resume.identity(trial, fit(rich(images=50), CPU, silent).data.checksum, CPU)
+    mine = resume.identity(trial, fit(rich(images=50), CPU, silent).data[0].checksum, CPU)
     path = tmp_path / "c"
     path.write_bytes(sound)
     whole = read(path, mine)
@@ -332,7 +337,7 @@ def test_a_state_that_a_new_model_cannot_hold_is_not_used(sound: bytes, tmp_path
     """As of a component that makes a buffer while it trains: without it the run would be another one."""
     trial, path, lines = rich(), tmp_path / "c", list[str]()
     path.write_bytes(sound)
-    mine = resume.identity(trial, fit(rich(images=50), CPU, silent).data.checksum, CPU)
+    mine = resume.identity(trial, fit(rich(images=50), CPU, silent).data[0].checksum, CPU)
     kept = read(path, mine)
     kept.tensors["model.encoder.running_mean"] = torch.zeros(3)
     files.write(path, kept, mine)
@@ -437,7 +442,7 @@ def test_on_a_gpu_it_goes_on_to_rounding(tmp_path: Path) -> None:
     torch.rand(7, device=gpu)
     resumed = fit(trial, gpu, silent, Checkpointing(tmp_path / "c"))
     assert resumed.course.resumed_at == (6,)
-    for one, other in zip(resumed.course.epochs, whole.course.epochs, strict=True):
+    for one, other in zip(resumed.course.epochs[0], whole.course.epochs[0], strict=True):
         assert one.train_loss == pytest.approx(other.train_loss, rel=1e-3)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import pairwise
 from pathlib import Path
 
@@ -16,8 +17,9 @@ from vitbench.spec import DataSpec, TrainSpec
 from vitbench.store import TrainValues
 from vitbench.training import loop
 from vitbench.training.loop import train
+from vitbench.training.members import weights
 from vitbench.training.optimiser import learning_rate, parameter_groups
-from vitbench.training.stepper import Diverged, Tally
+from vitbench.training.stepper import Diverged, Stepper, Tally
 
 CPU = torch.device("cpu")
 
@@ -42,10 +44,10 @@ def test_no_epoch_is_chosen_on_the_test_images(monkeypatch: pytest.MonkeyPatch) 
     read: list[tuple[int, float]] = []
     original = loop.evaluate
 
-    def noted(model: torch.nn.Module, images: Images, data: Splits, precision: str, watch: None) -> Tally:
-        tally = original(model, images, data, precision, watch)
-        read.append((len(images), tally.accuracy_pct))
-        return tally
+    def noted(stepper: Stepper, images: Sequence[Images], data: Sequence[Splits], watch: None) -> list[Tally]:
+        (tally,) = original(stepper, images, data, watch)
+        read.append((len(images[0]), tally.accuracy_pct))
+        return [tally]
 
     monkeypatch.setattr(loop, "evaluate", noted)
     values = run(train=TRAIN.model_copy(update={"epochs": 4, "learning_rate": 0.03}))
@@ -105,10 +107,10 @@ def test_without_validation_there_is_none() -> None:
 
 def test_weight_decay_spares_norms_biases_positions_and_class_token() -> None:
     model = build_model(MODEL, seed=0)
-    decayed, free = parameter_groups(model, 0.5)
+    decayed, free = parameter_groups(weights(model), 0.5)
     names = {id(p): n for n, p in model.named_parameters()}
-    spared = {names[id(p)] for p in free["params"]}  # type: ignore[attr-defined]
-    kept = {names[id(p)] for p in decayed["params"]}  # type: ignore[attr-defined]
+    spared = {names[id(p)] for p in free["params"]}
+    kept = {names[id(p)] for p in decayed["params"]}
     assert (decayed["weight_decay"], free["weight_decay"]) == (0.5, 0.0)
     assert spared | kept == set(names.values()) and not spared & kept
     assert {"positions.table", "pooling.class_token", "patching.bias", "encoder.final_norm.weight"} <= spared

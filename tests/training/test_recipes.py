@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -41,7 +42,7 @@ def run(**changes: Any) -> TrainValues:
 
 
 def batches(seed: int = 0, **changes: Any) -> Batches:
-    return Batches(splits(DATA, MODEL, seed).train, recipe(**changes), seed)
+    return Batches(splits(DATA, MODEL, seed), recipe(**changes), seed)
 
 
 @pytest.mark.parametrize("option", OPTIONS, ids=str)
@@ -64,16 +65,15 @@ def test_augmentation_leaves_the_order_as_it_is(option: dict[str, Any]) -> None:
     "option", [{"augment": "randaugment"}, {"mixup": 0.8, "cutmix": 1.0}, {"erasing": 0.5}], ids=str
 )
 def test_epochs_differ_and_an_epoch_may_be_begun_in_its_middle(option: dict[str, Any]) -> None:
-    data = splits(DATA, MODEL, 0)
-    first, second = ([b.images(data.normalise) for b in batches(**option, flip=True).epoch(n)] for n in (0, 1))
+    first, second = ([b.images() for b in batches(**option, flip=True).epoch(n)] for n in (0, 1))
     assert not torch.equal(first[0], second[0])
-    late = [b.images(data.normalise) for b in batches(**option, flip=True).epoch(0, first=2)]
+    late = [b.images() for b in batches(**option, flip=True).epoch(0, first=2)]
     assert len(late) == len(first) - 2 and all(map(torch.equal, late, first[2:]))
 
 
 def test_repeats_show_an_image_several_times_in_a_row() -> None:
     images = Images(torch.zeros(50, 3, 4, 4, dtype=torch.uint8), torch.arange(50))
-    found = Batches(images, TrainSpec(batch_size=12, repeats=3), seed=0)
+    found = Batches(replace(splits(DATA, MODEL, 0), train=images), TrainSpec(batch_size=12, repeats=3), seed=0)
     order = torch.cat([batch.labels for batch in found.epoch(0)]).tolist()
     assert len(order) == 50 and len(found) == 5
     assert sorted(Counter(order).values()) == [2] + [3] * 16
@@ -81,9 +81,8 @@ def test_repeats_show_an_image_several_times_in_a_row() -> None:
 
 
 def test_wiped_places_are_the_mean_of_the_images_and_the_others_are_not() -> None:
-    data = splits(DATA, MODEL, 0)
     (batch, *_), (plain, *_) = batches(cutout=4).epoch(0), batches().epoch(0)
-    images, untouched = batch.images(data.normalise), plain.images(data.normalise)
+    images, untouched = batch.images(), plain.images()
     wiped = (images == 0).all(dim=1)
     assert (wiped.flatten(1).sum(dim=1) >= 4).all() and (wiped.flatten(1).sum(dim=1) <= 16).all()
     assert torch.equal(images.masked_select(~wiped[:, None]), untouched.masked_select(~wiped[:, None]))
@@ -104,14 +103,16 @@ def test_the_loss_of_mixed_images_is_that_of_mixed_labels(smoothing: float) -> N
 
 def test_the_average_is_judged_in_the_models_place() -> None:
     trial = train_trial(train=recipe(ema=0.9, epochs=3))
-    fitted = fit(trial, CPU, silent)
-    judged = fitted.stepper.judged
-    assert judged is not fitted.stepper.module
+    fitted = fit([trial], CPU, silent)
+    judged = fitted.stepper.modules()["average"]
     assert not all(map(torch.equal, judged.parameters(), fitted.stepper.module.parameters()))
-    alone = fit(train_trial(train=recipe(epochs=3)), CPU, silent)
+    data = splits(DATA, MODEL, 0)
+    pixels = data.normalise(data.test.pixels)
+    assert torch.equal(fitted.stepper.judge([pixels])[0], judged.eval()(pixels))
+    alone = fit([train_trial(train=recipe(epochs=3))], CPU, silent)
     assert all(map(torch.equal, alone.stepper.module.parameters(), fitted.stepper.module.parameters()))
-    assert alone.course.epochs[-1].train_loss == fitted.course.epochs[-1].train_loss
-    assert alone.course.epochs[-1].validation_loss != fitted.course.epochs[-1].validation_loss
+    assert alone.course.epochs[0][-1].train_loss == fitted.course.epochs[0][-1].train_loss
+    assert alone.course.epochs[0][-1].validation_loss != fitted.course.epochs[0][-1].validation_loss
 
 
 def test_the_average_is_the_weighted_sum_of_all_steps() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
@@ -15,7 +15,7 @@ from torch.nn import functional as F
 from vitbench.data.augmentation import boxes, mixing
 from vitbench.data.augmentation.mixing import Mixes
 from vitbench.data.augmentation.policies import POLICIES, Drawn
-from vitbench.data.images import Images
+from vitbench.data.images import Splits
 from vitbench.spec.recipe import TrainSpec
 from vitbench.streams import derive
 
@@ -30,12 +30,14 @@ class Batch:
     Attributes:
         pixels: (B, 3, height, width) uint8, augmented.
         labels: (B,) int64.
+        normalise: pixels → float32, see :meth:`vitbench.data.images.Splits.normalise`.
         wiped: boxes (B, 4) in which images become 0, the mean of the training images.
         mixes: how images are mixed with one another, and labels with them; None: not at all.
     """
 
     pixels: Tensor
     labels: Tensor
+    normalise: Callable[[Tensor], Tensor]
     wiped: tuple[Tensor, ...] = ()
     mixes: Mixes | None = None
 
@@ -47,12 +49,14 @@ class Batch:
         if images is None or images >= len(self):
             return self
         part = slice(images)
-        mixes = None if self.mixes is None else self.mixes[part]
-        return Batch(self.pixels[part], self.labels[part], tuple(each[part] for each in self.wiped), mixes)
+        return replace(
+            self, pixels=self.pixels[part], labels=self.labels[part], wiped=tuple(each[part] for each in self.wiped),
+            mixes=None if self.mixes is None else self.mixes[part],
+        )  # fmt: skip
 
-    def images(self, normalise: Callable[[Tensor], Tensor]) -> Tensor:
+    def images(self) -> Tensor:
         """What the model sees, (B, 3, height, width) float32: normalised, then wiped, then mixed."""
-        images = normalise(self.pixels)
+        images = self.normalise(self.pixels)
         for box in self.wiped:
             images = images.masked_fill(boxes.inside(box, (images.shape[-2], images.shape[-1])), 0.0)
         return images if self.mixes is None else self.mixes.images(images)
@@ -86,13 +90,13 @@ class Batches:
     step waits for them.
 
     Args:
-        images: on the device where batches are wanted.
+        data: on the device where batches are wanted.
         recipe: its batch size (the last batch of an epoch may be smaller) and its augmentation.
         seed: of the trial.
     """
 
-    def __init__(self, images: Images, recipe: TrainSpec, seed: int) -> None:
-        self.images, self.recipe, self.seed = images, recipe, seed
+    def __init__(self, data: Splits, recipe: TrainSpec, seed: int) -> None:
+        self.data, self.images, self.recipe, self.seed = data, data.train, recipe, seed
         self.policy = POLICIES[recipe.augment](recipe)
 
     def __len__(self) -> int:
@@ -111,7 +115,8 @@ class Batches:
             if draws.policy is not None:
                 pixels = draws.policy.apply(pixels, part)
             mixes = None if draws.mixes is None else draws.mixes[part]
-            yield Batch(pixels, self.images.labels[order[part]], tuple(each[part] for each in draws.wiped), mixes)
+            wiped = tuple(each[part] for each in draws.wiped)
+            yield Batch(pixels, self.images.labels[order[part]], self.data.normalise, wiped, mixes)
 
     def _order(self, number: int) -> Tensor:
         """Which images, (n,): each once; with repeats a part of them, each several times in a row.

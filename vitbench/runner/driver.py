@@ -10,7 +10,7 @@ import itertools
 import json
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Literal
@@ -23,8 +23,8 @@ from vitbench.runner.process import Outcome, Stop
 from vitbench.runner.progress import Reporter, describe
 from vitbench.runner.timing import Bench, Setting
 from vitbench.runner.tuning import tuning_runs
-from vitbench.runner.work import Request, Task
-from vitbench.spec.trial import TimeTrial, Trial
+from vitbench.runner.work import Request, Stacked, Task
+from vitbench.spec.trial import TimeTrial, TrainTrial, Trial
 from vitbench.store import (
     Ceilings,
     Claims,
@@ -211,11 +211,11 @@ class Driver:
 
     def train(self, workers: Workers, pending: Sequence[PlannedTrial], task: Literal["train", "tune"]) -> None:
         """One attempt at each of some training or tuning trials."""
-        requests = (self.announced(self.request(p.trial, task)) for p in self.claimed(pending))
+        together = (list(self.claimed(mine)) for mine in stacks(pending, self.session.attempts))
+        requests = (self.announced(self.request(m[0].trial, task, stack=m[1:])) for m in together if m)
         for outcome in workers.run(requests, self.say):
-            planned = self.session.trials.of_id(outcome.request.trial.id)
-            values = VALUES[task].model_validate_json(_dumps(outcome)) if outcome.state == "ok" else None
-            self.keep(planned, outcome, None, values)
+            for trial, its, values in apart(outcome, VALUES[task]):
+                self.keep(self.session.trials.of_id(trial.id), its, None, values)
 
     def time(self, workers: Workers, pending: Sequence[PlannedTrial]) -> None:
         """One attempt at each of some timing trials, setting by setting; a setting is timed by one driver."""
@@ -258,16 +258,20 @@ class Driver:
         """Write the record of one attempt at a timing trial."""
         self.keep(self.session.trials.of_id(trial.id), outcome, None, values)
 
-    def request(self, trial: Trial, task: Task, *, panel: tuple[TimeTrial, ...] = (), process: int = 0) -> Request:
-        """What a trial's process is told. A panel's time is that of all its trials."""
+    def request(
+        self, trial: Trial, task: Task, *, panel: tuple[TimeTrial, ...] = (), process: int = 0,
+        stack: Sequence[PlannedTrial] = (),
+    ) -> Request:  # fmt: skip
+        """What a trial's process is told. The time of a panel or a stack is that of all its trials."""
         return Request(
             task=task,
             trial=trial,
-            timeout_s=self.session.study.info.suite.timeout_s * (1 + len(panel)),
+            timeout_s=self.session.study.info.suite.timeout_s * (1 + len(panel) + len(stack)),
             panel=panel,
             process=process,
+            stack=tuple(p.trial for p in stack if isinstance(p.trial, TrainTrial)),
             plugins=self.plugins,
-            checkpoint=str(self.checkpoint(trial)) if task in VALUES else None,
+            checkpoint=str(self.checkpoint(trial)) if task in VALUES and not stack else None,
             checkpoint_s=self.session.study.info.suite.checkpoint_s,
         )
 
@@ -277,12 +281,14 @@ class Driver:
 
     def note_group(self, request: Request, group: int) -> None:
         """Write into a trial's claim which process group is at work on it."""
-        if request.trial.id in self.claims.mine:  # the baseline of a panel may be one that was timed before
-            self.claims.note_group(request.trial.id, group)
+        for trial in (request.trial, *request.stack):
+            if trial.id in self.claims.mine:  # the baseline of a panel may be one that was timed before
+                self.claims.note_group(trial.id, group)
 
     def announced(self, request: Request) -> Request:
         """The same, after telling the user that it starts."""
-        self.session.reporter.started(self.session.trials.of_id(request.trial.id))
+        for trial in (request.trial, *request.stack):
+            self.session.reporter.started(self.session.trials.of_id(trial.id))
         return request
 
     def say(self, request: Request, text: str) -> None:
@@ -342,6 +348,53 @@ class Driver:
             else:
                 session.attempts.setdefault(planned.id, []).append(record)
                 return True
+
+
+def stacks(
+    pending: Iterable[PlannedTrial], attempts: Mapping[str, Sequence[Tried]]
+) -> Iterator[Sequence[PlannedTrial]]:
+    """Trials that one process takes together: all seeds of a cell that is to be stacked, else one.
+
+    What has failed in a stack is tried again by itself: a stack may have been too large, or one seed the end of all.
+    """
+    of_cell: dict[str, list[PlannedTrial]] | None = None
+    for planned in pending:
+        if (cell := _stack_of(planned, attempts)) is None:
+            yield [planned]
+            continue
+        if of_cell is None:  # not looked for in a suite without stacks, which may be large
+            of_cell = {}
+            for other in pending:
+                if (key := _stack_of(other, attempts)) is not None:
+                    of_cell.setdefault(key, []).append(other)
+        if together := of_cell.pop(cell, None):
+            yield together
+
+
+def _stack_of(planned: PlannedTrial, attempts: Mapping[str, Sequence[Tried]]) -> str | None:
+    """What tells the stack of a trial from others; None where it is trained alone."""
+    trial = planned.trial
+    if not isinstance(trial, TrainTrial) or not trial.train.stack_seeds or attempts.get(planned.id):
+        return None
+    return None if trial.unstackable() else trial.model_copy(update={"seed": 0}).id
+
+
+def apart(
+    outcome: Outcome, kind: type[TrainValues] | type[TuneValues]
+) -> Iterator[tuple[Trial, Outcome, TrainValues | TuneValues | None]]:
+    """Each trial of a process, with what became of it and its values; of a stack each has its share of the time."""
+    request = outcome.request
+    if not request.stack:
+        yield request.trial, outcome, kind.model_validate_json(_dumps(outcome)) if outcome.state == "ok" else None
+        return
+    trials = (request.trial, *request.stack)
+    outcome = replace(outcome, seconds=outcome.seconds / len(trials))
+    members = Stacked.model_validate_json(_dumps(outcome)).members if outcome.state == "ok" else (None,) * len(trials)
+    for trial, found in zip(trials, members, strict=True):
+        if isinstance(found, str):
+            yield trial, replace(outcome, state="diverged", reason=found, values=None), None
+        else:
+            yield trial, outcome, found
 
 
 def _dumps(outcome: Outcome) -> str:

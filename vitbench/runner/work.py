@@ -25,11 +25,11 @@ from vitbench.model.exactness import Incorrect, check
 from vitbench.runner.orphans import die_with_parent
 from vitbench.spec.base import STORED, Strict
 from vitbench.spec.trial import TimeTrial, TrainTrial, Trial, TuneTrial
-from vitbench.store import State
+from vitbench.store import State, TrainValues
 from vitbench.timing.ceilings import measure_ceilings
 from vitbench.timing.measure import alone, side_by_side
 from vitbench.training.checkpoint import Checkpointing, Interrupted
-from vitbench.training.loop import train, tune
+from vitbench.training.loop import train, train_stack, tune
 from vitbench.training.stepper import Diverged
 
 KEPT_LINES = 50
@@ -55,10 +55,17 @@ class Request(Strict):
     threads: int = Field(1, description="CPU threads; of the slot in which it runs")
     timeout_s: float
     panel: tuple[TimeTrial, ...] = ()
+    stack: tuple[TrainTrial, ...] = Field((), description="further seeds that are trained in the same program")
     process: int = Field(0, description="number of the process among those of the panel's trials")
     plugins: tuple[str, ...] = ()
     checkpoint: str | None = Field(None, description="file of a training trial's checkpoint; None: none is kept")
     checkpoint_s: float = Field(60.0, description="seconds between two of them")
+
+
+class Stacked(Strict):
+    """What became of a stack's members: their values, or why one is lost."""
+
+    members: tuple[TrainValues | str, ...]
 
 
 class Reply(Strict):
@@ -136,7 +143,14 @@ def _train(request: Request, device: torch.device, send: Send) -> Strict:
     trial = request.trial
     assert isinstance(trial, TrainTrial)
     check(trial.model, device, DTYPES[trial.dtype], backward=True)
-    return train(trial, device, lambda text: send("progress", text), _checkpointing(request))
+
+    def say(text: str) -> None:
+        send("progress", text)
+
+    if not request.stack:
+        return train(trial, device, say, _checkpointing(request))
+    members = train_stack((trial, *request.stack), device, say)
+    return Stacked(members=tuple(str(m) if isinstance(m, Diverged) else m for m in members))
 
 
 def _tune(request: Request, device: torch.device, send: Send) -> Strict:

@@ -97,6 +97,7 @@ class TrainSpec(Strict):
     )
     precision: Literal["float32", "bfloat16"] = Field("float32", description="bfloat16: autocast")
     compile: bool = Field(False, description="torch.compile the model")
+    stack_seeds: bool = Field(False, description="train all seeds of a cell as one program, where its components allow")
 
     @field_validator("randaugment_operations", "randaugment_level")
     @classmethod

@@ -70,10 +70,26 @@ class TrainingTrial(Strict):
         return self.model.unsupported(device, self.dtype, training=True)
 
 
+ALONE = frozenset({"muon"})
+"""Optimisers that move one model at a time."""
+
+
 class TrainTrial(TrainingTrial):
     """A run whose test accuracy counts: the test images are read once, at its end."""
 
     kind: Literal["train"]
+
+    def unstackable(self) -> str | None:
+        """Why seeds of it cannot be trained as one program with what each gives alone; None if they can."""
+        for slot, name in self.model.components.items():
+            if not registry.facts(slot, name).stacks:
+                return f'{slot} "{name}" has to be called once for each model'
+        if self.train.optimizer in ALONE:
+            return f'optimizer "{self.train.optimizer}" takes matrices, and no stacks of them'
+        chances = [name for name in ("dropout", "attention_dropout", "drop_path") if getattr(self.model, name)]
+        if chances:
+            return f"{' and '.join(chances)} would draw other numbers for each model than it draws alone"
+        return None
 
 
 class TuneTrial(TrainingTrial):

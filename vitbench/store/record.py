@@ -13,11 +13,11 @@ from vitbench.environment import Environment
 from vitbench.spec.base import STORED, Strict, digest
 from vitbench.spec.trial import Trial
 
-SCHEMA: Literal[4] = 4
-"""Version of the record's form. Older files are read too: versions 2 and 4 added fields that they leave empty, version
-3 a kind of trial, tuning runs."""
+SCHEMA: Literal[5] = 5
+"""Version of the record's form. Older files are read too: versions 2, 4 and 5 added fields that they leave empty,
+version 3 a kind of trial, tuning runs."""
 
-READ = (1, 2, 3, SCHEMA)
+READ = (1, 2, 3, 4, SCHEMA)
 """Versions that are read; a file of another one is refused by name."""
 
 State = Literal[
@@ -86,7 +86,7 @@ class TrainValues(Strict):
     steps: Count
     step_ms_p50: NonNegative = Field(description="median over steps, first steps of the trial apart")
     first_step_ms: NonNegative
-    train_images_per_s: NonNegative = Field(description="batch size over the median step")
+    train_images_per_s: NonNegative = Field(description="batch size over the median step, of all models of the program")
     train_seconds: NonNegative
     seconds: NonNegative = Field(description="of the whole trial: model, data, training, evaluation")
     peak_memory_mib: NonNegative = Field(
@@ -97,6 +97,7 @@ class TrainValues(Strict):
     resumed_at: tuple[int, ...] = Field(
         (), description="steps at which an interrupted run was taken up again from its checkpoint"
     )
+    stacked: Annotated[int, Field(ge=1)] = Field(1, description="seeds of the cell that one program trained together")
 
 
 class TuneValues(Strict):
@@ -175,7 +176,7 @@ class TimeValues(Strict):
 class Record(Strict):
     """The immutable result of one attempt at a trial."""
 
-    schema_version: Literal[1, 2, 3, 4] = SCHEMA
+    schema_version: Literal[1, 2, 3, 4, 5] = SCHEMA
     trial_id: Annotated[str, Field(pattern=r"^[0-9a-f]{20}$")]
     attempt: Annotated[int, Field(gt=0, le=1_000_000)]
     state: State

@@ -82,7 +82,7 @@ class Moment(Strict):
     batches: int
     seen: int
     seconds: NonNegative
-    epochs: tuple[Epoch, ...]
+    epochs: tuple[tuple[Epoch, ...], ...] = Field(description="of each member")
     train_seconds: NonNegative
     elapsed_s: NonNegative = Field(description="of all processes so far, from building the model to this save")
     peak_memory_mib: NonNegative

@@ -22,8 +22,9 @@ from vitbench.store import Epoch, TrainValues, TuneValues
 from vitbench.streams import derive
 from vitbench.training.checkpoint import Checkpointing
 from vitbench.training.optimiser import learning_rate
-from vitbench.training.resume import Resumable
-from vitbench.training.stepper import Course, Diverged, Stepper, Tally, autocast
+from vitbench.training.resume import Resumable, identity
+from vitbench.training.stack import Stack
+from vitbench.training.stepper import Course, Diverged, Stepper, Tally, tallies
 
 EVALUATION_BATCH = 256
 
@@ -35,28 +36,27 @@ Progress = Callable[[str], None]
 
 @dataclass(frozen=True)
 class Fitted:
-    """A model that has been trained, and what was seen on the way."""
+    """Models that have been trained together, one or several, and what was seen on the way."""
 
     stepper: Stepper
     course: Course
-    data: Splits
+    data: Sequence[Splits]
     memory: PeakMemory
-    batches: Batches
+    batches: Sequence[Batches]
     resumable: Resumable | None
 
     @property
     def earlier_s(self) -> float:
-        """Seconds that processes before this one gave to the trial, as far as its checkpoint knew."""
+        """Seconds that processes before this one gave to the trials, as far as their checkpoint knew."""
         return self.resumable.earlier_s if self.resumable else 0.0
 
-    def evaluate(self, images: Images) -> Tally:
-        """Loss and accuracy on whole images; ends between two batches where the trial is asked to.
+    def evaluate(self, images: Sequence[Images]) -> list[Tally]:
+        """Each member's loss and accuracy on its whole images; ends between two batches where it is asked to.
 
         Raises:
             Diverged, Interrupted: see :func:`train`.
         """
-        watch = self.resumable.between_batches if self.resumable else None
-        return evaluate(self.stepper.judged, images, self.data, self.stepper.recipe.precision, watch)
+        return evaluate(self.stepper, images, self.data, self.resumable.between_batches if self.resumable else None)
 
 
 def train(
@@ -76,33 +76,70 @@ def train(
         Diverged: at most ``CHECK_EVERY`` steps after the loss or the gradient norm stops being finite.
         Interrupted: after a save that ``checkpoint.save_now`` asked for.
     """
+    (values,) = _trained([trial], device, progress, checkpoint)
+    assert isinstance(values, TrainValues)  # one that is lost raises
+    return values
+
+
+def train_stack(trials: Sequence[TrainTrial], device: torch.device, progress: Progress) -> list[TrainValues | Diverged]:
+    """The same of several seeds of one cell as one program: what each gives alone, within rounding.
+
+    Throughput and time of a step are those of the program: it sees the images of all seeds. A seed that diverges
+    leaves the others alone.
+
+    Args:
+        trials: alike in all but their seeds.
+        device: where.
+        progress: called with a line for the user after each epoch.
+
+    Raises:
+        ValueError: where trials differ in more than their seeds, or cannot be stacked; the message says why.
+        Diverged: where all of them do.
+    """
+    if len({trial.model_copy(update={"seed": 0}).id for trial in trials}) > 1:
+        raise ValueError("trials of a stack differ in more than their seeds")
+    if reason := trials[0].unstackable():
+        raise ValueError(f"cannot be stacked: {reason}")
+    return _trained(trials, device, progress, None)
+
+
+def _trained(
+    trials: Sequence[TrainTrial], device: torch.device, progress: Progress, checkpoint: Checkpointing | None
+) -> list[TrainValues | Diverged]:
     began = time.perf_counter()
-    recipe = trial.train
+    trial = trials[0]
     flops = forward_flops(trial.model)  # first, so that a model that cannot be counted costs no training
-    fitted = fit(trial, device, progress, checkpoint)
-    data, course = fitted.data, fitted.course
-    test = fitted.evaluate(data.test)
+    fitted = fit(trials, device, progress, checkpoint)
+    data, course, stepper = fitted.data, fitted.course, fitted.stepper
+    tests = fitted.evaluate([each.test for each in data])
     median = median_ms(course.step_ms, course.resumed_at)
-    return TrainValues(
-        epochs=tuple(course.epochs),
-        test_loss=test.loss,
-        test_accuracy_pct=test.accuracy_pct,
-        train_images=len(data.train),
-        validation_images=len(data.validation),
-        test_images=len(data.test),
-        parameters=parameters(fitted.stepper.module),
-        forward_flops=flops,
-        steps=fitted.stepper.steps,
-        step_ms_p50=median,
-        first_step_ms=course.step_ms[0],
-        train_images_per_s=min(recipe.batch_size, len(data.train)) / median * 1000,
-        train_seconds=course.train_seconds,
-        seconds=fitted.earlier_s + time.perf_counter() - began,
-        peak_memory_mib=fitted.memory.mib(),
-        batches_digest=fitted.batches.digest(),
-        data_checksum=data.checksum,
-        resumed_at=course.resumed_at,
-    )
+    batch = min(trial.train.batch_size, len(data[0].train))
+    return [
+        Diverged(stepper.lost[member])
+        if member in stepper.lost
+        else TrainValues(
+            epochs=tuple(course.epochs[member]),
+            test_loss=test.loss,
+            test_accuracy_pct=test.accuracy_pct,
+            train_images=len(data[member].train),
+            validation_images=len(data[member].validation),
+            test_images=len(data[member].test),
+            parameters=parameters(stepper.module) // len(trials),
+            forward_flops=flops,
+            steps=stepper.steps,
+            step_ms_p50=median,
+            first_step_ms=course.step_ms[0],
+            train_images_per_s=len(trials) * batch / median * 1000,
+            train_seconds=course.train_seconds,
+            seconds=fitted.earlier_s + time.perf_counter() - began,
+            peak_memory_mib=fitted.memory.mib(),
+            batches_digest=fitted.batches[member].digest(),
+            data_checksum=data[member].checksum,
+            resumed_at=course.resumed_at,
+            stacked=len(trials),
+        )
+        for member, test in enumerate(tests)
+    ]
 
 
 def tune(
@@ -114,64 +151,84 @@ def tune(
         Diverged, Interrupted: see :func:`train`.
     """
     began = time.perf_counter()
-    fitted = fit(trial, device, progress, checkpoint)
-    last = fitted.course.epochs[-1]
+    fitted = fit([trial], device, progress, checkpoint)
+    (epochs,), (data,), (batches,) = fitted.course.epochs, fitted.data, fitted.batches
+    last = epochs[-1]
     assert last.validation_loss is not None and last.validation_accuracy_pct is not None
     return TuneValues(
-        epochs=tuple(fitted.course.epochs),
+        epochs=tuple(epochs),
         validation_loss=last.validation_loss,
         validation_accuracy_pct=last.validation_accuracy_pct,
-        train_images=len(fitted.data.train),
-        validation_images=len(fitted.data.validation),
+        train_images=len(data.train),
+        validation_images=len(data.validation),
         steps=fitted.stepper.steps,
         seconds=fitted.earlier_s + time.perf_counter() - began,
-        batches_digest=fitted.batches.digest(),
-        data_checksum=fitted.data.checksum,
+        batches_digest=batches.digest(),
+        data_checksum=data.checksum,
         resumed_at=fitted.course.resumed_at,
     )
 
 
 def fit(
-    trial: TrainingTrial, device: torch.device, progress: Progress, checkpoint: Checkpointing | None = None
+    trials: Sequence[TrainingTrial], device: torch.device, progress: Progress, checkpoint: Checkpointing | None = None
 ) -> Fitted:
-    """Train a trial's model over its whole budget, watching it on validation after each epoch.
+    """Train the models of trials that differ in their seeds alone, watching them on validation after each epoch.
 
     Raises:
         Diverged, Interrupted: see :func:`train`.
     """
-    recipe = trial.train
-    data = splits(trial.data, trial.model, trial.seed).to(device)
-    batches = Batches(data.train, recipe, trial.seed)
+    recipe = trials[0].train
+    data = [splits(trial.data, trial.model, trial.seed).to(device) for trial in trials]
+    batches = [Batches(mine, recipe, trial.seed) for mine, trial in zip(data, trials, strict=True)]
     memory = PeakMemory(device)
-    model = build_model(trial.model, trial.seed).to(device)
-    stepper = Stepper(model, trial, data, device, len(batches))
+    models: list[nn.Module] = [build_model(trial.model, trial.seed).to(device) for trial in trials]
+    model = models[0] if len(models) == 1 else Stack(models)
+    per_epoch, images = len(batches[0]), len(data[0].train)
+    stepper = Stepper(model, recipe, images=images, device=device, per_epoch=per_epoch)
     assert stepper.total > 0
-    course = Course(device)
-    torch.manual_seed(derive(trial.seed, "dropout"))  # the streams of dropout and stochastic depth are torch's own
+    course = Course(device, len(trials))
+    torch.manual_seed(derive(trials[0].seed, "dropout"))  # the streams of dropout and stochastic depth are torch's own
     resumable = None
     if checkpoint is not None:
-        resumable = Resumable(checkpoint, trial, stepper, course, memory=memory, progress=progress)
+        mine = identity(trials[0], data[0].checksum, device)
+        resumable = Resumable(checkpoint, mine, stepper, course, memory=memory, progress=progress)
         resumable.resume()
     fitted = Fitted(stepper, course, data, memory, batches, resumable)
 
-    count = -(-stepper.total // len(batches))
+    count = -(-stepper.total // per_epoch)
     while course.epoch < count:
-        tally = stepper.epoch(batches, course, resumable)
-        watched = fitted.evaluate(data.validation) if len(data.validation) else None
+        found = stepper.epoch(batches, course, resumable)
+        watched: list[Tally] | None = None
+        if len(data[0].validation):
+            watched = fitted.evaluate([each.validation for each in data])
+        rate = learning_rate(recipe, stepper.steps - 1, per_epoch, stepper.total)
         course.end(
-            Epoch(
-                epoch=course.epoch + 1,
-                train_loss=tally.loss,
-                train_accuracy_pct=tally.accuracy_pct,
-                validation_loss=watched.loss if watched else None,
-                validation_accuracy_pct=watched.accuracy_pct if watched else None,
-                learning_rate=learning_rate(recipe, stepper.steps - 1, len(batches), stepper.total),
-                seconds=course.seconds,
-            )
+            {
+                member: Epoch(
+                    epoch=course.epoch + 1,
+                    train_loss=tally.loss,
+                    train_accuracy_pct=tally.accuracy_pct,
+                    validation_loss=watched[member].loss if watched else None,
+                    validation_accuracy_pct=watched[member].accuracy_pct if watched else None,
+                    learning_rate=rate,
+                    seconds=course.seconds,
+                )
+                for member, tally in enumerate(found)
+                if member not in stepper.lost
+            }
         )
-        seen = f", validation {watched.accuracy_pct:.1f} %" if watched else ""
-        progress(f"epoch {course.epoch}/{count}: loss {tally.loss:.3f}{seen}")
+        progress(_line(course, count))
     return fitted
+
+
+def _line(course: Course, count: int) -> str:
+    """What the user hears of an epoch: of several members their means."""
+    last = [epochs[-1] for epochs in course.epochs if len(epochs) == course.epoch]
+    loss = statistics.mean(epoch.train_loss for epoch in last)
+    watched = [epoch.validation_accuracy_pct for epoch in last if epoch.validation_accuracy_pct is not None]
+    seen = f", validation {statistics.mean(watched):.1f} %" if watched else ""
+    of = f" ({len(last)} of {len(course.epochs)} seeds)" if len(course.epochs) > 1 else ""
+    return f"epoch {course.epoch}/{count}: loss {loss:.3f}{seen}{of}"
 
 
 def median_ms(step_ms: Sequence[float], resumed_at: Sequence[int]) -> float:
@@ -180,27 +237,29 @@ def median_ms(step_ms: Sequence[float], resumed_at: Sequence[int]) -> float:
     return statistics.median([ms for step, ms in enumerate(step_ms) if step not in cold] or step_ms)
 
 
-@torch.no_grad()
 def evaluate(
-    model: nn.Module, images: Images, data: Splits, precision: str, watch: Callable[[], None] | None = None
-) -> Tally:
-    """Loss and accuracy on whole images, unaugmented; ``watch`` is called before each batch.
+    stepper: Stepper, images: Sequence[Images], data: Sequence[Splits], watch: Callable[[], None] | None = None
+) -> list[Tally]:
+    """Each member's loss and accuracy on its whole images, unaugmented; ``watch`` is called before each batch.
+
+    A member whose loss is not finite is lost.
 
     Raises:
-        Diverged: where the loss is not finite.
+        Diverged: where none is left.
     """
-    model.eval()
-    device = images.pixels.device
-    loss, correct = torch.zeros((), device=device), torch.zeros((), dtype=torch.int64, device=device)
-    for pixels, labels in zip(
-        images.pixels.split(EVALUATION_BATCH), images.labels.split(EVALUATION_BATCH), strict=True
-    ):
+    members, device = len(images), stepper.device
+    losses = torch.zeros(members, device=device)
+    correct = torch.zeros(members, dtype=torch.int64, device=device)
+    for start in range(0, len(images[0]), EVALUATION_BATCH):
         if watch is not None:
             watch()
-        with autocast(device, precision):
-            logits = model(data.normalise(pixels)).float()
-        loss += F.cross_entropy(logits, labels, reduction="sum")
-        correct += (logits.argmax(dim=-1) == labels).sum()
-    if not bool(torch.isfinite(loss)):
-        raise Diverged("loss not finite in evaluation")
-    return Tally(float(loss) / len(images), 100.0 * int(correct) / len(images))
+        part = slice(start, start + EVALUATION_BATCH)
+        pixels = [one.normalise(each.pixels[part]) for one, each in zip(data, images, strict=True)]
+        labels = torch.stack([each.labels[part] for each in images])
+        found = stepper.judge(pixels)
+        losses += torch.stack(
+            [F.cross_entropy(of_it, right, reduction="sum") for of_it, right in zip(found, labels, strict=True)]
+        )
+        correct += (found.argmax(dim=-1) == labels).sum(dim=-1)
+    stepper.look(losses, None, "in evaluation")
+    return tallies(losses, correct, len(images[0]))

@@ -3,27 +3,19 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from vitbench.model.encoder import Block
-from vitbench.model.initial import token_tables
 from vitbench.spec.recipe import TrainSpec
+from vitbench.training.members import Weight, weights
 
 
-def parameter_groups(model: nn.Module, weight_decay: float) -> list[dict[str, Any]]:
-    """Two groups: weights, which decay; norms, biases, positions and class tokens, which do not.
-
-    Source: Dosovitskiy et al. 2020 decay all; this split is DeiT's and timm's (``no_weight_decay``).
-    """
-    tables = token_tables(model)
-    decayed: list[nn.Parameter] = []
-    free: list[nn.Parameter] = []
-    for name, parameter in model.named_parameters():
-        (free if parameter.ndim < 2 or name in tables else decayed).append(parameter)
+def parameter_groups(chosen: Sequence[Weight], weight_decay: float) -> list[dict[str, Any]]:
+    """Two groups: weights, which decay, and the rest, which does not."""
+    decayed, free = ([w.parameter for w in chosen if w.decays is decays] for decays in (True, False))
     return [{"params": decayed, "weight_decay": weight_decay}, {"params": free, "weight_decay": 0.0}]
 
 
@@ -70,33 +62,28 @@ class Optimisers:
 
 
 def make_optimiser(model: nn.Module, recipe: TrainSpec, device: torch.device) -> Optimisers:
-    """The optimisers of a recipe, see :data:`OPTIMISERS`."""
-    return Optimisers(*OPTIMISERS[recipe.optimizer](model, recipe, device))
+    """The optimisers of a recipe, see :data:`OPTIMISERS`, for a model or a stack."""
+    return Optimisers(*OPTIMISERS[recipe.optimizer](weights(model), recipe, device))
 
 
-def _adam(model: nn.Module, recipe: TrainSpec, device: torch.device) -> list[torch.optim.Optimizer]:
+def _adam(chosen: Sequence[Weight], recipe: TrainSpec, device: torch.device) -> list[torch.optim.Optimizer]:
     """Adam with weight decay as an L2 term, in torch's fused form where the device has it."""
-    return [_of_kind(torch.optim.Adam, parameter_groups(model, recipe.weight_decay), recipe, device)]
+    return [_of_kind(torch.optim.Adam, chosen, recipe, device)]
 
 
-def _adamw(model: nn.Module, recipe: TrainSpec, device: torch.device) -> list[torch.optim.Optimizer]:
+def _adamw(chosen: Sequence[Weight], recipe: TrainSpec, device: torch.device) -> list[torch.optim.Optimizer]:
     """AdamW, whose weight decay is decoupled, likewise."""
-    return [_of_kind(torch.optim.AdamW, parameter_groups(model, recipe.weight_decay), recipe, device)]
+    return [_of_kind(torch.optim.AdamW, chosen, recipe, device)]
 
 
-def _muon(model: nn.Module, recipe: TrainSpec, device: torch.device) -> list[torch.optim.Optimizer]:
+def _muon(chosen: Sequence[Weight], recipe: TrainSpec, device: torch.device) -> list[torch.optim.Optimizer]:
     """Muon for the matrices of the blocks, AdamW for everything else, at one rate.
 
     Source: Jordan et al. 2024, Muon, https://kellerjordan.github.io/posts/muon; the update is scaled to the size of
     AdamW's (Liu et al. 2025, arXiv 2502.16982), so that both have the same learning rate and weight decay.
     """
-    hidden = {id(p) for b in model.modules() if isinstance(b, Block) for p in b.parameters() if p.ndim == 2}
-    matrices = [p for p in model.parameters() if id(p) in hidden]
-    groups = [
-        {**group, "params": [p for p in group["params"] if id(p) not in hidden]}
-        for group in parameter_groups(model, recipe.weight_decay)
-    ]
-    rest = _of_kind(torch.optim.AdamW, groups, recipe, device)
+    matrices = [w.parameter for w in chosen if w.hidden]
+    rest = _of_kind(torch.optim.AdamW, [w for w in chosen if not w.hidden], recipe, device)
     if not matrices:  # blocks without attention and MLP
         return [rest]
     rate, decay = recipe.learning_rate, recipe.weight_decay
@@ -104,12 +91,13 @@ def _muon(model: nn.Module, recipe: TrainSpec, device: torch.device) -> list[tor
 
 
 def _of_kind(
-    kind: type[torch.optim.Adam], groups: list[dict[str, Any]], recipe: TrainSpec, device: torch.device
+    kind: type[torch.optim.Adam], chosen: Sequence[Weight], recipe: TrainSpec, device: torch.device
 ) -> torch.optim.Optimizer:
-    return kind(groups, lr=recipe.learning_rate, betas=recipe.betas, fused=device.type in ("cpu", "cuda"))
+    groups, fused = parameter_groups(chosen, recipe.weight_decay), device.type in ("cpu", "cuda")
+    return kind(groups, lr=recipe.learning_rate, betas=recipe.betas, fused=fused)
 
 
-OPTIMISERS: Mapping[str, Callable[[nn.Module, TrainSpec, torch.device], list[torch.optim.Optimizer]]] = {
+OPTIMISERS: Mapping[str, Callable[[Sequence[Weight], TrainSpec, torch.device], list[torch.optim.Optimizer]]] = {
     "adam": _adam, "adamw": _adamw, "muon": _muon,
 }  # fmt: skip
 """Name in a recipe → the optimisers of a model's parameters."""

@@ -44,7 +44,7 @@ class Resumable:
 
     Args:
         plan: where the checkpoint is, and how often it is saved.
-        trial: what is trained.
+        mine: see :func:`identity`.
         stepper: its model and optimiser, at the beginning.
         course: how far it is.
         memory: of this process.
@@ -52,13 +52,13 @@ class Resumable:
     """
 
     def __init__(
-        self, plan: Checkpointing, trial: TrainingTrial, stepper: Stepper, course: Course, *, memory: PeakMemory,
+        self, plan: Checkpointing, mine: Identity, stepper: Stepper, course: Course, *, memory: PeakMemory,
         progress: Callable[[str], None],
     ) -> None:  # fmt: skip
         self.stepper, self.course, self.memory, self.progress = stepper, course, memory, progress
         self.began, self.earlier_s = time.perf_counter(), 0.0
         self.save_now = plan.save_now
-        self.keeper = Keeper(plan, identity(trial, stepper.data.checksum, stepper.device), self.capture, progress)
+        self.keeper = Keeper(plan, mine, self.capture, progress)
 
     def resume(self) -> None:
         """Take up the last checkpoint, if there is one that may be used."""
@@ -90,7 +90,7 @@ class Resumable:
         stepper, course = self.stepper, self.course
         moment = Moment(
             steps=stepper.steps, left=stepper.left, epoch=course.epoch, batches=course.batches, seen=course.seen,
-            seconds=course.seconds, epochs=tuple(course.epochs), train_seconds=course.train_seconds,
+            seconds=course.seconds, epochs=tuple(map(tuple, course.epochs)), train_seconds=course.train_seconds,
             elapsed_s=self.earlier_s + time.perf_counter() - self.began, peak_memory_mib=self.memory.mib(),
             resumed_at=course.resumed_at,
         )  # fmt: skip
@@ -132,7 +132,7 @@ class Resumable:
         course.batches, course.seen, course.seconds = moment.batches, moment.seen, moment.seconds
         course.loss_sum.copy_(tensors["epoch.loss_sum"])
         course.correct.copy_(tensors["epoch.correct"])
-        course.epochs, course.train_seconds = list(moment.epochs), moment.train_seconds
+        course.epochs, course.train_seconds = [list(each) for each in moment.epochs], moment.train_seconds
         course.step_ms = tensors["step_ms"].tolist()
         course.resumed_at = (*moment.resumed_at, moment.steps)
         self.earlier_s = moment.elapsed_s

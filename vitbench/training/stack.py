@@ -25,6 +25,7 @@ class Stack(nn.Module):
     """S models of one specification as one.
 
     Attributes:
+        single: one of them, on no device: what is called, with the weights of each handed in.
         names: of the parameters, as each model has them.
 
     Args:
@@ -33,38 +34,35 @@ class Stack(nn.Module):
 
     def __init__(self, models: Sequence[nn.Module]) -> None:
         super().__init__()
-        self.size = len(models)
         weights, buffers = stack_module_state(list(models))
-        self.names = tuple(weights)
+        self.names, self.buffer_names = tuple(weights), tuple(buffers)
         # A module's own names may not hold dots.
         self.weights = nn.ParameterList([nn.Parameter(weights[name].detach()) for name in self.names])
-        self._buffer_names = tuple(buffers)
         for index, tensor in enumerate(buffers.values()):
             self.register_buffer(f"buffer_{index}", tensor)
-        # What is called, with the weights handed in: not a part of this module, so that it has no weights of its own.
-        self._called = [_folding(copy.deepcopy(models[0]))]
+        self._single = [_folding(copy.deepcopy(models[0]))]  # in a list: its weights are not this module's
+
+    @property
+    def single(self) -> nn.Module:
+        """See above."""
+        return self._single[0]
 
     def forward(self, images: Tensor) -> Tensor:
         """(S, B, C, height, width) → logits (S, B, classes), each model's of its own images."""
-        called = self._called[0].train(self.training)
+        called = self.single.train(self.training)
+        buffers = {name: getattr(self, f"buffer_{index}") for index, name in enumerate(self.buffer_names)}
 
         def one(weights: dict[str, Tensor], buffers: dict[str, Tensor], mine: Tensor) -> Tensor:
             logits: Tensor = functional_call(called, (weights, buffers), (mine,))
             return logits
 
-        out: Tensor = torch.vmap(one)(self.stacked_weights(), self._stacked_buffers(), images)
+        weights: dict[str, Tensor] = {**self.stacked()}
+        out: Tensor = torch.vmap(one)(weights, buffers, images)
         return out
 
-    def stacked_weights(self) -> dict[str, Tensor]:
+    def stacked(self) -> dict[str, nn.Parameter]:
         """Name → parameter of all models, (S, …)."""
         return dict(zip(self.names, self.weights, strict=True))
-
-    def model(self, index: int) -> dict[str, Tensor]:
-        """The ``state_dict`` of one of the models: views."""
-        return {name: tensor.detach()[index] for name, tensor in self.stacked_weights().items()}
-
-    def _stacked_buffers(self) -> dict[str, Tensor]:
-        return {name: getattr(self, f"buffer_{index}") for index, name in enumerate(self._buffer_names)}
 
 
 class _Folded(torch.autograd.Function):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import time
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol, cast
 
@@ -11,11 +12,11 @@ import torch
 from torch import Tensor, nn
 
 from vitbench.data.batches import Batch, Batches
-from vitbench.data.images import Splits
 from vitbench.devices import Stopwatch, synchronise
-from vitbench.spec.trial import TrainingTrial
+from vitbench.spec.recipe import TrainSpec
 from vitbench.store import Epoch
 from vitbench.training.average import Average
+from vitbench.training.members import clip, logits
 from vitbench.training.optimiser import learning_rate, make_optimiser, steps_of
 
 CHECK_EVERY = 25
@@ -34,25 +35,31 @@ class Tally:
     accuracy_pct: float
 
 
+def tallies(loss_sums: Tensor, correct: Tensor, images: int) -> list[Tally]:
+    """Of the sums (S,) over so many images."""
+    found = zip(loss_sums.tolist(), correct.tolist(), strict=True)
+    return [Tally(loss / images, 100.0 * right / images) for loss, right in found]
+
+
 class Course:
-    """How far a trial has come, beside its model and its optimiser: finished epochs, and the one under way.
+    """How far some trials have come, beside their models and their optimiser: finished epochs, and the one under way.
 
     Attributes:
         epoch: number of the epoch under way, from 0.
         batches: batches of it that have been trained on.
         seen: images of it.
-        loss_sum: () float32, sum of its images' losses; on the device, so that nothing in a step waits for the host.
-        correct: () int64, how many of its images were told right; on the device.
+        loss_sum: (S,) float32, sum of its images' losses; on the device, so that nothing in a step waits for the host.
+        correct: (S,) int64, how many of its images were told right; on the device.
         seconds: of training in it.
-        epochs: the finished ones.
+        epochs: for each member the finished ones.
         train_seconds: of training in those.
         step_ms: duration of each step of the trial.
         resumed_at: steps at which another process took the trial up again.
     """
 
-    def __init__(self, device: torch.device) -> None:
+    def __init__(self, device: torch.device, members: int = 1) -> None:
         self.device = device
-        self.epochs: list[Epoch] = []
+        self.epochs: list[list[Epoch]] = [[] for _ in range(members)]
         self.step_ms: list[float] = []
         self.train_seconds = 0.0
         self.resumed_at: tuple[int, ...] = ()
@@ -61,18 +68,19 @@ class Course:
     def begin(self, epoch: int) -> None:
         """Start an epoch."""
         self.epoch, self.batches, self.seen, self.seconds = epoch, 0, 0, 0.0
-        self.loss_sum = torch.zeros((), device=self.device)
-        self.correct = torch.zeros((), dtype=torch.int64, device=self.device)
+        self.loss_sum = torch.zeros(len(self.epochs), device=self.device)
+        self.correct = torch.zeros(len(self.epochs), dtype=torch.int64, device=self.device)
 
-    def end(self, epoch: Epoch) -> None:
-        """Finish the epoch under way, and start the next."""
-        self.epochs.append(epoch)
+    def end(self, epochs: Mapping[int, Epoch]) -> None:
+        """Finish the epoch under way, of the members that are not lost, and start the next."""
+        for member, epoch in epochs.items():
+            self.epochs[member].append(epoch)
         self.train_seconds += self.seconds
         self.begin(self.epoch + 1)
 
-    def tally(self) -> Tally:
+    def tallies(self) -> list[Tally]:
         """Loss and accuracy on the way, of the epoch under way."""
-        return Tally(float(self.loss_sum) / self.seen, 100.0 * int(self.correct) / self.seen)
+        return tallies(self.loss_sum, self.correct, self.seen)
 
 
 class Pauses(Protocol):
@@ -86,25 +94,39 @@ class Pauses(Protocol):
 
 
 class Stepper:
-    """A model, its optimiser, and the steps taken so far of all that the budget allows."""
+    """A model or a stack of them, the optimiser, and the steps taken so far of all that the budget allows.
+
+    Attributes:
+        lost: member → why its run is lost; the others go on without it.
+
+    Args:
+        model: of one trial, or a :class:`vitbench.training.stack.Stack`.
+        recipe: of all members.
+        images: on which each of them is trained in an epoch.
+        device: where the model is.
+        per_epoch: steps.
+    """
 
     def __init__(
-        self, model: nn.Module, trial: TrainingTrial, data: Splits, device: torch.device, per_epoch: int
+        self, model: nn.Module, recipe: TrainSpec, *, images: int, device: torch.device, per_epoch: int
     ) -> None:
-        self.recipe, self.data, self.device, self.per_epoch = trial.train, data, device, per_epoch
-        self.total = steps_of(self.recipe, len(data.train))
+        self.recipe, self.device, self.per_epoch = recipe, device, per_epoch
+        self.total = steps_of(recipe, images)
         self.left = self.recipe.images
         self.module = model
         self.optimiser = make_optimiser(model, self.recipe, device)
-        self.parameters = [p for p in model.parameters() if p.requires_grad]
+        self.lost: dict[int, str] = {}
         self.model: nn.Module = cast("nn.Module", torch.compile(model)) if self.recipe.compile else model
         self.average = Average(model, self.recipe.ema) if self.recipe.ema else None
         self.steps = 0
 
-    @property
-    def judged(self) -> nn.Module:
-        """The model that is evaluated: the average, where there is one."""
-        return self.model if self.average is None else self.average.module
+    @torch.no_grad()
+    def judge(self, pixels: Sequence[Tensor]) -> Tensor:
+        """Logits (S, B, classes) of normalised images of each member, by the average where there is one."""
+        run = self.model if self.average is None else self.average.module
+        run.eval()
+        with autocast(self.device, self.recipe.precision):
+            return logits(self.module, run, pixels).float()
 
     def modules(self) -> dict[str, nn.Module]:
         """Name → what holds the weights of the run so far."""
@@ -112,65 +134,77 @@ class Stepper:
             {"model": self.module} if self.average is None else {"model": self.module, "average": self.average.module}
         )
 
-    def epoch(self, batches: Batches, course: Course, pauses: Pauses | None = None) -> Tally:
-        """The steps that are left of the epoch under way, or of the budget: loss and accuracy of the whole epoch.
+    def epoch(self, batches: Sequence[Batches], course: Course, pauses: Pauses | None = None) -> list[Tally]:
+        """The steps that are left of the epoch under way, or of the budget: each member's loss and accuracy in it all.
 
         Raises:
-            Diverged: at most ``CHECK_EVERY`` steps after the loss or the gradient norm stops being finite.
+            Diverged: where all members are lost, at most ``CHECK_EVERY`` steps after the last one's loss or gradient
+                norm stops being finite.
         """
         self.model.train()
-        norm = None
+        norms = None
         began, watch = time.perf_counter(), _running(self.device)
         left = self.total - self.steps
-        for whole in itertools.islice(batches.epoch(course.epoch, course.batches), left):
-            batch = whole.head(self.left)
+        streams = zip(*(each.epoch(course.epoch, course.batches) for each in batches), strict=True)
+        for whole in itertools.islice(streams, left):
+            batch = [each.head(self.left) for each in whole]
+            images = len(batch[0])
             if self.left is not None:
-                self.left -= len(batch)
-            loss, logits, norm = self.step(batch)
-            course.loss_sum += loss * len(batch)
-            course.correct += (logits.argmax(dim=-1) == batch.labels).sum()
-            course.seen += len(batch)
+                self.left -= images
+            losses, correct, norms = self.step(batch)
+            course.loss_sum += losses * images
+            course.correct += correct
+            course.seen += images
             course.batches += 1
             if self.steps % CHECK_EVERY == 0 or self.steps == 1:
-                self.demand_finite(course.loss_sum, norm)
+                self.look(course.loss_sum, norms)
             watch.lap()
             if pauses is not None and pauses.due():
-                self.demand_finite(course.loss_sum, norm)  # a lost run is not kept
+                self.look(course.loss_sum, norms)  # a lost run is not kept
                 course.step_ms += watch.intervals_ms()
                 course.seconds += time.perf_counter() - began
                 pauses.take()
                 began, watch = time.perf_counter(), _running(self.device)
-        self.demand_finite(course.loss_sum, norm)
-        tally = course.tally()
+        self.look(course.loss_sum, norms)
+        found = course.tallies()
         synchronise(self.device)
         course.step_ms += watch.intervals_ms()
         course.seconds += time.perf_counter() - began
-        return tally
+        return found
 
-    def step(self, batch: Batch) -> tuple[Tensor, Tensor, Tensor | None]:
-        """One optimiser step: (loss, logits (B, classes), gradient norm if clipped)."""
+    def step(self, batch: Sequence[Batch]) -> tuple[Tensor, Tensor, Tensor | None]:
+        """One optimiser step on a batch of each member: losses, right answers and, if clipped, gradient norms, (S,)."""
         rate = learning_rate(self.recipe, self.steps, self.per_epoch, self.total)
         for group in self.optimiser.param_groups:
             group["lr"] = rate
-        images = batch.images(self.data.normalise)
+        images = [each.images() for each in batch]
         with autocast(self.device, self.recipe.precision):
-            logits: Tensor = self.model(images)
-            loss = batch.loss(logits, self.recipe.label_smoothing)
+            found = logits(self.module, self.model, images)
+            losses = torch.stack(
+                [each.loss(of_it, self.recipe.label_smoothing) for each, of_it in zip(batch, found, strict=True)]
+            )
         self.optimiser.zero_grad()
-        loss.backward()
-        norm = nn.utils.clip_grad_norm_(self.parameters, self.recipe.clip_norm) if self.recipe.clip_norm else None
+        losses.sum().backward()
+        norms = clip(self.module, self.recipe.clip_norm) if self.recipe.clip_norm else None
         self.optimiser.step()
         if self.average is not None:
             self.average.update(self.module, self.steps)
         self.steps += 1
-        return loss.detach(), logits.detach(), norm
+        labels = torch.stack([each.labels for each in batch])
+        return losses.detach(), (found.detach().argmax(dim=-1) == labels).sum(dim=-1), norms
 
-    def demand_finite(self, loss_sum: Tensor, norm: Tensor | None) -> None:
-        """Raise Diverged unless the epoch's sum of losses, which keeps any NaN, and the last norm are finite."""
-        if not bool(torch.isfinite(loss_sum)):
-            raise Diverged(f"loss not finite by step {self.steps}")
-        if norm is not None and not bool(torch.isfinite(norm)):
-            raise Diverged(f"gradient norm not finite by step {self.steps}")
+    def look(self, loss_sums: Tensor, norms: Tensor | None, when: str = "") -> None:
+        """Note which members are lost: those whose sum of losses, which keeps any NaN, or last norm is no number.
+
+        Raises:
+            Diverged: where none is left.
+        """
+        for what, values in (("loss", loss_sums), ("gradient norm", norms)):
+            for member, fine in enumerate(torch.isfinite(values).tolist() if values is not None else ()):
+                if not fine:
+                    self.lost.setdefault(member, f"{what} not finite {when or f'by step {self.steps}'}")
+        if len(self.lost) == len(loss_sums):
+            raise Diverged(self.lost[0])
 
 
 def autocast(device: torch.device, precision: str) -> torch.autocast:

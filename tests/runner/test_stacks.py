@@ -1,0 +1,42 @@
+"""All seeds of a cell in one process: one record each, and each by itself where the process comes to an end."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.runner.runs import Runs
+from vitbench.store import Record, TrainValues
+
+STACKED = ("--set", "train.seeds=[0, 1, 2]", "--set", "train.stack_seeds=true")
+
+
+def values(record: Record) -> TrainValues:
+    assert isinstance(record.values, TrainValues), record.reason
+    return record.values
+
+
+def test_each_seed_has_its_record_and_says_how_many_were_trained_together(runs: Runs) -> None:
+    done = runs.run(*STACKED, "--set", 'axes.attention=["sdpa", "mha"]', "--set", "train.optimizer=adam")
+    assert done.returncode == 0, done.stdout + done.stderr
+    records = runs.records()
+    assert len(records) == 6 and {r.state for r in records} == {"ok"}
+    together = {(r.trial.model.attention, values(r).stacked) for r in records}
+    assert together == {("sdpa", 3), ("mha", 1)}
+    of_seed = {(r.trial.model.attention, r.trial.seed): values(r) for r in records}  # type: ignore[union-attr]
+    for seed in (0, 1, 2):  # exact twins
+        one, other = of_seed["sdpa", seed], of_seed["mha", seed]
+        assert one.test_loss == pytest.approx(other.test_loss, abs=1e-3)
+        assert one.batches_digest == other.batches_digest
+    again = runs.run(*STACKED, "--set", 'axes.attention=["sdpa", "mha"]', "--set", "train.optimizer=adam")
+    assert "6 of them finished before" in again.stdout and len(runs.records()) == 6
+
+
+def test_what_ends_a_stack_is_everybodys_attempt_and_the_next_is_ones_own(runs: Runs) -> None:
+    """A component that kills its process where it sees more than one batch at once, as a lack of memory would."""
+    kills = "torch._C._functorch.is_batchedtensor(hidden) and os.kill(os.getpid(), signal.SIGKILL)"
+    done = runs.run(*runs.plugin(kills), "--set", "model.mlp=faulty", *STACKED, "--set", "suite.max_attempts=2")
+    assert done.returncode == 0, done.stdout + done.stderr
+    records = sorted(runs.records(), key=lambda r: (r.trial_id, r.attempt))
+    assert [(r.attempt, r.state) for r in records] == [(1, "crashed"), (2, "ok")] * 3
+    assert all("SIGKILL" in r.reason for r in records if r.state == "crashed")
+    assert [values(r).stacked for r in records if r.state == "ok"] == [1, 1, 1]

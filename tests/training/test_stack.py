@@ -1,0 +1,125 @@
+"""Several seeds of a cell as one program: each comes to what it comes to alone."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pytest
+import torch
+
+from tests.small import MODEL, TRAIN, train_trial
+from vitbench import registry
+from vitbench.data.batches import Batch
+from vitbench.spec import ModelSpec, TrainSpec, TrainTrial
+from vitbench.store import TrainValues
+from vitbench.training.loop import train, train_stack
+from vitbench.training.stepper import Diverged
+
+CPU = torch.device("cpu")
+SEEDS = (0, 1, 5)
+COMPONENTS = [(slot, name) for slot in registry.slots() for name in registry.names(slot)]
+OF_THE_PROGRAM = {
+    "stacked",
+    "seconds",
+    "train_seconds",
+    "step_ms_p50",
+    "first_step_ms",
+    "train_images_per_s",
+    "peak_memory_mib",
+}
+
+
+def silent(_: str) -> None:
+    pass
+
+
+def trials(model: ModelSpec = MODEL, **changes: Any) -> list[TrainTrial]:
+    recipe = TrainSpec.model_validate({**TRAIN.model_dump(), "epochs": 2, **changes})
+    return [train_trial(model=model, train=recipe, seed=seed) for seed in SEEDS]
+
+
+def alike(stacked: TrainValues | Diverged, alone: TrainValues) -> None:
+    """But for rounding, of which a few steps make little; and time, which is the whole program's."""
+    assert isinstance(stacked, TrainValues)
+    for epoch, other in zip(stacked.epochs, alone.epochs, strict=True):
+        assert epoch.train_loss == pytest.approx(other.train_loss, abs=2e-4)
+        assert epoch.validation_loss == pytest.approx(other.validation_loss, abs=2e-4)
+    assert stacked.test_loss == pytest.approx(alone.test_loss, abs=2e-4)
+    other = {"epochs", "test_loss", "test_accuracy_pct"} | OF_THE_PROGRAM
+    assert stacked.model_dump(exclude=other) == alone.model_dump(exclude=other)
+
+
+@pytest.mark.parametrize(("slot", "name"), COMPONENTS)
+def test_each_seed_comes_to_what_it_comes_to_alone(slot: str, name: str) -> None:
+    among = registry.facts(slot, name).among
+    sizes = {quantity: values[0] for quantity, values in among.items() if getattr(MODEL, quantity) not in values}
+    model = MODEL.model_copy(update={slot: name, **sizes})
+    if reason := model.unsupported("cpu", "float32", True):
+        pytest.skip(reason)
+    if reason := trials(model)[0].unstackable():
+        with pytest.raises(ValueError, match=re.escape(reason)):
+            train_stack(trials(model), CPU, silent)
+        return
+    together = train_stack(trials(model), CPU, silent)
+    for stacked, trial in zip(together, trials(model), strict=True):
+        alike(stacked, train(trial, CPU, silent))
+
+
+def test_all_but_one_can_be_stacked() -> None:
+    models = [MODEL.model_copy(update={slot: name}) for slot, name in COMPONENTS]
+    assert [m.attention for m in models if trials(m)[0].unstackable()] == ["mha"]
+    assert trials(optimizer="muon")[0].unstackable()
+
+
+@pytest.mark.parametrize("chance", ["dropout", "attention_dropout", "drop_path"])
+def test_what_draws_as_it_trains_is_refused(chance: str) -> None:
+    with pytest.raises(ValueError, match=f"cannot be stacked: {chance} would draw other numbers"):
+        train_stack(trials(MODEL.model_copy(update={chance: 0.1})), CPU, silent)
+
+
+def test_other_cells_are_refused() -> None:
+    other = train_trial(model=MODEL.model_copy(update={"norm": "post"}), train=trials()[0].train, seed=7)
+    with pytest.raises(ValueError, match="more than their seeds"):
+        train_stack([*trials(), other], CPU, silent)
+
+
+def test_a_seed_that_diverges_leaves_the_others_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """From its first step on, or from the middle of an epoch."""
+    expected = [train(trial, CPU, silent) for trial in trials(batch_size=10, epochs=3)]
+    original = Batch.images
+    seen: list[int] = []
+
+    def poisoned(batch: Batch) -> torch.Tensor:
+        seen.append(1)
+        images = original(batch)  # the second of three is poisoned from its 20th batch on
+        return images * float("nan") if len(seen) % 3 == 2 and len(seen) > 60 else images
+
+    lines: list[str] = []
+    with monkeypatch.context() as patch:
+        patch.setattr(Batch, "images", poisoned)
+        first, lost, last = train_stack(trials(batch_size=10, epochs=3), CPU, lines.append)
+    assert isinstance(lost, Diverged) and "loss not finite by step 25" in str(lost)
+    alike(first, expected[0])
+    alike(last, expected[2])
+    assert "(3 of 3 seeds)" in lines[0] and "(2 of 3 seeds)" in lines[-1]
+
+
+def test_all_seeds_lost_is_a_lost_run() -> None:
+    with pytest.raises(Diverged, match="not finite by step"):
+        train_stack(trials(epochs=50, batch_size=10, learning_rate=1e9, optimizer="adam"), CPU, silent)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"clip_norm": 0.3, "weight_decay": 0.1, "label_smoothing": 0.1},
+        {"augment": "randaugment", "mixup": 0.8, "cutmix": 1.0, "erasing": 0.5, "flip": True, "crop_padding": 2},
+        {"ema": 0.9, "optimizer": "adam"},
+        {"images": 130, "warmup_epochs": 0.5},
+    ],
+    ids=str,
+)
+def test_under_other_recipes_too(changes: dict[str, Any]) -> None:
+    for stacked, trial in zip(train_stack(trials(**changes), CPU, silent), trials(**changes), strict=True):
+        alike(stacked, train(trial, CPU, silent))

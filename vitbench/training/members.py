@@ -1,0 +1,89 @@
+"""Members: the models that a program trains, one or a stack of them, seen alike: the first axis counts them."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+from vitbench.model.encoder import Block
+from vitbench.model.initial import token_tables
+from vitbench.training.stack import Stack
+
+Run = Callable[[Tensor], Tensor]
+
+
+@dataclass(frozen=True)
+class Weight:
+    """A parameter, and what an optimiser asks of it.
+
+    Attributes:
+        name: as the model has it.
+        parameter: of one model, or of all members.
+        decays: it is a weight: not a norm, a bias, a position or a class token.
+        hidden: it is a matrix of a block.
+    """
+
+    name: str
+    parameter: nn.Parameter
+    decays: bool
+    hidden: bool
+
+
+@functools.singledispatch
+def weights(model: nn.Module) -> list[Weight]:
+    """The parameters of a model that are trained.
+
+    Source of what decays: Dosovitskiy et al. 2020 decay all; this split is DeiT's and timm's (``no_weight_decay``).
+    """
+    tables = token_tables(model)
+    hidden = {id(p) for b in model.modules() if isinstance(b, Block) for p in b.parameters() if p.ndim == 2}
+    return [
+        Weight(name, p, p.ndim >= 2 and name not in tables, id(p) in hidden)
+        for name, p in model.named_parameters()
+        if p.requires_grad
+    ]
+
+
+@weights.register
+def _(model: Stack) -> list[Weight]:
+    stacked = model.stacked()
+    return [Weight(w.name, stacked[w.name], w.decays, w.hidden) for w in weights(model.single)]
+
+
+@functools.singledispatch
+def logits(model: nn.Module, run: Run, images: Sequence[Tensor]) -> Tensor:
+    """Logits (S, B, classes) of each member's own images (B, C, height, width).
+
+    Args:
+        model: says what it is made of.
+        run: the same model, or its compiled form.
+        images: of each member.
+    """
+    (mine,) = images
+    return run(mine).unsqueeze(0)
+
+
+@logits.register
+def _(model: Stack, run: Run, images: Sequence[Tensor]) -> Tensor:
+    return run(torch.stack(list(images)))
+
+
+@functools.singledispatch
+def clip(model: nn.Module, most: float) -> Tensor:
+    """Scale each member's gradients down to a global norm of ``most``; the norms before, (S,)."""
+    return nn.utils.clip_grad_norm_(model.parameters(), most).unsqueeze(0)
+
+
+@clip.register
+def _(model: Stack, most: float) -> Tensor:
+    gradients = [p.grad for p in model.parameters() if p.grad is not None]
+    of_each = torch.stack([torch.linalg.vector_norm(g.flatten(1), dim=1) for g in gradients])
+    norms: Tensor = torch.linalg.vector_norm(of_each, dim=0)
+    scale = (most / (norms + 1e-6)).clamp(max=1.0)  # as torch.nn.utils.clip_grad_norm_
+    for gradient in gradients:
+        gradient.mul_(scale.view(-1, *[1] * (gradient.ndim - 1)))
+    return norms
