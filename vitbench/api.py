@@ -10,16 +10,17 @@ from vitbench.spec.model import ModelSpec
 if TYPE_CHECKING:
     import pandas as pd
 
+    from vitbench.model.networks import Convolutional
     from vitbench.model.vit import VisionTransformer
 
 
-def build(spec: ModelSpec, seed: int = 0) -> VisionTransformer:
+def build(spec: ModelSpec, seed: int = 0) -> VisionTransformer | Convolutional:
     """The model that a spec describes, on the CPU in float32, with initial weights drawn from a seed.
 
     Raises:
         ValueError: where fields contradict one another or components cannot be combined; the message says which.
     """
-    from vitbench.model.vit import build_model
+    from vitbench.model.networks import build_model
 
     return build_model(spec, seed)
 

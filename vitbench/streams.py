@@ -8,7 +8,7 @@ from __future__ import annotations
 import hashlib
 from typing import Literal
 
-Stream = Literal["init", "order", "augmentation", "dropout", "split", "inputs", "subset"]
+Stream = Literal["init", "order", "augmentation", "dropout", "split", "inputs", "subset", "pretraining", "teacher"]
 
 
 def derive(seed: int, stream: Stream, *parts: str | int) -> int:

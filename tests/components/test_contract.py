@@ -12,7 +12,7 @@ from vitbench import registry
 from vitbench.components import contracts
 from vitbench.devices import DTYPES
 from vitbench.model.exactness import deviations
-from vitbench.model.vit import build_model
+from vitbench.model.networks import build_model
 from vitbench.spec.base import pair
 from vitbench.spec.model import ModelSpec
 

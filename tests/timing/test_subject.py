@@ -9,7 +9,7 @@ import torch
 
 from vitbench.model.counting import forward_flops, parameters, training_flops
 from vitbench.model.exactness import Incorrect
-from vitbench.model.vit import build_model
+from vitbench.model.networks import build_model
 from vitbench.spec import ModelSpec, TimeSpec, TimeTrial
 from vitbench.spec.recipe import Level
 from vitbench.timing.sizes import count

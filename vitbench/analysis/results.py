@@ -37,7 +37,18 @@ commit would, the device's name what its index does not, and the rest moves no n
 VALUES = tuple(
     name
     for name in dict.fromkeys([*TrainValues.model_fields, *TimeValues.model_fields])
-    if name not in ("epochs", "processes", "ceilings", "baseline", "resumed_at")
+    if name
+    not in (
+        "epochs",
+        "processes",
+        "ceilings",
+        "baseline",
+        "resumed_at",
+        "pretraining",
+        "teaching",
+        "preparation_flops",
+        "reconstructions",
+    )
 )
 NOT_NUMBERS = ("batches_digest", "data_checksum")
 TUNING = ("validation_accuracy_pct", "validation_loss")
@@ -224,12 +235,16 @@ def _places() -> Callable[[Environment], dict[str, Any]]:
 
 
 def _train_flops(record: Record) -> float | None:
-    """Operations of a whole training run: three times those of the forward passes (Kaplan et al. 2020, §2.1)."""
+    """Operations of a whole training run: three times those of the forward passes (Kaplan et al. 2020, §2.1).
+
+    Where the head alone is trained, the forward passes are nearly all; what comes before them counts, too.
+    """
     if not isinstance(record.values, TrainValues) or not isinstance(record.trial, TrainTrial):
         return None
     recipe = record.trial.train
     images = recipe.images or recipe.epochs * record.values.train_images
-    return 3.0 * record.values.forward_flops * images
+    passes = 1.0 if recipe.frozen else 3.0
+    return passes * record.values.forward_flops * images + record.values.preparation_flops
 
 
 def _timing(values: TimeValues) -> dict[str, Any]:

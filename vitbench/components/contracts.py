@@ -179,6 +179,10 @@ class Pooling(nn.Module):
         """Pool."""
         raise NotImplementedError
 
+    def for_teacher(self, tokens: Tensor) -> Tensor:
+        """A second vector (B, D) that is to answer a teacher: of components that offer "teacher"."""
+        raise NotImplementedError
+
 
 def flat_patches(images: Tensor, patch_size: tuple[int, int]) -> Tensor:
     """(B, C, height, width) → (B, N, C·P·P), each patch flattened as a convolution's weight is. Columns by unfold."""

@@ -6,7 +6,7 @@ import torch
 from torch import nn
 from torch.utils.flop_counter import FlopCounterMode
 
-from vitbench.model.vit import VisionTransformer
+from vitbench.model.networks import network
 from vitbench.spec.base import pair
 from vitbench.spec.model import ModelSpec
 
@@ -19,7 +19,7 @@ def parameters(model: nn.Module) -> int:
 def parameters_of(spec: ModelSpec) -> int:
     """Number of trainable values of a model that is not built in memory: on the ``meta`` device."""
     with torch.device("meta"):
-        return parameters(VisionTransformer(spec))
+        return parameters(network(spec))
 
 
 def forward_flops(spec: ModelSpec) -> int:
@@ -30,7 +30,7 @@ def forward_flops(spec: ModelSpec) -> int:
     convolutions, attention), as is the field's habit; softmax, norms and activations are left out.
     """
     with torch.device("meta"):
-        model = VisionTransformer(spec.twin()).eval()
+        model = network(spec.twin()).eval()
         images = torch.empty(1, spec.channels, *pair(spec.image_size))
     with FlopCounterMode(display=False) as counter, torch.no_grad():
         model(images)

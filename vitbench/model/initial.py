@@ -14,6 +14,10 @@ TABLE_STD = 0.02
 """Spread of token tables (positions, class token) where weights are scaled by fan-in, which a table does not have."""
 
 
+OVER_FAN_IN = {"fan_in": 1.0 / 3.0, "he": 2.0}
+"""Variance of weights times the number of a unit's inputs."""
+
+
 def token_tables(model: nn.Module) -> set[str]:
     """Names of the parameters that are added to tokens: learned positions, class tokens."""
     return {
@@ -24,7 +28,7 @@ def token_tables(model: nn.Module) -> set[str]:
 
 
 @torch.no_grad()
-def initialise(model: nn.Module, std: float | Literal["fan_in"], seed: int) -> None:
+def initialise(model: nn.Module, std: float | Literal["fan_in", "he"], seed: int) -> None:
     """Draw all weights from a seed: truncated normal at two deviations; biases zero; norms one.
 
     A parameter's values depend on the seed, its name and its shape alone. So cells that share a parameter share its
@@ -33,7 +37,8 @@ def initialise(model: nn.Module, std: float | Literal["fan_in"], seed: int) -> N
     Args:
         model: its floating-point parameters are overwritten in place.
         std: standard deviation before truncation; "fan_in" for 1 / sqrt(3 fan_in), that of PyTorch's own uniform
-            initialisation of linear layers (He et al. 2015, arXiv 1502.01852, with a = sqrt(5)).
+            initialisation of linear layers (He et al. 2015, arXiv 1502.01852, with a = sqrt(5)); "he" for
+            sqrt(2 / fan_in), their own for layers before a ReLU.
         seed: of the trial.
     """
     tables = token_tables(model)
@@ -41,9 +46,10 @@ def initialise(model: nn.Module, std: float | Literal["fan_in"], seed: int) -> N
         if parameter.ndim < 2:
             parameter.fill_(0.0 if name.endswith("bias") else 1.0)
             continue
-        spread = std
-        if spread == "fan_in":
-            spread = TABLE_STD if name in tables else 1.0 / math.sqrt(3.0 * parameter[0].numel())
+        if isinstance(std, float):
+            spread = std
+        else:
+            spread = TABLE_STD if name in tables else math.sqrt(OVER_FAN_IN[std] / parameter[0].numel())
         parameter.copy_(_draw(parameter, spread, derive(seed, "init", name)))
 
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 import torch
 from torch import Tensor, nn
 
 from vitbench.components.contracts import Patching, Pooling, Positions, SelfAttention
 from vitbench.model.encoder import Encoder, chosen
-from vitbench.model.initial import initialise
 from vitbench.spec.base import pair
 from vitbench.spec.model import ModelSpec
 
@@ -28,12 +29,31 @@ class VisionTransformer(nn.Module):
         self.dropout = nn.Dropout(spec.dropout)
         self.encoder = Encoder(spec)
         self.head = nn.Linear(spec.dim, spec.num_classes)
+        self.teacher_head = nn.Linear(spec.dim, spec.num_classes) if spec.answers_teacher else None
+
+    @property
+    def initial_std(self) -> float | Literal["fan_in"]:
+        """Of its weights, see :func:`vitbench.model.initial.initialise`."""
+        return self.spec.init_std
 
     def forward(self, images: Tensor) -> Tensor:
-        """Logits. Raises ValueError for images of another size than the spec's."""
+        """Logits; the mean of both heads' where one answers a teacher (DeiT, arXiv 2012.12877, §4).
+
+        Raises ValueError for images of another size than the spec's.
+        """
+        if self.teacher_head is not None:
+            return self.both(images).mean(dim=1)
         tokens = self.encoder(self.tokens(images), self.positions.rotation)
         logits: Tensor = self.head(self.pooling(tokens))
         return logits
+
+    def both(self, images: Tensor) -> Tensor:
+        """What is answered to the labels and what to a teacher, (B, 2, classes): the same where there is one head."""
+        tokens = self.encoder(self.tokens(images), self.positions.rotation)
+        to_labels: Tensor = self.head(self.pooling(tokens))
+        if self.teacher_head is None:
+            return torch.stack((to_labels, to_labels), dim=1)
+        return torch.stack((to_labels, self.teacher_head(self.pooling.for_teacher(tokens))), dim=1)
 
     def tokens(self, images: Tensor) -> Tensor:
         """Images (B, C, height, width) → what enters the encoder, (B, N, D)."""
@@ -69,17 +89,3 @@ class VisionTransformer(nn.Module):
             for hook in hooks:
                 hook.remove()
         return maps
-
-
-def build_model(spec: ModelSpec, seed: int) -> VisionTransformer:
-    """A model with the initial weights of a seed, on the CPU in float32.
-
-    Raises:
-        ValueError: where fields contradict one another or components cannot be combined; the message says which.
-    """
-    wrong = [f"{field}: {message}" for field, message in spec.problems()] or spec.conflicts()
-    if wrong:
-        raise ValueError("; ".join(wrong))
-    model = VisionTransformer(spec)
-    initialise(model, spec.init_std, seed)
-    return model

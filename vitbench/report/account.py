@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import shlex
+from collections import Counter
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any
 
 import pandas as pd
 
+from vitbench import registry
 from vitbench.analysis.frames import PENDING, level
 from vitbench.environment import Environment
 from vitbench.report.markdown import Md, bullets, escape, fenced, listed, table
 from vitbench.report.numbers import count
 from vitbench.report.view import View, plural
 from vitbench.spec.base import Strict
+from vitbench.spec.model import OF_ANY_NETWORK
 from vitbench.spec.recipe import TimeSpec, TrainSpec
 from vitbench.spec.trial import TimeTrial, TrainTrial
 from vitbench.store.record import STATES
@@ -68,6 +71,7 @@ def settings(view: View) -> Md:
         rows.append(("training", _fields(TrainSpec, recipes, TRAIN_ALWAYS)))
         seeds = [str(seed) for seed in view.train["seed"].unique()]
         rows.append(("seeds", Md(f"{plural(len(seeds), 'seed')} per cell: {listed(seeds, 20)}")))
+        rows += _together(view)
     protocols = [p.trial.protocol for p in view.planned if isinstance(p.trial, TimeTrial)]
     if protocols:
         rows.append(("timing", _timing(view, protocols)))
@@ -81,6 +85,15 @@ def settings(view: View) -> Md:
     else:
         rows.append(("machine", Md("unknown: no record tells it")))
     return bullets(Md(f"**{name}**: {value}") for name, value in rows)
+
+
+def _together(view: View) -> list[tuple[str, Md]]:
+    """How the seeds of a cell were trained, where the suite asks for all of them in one program."""
+    asked = [p.trial for p in view.planned if isinstance(p.trial, TrainTrial) and p.trial.train.stack_seeds]
+    alone = Counter(reason for trial in asked if (reason := trial.unstackable()))
+    parts = [Md(f"as one program of {plural(len(asked) - alone.total(), 'cell')}")]
+    parts += [Md(f"one by one of {plural(n, 'cell')}: {escape(reason)}") for reason, n in alone.items()]
+    return [("seeds of a cell", Md("; ".join(parts)))] if asked else []
 
 
 def origins(view: View) -> list[Md]:
@@ -218,8 +231,9 @@ def _model(view: View) -> Md:
     models = [planned.trial.model for planned in view.planned]
     if not models:
         return Md("none")
-    slots = tuple(models[0].components)
-    return _fields(type(models[0]), models, (*MODEL_ALWAYS, *slots), leave=tuple(view.study.info.axes))
+    # Where all are of a network that has no components, its spec has nothing but what it shares with any other.
+    always = (*MODEL_ALWAYS, *registry.slots()) if any(m.of_components for m in models) else tuple(OF_ANY_NETWORK)
+    return _fields(type(models[0]), models, always, leave=tuple(view.study.info.axes))
 
 
 def _fields(spec: type[Strict], values: list[Any], always: tuple[str, ...], leave: tuple[str, ...] = ()) -> Md:

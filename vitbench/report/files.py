@@ -39,9 +39,13 @@ class Files:
 
     def picture(self, picture: Picture) -> Md:
         """Add ``figures/<name>.png``; returns the picture with its description for those who do not see it."""
-        path = f"figures/{picture.name}.png"
-        self.contents[path] = self.draw(picture.chart)
-        return Md(f"![{escape(picture.alt)}]({path})")
+        return self.image(picture.name, self.draw(picture.chart), picture.alt)
+
+    def image(self, name: str, png: Callable[[], bytes], alt: str) -> Md:
+        """The same of a picture that is no chart."""
+        path = f"figures/{name}.png"
+        self.contents[path] = png
+        return Md(f"![{escape(alt)}]({path})")
 
     def write(self, out: Path, page: str) -> Path:
         """Write all files, the page last, and remove the pictures and tables that an earlier rendering left.

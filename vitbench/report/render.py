@@ -12,7 +12,19 @@ from pathlib import Path
 
 import jinja2
 
-from vitbench.report import account, accuracy, curves, effects, figures, headlines, roofline, speed, tuning, verdicts
+from vitbench.report import (
+    account,
+    accuracy,
+    curves,
+    effects,
+    figures,
+    headlines,
+    reconstructions,
+    roofline,
+    speed,
+    tuning,
+    verdicts,
+)
 from vitbench.report.caveats import caveats
 from vitbench.report.charts import Picture
 from vitbench.report.files import MARK, Files
@@ -91,6 +103,7 @@ def compose(view: View, files: Files) -> str:
         caveats=caveats(view),
         verdicts=_verdicts(view, files),
         tuning=_tuning(view, files),
+        pretraining=_pretraining(view, files),
         missing=_missing(view, files),
         reproduction=account.reproduction(view),
         **with_pictures,
@@ -224,6 +237,13 @@ def _curves(view: View, files: Files) -> list[Md]:
     if not blocks:
         return [Md("No training run finished.")]
     return [*blocks, Md(f"As numbers: {files.table('epochs', curves.epochs_table(view))}.")]
+
+
+def _pretraining(view: View, files: Files) -> list[Md]:
+    blocks = []
+    for sheet in reconstructions.sheets(view):
+        blocks += [files.image(sheet.name, lambda png=sheet.png: png, sheet.alt), Md(f"*{escape(sheet.caption)}*")]
+    return blocks
 
 
 def _missing(view: View, files: Files) -> list[Md]:

@@ -9,8 +9,9 @@ from collections.abc import Callable, Iterable, Mapping
 
 from vitbench.spec.base import by_identity, pair
 from vitbench.spec.model import ModelSpec
+from vitbench.spec.networks import NETWORKS
 from vitbench.spec.recipe import Level
-from vitbench.spec.trial import TimeTrial, TrainTrial, Trial
+from vitbench.spec.trial import TimeTrial, TrainingTrial, TrainTrial, Trial
 from vitbench.store import Record, TimeValues, TrainValues
 
 CPU_FLOPS_PER_CORE = 35e9
@@ -28,6 +29,8 @@ START_SECONDS = 1.0
 
 def approximate_flops(model: ModelSpec, level: Level = "model") -> int:
     """Forward operations of one image by closed form, a multiply-add counting two; softmax and norms left out."""
+    if not model.of_components:
+        return NETWORKS[model.network].flops_per_pixel * math.prod(pair(model.image_size))
     n, d = model.tokens, model.dim
     patch = 2 * model.patches * model.channels * d * math.prod(pair(model.patch_size))
     core = 0 if model.leaves_out("attention") else 4 * n * n * d
@@ -50,11 +53,26 @@ def trial_flops(trial: Trial, train_images: int, forward: Callable[..., int] = a
         forward: :func:`approximate_flops`, or the same with a memory.
     """
     if not isinstance(trial, TimeTrial):
-        return 3 * forward(trial.model) * (trial.train.images or train_images * trial.train.epochs)
+        return training_flops(trial, train_images, forward)
     protocol = trial.protocol
     warmup = max(protocol.warmup, LEAST_WARMUP)
     images = (warmup * (protocol.rounds + 1) + protocol.iterations * protocol.rounds) * trial.batch_size
     return (3 if trial.mode == "train" else 1) * forward(trial.model, trial.level) * images
+
+
+def training_flops(trial: TrainingTrial, train_images: int, forward: Callable[..., int] = approximate_flops) -> int:
+    """Operations of a run of so many images an epoch, pre-training and a teacher included."""
+    model, recipe = trial.model, trial.train
+    passes = 1 if recipe.frozen else 3
+    flops = passes * forward(model) * (recipe.images or train_images * recipe.epochs)
+    if recipe.pretrain_epochs:
+        of_decoder = forward(model.decoder(recipe.decoder_dim, recipe.decoder_depth))
+        seen = (1.0 - recipe.mask_ratio) * forward(model)  # nearly: attention is less than in proportion
+        flops += 3 * round(seen + of_decoder) * train_images * recipe.pretrain_epochs
+    if recipe.distillation != "none":
+        told = recipe.images or train_images * recipe.epochs
+        flops += forward(model.teacher(recipe.teacher)) * (3 * train_images * recipe.teacher_epochs + told)
+    return flops
 
 
 def processes(trial: Trial) -> float:
@@ -67,8 +85,9 @@ def measured_rate(records: Iterable[Record]) -> float | None:
     rates = []
     for record in records:
         if isinstance(record.values, TrainValues) and isinstance(record.trial, TrainTrial):
-            images = record.trial.train.images or record.values.train_images * record.trial.train.epochs
-            rates.append(3 * record.values.forward_flops * images / max(record.values.train_seconds, 1e-9))
+            before = (*record.values.pretraining, *record.values.teaching)
+            seconds = record.values.train_seconds + sum(epoch.seconds for epoch in before)
+            rates.append(training_flops(record.trial, record.values.train_images) / max(seconds, 1e-9))
         if isinstance(record.values, TimeValues) and isinstance(record.trial, TimeTrial):
             passes = 3 if record.trial.mode == "train" else 1
             rates.append(passes * record.values.forward_flops * record.values.images_per_s)

@@ -321,7 +321,8 @@ class Driver:
             final = session.done(planned) or outcome.state == "interrupted"
             session.reporter.ended(planned, record, final)
         if session.done(planned) or outcome.state == "failed":  # whatever made it fail may be in its state
-            self.checkpoint(planned.trial).unlink(missing_ok=True)
+            for stage in self.checkpoint(planned.trial).parent.glob(f"{planned.id}*.safetensors"):
+                stage.unlink(missing_ok=True)
         if planned.id in self.claims.mine:
             self.claims.release(planned.id)
 

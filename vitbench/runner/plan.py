@@ -19,7 +19,7 @@ from vitbench.runner.tuning import choose, tuning_seeds
 from vitbench.spec.base import by_identity, uncollected
 from vitbench.spec.errors import SpecError
 from vitbench.spec.model import ModelSpec
-from vitbench.spec.recipe import DataSpec, Device, TimeSpec, TimeTable, TrainTable
+from vitbench.spec.recipe import DataSpec, Device, Level, TimeSpec, TimeTable, TrainTable
 from vitbench.spec.suite import Cell, Setting, Suite
 from vitbench.spec.trial import SLOT, TimeTrial, relevant
 from vitbench.store import PlannedTrial, Record, StudyInfo, Trials, TrialsBuilder
@@ -173,7 +173,7 @@ class Planner:
             for level, dtype, batch_size, mode in itertools.product(
                 table.levels, table.dtypes, table.batch_sizes, table.modes
             )
-            if level not in SLOT or not cell.model.leaves_out(SLOT[level])
+            if _has(cell.model, level)
         ]  # fmt: skip
         # What is timed together stands together, in the order in which it is first asked for.
         groups: dict[tuple[str | int, ...], list[tuple[Cell, TimeTrial]]] = {}
@@ -208,8 +208,15 @@ def _setting(trial: TimeTrial) -> tuple[str | int, ...]:
     return (*what, how.rounds, how.iterations, how.warmup)
 
 
+def _has(model: ModelSpec, level: Level) -> bool:
+    """Whether there is something to time: a baseline is timed as a whole, and an empty component not at all."""
+    if not model.of_components:
+        return level == "model"
+    return level not in SLOT or not model.leaves_out(SLOT[level])
+
+
 def _exact(model: ModelSpec) -> dict[str, bool]:
-    return {slot: registry.facts(slot, name).exact for slot, name in model.components.items()}
+    return {slot: registry.facts(slot, getattr(model, slot)).exact for slot in registry.slots()}
 
 
 def with_data(suite: Suite, data: DataSpec) -> Suite:

@@ -8,6 +8,12 @@ from pydantic import Field, ValidationInfo, field_validator
 
 from vitbench import registry
 from vitbench.spec.base import Positive, Probability, Size, Strict, pair
+from vitbench.spec.networks import NETWORKS
+
+DECODER_HEAD_WIDTH = 32
+
+OF_ANY_NETWORK = frozenset({"network", "image_size", "channels", "num_classes"})
+"""Fields that every network has."""
 
 
 class ModelSpec(Strict):
@@ -16,6 +22,10 @@ class ModelSpec(Strict):
     The fields named as the folders of ``vitbench/components`` are the slots. Defaults are neutral: they are left out
     of trial ids, and so must never change.
     """
+
+    network: Literal["vit", "cnn", "resnet18"] = Field(
+        "vit", description="a Vision Transformer of the components below, or a baseline that is of itself as it is"
+    )
 
     # Slots
     patching: str = "conv"
@@ -58,8 +68,13 @@ class ModelSpec(Strict):
 
     @property
     def components(self) -> dict[str, str]:
-        """Slot → name of the component in it."""
-        return {slot: getattr(self, slot) for slot in registry.slots()}
+        """Slot → name of the component in it; none where the network is not made of them."""
+        return {slot: getattr(self, slot) for slot in registry.slots()} if self.of_components else {}
+
+    @property
+    def of_components(self) -> bool:
+        """Whether the network is made of components, in sizes of this spec."""
+        return NETWORKS[self.network].of_components
 
     @property
     def grid(self) -> tuple[int, int]:
@@ -78,13 +93,18 @@ class ModelSpec(Strict):
         return registry.facts("pooling", self.pooling).prefix
 
     @property
+    def answers_teacher(self) -> bool:
+        """Whether one of the tokens before the patches, and a head of its own, answers a teacher."""
+        return self.of_components and "teacher" in registry.facts("pooling", self.pooling).offers
+
+    @property
     def tokens(self) -> int:
         """N, the tokens that enter the encoder."""
         return self.prefix + self.patches
 
     def leaves_out(self, slot: str) -> bool:
-        """Whether the blocks go without a sublayer."""
-        return registry.facts(slot, getattr(self, slot)).empty
+        """Whether the blocks go without a sublayer, or there are none."""
+        return not self.of_components or registry.facts(slot, getattr(self, slot)).empty
 
     @property
     def head_width(self) -> int:
@@ -98,6 +118,12 @@ class ModelSpec(Strict):
 
     def problems(self) -> list[tuple[str, str]]:
         """(field, message) for each pair of fields that cannot stand together, whatever the components are."""
+        if not self.of_components:
+            return [
+                (name, f'network "{self.network}" has no such thing: leave it out')
+                for name, field in type(self).model_fields.items()
+                if name not in OF_ANY_NETWORK and getattr(self, name) != field.default
+            ]
         found = []
         sides = zip(pair(self.image_size), pair(self.patch_size), ("height", "width"), strict=True)
         wrong = [f"{patch} does not divide the image {side} {size}" for size, patch, side in sides if size % patch]
@@ -123,11 +149,24 @@ class ModelSpec(Strict):
                 if getattr(self, quantity) not in values:
                     allowed = ", ".join(map(str, values))
                     found.append(f"{who} takes a {quantity} of {allowed}, not {getattr(self, quantity)}")
-        if self.attention_dropout > 0 and "dropout" not in chosen["attention"].offers:
+        if self.attention_dropout > 0 and chosen and "dropout" not in chosen["attention"].offers:
             found.append(
                 f'attention "{self.attention}" has no attention_dropout, and {self.attention_dropout} is asked'
             )
         return found
+
+    def decoder(self, dim: int, depth: int) -> ModelSpec:
+        """The blocks by which a masked autoencoder of this model tells patches; ``dim`` is a multiple of 32."""
+        return ModelSpec(
+            image_size=self.image_size, patch_size=self.patch_size, channels=self.channels, pooling=self.pooling,
+            positions="sinusoidal_2d", dim=dim, depth=depth, heads=dim // DECODER_HEAD_WIDTH,
+        )  # fmt: skip
+
+    def teacher(self, network: Literal["cnn", "resnet18"]) -> ModelSpec:
+        """A network that takes the same images and tells the same classes."""
+        return ModelSpec(
+            network=network, image_size=self.image_size, channels=self.channels, num_classes=self.num_classes
+        )
 
     def twin(self) -> ModelSpec:
         """The same function with each exact component replaced by its slot's reference."""

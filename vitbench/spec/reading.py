@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 import re
+from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -31,6 +32,7 @@ from vitbench.spec.suite import (
 )
 from vitbench.spec.tables import BUDGETS, TABLES, Tables
 from vitbench.spec.toml import apply, leaves, merged, parse
+from vitbench.spec.trial import mismatches, unstackable
 
 MAX_TRIALS = 10_000
 """Trials above which a suite must be asked for by number: a slip in an axis is a week of machine time."""
@@ -147,6 +149,7 @@ class _Reader(Tables):
         if count * max(seeds, 1) > max_trials:
             raise TooManyTrials(self.file, count, max(seeds, 1), max_trials, {**base, "suite": info})
         cells, excluded = self.cells(base, axes, variants, tune, info.seed)
+        self.notices += _one_by_one(cells)
         facts = read_facts(self, axes, [cell.label for cell in cells], info.margin)
         if self.messages:
             raise SpecError(self.messages)
@@ -237,6 +240,7 @@ class _Reader(Tables):
             for v, changes in variants
         )
         checked = by_identity(lambda model: (model.problems(), model.conflicts()))
+        fitting = by_identity(lambda model, train: mismatches(model, train) if train is not None else [])
         settings, seeds_of = by_identity(partial(self.settings, tune=tune)), by_identity(TrainTable.seeds_of)
         cells, excluded = [], []
         for label, place, tables, variant in itertools.chain.from_iterable(candidates):
@@ -249,6 +253,8 @@ class _Reader(Tables):
                     self.complain(f"variant {quote(label)}", "; ".join(broken))
                 excluded.append((label, "; ".join(broken)))
                 continue
+            for field, problem in fitting(model, train):
+                self.complain(f"cell {label}: train.{field}" if place else f"train.{field}", problem)
             chosen_from = settings(train) if train is not None else ()
             if chosen_from and not tables["data"].validation_images:
                 self.complain("tune", "needs data.validation_images: settings are chosen on validation")
@@ -311,6 +317,14 @@ class _Reader(Tables):
             Setting(values=values, train=self.replaced({"train": train}, values, "tune")["train"])
             for values in combined
         )
+
+
+def _one_by_one(cells: Iterable[Cell]) -> list[str]:
+    """What the user hears of cells whose seeds are to be trained together, and cannot be."""
+    reason_of = by_identity(unstackable)
+    asked = ((cell.model, cell.train) for cell in cells if cell.train is not None and cell.train.stack_seeds)
+    reasons = Counter(reason for model, train in asked if (reason := reason_of(model, train)))
+    return [f"train.stack_seeds: {n} cell(s) train their seeds one by one: {reason}" for reason, n in reasons.items()]
 
 
 def _show(path: str, value: Value) -> str:

@@ -7,6 +7,7 @@ from typing import Annotated, Literal, get_args
 from pydantic import Field, ValidationInfo, field_validator
 
 from vitbench.spec.base import Positive, Probability, Seed, Size, Strict
+from vitbench.spec.model import DECODER_HEAD_WIDTH
 
 Source = Literal["cifar10", "cifar100", "mnist", "fashion_mnist", "image_folder", "synthetic"]
 Device = Literal["cpu", "cuda", "mps"]
@@ -95,6 +96,26 @@ class TrainSpec(Strict):
     ema: Annotated[float, Field(ge=0.0, lt=1.0)] = Field(
         0.0, description="decay of the average of weights that is judged in the model's place; 0 for none"
     )
+    pretrain_epochs: Annotated[int, Field(ge=0, le=100_000)] = Field(
+        0, description="epochs as a masked autoencoder, without labels, before those with; 0 for none"
+    )
+    pretrain_learning_rate: Annotated[float, Field(gt=0.0, le=1e12)] = Field(1e-3, description="of those epochs")
+    mask_ratio: Annotated[float, Field(gt=0.0, lt=1.0)] = Field(0.75, description="share of the patches that is hidden")
+    decoder_dim: Annotated[int, Field(ge=32, le=65_536, multiple_of=DECODER_HEAD_WIDTH)] = Field(
+        64, description="width of the decoder that is thrown away afterwards; heads are 32 wide"
+    )
+    decoder_depth: Annotated[int, Field(ge=0, le=1024)] = Field(1, description="its blocks")
+    distillation: Literal["none", "soft", "hard"] = Field(
+        "none", description="learn from a teacher's answers, too: its probabilities, or its first choices"
+    )
+    teacher: Literal["cnn", "resnet18"] = Field("cnn", description="network that is trained first, on the same images")
+    teacher_epochs: Annotated[int, Field(gt=0, le=100_000)] = Field(10, description="of the teacher's training")
+    teacher_learning_rate: Annotated[float, Field(gt=0.0, le=1e12)] = Field(1e-3, description="in it")
+    distillation_share: Probability = Field(0.5, description="of the loss that is the teacher's")
+    distillation_temperature: Annotated[float, Field(gt=0.0, le=1000.0)] = Field(
+        3.0, description="soft: of both answers"
+    )
+    frozen: bool = Field(False, description="train the head alone, on what the rest gives: a linear probe")
     precision: Literal["float32", "bfloat16"] = Field("float32", description="bfloat16: autocast")
     compile: bool = Field(False, description="torch.compile the model")
     stack_seeds: bool = Field(False, description="train all seeds of a cell as one program, where its components allow")

@@ -11,6 +11,7 @@ from pydantic import Field
 from vitbench import registry
 from vitbench.spec.base import ID_LENGTH, Positive, Seed, Strict, digest, pair
 from vitbench.spec.model import ModelSpec
+from vitbench.spec.networks import NETWORKS
 from vitbench.spec.recipe import DataSpec, Device, DType, Level, Mode, TimeSpec, TrainSpec
 
 HOW_TO_COME_BY = frozenset({"path", "download", "fallback"})
@@ -80,16 +81,42 @@ class TrainTrial(TrainingTrial):
     kind: Literal["train"]
 
     def unstackable(self) -> str | None:
-        """Why seeds of it cannot be trained as one program with what each gives alone; None if they can."""
-        for slot, name in self.model.components.items():
-            if not registry.facts(slot, name).stacks:
-                return f'{slot} "{name}" has to be called once for each model'
-        if self.train.optimizer in ALONE:
-            return f'optimizer "{self.train.optimizer}" takes matrices, and no stacks of them'
-        chances = [name for name in ("dropout", "attention_dropout", "drop_path") if getattr(self.model, name)]
-        if chances:
-            return f"{' and '.join(chances)} would draw other numbers for each model than it draws alone"
-        return None
+        """See :func:`unstackable`."""
+        return unstackable(self.model, self.train)
+
+
+def mismatches(model: ModelSpec, recipe: TrainSpec) -> list[tuple[str, str]]:
+    """(field of the recipe, message) for what it asks of a model that cannot do it."""
+    found, taught = [], recipe.distillation != "none"
+    if recipe.pretrain_epochs and not model.of_components:
+        found.append(("pretrain_epochs", f'network "{model.network}" has no patches that could be hidden'))
+    elif recipe.pretrain_epochs and model.patches < 2:
+        found.append(("pretrain_epochs", "an image of one patch has none that could be hidden"))
+    if taught and not model.of_components:
+        found.append(("distillation", f'network "{model.network}" is a teacher, and no pupil'))
+    if taught and recipe.frozen:
+        found.append(("frozen", "a head alone has nothing to learn from a teacher"))
+    if not taught and model.answers_teacher:
+        found.append(("distillation", f'pooling "{model.pooling}" has a token for a teacher, and there is none'))
+    return found
+
+
+def unstackable(model: ModelSpec, recipe: TrainSpec) -> str | None:
+    """Why seeds of a cell cannot be trained as one program with what each gives alone; None if they can."""
+    called = [(slot, name, registry.facts(slot, name).stacks) for slot, name in model.components.items()]
+    called += [("network", model.network, NETWORKS[model.network].stacks)]
+    reasons = [f'{slot} "{name}" has to be called once for each model' for slot, name, stacks in called if not stacks]
+    if recipe.optimizer in ALONE:
+        reasons.append(f'optimizer "{recipe.optimizer}" takes matrices, and no stacks of them')
+    if recipe.pretrain_epochs:
+        reasons.append("masked autoencoders would hide other patches for each model than they hide alone")
+    if recipe.distillation != "none":
+        reasons.append("each seed has a teacher of its own")
+    if recipe.frozen:
+        reasons.append("a head alone is trained for each model by itself")
+    if chances := [name for name in ("dropout", "attention_dropout", "drop_path") if getattr(model, name)]:
+        reasons.append(f"{' and '.join(chances)} would draw other numbers for each model than it draws alone")
+    return reasons[0] if reasons else None
 
 
 class TuneTrial(TrainingTrial):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 from datetime import datetime
 from pathlib import Path
@@ -59,12 +60,21 @@ def _without_home(text: str) -> str:
 Words = Annotated[str, AfterValidator(_without_home)]
 
 
+def _base64(text: str) -> str:
+    base64.b64decode(text, validate=True)  # whose error is a ValueError
+    return text
+
+
+Png = Annotated[str, AfterValidator(_base64)]
+"""A picture's file in base64."""
+
+
 class Epoch(Strict):
     """One epoch of training."""
 
     epoch: Count
     train_loss: float
-    train_accuracy_pct: Percent
+    train_accuracy_pct: Percent | None = Field(description="None of an epoch without labels")
     validation_loss: float | None
     validation_accuracy_pct: Percent | None
     learning_rate: NonNegative
@@ -96,6 +106,14 @@ class TrainValues(Strict):
     data_checksum: str = Field(description="SHA-256 of pixels and labels of all splits")
     resumed_at: tuple[int, ...] = Field(
         (), description="steps at which an interrupted run was taken up again from its checkpoint"
+    )
+    pretraining: tuple[Epoch, ...] = Field((), description="epochs as a masked autoencoder, before those of the values")
+    teaching: tuple[Epoch, ...] = Field((), description="epochs of the teacher's training, before those of the values")
+    preparation_flops: Count = Field(
+        0, description="of pre-training, the teacher's training and its answers; a multiply-add counts two"
+    )
+    reconstructions: Png | None = Field(
+        None, description="PNG in base64: images, what was seen of them, and what the masked autoencoder made of that"
     )
     stacked: Annotated[int, Field(ge=1)] = Field(1, description="seeds of the cell that one program trained together")
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from math import prod
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 from torch.utils.flop_counter import FlopCounterMode
 
 from vitbench.devices import DTYPES
@@ -67,14 +67,34 @@ def _bytes(trial: TimeTrial) -> int:
 
     Forward: input x and parameters p are read, output y is written. Backward: x, p and dy are read, dx and dp are
     written; an attention's core reads y once more (for Σ dy · y). A block is its norms, attention and MLP, a model is
-    its patching, blocks, last norm and head: fusing across those would beat the bound, and no public ViT does.
+    its patching, blocks, last norm and head: fusing across those would beat the bound, and no public ViT does. A
+    baseline is its layers that have parameters.
     """
+    if not trial.model.of_components:
+        return _of_layers(trial.model, trial.batch_size, training=trial.training) * DTYPES[trial.dtype].itemsize
     parts = PARTS[trial.level](trial.model) if trial.level in PARTS else {trial.level: 1}
     values = sum(times * _values(trial, level) for level, times in parts.items())
     if trial.level == "model":
         head = nn.Linear(trial.model.dim, trial.model.num_classes, device="meta")
         values += (3 if trial.training else 1) * parameters(head)
     return values * DTYPES[trial.dtype].itemsize
+
+
+def _of_layers(spec: ModelSpec, batch: int, *, training: bool) -> int:
+    """Numbers that the layers of a baseline read and write for the whole batch."""
+    found = []
+
+    def see(layer: nn.Module, inputs: tuple[Tensor], output: Tensor) -> None:
+        read = inputs[0].numel() + parameters(layer)
+        found.append(read + output.numel() if not training else 3 * read + 2 * output.numel())
+
+    with torch.device("meta"), torch.no_grad():
+        whole = UNITS["model"](spec).eval()
+        for layer in whole.modules():
+            if not list(layer.children()) and parameters(layer):
+                layer.register_forward_hook(see)
+        whole(torch.empty(input_shape(spec, "model", batch)))
+    return sum(found)
 
 
 def _of_block(spec: ModelSpec) -> Mapping[Level, int]:

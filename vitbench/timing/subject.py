@@ -14,7 +14,7 @@ from vitbench.devices import DTYPES, synchronise
 from vitbench.model.encoder import Block, chosen
 from vitbench.model.exactness import FACTOR, FLOOR_EPS, Incorrect
 from vitbench.model.initial import initialise
-from vitbench.model.vit import VisionTransformer
+from vitbench.model.networks import network
 from vitbench.spec.base import pair
 from vitbench.spec.model import ModelSpec
 from vitbench.spec.recipe import Level, TrainSpec
@@ -48,7 +48,7 @@ def _component(slot: str) -> Callable[[ModelSpec], nn.Module]:
 
 
 UNITS: Mapping[Level, Callable[[ModelSpec], nn.Module]] = {
-    "model": VisionTransformer,
+    "model": network,
     "block": lambda spec: Block(spec, drop_path=0.0),
     "patching": _component("patching"),
     "attention": _component("attention"),
@@ -107,7 +107,7 @@ class Subject:
     def build(self, spec: ModelSpec) -> nn.Module:
         """The module for a spec, with the weights of seed 0: the same for exact twins."""
         module = UNITS[self.trial.level](spec)
-        initialise(module, spec.init_std, seed=0)
+        initialise(module, getattr(module, "initial_std", spec.init_std), seed=0)
         return module
 
     def draw(self, name: str, shape: tuple[int, ...]) -> Tensor:

@@ -15,7 +15,7 @@ class Average:
     not mostly its initial weights.
 
     Args:
-        module: on its device; copied. Buffers stay as they are.
+        module: on its device; copied. Buffers (of batch norms) are those of its last step.
         decay: between 0 and 1; 0.999 averages over some thousand steps.
 
     Sources: Polyak and Juditsky 1992; the schedule is TensorFlow's ExponentialMovingAverage with ``num_updates``, and
@@ -31,3 +31,5 @@ class Average:
         """Take in the weights after a step, counted from 0."""
         share = 1.0 - min(self.decay, (1 + step) / (10 + step))
         torch._foreach_lerp_(list(self.module.parameters()), [p.detach() for p in module.parameters()], share)
+        for mine, theirs in zip(self.module.buffers(), module.buffers(), strict=True):
+            mine.copy_(theirs)

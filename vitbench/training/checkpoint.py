@@ -138,6 +138,13 @@ def read(path: Path, identity: Identity) -> Checkpoint:
 def discard(path: Path) -> None:
     """Delete a trial's checkpoint, if it has one: for the caller, once the trial's result is safe."""
     path.unlink(missing_ok=True)
+    for file in path.parent.glob(f"{path.stem}.*{path.suffix}"):
+        file.unlink(missing_ok=True)
+
+
+def of_stage(path: Path, stage: str) -> Path:
+    """Where a trial whose checkpoint is at ``path`` keeps that of what comes first: ``<name>.<stage><suffix>``."""
+    return path.with_suffix(f".{stage}{path.suffix}")
 
 
 class Keeper:

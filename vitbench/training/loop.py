@@ -4,34 +4,35 @@ from __future__ import annotations
 
 import statistics
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
 from torch import nn
-from torch.nn import functional as F
 
 from vitbench.data.batches import Batches
 from vitbench.data.images import Images, Splits
 from vitbench.data.load import splits
 from vitbench.devices import PeakMemory
-from vitbench.model.counting import forward_flops, parameters
-from vitbench.model.vit import build_model
+from vitbench.model.counting import forward_flops, parameters_of
+from vitbench.model.networks import build_model
+from vitbench.model.vit import VisionTransformer
 from vitbench.spec.trial import TrainingTrial, TrainTrial, TuneTrial
 from vitbench.store import Epoch, TrainValues, TuneValues
 from vitbench.streams import derive
+from vitbench.training import stage
 from vitbench.training.checkpoint import Checkpointing
+from vitbench.training.distillation import Student, Teacher, taught, teach
+from vitbench.training.evaluation import evaluate
 from vitbench.training.optimiser import learning_rate
+from vitbench.training.pretraining import Pretrained, as_text, pretrain
 from vitbench.training.resume import Resumable, identity
 from vitbench.training.stack import Stack
-from vitbench.training.stepper import Course, Diverged, Stepper, Tally, tallies
-
-EVALUATION_BATCH = 256
+from vitbench.training.stage import Progress
+from vitbench.training.stepper import Course, Diverged, Stepper, Tally
 
 WARM_STEPS = 3
 """First steps of a process that are left out of the median: allocation, compilation and autotuning fall on them."""
-
-Progress = Callable[[str], None]
 
 
 @dataclass(frozen=True)
@@ -44,11 +45,14 @@ class Fitted:
     memory: PeakMemory
     batches: Sequence[Batches]
     resumable: Resumable | None
+    pretrained: Pretrained | None
+    teacher: Teacher | None
 
     @property
     def earlier_s(self) -> float:
         """Seconds that processes before this one gave to the trials, as far as their checkpoint knew."""
-        return self.resumable.earlier_s if self.resumable else 0.0
+        of_stages = (self.pretrained, self.teacher, self.resumable)
+        return sum(each.earlier_s for each in of_stages if each)
 
     def evaluate(self, images: Sequence[Images]) -> list[Tally]:
         """Each member's loss and accuracy on its whole images; ends between two batches where it is asked to.
@@ -110,7 +114,8 @@ def _trained(
     trial = trials[0]
     flops = forward_flops(trial.model)  # first, so that a model that cannot be counted costs no training
     fitted = fit(trials, device, progress, checkpoint)
-    data, course, stepper = fitted.data, fitted.course, fitted.stepper
+    data, course, stepper, pretrained = fitted.data, fitted.course, fitted.stepper, fitted.pretrained
+    teacher = fitted.teacher
     tests = fitted.evaluate([each.test for each in data])
     median = median_ms(course.step_ms, course.resumed_at)
     batch = min(trial.train.batch_size, len(data[0].train))
@@ -124,7 +129,7 @@ def _trained(
             train_images=len(data[member].train),
             validation_images=len(data[member].validation),
             test_images=len(data[member].test),
-            parameters=parameters(stepper.module) // len(trials),
+            parameters=parameters_of(trial.model),
             forward_flops=flops,
             steps=stepper.steps,
             step_ms_p50=median,
@@ -136,6 +141,10 @@ def _trained(
             batches_digest=fitted.batches[member].digest(),
             data_checksum=data[member].checksum,
             resumed_at=course.resumed_at,
+            pretraining=pretrained.epochs if pretrained else (),
+            teaching=teacher.epochs if teacher else (),
+            preparation_flops=sum(each.flops for each in (pretrained, teacher) if each),
+            reconstructions=as_text(pretrained.sheet) if pretrained else None,
             stacked=len(trials),
         )
         for member, test in enumerate(tests)
@@ -181,10 +190,22 @@ def fit(
     data = [splits(trial.data, trial.model, trial.seed).to(device) for trial in trials]
     batches = [Batches(mine, recipe, trial.seed) for mine, trial in zip(data, trials, strict=True)]
     memory = PeakMemory(device)
-    models: list[nn.Module] = [build_model(trial.model, trial.seed).to(device) for trial in trials]
-    model = models[0] if len(models) == 1 else Stack(models)
+    models = [build_model(trial.model, trial.seed).to(device) for trial in trials]
+    pretrained = None
+    teacher = None
+    where = stage.Setting(trials[0], data[0], device, memory, progress, checkpoint)
+    if recipe.pretrain_epochs:
+        pretrained = pretrain(_alone(models), where)
+    if recipe.frozen:
+        for each in models:
+            each.requires_grad_(False).head.requires_grad_()
+    model: nn.Module = models[0] if len(models) == 1 else Stack(models)
+    objective = None
+    if recipe.distillation != "none":
+        teacher, model = teach(where), Student(_alone(models))
+        objective = taught(teacher.model, recipe)
     per_epoch, images = len(batches[0]), len(data[0].train)
-    stepper = Stepper(model, recipe, images=images, device=device, per_epoch=per_epoch)
+    stepper = Stepper(model, recipe, images=images, device=device, per_epoch=per_epoch, objective=objective)
     assert stepper.total > 0
     course = Course(device, len(trials))
     torch.manual_seed(derive(trials[0].seed, "dropout"))  # the streams of dropout and stochastic depth are torch's own
@@ -193,7 +214,7 @@ def fit(
         mine = identity(trials[0], data[0].checksum, device)
         resumable = Resumable(checkpoint, mine, stepper, course, memory=memory, progress=progress)
         resumable.resume()
-    fitted = Fitted(stepper, course, data, memory, batches, resumable)
+    fitted = Fitted(stepper, course, data, memory, batches, resumable, pretrained, teacher)
 
     count = -(-stepper.total // per_epoch)
     while course.epoch < count:
@@ -221,6 +242,13 @@ def fit(
     return fitted
 
 
+def _alone(models: Sequence[nn.Module]) -> VisionTransformer:
+    """The model of a trial that is alone and of components: plans with others in its place are refused."""
+    (model,) = models
+    assert isinstance(model, VisionTransformer)
+    return model
+
+
 def _line(course: Course, count: int) -> str:
     """What the user hears of an epoch: of several members their means."""
     last = [epochs[-1] for epochs in course.epochs if len(epochs) == course.epoch]
@@ -235,31 +263,3 @@ def median_ms(step_ms: Sequence[float], resumed_at: Sequence[int]) -> float:
     """Median duration of a step, milliseconds, each process's first ``WARM_STEPS`` apart where there are others."""
     cold = {start + i for start in (0, *resumed_at) for i in range(WARM_STEPS)}
     return statistics.median([ms for step, ms in enumerate(step_ms) if step not in cold] or step_ms)
-
-
-def evaluate(
-    stepper: Stepper, images: Sequence[Images], data: Sequence[Splits], watch: Callable[[], None] | None = None
-) -> list[Tally]:
-    """Each member's loss and accuracy on its whole images, unaugmented; ``watch`` is called before each batch.
-
-    A member whose loss is not finite is lost.
-
-    Raises:
-        Diverged: where none is left.
-    """
-    members, device = len(images), stepper.device
-    losses = torch.zeros(members, device=device)
-    correct = torch.zeros(members, dtype=torch.int64, device=device)
-    for start in range(0, len(images[0]), EVALUATION_BATCH):
-        if watch is not None:
-            watch()
-        part = slice(start, start + EVALUATION_BATCH)
-        pixels = [one.normalise(each.pixels[part]) for one, each in zip(data, images, strict=True)]
-        labels = torch.stack([each.labels[part] for each in images])
-        found = stepper.judge(pixels)
-        losses += torch.stack(
-            [F.cross_entropy(of_it, right, reduction="sum") for of_it, right in zip(found, labels, strict=True)]
-        )
-        correct += (found.argmax(dim=-1) == labels).sum(dim=-1)
-    stepper.look(losses, None, "in evaluation")
-    return tallies(losses, correct, len(images[0]))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol, cast
 
@@ -16,7 +16,7 @@ from vitbench.devices import Stopwatch, synchronise
 from vitbench.spec.recipe import TrainSpec
 from vitbench.store import Epoch
 from vitbench.training.average import Average
-from vitbench.training.members import clip, logits
+from vitbench.training.members import Run, clip, logits
 from vitbench.training.optimiser import learning_rate, make_optimiser, steps_of
 
 CHECK_EVERY = 25
@@ -93,6 +93,23 @@ class Pauses(Protocol):
         """What is done in it; its time and memory are not the step's."""
 
 
+Objective = Callable[[nn.Module, Run, Sequence[Batch]], tuple[Tensor, Tensor]]
+"""What is trained for: a model (what it is made of, and itself or its compiled form) and a batch of each member → the
+losses (S,) and how many images were told right (S,)."""
+
+
+def labels_told(label_smoothing: float) -> Objective:
+    """The objective of classification: cross-entropy with the images' labels."""
+
+    def tell(module: nn.Module, run: Run, batch: Sequence[Batch]) -> tuple[Tensor, Tensor]:
+        found = logits(module, run, [each.images() for each in batch])
+        losses = torch.stack([each.loss(of_it, label_smoothing) for each, of_it in zip(batch, found, strict=True)])
+        labels = torch.stack([each.labels for each in batch])
+        return losses, (found.detach().argmax(dim=-1) == labels).sum(dim=-1)
+
+    return tell
+
+
 class Stepper:
     """A model or a stack of them, the optimiser, and the steps taken so far of all that the budget allows.
 
@@ -105,12 +122,15 @@ class Stepper:
         images: on which each of them is trained in an epoch.
         device: where the model is.
         per_epoch: steps.
+        objective: what is trained for. Default: the labels.
     """
 
     def __init__(
-        self, model: nn.Module, recipe: TrainSpec, *, images: int, device: torch.device, per_epoch: int
-    ) -> None:
+        self, model: nn.Module, recipe: TrainSpec, *, images: int, device: torch.device, per_epoch: int,
+        objective: Objective | None = None,
+    ) -> None:  # fmt: skip
         self.recipe, self.device, self.per_epoch = recipe, device, per_epoch
+        self.objective = objective or labels_told(recipe.label_smoothing)
         self.total = steps_of(recipe, images)
         self.left = self.recipe.images
         self.module = model
@@ -141,7 +161,7 @@ class Stepper:
             Diverged: where all members are lost, at most ``CHECK_EVERY`` steps after the last one's loss or gradient
                 norm stops being finite.
         """
-        self.model.train()
+        self.model.train(not self.recipe.frozen)  # what is not trained works as it does when it is judged
         norms = None
         began, watch = time.perf_counter(), _running(self.device)
         left = self.total - self.steps
@@ -177,12 +197,8 @@ class Stepper:
         rate = learning_rate(self.recipe, self.steps, self.per_epoch, self.total)
         for group in self.optimiser.param_groups:
             group["lr"] = rate
-        images = [each.images() for each in batch]
         with autocast(self.device, self.recipe.precision):
-            found = logits(self.module, self.model, images)
-            losses = torch.stack(
-                [each.loss(of_it, self.recipe.label_smoothing) for each, of_it in zip(batch, found, strict=True)]
-            )
+            losses, correct = self.objective(self.module, self.model, batch)
         self.optimiser.zero_grad()
         losses.sum().backward()
         norms = clip(self.module, self.recipe.clip_norm) if self.recipe.clip_norm else None
@@ -190,8 +206,7 @@ class Stepper:
         if self.average is not None:
             self.average.update(self.module, self.steps)
         self.steps += 1
-        labels = torch.stack([each.labels for each in batch])
-        return losses.detach(), (found.detach().argmax(dim=-1) == labels).sum(dim=-1), norms
+        return losses.detach(), correct, norms
 
     def look(self, loss_sums: Tensor, norms: Tensor | None, when: str = "") -> None:
         """Note which members are lost: those whose sum of losses, which keeps any NaN, or last norm is no number.

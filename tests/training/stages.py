@@ -1,0 +1,46 @@
+"""Trials of several stages: what they come to, and interrupting them in one or another."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from vitbench.spec.trial import TrainTrial
+from vitbench.store import TrainValues
+from vitbench.training.checkpoint import Checkpointing, Interrupted
+from vitbench.training.loop import train
+from vitbench.training.stepper import Stepper
+
+CPU = torch.device("cpu")
+
+
+def silent(_: str) -> None:
+    pass
+
+
+def results(values: TrainValues) -> dict[str, Any]:
+    """All that does not depend on the clock, or on the process."""
+    timed = {"seconds", "train_seconds", "peak_memory_mib", "step_ms_p50", "first_step_ms", "train_images_per_s"}
+    stages = dict.fromkeys(("epochs", "pretraining", "teaching"), {"__all__": {"seconds"}})
+    return values.model_dump(exclude={**dict.fromkeys({*timed, "resumed_at"}, True), **stages})
+
+
+def resumed(trial: TrainTrial, at: int, path: Path) -> TrainValues:
+    """The values of a trial that was asked to end in a step, counted from 1 over all stages, and was taken up again."""
+    plan, taken, step = Checkpointing(path, every_s=0.0), 0, Stepper.step
+
+    def counted(self: Stepper, *rest: Any) -> Any:
+        nonlocal taken
+        taken += 1
+        if taken == at:
+            plan.save_now.ask()
+        return step(self, *rest)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Stepper, "step", counted)
+        with pytest.raises(Interrupted):
+            train(trial, CPU, silent, plan)
+    return train(trial, CPU, silent, Checkpointing(path, every_s=0.0))

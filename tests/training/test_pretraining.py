@@ -1,0 +1,175 @@
+"""Masked pre-training: what is hidden, what is learnt, what is handed on, and that an interruption changes nothing."""
+
+from __future__ import annotations
+
+import base64
+import io
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from PIL import Image
+
+from tests.components.cases import COMPONENTS, device_for, small
+from tests.small import DATA, MODEL, TRAIN, train_trial
+from tests.training.stages import CPU, results, resumed, silent
+from vitbench.data.load import splits
+from vitbench.devices import PeakMemory
+from vitbench.model.masked import masked_autoencoder, masked_flops
+from vitbench.model.networks import build_model
+from vitbench.model.vit import VisionTransformer
+from vitbench.spec import ModelSpec, TrainSpec
+from vitbench.spec.trial import TrainTrial
+from vitbench.training import loop
+from vitbench.training.checkpoint import discard
+from vitbench.training.loop import train
+from vitbench.training.pretraining import pretrain, recipe_of
+from vitbench.training.stage import Setting
+
+RECIPE = TrainSpec.model_validate({**TRAIN.model_dump(), "pretrain_epochs": 2, "decoder_dim": 32})
+
+
+def recipe(**changes: Any) -> TrainSpec:
+    return TrainSpec.model_validate({**RECIPE.model_dump(), **changes})
+
+
+def trial(model: ModelSpec = MODEL, seed: int = 0, **changes: Any) -> TrainTrial:
+    return train_trial(model=model, train=recipe(**changes), seed=seed)
+
+
+def images(count: int = 6) -> torch.Tensor:
+    data = splits(DATA, MODEL, 0)
+    return data.normalise(data.train.pixels[:count])
+
+
+@pytest.mark.parametrize(("slot", "name"), COMPONENTS)
+def test_what_is_hidden_moves_nothing(slot: str, name: str) -> None:
+    """Over all components: the encoder is given the visible patches alone."""
+    spec = small(slot, name)
+    if (device := device_for(spec, training=True)).type != "cpu":
+        pytest.skip(f"runs on {device.type} alone")
+    model = build_model(spec, seed=0).eval()
+    autoencoder = masked_autoencoder(model, RECIPE, seed=1)
+    seen = autoencoder.draw(6, CPU)
+    assert seen.shape == (6, 4) and all(len(set(row)) == 4 for row in seen.tolist())
+    assert len({tuple(sorted(row)) for row in seen.tolist()}) > 1, "each image has its own"
+    given = images()
+    _, shown = _mask(autoencoder, seen, given)
+    with torch.no_grad():
+        told = autoencoder.tell(given, seen)
+        assert torch.isfinite(told).all() and told.shape == (6, 16, 48)
+        if name != "conv_tokenizer":  # whose patches overlap
+            torch.testing.assert_close(autoencoder.tell(given * shown, seen), told)
+        assert not torch.equal(autoencoder.tell(given * (1 - shown), seen), told)
+
+
+def _mask(autoencoder: Any, seen: torch.Tensor, given: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    rows, columns = seen // 4, seen % 4
+    shown = torch.zeros(len(given), 1, 4, 4)
+    shown[torch.arange(len(given))[:, None], 0, rows, columns] = 1.0
+    return seen, shown.repeat_interleave(4, 2).repeat_interleave(4, 3)
+
+
+def test_the_loss_is_that_of_hidden_patches(monkeypatch: pytest.MonkeyPatch) -> None:
+    autoencoder = masked_autoencoder(build_model(MODEL, seed=0), RECIPE, seed=1)
+    given, seen = images(), autoencoder.draw(6, CPU)
+    wanted, mean, std = autoencoder.targets(given)
+    assert wanted.mean(dim=-1).abs().max() < 1e-5 and (wanted.std(dim=-1) - 1).abs().max() < 1e-3
+    monkeypatch.setattr(autoencoder, "draw", lambda *_: seen)
+    hidden = torch.ones(6, 16, 1).scatter(1, seen[..., None], 0.0)
+    for where, loss in ((hidden, 4.0), (1.0 - hidden, 0.0)):
+        monkeypatch.setattr(autoencoder, "tell", lambda *_, where=where: wanted + 2.0 * where)
+        assert autoencoder(given).item() == pytest.approx(loss, abs=1e-6)
+    whole, mask = autoencoder.reconstruct(given)
+    assert torch.equal(mask, _mask(autoencoder, seen, given)[1].expand_as(given))
+    torch.testing.assert_close(whole, given, atol=1e-4, rtol=1e-4)  # what was seen is the image's own, the rest is told
+    assert mean.shape == std.shape == (6, 16, 1)
+
+
+def pretrained(seed: int = 0, **changes: Any) -> tuple[VisionTransformer, Any]:
+    asked = trial(seed=seed, **changes)
+    data, model = splits(DATA, MODEL, seed), build_model(MODEL, seed)
+    return model, pretrain(model, Setting(asked, data, CPU, PeakMemory(CPU), silent, None))
+
+
+def test_its_loss_falls_and_it_moves_the_encoder_and_not_the_head() -> None:
+    model, done = pretrained(pretrain_epochs=12)
+    losses = [epoch.train_loss for epoch in done.epochs]
+    assert losses[-1] < 0.9 * losses[0], losses
+    assert all(epoch.train_accuracy_pct is None for epoch in done.epochs)
+    fresh = build_model(MODEL, seed=0).state_dict()
+    moved = {name for name, tensor in model.state_dict().items() if not torch.equal(tensor, fresh[name])}
+    assert not any(name.startswith("head.") for name in moved)
+    assert {name for name in fresh if name.startswith(("patching.", "encoder."))} <= moved
+
+
+def test_seeds_differ_and_repeat() -> None:
+    (one, first), (again, second), (_, other) = pretrained(), pretrained(), pretrained(seed=1)
+    assert first.epochs[-1].train_loss == second.epochs[-1].train_loss != other.epochs[-1].train_loss
+    assert first.sheet == second.sheet
+    for name, tensor in one.state_dict().items():
+        assert torch.equal(tensor, again.state_dict()[name]), name
+
+
+def test_a_record_tells_of_it() -> None:
+    lines: list[str] = []
+    values, plain = train(trial(), CPU, lines.append), train(trial(pretrain_epochs=0), CPU, silent)
+    assert [line.partition(":")[0] for line in lines][:2] == ["pre-training, epoch 1/2", "pre-training, epoch 2/2"]
+    assert len(values.pretraining) == 2 and len(values.epochs) == 1
+    assert values.test_loss != plain.test_loss and values.batches_digest == plain.batches_digest
+    assert values.preparation_flops == 3 * masked_flops(MODEL, RECIPE) * 160 * 2 > 0
+    assert values.parameters == plain.parameters, "the decoder is thrown away"
+    assert plain.pretraining == () and plain.reconstructions is None
+    assert values.reconstructions is not None
+    with Image.open(io.BytesIO(base64.b64decode(values.reconstructions))) as sheet:
+        assert sheet.format == "PNG" and sheet.size == (8 * 18, 3 * 18)
+
+
+def test_fewer_patches_are_seen_so_that_it_costs_less() -> None:
+    assert masked_flops(MODEL, recipe(mask_ratio=0.75)) < masked_flops(MODEL, recipe(mask_ratio=0.25))
+
+
+@pytest.mark.parametrize(("ratio", "visible"), [(0.01, 15), (0.5, 8), (0.75, 4), (0.99, 1)])
+def test_at_least_one_patch_is_seen_and_one_is_told(ratio: float, visible: int) -> None:
+    assert masked_autoencoder(build_model(MODEL, 0), recipe(mask_ratio=ratio), seed=0).visible == visible
+
+
+def test_one_patch_is_refused() -> None:
+    whole = build_model(MODEL.model_copy(update={"patch_size": 16}), 0)
+    with pytest.raises(ValueError, match="two patches"):
+        masked_autoencoder(whole, RECIPE, seed=0)
+
+
+def test_nothing_of_labels_is_in_its_recipe() -> None:
+    asked = recipe(label_smoothing=0.1, mixup=0.8, cutmix=1.0, erasing=0.5, ema=0.9, frozen=True, crop_padding=2)
+    mine = recipe_of(asked)
+    assert (mine.epochs, mine.learning_rate, mine.crop_padding) == (2, asked.pretrain_learning_rate, 2)
+    assert not any((mine.label_smoothing, mine.mixup, mine.cutmix, mine.erasing, mine.ema, mine.frozen))
+
+
+@pytest.mark.parametrize("dropout", [0.0, 0.5])
+def test_a_probe_trains_the_head_alone(dropout: float) -> None:
+    asked = trial(MODEL.model_copy(update={"dropout": dropout}), frozen=True, pretrain_epochs=0, epochs=3)
+    fitted = loop.fit([asked], CPU, silent)
+    fresh = build_model(asked.model, 0).state_dict()
+    state = fitted.stepper.module.state_dict()
+    moved = {name for name in fresh if not torch.equal(fresh[name], state[name])}
+    assert moved == {"head.weight", "head.bias"}
+    assert not fitted.stepper.module.training, "features are those by which it is judged"
+    values = train(asked, CPU, silent)
+    assert values.parameters == sum(p.numel() for p in build_model(MODEL, 0).parameters())
+
+
+@pytest.mark.parametrize("at", [1, 5, 8, 9])
+def test_an_interruption_in_either_stage_changes_nothing(at: int, tmp_path: Path) -> None:
+    """8 steps without labels, then 4 with; ``at`` counts over both."""
+    path = tmp_path / "trial.safetensors"
+    assert results(resumed(trial(), at, path)) == results(train(trial(), CPU, silent))
+    discard(path)
+    assert not list(tmp_path.iterdir())
+
+
+def test_seeds_with_it_run_one_by_one_and_say_why() -> None:
+    assert "masked" in (trial(stack_seeds=True).unstackable() or "")
+    assert "head" in (trial(stack_seeds=True, frozen=True, pretrain_epochs=0).unstackable() or "")

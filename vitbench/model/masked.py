@@ -1,0 +1,150 @@
+"""Masked autoencoder: an encoder that sees a quarter of the patches, and a small decoder that tells the others."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+from torch.utils.flop_counter import FlopCounterMode
+
+from vitbench.components.contracts import Positions, flat_patches
+from vitbench.model.encoder import Encoder, chosen
+from vitbench.model.initial import initialise
+from vitbench.model.vit import VisionTransformer
+from vitbench.spec.base import pair
+from vitbench.spec.model import ModelSpec
+from vitbench.spec.recipe import TrainSpec
+
+EPSILON = 1e-6
+"""Added to the variance of a patch: one of a single colour has none."""
+
+
+class Decoder(nn.Module):
+    """What the encoder made of the patches that it saw → all patches.
+
+    Args:
+        spec: of the encoder's model.
+        dim: width; a multiple of 32.
+        depth: blocks.
+    """
+
+    token_tables: ClassVar[tuple[str, ...]] = ("mask_token",)
+
+    def __init__(self, spec: ModelSpec, dim: int, depth: int) -> None:
+        super().__init__()
+        mine = spec.decoder(dim, depth)
+        height, width = pair(spec.patch_size)
+        self.prefix, self.patches = spec.prefix, spec.patches
+        self.embed = nn.Linear(spec.dim, dim)
+        self.mask_token = nn.Parameter(torch.empty(1, 1, dim))
+        self.positions: Positions = chosen("positions", mine)(mine)
+        self.encoder = Encoder(mine)
+        self.head = nn.Linear(dim, spec.channels * height * width)
+
+    def forward(self, encoded: Tensor, seen: Tensor) -> Tensor:
+        """Tokens (B, prefix + V, D) of the patches ``seen`` (B, V), by their numbers → patches (B, P, C·P·P)."""
+        first, tokens = self.embed(encoded).split([self.prefix, seen.shape[1]], dim=1)
+        hidden = self.mask_token.to(tokens.dtype).expand(len(seen), self.patches, -1)
+        every = hidden.scatter(1, seen[..., None].expand(-1, -1, tokens.shape[-1]), tokens)
+        decoded = self.encoder(self.positions(torch.cat((first, every), dim=1)))
+        patches: Tensor = self.head(decoded[:, self.prefix :])
+        return patches
+
+
+class MaskedAutoencoder(nn.Module):
+    """Images (B, C, height, width) → the mean squared error with which their hidden patches are told, a scalar.
+
+    Each image has its own patches hidden. Encoder and position embedding are those of the model, which is trained in
+    place; pooling and head have no part in it. What is told of a patch is its pixels, less their mean and over their
+    standard deviation.
+    Source: He et al. 2022, Masked autoencoders are scalable vision learners, arXiv 2111.06377, §3 and §4.1.
+
+    Args:
+        model: on any device; the decoder is drawn on the CPU by the seed, and moved to it.
+        mask_ratio: share of the patches that is hidden; one at least is, and one is seen.
+        decoder_dim: width of the decoder.
+        decoder_depth: its blocks.
+        seed: of its initial weights.
+    """
+
+    def __init__(
+        self, model: VisionTransformer, *, mask_ratio: float, decoder_dim: int, decoder_depth: int, seed: int
+    ) -> None:
+        super().__init__()
+        spec = model.spec
+        if spec.patches < 2:
+            raise ValueError("a masked autoencoder needs two patches, one to see and one to tell")
+        self.model, self.patch_size = model, pair(spec.patch_size)
+        self.prefix, self.patches = spec.prefix, spec.patches
+        self.visible = min(max(round(self.patches * (1.0 - mask_ratio)), 1), self.patches - 1)
+        decoder = Decoder(spec, decoder_dim, decoder_depth)
+        initialise(decoder, spec.init_std, seed)
+        self.decoder = decoder.to(next(model.parameters()).device)
+
+    def forward(self, images: Tensor) -> Tensor:
+        """The loss."""
+        seen = self.draw(len(images), images.device)
+        wanted, _, _ = self.targets(images)
+        errors = (self.tell(images, seen).float() - wanted).square().mean(dim=-1)
+        hidden = torch.ones_like(errors).scatter(1, seen, 0.0)
+        return (errors * hidden).sum() / hidden.sum()
+
+    def draw(self, images: int, device: torch.device) -> Tensor:
+        """Numbers of the patches that are seen of each image, (B, V); by torch's own stream of the device."""
+        return torch.rand(images, self.patches, device=device).argsort(dim=1)[:, : self.visible]
+
+    def tell(self, images: Tensor, seen: Tensor) -> Tensor:
+        """Every patch as the decoder tells it, (B, P, C·P·P): less its mean and over its standard deviation."""
+        tokens = self.model.tokens(images)
+        first = torch.arange(self.prefix, device=seen.device).expand(len(seen), -1)
+        kept = torch.cat((first, seen + self.prefix), dim=1)
+        tokens = tokens.gather(1, kept[..., None].expand(-1, -1, tokens.shape[-1]))
+        rotation = self.model.positions.rotation
+        if rotation is not None:
+            rotation = rotation[:, kept].unsqueeze(2)  # of each image's own tokens, (2, B, 1, N, K)
+        patches: Tensor = self.decoder(self.model.encoder(tokens, rotation), seen)
+        return patches
+
+    def targets(self, images: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Patches (B, P, C·P·P) as they are to be told, and their means and standard deviations (B, P, 1)."""
+        patches = flat_patches(images, self.patch_size)
+        mean = patches.mean(dim=-1, keepdim=True)
+        std = (patches.var(dim=-1, keepdim=True) + EPSILON).sqrt()
+        return (patches - mean) / std, mean, std
+
+    @torch.no_grad()
+    def reconstruct(self, images: Tensor) -> tuple[Tensor, Tensor]:
+        """The images with their hidden patches as they are told, and 1 where a pixel was seen and 0 where it was told.
+
+        Both have the images' shape. A patch is told but for its mean and standard deviation: those are the image's own.
+        """
+        seen = self.draw(len(images), images.device)
+        wanted, mean, std = self.targets(images)
+        shown = torch.zeros_like(mean).scatter(1, seen[..., None], 1.0)
+        told = shown * wanted + (1.0 - shown) * self.tell(images, seen).float()
+        size = (images.shape[-2], images.shape[-1])
+        whole, mask = (
+            F.fold(patches.transpose(1, 2), size, self.patch_size, stride=self.patch_size)
+            for patches in (told * std + mean, shown.expand_as(wanted))
+        )
+        return whole, mask
+
+
+def masked_autoencoder(model: VisionTransformer, recipe: TrainSpec, seed: int) -> MaskedAutoencoder:
+    """The one that a recipe asks for."""
+    return MaskedAutoencoder(
+        model, mask_ratio=recipe.mask_ratio, decoder_dim=recipe.decoder_dim, decoder_depth=recipe.decoder_depth,
+        seed=seed,
+    )  # fmt: skip
+
+
+def masked_flops(spec: ModelSpec, recipe: TrainSpec) -> int:
+    """Operations of one image's forward pass, counted as by :func:`vitbench.model.counting.forward_flops`."""
+    with torch.device("meta"):
+        autoencoder = masked_autoencoder(VisionTransformer(spec.twin()), recipe, seed=0)
+        images = torch.empty(1, spec.channels, *pair(spec.image_size))
+        with FlopCounterMode(display=False) as counter, torch.no_grad():
+            autoencoder(images)
+    return int(counter.get_total_flops())

@@ -1,0 +1,87 @@
+"""Networks: the Vision Transformer and the baselines beside it, each built from a spec."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Mapping
+from typing import Literal
+
+from torch import Tensor, nn
+
+from vitbench.model.initial import initialise
+from vitbench.model.vit import VisionTransformer
+from vitbench.spec.model import ModelSpec
+
+
+class Convolutional(nn.Module):
+    """Images (B, C, height, width) → logits (B, classes), by convolutions and one linear layer on what they give.
+
+    Attributes:
+        spec: what it is.
+        body: images → features (B, F).
+        head: features → logits.
+    """
+
+    initial_std: Literal["he"] = "he"
+
+    def __init__(self, spec: ModelSpec, body: nn.Module, features: int) -> None:
+        super().__init__()
+        self.spec, self.body = spec, body
+        self.head = nn.Linear(features, spec.num_classes)
+
+    def forward(self, images: Tensor) -> Tensor:
+        """Logits."""
+        logits: Tensor = self.head(self.body(images))
+        return logits
+
+
+def small_cnn(spec: ModelSpec) -> Convolutional:
+    """Three convolutions of 3 x 3, each with batch norm, ReLU and (but for the last) a maximum over 2 x 2; their mean.
+
+    Source: the manner of VGG, Simonyan and Zisserman 2014, arXiv 1409.1556, with batch norm.
+    """
+    widths, layers = (spec.channels, 64, 128, 256), list[nn.Module]()
+    for before, after in itertools.pairwise(widths):
+        layers += [nn.MaxPool2d(2)] if layers else []
+        layers += [nn.Conv2d(before, after, 3, padding=1, bias=False), nn.BatchNorm2d(after), nn.ReLU()]
+    return Convolutional(spec, nn.Sequential(*layers, nn.AdaptiveAvgPool2d(1), nn.Flatten()), widths[-1])
+
+
+def resnet18(spec: ModelSpec) -> Convolutional:
+    """torchvision's ResNet-18 with a stem for small images: one convolution of 3 x 3 and stride 1, and no pooling.
+
+    Source: He et al. 2015, arXiv 1512.03385, §4.2 for the stem.
+    """
+    from torchvision.models import resnet18 as build  # a second, which models without it do not wait for
+
+    body = build(weights=None)
+    body.conv1 = nn.Conv2d(spec.channels, 64, 3, padding=1, bias=False)
+    body.maxpool = nn.Identity()
+    features = body.fc.in_features
+    body.fc = nn.Identity()
+    return Convolutional(spec, body, features)
+
+
+NETWORKS: Mapping[str, Callable[[ModelSpec], VisionTransformer | Convolutional]] = {
+    "vit": VisionTransformer, "cnn": small_cnn, "resnet18": resnet18,
+}  # fmt: skip
+"""Name in a spec → what builds it, its weights not drawn yet."""
+
+
+def network(spec: ModelSpec) -> VisionTransformer | Convolutional:
+    """The network of a spec, its weights not drawn yet."""
+    return NETWORKS[spec.network](spec)
+
+
+def build_model(spec: ModelSpec, seed: int) -> VisionTransformer | Convolutional:
+    """A model with the initial weights of a seed, on the CPU in float32.
+
+    Raises:
+        ValueError: where fields contradict one another or components cannot be combined; the message says which.
+    """
+    wrong = [f"{field}: {message}" for field, message in spec.problems()] or spec.conflicts()
+    if wrong:
+        raise ValueError("; ".join(wrong))
+    model = network(spec)
+    initialise(model, model.initial_std, seed)
+    return model

@@ -1,0 +1,42 @@
+"""Networks: what a model is as a whole, and what is known of each without building it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class NetworkFacts:
+    """What the harness knows of a network.
+
+    Attributes:
+        source: paper or repository that defines it.
+        of_components: it is put together from components, in sizes of the spec; any other has its own and no other.
+        flops_per_pixel: of one that has not: operations of the forward pass of an RGB image for each of its pixels, a
+            multiply-add counting two; the classifier counts as nothing.
+        stacks: several of them can run as one program.
+    """
+
+    source: str
+    of_components: bool = False
+    flops_per_pixel: int = 0
+    stacks: bool = True
+
+
+NETWORKS: Mapping[str, NetworkFacts] = {
+    "vit": NetworkFacts("Dosovitskiy et al. 2020, arXiv 2010.11929", of_components=True),
+    # Convolutions of 3 x 3: 3 -> 64, and at a quarter and a sixteenth of the pixels 64 -> 128 -> 256.
+    "cnn": NetworkFacts(
+        "three convolutions in the manner of VGG, Simonyan and Zisserman 2014, arXiv 1409.1556",
+        flops_per_pixel=2 * 9 * (3 * 64 + 64 * 128 // 4 + 128 * 256 // 16), stacks=False,
+    ),
+    # The stem; then four stages of four convolutions of 3 x 3, each stage on a quarter of the pixels of the one before
+    # and twice as wide: all but the first begin with a narrower input, and have a 1 x 1 convolution beside it.
+    "resnet18": NetworkFacts(
+        "He et al. 2015, arXiv 1512.03385; the stem for small images is that of its section 4.2",
+        flops_per_pixel=2 * (9 * 3 * 64 + 9 * 4 * 64 * 64 + 3 * (9 * 7 * 64 * 64 + 64 * 64) // 2),
+        stacks=False,
+    ),
+}  # fmt: skip
+"""Name → facts."""

@@ -1,0 +1,118 @@
+"""Distillation: a convolutional teacher is trained first, and its answers are learnt beside the labels.
+
+Source: Touvron et al. 2021, Training data-efficient image transformers, arXiv 2012.12877, §4; Hinton et al. 2015, arXiv
+1503.02531, for soft answers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from vitbench.data.batches import Batch
+from vitbench.model.counting import forward_flops
+from vitbench.model.networks import build_model
+from vitbench.model.vit import VisionTransformer
+from vitbench.spec.recipe import TrainSpec
+from vitbench.store import Epoch
+from vitbench.streams import derive
+from vitbench.training import stage
+from vitbench.training.members import Run
+from vitbench.training.stepper import Objective
+
+
+class Student(nn.Module):
+    """A model that is taught: in training it gives both answers, (B, 2, classes), else its logits (B, classes)."""
+
+    def __init__(self, model: VisionTransformer) -> None:
+        super().__init__()
+        self.model = model
+
+    def forward(self, images: Tensor) -> Tensor:
+        """Images (B, C, height, width) → see above."""
+        return self.model.both(images) if self.training else self.model(images)
+
+
+@dataclass(frozen=True)
+class Teacher:
+    """A network that has been trained.
+
+    Attributes:
+        model: it, in evaluation mode; its weights no longer move.
+        epochs: of its training, in order.
+        flops: of its training, and of its answers to the student.
+        earlier_s: see :class:`vitbench.training.stage.Done`.
+    """
+
+    model: nn.Module
+    epochs: tuple[Epoch, ...]
+    flops: int
+    earlier_s: float
+
+
+def recipe_of(recipe: TrainSpec) -> TrainSpec:
+    """How a teacher is trained: as its student, on crops and mirrored images, and with nothing else of its recipe."""
+    return TrainSpec(
+        epochs=recipe.teacher_epochs, batch_size=recipe.batch_size, learning_rate=recipe.teacher_learning_rate,
+        weight_decay=recipe.weight_decay, schedule=recipe.schedule, crop_padding=recipe.crop_padding, flip=recipe.flip,
+        precision=recipe.precision, compile=recipe.compile,
+    )  # fmt: skip
+
+
+def teach(where: stage.Setting) -> Teacher:
+    """Train the teacher of a trial.
+
+    Raises:
+        Diverged, Interrupted: as :func:`vitbench.training.loop.train`.
+    """
+    trial, recipe = where.trial, recipe_of(where.trial.train)
+    spec = trial.model.teacher(trial.train.teacher)
+    model = build_model(spec, derive(trial.seed, "teacher")).to(where.device)
+    done = stage.run("teacher", model, recipe, where, words="teacher")
+    images = len(where.data.train)
+    of_student = trial.train.images or images * trial.train.epochs
+    flops = forward_flops(spec) * (3 * images * recipe.epochs + of_student)
+    return Teacher(model.eval().requires_grad_(requires_grad=False), done.epochs, flops, done.earlier_s)
+
+
+def taught(teacher: nn.Module, recipe: TrainSpec) -> Objective:
+    """The objective of a :class:`Student`: its share of the labels' loss and of the teacher's.
+
+    The teacher sees the images as the student does, mixed ones too.
+    """
+    distance, share = DISTANCES[recipe.distillation], recipe.distillation_share
+
+    def tell(module: nn.Module, run: Run, batch: Sequence[Batch]) -> tuple[Tensor, Tensor]:
+        (mine,) = batch
+        images = mine.images()
+        with torch.no_grad():
+            answer = teacher(images).float()
+        to_labels, to_teacher = run(images).unbind(dim=1)
+        loss = (1.0 - share) * mine.loss(to_labels, recipe.label_smoothing)
+        loss = loss + share * distance(to_teacher, answer, recipe.distillation_temperature)
+        right = ((to_labels + to_teacher).detach().argmax(dim=-1) == mine.labels).sum()
+        return loss.unsqueeze(0), right.unsqueeze(0)
+
+    return tell
+
+
+def soft(student: Tensor, teacher: Tensor, temperature: float) -> Tensor:
+    """Divergence of the student's probabilities from the teacher's, both flattened by the temperature T, times T².
+
+    Logits are (B, classes). Source: arXiv 2012.12877, eq. 2.
+    """
+    mine, theirs = ((logits.float() / temperature).log_softmax(dim=-1) for logits in (student, teacher))
+    return temperature**2 * F.kl_div(mine, theirs, reduction="batchmean", log_target=True)
+
+
+def hard(student: Tensor, teacher: Tensor, temperature: float) -> Tensor:
+    """Cross-entropy with the teacher's first choices. Source: arXiv 2012.12877, eq. 3."""
+    return F.cross_entropy(student, teacher.argmax(dim=-1))
+
+
+DISTANCES: Mapping[str, Callable[[Tensor, Tensor, float], Tensor]] = {"soft": soft, "hard": hard}
+"""Kind → loss of a student's logits against a teacher's."""

@@ -1,0 +1,116 @@
+"""Pre-training without labels: the first epochs of a trial whose recipe has some, as a masked autoencoder."""
+
+from __future__ import annotations
+
+import base64
+import io
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from PIL import Image
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from vitbench.data.batches import Batch
+from vitbench.data.images import Splits
+from vitbench.model.masked import MaskedAutoencoder, masked_autoencoder, masked_flops
+from vitbench.model.vit import VisionTransformer
+from vitbench.spec.recipe import TrainSpec
+from vitbench.store import Epoch
+from vitbench.streams import derive
+from vitbench.training import stage
+from vitbench.training.members import Run
+from vitbench.training.stepper import autocast
+
+BETAS = (0.9, 0.95)
+"""Of Adam. Source: He et al. 2022, arXiv 2111.06377, table 8."""
+
+SHOWN = 8
+"""Images of a sheet of reconstructions."""
+
+MARGIN = 1
+"""White pixels around each image of a sheet."""
+
+GREY = 128.0
+"""Of a hidden pixel."""
+
+
+@dataclass(frozen=True)
+class Pretrained:
+    """What is known of a pre-training.
+
+    Attributes:
+        epochs: of it, in order; without accuracy.
+        flops: of all its steps, forward and backward.
+        sheet: PNG, see :func:`sheet`.
+        earlier_s: see :class:`vitbench.training.stage.Done`.
+    """
+
+    epochs: tuple[Epoch, ...]
+    flops: int
+    sheet: bytes
+    earlier_s: float
+
+
+def recipe_of(recipe: TrainSpec) -> TrainSpec:
+    """How a trial is pre-trained: by its own recipe, with nothing in it that is about labels or wipes what is hidden.
+
+    Crops and mirrored images are all of its augmentation, as the source has it; the average of weights is of the
+    training with labels.
+    """
+    return TrainSpec(
+        epochs=recipe.pretrain_epochs, batch_size=recipe.batch_size, optimizer=recipe.optimizer,
+        learning_rate=recipe.pretrain_learning_rate, weight_decay=recipe.weight_decay, betas=BETAS,
+        schedule=recipe.schedule, warmup_epochs=min(recipe.warmup_epochs, recipe.pretrain_epochs / 2),
+        clip_norm=recipe.clip_norm, crop_padding=recipe.crop_padding, flip=recipe.flip, precision=recipe.precision,
+        compile=recipe.compile,
+    )  # fmt: skip
+
+
+def pretrain(model: VisionTransformer, where: stage.Setting) -> Pretrained:
+    """Train a model in place as a masked autoencoder on the images that it will be trained on with labels.
+
+    Args:
+        model: with its initial weights, on the device.
+        where: the trial, whose recipe says how, and its data.
+
+    Raises:
+        Diverged, Interrupted: as :func:`vitbench.training.loop.train`.
+    """
+    trial, data, recipe = where.trial, where.data, recipe_of(where.trial.train)
+    autoencoder = masked_autoencoder(model, trial.train, derive(trial.seed, "pretraining"))
+    done = stage.run("pretraining", "pre-training", autoencoder, recipe, where, hidden_patches_told)
+    some = data.validation if len(data.validation) else data.train
+    with where.memory.uncounted():
+        shown = sheet(autoencoder, data, some.pixels[:SHOWN], autocast(where.device, recipe.precision))
+    flops = 3 * masked_flops(trial.model, trial.train) * len(data.train) * recipe.epochs
+    return Pretrained(done.epochs, flops, shown, done.earlier_s)
+
+
+def hidden_patches_told(module: nn.Module, run: Run, batch: Sequence[Batch]) -> tuple[Tensor, Tensor]:
+    """The objective; there are no answers that could be right."""
+    (mine,) = batch
+    return run(mine.images()).unsqueeze(0), torch.zeros(1, dtype=torch.int64, device=mine.pixels.device)
+
+
+@torch.no_grad()
+def sheet(autoencoder: MaskedAutoencoder, data: Splits, pixels: Tensor, precision: torch.autocast) -> bytes:
+    """A PNG with a column for each image (n, 3, height, width): it, what was seen of it, and what was made of that."""
+    autoencoder.eval()
+    with precision:
+        whole, mask = autoencoder.reconstruct(data.normalise(pixels))
+    told = 255.0 * (whole.float() * data.std + data.mean)
+    given = pixels.float()
+    rows = (given, torch.where(mask > 0, given, GREY), torch.where(mask > 0, given, told))
+    tiles = [F.pad(row.cpu(), (MARGIN, MARGIN, MARGIN, MARGIN), value=255.0) for row in rows]
+    joined = torch.cat([torch.cat(list(row), dim=-1) for row in tiles], dim=-2)
+    made = Image.fromarray(joined.round().clamp(0, 255).to(torch.uint8).permute(1, 2, 0).numpy())
+    packed = io.BytesIO()
+    made.save(packed, "png", optimize=True)
+    return packed.getvalue()
+
+
+def as_text(png: bytes) -> str:
+    """A picture as a record holds it."""
+    return base64.b64encode(png).decode()

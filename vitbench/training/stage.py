@@ -1,0 +1,105 @@
+"""Stages: what a trial trains before its own epochs, each with data order, optimiser and checkpoint of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import torch
+from torch import nn
+
+from vitbench.data.batches import Batches
+from vitbench.data.images import Splits
+from vitbench.devices import PeakMemory
+from vitbench.spec.recipe import TrainSpec
+from vitbench.spec.trial import TrainingTrial
+from vitbench.store import Epoch
+from vitbench.streams import Stream, derive
+from vitbench.training.checkpoint import Checkpointing, of_stage
+from vitbench.training.evaluation import evaluate
+from vitbench.training.optimiser import learning_rate
+from vitbench.training.resume import Resumable, identity
+from vitbench.training.stepper import Course, Objective, Stepper
+
+Progress = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class Setting:
+    """What all stages of a trial share.
+
+    Attributes:
+        trial: whose stages they are.
+        data: on the device.
+        device: where.
+        memory: of the trial.
+        progress: called with a line for the user after each epoch.
+        checkpoint: of the trial; a stage's file lies beside.
+    """
+
+    trial: TrainingTrial
+    data: Splits
+    device: torch.device
+    memory: PeakMemory
+    progress: Progress
+    checkpoint: Checkpointing | None
+
+
+@dataclass(frozen=True)
+class Done:
+    """A stage that is over.
+
+    Attributes:
+        epochs: of it, in order; with accuracies where it is about labels.
+        earlier_s: seconds that processes before this one gave to it, as far as its checkpoint knew.
+    """
+
+    epochs: tuple[Epoch, ...]
+    earlier_s: float
+
+
+def run(
+    stage: Stream, model: nn.Module, recipe: TrainSpec, where: Setting, *, words: str,
+    objective: Objective | None = None,
+) -> Done:  # fmt: skip
+    """Train a model in place.
+
+    Args:
+        stage: names the stream of all that is drawn in it, and its checkpoint.
+        model: on the device.
+        recipe: of the stage.
+        where: see :class:`Setting`.
+        words: what the user hears of it.
+        objective: what is trained for. Default: the labels.
+
+    Raises:
+        Diverged, Interrupted: as :func:`vitbench.training.loop.train`.
+    """
+    data, device, seed = where.data, where.device, where.trial.seed
+    batches = Batches(data, recipe, derive(seed, stage))
+    per_epoch = len(batches)
+    stepper = Stepper(model, recipe, images=len(data.train), device=device, per_epoch=per_epoch, objective=objective)
+    course, resumable = Course(device), None
+    torch.manual_seed(derive(seed, stage, "device"))
+    if where.checkpoint is not None:
+        mine = {**identity(where.trial, data.checksum, device), "stage": stage}
+        aside = replace(where.checkpoint, path=of_stage(where.checkpoint.path, stage))
+        resumable = Resumable(aside, mine, stepper, course, memory=where.memory, progress=where.progress)
+        resumable.resume()
+    watch = resumable.between_batches if resumable else None
+    while course.epoch < recipe.epochs:
+        (found,) = stepper.epoch([batches], course, resumable)
+        told = None
+        if objective is None and len(data.validation):
+            (told,) = evaluate(stepper, [data.validation], [data], watch)
+        done = Epoch(
+            epoch=course.epoch + 1, train_loss=found.loss,
+            train_accuracy_pct=found.accuracy_pct if objective is None else None,
+            validation_loss=told.loss if told else None,
+            validation_accuracy_pct=told.accuracy_pct if told else None,
+            learning_rate=learning_rate(recipe, stepper.steps - 1, per_epoch, stepper.total), seconds=course.seconds,
+        )  # fmt: skip
+        course.end({0: done})
+        seen = f", validation {told.accuracy_pct:.1f} %" if told else ""
+        where.progress(f"{words}, epoch {done.epoch}/{recipe.epochs}: loss {done.train_loss:.3f}{seen}")
+    return Done(tuple(course.epochs[0]), resumable.earlier_s if resumable else 0.0)
