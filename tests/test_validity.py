@@ -30,7 +30,7 @@ from vitbench.analysis.verdicts import Comparison, Verdict, judge
 from vitbench.data.batches import Batches
 from vitbench.data.images import Images
 from vitbench.data.load import splits
-from vitbench.model.networks import build_model
+from vitbench.model.architectures import build_model
 from vitbench.report.render import render
 from vitbench.spec import TrainSpec, read_suite
 from vitbench.spec.recipe import TrainTable

@@ -23,7 +23,7 @@ from vitbench.data.batches import Batches
 from vitbench.data.images import Splits
 from vitbench.data.load import splits
 from vitbench.devices import synchronise
-from vitbench.model.networks import build_model
+from vitbench.model.architectures import build_model
 from vitbench.spec import DataSpec, ModelSpec, TrainSpec
 from vitbench.training.stepper import Course, Stepper
 

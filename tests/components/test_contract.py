@@ -11,8 +11,8 @@ from tests.components.cases import COMPONENTS, EXACT, SMALL, device_for, small
 from vitbench import registry
 from vitbench.components import contracts
 from vitbench.devices import DTYPES
+from vitbench.model.architectures import build_model
 from vitbench.model.exactness import deviations
-from vitbench.model.networks import build_model
 from vitbench.spec.base import pair
 from vitbench.spec.model import ModelSpec
 

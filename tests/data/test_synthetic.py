@@ -15,7 +15,7 @@ from vitbench.data import catalog
 from vitbench.data.catalog import DataError, drawn_from, mismatches
 from vitbench.data.load import prepare, read
 from vitbench.data.sources.synthetic import RELATIONS, Draws, class_names, draw, paint, parts
-from vitbench.model.networks import build_model
+from vitbench.model.architectures import build_model
 from vitbench.spec import DataSpec, ModelSpec, read_suite
 from vitbench.spec.errors import SpecError
 from vitbench.spec.trial import TrainTrial

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from vitbench.model.networks import build_model
+from vitbench.model.architectures import build_model
 from vitbench.spec.model import ModelSpec
 
 SPEC = ModelSpec(dim=64, depth=2)

@@ -7,9 +7,9 @@ from typing import get_args
 import pytest
 import torch
 
+from vitbench.model.architectures import build_model
 from vitbench.model.counting import forward_flops, parameters, training_flops
 from vitbench.model.exactness import Incorrect
-from vitbench.model.networks import build_model
 from vitbench.spec import ModelSpec, TimeSpec, TimeTrial
 from vitbench.spec.recipe import Level
 from vitbench.timing.sizes import count

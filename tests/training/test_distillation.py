@@ -13,8 +13,8 @@ from tests.small import DATA, MODEL, TRAIN, train_trial
 from tests.training.stages import CPU, results, resumed, silent
 from vitbench.data.load import splits
 from vitbench.devices import PeakMemory
+from vitbench.model.architectures import build_model
 from vitbench.model.counting import forward_flops
-from vitbench.model.networks import build_model
 from vitbench.model.vit import VisionTransformer
 from vitbench.spec import ModelSpec, TrainSpec
 from vitbench.spec.trial import TrainTrial, mismatches

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import io
+import math
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +17,8 @@ from tests.small import DATA, MODEL, TRAIN, train_trial
 from tests.training.stages import CPU, results, resumed, silent
 from vitbench.data.load import splits
 from vitbench.devices import PeakMemory
+from vitbench.model.architectures import build_model
 from vitbench.model.masked import masked_autoencoder, masked_flops
-from vitbench.model.networks import build_model
 from vitbench.model.vit import VisionTransformer
 from vitbench.spec import ModelSpec, TrainSpec
 from vitbench.spec.trial import TrainTrial
@@ -52,23 +53,23 @@ def test_what_is_hidden_moves_nothing(slot: str, name: str) -> None:
     model = build_model(spec, seed=0).eval()
     autoencoder = masked_autoencoder(model, RECIPE, seed=1)
     seen = autoencoder.draw(6, CPU)
-    assert seen.shape == (6, 4) and all(len(set(row)) == 4 for row in seen.tolist())
+    assert seen.shape == (6, spec.patches // 4) and all(len(set(row)) == len(row) for row in seen.tolist())
     assert len({tuple(sorted(row)) for row in seen.tolist()}) > 1, "each image has its own"
     given = images()
     _, shown = _mask(autoencoder, seen, given)
     with torch.no_grad():
         told = autoencoder.tell(given, seen)
-        assert torch.isfinite(told).all() and told.shape == (6, 16, 48)
+        assert torch.isfinite(told).all() and told.shape == (6, spec.patches, 3 * 16 * 16 // spec.patches)
         if name != "conv_tokenizer":  # whose patches overlap
             torch.testing.assert_close(autoencoder.tell(given * shown, seen), told)
         assert not torch.equal(autoencoder.tell(given * (1 - shown), seen), told)
 
 
 def _mask(autoencoder: Any, seen: torch.Tensor, given: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    rows, columns = seen // 4, seen % 4
-    shown = torch.zeros(len(given), 1, 4, 4)
-    shown[torch.arange(len(given))[:, None], 0, rows, columns] = 1.0
-    return seen, shown.repeat_interleave(4, 2).repeat_interleave(4, 3)
+    side = math.isqrt(autoencoder.patches)
+    shown = torch.zeros(len(given), 1, side, side)
+    shown[torch.arange(len(given))[:, None], 0, seen // side, seen % side] = 1.0
+    return seen, shown.repeat_interleave(16 // side, 2).repeat_interleave(16 // side, 3)
 
 
 def test_the_loss_is_that_of_hidden_patches(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,7 +14,7 @@ from tests.small import DATA, MODEL, TRAIN, train_trial
 from vitbench.data.batches import Batches
 from vitbench.data.images import Images
 from vitbench.data.load import splits
-from vitbench.model.networks import build_model
+from vitbench.model.architectures import build_model
 from vitbench.spec import TrainSpec
 from vitbench.store import TrainValues
 from vitbench.training.average import Average

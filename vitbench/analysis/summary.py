@@ -30,7 +30,7 @@ Numbers = npt.NDArray[np.intp]
 OF_CELL = ("parameters", "forward_flops", "train_flops", "steps", "test_images")
 """Values that every run of a cell shares."""
 CELL = ["device", "cell", "origin", "n", "planned", f"{ACCURACY}_mean", f"{ACCURACY}_std",
-        "validation_accuracy_pct_mean", "train_images_per_s", "step_ms_p50", "first_step_ms", "seconds_mean",
+        "validation_accuracy_pct_mean", "train_images_per_s", "step_ms_p50", "first_step_ms", "of_peak", "seconds_mean",
         "peak_memory_mib", *OF_CELL]  # fmt: skip
 
 
@@ -100,7 +100,7 @@ def over_seeds(train: pd.DataFrame) -> pd.DataFrame:
     Columns: device, cell, origin; n (runs); planned (seeds of the cell on the device);
     test_accuracy_pct_mean and _std (sample standard deviation, percentage points; missing for n = 1);
     validation_accuracy_pct_mean (last epoch; missing where any run has none); train_images_per_s,
-    step_ms_p50 and first_step_ms (medians); seconds_mean; peak_memory_mib (largest); parameters;
+    step_ms_p50, first_step_ms and of_peak (medians); seconds_mean; peak_memory_mib (largest); parameters;
     forward_flops; train_flops and steps (of a run); test_images.
 
     Args:
@@ -108,7 +108,7 @@ def over_seeds(train: pd.DataFrame) -> pd.DataFrame:
             validation_accuracy_pct joined to it.
     """
     planned = train.groupby(["device", "cell"], sort=False).size().rename("planned").reset_index()
-    measured = finished(train)
+    measured = finished(train).assign(of_peak=of_peak)
     groups = measured[measured[ACCURACY].notna()].groupby(["device", "cell", "origin"], sort=False)
     found = groups.agg(
         **{
@@ -120,12 +120,21 @@ def over_seeds(train: pd.DataFrame) -> pd.DataFrame:
             "seconds_mean": ("seconds", "mean"),
             "peak_memory_mib": ("peak_memory_mib", "max"),
         },
-        **{name: (name, "median") for name in ("train_images_per_s", "step_ms_p50", "first_step_ms")},
+        **{name: (name, "median") for name in ("train_images_per_s", "step_ms_p50", "first_step_ms", "of_peak")},
         **{name: (name, "first") for name in OF_CELL},
     ).reset_index()
     some_missing = found["validated"] < found["n"]
     found["validation_accuracy_pct_mean"] = found["validation_accuracy_pct_mean"].mask(some_missing)
     return found.merge(planned, on=["device", "cell"])[CELL]
+
+
+def of_peak(train: pd.DataFrame) -> pd.Series[float]:
+    """Share of the device's measured peak that the steps reach (model FLOPs utilisation); missing where none was asked.
+
+    Forward and backward by :func:`vitbench.model.counting.training_flops`, times the images per second.
+    Source: Chowdhery et al. 2022, PaLM, arXiv 2204.02311, appendix B.
+    """
+    return 3.0 * train["forward_flops"] * train["train_images_per_s"] / train["peak_flops_per_s"]
 
 
 def finished(trials: pd.DataFrame) -> pd.DataFrame:

@@ -6,7 +6,7 @@ import torch
 from torch import nn
 from torch.utils.flop_counter import FlopCounterMode
 
-from vitbench.model.networks import network
+from vitbench.model.architectures import network
 from vitbench.spec.base import pair
 from vitbench.spec.model import ModelSpec
 

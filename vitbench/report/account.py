@@ -17,7 +17,7 @@ from vitbench.report.markdown import Md, bullets, escape, fenced, listed, table
 from vitbench.report.numbers import count
 from vitbench.report.view import View, plural
 from vitbench.spec.base import Strict
-from vitbench.spec.model import OF_ANY_NETWORK
+from vitbench.spec.model import OF_ANY
 from vitbench.spec.recipe import TimeSpec, TrainSpec
 from vitbench.spec.trial import TimeTrial, TrainTrial
 from vitbench.store.record import STATES
@@ -232,7 +232,7 @@ def _model(view: View) -> Md:
     if not models:
         return Md("none")
     # Where all are of a network that has no components, its spec has nothing but what it shares with any other.
-    always = (*MODEL_ALWAYS, *registry.slots()) if any(m.of_components for m in models) else tuple(OF_ANY_NETWORK)
+    always = (*MODEL_ALWAYS, *registry.slots()) if any(m.of_components for m in models) else tuple(OF_ANY)
     return _fields(type(models[0]), models, always, leave=tuple(view.study.info.axes))
 
 

@@ -25,7 +25,7 @@ UNSTABLE = "~"
 """Marks a timing that is not to be relied on."""
 
 LATENCY_RATIO, MEMORY_RATIO = "latency (× reference)", "peak memory (× reference)"
-STEP, FIRST_STEP = "step p50 (ms)", "first step (ms)"
+STEP, FIRST_STEP, OF_PEAK = "step p50 (ms)", "first step (ms)", "of peak (%)"
 
 
 def ranked_cells(view: View, group: TimeGroup) -> list[str]:
@@ -218,6 +218,7 @@ def training(view: View, device: str) -> Md:
     speed = {cell: max((found[cell, o]["train_images_per_s"] for o in origins if (cell, o) in found), default=-1)
              for cell in states}  # fmt: skip
     best = {o: max(r["train_images_per_s"] for (_, where), r in found.items() if where == o) for o in origins}
+    shares = (OF_PEAK,) if any(math.isfinite(result["of_peak"]) for result in found.values()) else ()
     lines = []
     for cell in sorted(states, key=lambda c: -speed[c])[:MAX_CELLS]:
         line = {**view.identity(cell), "state": escape(states[cell])}
@@ -226,7 +227,7 @@ def training(view: View, device: str) -> Md:
             result = found.get((cell, origin))
             if result is None:
                 line |= {f"{on}seeds": Md("0"), f"{on}{SPEED}": escape(missing[cell])}
-                line |= {f"{on}{name}": NOTHING for name in (STEP, FIRST_STEP, MEMORY)}
+                line |= {f"{on}{name}": NOTHING for name in (STEP, FIRST_STEP, *shares, MEMORY)}
                 continue
             shown = count(result["train_images_per_s"])
             fastest = result["train_images_per_s"] >= best[origin] and len(found) > 1
@@ -235,6 +236,7 @@ def training(view: View, device: str) -> Md:
                 SPEED: bold(shown) if fastest else shown,
                 STEP: significant(result["step_ms_p50"]),
                 FIRST_STEP: significant(result["first_step_ms"]),
+                **{name: fixed(100.0 * result["of_peak"], 1) for name in shares},
                 MEMORY: significant(result["peak_memory_mib"]),
             }
             line |= {f"{on}{name}": value for name, value in columns.items()}

@@ -7,9 +7,9 @@ import os
 import statistics
 from collections.abc import Callable, Iterable, Mapping
 
+from vitbench.spec.architectures import ARCHITECTURES
 from vitbench.spec.base import by_identity, pair
 from vitbench.spec.model import ModelSpec
-from vitbench.spec.networks import NETWORKS
 from vitbench.spec.recipe import Level
 from vitbench.spec.trial import TimeTrial, TrainingTrial, TrainTrial, Trial
 from vitbench.store import Record, TimeValues, TrainValues
@@ -30,7 +30,7 @@ START_SECONDS = 1.0
 def approximate_flops(model: ModelSpec, level: Level = "model") -> int:
     """Forward operations of one image by closed form, a multiply-add counting two; softmax and norms left out."""
     if not model.of_components:
-        return NETWORKS[model.network].flops_per_pixel * math.prod(pair(model.image_size))
+        return ARCHITECTURES[model.architecture].flops_per_pixel * math.prod(pair(model.image_size))
     n, d = model.tokens, model.dim
     patch = 2 * model.patches * model.channels * d * math.prod(pair(model.patch_size))
     core = 0 if model.leaves_out("attention") else 4 * n * n * d

@@ -368,8 +368,9 @@ def stacks(
             for other in pending:
                 if (key := _stack_of(other, attempts)) is not None:
                     of_cell.setdefault(key, []).append(other)
-        if together := of_cell.pop(cell, None):
-            yield together
+        together = of_cell.pop(cell, [])
+        most = planned.trial.train.stack_at_most if isinstance(planned.trial, TrainTrial) else 1
+        yield from (together[start : start + most] for start in range(0, len(together), most))
 
 
 def _stack_of(planned: PlannedTrial, attempts: Mapping[str, Sequence[Tried]]) -> str | None:

@@ -15,6 +15,7 @@ from typing import Literal
 from vitbench import registry
 from vitbench.data import catalog
 from vitbench.runner.budget import with_budgets
+from vitbench.runner.starts import with_starts
 from vitbench.runner.tuning import choose, tuning_seeds
 from vitbench.spec.base import by_identity, uncollected
 from vitbench.spec.errors import SpecError
@@ -58,6 +59,7 @@ def plan(
     training = "train" in kinds and any(cell.train for cell in suite.cells)
     known = prepared.facts if prepared else {}
     known_of = by_identity(lambda data: known.get(data) or catalog.facts(data))
+    suite = with_starts(suite) if training else suite
     suite = with_budgets(suite, lambda data: _images(data, known_of(data)))
     mismatches = by_identity(lambda model, data: catalog.mismatches(model, data, known_of(data)))
     unfit = by_identity(lambda recipe, data: catalog.unfit(recipe, data, known_of(data)))

@@ -22,6 +22,7 @@ from vitbench.data.catalog import DataError
 from vitbench.devices import DTYPES, DeviceError, Unsupported, peak_bytes, resolve, unsupported
 from vitbench.environment import code_digest, fingerprint, source_commit
 from vitbench.model.exactness import Incorrect, check
+from vitbench.model.weights import WeightsError
 from vitbench.runner.orphans import die_with_parent
 from vitbench.spec.base import STORED, Strict
 from vitbench.spec.trial import TimeTrial, TrainTrial, Trial, TuneTrial
@@ -229,5 +230,5 @@ def _reason(error: Exception, request: Request) -> str:
         trial = request.trial
         batch = trial.batch_size if isinstance(trial, TimeTrial) else trial.train.batch_size
         return f"batch {batch}, {peak_bytes(request.device):,} bytes at the peak: {text}"
-    expected = isinstance(error, (Unsupported, Incorrect, Diverged, Interrupted, DataError, DeviceError))
+    expected = isinstance(error, (Unsupported, Incorrect, Diverged, Interrupted, DataError, DeviceError, WeightsError))
     return text if expected else f"{type(error).__name__}: {text}"

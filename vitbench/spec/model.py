@@ -7,13 +7,13 @@ from typing import Annotated, Literal
 from pydantic import Field, ValidationInfo, field_validator
 
 from vitbench import registry
+from vitbench.spec.architectures import ARCHITECTURES
 from vitbench.spec.base import Positive, Probability, Size, Strict, pair
-from vitbench.spec.networks import NETWORKS
 
 DECODER_HEAD_WIDTH = 32
 
-OF_ANY_NETWORK = frozenset({"network", "image_size", "channels", "num_classes"})
-"""Fields that every network has."""
+OF_ANY = frozenset({"architecture", "image_size", "channels", "num_classes"})
+"""Fields that a model of any architecture has."""
 
 
 class ModelSpec(Strict):
@@ -23,7 +23,7 @@ class ModelSpec(Strict):
     of trial ids, and so must never change.
     """
 
-    network: Literal["vit", "cnn", "resnet18"] = Field(
+    architecture: Literal["vit", "cnn", "resnet18"] = Field(
         "vit", description="a Vision Transformer of the components below, or a baseline that is of itself as it is"
     )
 
@@ -68,13 +68,13 @@ class ModelSpec(Strict):
 
     @property
     def components(self) -> dict[str, str]:
-        """Slot → name of the component in it; none where the network is not made of them."""
+        """Slot → name of the component in it; none where the architecture is not made of them."""
         return {slot: getattr(self, slot) for slot in registry.slots()} if self.of_components else {}
 
     @property
     def of_components(self) -> bool:
-        """Whether the network is made of components, in sizes of this spec."""
-        return NETWORKS[self.network].of_components
+        """Whether the architecture is made of components, in sizes of this spec."""
+        return ARCHITECTURES[self.architecture].of_components
 
     @property
     def grid(self) -> tuple[int, int]:
@@ -120,9 +120,9 @@ class ModelSpec(Strict):
         """(field, message) for each pair of fields that cannot stand together, whatever the components are."""
         if not self.of_components:
             return [
-                (name, f'network "{self.network}" has no such thing: leave it out')
+                (name, f'architecture "{self.architecture}" has no such thing: leave it out')
                 for name, field in type(self).model_fields.items()
-                if name not in OF_ANY_NETWORK and getattr(self, name) != field.default
+                if name not in OF_ANY and getattr(self, name) != field.default
             ]
         found = []
         sides = zip(pair(self.image_size), pair(self.patch_size), ("height", "width"), strict=True)
@@ -162,10 +162,10 @@ class ModelSpec(Strict):
             positions="sinusoidal_2d", dim=dim, depth=depth, heads=dim // DECODER_HEAD_WIDTH,
         )  # fmt: skip
 
-    def teacher(self, network: Literal["cnn", "resnet18"]) -> ModelSpec:
-        """A network that takes the same images and tells the same classes."""
+    def teacher(self, architecture: Literal["cnn", "resnet18"]) -> ModelSpec:
+        """A model that takes the same images and tells the same classes."""
         return ModelSpec(
-            network=network, image_size=self.image_size, channels=self.channels, num_classes=self.num_classes
+            architecture=architecture, image_size=self.image_size, channels=self.channels, num_classes=self.num_classes
         )
 
     def twin(self) -> ModelSpec:

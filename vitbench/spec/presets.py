@@ -44,8 +44,8 @@ PRESETS: Mapping[str, ModelSpec] = MappingProxyType(
         # omihub777/ViT-CIFAR; its MLP has a second GELU
         "vit-cifar": ModelSpec(image_size=32, patch_size=4, dim=384, depth=7, heads=12, mlp_ratio=1.0),
         # baselines
-        "cnn": ModelSpec(network="cnn"),
-        "resnet18": ModelSpec(network="resnet18"),
+        "cnn": ModelSpec(architecture="cnn"),
+        "resnet18": ModelSpec(architecture="resnet18"),
         "vit-ti/16": _vit(192, 12, 3, 16),
         "vit-s/16": _vit(384, 12, 6, 16),
         "vit-b/16": _vit(768, 12, 12, 16),

@@ -210,7 +210,7 @@ class _Reader(Tables):
         for place, value in self.each(f"axes.{path}", values, Variant):
             if value.name in found:
                 self.complain(f"{place}.name", f"{quote(value.name)} is the name of another value")
-            found[value.name] = dict(leaves(value.set))
+            found[value.name] = self.changes(base, value.set, place)
             self.replaced(base, found[value.name], f"{place}.set")
         self.joint[path] = found
         return tuple(found)
@@ -224,10 +224,19 @@ class _Reader(Tables):
         for place, variant in self.each("variants", raw, Variant):
             if variant.name in {v.name for v, _ in found}:
                 self.complain(f"{place}.name", f"{quote(variant.name)} is the name of another variant")
-            changes = list(leaves(variant.set))
-            self.replaced(base, dict(changes), f"{place}.set")
-            found.append((variant, changes))
+            changes = self.changes(base, variant.set, place)
+            self.replaced(base, changes, f"{place}.set")
+            found.append((variant, list(changes.items())))
         return found
+
+    def changes(self, base: Mapping[str, Any], table: Mapping[str, Any], place: str) -> dict[str, Any]:
+        """Path → value of a ``set`` table; a preset in it is what its model has otherwise than the base's."""
+        found = dict(leaves(table))
+        if "preset" not in found:
+            return found
+        preset = self.preset(found.pop("preset"), f"{place}.set.preset")
+        other = {name: value for name, value in preset or () if base["model"] and value != getattr(base["model"], name)}
+        return {**other, **found}
 
     def cells(
         self, base: Mapping[str, Any], axes: Mapping[str, tuple[Value, ...]],

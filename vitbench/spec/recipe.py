@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal, get_args
+from typing import Annotated, Any, Literal, get_args
 
 from pydantic import Field, ValidationInfo, field_validator
 
@@ -65,6 +65,13 @@ class DataSpec(Strict):
         return value
 
 
+OF_TIMM = "timm:"
+"""Prefix of weights that timm downloads by name."""
+
+CONTENT = "#sha256="
+"""Between the path of a file of weights and the digest of its content."""
+
+
 class TrainSpec(Strict):
     """Optimiser, schedule, regularisation and precision of one training run."""
 
@@ -96,6 +103,9 @@ class TrainSpec(Strict):
     ema: Annotated[float, Field(ge=0.0, lt=1.0)] = Field(
         0.0, description="decay of the average of weights that is judged in the model's place; 0 for none"
     )
+    start: Annotated[str, Field(min_length=1, max_length=4096)] | None = Field(
+        None, description="weights to start from: a .safetensors file of vitbench's or timm's, or timm:NAME"
+    )
     pretrain_epochs: Annotated[int, Field(ge=0, le=100_000)] = Field(
         0, description="epochs as a masked autoencoder, without labels, before those with; 0 for none"
     )
@@ -108,17 +118,31 @@ class TrainSpec(Strict):
     distillation: Literal["none", "soft", "hard"] = Field(
         "none", description="learn from a teacher's answers, too: its probabilities, or its first choices"
     )
-    teacher: Literal["cnn", "resnet18"] = Field("cnn", description="network that is trained first, on the same images")
+    teacher: Literal["cnn", "resnet18"] = Field(
+        "cnn", description="architecture of what is trained first, on the same images"
+    )
     teacher_epochs: Annotated[int, Field(gt=0, le=100_000)] = Field(10, description="of the teacher's training")
     teacher_learning_rate: Annotated[float, Field(gt=0.0, le=1e12)] = Field(1e-3, description="in it")
-    distillation_share: Probability = Field(0.5, description="of the loss that is the teacher's")
+    distillation_share: Annotated[float, Field(ge=0.0, le=1.0)] = Field(
+        0.5, description="of the loss that is the teacher's"
+    )
     distillation_temperature: Annotated[float, Field(gt=0.0, le=1000.0)] = Field(
         3.0, description="soft: of both answers"
     )
     frozen: bool = Field(False, description="train the head alone, on what the rest gives: a linear probe")
     precision: Literal["float32", "bfloat16"] = Field("float32", description="bfloat16: autocast")
     compile: bool = Field(False, description="torch.compile the model")
+    cuda_graphs: bool = Field(False, description="cuda: torch.compile captures what it makes as CUDA graphs")
     stack_seeds: bool = Field(False, description="train all seeds of a cell as one program, where its components allow")
+    stack_at_most: Annotated[int, Field(gt=0, le=4096)] = Field(4096, description="of these, so many to a program")
+    measure_peak: bool = Field(
+        False, description="time a large matrix product first, to tell what share of the device's peak training reaches"
+    )
+
+    def canonical(self) -> dict[str, Any]:
+        """As ever, but that a file of weights is told by its content, and not by where it lies."""
+        body = super().canonical()
+        return {**body, "start": self.start.rpartition(CONTENT)[2]} if self.start is not None else body
 
     @field_validator("randaugment_operations", "randaugment_level")
     @classmethod

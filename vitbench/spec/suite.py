@@ -40,7 +40,7 @@ RESERVED = frozenset(
         "published", "published_source", "twin", "factorial", "train_flops", "n", "planned", "axis", "value", "against",
         "batches_digest", "bytes", "data_checksum", "energy_mj_per_image", "first_ms", "first_step_ms", "flops",
         "forward_flops", "images_per_s", "largest_batch", "latency_ms_p25", "latency_ms_p50", "latency_ms_p75",
-        "parameters", "peak_memory_mib", "peak_reserved_mib", "process_ms_max", "process_ms_min", "seconds", "stacked",
+        "parameters", "peak_flops_per_s", "peak_memory_mib", "peak_reserved_mib", "process_ms_max", "process_ms_min", "seconds", "stacked",
         "step_ms_p50", "steps", "test_accuracy_pct", "test_images", "test_loss", "test_readings", "train_images",
         "train_images_per_s", "train_seconds", "validation_images",
     }

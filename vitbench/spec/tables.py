@@ -53,18 +53,24 @@ class Tables:
         if name == "data" and raw.get("name") == "synthetic":
             raw = {"image_seed": self.raw["suite"].get("seed", 0), **raw} if self.seeded() else raw
         if name == "model" and "preset" in raw:
-            preset = raw["preset"]
-            if not isinstance(preset, str) or preset not in PRESETS:
-                hint = nearest(str(preset), PRESETS)
-                self.complain("model.preset", f"{quote(preset)} is no preset{hint}; known: {', '.join(PRESETS)}")
+            preset = self.preset(raw["preset"], "model.preset")
+            if preset is None:
                 return None
-            raw = {**dict(PRESETS[preset]), **{k: v for k, v in raw.items() if k != "preset"}}
+            raw = {**dict(preset), **{k: v for k, v in raw.items() if k != "preset"}}
         try:
             return model.model_validate(raw)
         except ValidationError as error:
             for key, message in explain(error, model):
                 self.complain(f"{name}.{key}", message)
             return None
+
+    def preset(self, name: Any, place: str) -> ModelSpec | None:
+        """A published model by its name; None where there is none of it."""
+        if isinstance(name, str) and name in PRESETS:
+            return PRESETS[name]
+        hint = nearest(str(name), PRESETS)
+        self.complain(place, f"{quote(name)} is no preset{hint}; known: {', '.join(PRESETS)}")
+        return None
 
     def each(self, place: str, tables: Iterable[Any], model: type[Spec]) -> Iterator[tuple[str, Spec]]:
         """(place, spec) of each of an array of tables; one with a mistake is left out, and the mistake gathered."""

@@ -9,9 +9,9 @@ from typing import Annotated, Any, Literal
 from pydantic import Field
 
 from vitbench import registry
+from vitbench.spec.architectures import ARCHITECTURES
 from vitbench.spec.base import ID_LENGTH, Positive, Seed, Strict, digest, pair
 from vitbench.spec.model import ModelSpec
-from vitbench.spec.networks import NETWORKS
 from vitbench.spec.recipe import DataSpec, Device, DType, Level, Mode, TimeSpec, TrainSpec
 
 HOW_TO_COME_BY = frozenset({"path", "download", "fallback"})
@@ -68,6 +68,8 @@ class TrainingTrial(Strict):
 
     def unsupported(self, device: str) -> str | None:
         """Why it cannot run on a device type, or None. Says nothing of the machine at hand."""
+        if self.train.cuda_graphs and device != "cuda":
+            return f"CUDA graphs run on cuda, not on {device}"
         return self.model.unsupported(device, self.dtype, training=True)
 
 
@@ -89,11 +91,13 @@ def mismatches(model: ModelSpec, recipe: TrainSpec) -> list[tuple[str, str]]:
     """(field of the recipe, message) for what it asks of a model that cannot do it."""
     found, taught = [], recipe.distillation != "none"
     if recipe.pretrain_epochs and not model.of_components:
-        found.append(("pretrain_epochs", f'network "{model.network}" has no patches that could be hidden'))
+        found.append(("pretrain_epochs", f'architecture "{model.architecture}" has no patches that could be hidden'))
     elif recipe.pretrain_epochs and model.patches < 2:
         found.append(("pretrain_epochs", "an image of one patch has none that could be hidden"))
+    if recipe.start is not None and not model.of_components:
+        found.append(("start", f'architecture "{model.architecture}" is trained from random weights alone'))
     if taught and not model.of_components:
-        found.append(("distillation", f'network "{model.network}" is a teacher, and no pupil'))
+        found.append(("distillation", f'architecture "{model.architecture}" is a teacher, and no pupil'))
     if taught and recipe.frozen:
         found.append(("frozen", "a head alone has nothing to learn from a teacher"))
     if not taught and model.answers_teacher:
@@ -104,7 +108,7 @@ def mismatches(model: ModelSpec, recipe: TrainSpec) -> list[tuple[str, str]]:
 def unstackable(model: ModelSpec, recipe: TrainSpec) -> str | None:
     """Why seeds of a cell cannot be trained as one program with what each gives alone; None if they can."""
     called = [(slot, name, registry.facts(slot, name).stacks) for slot, name in model.components.items()]
-    called += [("network", model.network, NETWORKS[model.network].stacks)]
+    called += [("architecture", model.architecture, ARCHITECTURES[model.architecture].stacks)]
     reasons = [f'{slot} "{name}" has to be called once for each model' for slot, name, stacks in called if not stacks]
     if recipe.optimizer in ALONE:
         reasons.append(f'optimizer "{recipe.optimizer}" takes matrices, and no stacks of them')

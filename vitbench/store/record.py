@@ -115,6 +115,9 @@ class TrainValues(Strict):
     reconstructions: Png | None = Field(
         None, description="PNG in base64: images, what was seen of them, and what the masked autoencoder made of that"
     )
+    peak_flops_per_s: NonNegative | None = Field(
+        None, description="of a large matrix product in the same precision, just before; None where it is not asked for"
+    )
     stacked: Annotated[int, Field(ge=1)] = Field(1, description="seeds of the cell that one program trained together")
 
 

@@ -11,10 +11,10 @@ from torch.nn import functional as F
 
 from vitbench.components.contracts import SelfAttention
 from vitbench.devices import DTYPES, synchronise
+from vitbench.model.architectures import network
 from vitbench.model.encoder import Block, chosen
 from vitbench.model.exactness import FACTOR, FLOOR_EPS, Incorrect
 from vitbench.model.initial import initialise
-from vitbench.model.networks import network
 from vitbench.spec.base import pair
 from vitbench.spec.model import ModelSpec
 from vitbench.spec.recipe import Level, TrainSpec

@@ -14,8 +14,8 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from vitbench.data.batches import Batch
+from vitbench.model.architectures import build_model
 from vitbench.model.counting import forward_flops
-from vitbench.model.networks import build_model
 from vitbench.model.vit import VisionTransformer
 from vitbench.spec.recipe import TrainSpec
 from vitbench.store import Epoch

@@ -13,13 +13,15 @@ from torch import nn
 from vitbench.data.batches import Batches
 from vitbench.data.images import Images, Splits
 from vitbench.data.load import splits
-from vitbench.devices import PeakMemory
+from vitbench.devices import DTYPES, PeakMemory
+from vitbench.model.architectures import build_model
 from vitbench.model.counting import forward_flops, parameters_of
-from vitbench.model.networks import build_model
+from vitbench.model.start import load_start
 from vitbench.model.vit import VisionTransformer
 from vitbench.spec.trial import TrainingTrial, TrainTrial, TuneTrial
 from vitbench.store import Epoch, TrainValues, TuneValues
 from vitbench.streams import derive
+from vitbench.timing.ceilings import measure_products
 from vitbench.training import stage
 from vitbench.training.checkpoint import Checkpointing
 from vitbench.training.distillation import Student, Teacher, taught, teach
@@ -113,6 +115,7 @@ def _trained(
     began = time.perf_counter()
     trial = trials[0]
     flops = forward_flops(trial.model)  # first, so that a model that cannot be counted costs no training
+    peak = measure_products(device, DTYPES[trial.dtype]) if trial.train.measure_peak else None
     fitted = fit(trials, device, progress, checkpoint)
     data, course, stepper, pretrained = fitted.data, fitted.course, fitted.stepper, fitted.pretrained
     teacher = fitted.teacher
@@ -145,6 +148,7 @@ def _trained(
             teaching=teacher.epochs if teacher else (),
             preparation_flops=sum(each.flops for each in (pretrained, teacher) if each),
             reconstructions=as_text(pretrained.sheet) if pretrained else None,
+            peak_flops_per_s=peak,
             stacked=len(trials),
         )
         for member, test in enumerate(tests)
@@ -194,6 +198,10 @@ def fit(
     pretrained = None
     teacher = None
     where = stage.Setting(trials[0], data[0], device, memory, progress, checkpoint)
+    if recipe.start is not None:
+        for each in models:
+            assert isinstance(each, VisionTransformer)  # a plan with another is refused
+            load_start(each, recipe.start)
     if recipe.pretrain_epochs:
         pretrained = pretrain(_alone(models), where)
     if recipe.frozen:

@@ -80,7 +80,9 @@ def pretrain(model: VisionTransformer, where: stage.Setting) -> Pretrained:
     """
     trial, data, recipe = where.trial, where.data, recipe_of(where.trial.train)
     autoencoder = masked_autoencoder(model, trial.train, derive(trial.seed, "pretraining"))
-    done = stage.run("pretraining", "pre-training", autoencoder, recipe, where, hidden_patches_told)
+    done = stage.run(
+        "pretraining", autoencoder, recipe, where, words="pre-training", objective=hidden_patches_told
+    )  # fmt: skip
     some = data.validation if len(data.validation) else data.train
     with where.memory.uncounted():
         shown = sheet(autoencoder, data, some.pixels[:SHOWN], autocast(where.device, recipe.precision))

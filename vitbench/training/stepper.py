@@ -20,7 +20,7 @@ from vitbench.training.members import Run, clip, logits
 from vitbench.training.optimiser import learning_rate, make_optimiser, steps_of
 
 CHECK_EVERY = 25
-"""Steps between looks at the loss: a look makes the device wait, and a lost run should not go on for long."""
+"""Steps between looks at the loss: a lost run should not go on for long."""
 
 
 class Diverged(ArithmeticError):
@@ -136,9 +136,10 @@ class Stepper:
         self.module = model
         self.optimiser = make_optimiser(model, self.recipe, device)
         self.lost: dict[int, str] = {}
-        self.model: nn.Module = cast("nn.Module", torch.compile(model)) if self.recipe.compile else model
+        self.model = compiled(model, recipe)
         self.average = Average(model, self.recipe.ema) if self.recipe.ema else None
         self.steps = 0
+        self.glimpse: _Glimpse | None = None
 
     @torch.no_grad()
     def judge(self, pixels: Sequence[Tensor]) -> Tensor:
@@ -159,7 +160,7 @@ class Stepper:
 
         Raises:
             Diverged: where all members are lost, at most ``CHECK_EVERY`` steps after the last one's loss or gradient
-                norm stops being finite.
+                norm stops being finite; on a GPU twice as many, since nothing waits for it within an epoch.
         """
         self.model.train(not self.recipe.frozen)  # what is not trained works as it does when it is judged
         norms = None
@@ -177,7 +178,7 @@ class Stepper:
             course.seen += images
             course.batches += 1
             if self.steps % CHECK_EVERY == 0 or self.steps == 1:
-                self.look(course.loss_sum, norms)
+                self.glance(course.loss_sum, norms)
             watch.lap()
             if pauses is not None and pauses.due():
                 self.look(course.loss_sum, norms)  # a lost run is not kept
@@ -214,12 +215,52 @@ class Stepper:
         Raises:
             Diverged: where none is left.
         """
-        for what, values in (("loss", loss_sums), ("gradient norm", norms)):
-            for member, fine in enumerate(torch.isfinite(values).tolist() if values is not None else ()):
+        self.glimpse = None
+        self._note(_finite(loss_sums, norms).tolist(), when or f"by step {self.steps}")
+
+    def glance(self, loss_sums: Tensor, norms: Tensor | None) -> None:
+        """The same without waiting for a GPU: what is noted there is what the glance before this one asked for.
+
+        Raises:
+            Diverged: where no member is left.
+        """
+        if self.device.type != "cuda":
+            self.look(loss_sums, norms)
+            return
+        if self.glimpse is not None and self.glimpse.come.query():
+            self._note(self.glimpse.finite.tolist(), f"by step {self.glimpse.step}")
+        self.glimpse = _Glimpse(_finite(loss_sums, norms), self.steps)
+
+    def _note(self, finite: list[list[bool]], when: str) -> None:
+        for what, members in zip(("loss", "gradient norm"), finite, strict=False):
+            for member, fine in enumerate(members):
                 if not fine:
-                    self.lost.setdefault(member, f"{what} not finite {when or f'by step {self.steps}'}")
-        if len(self.lost) == len(loss_sums):
+                    self.lost.setdefault(member, f"{what} not finite {when}")
+        if len(self.lost) == len(finite[0]):
             raise Diverged(self.lost[0])
+
+
+def compiled(model: nn.Module, recipe: TrainSpec) -> nn.Module:
+    """What a recipe has a model run as: compiled, as CUDA graphs, or itself."""
+    if not (recipe.compile or recipe.cuda_graphs):
+        return model
+    return cast("nn.Module", torch.compile(model, mode="reduce-overhead" if recipe.cuda_graphs else None))
+
+
+def _finite(loss_sums: Tensor, norms: Tensor | None) -> Tensor:
+    """Of each quantity and member whether it is a number, (1 or 2, S)."""
+    return torch.isfinite(torch.stack([loss_sums] if norms is None else [loss_sums, norms.to(loss_sums.dtype)]))
+
+
+class _Glimpse:
+    """Flags on their way from a GPU to the host."""
+
+    def __init__(self, flags: Tensor, step: int) -> None:
+        self.finite = torch.empty(flags.shape, dtype=torch.bool, pin_memory=True)
+        self.finite.copy_(flags, non_blocking=True)
+        self.come = torch.cuda.Event()
+        self.come.record()
+        self.step = step
 
 
 def autocast(device: torch.device, precision: str) -> torch.autocast:

@@ -1,4 +1,4 @@
-"""Networks: the Vision Transformer and the baselines beside it, each built from a spec."""
+"""Architectures: the Vision Transformer and the baselines beside it, each built from a spec."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def resnet18(spec: ModelSpec) -> Convolutional:
     return Convolutional(spec, body, features)
 
 
-NETWORKS: Mapping[str, Callable[[ModelSpec], VisionTransformer | Convolutional]] = {
+ARCHITECTURES: Mapping[str, Callable[[ModelSpec], VisionTransformer | Convolutional]] = {
     "vit": VisionTransformer, "cnn": small_cnn, "resnet18": resnet18,
 }  # fmt: skip
 """Name in a spec → what builds it, its weights not drawn yet."""
@@ -70,7 +70,7 @@ NETWORKS: Mapping[str, Callable[[ModelSpec], VisionTransformer | Convolutional]]
 
 def network(spec: ModelSpec) -> VisionTransformer | Convolutional:
     """The network of a spec, its weights not drawn yet."""
-    return NETWORKS[spec.network](spec)
+    return ARCHITECTURES[spec.architecture](spec)
 
 
 def build_model(spec: ModelSpec, seed: int) -> VisionTransformer | Convolutional:

@@ -1,4 +1,4 @@
-"""Networks: what a model is as a whole, and what is known of each without building it."""
+"""Architectures: what a model is as a whole, and what is known of each without building it."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
-class NetworkFacts:
-    """What the harness knows of a network.
+class ArchitectureFacts:
+    """What the harness knows of an architecture.
 
     Attributes:
         source: paper or repository that defines it.
@@ -24,16 +24,16 @@ class NetworkFacts:
     stacks: bool = True
 
 
-NETWORKS: Mapping[str, NetworkFacts] = {
-    "vit": NetworkFacts("Dosovitskiy et al. 2020, arXiv 2010.11929", of_components=True),
+ARCHITECTURES: Mapping[str, ArchitectureFacts] = {
+    "vit": ArchitectureFacts("Dosovitskiy et al. 2020, arXiv 2010.11929", of_components=True),
     # Convolutions of 3 x 3: 3 -> 64, and at a quarter and a sixteenth of the pixels 64 -> 128 -> 256.
-    "cnn": NetworkFacts(
+    "cnn": ArchitectureFacts(
         "three convolutions in the manner of VGG, Simonyan and Zisserman 2014, arXiv 1409.1556",
         flops_per_pixel=2 * 9 * (3 * 64 + 64 * 128 // 4 + 128 * 256 // 16), stacks=False,
     ),
     # The stem; then four stages of four convolutions of 3 x 3, each stage on a quarter of the pixels of the one before
     # and twice as wide: all but the first begin with a narrower input, and have a 1 x 1 convolution beside it.
-    "resnet18": NetworkFacts(
+    "resnet18": ArchitectureFacts(
         "He et al. 2015, arXiv 1512.03385; the stem for small images is that of its section 4.2",
         flops_per_pixel=2 * (9 * 3 * 64 + 9 * 4 * 64 * 64 + 3 * (9 * 7 * 64 * 64 + 64 * 64) // 2),
         stacks=False,

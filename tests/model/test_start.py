@@ -1,0 +1,103 @@
+"""Starting weights: a file of ours or of timm's, found by its content; refused where it is not what was planned."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors.torch import save_file
+
+from tests.small import MODEL, SUITE, TRAIN, train_trial
+from tests.training.stages import CPU, silent
+from vitbench.model.architectures import build_model
+from vitbench.model.start import load_start
+from vitbench.model.timm_weights import to_timm
+from vitbench.model.vit import VisionTransformer
+from vitbench.model.weights import WeightsError, save_weights
+from vitbench.runner.plan import plan
+from vitbench.spec.errors import SpecError
+from vitbench.spec.reading import read_suite
+from vitbench.training.loop import fit
+
+
+def built(seed: int, **changes: int) -> VisionTransformer:
+    model = build_model(MODEL.model_copy(update=changes), seed)
+    assert isinstance(model, VisionTransformer)
+    return model
+
+
+def same(one: VisionTransformer, other: VisionTransformer, but: str = "-") -> bool:
+    theirs = other.state_dict()
+    return all(torch.equal(t, theirs[n]) for n, t in one.state_dict().items() if not n.startswith(but))
+
+
+def test_weights_of_ours_and_of_timms_names(tmp_path: Path) -> None:
+    trained = built(1)
+    ours, theirs = save_weights(trained, tmp_path / "ours.safetensors"), tmp_path / "timm.safetensors"
+    save_file(to_timm(trained), theirs)
+    for file in (ours, theirs):
+        model = built(0)
+        assert not same(model, trained)
+        load_start(model, str(file))
+        assert same(model, trained)
+
+
+def test_a_head_for_other_classes_keeps_its_own(tmp_path: Path) -> None:
+    trained, model = built(1, num_classes=7), built(0)
+    fresh = built(0)
+    save_file(to_timm(trained), tmp_path / "timm.safetensors")
+    load_start(model, str(tmp_path / "timm.safetensors"))
+    assert same(model, trained, but="head.") and torch.equal(model.head.weight, fresh.head.weight)
+
+
+def test_a_file_that_changed_since_the_plan_is_refused(tmp_path: Path) -> None:
+    file = save_weights(built(1), tmp_path / "w.safetensors")
+    with pytest.raises(WeightsError, match="changed since"):
+        load_start(built(0), f"{file}#sha256={'0' * 16}")
+
+
+def suite(folder: Path, start: Path) -> Path:
+    file = folder / "suite.toml"
+    file.write_text(f'{SUITE}start = "{start.as_posix()}"\n')
+    return file
+
+
+def test_a_trial_is_known_by_the_content_and_not_by_the_path(tmp_path: Path) -> None:
+    one, copy, other = (tmp_path / f"{name}.safetensors" for name in ("one", "copy", "other"))
+    save_weights(built(1), one), save_weights(built(2), other)
+    copy.write_bytes(one.read_bytes())
+    ids = [plan(read_suite(suite(tmp_path, file)), "cpu").trials[0].id for file in (one, copy, other)]
+    assert ids[0] == ids[1] != ids[2]
+
+
+def test_a_file_that_is_not_there_is_refused_before_anything_runs(tmp_path: Path) -> None:
+    missing = tmp_path / "missing.safetensors"
+    with pytest.raises(SpecError, match=f"train.start: {missing}: No such file or directory; give a .safetensors file"):
+        plan(read_suite(suite(tmp_path, missing)), "cpu")
+
+
+def test_training_starts_from_them(tmp_path: Path) -> None:
+    file = save_weights(built(1), tmp_path / "w.safetensors")
+    recipe = TRAIN.model_copy(update={"start": str(file), "frozen": True})
+    module = fit([train_trial(train=recipe)], CPU, silent).stepper.module
+    assert isinstance(module, VisionTransformer) and same(module, built(1), but="head.")
+
+
+def test_timms_are_found_in_the_data_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("VITBENCH_DATA", str(tmp_path))
+    (tmp_path / "weights").mkdir()
+    trained, model = built(1), built(0)
+    save_file(to_timm(trained), tmp_path / "weights" / "a_model.safetensors")
+    load_start(model, "timm:a_model")
+    assert same(model, trained)
+
+
+def test_what_cannot_be_had_says_where_a_file_may_be_put(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("VITBENCH_DATA", str(tmp_path))
+    with pytest.raises(WeightsError, match=f"or put a file of its weights at {tmp_path}/weights/no_such_model"):
+        load_start(built(0), "timm:no_such_model")
+    monkeypatch.setitem(sys.modules, "timm", None)
+    with pytest.raises(WeightsError, match="timm is not installed: pip install timm"):
+        load_start(built(0), "timm:no_such_model")

@@ -1,0 +1,55 @@
+"""Starting weights: which ones a suite's recipes name, told by their content, before anything is run."""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+from dataclasses import replace
+from pathlib import Path
+
+from vitbench.spec.base import by_identity
+from vitbench.spec.errors import SpecError
+from vitbench.spec.recipe import CONTENT, OF_TIMM, TrainTable
+from vitbench.spec.suite import Suite
+
+DIGEST_LENGTH = 16
+
+
+def with_starts(suite: Suite) -> Suite:
+    """The suite with each file of weights told by its content, too, of which the trials' ids are made.
+
+    Raises:
+        SpecError: where a file is not there, or is none of weights.
+    """
+    wrong: dict[str, None] = {}
+
+    def told(table: TrainTable) -> TrainTable:
+        if table.start is None or table.start.startswith(OF_TIMM) or CONTENT in table.start:
+            return table
+        try:
+            return table.model_copy(update={"start": f"{table.start}{CONTENT}{_digest(Path(table.start))}"})
+        except OSError as error:
+            wrong[f"{suite.file}: train.start: {table.start}: {error.strerror}; give a .safetensors file of "
+                  f"vitbench's or timm's weights, or {OF_TIMM}NAME where timm can download them"] = None  # fmt: skip
+            return table
+
+    known = by_identity(told)
+    cells = tuple(
+        cell
+        if cell.train is None or cell.train.start is None
+        else replace(
+            cell,
+            train=known(cell.train),
+            settings=tuple(s.model_copy(update={"train": known(s.train)}) for s in cell.settings),
+        )  # fmt: skip
+        for cell in suite.cells
+    )
+    if wrong:
+        raise SpecError(wrong)
+    return suite.model_copy(update={"cells": cells})
+
+
+@functools.cache
+def _digest(file: Path) -> str:
+    with file.open("rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()[:DIGEST_LENGTH]
