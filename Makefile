@@ -26,7 +26,7 @@ report: $(STAMP)
 	$(BIN)/vitbench report $(RESULTS) --out $(REPORT)
 
 test: $(STAMP)
-	$(BIN)/python -m pytest -m "not slow" --numprocesses auto
+	$(BIN)/python -m pytest -m "not slow" --numprocesses auto --dist loadgroup
 
 bench: $(STAMP)
 	$(BIN)/python -m pytest tests/benchmarks --benchmark-only

@@ -144,6 +144,21 @@ class PeakMemory:
         return torch.cuda.max_memory_reserved(self.device) / 2**20 if self.device.type == "cuda" else None
 
 
+M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3
+"""Options of glibc's mallopt: how many bytes may lie idle, and from how many on a block is the system's own."""
+
+
+def keep_freed_memory() -> None:
+    """Keep what this process frees for what it takes next, to its end; with another C library than glibc nothing.
+
+    A training step takes the blocks that the last one freed. By default the larger ones go back to the system in
+    between, and each of their pages costs a fault when it comes again: 5 to 10 % of a small model's step on a CPU.
+    """
+    if libc := _glibc():
+        libc.mallopt(M_MMAP_THRESHOLD, 2**30)
+        libc.mallopt(M_TRIM_THRESHOLD, 2**31 - 1)
+
+
 def _hand_back() -> None:
     """Give what is freed back to the system, so that it does not hide what is taken from now on."""
     if libc := _glibc():

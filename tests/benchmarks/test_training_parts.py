@@ -1,7 +1,7 @@
 """Where the time of training goes: the step, the epoch with its data, the whole trial, and seeds as one program.
 
-``pytest --benchmark-only tests/benchmarks/test_training_parts.py -s`` prints images per second of each, the share of the
-device's peak, and by profiler what augmentation costs and how long a GPU waits for the host.
+``pytest --benchmark-only tests/benchmarks/test_training_parts.py -s`` prints images per second of each, the share of
+the device's peak, and by profiler what augmentation costs and how long a GPU waits for the host.
 """
 
 from __future__ import annotations

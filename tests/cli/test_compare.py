@@ -14,6 +14,8 @@ import pytest
 from tests.analysis.test_comparison import HERE, Timed, cells, write
 from vitbench.cli.main import main
 
+pytestmark = pytest.mark.xdist_group("compare")  # what its fixtures run is run once
+
 BENCHMARKS = """
 import os, time
 

@@ -24,6 +24,8 @@ from . import attention_cases, interpreted_attention
 from .attention_cases import INTERPRETED_CASES, NATIVE_CASES
 from .attention_checks import INTERPRETED_CHECKS, NATIVE_CHECKS
 
+pytestmark = pytest.mark.xdist_group("attention")  # what its fixtures run is run once
+
 PARTS = 2
 """Processes that share the interpreter's work."""
 

@@ -57,10 +57,10 @@ def test_operations_by_closed_form(name: str, size: int) -> None:
 
 @pytest.mark.parametrize("name", BASELINES)
 def test_it_learns(name: str) -> None:
-    trial = train_trial(model=small(name), train=recipe(epochs=6))
-    one, other = train(trial, CPU, silent), train(trial, CPU, silent)
-    assert one.test_loss == other.test_loss and one.parameters == parameters_of(trial.model)
-    assert one.epochs[-1].train_loss < 0.8 * one.epochs[0].train_loss
+    trial = train_trial(model=small(name), train=recipe(epochs=4))
+    values = train(trial, CPU, silent)
+    assert values.epochs[-1].train_loss < 0.8 * values.epochs[0].train_loss
+    assert values.parameters == parameters_of(trial.model)
 
 
 @pytest.mark.parametrize("name", BASELINES)

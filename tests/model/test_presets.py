@@ -62,7 +62,9 @@ def test_timm_counts_the_same(name: str) -> None:
     assert parameters(on_meta(spec)) == parameters(theirs)
 
 
-STANDARD = [n for n, s in PRESETS.items() if registry.facts("patching", s.patching).exact and s.prefix == 1]
+STANDARD = [
+    n for n, s in PRESETS.items() if s.of_components and registry.facts("patching", s.patching).exact and s.prefix == 1
+]
 
 
 @pytest.mark.parametrize("name", sorted(set(PRESETS) - set(STANDARD)))

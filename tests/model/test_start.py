@@ -20,6 +20,7 @@ from vitbench.runner.plan import plan
 from vitbench.spec.errors import SpecError
 from vitbench.spec.reading import read_suite
 from vitbench.training.loop import fit
+from vitbench.training.probe import Probe
 
 
 def built(seed: int, **changes: int) -> VisionTransformer:
@@ -81,8 +82,9 @@ def test_a_file_that_is_not_there_is_refused_before_anything_runs(tmp_path: Path
 def test_training_starts_from_them(tmp_path: Path) -> None:
     file = save_weights(built(1), tmp_path / "w.safetensors")
     recipe = TRAIN.model_copy(update={"start": str(file), "frozen": True})
-    module = fit([train_trial(train=recipe)], CPU, silent).stepper.module
-    assert isinstance(module, VisionTransformer) and same(module, built(1), but="head.")
+    probe = fit([train_trial(train=recipe)], CPU, silent).stepper.module
+    assert isinstance(probe, Probe) and isinstance(probe.model, VisionTransformer)
+    assert same(probe.model, built(1), but="head.")
 
 
 def test_timms_are_found_in_the_data_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

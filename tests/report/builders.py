@@ -16,7 +16,7 @@ from vitbench import registry
 from vitbench.environment import Environment
 from vitbench.spec.model import ModelSpec
 from vitbench.spec.recipe import DataSpec, TimeSpec, TrainSpec
-from vitbench.spec.suite import Fact, Info, Published
+from vitbench.spec.suite import Fact, Goal, Info, Published
 from vitbench.spec.trial import TimeTrial, TrainTrial
 from vitbench.store import (
     Epoch,
@@ -119,6 +119,7 @@ class Plan:
     excluded: tuple[tuple[str, str], ...] = ()
     margin: float | None = None
     facts: tuple[Fact, ...] = ()
+    goals: tuple[Goal, ...] = ()
     accuracy: Callable[[CellPlan, int], float] | None = None
     """(cell, seed) → test accuracy, percent; drawn where None."""
     environment: Callable[[CellPlan, int], Environment | None] = lambda cell, seed: CPU
@@ -146,6 +147,7 @@ def build(path: Path, plan: Plan) -> Study:
         fallback=plan.fallback,
         excluded=plan.excluded,
         facts=plan.facts,
+        goals=plan.goals,
         trials=tuple(planned),
     )
     study = Study.start(path, info)
@@ -262,6 +264,7 @@ def train_values(plan: Plan, cell: CellPlan, trial: TrainTrial) -> TrainValues:
         first_step_ms=300.0,
         train_images_per_s=64 / (0.040 * speed * noise.uniform(0.97, 1.03)),
         train_seconds=3.0 * speed * epochs,
+        warm_up_seconds=0.5,
         seconds=3.5 * speed * epochs + noise.uniform(0, 0.5),
         peak_memory_mib=120.0 + 40 * ("per_head" in chosen) + noise.uniform(0, 5),
         batches_digest="ab" * 16,

@@ -14,6 +14,8 @@ from tests.small import SUITE
 from vitbench.report.render import render
 from vitbench.store import Study, TimeValues
 
+pytestmark = pytest.mark.xdist_group("timing_report")  # what its fixtures run is run once
+
 CHOSEN = ('axes.attention=["sdpa", "batched", "triton"]', 'time.levels=["attention_core", "model"]',
           'time.modes=["inference"]', "time.rounds=3", "time.iterations=6", "time.batch_sizes=[4]")  # fmt: skip
 CONTROL = "A/A control: the baseline again"

@@ -15,6 +15,8 @@ from vitbench.spec import read_suite
 from vitbench.spec.suite import Fact
 from vitbench.store import Study
 
+pytestmark = pytest.mark.xdist_group("verdict_report")  # what its fixtures run is run once
+
 DIFFERENCE, VERDICT = "difference (points)", "verdict"
 AXES = {"patching": ("conv", "einops"), "norm": ("pre", "post"), "positions": ("learned", "none", "sinusoidal")}
 EIGHT = tuple(range(8))

@@ -14,6 +14,8 @@ import pytest
 from tests.small import SUITE
 from vitbench.store import Record, Study, TimeValues
 
+pytestmark = pytest.mark.xdist_group("controls")  # what its fixtures run is run once
+
 HEAD = """
 import os, signal
 import torch

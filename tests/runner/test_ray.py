@@ -18,6 +18,8 @@ from tests.runner.ray_cluster import RayNodes
 from tests.runner.runs import Runs, all_end, until
 from vitbench.store import Record, Study, TrainValues
 
+pytestmark = pytest.mark.xdist_group("ray")  # what its fixtures run is run once
+
 pytest.importorskip("ray")
 
 ONE_CPU = ("--set", "resources.cpus=1")

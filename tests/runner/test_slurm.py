@@ -45,7 +45,8 @@ SLOWED = "time.sleep(0.05 * (STARTS.parent / 'slow').exists())"
 """Takes long as long as there is a file."""
 ALONE = ("--set", "model.mlp=faulty")
 BESIDE_GOOD_ONES = ("--set", 'axes.mlp=["gelu", "faulty"]', "--set", "train.seeds=[0, 1]")
-TIMES = {"seconds", "step_ms_p50", "first_step_ms", "train_images_per_s", "train_seconds", "peak_memory_mib"}
+TIMES = {"seconds", "step_ms_p50", "first_step_ms", "train_images_per_s", "train_seconds", "peak_memory_mib",
+         "warm_up_seconds"}  # fmt: skip
 
 
 @pytest.fixture(autouse=True)

@@ -16,6 +16,8 @@ from vitbench.runner.plan import NO_SETTING, plan
 from vitbench.spec import SpecError, TrainTrial, TuneTrial, read_suite
 from vitbench.store import Study, TrainValues, TuneValues
 
+pytestmark = pytest.mark.xdist_group("tuning")  # what its fixtures run is run once
+
 TUNED = f"""{SUITE}
 seeds = 2
 [axes]

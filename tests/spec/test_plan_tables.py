@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from vitbench.runner.plan import plan
 from vitbench.spec import SpecError, Suite, read_suite
 from vitbench.spec.suite import RESERVED
 
@@ -170,6 +171,35 @@ def test_a_mistake_in_a_fact_is_named(tmp_path: Path, changes: dict[str, str], m
         assert old in wrong
         wrong = wrong.replace(old, new)
     assert messages(tmp_path, BASE + wrong)[0].startswith(f"suite.toml: facts[1].{message}")
+
+
+GOAL = """
+[[goals]]
+cell = "positions=none"
+test_accuracy = 60.0
+"""
+
+
+def test_a_goal_names_a_cell_and_goes_into_the_plan(tmp_path: Path) -> None:
+    label = read(tmp_path, BASE).cells[1].label
+    suite = read(tmp_path, BASE + GOAL.replace("positions=none", label))
+    assert [(goal.cell, goal.test_accuracy) for goal in plan(suite, "cpu").goals] == [(label, 60.0)]
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"positions=none": "nine"}, 'goals[1].cell: string "nine" is no label of a cell'),
+        ({"60.0": "100.1"}, "goals[1].test_accuracy"),
+        ({"test_accuracy = 60.0\n": ""}, "goals[1].test_accuracy: is required"),
+    ],
+)
+def test_a_mistake_in_a_goal_is_named(tmp_path: Path, changes: dict[str, str], message: str) -> None:
+    wrong = GOAL
+    for old, new in changes.items():
+        assert old in wrong
+        wrong = wrong.replace(old, new)
+    assert messages(tmp_path, BASE + wrong)[0].startswith(f"suite.toml: {message}")
 
 
 def test_the_small_form_replaces_what_it_names_and_has_a_name_of_its_own(tmp_path: Path) -> None:

@@ -64,7 +64,9 @@ VALUES = st.recursive(
     lambda children: st.lists(children, max_size=3) | st.dictionaries(st.text(max_size=8), children, max_size=3),
     max_leaves=8,
 )
-KEYS = st.sampled_from(["suite", "model", "axes", "data", "train", "time", "variants", "tune", "facts", "small", "x"])
+KEYS = st.sampled_from(
+    ["suite", "model", "axes", "data", "train", "time", "variants", "tune", "facts", "goals", "small", "x"]
+)
 
 
 def text_of(tables: dict[str, Any]) -> str:

@@ -23,7 +23,15 @@ def silent(_: str) -> None:
 
 def results(values: TrainValues) -> dict[str, Any]:
     """All that does not depend on the clock, or on the process."""
-    timed = {"seconds", "train_seconds", "peak_memory_mib", "step_ms_p50", "first_step_ms", "train_images_per_s"}
+    timed = {
+        "seconds",
+        "train_seconds",
+        "warm_up_seconds",
+        "peak_memory_mib",
+        "step_ms_p50",
+        "first_step_ms",
+        "train_images_per_s",
+    }
     stages = {name: {"__all__": {"seconds"}} for name in ("epochs", "pretraining", "teaching")}
     return values.model_dump(exclude={**dict.fromkeys({*timed, "resumed_at"}, True), **stages})
 

@@ -11,7 +11,7 @@ import subprocess
 import sys
 import textwrap
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +21,6 @@ from safetensors.torch import load
 
 from tests.small import DATA, MODEL, TRAIN, train_trial
 from vitbench import registry
-from vitbench.devices import PeakMemory
 from vitbench.spec import TrainSpec, TrainTrial
 from vitbench.spec.trial import TuneTrial
 from vitbench.training import checkpoint as files
@@ -373,31 +372,14 @@ def test_a_save_is_in_no_step_and_no_epoch_time(tmp_path: Path, monkeypatch: pyt
 
 
 def test_each_process_warms_up() -> None:
-    assert loop.median_ms([90.0, 50.0, 50.0, 1.0, 2.0, 3.0], ()) == 2.0
-    assert loop.median_ms([90.0, 50.0, 50.0, 1.0, 2.0, 3.0, 80.0, 70.0, 60.0, 2.0], (6,)) == 2.0
-    assert loop.median_ms([9.0, 8.0], ()) == 8.5, "where there are no others"
+    def both(step_ms: Sequence[float], resumed_at: Sequence[int], per_epoch: int) -> tuple[float, float]:
+        return loop.median_ms(step_ms, resumed_at, per_epoch), loop.warm_up_ms(step_ms, resumed_at, per_epoch)
 
-
-def test_what_is_uncounted_leaves_the_peak_alone() -> None:
-    if not os.access("/proc/self/clear_refs", os.W_OK):
-        pytest.skip("this kernel does not let a process forget its peak")
-    memory = PeakMemory(CPU)
-    with memory.uncounted():
-        torch.ones(50_000_000)
-    before = memory.mib()
-    assert before < 150, "200 MB were used"
-    torch.ones(50_000_000)
-    assert memory.mib() > before + 150
-
-
-def test_what_was_freed_before_does_not_hide_the_peak() -> None:
-    held = [torch.ones(2**14) for _ in range(4000)]  # 250 MiB in parts small enough to lie on the heap
-    pin = held[-1]  # at its end: the system gets nothing back by itself
-    del held
-    memory = PeakMemory(CPU)
-    taken = [torch.ones(2**14) for _ in range(4000)]
-    assert memory.mib() > 200
-    assert len(taken) == 4000 and pin.sum() == 2**14
+    assert both([90.0, 50.0, 50.0, 1.0, 2.0, 3.0], (), 10) == (2.0, 88.0 + 48.0 + 48.0)
+    interrupted = [90.0, 50.0, 50.0, 1.0, 2.0, 3.0, 80.0, 70.0, 60.0, 2.0]
+    assert both(interrupted, (6,), 20) == (2.0, 88.0 + 48.0 + 48.0 + 78.0 + 68.0 + 58.0)
+    assert both([9.0, 2.0, 2.0, 2.0, 2.0, 40.0, 2.0], (), 6) == (2.0, 7.0 + 38.0), "a last batch of another shape"
+    assert both([9.0, 8.0], (), 10) == (8.5, 0.5), "where there are no others"
 
 
 def test_a_disk_that_is_full_costs_a_line_not_the_trial(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

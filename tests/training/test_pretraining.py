@@ -20,12 +20,13 @@ from vitbench.devices import PeakMemory
 from vitbench.model.architectures import build_model
 from vitbench.model.masked import masked_autoencoder, masked_flops
 from vitbench.model.vit import VisionTransformer
-from vitbench.spec import ModelSpec, TrainSpec
+from vitbench.spec import DataSpec, ModelSpec, TrainSpec
 from vitbench.spec.trial import TrainTrial
 from vitbench.training import loop
 from vitbench.training.checkpoint import discard
 from vitbench.training.loop import train
 from vitbench.training.pretraining import pretrain, recipe_of
+from vitbench.training.probe import Probe
 from vitbench.training.stage import Setting
 
 RECIPE = TrainSpec.model_validate({**TRAIN.model_dump(), "pretrain_epochs": 2, "decoder_dim": 32})
@@ -88,14 +89,15 @@ def test_the_loss_is_that_of_hidden_patches(monkeypatch: pytest.MonkeyPatch) -> 
     assert mean.shape == std.shape == (6, 16, 1)
 
 
-def pretrained(seed: int = 0, **changes: Any) -> tuple[VisionTransformer, Any]:
+def pretrained(seed: int = 0, images: DataSpec = DATA, **changes: Any) -> tuple[VisionTransformer, Any]:
     asked = trial(seed=seed, **changes)
-    data, model = splits(DATA, MODEL, seed), build_model(MODEL, seed)
+    data, model = splits(images, MODEL, seed), build_model(MODEL, seed)
     return model, pretrain(model, Setting(asked, data, CPU, PeakMemory(CPU), silent, None))
 
 
-def test_its_loss_falls_and_it_moves_the_encoder_and_not_the_head() -> None:
-    model, done = pretrained(pretrain_epochs=12)
+def test_its_loss_falls_and_it_moves_the_encoder_and_not_the_head(lossless: Path) -> None:
+    of_cifar = DataSpec(name="image_folder", path=str(lossless), train_images=1000, test_images=10, resize=16)
+    model, done = pretrained(images=of_cifar, pretrain_epochs=8, pretrain_learning_rate=3e-3)
     losses = [epoch.train_loss for epoch in done.epochs]
     assert losses[-1] < 0.9 * losses[0], losses
     assert all(epoch.train_accuracy_pct is None for epoch in done.epochs)
@@ -154,12 +156,23 @@ def test_a_probe_trains_the_head_alone(dropout: float) -> None:
     asked = trial(MODEL.model_copy(update={"dropout": dropout}), frozen=True, pretrain_epochs=0, epochs=3)
     fitted = loop.fit([asked], CPU, silent)
     fresh = build_model(asked.model, 0).state_dict()
-    state = fitted.stepper.module.state_dict()
-    moved = {name for name in fresh if not torch.equal(fresh[name], state[name])}
-    assert moved == {"head.weight", "head.bias"}
-    assert not fitted.stepper.module.training, "features are those by which it is judged"
+    probe = fitted.stepper.module
+    assert isinstance(probe, Probe)
+    state = probe.model.state_dict()
+    assert {name for name in fresh if not torch.equal(fresh[name], state[name])} == {"head.weight", "head.bias"}
+    assert not probe.train().model.training and probe.norm.training, "features are those by which it is judged"
     values = train(asked, CPU, silent)
     assert values.parameters == sum(p.numel() for p in build_model(MODEL, 0).parameters())
+
+
+def test_a_probe_sees_features_on_one_scale() -> None:
+    """What the weights before it are multiplied by changes nothing: starts are compared at one learning rate."""
+    model = build_model(MODEL, 0)
+    probe, given = Probe(model), images(32)
+    answers = probe.train()(given)
+    model.encoder.final_norm.weight.data.mul_(50.0)
+    torch.testing.assert_close(probe.train()(given), answers, atol=1e-3, rtol=1e-3)
+    assert not torch.allclose(probe.eval()(given), answers, atol=1e-2), "judged by what it has seen of all batches"
 
 
 @pytest.mark.parametrize("at", [1, 5, 8, 9])

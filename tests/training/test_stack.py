@@ -23,6 +23,7 @@ OF_THE_PROGRAM = {
     "stacked",
     "seconds",
     "train_seconds",
+    "warm_up_seconds",
     "step_ms_p50",
     "first_step_ms",
     "train_images_per_s",

@@ -11,8 +11,8 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
+from vitbench.analysis.results import DERIVED, PROCESS, TIMING, TUNING, VALUES, WHERE, Results, results_of
 from vitbench.analysis.results import NUMBERS as MEASURED
-from vitbench.analysis.results import PROCESS, TIMING, TUNING, VALUES, WHERE, Results, results_of
 from vitbench.spec.base import Strict, digest
 from vitbench.spec.suite import as_text
 from vitbench.spec.trial import TimeTrial, Trial
@@ -24,7 +24,7 @@ PENDING = "pending"
 
 TRIAL = ("trial_id", "kind", "cell", "state", "reason", "attempts", "seed",
          "device", "dtype", "batch_size", "mode", "level", "level_shape")  # fmt: skip
-PLAN = ("published", "published_source", "twin", "factorial", "train_flops")
+PLAN = ("published", "published_source", "twin", "factorial", *DERIVED)
 NUMBERS = (*(name for name in MEASURED if name not in TUNING), "published")
 
 Column = TypeVar("Column")
@@ -39,7 +39,8 @@ def trials_frame(study: Study, results: Results | None = None) -> pd.DataFrame:
     :class:`TimeValues` except those that are lists; machine, software, origin (results of one origin share
     hardware, code, packages and threads), commit, dirty, threads, started_at, notices; published,
     published_source; twin (cells that differ in exact components alone share it: the label of the first of
-    them); factorial (whether the cell is one of the grid over the axes); train_flops (operations of the whole run).
+    them); factorial (whether the cell is one of the grid over the axes); train_flops (operations of the whole
+    run), epoch_images_per_s and trial_images_per_s (of a training run, evaluation and all else in the second alone).
     Missing values are empty, never zero.
 
     Args:
@@ -59,7 +60,7 @@ def trials_frame(study: Study, results: Results | None = None) -> pd.DataFrame:
     has = np.array([attempt is not None for attempt in tried], dtype=bool)
     place = np.cumsum(has) - 1
     ok = np.array([state == "ok" for state in states], dtype=bool)
-    for name in [*VALUES, *WHERE, "train_flops"]:
+    for name in [*VALUES, *WHERE, *DERIVED]:
         columns[name] = _where(ok if name in VALUES else has, rows[name], place)
     said = {texts: "; ".join(json.loads(texts)) if texts else "" for texts in set(columns["notices"])}
     columns["notices"] = [said[texts] for texts in columns["notices"]]

@@ -52,7 +52,9 @@ VALUES = tuple(
 )
 NOT_NUMBERS = ("batches_digest", "data_checksum")
 TUNING = ("validation_accuracy_pct", "validation_loss")
-NUMBERS = (*(name for name in VALUES if name not in NOT_NUMBERS), *TUNING, "train_flops")
+DERIVED = ("train_flops", "epoch_images_per_s", "trial_images_per_s")
+"""What follows from a training run's values and its recipe."""
+NUMBERS = (*(name for name in VALUES if name not in NOT_NUMBERS), *TUNING, *DERIVED)
 WHERE = ("machine", "software", "origin", "commit", "dirty", "threads", "started_at", "notices")
 ATTEMPT = (*NUMBERS, *NOT_NUMBERS, *WHERE, "environment")
 PROCESS = ("process", "latency_ms_p50", "images_per_s", "first_ms", "peak_memory_mib", "load_average")
@@ -187,7 +189,7 @@ class _Rows:
         if record.environment:
             row |= self.place(record.environment)
         row["started_at"], row["notices"] = record.started_at.isoformat(), json.dumps(record.notices)
-        row["train_flops"] = _train_flops(record)
+        row |= _derived(record)
         self._append("attempts", attempt, row)
         if isinstance(values, TrainValues):
             for epoch in values.epochs:
@@ -234,17 +236,23 @@ def _places() -> Callable[[Environment], dict[str, Any]]:
     return remembered
 
 
-def _train_flops(record: Record) -> float | None:
-    """Operations of a whole training run: three times those of the forward passes (Kaplan et al. 2020, §2.1).
+def _derived(record: Record) -> dict[str, float]:
+    """Of a training run :data:`DERIVED`: its operations, and images per second of its epochs and of the whole of it.
 
-    Where the head alone is trained, the forward passes are nearly all; what comes before them counts, too.
+    Operations are three times those of the forward passes (Kaplan et al. 2020, §2.1). Where the head alone is trained,
+    the forward passes are nearly all; what comes before them counts, too. Images are those of all the
+    models that a program trains.
     """
     if not isinstance(record.values, TrainValues) or not isinstance(record.trial, TrainTrial):
-        return None
-    recipe = record.trial.train
-    images = recipe.images or recipe.epochs * record.values.train_images
+        return {}
+    recipe, values = record.trial.train, record.values
+    images = recipe.images or recipe.epochs * values.train_images
     passes = 1.0 if recipe.frozen else 3.0
-    return passes * record.values.forward_flops * images + record.values.preparation_flops
+    found = {"train_flops": passes * values.forward_flops * images + values.preparation_flops}
+    for name, seconds in (("epoch_images_per_s", values.train_seconds), ("trial_images_per_s", values.seconds)):
+        if seconds:
+            found[name] = values.stacked * images / seconds
+    return found
 
 
 def _timing(values: TimeValues) -> dict[str, Any]:

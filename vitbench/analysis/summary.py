@@ -29,9 +29,11 @@ Numbers = npt.NDArray[np.intp]
 
 OF_CELL = ("parameters", "forward_flops", "train_flops", "steps", "test_images")
 """Values that every run of a cell shares."""
+RATES = ("train_images_per_s", "epoch_images_per_s", "trial_images_per_s", "step_ms_p50", "first_step_ms",
+         "warm_up_seconds", "of_peak")  # fmt: skip
+"""Values of which a cell has the median over its runs."""
 CELL = ["device", "cell", "origin", "n", "planned", f"{ACCURACY}_mean", f"{ACCURACY}_std",
-        "validation_accuracy_pct_mean", "train_images_per_s", "step_ms_p50", "first_step_ms", "of_peak", "seconds_mean",
-        "peak_memory_mib", *OF_CELL]  # fmt: skip
+        "validation_accuracy_pct_mean", *RATES, "seconds_mean", "peak_memory_mib", *OF_CELL]  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -99,8 +101,8 @@ def over_seeds(train: pd.DataFrame) -> pd.DataFrame:
 
     Columns: device, cell, origin; n (runs); planned (seeds of the cell on the device);
     test_accuracy_pct_mean and _std (sample standard deviation, percentage points; missing for n = 1);
-    validation_accuracy_pct_mean (last epoch; missing where any run has none); train_images_per_s,
-    step_ms_p50, first_step_ms and of_peak (medians); seconds_mean; peak_memory_mib (largest); parameters;
+    validation_accuracy_pct_mean (last epoch; missing where any run has none); :data:`RATES`
+    (medians); seconds_mean; peak_memory_mib (largest); parameters;
     forward_flops; train_flops and steps (of a run); test_images.
 
     Args:
@@ -120,7 +122,7 @@ def over_seeds(train: pd.DataFrame) -> pd.DataFrame:
             "seconds_mean": ("seconds", "mean"),
             "peak_memory_mib": ("peak_memory_mib", "max"),
         },
-        **{name: (name, "median") for name in ("train_images_per_s", "step_ms_p50", "first_step_ms", "of_peak")},
+        **{name: (name, "median") for name in RATES},
         **{name: (name, "first") for name in OF_CELL},
     ).reset_index()
     some_missing = found["validated"] < found["n"]

@@ -31,8 +31,13 @@ class Convolutional(nn.Module):
 
     def forward(self, images: Tensor) -> Tensor:
         """Logits."""
-        logits: Tensor = self.head(self.body(images))
+        logits: Tensor = self.head(self.features(images))
         return logits
+
+    def features(self, images: Tensor) -> Tensor:
+        """Images (B, C, height, width) → what the head sees, (B, F)."""
+        features: Tensor = self.body(images)
+        return features
 
 
 def small_cnn(spec: ModelSpec) -> Convolutional:
@@ -62,18 +67,20 @@ def resnet18(spec: ModelSpec) -> Convolutional:
     return Convolutional(spec, body, features)
 
 
-ARCHITECTURES: Mapping[str, Callable[[ModelSpec], VisionTransformer | Convolutional]] = {
+Model = VisionTransformer | Convolutional
+
+ARCHITECTURES: Mapping[str, Callable[[ModelSpec], Model]] = {
     "vit": VisionTransformer, "cnn": small_cnn, "resnet18": resnet18,
 }  # fmt: skip
 """Name in a spec → what builds it, its weights not drawn yet."""
 
 
-def network(spec: ModelSpec) -> VisionTransformer | Convolutional:
+def network(spec: ModelSpec) -> Model:
     """The network of a spec, its weights not drawn yet."""
     return ARCHITECTURES[spec.architecture](spec)
 
 
-def build_model(spec: ModelSpec, seed: int) -> VisionTransformer | Convolutional:
+def build_model(spec: ModelSpec, seed: int) -> Model:
     """A model with the initial weights of a seed, on the CPU in float32.
 
     Raises:

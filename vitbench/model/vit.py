@@ -43,9 +43,13 @@ class VisionTransformer(nn.Module):
         """
         if self.teacher_head is not None:
             return self.both(images).mean(dim=1)
-        tokens = self.encoder(self.tokens(images), self.positions.rotation)
-        logits: Tensor = self.head(self.pooling(tokens))
+        logits: Tensor = self.head(self.features(images))
         return logits
+
+    def features(self, images: Tensor) -> Tensor:
+        """Images (B, C, height, width) → what the head sees, (B, D)."""
+        pooled: Tensor = self.pooling(self.encoder(self.tokens(images), self.positions.rotation))
+        return pooled
 
     def both(self, images: Tensor) -> Tensor:
         """What is answered to the labels and what to a teacher, (B, 2, classes): the same where there is one head."""

@@ -147,6 +147,27 @@ class Curves:
 
 
 @dataclass(frozen=True)
+class Trends:
+    """A measured quantity along an axis of numbers.
+
+    Attributes:
+        axis: its name.
+        label: of the quantity, with the unit.
+        numbers: of the axis, in ascending order.
+        lines: value of ``colouring`` → (number, what each run measured there), the numbers in ascending order.
+        colouring: what the colours stand for.
+        logarithmic: whether the axis is.
+    """
+
+    axis: str
+    label: str
+    numbers: Sequence[float]
+    lines: Mapping[str, Sequence[tuple[float, Sequence[float]]]]
+    colouring: Colouring
+    logarithmic: bool
+
+
+@dataclass(frozen=True)
 class Point:
     """One timing: operations per byte, operations per second, and the words that choose its mark and its colour."""
 
@@ -173,7 +194,7 @@ class Roofline:
     points: Sequence[Point]
 
 
-Chart = Rows | Pairs | Curves | Roofline
+Chart = Rows | Pairs | Curves | Trends | Roofline
 
 
 @dataclass(frozen=True)

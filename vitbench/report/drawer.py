@@ -37,7 +37,7 @@ def main(folder: Path) -> None:
         except OSError as error:
             answer = error.strerror or str(error)
         with contextlib.suppress(BrokenPipeError):  # nobody waits for it: the other thread is about to end this process
-            print(answer, flush=True)  # noqa: T201
+            print(answer, flush=True)  # noqa: T201 - its answer to the one that began it, on a pipe
 
 
 def _listen(folder: Path, orders: SimpleQueue[Chart], writing: threading.Lock) -> None:

@@ -36,7 +36,7 @@ def sheets(view: View) -> list[Sheet]:
     standing = view.results.standing
     attempts = [standing[p.id] for p in wanted if p.id in standing][:MOST]
     found = {attempt.trial_id: record.values for attempt, record in view.study.records_of(attempts)}
-    made = []
+    made: list[Sheet] = []
     for planned in wanted:
         values = found.get(planned.id)
         if not isinstance(values, TrainValues) or values.reconstructions is None or not values.pretraining:

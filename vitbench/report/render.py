@@ -7,6 +7,7 @@ added in :func:`compose`.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -18,10 +19,12 @@ from vitbench.report import (
     curves,
     effects,
     figures,
+    goals,
     headlines,
     reconstructions,
     roofline,
     speed,
+    trends,
     tuning,
     verdicts,
 )
@@ -102,6 +105,7 @@ def compose(view: View, files: Files) -> str:
         ran=[account.counts(view), account.settings(view), *account.origins(view), _all_trials(view, files)],
         caveats=caveats(view),
         verdicts=_verdicts(view, files),
+        goals=_goals(view, files),
         tuning=_tuning(view, files),
         pretraining=_pretraining(view, files),
         missing=_missing(view, files),
@@ -138,6 +142,11 @@ def _verdicts(view: View, files: Files) -> list[Md]:
     return blocks
 
 
+def _goals(view: View, files: Files) -> list[Md]:
+    blocks = goals.by_cell(view)
+    return [*blocks, Md(f"As numbers: {files.table('goals', goals.frame(view))}.")] if blocks else []
+
+
 def _tuning(view: View, files: Files) -> list[Md]:
     blocks = tuning.by_cell(view)
     return [*blocks, Md(f"As numbers: {files.table('tuning', tuning.frame(view))}.")] if blocks else []
@@ -172,6 +181,7 @@ def _axes(view: View, files: Files) -> list[Md]:
         several = len(view.train_devices) > 1
         blocks += _heading(f"On {device}") if several else []
         blocks += _pictures(effects.accuracy_by_axis(view, device), files)
+        blocks += _pictures(trends.accuracy_along(view, device), files)
         for axis in view.axes:
             found = accuracy.over_axis(view, device, axis)
             blocks += _heading(axis, level=4 if several else 3)
@@ -186,7 +196,10 @@ def _speed(view: View, files: Files) -> list[Md]:
         timed = view.time[(view.time["device"] == device) & (view.time["state"] == "ok")]
         if "train" not in set(timed["mode"]):
             blocks += _pictures(figures.training_speed(view, device), files)
-        about = "Throughput (batch size over the median step) and memory of the training runs themselves; "
+        about = (
+            "Throughput and memory of the training runs themselves: images/s of the median step, of the epochs with "
+        )
+        about += "their data, and of the whole trial, its evaluation and all else; "
         blocks += [Md(f"{about}medians over seeds, of memory the largest."), speed.training(view, device)]
         blocks += beyond(view.train[view.train["device"] == device])
     return blocks or [Md("Nothing is planned.")]
@@ -242,7 +255,8 @@ def _curves(view: View, files: Files) -> list[Md]:
 def _pretraining(view: View, files: Files) -> list[Md]:
     blocks = []
     for sheet in reconstructions.sheets(view):
-        blocks += [files.image(sheet.name, lambda png=sheet.png: png, sheet.alt), Md(f"*{escape(sheet.caption)}*")]
+        blocks.append(files.image(sheet.name, functools.partial(bytes, sheet.png), sheet.alt))
+        blocks.append(Md(f"*{escape(sheet.caption)}*"))
     return blocks
 
 

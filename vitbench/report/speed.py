@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -26,6 +26,7 @@ UNSTABLE = "~"
 
 LATENCY_RATIO, MEMORY_RATIO = "latency (× reference)", "peak memory (× reference)"
 STEP, FIRST_STEP, OF_PEAK = "step p50 (ms)", "first step (ms)", "of peak (%)"
+EPOCH, WHOLE, WARM_UP = "epoch (images/s)", "trial (images/s)", "warm-up (s)"
 
 
 def ranked_cells(view: View, group: TimeGroup) -> list[str]:
@@ -210,6 +211,10 @@ def geometric_mean(ratios: pd.Series[float]) -> float:
     return float(np.exp(np.log(positive).mean())) if (positive > 0).all() else math.nan
 
 
+EXTRA: Mapping[str, Callable[[float], Md]] = {WARM_UP: significant, OF_PEAK: lambda share: fixed(100.0 * share, 1)}
+"""Columns of training that not every run has, and how their values are written."""
+
+
 def training(view: View, device: str) -> Md:
     """Throughput and memory of the training runs themselves, a row for each planned cell."""
     rows = view.train[view.train["device"] == device]
@@ -218,7 +223,8 @@ def training(view: View, device: str) -> Md:
     speed = {cell: max((found[cell, o]["train_images_per_s"] for o in origins if (cell, o) in found), default=-1)
              for cell in states}  # fmt: skip
     best = {o: max(r["train_images_per_s"] for (_, where), r in found.items() if where == o) for o in origins}
-    shares = (OF_PEAK,) if any(math.isfinite(result["of_peak"]) for result in found.values()) else ()
+    asked = {WARM_UP: "warm_up_seconds", OF_PEAK: "of_peak"}
+    some = [name for name, key in asked.items() if any(math.isfinite(result[key]) for result in found.values())]
     lines = []
     for cell in sorted(states, key=lambda c: -speed[c])[:MAX_CELLS]:
         line = {**view.identity(cell), "state": escape(states[cell])}
@@ -227,16 +233,18 @@ def training(view: View, device: str) -> Md:
             result = found.get((cell, origin))
             if result is None:
                 line |= {f"{on}seeds": Md("0"), f"{on}{SPEED}": escape(missing[cell])}
-                line |= {f"{on}{name}": NOTHING for name in (STEP, FIRST_STEP, *shares, MEMORY)}
+                line |= {f"{on}{name}": NOTHING for name in (EPOCH, WHOLE, STEP, FIRST_STEP, *some, MEMORY)}
                 continue
             shown = count(result["train_images_per_s"])
             fastest = result["train_images_per_s"] >= best[origin] and len(found) > 1
             columns = {
                 "seeds": seeds(result["n"], result["planned"]),
                 SPEED: bold(shown) if fastest else shown,
+                EPOCH: count(result["epoch_images_per_s"]),
+                WHOLE: count(result["trial_images_per_s"]),
                 STEP: significant(result["step_ms_p50"]),
                 FIRST_STEP: significant(result["first_step_ms"]),
-                **{name: fixed(100.0 * result["of_peak"], 1) for name in shares},
+                **{name: EXTRA[name](result[asked[name]]) for name in some},
                 MEMORY: significant(result["peak_memory_mib"]),
             }
             line |= {f"{on}{name}": value for name, value in columns.items()}

@@ -69,7 +69,7 @@ def training_flops(trial: TrainingTrial, train_images: int, forward: Callable[..
         of_decoder = forward(model.decoder(recipe.decoder_dim, recipe.decoder_depth))
         seen = (1.0 - recipe.mask_ratio) * forward(model)  # nearly: attention is less than in proportion
         flops += 3 * round(seen + of_decoder) * train_images * recipe.pretrain_epochs
-    if recipe.distillation != "none":
+    if recipe.has_teacher:
         told = recipe.images or train_images * recipe.epochs
         flops += forward(model.teacher(recipe.teacher)) * (3 * train_images * recipe.teacher_epochs + told)
     return flops

@@ -99,6 +99,7 @@ def plan(
         class_names=_shared_classes(suite, prepared.class_names) if prepared else (),
         excluded=(*suite.excluded, *((label, NO_SETTING) for label in hopeless)),
         facts=suite.facts if training else (),
+        goals=suite.goals if training else (),
         tuned=suite.tune.axes if training and suite.tune else {},
         untuned=tuple(waiting),
         trials=trials,

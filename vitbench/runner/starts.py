@@ -10,7 +10,7 @@ from pathlib import Path
 from vitbench.spec.base import by_identity
 from vitbench.spec.errors import SpecError
 from vitbench.spec.recipe import CONTENT, OF_TIMM, TrainTable
-from vitbench.spec.suite import Suite
+from vitbench.spec.suite import Cell, Suite
 
 DIGEST_LENGTH = 16
 
@@ -34,16 +34,14 @@ def with_starts(suite: Suite) -> Suite:
             return table
 
     known = by_identity(told)
-    cells = tuple(
-        cell
-        if cell.train is None or cell.train.start is None
-        else replace(
-            cell,
-            train=known(cell.train),
-            settings=tuple(s.model_copy(update={"train": known(s.train)}) for s in cell.settings),
-        )  # fmt: skip
-        for cell in suite.cells
-    )
+
+    def of_cell(cell: Cell) -> Cell:
+        if cell.train is None or cell.train.start is None:
+            return cell
+        settings = tuple(each.model_copy(update={"train": known(each.train)}) for each in cell.settings)
+        return replace(cell, train=known(cell.train), settings=settings)
+
+    cells = tuple(map(of_cell, suite.cells))
     if wrong:
         raise SpecError(wrong)
     return suite.model_copy(update={"cells": cells})

@@ -19,7 +19,15 @@ from pydantic import Field
 
 from vitbench import registry
 from vitbench.data.catalog import DataError
-from vitbench.devices import DTYPES, DeviceError, Unsupported, peak_bytes, resolve, unsupported
+from vitbench.devices import (
+    DTYPES,
+    DeviceError,
+    Unsupported,
+    keep_freed_memory,
+    peak_bytes,
+    resolve,
+    unsupported,
+)
 from vitbench.environment import code_digest, fingerprint, source_commit
 from vitbench.model.exactness import Incorrect, check
 from vitbench.model.weights import WeightsError
@@ -143,6 +151,7 @@ def perform(request: Request, send: Send) -> Reply:
 def _train(request: Request, device: torch.device, send: Send) -> Strict:
     trial = request.trial
     assert isinstance(trial, TrainTrial)
+    keep_freed_memory()
     check(trial.model, device, DTYPES[trial.dtype], backward=True)
 
     def say(text: str) -> None:
@@ -157,6 +166,7 @@ def _train(request: Request, device: torch.device, send: Send) -> Strict:
 def _tune(request: Request, device: torch.device, send: Send) -> Strict:
     trial = request.trial
     assert isinstance(trial, TuneTrial)
+    keep_freed_memory()
     check(trial.model, device, DTYPES[trial.dtype], backward=True)
     return tune(trial, device, lambda text: send("progress", text), _checkpointing(request))
 

@@ -1,4 +1,4 @@
-"""``[[facts]]``: what a suite claims that its runs will show."""
+"""``[[facts]]`` and ``[[goals]]``: what a suite claims that its runs will show, and what it asks of them."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from vitbench.registry import nearest
 from vitbench.spec.errors import quote
-from vitbench.spec.suite import Fact, Value, as_text
+from vitbench.spec.suite import Fact, Goal, Value, as_text
 from vitbench.spec.tables import Tables
 
 
@@ -41,3 +41,17 @@ def read_facts(
                 hint = nearest(value, known[axis])
                 tables.complain(f"{place}.where.{axis}", f"{quote(value)} is no value of {axis}{hint}")
     return tuple(facts)
+
+
+def read_goals(tables: Tables, labels: Sequence[str]) -> tuple[Goal, ...]:
+    """``[[goals]]``: test accuracies that cells are to reach, the cells by their labels."""
+    raw = tables.raw.get("goals", ())
+    if not isinstance(raw, tuple):
+        tables.complain("goals", "must be an array of tables: [[goals]]")
+        return ()
+    goals = []
+    for place, goal in tables.each("goals", raw, Goal):
+        goals.append(goal)
+        if goal.cell not in labels:
+            tables.complain(f"{place}.cell", f"{quote(goal.cell)} is no label of a cell{nearest(goal.cell, labels)}")
+    return tuple(goals)

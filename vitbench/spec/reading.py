@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from vitbench.registry import nearest
 from vitbench.spec.base import by_identity, uncollected
-from vitbench.spec.claims import read_facts
+from vitbench.spec.claims import read_facts, read_goals
 from vitbench.spec.errors import SpecError, TooManyTrials, quote
 from vitbench.spec.model import ModelSpec
 from vitbench.spec.nuisance import read_tune
@@ -40,7 +40,7 @@ MAX_TRIALS = 10_000
 MOST_TRIALS = 1_000_000
 """Trials that ``--yes`` allows: more of them do not fit into memory, whatever was meant."""
 
-KEYS = ("suite", *TABLES, "axes", "variants", "tune", "facts", "resources", "small")
+KEYS = ("suite", *TABLES, "axes", "variants", "tune", "facts", "goals", "resources", "small")
 
 
 @uncollected()
@@ -150,7 +150,8 @@ class _Reader(Tables):
             raise TooManyTrials(self.file, count, max(seeds, 1), max_trials, {**base, "suite": info})
         cells, excluded = self.cells(base, axes, variants, tune, info.seed)
         self.notices += _one_by_one(cells)
-        facts = read_facts(self, axes, [cell.label for cell in cells], info.margin)
+        labels = [cell.label for cell in cells]
+        facts, goals = read_facts(self, axes, labels, info.margin), read_goals(self, labels)
         if self.messages:
             raise SpecError(self.messages)
         if not cells:
@@ -158,7 +159,7 @@ class _Reader(Tables):
             raise SpecError([f"{self.file}: 0 trials: {why}"])
         return Suite(
             file=self.file, info=info, axes=axes, cells=tuple(cells), data=base["data"], tune=tune, facts=facts,
-            resources=resources, notices=tuple(self.notices), excluded=tuple(excluded),
+            goals=goals, resources=resources, notices=tuple(self.notices), excluded=tuple(excluded),
         )  # fmt: skip
 
     def budget(self, base: Mapping[str, Any]) -> None:

@@ -139,6 +139,11 @@ class TrainSpec(Strict):
         False, description="time a large matrix product first, to tell what share of the device's peak training reaches"
     )
 
+    @property
+    def has_teacher(self) -> bool:
+        """Whether a teacher is trained first."""
+        return self.distillation in ("soft", "hard")
+
     def canonical(self) -> dict[str, Any]:
         """As ever, but that a file of weights is told by its content, and not by where it lies."""
         body = super().canonical()

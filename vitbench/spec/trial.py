@@ -89,7 +89,7 @@ class TrainTrial(TrainingTrial):
 
 def mismatches(model: ModelSpec, recipe: TrainSpec) -> list[tuple[str, str]]:
     """(field of the recipe, message) for what it asks of a model that cannot do it."""
-    found, taught = [], recipe.distillation != "none"
+    found, taught = [], recipe.has_teacher
     if recipe.pretrain_epochs and not model.of_components:
         found.append(("pretrain_epochs", f'architecture "{model.architecture}" has no patches that could be hidden'))
     elif recipe.pretrain_epochs and model.patches < 2:
@@ -114,7 +114,7 @@ def unstackable(model: ModelSpec, recipe: TrainSpec) -> str | None:
         reasons.append(f'optimizer "{recipe.optimizer}" takes matrices, and no stacks of them')
     if recipe.pretrain_epochs:
         reasons.append("masked autoencoders would hide other patches for each model than they hide alone")
-    if recipe.distillation != "none":
+    if recipe.has_teacher:
         reasons.append("each seed has a teacher of its own")
     if recipe.frozen:
         reasons.append("a head alone is trained for each model by itself")

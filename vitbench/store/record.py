@@ -118,6 +118,9 @@ class TrainValues(Strict):
     peak_flops_per_s: NonNegative | None = Field(
         None, description="of a large matrix product in the same precision, just before; None where it is not asked for"
     )
+    warm_up_seconds: NonNegative | None = Field(
+        None, description="what the first steps of each process took longer: compilation, autotuning, allocation"
+    )
     stacked: Annotated[int, Field(ge=1)] = Field(1, description="seeds of the cell that one program trained together")
 
 

@@ -14,7 +14,7 @@ from typing import Literal, TypeVar
 from pydantic import Field, ValidationError
 
 from vitbench.spec.base import STORED, Strict, digest, uncollected
-from vitbench.spec.suite import Fact, Info, Value
+from vitbench.spec.suite import Fact, Goal, Info, Value
 from vitbench.spec.trial import TrainTrial, Trial
 from vitbench.store.distrust import distinct, misplaced, reason, refused
 from vitbench.store.files import publish, sweep, write_atomically
@@ -47,6 +47,7 @@ OF_TRAINING = (
     "fallback",
     "class_names",
     "facts",
+    "goals",
     "tuned",
     "untuned",
     "excluded",
@@ -72,6 +73,7 @@ class StudyInfo(Strict):
     class_names: tuple[str, ...] = ()
     excluded: tuple[tuple[str, str], ...] = ()
     facts: tuple[Fact, ...] = ()
+    goals: tuple[Goal, ...] = ()
     tuned: dict[str, tuple[Value, ...]] = Field(
         default_factory=dict, description="nuisance axes and their values; each cell has its own choice of them"
     )

@@ -14,7 +14,7 @@ from vitbench.data.batches import Batches
 from vitbench.data.images import Images, Splits
 from vitbench.data.load import splits
 from vitbench.devices import DTYPES, PeakMemory
-from vitbench.model.architectures import build_model
+from vitbench.model.architectures import Model, build_model
 from vitbench.model.counting import forward_flops, parameters_of
 from vitbench.model.start import load_start
 from vitbench.model.vit import VisionTransformer
@@ -28,6 +28,7 @@ from vitbench.training.distillation import Student, Teacher, taught, teach
 from vitbench.training.evaluation import evaluate
 from vitbench.training.optimiser import learning_rate
 from vitbench.training.pretraining import Pretrained, as_text, pretrain
+from vitbench.training.probe import Probe
 from vitbench.training.resume import Resumable, identity
 from vitbench.training.stack import Stack
 from vitbench.training.stage import Progress
@@ -120,7 +121,7 @@ def _trained(
     data, course, stepper, pretrained = fitted.data, fitted.course, fitted.stepper, fitted.pretrained
     teacher = fitted.teacher
     tests = fitted.evaluate([each.test for each in data])
-    median = median_ms(course.step_ms, course.resumed_at)
+    median = median_ms(course.step_ms, course.resumed_at, len(fitted.batches[0]))
     batch = min(trial.train.batch_size, len(data[0].train))
     return [
         Diverged(stepper.lost[member])
@@ -149,6 +150,7 @@ def _trained(
             preparation_flops=sum(each.flops for each in (pretrained, teacher) if each),
             reconstructions=as_text(pretrained.sheet) if pretrained else None,
             peak_flops_per_s=peak,
+            warm_up_seconds=warm_up_ms(course.step_ms, course.resumed_at, len(fitted.batches[0])) / 1000,
             stacked=len(trials),
         )
         for member, test in enumerate(tests)
@@ -200,17 +202,15 @@ def fit(
     where = stage.Setting(trials[0], data[0], device, memory, progress, checkpoint)
     if recipe.start is not None:
         for each in models:
-            assert isinstance(each, VisionTransformer)  # a plan with another is refused
-            load_start(each, recipe.start)
+            load_start(_of_components(each), recipe.start)
     if recipe.pretrain_epochs:
-        pretrained = pretrain(_alone(models), where)
-    if recipe.frozen:
-        for each in models:
-            each.requires_grad_(False).head.requires_grad_()
+        pretrained = pretrain(_of_components(_one(models)), where)
     model: nn.Module = models[0] if len(models) == 1 else Stack(models)
+    if recipe.frozen:
+        model = Probe(_one(models))
     objective = None
-    if recipe.distillation != "none":
-        teacher, model = teach(where), Student(_alone(models))
+    if recipe.has_teacher:
+        teacher, model = teach(where), Student(_of_components(_one(models)))
         objective = taught(teacher.model, recipe)
     per_epoch, images = len(batches[0]), len(data[0].train)
     stepper = Stepper(model, recipe, images=images, device=device, per_epoch=per_epoch, objective=objective)
@@ -250,9 +250,14 @@ def fit(
     return fitted
 
 
-def _alone(models: Sequence[nn.Module]) -> VisionTransformer:
-    """The model of a trial that is alone and of components: plans with others in its place are refused."""
+def _one(models: Sequence[Model]) -> Model:
+    """The model of a trial that is alone: what is asked of it cannot be stacked."""
     (model,) = models
+    return model
+
+
+def _of_components(model: Model) -> VisionTransformer:
+    """A model whose parts are asked for: plans with another in its place are refused."""
     assert isinstance(model, VisionTransformer)
     return model
 
@@ -267,7 +272,19 @@ def _line(course: Course, count: int) -> str:
     return f"epoch {course.epoch}/{count}: loss {loss:.3f}{seen}{of}"
 
 
-def median_ms(step_ms: Sequence[float], resumed_at: Sequence[int]) -> float:
-    """Median duration of a step, milliseconds, each process's first ``WARM_STEPS`` apart where there are others."""
-    cold = {start + i for start in (0, *resumed_at) for i in range(WARM_STEPS)}
+def median_ms(step_ms: Sequence[float], resumed_at: Sequence[int], per_epoch: int) -> float:
+    """Median duration of a step, milliseconds, those in which a process warms up apart where there are others."""
+    cold = _cold(resumed_at, per_epoch)
     return statistics.median([ms for step, ms in enumerate(step_ms) if step not in cold] or step_ms)
+
+
+def warm_up_ms(step_ms: Sequence[float], resumed_at: Sequence[int], per_epoch: int) -> float:
+    """What the steps in which a process warms up took longer than the median, milliseconds."""
+    median = median_ms(step_ms, resumed_at, per_epoch)
+    return sum(max(step_ms[step] - median, 0.0) for step in _cold(resumed_at, per_epoch) if step < len(step_ms))
+
+
+def _cold(resumed_at: Sequence[int], per_epoch: int) -> set[int]:
+    """Each process's first ``WARM_STEPS``, and the first that ends an epoch: its batch may have a shape of its own."""
+    first = {start + i for start in (0, *resumed_at) for i in range(WARM_STEPS)}
+    return first | {start + per_epoch - 1 - start % per_epoch for start in (0, *resumed_at)}

@@ -162,7 +162,7 @@ class Stepper:
             Diverged: where all members are lost, at most ``CHECK_EVERY`` steps after the last one's loss or gradient
                 norm stops being finite; on a GPU twice as many, since nothing waits for it within an epoch.
         """
-        self.model.train(not self.recipe.frozen)  # what is not trained works as it does when it is judged
+        self.model.train()
         norms = None
         began, watch = time.perf_counter(), _running(self.device)
         left = self.total - self.steps

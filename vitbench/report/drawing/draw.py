@@ -18,8 +18,8 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from PIL import Image
 
-from vitbench.report.charts import Chart, Curves, Pairs, Roofline, Rows
-from vitbench.report.drawing import curves, pairs, roofline, rows
+from vitbench.report.charts import Chart, Curves, Pairs, Roofline, Rows, Trends
+from vitbench.report.drawing import curves, pairs, roofline, rows, trends
 
 DPI = 105
 MOST_OPTIMISED = 1_000_000
@@ -53,6 +53,7 @@ def figure(chart: Chart) -> Figure:
 figure.register(Rows, rows.figure)
 figure.register(Pairs, pairs.figure)
 figure.register(Curves, curves.figure)
+figure.register(Trends, trends.figure)
 figure.register(Roofline, roofline.figure)
 
 

@@ -1,0 +1,34 @@
+"""Devices: what is told of a process's memory."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+import torch
+
+from vitbench.devices import PeakMemory
+
+CPU = torch.device("cpu")
+
+
+def test_what_is_uncounted_leaves_the_peak_alone() -> None:
+    if not os.access("/proc/self/clear_refs", os.W_OK):
+        pytest.skip("this kernel does not let a process forget its peak")
+    memory = PeakMemory(CPU)
+    with memory.uncounted():
+        torch.ones(50_000_000)
+    before = memory.mib()
+    assert before < 150, "200 MB were used"
+    torch.ones(50_000_000)
+    assert memory.mib() > before + 150
+
+
+def test_what_was_freed_before_does_not_hide_the_peak() -> None:
+    held = [torch.ones(2**14) for _ in range(4000)]  # 250 MiB in parts small enough to lie on the heap
+    pin = held[-1]  # at its end: the system gets nothing back by itself
+    del held
+    memory = PeakMemory(CPU)
+    taken = [torch.ones(2**14) for _ in range(4000)]
+    assert memory.mib() > 200
+    assert len(taken) == 4000 and pin.sum() == 2**14
