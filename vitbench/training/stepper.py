@@ -241,10 +241,15 @@ class Stepper:
 
 
 def compiled(model: nn.Module, recipe: TrainSpec) -> nn.Module:
-    """What a recipe has a model run as: compiled, as CUDA graphs, or itself."""
+    """What a recipe has a model run as: compiled, as CUDA graphs, or itself.
+
+    Compiled for each shape by itself: there are two of them, and the smaller last batch of an epoch would have all
+    others run by code for any size.
+    """
     if not (recipe.compile or recipe.cuda_graphs):
         return model
-    return cast("nn.Module", torch.compile(model, mode="reduce-overhead" if recipe.cuda_graphs else None))
+    mode = "reduce-overhead" if recipe.cuda_graphs else None
+    return cast("nn.Module", torch.compile(model, mode=mode, dynamic=False))
 
 
 def _finite(loss_sums: Tensor, norms: Tensor | None) -> Tensor:

@@ -1,0 +1,128 @@
+"""Every field of a recipe, at a value that is not its default, trains steps on each device that is present."""
+
+from __future__ import annotations
+
+import math
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from tests.small import DATA, MODEL, TRAIN, train_trial
+from vitbench.model.architectures import build_model
+from vitbench.model.weights import save_weights
+from vitbench.spec import TrainSpec
+from vitbench.store import TrainValues
+from vitbench.training.loop import train, train_stack
+
+DEVICES = ["cpu", pytest.param("cuda", marks=pytest.mark.gpu)]
+FEW = DATA.model_copy(update={"train_images": 60, "test_images": 20, "validation_images": 10})
+PRETRAINED = {"pretrain_epochs": 1, "decoder_dim": 32}
+DECAY = {"weight_decay": 0.1}  # without it Adam and AdamW are one
+TAUGHT = {"distillation": "soft", "teacher_epochs": 1}
+
+OPTIONS: dict[str, list[dict[str, Any]]] = {
+    "epochs": [{"epochs": 2}],
+    "images": [{"images": 70}],
+    "batch_size": [{"batch_size": 7}],
+    "optimizer": [{**DECAY, "optimizer": "adam"}, {**DECAY, "optimizer": "muon"}],
+    "learning_rate": [{"learning_rate": 3e-3}],
+    "weight_decay": [{"weight_decay": 0.1}],
+    "betas": [{"betas": (0.8, 0.95)}],
+    "schedule": [{"schedule": "constant"}],
+    "warmup_epochs": [{"warmup_epochs": 0.5}],
+    "label_smoothing": [{"label_smoothing": 0.1}],
+    "clip_norm": [{"clip_norm": 0.5}],
+    "crop_padding": [{"crop_padding": 2}],
+    "flip": [{"flip": True}],
+    "augment": [{"augment": "randaugment"}, {"augment": "trivialaugment"}],
+    "randaugment_operations": [{"augment": "randaugment", "randaugment_operations": 3}],
+    "randaugment_level": [{"augment": "randaugment", "randaugment_level": 15}],
+    "cutout": [{"cutout": 4}],
+    "erasing": [{"erasing": 0.5}],
+    "mixup": [{"mixup": 0.8}],
+    "cutmix": [{"cutmix": 1.0}],
+    "repeats": [{"repeats": 2}],
+    "ema": [{"ema": 0.9}],
+    "start": [{"start": "of another seed"}],
+    "pretrain_epochs": [PRETRAINED],
+    "pretrain_learning_rate": [{**PRETRAINED, "pretrain_learning_rate": 3e-3}],
+    "mask_ratio": [{**PRETRAINED, "mask_ratio": 0.5}],
+    "decoder_dim": [{**PRETRAINED, "decoder_dim": 96}],
+    "decoder_depth": [{**PRETRAINED, "decoder_depth": 2}],
+    "distillation": [TAUGHT, {**TAUGHT, "distillation": "hard"}],
+    "teacher": [{**TAUGHT, "teacher": "resnet18"}],
+    "teacher_epochs": [{**TAUGHT, "teacher_epochs": 2}],
+    "teacher_learning_rate": [{**TAUGHT, "teacher_learning_rate": 1e-4}],
+    "distillation_share": [{**TAUGHT, "distillation_share": 0.9}],
+    "distillation_temperature": [{**TAUGHT, "distillation_temperature": 1.0}],
+    "frozen": [{"frozen": True}],
+    "precision": [{"precision": "bfloat16"}],
+    "compile": [{"compile": True}],
+    "cuda_graphs": [{"cuda_graphs": True}],
+    "stack_seeds": [{"stack_seeds": True}],
+    "stack_at_most": [{"stack_seeds": True, "stack_at_most": 2}],
+    "measure_peak": [{"measure_peak": True}],
+}
+MOVES_NOTHING = {"stack_seeds", "stack_at_most", "measure_peak", "compile", "cuda_graphs"}
+"""Fields that give the same weights, but for rounding."""
+
+NEUTRAL: dict[str, dict[str, Any]] = {
+    **dict.fromkeys(("pretrain_learning_rate", "mask_ratio", "decoder_dim", "decoder_depth"), PRETRAINED),
+    **{name: TAUGHT for name in OPTIONS if name.startswith(("teacher", "distillation_"))},
+    **{name: {"augment": "randaugment"} for name in ("randaugment_operations", "randaugment_level")},
+    "optimizer": DECAY,
+}
+"""What a field needs that says how something else is done: it is compared with that at its default."""
+
+CASES = [
+    pytest.param(name, option, id=str(option), marks=[pytest.mark.slow] if name == "compile" else [])
+    for name, options in OPTIONS.items()
+    for option in options
+]
+
+
+def trained(device: str, folder: Path, seeds: int = 1, **changes: Any) -> list[TrainValues]:
+    if "start" in changes:
+        changes["start"] = str(save_weights(build_model(MODEL, 1), folder / "weights.safetensors"))
+    recipe = TrainSpec.model_validate({**TRAIN.model_dump(), "batch_size": 25, **changes})
+    trials = [
+        train_trial(train=recipe, data=FEW, seed=seed).model_copy(update={"device": device}) for seed in range(seeds)
+    ]
+    if reason := trials[0].unsupported(device):
+        pytest.skip(reason)
+    found = (
+        train_stack(trials, torch.device(device), silent)
+        if recipe.stack_seeds
+        else [train(trial, torch.device(device), silent) for trial in trials]
+    )
+    values = [each for each in found if isinstance(each, TrainValues)]
+    assert len(values) == seeds, found
+    return values
+
+
+def silent(_: str) -> None:
+    pass
+
+
+def test_there_is_one_for_every_field() -> None:
+    assert OPTIONS.keys() == TrainSpec.model_fields.keys()
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize(("field", "option"), CASES)
+def test_it_trains_and_is_no_dead_letter(field: str, option: dict[str, Any], device: str, tmp_path: Path) -> None:
+    if option.get("compile") and device == "cpu" and shutil.which("c++") is None:
+        pytest.skip("compiling for the CPU needs a C++ compiler")
+    seeds = 2 if field.startswith("stack") else 1
+    found = trained(device, tmp_path, seeds, **option)
+    plain = trained(device, tmp_path, seeds, **NEUTRAL.get(field, {}))
+    for one, other in zip(found, plain, strict=True):
+        assert math.isfinite(one.test_loss) and one.steps >= 2
+        if field in MOVES_NOTHING:
+            assert one.test_loss == pytest.approx(other.test_loss, rel=1e-3)
+        else:
+            assert one.test_loss != other.test_loss, "the option changed nothing"
+    assert (found[0].stacked, found[0].peak_flops_per_s is not None) == (seeds, field == "measure_peak")
