@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 
 import pytest
 import torch
@@ -10,6 +12,24 @@ import torch
 from vitbench.devices import PeakMemory
 
 CPU = torch.device("cpu")
+
+
+KEEPING = """
+import sys, torch
+from vitbench.devices import _status_mib, keep_freed_memory
+keep_freed_memory() if sys.argv[1] == "keep" else None
+before = _status_mib("VmRSS")
+held = torch.ones(2**24)
+del held
+print(_status_mib("VmRSS") - before)
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="of glibc")
+@pytest.mark.parametrize(("what", "kept"), [("keep", True), ("as it is", False)])
+def test_what_a_process_frees_is_kept_where_that_is_asked_for(what: str, kept: bool) -> None:
+    done = subprocess.run([sys.executable, "-c", KEEPING, what], capture_output=True, text=True, check=True)
+    assert (float(done.stdout) > 60) is kept, "of 64 MiB"
 
 
 def test_what_is_uncounted_leaves_the_peak_alone() -> None:

@@ -23,6 +23,7 @@ from vitbench.analysis.conclusions import effects
 from vitbench.analysis.factorial import runs_of
 from vitbench.analysis.frames import trials_frame
 from vitbench.analysis.multiplicity import seeds_for
+from vitbench.analysis.outlook import outlook
 from vitbench.analysis.paired import interval, sign_flip_p
 from vitbench.analysis.power import power
 from vitbench.analysis.summary import twin_noise
@@ -116,6 +117,13 @@ def test_rule_5_each_use_of_chance_has_a_stream_and_every_cell_of_a_seed_the_sam
         states = [build_model(m, seed=3).state_dict() for m in models if not m.conflicts()]
         for state in states[1:]:
             assert all(torch.equal(state[name], value) for name, value in states[0].items()), slot
+
+
+def test_rule_6_claims_of_every_suite_can_be_decided_by_its_seeds() -> None:
+    for path in SHIPPED:
+        suite = read_suite(path)
+        if suite.facts:
+            assert not [said for said in outlook(suite) if "underpowered" in said], path.name
 
 
 def test_rule_6_full_suites_have_five_seeds_and_one_seed_is_no_inference(tmp_path: Path) -> None:

@@ -154,8 +154,9 @@ def keep_freed_memory() -> None:
     A training step takes the blocks that the last one freed. By default the larger ones go back to the system in
     between, and each of their pages costs a fault when it comes again: 5 to 10 % of a small model's step on a CPU.
     """
-    if libc := _glibc():
-        libc.mallopt(M_MMAP_THRESHOLD, 2**30)
+    # Older ones take 32 MiB at most. Where neither is taken the other option alone would make things worse: with it
+    # glibc no longer raises the first threshold by itself.
+    if (libc := _glibc()) and any(libc.mallopt(M_MMAP_THRESHOLD, size) for size in (2**30, 2**25)):
         libc.mallopt(M_TRIM_THRESHOLD, 2**31 - 1)
 
 

@@ -17,6 +17,7 @@ from vitbench.model.timm_weights import to_timm
 from vitbench.model.vit import VisionTransformer
 from vitbench.model.weights import WeightsError, save_weights
 from vitbench.runner.plan import plan
+from vitbench.spec import TrainSpec
 from vitbench.spec.errors import SpecError
 from vitbench.spec.reading import read_suite
 from vitbench.training.loop import fit
@@ -51,6 +52,24 @@ def test_a_head_for_other_classes_keeps_its_own(tmp_path: Path) -> None:
     save_file(to_timm(trained), tmp_path / "timm.safetensors")
     load_start(model, str(tmp_path / "timm.safetensors"))
     assert same(model, trained, but="head.") and torch.equal(model.head.weight, fresh.head.weight)
+
+
+def test_ours_for_other_classes_keep_the_models_head_too(tmp_path: Path) -> None:
+    trained, model, fresh = built(1, num_classes=7), built(0), built(0)
+    load_start(model, str(save_weights(trained, tmp_path / "ours.safetensors")))
+    assert same(model, trained, but="head.") and torch.equal(model.head.weight, fresh.head.weight)
+
+
+def test_ours_of_another_model_are_told_in_our_names(tmp_path: Path) -> None:
+    file = save_weights(built(1, depth=2), tmp_path / "deep.safetensors")
+    with pytest.raises(WeightsError, match=rf"{file}: unexpected: encoder.blocks.1"):
+        load_start(built(0), str(file))
+
+
+@pytest.mark.parametrize("name", ["timm:hf-hub:x/y", "timm:../x", "timm:"])
+def test_timms_names_lead_nowhere_else(name: str) -> None:
+    with pytest.raises(ValueError, match="takes the name of a model"):
+        TrainSpec(start=name)
 
 
 def test_a_file_that_changed_since_the_plan_is_refused(tmp_path: Path) -> None:

@@ -5,7 +5,9 @@ from __future__ import annotations
 import pytest
 
 from tests.runner.runs import Runs
-from vitbench.store import Record, TrainValues
+from tests.small import TRAIN, record, train_trial
+from vitbench.runner.driver import stacks
+from vitbench.store import PlannedTrial, Record, TrainValues
 
 STACKED = ("--set", "train.seeds=[0, 1, 2]", "--set", "train.stack_seeds=true")
 
@@ -40,3 +42,21 @@ def test_what_ends_a_stack_is_everybodys_attempt_and_the_next_is_ones_own(runs: 
     assert [(r.attempt, r.state) for r in records] == [(1, "crashed"), (2, "ok")] * 3
     assert all("SIGKILL" in r.reason for r in records if r.state == "crashed")
     assert [values(r).stacked for r in records if r.state == "ok"] == [1, 1, 1]
+
+
+def test_a_stack_that_is_too_large_is_tried_seed_by_seed(runs: Runs) -> None:
+    full = 'if torch._C._functorch.is_batchedtensor(hidden): raise torch.OutOfMemoryError("of this device")'
+    done = runs.run(*runs.plugin(full), "--set", "model.mlp=faulty", *STACKED, "--set", "suite.max_attempts=2")
+    assert done.returncode == 0, done.stdout + done.stderr
+    records = sorted(runs.records(), key=lambda r: (r.trial_id, r.attempt))
+    assert [(r.attempt, r.state) for r in records] == [(1, "failed"), (2, "ok")] * 3
+    assert all(r.reason.startswith("oom in a program of 3 seeds: batch") for r in records if r.state == "failed")
+
+
+def test_what_was_interrupted_together_is_taken_up_together() -> None:
+    trials = [train_trial(train=TRAIN.model_copy(update={"stack_seeds": True}), seed=seed) for seed in range(3)]
+    pending = [PlannedTrial(id=t.id, cell="c", axes={}, exact={}, trial=t) for t in trials]
+    tried = {t.id: [record(t, "interrupted")] for t in trials}
+    assert [len(mine) for mine in stacks(pending, tried)] == [3]
+    tried[trials[0].id].append(record(trials[0], "crashed"))
+    assert [len(mine) for mine in stacks(pending, tried)] == [1, 2]

@@ -33,7 +33,8 @@ def results(values: TrainValues) -> dict[str, Any]:
         "train_images_per_s",
     }
     stages = {name: {"__all__": {"seconds"}} for name in ("epochs", "pretraining", "teaching")}
-    return values.model_dump(exclude={**dict.fromkeys({*timed, "resumed_at"}, True), **stages})
+    resumed = {"resumed_at", "preparation_resumed_at"}
+    return values.model_dump(exclude={**dict.fromkeys({*timed, *resumed}, True), **stages})
 
 
 def resumed(trial: TrainTrial, at: int, path: Path) -> TrainValues:

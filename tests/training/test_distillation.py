@@ -11,6 +11,7 @@ from torch.nn import functional as F
 
 from tests.small import DATA, MODEL, TRAIN, train_trial
 from tests.training.stages import CPU, results, resumed, silent
+from vitbench.data.batches import Batches
 from vitbench.data.load import splits
 from vitbench.devices import PeakMemory
 from vitbench.model.architectures import build_model
@@ -19,7 +20,7 @@ from vitbench.model.vit import VisionTransformer
 from vitbench.spec import ModelSpec, TrainSpec
 from vitbench.spec.trial import TrainTrial, mismatches
 from vitbench.training.checkpoint import discard
-from vitbench.training.distillation import DISTANCES, Student, hard, soft, teach
+from vitbench.training.distillation import DISTANCES, Student, hard, soft, taught, teach
 from vitbench.training.loop import train
 from vitbench.training.stage import Setting
 
@@ -84,6 +85,18 @@ def test_the_teacher_learns_and_is_left_alone() -> None:
     teacher = teach(where)
     assert teacher.epochs[-1].train_loss < 0.8 * teacher.epochs[0].train_loss
     assert not teacher.model.training and not any(p.requires_grad for p in teacher.model.parameters())
+
+
+@pytest.mark.parametrize(("share", "head"), [(0.0, "head"), (1.0, "teacher_head")])
+def test_each_head_learns_from_its_own(share: float, head: str) -> None:
+    model = build_model(TOKEN, seed=0)
+    assert isinstance(model, VisionTransformer) and model.teacher_head is not None
+    student, recipe = Student(model).train(), trial(distillation_share=share).train
+    (batch, *_) = Batches(splits(DATA, TOKEN, 0), recipe, 0).epoch(0)
+    losses, _ = taught(build_model(TOKEN.teacher("cnn"), 0).eval(), recipe)(student, student, [batch])
+    losses.sum().backward()
+    moved = {n for n, p in model.named_parameters() if p.grad is not None and p.grad.abs().sum() > 0}
+    assert {name.partition(".")[0] for name in moved if "head" in name} == {head}
 
 
 def test_a_share_of_nothing_is_training_without_a_teacher() -> None:

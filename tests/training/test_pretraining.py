@@ -15,6 +15,8 @@ from PIL import Image
 from tests.components.cases import COMPONENTS, device_for, small
 from tests.small import DATA, MODEL, TRAIN, train_trial
 from tests.training.stages import CPU, results, resumed, silent
+from vitbench import registry
+from vitbench.data.batches import Batches
 from vitbench.data.load import splits
 from vitbench.devices import PeakMemory
 from vitbench.model.architectures import build_model
@@ -23,11 +25,12 @@ from vitbench.model.vit import VisionTransformer
 from vitbench.spec import DataSpec, ModelSpec, TrainSpec
 from vitbench.spec.trial import TrainTrial
 from vitbench.training import loop
-from vitbench.training.checkpoint import discard
+from vitbench.training.checkpoint import Checkpointing, Interrupted, discard
 from vitbench.training.loop import train
 from vitbench.training.pretraining import pretrain, recipe_of
 from vitbench.training.probe import Probe
 from vitbench.training.stage import Setting
+from vitbench.training.stepper import Diverged, Stepper
 
 RECIPE = TrainSpec.model_validate({**TRAIN.model_dump(), "pretrain_epochs": 2, "decoder_dim": 32})
 
@@ -45,23 +48,49 @@ def images(count: int = 6) -> torch.Tensor:
     return data.normalise(data.train.pixels[:count])
 
 
-@pytest.mark.parametrize(("slot", "name"), COMPONENTS)
-def test_what_is_hidden_moves_nothing(slot: str, name: str) -> None:
-    """Over all components: the encoder is given the visible patches alone."""
-    spec = small(slot, name)
+def orders(patches: int) -> torch.Tensor:
+    return torch.rand(6, patches, generator=torch.Generator().manual_seed(0)).argsort(dim=1)
+
+
+def test_each_image_of_each_epoch_has_an_order_of_its_patches_and_dropout_has_no_part_in_it() -> None:
+    data = splits(DATA, MODEL, 0)
+    one, other = (Batches(data, TrainSpec(batch_size=50), 0, patches=16) for _ in range(2))
+    torch.manual_seed(5)  # what dropout draws from
+    first, second = ([batch.patches for batch in one.epoch(number)] for number in (0, 1))
+    again = [batch.patches for batch in other.epoch(0)]
+    rows = torch.cat([each for each in first if each is not None])
+    assert (rows.sort(dim=1).values == torch.arange(16)).all() and len(rows) == len(data.train)
+    assert len({tuple(row) for row in rows.tolist()}) == len(rows), "each image has its own"
+    assert all(torch.equal(a, b) for a, b in zip(first, again, strict=True) if a is not None and b is not None)
+    assert first[0] is not None and second[0] is not None and not torch.equal(first[0], second[0])
+    assert one.digest() != Batches(data, TrainSpec(batch_size=50), 1, patches=16).digest()
+
+
+ROTARY = [name for name in registry.names("attention") if "rotary" in registry.facts("attention", name).offers]
+CASES = [
+    *(pytest.param(small(slot, name), id=f"{slot}-{name}") for slot, name in COMPONENTS),
+    *(
+        pytest.param(small("attention", n).model_copy(update={"positions": "rope_2d"}), id=f"rotary-{n}")
+        for n in ROTARY
+    ),
+]
+
+
+@pytest.mark.parametrize("spec", CASES)
+def test_what_is_hidden_moves_nothing(spec: ModelSpec) -> None:
+    """Over all components, and all attentions that turn by position: the encoder is given the visible patches alone."""
     if (device := device_for(spec, training=True)).type != "cpu":
         pytest.skip(f"runs on {device.type} alone")
     model = build_model(spec, seed=0).eval()
     autoencoder = masked_autoencoder(model, RECIPE, seed=1)
-    seen = autoencoder.draw(6, CPU)
-    assert seen.shape == (6, spec.patches // 4) and all(len(set(row)) == len(row) for row in seen.tolist())
-    assert len({tuple(sorted(row)) for row in seen.tolist()}) > 1, "each image has its own"
+    seen = orders(spec.patches)[:, : autoencoder.visible]
+    assert seen.shape == (6, spec.patches // 4)
     given = images()
     _, shown = _mask(autoencoder, seen, given)
     with torch.no_grad():
         told = autoencoder.tell(given, seen)
         assert torch.isfinite(told).all() and told.shape == (6, spec.patches, 3 * 16 * 16 // spec.patches)
-        if name != "conv_tokenizer":  # whose patches overlap
+        if spec.patching != "conv_tokenizer":  # whose patches overlap
             torch.testing.assert_close(autoencoder.tell(given * shown, seen), told)
         assert not torch.equal(autoencoder.tell(given * (1 - shown), seen), told)
 
@@ -75,15 +104,15 @@ def _mask(autoencoder: Any, seen: torch.Tensor, given: torch.Tensor) -> tuple[to
 
 def test_the_loss_is_that_of_hidden_patches(monkeypatch: pytest.MonkeyPatch) -> None:
     autoencoder = masked_autoencoder(build_model(MODEL, seed=0), RECIPE, seed=1)
-    given, seen = images(), autoencoder.draw(6, CPU)
+    given, order = images(), orders(16)
+    seen = order[:, : autoencoder.visible]
     wanted, mean, std = autoencoder.targets(given)
     assert wanted.mean(dim=-1).abs().max() < 1e-5 and (wanted.std(dim=-1) - 1).abs().max() < 1e-3
-    monkeypatch.setattr(autoencoder, "draw", lambda *_: seen)
     hidden = torch.ones(6, 16, 1).scatter(1, seen[..., None], 0.0)
     for where, loss in ((hidden, 4.0), (1.0 - hidden, 0.0)):
         monkeypatch.setattr(autoencoder, "tell", lambda *_, where=where: wanted + 2.0 * where)
-        assert autoencoder(given).item() == pytest.approx(loss, abs=1e-6)
-    whole, mask = autoencoder.reconstruct(given)
+        assert autoencoder(given, order).item() == pytest.approx(loss, abs=1e-6)
+    whole, mask = autoencoder.reconstruct(given, order)
     assert torch.equal(mask, _mask(autoencoder, seen, given)[1].expand_as(given))
     torch.testing.assert_close(whole, given, atol=1e-4, rtol=1e-4)  # what was seen is the image's own, the rest is told
     assert mean.shape == std.shape == (6, 16, 1)
@@ -126,7 +155,7 @@ def test_a_record_tells_of_it() -> None:
     assert plain.pretraining == () and plain.reconstructions is None
     assert values.reconstructions is not None
     with Image.open(io.BytesIO(base64.b64decode(values.reconstructions))) as sheet:
-        assert sheet.format == "PNG" and sheet.size == (8 * 18, 3 * 18)
+        assert sheet.format == "PNG" and sheet.size == (8 * 98, 3 * 98), "16 pixels, six times as large, and a margin"
 
 
 def test_fewer_patches_are_seen_so_that_it_costs_less() -> None:
@@ -182,6 +211,44 @@ def test_an_interruption_in_either_stage_changes_nothing(at: int, tmp_path: Path
     assert results(resumed(trial(), at, path)) == results(train(trial(), CPU, silent))
     discard(path)
     assert not list(tmp_path.iterdir())
+
+
+def test_a_stage_that_is_over_is_not_trained_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where no save was due in it, as in all of a minute."""
+    asked, path, stages = trial(), tmp_path / "trial.safetensors", list[str]()
+    real = Stepper.step
+
+    def counted(self: Stepper, *rest: Any) -> Any:
+        stages.append(type(self.module).__name__)
+        if len(stages) == 10:
+            plan.save_now.ask()
+        return real(self, *rest)
+
+    monkeypatch.setattr(Stepper, "step", counted)
+    plan = Checkpointing(path, every_s=1e6)
+    with pytest.raises(Interrupted):
+        train(asked, CPU, silent, plan)
+    values = train(asked, CPU, silent, Checkpointing(path, every_s=1e6))
+    assert stages == ["MaskedAutoencoder"] * 8 + ["VisionTransformer"] * 4
+    assert values.resumed_at == (2,) and values.preparation_resumed_at == (8,)
+
+
+def test_a_lost_stage_is_named() -> None:
+    with pytest.raises(Diverged, match="pre-training: loss not finite"):
+        train(trial(pretrain_learning_rate=1e12, clip_norm=0.0), CPU, silent)
+
+
+def test_a_probe_and_what_is_fine_tuned_begin_with_the_same() -> None:
+    assert recipe_of(recipe(weight_decay=0.0, frozen=True)) == recipe_of(recipe(weight_decay=0.1))
+
+
+@pytest.mark.parametrize("images", [51, 101])
+def test_a_probe_takes_a_last_batch_of_one_image(images: int) -> None:
+    asked = train_trial(
+        train=recipe(frozen=True, pretrain_epochs=0, batch_size=50),
+        data=DATA.model_copy(update={"train_images": images, "validation_images": 0}),
+    )
+    assert math.isfinite(train(asked, CPU, silent).test_loss)
 
 
 def test_seeds_with_it_run_one_by_one_and_say_why() -> None:

@@ -71,13 +71,15 @@ def test_epochs_differ_and_an_epoch_may_be_begun_in_its_middle(option: dict[str,
     assert len(late) == len(first) - 2 and all(map(torch.equal, late, first[2:]))
 
 
-def test_repeats_show_an_image_several_times_in_a_row() -> None:
+def test_repeats_show_an_image_several_times_in_a_batch_and_mixing_pairs_others() -> None:
     images = Images(torch.zeros(50, 3, 4, 4, dtype=torch.uint8), torch.arange(50))
     found = Batches(replace(splits(DATA, MODEL, 0), train=images), TrainSpec(batch_size=12, repeats=3), seed=0)
     order = torch.cat([batch.labels for batch in found.epoch(0)]).tolist()
     assert len(order) == 50 and len(found) == 5
     assert sorted(Counter(order).values()) == [2] + [3] * 16
-    assert all(order[i] == order[i - i % 3] for i in range(50))
+    for batch in found.epoch(0):
+        assert max(Counter(batch.labels.tolist()).values()) == 3 or len(batch) < 12
+        assert len(batch) < 12 or not (batch.labels == batch.labels.roll(1, 0)).any(), "views of one image"
 
 
 def test_wiped_places_are_the_mean_of_the_images_and_the_others_are_not() -> None:
@@ -135,6 +137,24 @@ def test_muon_moves_the_matrices_of_the_blocks_and_adamw_the_rest() -> None:
     assert theirs == {n for n, p in model.named_parameters() if n.startswith("encoder.blocks.") and p.ndim == 2}
     rest = [names[id(p)] for group in adamw.param_groups for p in group["params"]]
     assert len(rest) == len(set(rest)) and theirs | set(rest) == set(names.values()) and not theirs & set(rest)
+
+
+@pytest.mark.parametrize("shape", [(32, 32), (96, 32), (32, 128)])
+def test_a_step_of_muon_is_as_large_as_one_of_adamw(shape: tuple[int, int]) -> None:
+    """Liu et al. 2025, arXiv 2502.16982, §2.2: a root mean square of 0.2 at rate 1."""
+    model = build_model(MODEL, seed=0)
+    muon, _ = make_optimiser(model, TrainSpec(optimizer="muon", learning_rate=1e-2), CPU).parts
+    matrix = next(p for group in muon.param_groups for p in group["params"] if tuple(p.shape) == shape)
+    before = matrix.detach().clone()
+    matrix.grad = torch.randn(shape, generator=torch.Generator().manual_seed(0))
+    muon.step()
+    size = (matrix.detach() - before).square().mean().sqrt().item() / 1e-2
+    assert size == pytest.approx(0.2, rel=0.25), "its iteration comes to singular values of 0.7 to 1.2"
+
+
+def test_a_square_that_is_wiped_has_an_even_side() -> None:
+    with pytest.raises(ValueError, match="cutout"):
+        recipe(cutout=5)
 
 
 def test_a_level_without_randaugment_is_refused() -> None:

@@ -40,7 +40,7 @@ def trials_frame(study: Study, results: Results | None = None) -> pd.DataFrame:
     hardware, code, packages and threads), commit, dirty, threads, started_at, notices; published,
     published_source; twin (cells that differ in exact components alone share it: the label of the first of
     them); factorial (whether the cell is one of the grid over the axes); train_flops (operations of the whole
-    run), epoch_images_per_s and trial_images_per_s (of a training run, evaluation and all else in the second alone).
+    run), and what else :data:`vitbench.analysis.results.DERIVED` names.
     Missing values are empty, never zero.
 
     Args:

@@ -24,7 +24,8 @@ class Timed:
         planned: runs that there should be.
         accuracy_pct: mean test accuracy.
         interval: of that mean, 95 %.
-        seconds: of training once it has warmed up, for each run: evaluation, like compilation, is no part of it.
+        seconds: of training once it has warmed up, for each run: evaluation, like compilation, is no part of it, and
+            pre-training and a teacher's training are.
         warm_up_seconds: of compilation and what else the first steps took longer, for each run.
     """
 
@@ -60,11 +61,11 @@ def timed(train: pd.DataFrame, goals: Sequence[Goal]) -> list[Timed]:
         for (device, origin), runs in mine.groupby(["device", "origin"], sort=False):
             warm_up = runs["warm_up_seconds"].astype("float64")
             accuracy = runs[ACCURACY].astype("float64")
+            taken = runs["train_seconds"].astype("float64") + runs["preparation_seconds"].astype("float64") - warm_up
             found.append(
                 Timed(
                     goal, str(device), str(origin), len(runs), int(planned[str(device)]), float(accuracy.mean()),
-                    interval(accuracy.tolist()), (runs["train_seconds"].astype("float64") - warm_up).tolist(),
-                    warm_up.tolist(),
+                    interval(accuracy.tolist()), taken.tolist(), warm_up.tolist(),
                 )
             )  # fmt: skip
     return found

@@ -47,12 +47,13 @@ VALUES = tuple(
         "pretraining",
         "teaching",
         "preparation_flops",
+        "preparation_resumed_at",
         "reconstructions",
     )
 )
 NOT_NUMBERS = ("batches_digest", "data_checksum")
 TUNING = ("validation_accuracy_pct", "validation_loss")
-DERIVED = ("train_flops", "epoch_images_per_s", "trial_images_per_s")
+DERIVED = ("train_flops", "epoch_images_per_s", "trial_images_per_s", "of_peak", "preparation_seconds")
 """What follows from a training run's values and its recipe."""
 NUMBERS = (*(name for name in VALUES if name not in NOT_NUMBERS), *TUNING, *DERIVED)
 WHERE = ("machine", "software", "origin", "commit", "dirty", "threads", "started_at", "notices")
@@ -237,7 +238,11 @@ def _places() -> Callable[[Environment], dict[str, Any]]:
 
 
 def _derived(record: Record) -> dict[str, float]:
-    """Of a training run :data:`DERIVED`: its operations, and images per second of its epochs and of the whole of it.
+    """Of a training run :data:`DERIVED`.
+
+    That is its operations; images per second of its epochs and of the whole of it; the share of the device's measured
+    peak that the steps reach (model FLOPs utilisation, Chowdhery et al. 2022, arXiv 2204.02311, appendix B; a teacher's
+    operations are none of the model's); seconds of the epochs before its own.
 
     Operations are three times those of the forward passes (Kaplan et al. 2020, §2.1). Where the head alone is trained,
     the forward passes are nearly all; what comes before them counts, too. Images are those of all the
@@ -251,7 +256,10 @@ def _derived(record: Record) -> dict[str, float]:
     found = {"train_flops": passes * values.forward_flops * images + values.preparation_flops}
     for name, seconds in (("epoch_images_per_s", values.train_seconds), ("trial_images_per_s", values.seconds)):
         if seconds:
-            found[name] = values.stacked * images / seconds
+            found[name] = images / seconds
+    found["preparation_seconds"] = sum(epoch.seconds for epoch in (*values.pretraining, *values.teaching))
+    if values.peak_flops_per_s:
+        found["of_peak"] = passes * values.forward_flops * values.train_images_per_s / values.peak_flops_per_s
     return found
 
 

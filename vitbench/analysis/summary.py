@@ -30,7 +30,7 @@ Numbers = npt.NDArray[np.intp]
 OF_CELL = ("parameters", "forward_flops", "train_flops", "steps", "test_images")
 """Values that every run of a cell shares."""
 RATES = ("train_images_per_s", "epoch_images_per_s", "trial_images_per_s", "step_ms_p50", "first_step_ms",
-         "warm_up_seconds", "of_peak")  # fmt: skip
+         "warm_up_seconds", "of_peak", "stacked")  # fmt: skip
 """Values of which a cell has the median over its runs."""
 CELL = ["device", "cell", "origin", "n", "planned", f"{ACCURACY}_mean", f"{ACCURACY}_std",
         "validation_accuracy_pct_mean", *RATES, "seconds_mean", "peak_memory_mib", *OF_CELL]  # fmt: skip
@@ -110,7 +110,7 @@ def over_seeds(train: pd.DataFrame) -> pd.DataFrame:
             validation_accuracy_pct joined to it.
     """
     planned = train.groupby(["device", "cell"], sort=False).size().rename("planned").reset_index()
-    measured = finished(train).assign(of_peak=of_peak)
+    measured = finished(train)
     groups = measured[measured[ACCURACY].notna()].groupby(["device", "cell", "origin"], sort=False)
     found = groups.agg(
         **{
@@ -128,15 +128,6 @@ def over_seeds(train: pd.DataFrame) -> pd.DataFrame:
     some_missing = found["validated"] < found["n"]
     found["validation_accuracy_pct_mean"] = found["validation_accuracy_pct_mean"].mask(some_missing)
     return found.merge(planned, on=["device", "cell"])[CELL]
-
-
-def of_peak(train: pd.DataFrame) -> pd.Series[float]:
-    """Share of the device's measured peak that the steps reach (model FLOPs utilisation); missing where none was asked.
-
-    Forward and backward by :func:`vitbench.model.counting.training_flops`, times the images per second.
-    Source: Chowdhery et al. 2022, PaLM, arXiv 2204.02311, appendix B.
-    """
-    return 3.0 * train["forward_flops"] * train["train_images_per_s"] / train["peak_flops_per_s"]
 
 
 def finished(trials: pd.DataFrame) -> pd.DataFrame:

@@ -60,7 +60,7 @@ class SelfAttention(Sublayer):
         self.proj_dropout = nn.Dropout(spec.dropout)
 
     def forward(self, tokens: Tensor, rotation: Tensor | None = None) -> Tensor:
-        """Mix the tokens. ``rotation`` (2, N, K) turns queries and keys by position, see :func:`rotate`."""
+        """Mix the tokens. ``rotation`` turns queries and keys by position, see :func:`rotate`."""
         out: Tensor = self.proj_dropout(self.proj(self.core(self.qkv(tokens), rotation)))
         return out
 
@@ -95,7 +95,8 @@ def rotate(x: Tensor, rotation: Tensor | None) -> Tensor:
 
     Args:
         x: (B, H, N, K) queries or keys.
-        rotation: (2, N, K), cosines and sines; None leaves x as it is.
+        rotation: (2, N, K), cosines and sines, or (2, B, 1, N, K) where each image has its own tokens; None leaves x as
+            it is.
 
     Source: RoFormer, Su et al. 2021, arXiv 2104.09864, eq. 34, in the half-split pairing of GPT-NeoX.
     """

@@ -33,6 +33,7 @@ class Batch:
         normalise: pixels → float32, see :meth:`vitbench.data.images.Splits.normalise`.
         wiped: boxes (B, 4) in which images become 0, the mean of the training images.
         mixes: how images are mixed with one another, and labels with them; None: not at all.
+        patches: (B, P) int64, each image's patches by their numbers, in an order of its own; None: none was asked for.
     """
 
     pixels: Tensor
@@ -40,6 +41,7 @@ class Batch:
     normalise: Callable[[Tensor], Tensor]
     wiped: tuple[Tensor, ...] = ()
     mixes: Mixes | None = None
+    patches: Tensor | None = None
 
     def __len__(self) -> int:
         return len(self.labels)
@@ -52,6 +54,7 @@ class Batch:
         return replace(
             self, pixels=self.pixels[part], labels=self.labels[part], wiped=tuple(each[part] for each in self.wiped),
             mixes=None if self.mixes is None else self.mixes[part],
+            patches=None if self.patches is None else self.patches[part],
         )  # fmt: skip
 
     def images(self) -> Tensor:
@@ -81,6 +84,7 @@ class _Draws:
     policy: Drawn | None
     wiped: tuple[Tensor, ...]
     mixes: Mixes | None
+    patches: Tensor | None
 
 
 class Batches:
@@ -93,9 +97,11 @@ class Batches:
         data: on the device where batches are wanted.
         recipe: its batch size (the last batch of an epoch may be smaller) and its augmentation.
         seed: of the trial.
+        patches: of an image, where each batch is to have an order of them.
     """
 
-    def __init__(self, data: Splits, recipe: TrainSpec, seed: int) -> None:
+    def __init__(self, data: Splits, recipe: TrainSpec, seed: int, patches: int | None = None) -> None:
+        self.patches = patches
         self.data, self.images, self.recipe, self.seed = data, data.train, recipe, seed
         self.policy = POLICIES[recipe.augment](recipe)
 
@@ -116,17 +122,22 @@ class Batches:
                 pixels = draws.policy.apply(pixels, part)
             mixes = None if draws.mixes is None else draws.mixes[part]
             wiped = tuple(each[part] for each in draws.wiped)
-            yield Batch(pixels, self.images.labels[order[part]], self.data.normalise, wiped, mixes)
+            patches = None if draws.patches is None else draws.patches[part].long()
+            yield Batch(pixels, self.images.labels[order[part]], self.data.normalise, wiped, mixes, patches)
 
     def _order(self, number: int) -> Tensor:
-        """Which images, (n,): each once; with repeats a part of them, each several times in a row.
+        """Which images, (n,): each once; with repeats a part of them, each several times in a batch.
 
-        Source of the repeats: Hoffer et al. 2020, arXiv 1901.09335, and Berman et al. 2019, arXiv 1902.05509: as DeiT
-        samples, an epoch is as long as it would be without.
+        Views of one image lie apart in their batch, since mixing pairs neighbours.
+        Source of the repeats: Hoffer et al. 2020, arXiv 1901.09335, and Berman et al. 2019, arXiv 1902.05509. As with
+        DeiT, an epoch is as long as it would be without; there the views are in the batches of several processes.
         """
-        n = len(self.images)
+        n, repeats = len(self.images), self.recipe.repeats
         order = torch.randperm(n, generator=self._stream("order", number))
-        return order.repeat_interleave(self.recipe.repeats)[:n] if self.recipe.repeats > 1 else order
+        if repeats == 1:
+            return order
+        views = order.repeat_interleave(repeats)[:n].split(self.recipe.batch_size)
+        return torch.cat([part[first::repeats] for part in views for first in range(repeats)])
 
     def _draw(self, number: int) -> _Draws:
         """All chance of one epoch but its order. Shifts and mirrors are drawn whether used or not."""
@@ -145,8 +156,13 @@ class Batches:
         if recipe.mixup or recipe.cutmix:
             chance = self._numbers(number, "mixing")
             mixes = mixing.draw(n, size, mixup=recipe.mixup, cutmix=recipe.cutmix, chance=chance).to(device)
+        patches = None
+        if self.patches is not None:
+            places = torch.rand(n, self.patches, generator=self._stream("augmentation", number, "patches"))
+            patches = places.argsort(dim=1).to(torch.int32).to(device)
         shift, mirror = (t.to(device, non_blocking=True) for t in (shift, mirror))
-        return _Draws(shift, mirror, policy, tuple(torch.from_numpy(each).to(device) for each in wiped), mixes)
+        boxes_of = tuple(torch.from_numpy(each).to(device) for each in wiped)
+        return _Draws(shift, mirror, policy, boxes_of, mixes, patches)
 
     def _stream(self, name: Literal["order", "augmentation"], *parts: str | int) -> torch.Generator:
         return torch.Generator().manual_seed(derive(self.seed, name, *parts))
@@ -161,7 +177,8 @@ class Batches:
             if index == DIGESTED:
                 break
             mixed = () if batch.mixes is None else (batch.mixes.share, batch.mixes.boxes)
-            for tensor in (batch.pixels, batch.labels, *batch.wiped, *mixed):
+            hidden = () if batch.patches is None else (batch.patches,)
+            for tensor in (batch.pixels, batch.labels, *batch.wiped, *mixed, *hidden):
                 whole.update(tensor.cpu().numpy().tobytes())
         return whole.hexdigest()[:16]
 

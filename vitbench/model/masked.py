@@ -56,7 +56,10 @@ class Decoder(nn.Module):
 class MaskedAutoencoder(nn.Module):
     """Images (B, C, height, width) → the mean squared error with which their hidden patches are told, a scalar.
 
-    Each image has its own patches hidden. Encoder and position embedding are those of the model, which is trained in
+    Each image has its own patches hidden. The encoder is given the tokens of the others; where a patching's tokens
+    overlap (``conv_tokenizer``) these know the edges of what is hidden.
+
+    Encoder and position embedding are those of the model, which is trained in
     place; pooling and head have no part in it. What is told of a patch is its pixels, less their mean and over their
     standard deviation.
     Source: He et al. 2022, Masked autoencoders are scalable vision learners, arXiv 2111.06377, §3 and §4.1.
@@ -83,17 +86,13 @@ class MaskedAutoencoder(nn.Module):
         initialise(decoder, spec.init_std, seed)
         self.decoder = decoder.to(next(model.parameters()).device)
 
-    def forward(self, images: Tensor) -> Tensor:
-        """The loss."""
-        seen = self.draw(len(images), images.device)
+    def forward(self, images: Tensor, order: Tensor) -> Tensor:
+        """The loss; of each image the first of its patches in its ``order`` (B, P), by their numbers, are seen."""
+        seen = order[:, : self.visible]
         wanted, _, _ = self.targets(images)
         errors = (self.tell(images, seen).float() - wanted).square().mean(dim=-1)
         hidden = torch.ones_like(errors).scatter(1, seen, 0.0)
         return (errors * hidden).sum() / hidden.sum()
-
-    def draw(self, images: int, device: torch.device) -> Tensor:
-        """Numbers of the patches that are seen of each image, (B, V); by torch's own stream of the device."""
-        return torch.rand(images, self.patches, device=device).argsort(dim=1)[:, : self.visible]
 
     def tell(self, images: Tensor, seen: Tensor) -> Tensor:
         """Every patch as the decoder tells it, (B, P, C·P·P): less its mean and over its standard deviation."""
@@ -115,12 +114,13 @@ class MaskedAutoencoder(nn.Module):
         return (patches - mean) / std, mean, std
 
     @torch.no_grad()
-    def reconstruct(self, images: Tensor) -> tuple[Tensor, Tensor]:
+    def reconstruct(self, images: Tensor, order: Tensor) -> tuple[Tensor, Tensor]:
         """The images with their hidden patches as they are told, and 1 where a pixel was seen and 0 where it was told.
 
         Both have the images' shape. A patch is told but for its mean and standard deviation: those are the image's own.
+        What is seen is said by ``order``, as in :meth:`forward`.
         """
-        seen = self.draw(len(images), images.device)
+        seen = order[:, : self.visible]
         wanted, mean, std = self.targets(images)
         shown = torch.zeros_like(mean).scatter(1, seen[..., None], 1.0)
         told = shown * wanted + (1.0 - shown) * self.tell(images, seen).float()
@@ -146,5 +146,5 @@ def masked_flops(spec: ModelSpec, recipe: TrainSpec) -> int:
         autoencoder = masked_autoencoder(VisionTransformer(spec.twin()), recipe, seed=0)
         images = torch.empty(1, spec.channels, *pair(spec.image_size))
         with FlopCounterMode(display=False) as counter, torch.no_grad():
-            autoencoder(images)
+            autoencoder(images, torch.empty(1, spec.patches, dtype=torch.int64))
     return int(counter.get_total_flops())

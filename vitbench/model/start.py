@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Mapping
 from pathlib import Path
 
 from torch import Tensor
@@ -26,12 +27,33 @@ def load_start(model: VisionTransformer, source: str) -> None:
     """
     name = source.removeprefix(OF_TIMM)
     tensors = _from_timm(name) if name != source else _from_file(source)
-    own = {name: tuple(tensor.shape) for name, tensor in model.state_dict().items()}
-    if mismatch(own, {name: tuple(tensor.shape) for name, tensor in tensors.items()}) is None:
-        model.load_state_dict(dict(tensors))
-        return
     classes = tensors.get("head.bias")
-    load_timm(model, tensors, head=classes is not None and len(classes) == model.spec.num_classes)
+    head = classes is not None and len(classes) == model.spec.num_classes
+    try:
+        _own(model, tensors, head=head) if _is_ours(model, tensors) else load_timm(model, tensors, head=head)
+    except WeightsError as error:
+        raise WeightsError(f"{source.partition(CONTENT)[0]}: {error}") from error
+
+
+HEADS = ("head.", "teacher_head.")
+"""How names of tensors begin that tell classes."""
+
+
+def _is_ours(model: VisionTransformer, tensors: Mapping[str, Tensor]) -> bool:
+    """Whether the names are those of our models: timm's have only the head's in common with them."""
+    return any(name in tensors for name in model.state_dict() if not name.startswith(HEADS))
+
+
+def _own(model: VisionTransformer, tensors: Mapping[str, Tensor], *, head: bool) -> None:
+    mine = model.state_dict()
+    wanted, found = (
+        {name: tensor for name, tensor in each.items() if head or not name.startswith(HEADS)}
+        for each in (mine, tensors)
+    )
+    shapes = ({name: tuple(tensor.shape) for name, tensor in each.items()} for each in (wanted, found))
+    if problem := mismatch(*shapes):
+        raise WeightsError(problem)
+    model.load_state_dict({**mine, **found})
 
 
 def _from_file(source: str) -> dict[str, Tensor]:

@@ -37,7 +37,7 @@ class VisionTransformer(nn.Module):
         return self.spec.init_std
 
     def forward(self, images: Tensor) -> Tensor:
-        """Logits; the mean of both heads' where one answers a teacher (DeiT, arXiv 2012.12877, §4).
+        """Logits; the mean of both heads' where one answers a teacher (facebookresearch/deit, models.py).
 
         Raises ValueError for images of another size than the spec's.
         """

@@ -91,8 +91,8 @@ def _together(view: View) -> list[tuple[str, Md]]:
     """How the seeds of a cell were trained, where the suite asks for all of them in one program."""
     asked = [p.trial for p in view.planned if isinstance(p.trial, TrainTrial) and p.trial.train.stack_seeds]
     alone = Counter(reason for trial in asked if (reason := trial.unstackable()))
-    parts = [Md(f"as one program of {plural(len(asked) - alone.total(), 'cell')}")]
-    parts += [Md(f"one by one of {plural(n, 'cell')}: {escape(reason)}") for reason, n in alone.items()]
+    parts = [Md(f"{plural(len(asked) - alone.total(), 'cell')}, each trained as programs of several seeds")]
+    parts += [Md(f"{plural(n, 'cell')} seed by seed: {escape(reason)}") for reason, n in alone.items()]
     return [("seeds of a cell", Md("; ".join(parts)))] if asked else []
 
 

@@ -41,14 +41,15 @@ def sheets(view: View) -> list[Sheet]:
         values = found.get(planned.id)
         if not isinstance(values, TrainValues) or values.reconstructions is None or not values.pretraining:
             continue
-        epochs = values.pretraining
+        epochs, whose = values.pretraining, "validation" if values.validation_images else "training"
         made.append(
             Sheet(
                 f"reconstructions-{len(made) + 1}",
                 base64.b64decode(values.reconstructions),
                 f"Images, what was seen of them, and what a masked autoencoder made of that: {planned.cell}",
-                f"{planned.cell}: images, what was seen of them, and what {plural(len(epochs), 'epoch')} of masked "
-                f"pre-training made of that (loss {epochs[0].train_loss:.3f} in the first, {epochs[-1].train_loss:.3f} "
+                f"{planned.cell}: {whose} images, below what was seen of them, and below that what "
+                f"{plural(len(epochs), 'epoch')} of masked pre-training made of it (loss {epochs[0].train_loss:.3f} "
+                f"in the first, {epochs[-1].train_loss:.3f} "
                 "in the last). Mean and contrast of each hidden patch are the image's own.",
             )
         )

@@ -199,7 +199,8 @@ def _speed(view: View, files: Files) -> list[Md]:
         about = (
             "Throughput and memory of the training runs themselves: images/s of the median step, of the epochs with "
         )
-        about += "their data, and of the whole trial, its evaluation and all else; "
+        about += "their data, and of the whole trial, its evaluation and all else (of all "
+        about += "seeds of a program, where several are trained as one); "
         blocks += [Md(f"{about}medians over seeds, of memory the largest."), speed.training(view, device)]
         blocks += beyond(view.train[view.train["device"] == device])
     return blocks or [Md("Nothing is planned.")]

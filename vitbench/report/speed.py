@@ -26,6 +26,7 @@ UNSTABLE = "~"
 
 LATENCY_RATIO, MEMORY_RATIO = "latency (× reference)", "peak memory (× reference)"
 STEP, FIRST_STEP, OF_PEAK = "step p50 (ms)", "first step (ms)", "of peak (%)"
+TOGETHER = "seeds in a program"
 EPOCH, WHOLE, WARM_UP = "epoch (images/s)", "trial (images/s)", "warm-up (s)"
 
 
@@ -211,7 +212,11 @@ def geometric_mean(ratios: pd.Series[float]) -> float:
     return float(np.exp(np.log(positive).mean())) if (positive > 0).all() else math.nan
 
 
-EXTRA: Mapping[str, Callable[[float], Md]] = {WARM_UP: significant, OF_PEAK: lambda share: fixed(100.0 * share, 1)}
+EXTRA: Mapping[str, Callable[[float], Md]] = {
+    WARM_UP: significant,
+    OF_PEAK: lambda share: fixed(100.0 * share, 1),
+    TOGETHER: count,
+}
 """Columns of training that not every run has, and how their values are written."""
 
 
@@ -223,8 +228,9 @@ def training(view: View, device: str) -> Md:
     speed = {cell: max((found[cell, o]["train_images_per_s"] for o in origins if (cell, o) in found), default=-1)
              for cell in states}  # fmt: skip
     best = {o: max(r["train_images_per_s"] for (_, where), r in found.items() if where == o) for o in origins}
-    asked = {WARM_UP: "warm_up_seconds", OF_PEAK: "of_peak"}
-    some = [name for name, key in asked.items() if any(math.isfinite(result[key]) for result in found.values())]
+    asked = {WARM_UP: "warm_up_seconds", OF_PEAK: "of_peak", TOGETHER: "stacked"}
+    least = {WARM_UP: 0.0, OF_PEAK: 0.0, TOGETHER: 2.0}  # a value that is missing is no less than that, and no more
+    some = [name for name, key in asked.items() if any(result[key] >= least[name] for result in found.values())]
     lines = []
     for cell in sorted(states, key=lambda c: -speed[c])[:MAX_CELLS]:
         line = {**view.identity(cell), "state": escape(states[cell])}

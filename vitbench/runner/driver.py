@@ -375,10 +375,16 @@ def stacks(
 
 def _stack_of(planned: PlannedTrial, attempts: Mapping[str, Sequence[Tried]]) -> str | None:
     """What tells the stack of a trial from others; None where it is trained alone."""
-    trial = planned.trial
-    if not isinstance(trial, TrainTrial) or not trial.train.stack_seeds or attempts.get(planned.id):
+    trial, tried = planned.trial, attempts.get(planned.id, ())
+    if not isinstance(trial, TrainTrial) or not trial.train.stack_seeds:
+        return None
+    if any(attempt.state != "interrupted" for attempt in tried):
         return None
     return None if trial.unstackable() else trial.model_copy(update={"seed": 0}).id
+
+
+TOO_LARGE = frozenset({"oom", "timeout"})
+"""States of a stack that its seeds may not come to, each by itself."""
 
 
 def apart(
@@ -391,6 +397,9 @@ def apart(
         return
     trials = (request.trial, *request.stack)
     outcome = replace(outcome, seconds=outcome.seconds / len(trials))
+    if outcome.state in TOO_LARGE:  # which is settled for a trial alone
+        why = f"{outcome.state} in a program of {len(trials)} seeds: {outcome.reason}"
+        outcome = replace(outcome, state="failed", reason=why)
     members = Stacked.model_validate_json(_dumps(outcome)).members if outcome.state == "ok" else (None,) * len(trials)
     for trial, found in zip(trials, members, strict=True):
         if isinstance(found, str):

@@ -18,7 +18,7 @@ from vitbench.runner.terminal import escape
 from vitbench.runner.tuning import tuning_runs
 from vitbench.spec.base import by_identity
 from vitbench.spec.model import ModelSpec
-from vitbench.spec.recipe import Device
+from vitbench.spec.recipe import Device, TrainSpec
 from vitbench.spec.suite import Suite
 from vitbench.spec.trial import TimeTrial, Trial
 from vitbench.store import Study, StudyError, Trials
@@ -147,12 +147,14 @@ class _Unsupported:
     """Why trials cannot run on their own type of device; models that are shared are asked once."""
 
     def __init__(self) -> None:
-        self.of_model = by_identity(ModelSpec.unsupported)
+        self.of_model, self.of_recipe = by_identity(ModelSpec.unsupported), by_identity(TrainSpec.unsupported)
 
     def __call__(self, trial: Trial) -> str | None:
         if isinstance(trial, TimeTrial):
             return trial.unsupported(trial.device)
-        return self.of_model(trial.model, trial.device, trial.dtype, trial.training)
+        return self.of_recipe(trial.train, trial.device) or self.of_model(
+            trial.model, trial.device, trial.dtype, trial.training
+        )
 
 
 def train_images(suite: Suite) -> int:

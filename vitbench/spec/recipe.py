@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from typing import Annotated, Any, Literal, get_args
 
 from pydantic import Field, ValidationInfo, field_validator
 
 from vitbench.spec.base import Positive, Probability, Seed, Size, Strict
+from vitbench.spec.errors import quote
 from vitbench.spec.model import DECODER_HEAD_WIDTH
 
 Source = Literal["cifar10", "cifar100", "mnist", "fashion_mnist", "image_folder", "synthetic"]
@@ -38,8 +40,8 @@ class DataSpec(Strict):
     )
     test_images: Positive | None = Field(None, description="size of the test split; None: all")
     validation_images: Count = Field(0, description="cut from train by the harness, drawn by the trial's seed")
-    normalize: Literal["dataset", "imagenet"] = Field(
-        "dataset", description="channel mean and standard deviation: of the train images, or ImageNet's"
+    normalize: Literal["dataset", "imagenet", "half"] = Field(
+        "dataset", description="channel mean and standard deviation: of the train images, ImageNet's, or 0.5 both"
     )
 
     # What synthetic images show; flat, so that an axis can name one. Their sum is the number of classes.
@@ -93,7 +95,9 @@ class TrainSpec(Strict):
     augment: Literal["none", "randaugment", "trivialaugment"] = Field("none", description="random operations on images")
     randaugment_operations: Annotated[int, Field(ge=1, le=14)] = Field(2, description="randaugment: so many an image")
     randaugment_level: Annotated[int, Field(ge=0, le=30)] = Field(9, description="randaugment: strength of them all")
-    cutout: Annotated[int, Field(ge=0, le=4096)] = Field(0, description="side of a square that is wiped, pixels")
+    cutout: Annotated[int, Field(ge=0, le=4096, multiple_of=2)] = Field(
+        0, description="side of a square that is wiped, pixels; even, for it has a pixel's corner in its middle"
+    )
     erasing: Probability = Field(0.0, description="random erasing: probability of an image to have a part wiped")
     mixup: Alpha = Field(0.0, description="alpha of the shares in which images are blended; 0 for none")
     cutmix: Alpha = Field(0.0, description="alpha of the shares of images that others replace; 0 for none")
@@ -139,6 +143,10 @@ class TrainSpec(Strict):
         False, description="time a large matrix product first, to tell what share of the device's peak training reaches"
     )
 
+    def unsupported(self, device: str) -> str | None:
+        """Why it cannot be followed on a device type, or None."""
+        return f"CUDA graphs run on cuda, not on {device}" if self.cuda_graphs and device != "cuda" else None
+
     @property
     def has_teacher(self) -> bool:
         """Whether a teacher is trained first."""
@@ -148,6 +156,14 @@ class TrainSpec(Strict):
         """As ever, but that a file of weights is told by its content, and not by where it lies."""
         body = super().canonical()
         return {**body, "start": self.start.rpartition(CONTENT)[2]} if self.start is not None else body
+
+    @field_validator("start")
+    @classmethod
+    def _of_timms_own(cls, value: str | None) -> str | None:
+        """A name of timm's may lead nowhere else: no other hub, and no file."""
+        if value is not None and value.startswith(OF_TIMM) and not re.fullmatch(r"[\w.-]+", value[len(OF_TIMM) :]):
+            raise ValueError(f"{quote(value)}: {OF_TIMM} takes the name of a model, such as vit_small_patch16_224")
+        return value
 
     @field_validator("randaugment_operations", "randaugment_level")
     @classmethod

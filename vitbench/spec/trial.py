@@ -68,9 +68,7 @@ class TrainingTrial(Strict):
 
     def unsupported(self, device: str) -> str | None:
         """Why it cannot run on a device type, or None. Says nothing of the machine at hand."""
-        if self.train.cuda_graphs and device != "cuda":
-            return f"CUDA graphs run on cuda, not on {device}"
-        return self.model.unsupported(device, self.dtype, training=True)
+        return self.train.unsupported(device) or self.model.unsupported(device, self.dtype, training=True)
 
 
 ALONE = frozenset({"muon"})

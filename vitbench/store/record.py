@@ -97,8 +97,8 @@ class TrainValues(Strict):
     step_ms_p50: NonNegative = Field(description="median over steps, first steps of the trial apart")
     first_step_ms: NonNegative
     train_images_per_s: NonNegative = Field(description="batch size over the median step, of all models of the program")
-    train_seconds: NonNegative
-    seconds: NonNegative = Field(description="of the whole trial: model, data, training, evaluation")
+    train_seconds: NonNegative = Field(description="of the epochs; of a program of several models this one's share")
+    seconds: NonNegative = Field(description="of the whole trial, likewise: model, data, training, evaluation")
     peak_memory_mib: NonNegative = Field(
         description="GPU: allocated; CPU: resident, less that before the model was built"
     )
@@ -112,6 +112,7 @@ class TrainValues(Strict):
     preparation_flops: Count = Field(
         0, description="of pre-training, the teacher's training and its answers; a multiply-add counts two"
     )
+    preparation_resumed_at: tuple[int, ...] = Field((), description="the same of their steps, in order of the stages")
     reconstructions: Png | None = Field(
         None, description="PNG in base64: images, what was seen of them, and what the masked autoencoder made of that"
     )
@@ -119,7 +120,8 @@ class TrainValues(Strict):
         None, description="of a large matrix product in the same precision, just before; None where it is not asked for"
     )
     warm_up_seconds: NonNegative | None = Field(
-        None, description="what the first steps of each process took longer: compilation, autotuning, allocation"
+        None,
+        description="what the first steps of each process took longer, likewise: compilation, autotuning, allocation",
     )
     stacked: Annotated[int, Field(ge=1)] = Field(1, description="seeds of the cell that one program trained together")
 

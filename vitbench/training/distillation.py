@@ -45,21 +45,27 @@ class Teacher:
         model: it, in evaluation mode; its weights no longer move.
         epochs: of its training, in order.
         flops: of its training, and of its answers to the student.
-        earlier_s: see :class:`vitbench.training.stage.Done`.
+        earlier_s, resumed_at: see :class:`vitbench.training.stage.Done`.
     """
 
     model: nn.Module
     epochs: tuple[Epoch, ...]
     flops: int
     earlier_s: float
+    resumed_at: tuple[int, ...]
 
 
 def recipe_of(recipe: TrainSpec) -> TrainSpec:
-    """How a teacher is trained: as its student, on crops and mirrored images, and with nothing else of its recipe."""
+    """How a teacher is trained: by AdamW without warm-up, on crops and mirrored images.
+
+    Batch size, weight decay, schedule and precision are its student's, so that an axis over one of these is one over
+    the teacher's training, too.
+    """
     return TrainSpec(
         epochs=recipe.teacher_epochs, batch_size=recipe.batch_size, learning_rate=recipe.teacher_learning_rate,
         weight_decay=recipe.weight_decay, schedule=recipe.schedule, crop_padding=recipe.crop_padding, flip=recipe.flip,
         precision=recipe.precision, compile=recipe.compile,
+        cuda_graphs=recipe.cuda_graphs,
     )  # fmt: skip
 
 
@@ -76,7 +82,9 @@ def teach(where: stage.Setting) -> Teacher:
     images = len(where.data.train)
     of_student = trial.train.images or images * trial.train.epochs
     flops = forward_flops(spec) * (3 * images * recipe.epochs + of_student)
-    return Teacher(model.eval().requires_grad_(requires_grad=False), done.epochs, flops, done.earlier_s)
+    return Teacher(
+        model.eval().requires_grad_(requires_grad=False), done.epochs, flops, done.earlier_s, done.resumed_at
+    )
 
 
 def taught(teacher: nn.Module, recipe: TrainSpec) -> Objective:

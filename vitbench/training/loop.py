@@ -80,7 +80,8 @@ def train(
             the values are safe. None: no checkpoints.
 
     Raises:
-        Diverged: at most ``CHECK_EVERY`` steps after the loss or the gradient norm stops being finite.
+        Diverged: at most ``CHECK_EVERY`` steps after the loss or the gradient norm stops being finite; on a GPU see
+            :meth:`vitbench.training.stepper.Stepper.epoch`.
         Interrupted: after a save that ``checkpoint.save_now`` asked for.
     """
     (values,) = _trained([trial], device, progress, checkpoint)
@@ -91,8 +92,8 @@ def train(
 def train_stack(trials: Sequence[TrainTrial], device: torch.device, progress: Progress) -> list[TrainValues | Diverged]:
     """The same of several seeds of one cell as one program: what each gives alone, within rounding.
 
-    Throughput and time of a step are those of the program: it sees the images of all seeds. A seed that diverges
-    leaves the others alone.
+    Throughput, time of a step and memory are those of the program, which sees the images of all seeds; of its seconds
+    each seed has its share. A seed that diverges leaves the others alone.
 
     Args:
         trials: alike in all but their seeds.
@@ -122,6 +123,7 @@ def _trained(
     teacher = fitted.teacher
     tests = fitted.evaluate([each.test for each in data])
     median = median_ms(course.step_ms, course.resumed_at, len(fitted.batches[0]))
+    warm_up = warm_up_ms(course.step_ms, course.resumed_at, len(fitted.batches[0])) / 1000
     batch = min(trial.train.batch_size, len(data[0].train))
     return [
         Diverged(stepper.lost[member])
@@ -139,8 +141,8 @@ def _trained(
             step_ms_p50=median,
             first_step_ms=course.step_ms[0],
             train_images_per_s=len(trials) * batch / median * 1000,
-            train_seconds=course.train_seconds,
-            seconds=fitted.earlier_s + time.perf_counter() - began,
+            train_seconds=course.train_seconds / len(trials),
+            seconds=(fitted.earlier_s + time.perf_counter() - began) / len(trials),
             peak_memory_mib=fitted.memory.mib(),
             batches_digest=fitted.batches[member].digest(),
             data_checksum=data[member].checksum,
@@ -148,9 +150,10 @@ def _trained(
             pretraining=pretrained.epochs if pretrained else (),
             teaching=teacher.epochs if teacher else (),
             preparation_flops=sum(each.flops for each in (pretrained, teacher) if each),
+            preparation_resumed_at=tuple(at for each in (pretrained, teacher) if each for at in each.resumed_at),
             reconstructions=as_text(pretrained.sheet) if pretrained else None,
             peak_flops_per_s=peak,
-            warm_up_seconds=warm_up_ms(course.step_ms, course.resumed_at, len(fitted.batches[0])) / 1000,
+            warm_up_seconds=warm_up / len(trials),
             stacked=len(trials),
         )
         for member, test in enumerate(tests)
@@ -205,9 +208,7 @@ def fit(
             load_start(_of_components(each), recipe.start)
     if recipe.pretrain_epochs:
         pretrained = pretrain(_of_components(_one(models)), where)
-    model: nn.Module = models[0] if len(models) == 1 else Stack(models)
-    if recipe.frozen:
-        model = Probe(_one(models))
+    model: nn.Module = Probe(_one(models)) if recipe.frozen else models[0] if len(models) == 1 else Stack(models)
     objective = None
     if recipe.has_teacher:
         teacher, model = teach(where), Student(_of_components(_one(models)))

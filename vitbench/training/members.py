@@ -13,7 +13,8 @@ from vitbench.model.encoder import Block
 from vitbench.model.initial import token_tables
 from vitbench.training.stack import Stack
 
-Run = Callable[[Tensor], Tensor]
+Run = Callable[..., Tensor]
+"""A model as it is called with what it takes, images first."""
 
 
 @dataclass(frozen=True)

@@ -79,6 +79,7 @@ def _adamw(chosen: Sequence[Weight], recipe: TrainSpec, device: torch.device) ->
 def _muon(chosen: Sequence[Weight], recipe: TrainSpec, device: torch.device) -> list[torch.optim.Optimizer]:
     """Muon for the matrices of the blocks, AdamW for everything else, at one rate.
 
+    The matrix of queries, keys and values is one, (3D, D).
     Source: Jordan et al. 2024, Muon, https://kellerjordan.github.io/posts/muon; the update is scaled to the size of
     AdamW's (Liu et al. 2025, arXiv 2502.16982), so that both have the same learning rate and weight decay.
     """

@@ -26,11 +26,17 @@ from vitbench.training.stepper import autocast
 BETAS = (0.9, 0.95)
 """Of Adam. Source: He et al. 2022, arXiv 2111.06377, table 8."""
 
+WEIGHT_DECAY = 0.05
+"""Likewise: not the trial's, so that a linear probe, which has none, is one of the weights that are fine-tuned."""
+
 SHOWN = 8
 """Images of a sheet of reconstructions."""
 
 MARGIN = 1
 """White pixels around each image of a sheet."""
+
+SIDE = 96
+"""Smallest width of an image of a sheet: smaller ones are shown enlarged, each pixel as a square."""
 
 GREY = 128.0
 """Of a hidden pixel."""
@@ -44,13 +50,14 @@ class Pretrained:
         epochs: of it, in order; without accuracy.
         flops: of all its steps, forward and backward.
         sheet: PNG, see :func:`sheet`.
-        earlier_s: see :class:`vitbench.training.stage.Done`.
+        earlier_s, resumed_at: see :class:`vitbench.training.stage.Done`.
     """
 
     epochs: tuple[Epoch, ...]
     flops: int
     sheet: bytes
     earlier_s: float
+    resumed_at: tuple[int, ...]
 
 
 def recipe_of(recipe: TrainSpec) -> TrainSpec:
@@ -61,10 +68,10 @@ def recipe_of(recipe: TrainSpec) -> TrainSpec:
     """
     return TrainSpec(
         epochs=recipe.pretrain_epochs, batch_size=recipe.batch_size, optimizer=recipe.optimizer,
-        learning_rate=recipe.pretrain_learning_rate, weight_decay=recipe.weight_decay, betas=BETAS,
+        learning_rate=recipe.pretrain_learning_rate, weight_decay=WEIGHT_DECAY, betas=BETAS,
         schedule=recipe.schedule, warmup_epochs=min(recipe.warmup_epochs, recipe.pretrain_epochs / 2),
         clip_norm=recipe.clip_norm, crop_padding=recipe.crop_padding, flip=recipe.flip, precision=recipe.precision,
-        compile=recipe.compile,
+        compile=recipe.compile, cuda_graphs=recipe.cuda_graphs,
     )  # fmt: skip
 
 
@@ -81,30 +88,42 @@ def pretrain(model: VisionTransformer, where: stage.Setting) -> Pretrained:
     trial, data, recipe = where.trial, where.data, recipe_of(where.trial.train)
     autoencoder = masked_autoencoder(model, trial.train, derive(trial.seed, "pretraining"))
     done = stage.run(
-        "pretraining", autoencoder, recipe, where, words="pre-training", objective=hidden_patches_told
+        "pretraining", autoencoder, recipe, where, words="pre-training", objective=hidden_patches_told,
+        patches=trial.model.patches,
     )  # fmt: skip
     some = data.validation if len(data.validation) else data.train
+    pixels = some.pixels[:SHOWN]
+    chance = torch.Generator().manual_seed(derive(trial.seed, "pretraining", "shown"))
+    order = torch.rand(len(pixels), trial.model.patches, generator=chance).argsort(dim=1).to(where.device)
     with where.memory.uncounted():
-        shown = sheet(autoencoder, data, some.pixels[:SHOWN], autocast(where.device, recipe.precision))
+        shown = sheet(autoencoder, data, pixels, order, autocast(where.device, recipe.precision))
     flops = 3 * masked_flops(trial.model, trial.train) * len(data.train) * recipe.epochs
-    return Pretrained(done.epochs, flops, shown, done.earlier_s)
+    return Pretrained(done.epochs, flops, shown, done.earlier_s, done.resumed_at)
 
 
 def hidden_patches_told(module: nn.Module, run: Run, batch: Sequence[Batch]) -> tuple[Tensor, Tensor]:
     """The objective; there are no answers that could be right."""
     (mine,) = batch
-    return run(mine.images()).unsqueeze(0), torch.zeros(1, dtype=torch.int64, device=mine.pixels.device)
+    assert mine.patches is not None
+    return run(mine.images(), mine.patches).unsqueeze(0), torch.zeros(1, dtype=torch.int64, device=mine.pixels.device)
 
 
 @torch.no_grad()
-def sheet(autoencoder: MaskedAutoencoder, data: Splits, pixels: Tensor, precision: torch.autocast) -> bytes:
-    """A PNG with a column for each image (n, 3, height, width): it, what was seen of it, and what was made of that."""
+def sheet(
+    autoencoder: MaskedAutoencoder, data: Splits, pixels: Tensor, order: Tensor, precision: torch.autocast
+) -> bytes:
+    """A PNG with a column for each image (n, 3, height, width): it, what was seen of it, and what was made of that.
+
+    What is seen is said by ``order`` (n, P), see :meth:`vitbench.model.masked.MaskedAutoencoder.forward`.
+    """
     autoencoder.eval()
     with precision:
-        whole, mask = autoencoder.reconstruct(data.normalise(pixels))
+        whole, mask = autoencoder.reconstruct(data.normalise(pixels), order)
     told = 255.0 * (whole.float() * data.std + data.mean)
     given = pixels.float()
-    rows = (given, torch.where(mask > 0, given, GREY), torch.where(mask > 0, given, told))
+    rows = [given, torch.where(mask > 0, given, GREY), torch.where(mask > 0, given, told)]
+    times = -(-SIDE // pixels.shape[-1])
+    rows = [row.repeat_interleave(times, dim=-1).repeat_interleave(times, dim=-2) for row in rows]
     tiles = [F.pad(row.cpu(), (MARGIN, MARGIN, MARGIN, MARGIN), value=255.0) for row in rows]
     joined = torch.cat([torch.cat(list(row), dim=-1) for row in tiles], dim=-2)
     made = Image.fromarray(joined.round().clamp(0, 255).to(torch.uint8).permute(1, 2, 0).numpy())

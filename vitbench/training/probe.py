@@ -34,5 +34,7 @@ class Probe(nn.Module):
 
     def forward(self, images: Tensor) -> Tensor:
         """Logits."""
-        logits: Tensor = self.model.head(self.norm(self.model.features(images)))
+        features = self.model.features(images)
+        self.norm.train(self.training and len(features) > 1)  # one image has no deviation from the mean of its batch
+        logits: Tensor = self.model.head(self.norm(features))
         return logits

@@ -19,7 +19,7 @@ from vitbench.training.checkpoint import Checkpointing, of_stage
 from vitbench.training.evaluation import evaluate
 from vitbench.training.optimiser import learning_rate
 from vitbench.training.resume import Resumable, identity
-from vitbench.training.stepper import Course, Objective, Stepper
+from vitbench.training.stepper import Course, Diverged, Objective, Stepper
 
 Progress = Callable[[str], None]
 
@@ -52,17 +52,19 @@ class Done:
     Attributes:
         epochs: of it, in order; with accuracies where it is about labels.
         earlier_s: seconds that processes before this one gave to it, as far as its checkpoint knew.
+        resumed_at: its steps at which another process took it up again.
     """
 
     epochs: tuple[Epoch, ...]
     earlier_s: float
+    resumed_at: tuple[int, ...]
 
 
 def run(
     stage: Stream, model: nn.Module, recipe: TrainSpec, where: Setting, *, words: str,
-    objective: Objective | None = None,
+    objective: Objective | None = None, patches: int | None = None,
 ) -> Done:  # fmt: skip
-    """Train a model in place.
+    """Train a model in place, and keep it: who takes the trial up again later has no need to.
 
     Args:
         stage: names the stream of all that is drawn in it, and its checkpoint.
@@ -71,12 +73,13 @@ def run(
         where: see :class:`Setting`.
         words: what the user hears of it.
         objective: what is trained for. Default: the labels.
+        patches: see :class:`vitbench.data.batches.Batches`.
 
     Raises:
-        Diverged, Interrupted: as :func:`vitbench.training.loop.train`.
+        Diverged, Interrupted: as :func:`vitbench.training.loop.train`; the message of the first names the stage.
     """
     data, device, seed = where.data, where.device, where.trial.seed
-    batches = Batches(data, recipe, derive(seed, stage))
+    batches = Batches(data, recipe, derive(seed, stage), patches)
     per_epoch = len(batches)
     stepper = Stepper(model, recipe, images=len(data.train), device=device, per_epoch=per_epoch, objective=objective)
     course, resumable = Course(device), None
@@ -86,12 +89,15 @@ def run(
         aside = replace(where.checkpoint, path=of_stage(where.checkpoint.path, stage))
         resumable = Resumable(aside, mine, stepper, course, memory=where.memory, progress=where.progress)
         resumable.resume()
-    watch = resumable.between_batches if resumable else None
+    watch, begun = resumable.between_batches if resumable else None, course.epoch
     while course.epoch < recipe.epochs:
-        (found,) = stepper.epoch([batches], course, resumable)
         told = None
-        if objective is None and len(data.validation):
-            (told,) = evaluate(stepper, [data.validation], [data], watch)
+        try:
+            (found,) = stepper.epoch([batches], course, resumable)
+            if objective is None and len(data.validation):
+                (told,) = evaluate(stepper, [data.validation], [data], watch)
+        except Diverged as lost:
+            raise Diverged(f"{words}: {lost}") from lost
         done = Epoch(
             epoch=course.epoch + 1, train_loss=found.loss,
             train_accuracy_pct=found.accuracy_pct if objective is None else None,
@@ -102,4 +108,6 @@ def run(
         course.end({0: done})
         seen = f", validation {told.accuracy_pct:.1f} %" if told else ""
         where.progress(f"{words}, epoch {done.epoch}/{recipe.epochs}: loss {done.train_loss:.3f}{seen}")
-    return Done(tuple(course.epochs[0]), resumable.earlier_s if resumable else 0.0)
+    if resumable and course.epoch > begun:
+        resumable.take()
+    return Done(tuple(course.epochs[0]), resumable.earlier_s if resumable else 0.0, course.resumed_at)

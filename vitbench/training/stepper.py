@@ -160,7 +160,7 @@ class Stepper:
 
         Raises:
             Diverged: where all members are lost, at most ``CHECK_EVERY`` steps after the last one's loss or gradient
-                norm stops being finite; on a GPU twice as many, since nothing waits for it within an epoch.
+                norm stops being finite; on a GPU more by as much as the host is ahead of it, within an epoch.
         """
         self.model.train()
         norms = None
@@ -219,7 +219,7 @@ class Stepper:
         self._note(_finite(loss_sums, norms).tolist(), when or f"by step {self.steps}")
 
     def glance(self, loss_sums: Tensor, norms: Tensor | None) -> None:
-        """The same without waiting for a GPU: what is noted there is what the glance before this one asked for.
+        """The same without waiting for a GPU: noted there is what an earlier glance asked for, once it has come.
 
         Raises:
             Diverged: where no member is left.
@@ -227,7 +227,9 @@ class Stepper:
         if self.device.type != "cuda":
             self.look(loss_sums, norms)
             return
-        if self.glimpse is not None and self.glimpse.come.query():
+        if self.glimpse is not None:
+            if not self.glimpse.come.query():
+                return  # asked for again, it would never come to a host that is far ahead
             self._note(self.glimpse.finite.tolist(), f"by step {self.glimpse.step}")
         self.glimpse = _Glimpse(_finite(loss_sums, norms), self.steps)
 
@@ -264,7 +266,7 @@ class _Glimpse:
         self.finite = torch.empty(flags.shape, dtype=torch.bool, pin_memory=True)
         self.finite.copy_(flags, non_blocking=True)
         self.come = torch.cuda.Event()
-        self.come.record()
+        self.come.record(torch.cuda.current_stream(flags.device))
         self.step = step
 
 

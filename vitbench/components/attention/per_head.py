@@ -26,7 +26,7 @@ class PerHead(SelfAttention):
             q, k, v = (
                 F.linear(tokens, weights[i, head], None if biases is None else biases[i, head]) for i in range(3)
             )
-            q, k = rotate(q, rotation), rotate(k, rotation)
+            q, k = (rotate(x.unsqueeze(1), rotation).squeeze(1) for x in (q, k))
             probabilities = (q @ k.transpose(-2, -1) * self.scale).softmax(dim=-1)
             outputs.append(F.dropout(probabilities, self.dropout_now) @ v)
         out: Tensor = self.proj_dropout(self.proj(torch.cat(outputs, dim=-1)))

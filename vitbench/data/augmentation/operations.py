@@ -27,8 +27,9 @@ def affine(pixels: Tensor, inverse: Tensor) -> Tensor:
     places = torch.stack(
         [*torch.meshgrid(across, down, indexing="xy"), torch.ones_like(pixels[0, 0], dtype=across.dtype)]
     )
-    size = torch.tensor([[0.5 * width], [0.5 * height]], device=pixels.device)
-    grid = places.flatten(1).T @ (inverse.view(-1, 2, 3) / size).transpose(1, 2)
+    to_x, to_y = inverse.view(-1, 2, 3).unbind(1)
+    # No tensor is made of the two sizes here: to copy it, the host would wait for all that a GPU has to do before.
+    grid = places.flatten(1).T @ torch.stack((to_x / (0.5 * width), to_y / (0.5 * height)), dim=1).transpose(1, 2)
     found = F.grid_sample(pixels.float(), grid.view(-1, height, width, 2), mode="nearest", align_corners=False)
     return found.round().to(torch.uint8)
 

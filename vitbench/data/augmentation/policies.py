@@ -115,7 +115,9 @@ class Drawn:
             chosen, parameters = self.operation[rows, step], self.parameters[rows, step]
             changed = pixels.clone()
             for apply, members in _groups(chosen):
-                there = members.to(pixels.device, non_blocking=True)
+                # Pinned, since a copy from other memory waits for all that a GPU has to do before it.
+                held = members.pin_memory() if pixels.is_cuda else members
+                there = held.to(pixels.device, non_blocking=True)
                 columns = _columns(apply)
                 changed[there] = apply(pixels[there], parameters[there, :columns])
             pixels = changed
