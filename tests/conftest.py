@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import signal
 import tarfile
 from pathlib import Path
 
@@ -14,6 +15,15 @@ from tests.runner.runs import Runs
 REPOSITORY = Path(__file__).parent.parent
 SHARED = REPOSITORY.parent / "shared" / "data"
 LOSSLESS = ("cifar10-lossless-6k.tar.xz", "ff34e6982bc3d3a8712b3e3a4d2617c7d395c250d243b26876c531d15762bc02")
+
+
+def pytest_configure() -> None:
+    """Ctrl-C works in the processes that tests start, also where the tests themselves are started in the background.
+
+    A shell has its background jobs ignore it, and so does all that they start.
+    """
+    if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
