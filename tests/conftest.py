@@ -27,9 +27,14 @@ def pytest_configure() -> None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """GPU tests skip, with the reason, where there is no GPU."""
+    """GPU tests skip, with the reason, where there is no GPU. Workers of the suite divide the cores among them.
+
+    Else each would have a thread for every core, and they would wait for one another: up to ten times as long.
+    """
     import torch
 
+    workers = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
+    torch.set_num_threads(max(1, torch.get_num_threads() // workers))
     if not torch.cuda.is_available():
         for item in items:
             if item.get_closest_marker("gpu"):

@@ -45,11 +45,15 @@ def batches(seed: int = 0, **changes: Any) -> Batches:
     return Batches(splits(DATA, MODEL, seed), recipe(**changes), seed)
 
 
+@pytest.fixture(scope="module")
+def plain() -> TrainValues:
+    return run()
+
+
 @pytest.mark.parametrize("option", OPTIONS, ids=str)
-def test_an_option_trains_and_gives_the_same_twice(option: dict[str, Any]) -> None:
-    one, two, plain = run(**option), run(**option), run()
+def test_an_option_gives_the_same_twice(option: dict[str, Any], plain: TrainValues) -> None:
+    one, two = run(**option), run(**option)
     assert one.test_loss == two.test_loss and one.batches_digest == two.batches_digest
-    assert one.test_loss != plain.test_loss
     assert one.steps == plain.steps, "an epoch is as long as it was"
     seen = {"optimizer", "ema"} & set(option)
     assert (one.batches_digest == plain.batches_digest) == bool(seen)
