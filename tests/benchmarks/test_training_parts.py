@@ -112,6 +112,17 @@ def test_seeds_as_one_program(benchmark: BenchmarkFixture, size: int, capsys: py
     benchmark.extra_info["ratio"] = statistics.median(ratios)
 
 
+PARTS = {
+    "products of the linear layers": ("aten::mm", "aten::addmm", "aten::bmm"),
+    "attention": ("attention",),
+    "GELU": ("gelu",),
+    "norms": ("layer_norm",),
+    "optimiser": ("adam", "optimizer"),
+    "copies and views": ("aten::copy_", "aten::cat", "aten::contiguous", "aten::clone"),
+}
+"""Part of a step → words in the names of its operations, forward and backward."""
+
+
 class Marked(Batches):
     """Batches whose making is named in a profile."""
 
@@ -137,6 +148,11 @@ def test_parts_by_profiler(benchmark: BenchmarkFixture, capsys: pytest.CaptureFi
             seconds = epoch_seconds(one, marked)
         parts = {event.key: event for event in seen.key_averages()}
         making = parts["making a batch"].cpu_time_total / 1e6
+        spent = {key: max(event.self_device_time_total, event.self_cpu_time_total) for key, event in parts.items()}
+        whole = sum(spent.values())
+        for name, words in PARTS.items():
+            mine = sum(time for key, time in spent.items() if any(word in key.lower() for word in words))
+            say(capsys, f"{name}: {100 * mine / whole:.1f} % of the operations' own time")
         say(capsys, f"augmentation, on the host's clock: {100 * making / seconds:.1f} % of the epoch")
         if DEVICE.type == "cuda":
             busy = sum(event.self_device_time_total for event in parts.values()) / 1e6

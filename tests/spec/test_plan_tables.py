@@ -186,6 +186,11 @@ def test_a_goal_names_a_cell_and_goes_into_the_plan(tmp_path: Path) -> None:
     assert [(goal.cell, goal.test_accuracy) for goal in plan(suite, "cpu").goals] == [(label, 60.0)]
 
 
+def test_a_goal_that_is_said_twice_is_named(tmp_path: Path) -> None:
+    goal = GOAL.replace("positions=none", read(tmp_path, BASE).cells[1].label)
+    assert messages(tmp_path, BASE + goal + goal)[0].startswith("suite.toml: goals[2]: says again that string")
+
+
 @pytest.mark.parametrize(
     ("changes", "message"),
     [

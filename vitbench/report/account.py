@@ -231,9 +231,15 @@ def _model(view: View) -> Md:
     models = [planned.trial.model for planned in view.planned]
     if not models:
         return Md("none")
-    # Where all are of a network that has no components, its spec has nothing but what it shares with any other.
-    always = (*MODEL_ALWAYS, *registry.slots()) if any(m.of_components for m in models) else tuple(OF_ANY)
-    return _fields(type(models[0]), models, always, leave=tuple(view.study.info.axes))
+    spec, axes = type(models[0]), tuple(view.study.info.axes)
+    made = [model for model in models if model.of_components]
+    always = (*MODEL_ALWAYS, *registry.slots())
+    if len(made) == len(models):
+        return _fields(spec, models, always, leave=axes)
+    # A baseline has nothing but what it shares with any other: its other fields say nothing.
+    parts = [_fields(spec, models, tuple(OF_ANY), leave=(*axes, *(spec.model_fields.keys() - OF_ANY)))]
+    parts += [_fields(spec, made, always, leave=(*axes, *OF_ANY))] if made else []
+    return Md("; of the ViTs ".join(part for part in parts if part))
 
 
 def _fields(spec: type[Strict], values: list[Any], always: tuple[str, ...], leave: tuple[str, ...] = ()) -> Md:

@@ -51,6 +51,8 @@ def read_goals(tables: Tables, labels: Sequence[str]) -> tuple[Goal, ...]:
         return ()
     goals = []
     for place, goal in tables.each("goals", raw, Goal):
+        if goal in goals:
+            tables.complain(place, f"says again that {quote(goal.cell)} is to reach {goal.test_accuracy:g} %")
         goals.append(goal)
         if goal.cell not in labels:
             tables.complain(f"{place}.cell", f"{quote(goal.cell)} is no label of a cell{nearest(goal.cell, labels)}")
