@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import statistics
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import pytest
 import torch
@@ -41,7 +41,7 @@ ROUNDS = 5
 
 def say(capsys: pytest.CaptureFixture[str], text: str) -> None:
     with capsys.disabled():
-        print(f"\n{text}", end="")  # noqa: T201
+        print(f"\n{text}", end="")  # noqa: T201 - a benchmark's figures are for who runs it
 
 
 def stepper(recipe: TrainSpec, seeds: Sequence[int]) -> tuple[Stepper, list[Batches]]:
@@ -126,7 +126,7 @@ PARTS = {
 class Marked(Batches):
     """Batches whose making is named in a profile."""
 
-    def epoch(self, number: int, first: int = 0):  # type: ignore[no-untyped-def]
+    def epoch(self, number: int, first: int = 0) -> Iterator[Batch]:
         made = super().epoch(number, first)
         while True:
             with record_function("making a batch"):

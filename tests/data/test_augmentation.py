@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 
 import numpy as np
 import pytest
@@ -22,12 +21,13 @@ STRONGEST = {"posterize": 2.0, "solarize": 100.0, "translate_x": 9.0, "translate
 
 def theirs(name: str, image: Tensor, strength: float) -> Tensor:
     """What torchvision's policies do to one image."""
-    shear: Callable[[list[float]], Tensor] = lambda degrees: tv.affine(  # noqa: E731
-        image, angle=0.0, translate=[0, 0], scale=1.0, shear=degrees, center=[0, 0]
-    )
-    move: Callable[[list[int]], Tensor] = lambda pixels: tv.affine(  # noqa: E731
-        image, angle=0.0, translate=pixels, scale=1.0, shear=[0.0, 0.0]
-    )
+
+    def shear(degrees: list[float]) -> Tensor:
+        return tv.affine(image, angle=0.0, translate=[0, 0], scale=1.0, shear=degrees, center=[0, 0])
+
+    def move(pixels: list[int]) -> Tensor:
+        return tv.affine(image, angle=0.0, translate=pixels, scale=1.0, shear=[0.0, 0.0])
+
     angle = math.degrees(math.atan(strength))
     return {
         "identity": lambda: image,
