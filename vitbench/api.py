@@ -25,6 +25,20 @@ def build(spec: ModelSpec, seed: int = 0) -> VisionTransformer | Convolutional:
     return build_model(spec, seed)
 
 
+def load_model(path: str | Path) -> VisionTransformer | Convolutional:
+    """The model whose weights a safetensors file of vitbench's holds, on the CPU in float32, in evaluation mode.
+
+    Args:
+        path: such as ``results/<study>/weights/<trial>.safetensors``, which ``vitbench run --keep-weights`` writes.
+
+    Raises:
+        WeightsError: where the file is missing or damaged, or does not say of which model it is.
+    """
+    from vitbench.model.weights import load_model
+
+    return load_model(path)
+
+
 def load(study: str | Path) -> pd.DataFrame:
     """One row for each planned trial of a study: its settings, state, values and machine.
 

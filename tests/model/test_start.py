@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -66,6 +68,37 @@ def test_ours_of_another_model_are_told_in_our_names(tmp_path: Path) -> None:
         load_start(built(0), str(file))
 
 
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"heads": 4}, "their heads is 2, the model's 4"),
+        ({"norm": "post", "final_norm": False}, "their norm is pre, the model's post"),
+        ({"mlp": "relu"}, "their mlp is gelu, the model's relu"),
+    ],
+    ids=str,
+)
+def test_ours_of_another_function_of_the_same_tensors_are_refused(
+    changes: dict[str, Any], said: str, tmp_path: Path
+) -> None:
+    spec = MODEL.model_copy(update={"final_norm": changes.get("final_norm", True)})
+    file = save_weights(build_model(spec, 1), tmp_path / "w.safetensors")
+    model = build_model(MODEL.model_copy(update=changes), 0)
+    assert isinstance(model, VisionTransformer)
+    before = {name: tensor.clone() for name, tensor in model.state_dict().items()}
+    with pytest.raises(WeightsError, match=f"{file}: its weights are of another function: {said}"):
+        load_start(model, str(file))
+    assert all(torch.equal(before[name], tensor) for name, tensor in model.state_dict().items())
+
+
+@pytest.mark.parametrize("attention", ["per_head", "batched"])
+def test_ours_of_an_exact_twin_are_taken(attention: str, tmp_path: Path) -> None:
+    file = save_weights(built(1), tmp_path / "w.safetensors")
+    model = build_model(MODEL.model_copy(update={"attention": attention}), 0)
+    assert isinstance(model, VisionTransformer)
+    load_start(model, str(file))
+    assert same(model, built(1))
+
+
 @pytest.mark.parametrize("name", ["timm:hf-hub:x/y", "timm:../x", "timm:"])
 def test_timms_names_lead_nowhere_else(name: str) -> None:
     with pytest.raises(ValueError, match="takes the name of a model"):
@@ -96,6 +129,29 @@ def test_a_file_that_is_not_there_is_refused_before_anything_runs(tmp_path: Path
     missing = tmp_path / "missing.safetensors"
     with pytest.raises(SpecError, match=f"train.start: {missing}: No such file or directory; give a .safetensors file"):
         plan(read_suite(suite(tmp_path, missing)), "cpu")
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        (
+            "vit_smal_patch16_224",
+            'timm has no such model; did you mean "vit_small_patch16_224"?; name another, or put a file',
+        ),
+        ("vit_small_patch16_224.augreg_in21", "timm has no such weights; did you mean"),
+    ],
+)
+def test_names_that_timm_does_not_have_are_refused_before_anything_runs(
+    name: str, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("VITBENCH_DATA", str(tmp_path))
+    file = tmp_path / "suite.toml"
+    file.write_text(f'{SUITE}start = "timm:{name}"\n')
+    with pytest.raises(SpecError, match=re.escape(f"train.start: timm:{name}: {said}")):
+        plan(read_suite(file), "cpu")
+    (tmp_path / "weights").mkdir()
+    save_weights(built(1), tmp_path / "weights" / f"{name}.safetensors")
+    plan(read_suite(file), "cpu")
 
 
 def test_training_starts_from_them(tmp_path: Path) -> None:

@@ -15,6 +15,7 @@ from tests.small import DATA, MODEL, TRAIN, train_trial
 from vitbench.model.architectures import build_model
 from vitbench.model.weights import save_weights
 from vitbench.spec import TrainSpec
+from vitbench.spec.effects import CONDITIONS, dead_letters
 from vitbench.store import TrainValues
 from vitbench.training.loop import train, train_stack
 
@@ -111,6 +112,18 @@ def losses(device: str, seeds: int, changes: tuple[tuple[str, Any], ...]) -> lis
 
 def silent(_: str) -> None:
     pass
+
+
+@pytest.mark.parametrize("field", CONDITIONS)
+def test_a_dead_letter_changes_nothing_and_its_condition_gives_it_an_effect(field: str, tmp_path: Path) -> None:
+    with_condition = OPTIONS[field][0]
+    alone = {field: with_condition[field]}
+    (found,) = trained("cpu", tmp_path, **alone)
+    assert [found.test_loss] == losses("cpu", 1, ())
+    plain, used = (TrainSpec.model_validate({**TRAIN.model_dump(), **given}) for given in (alone, with_condition))
+    (said,) = dead_letters([plain])
+    assert said.startswith(f"train.{field} has no effect")
+    assert dead_letters([plain, used]) == dead_letters([used]) == []
 
 
 def test_there_is_one_for_every_field() -> None:

@@ -159,9 +159,3 @@ def test_a_step_of_muon_is_as_large_as_one_of_adamw(shape: tuple[int, int]) -> N
 def test_a_square_that_is_wiped_has_an_even_side() -> None:
     with pytest.raises(ValueError, match="cutout"):
         recipe(cutout=5)
-
-
-def test_a_level_without_randaugment_is_refused() -> None:
-    with pytest.raises(ValueError, match='only augment = "randaugment" has it'):
-        recipe(randaugment_level=3)
-    assert recipe(augment="randaugment", randaugment_level=3).randaugment_level == 3

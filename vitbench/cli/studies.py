@@ -123,6 +123,7 @@ def run_options(function: Function) -> Function:
     metavar="KEY=VALUE",
     help="A parameter of submitit, e.g. slurm_partition=gpu or timeout_min=600. Repeatable.",
 )
+@click.option("--keep-weights", is_flag=True, help="Keep what is trained, as <results>/weights/<trial>.safetensors.")
 @click.option("--only", type=click.Choice(list(ONLY)), help="Leave the other trials alone.")
 @click.option(
     "--workers",
@@ -134,7 +135,7 @@ def run(
     context: click.Context, suite: Path, overrides: tuple[str, ...], plugins: tuple[Path, ...], device: str,
     results: Path | None, max_trials: int, yes: bool, small: bool, launcher: str, address: str | None,
     workers: int | None, rerun_changed: bool, heartbeat: float, leave_held: bool, engine: tuple[str, ...],
-    only: str | None,
+    only: str | None, keep_weights: bool,
 ) -> None:  # fmt: skip
     """Train and time every trial of SUITE that has not been run yet.
 
@@ -148,7 +149,8 @@ def run(
     again += ["--results", str(results)] if results else []
     again += [part for override in overrides for part in ("--set", override)]
     again += [part for plugin in plugins for part in ("--plugin", str(plugin))]
-    flags = (("--yes", yes), ("--small", small), ("--rerun-changed", rerun_changed))
+    flags = (("--yes", yes), ("--small", small), ("--rerun-changed", rerun_changed),
+             ("--keep-weights", keep_weights))  # fmt: skip
     again += [flag for flag, given in flags if given]
 
     from vitbench.runner.plan import KINDS
@@ -156,8 +158,8 @@ def run(
 
     options = Options(
         device=device, workers=workers, launcher=launcher, address=address, rerun_changed=rerun_changed,
-        heartbeat_s=heartbeat, leave_held=leave_held, engine=parameters, kinds=ONLY[only] if only else KINDS,
-        repeat=tuple(again),
+        keep_weights=keep_weights, heartbeat_s=heartbeat, leave_held=leave_held, engine=parameters,
+        kinds=ONLY[only] if only else KINDS, repeat=tuple(again),
     )  # fmt: skip
     context.exit(run_suite(asked, results, options, Terminal()))
 

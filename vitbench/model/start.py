@@ -8,10 +8,12 @@ from pathlib import Path
 
 from torch import Tensor
 
-from vitbench.data import catalog
+from vitbench import registry
+from vitbench.model import timm_names
 from vitbench.model.timm_weights import load_timm
 from vitbench.model.vit import VisionTransformer
-from vitbench.model.weights import SUFFIX, WeightsError, mismatch, read_weights, save_weights
+from vitbench.model.weights import WeightsError, mismatch, read_spec, read_weights, save_weights
+from vitbench.spec.model import ModelSpec
 from vitbench.spec.recipe import CONTENT, OF_TIMM
 
 
@@ -26,13 +28,40 @@ def load_start(model: VisionTransformer, source: str) -> None:
         WeightsError: where they are not there, are of another model, or are others than those that were planned with.
     """
     name = source.removeprefix(OF_TIMM)
-    tensors = _from_timm(name) if name != source else _from_file(source)
+    file = _from_timm(name) if name != source else _from_file(source)
+    tensors, spec = read_weights(file), read_spec(file)
     classes = tensors.get("head.bias")
     head = classes is not None and len(classes) == model.spec.num_classes
     try:
+        if spec is not None and (other := differences(spec, model.spec, head=head)):
+            raise WeightsError(f"its weights are of another function: {'; '.join(other)}")
         _own(model, tensors, head=head) if _is_ours(model, tensors) else load_timm(model, tensors, head=head)
     except WeightsError as error:
         raise WeightsError(f"{source.partition(CONTENT)[0]}: {error}") from error
+
+
+def differences(theirs: ModelSpec, mine: ModelSpec, *, head: bool) -> list[str]:
+    """In what two models of the same tensors are other functions, as far as their specs say.
+
+    Args:
+        theirs: the model of which the weights are.
+        mine: the model that takes them.
+        head: whether the head is taken, too, which has learnt from what the pooling gives.
+    """
+    fields = ["heads", "residual", *(slot for slot in registry.slots() if head or slot != "pooling")]
+    return [
+        f"their {field} is {getattr(theirs, field)}, the model's {getattr(mine, field)}"
+        for field in fields
+        if _function(theirs, field) != _function(mine, field)
+    ]
+
+
+def _function(spec: ModelSpec, field: str) -> object:
+    """A field's value; an exact component is its slot's reference."""
+    value = getattr(spec, field)
+    if field in registry.slots() and value in registry.names(field) and registry.facts(field, value).exact:
+        return registry.reference(field)
+    return value
 
 
 HEADS = ("head.", "teacher_head.")
@@ -56,28 +85,28 @@ def _own(model: VisionTransformer, tensors: Mapping[str, Tensor], *, head: bool)
     model.load_state_dict({**mine, **found})
 
 
-def _from_file(source: str) -> dict[str, Tensor]:
+def _from_file(source: str) -> Path:
     path, _, digest = source.partition(CONTENT)
-    tensors = read_weights(path)
-    if digest and not hashlib.sha256(Path(path).read_bytes()).hexdigest().startswith(digest):
+    file = Path(path)
+    if digest and file.exists() and not hashlib.sha256(file.read_bytes()).hexdigest().startswith(digest):
         raise WeightsError(f"{path}: its content is not that of the plan ({digest}): it was changed since")
-    return tensors
+    return file
 
 
-def _from_timm(name: str) -> dict[str, Tensor]:
-    """From the data folder; downloaded into it first where they are not there."""
-    local = catalog.root() / "weights" / f"{name}{SUFFIX}"
+def _from_timm(name: str) -> Path:
+    """In the data folder; downloaded into it first where they are not there."""
+    local = timm_names.path_of(name)
     if not local.exists():
-        instead = f"or put a file of its weights at {local}"
-        try:
-            import timm
-        except ImportError as error:
-            raise WeightsError(f"{OF_TIMM}{name}: timm is not installed: pip install timm, {instead}") from error
+        if problem := timm_names.problem(name):
+            raise WeightsError(f"{OF_TIMM}{name}: {problem}")
+        import timm
+
         try:
             theirs = timm.create_model(name, pretrained=True)
         except Exception as error:  # whatever timm, its hub or the network raise
             why = f"{type(error).__name__}: {(str(error).splitlines() or [''])[0][:200]}"
+            instead = timm_names.instead_of(name)
             raise WeightsError(f"{OF_TIMM}{name} cannot be had ({why}): give access to it, {instead}") from error
         local.parent.mkdir(parents=True, exist_ok=True)
         save_weights(theirs, local)
-    return read_weights(local)
+    return local

@@ -2,38 +2,52 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import Any, TypeVar
 
+from pydantic import ValidationError
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save
 from torch import Tensor, nn
 
+from vitbench.model.architectures import Model, network
+from vitbench.spec.base import STORED, dumps
+from vitbench.spec.model import ModelSpec
 from vitbench.store.files import write_atomically
 
 SUFFIX = ".safetensors"
 SHOWN = 5
+
+OURS = "vitbench"
+"""Key of the file's metadata under which it says what it holds, as JSON: ``model``, and what else is known."""
 
 
 class WeightsError(ValueError):
     """A file that holds no weights, or those of another model. The message names the file and the tensor."""
 
 
-def save_weights(model: nn.Module, path: str | os.PathLike[str]) -> Path:
+def save_weights(model: nn.Module, path: str | os.PathLike[str], about: Mapping[str, Any] | None = None) -> Path:
     """Write all parameters and buffers of a model under the names of its ``state_dict``; whole or not at all.
+
+    A model of vitbench's is described in the file by its spec: the number of heads is in no tensor's shape.
 
     Args:
         model: on any device, in any dtype; both are left as they are.
         path: of the file, ending in ``.safetensors``. One that exists is replaced.
+        about: further things that the file is to say of itself, of which JSON can be made.
 
     Raises:
         WeightsError: for another suffix.
 
     Source: the format is https://github.com/huggingface/safetensors: a header of JSON, then bytes.
     """
-    file = _checked(path)
-    return write_atomically(file, save({name: t.detach().cpu().contiguous() for name, t in _tensors(model).items()}))
+    file, spec = _checked(path), getattr(model, "spec", None)
+    body = {**(about or {}), **({"model": spec.canonical()} if isinstance(spec, ModelSpec) else {})}
+    tensors = {name: t.detach().cpu().contiguous() for name, t in _tensors(model).items()}
+    return write_atomically(file, save(tensors, {OURS: dumps(body)} if body else None))
 
 
 def load_weights(model: nn.Module, path: str | os.PathLike[str]) -> None:
@@ -54,6 +68,15 @@ def load_weights(model: nn.Module, path: str | os.PathLike[str]) -> None:
     model.load_state_dict(_read(path, lambda file, found: _compare(file, wanted, found)))
 
 
+def load_model(path: str | os.PathLike[str]) -> Model:
+    """The model whose weights a file holds, in evaluation mode: see :func:`vitbench.load_model`."""
+    if (spec := read_spec(path)) is None:
+        raise WeightsError(f"{path}: does not say of which model it is; build one, and load_weights into it")
+    model = network(spec)
+    load_weights(model, path)
+    return model.eval()
+
+
 def read_weights(path: str | os.PathLike[str]) -> dict[str, Tensor]:
     """The tensors of a safetensors file by name, on the CPU, whatever model they are of.
 
@@ -63,16 +86,54 @@ def read_weights(path: str | os.PathLike[str]) -> dict[str, Tensor]:
     return _read(path, lambda _, __: None)
 
 
+def read_about(path: str | os.PathLike[str]) -> dict[str, Any]:
+    """What a safetensors file says of itself: see :func:`save_weights`; nothing, where another program wrote it.
+
+    Raises:
+        WeightsError: see :func:`read_weights`; and where what it says is no JSON.
+    """
+    file = _checked(path)
+    text = _opened(file, lambda stored: (stored.metadata() or {}).get(OURS, "{}"))
+    try:
+        body = json.loads(text)
+    except ValueError as error:
+        raise WeightsError(f"{file}: what it says of itself is damaged: {error}") from error
+    return body if isinstance(body, dict) else {}
+
+
+def read_spec(path: str | os.PathLike[str]) -> ModelSpec | None:
+    """The model of which a safetensors file holds the weights; None where it does not say.
+
+    Raises:
+        WeightsError: see :func:`read_about`; and where what it says is no model.
+    """
+    if (body := read_about(path).get("model")) is None:
+        return None
+    try:
+        return ModelSpec.model_validate_json(json.dumps(body), context=STORED)
+    except ValidationError as error:
+        raise WeightsError(f"{path}: its model cannot be read: {error.errors()[0]['msg']}") from error
+
+
 Shapes = Mapping[str, tuple[int, ...]]
+Found = TypeVar("Found")
 
 
 def _read(path: str | os.PathLike[str], check: Callable[[Path, Shapes], None]) -> dict[str, Tensor]:
     file = _checked(path)
+
+    def tensors(stored: Any) -> dict[str, Tensor]:
+        names = list(stored.keys())
+        check(file, {name: tuple(stored.get_slice(name).get_shape()) for name in names})
+        return {name: stored.get_tensor(name) for name in names}
+
+    return _opened(file, tensors)
+
+
+def _opened(file: Path, use: Callable[[Any], Found]) -> Found:
     try:
         with safe_open(file, framework="pt") as stored:
-            names = list(stored.keys())
-            check(file, {name: tuple(stored.get_slice(name).get_shape()) for name in names})
-            return {name: stored.get_tensor(name) for name in names}
+            return use(stored)
     except SafetensorError as error:
         raise WeightsError(f"{file}: weights must be {SUFFIX}, and this file is none or is damaged: {error}") from error
     except OSError as error:

@@ -67,6 +67,8 @@ class Session:
     """Whether results of other code count as missing."""
     leave_held: bool = False
     """Whether to end when all that is left is at work in other drivers, instead of waiting for them."""
+    keep_weights: bool = False
+    """Whether the weights of what is trained stay with the study."""
 
     def done(self, planned: PlannedTrial) -> bool:
         """Whether a trial needs no further attempt."""
@@ -113,9 +115,10 @@ class Driven:
 
     def drive(self: Places, session: Session, heartbeat_s: float) -> None:
         """Run what is left of a session."""
-        checkpoints = session.study.path / "checkpoints"
-        checkpoints.mkdir(exist_ok=True)
-        sweep(checkpoints)
+        for name in ("checkpoints", *(["weights"] if session.keep_weights else [])):
+            folder = session.study.path / name
+            folder.mkdir(exist_ok=True)
+            sweep(folder)
         with Claims(session.study.path / "claims", heartbeat_s) as claims:
             Driver(session, self, claims).run()
 
@@ -273,6 +276,7 @@ class Driver:
             plugins=self.plugins,
             checkpoint=str(self.checkpoint(trial)) if task in VALUES and not stack else None,
             checkpoint_s=self.session.study.info.suite.checkpoint_s,
+            weights=str(self.session.study.path.resolve() / "weights") if self.session.keep_weights else None,
         )
 
     def checkpoint(self, trial: Trial) -> Path:

@@ -14,6 +14,7 @@ from typing import Protocol
 from rich.console import Console
 
 from vitbench.data.load import prepare
+from vitbench.model.weights import SUFFIX
 from vitbench.runner.driver import Session, is_of_other_code
 from vitbench.runner.launchers.places import Site
 from vitbench.runner.overview import print_status, study_folder
@@ -70,6 +71,7 @@ class Options:
     """Arguments of the command that runs the same suite, without what is of the launcher."""
     leave_held: bool = False
     rerun_changed: bool = False
+    keep_weights: bool = False
     heartbeat_s: float = INTERVAL_SECONDS
 
 
@@ -123,7 +125,10 @@ def _session(suite: Suite, site: Site, options: Options, launcher: Launcher, rep
     info = planner(tuning_runs(Study.read(folder)) if suite.tune and (folder / "study.json").exists() else {})
     study, trials = Study.start(folder, info), Trials.of(info.trials)
     states = study.states()
-    session = Session(study, trials, reporter, planner, site.stop, states, options.rerun_changed, options.leave_held)
+    session = Session(
+        study, trials, reporter, planner, site.stop, states, rerun_changed=options.rerun_changed,
+        leave_held=options.leave_held, keep_weights=options.keep_weights,
+    )  # fmt: skip
     for notice in filter(None, [*suite.notices, info.fallback]):
         reporter.note(notice, "notice: ")
     for label, rule in suite.excluded:
@@ -134,9 +139,23 @@ def _session(suite: Suite, site: Site, options: Options, launcher: Launcher, rep
         how = f"running {them} again" if options.rerun_changed else f"--rerun-changed runs {them} again"
         reporter.note(f"{number} of other code than this; {how}", "notice: ")
     done = len(info.trials) - len(session.pending(*KINDS))
+    if options.keep_weights and (without := _without_weights(session)):
+        reporter.note(f"{without} trained before, without --keep-weights: their weights are not there", "notice: ")
     reporter.expect(len(info.trials), done)
     reporter.note(f"{study.path}: {len(info.trials)} trials, {done} of them finished before; {launcher.where}")
     return session
+
+
+def _without_weights(session: Session) -> int:
+    """Trained trials of a study whose weights were not kept."""
+    kept = {file.stem for file in (session.study.path / "weights").glob(f"*{SUFFIX}")}
+
+    def wanting(trial_id: str, kind: str) -> bool:
+        attempts = session.attempts.get(trial_id)
+        of_it = kind == "train" and attempts is not None and trial_id not in kept
+        return of_it and session.settled(trial_id) and standing(attempts or []).state == "ok"
+
+    return len(session.trials.where(wanting))
 
 
 def exit_status(study: Study, trials: Trials) -> int:

@@ -7,6 +7,7 @@ import hashlib
 from dataclasses import replace
 from pathlib import Path
 
+from vitbench.model import timm_names
 from vitbench.spec.base import by_identity
 from vitbench.spec.errors import SpecError
 from vitbench.spec.recipe import CONTENT, OF_TIMM, TrainTable
@@ -19,12 +20,16 @@ def with_starts(suite: Suite) -> Suite:
     """The suite with each file of weights told by its content, too, of which the trials' ids are made.
 
     Raises:
-        SpecError: where a file is not there, or is none of weights.
+        SpecError: where a file is not there, or timm has no weights of a name.
     """
     wrong: dict[str, None] = {}
 
     def told(table: TrainTable) -> TrainTable:
-        if table.start is None or table.start.startswith(OF_TIMM) or CONTENT in table.start:
+        if table.start is None or CONTENT in table.start:
+            return table
+        if table.start.startswith(OF_TIMM):
+            if problem := timm_names.problem(table.start.removeprefix(OF_TIMM)):
+                wrong[f"{suite.file}: train.start: {table.start}: {problem}"] = None
             return table
         try:
             return table.model_copy(update={"start": f"{table.start}{CONTENT}{_digest(Path(table.start))}"})

@@ -69,6 +69,9 @@ class Request(Strict):
     plugins: tuple[str, ...] = ()
     checkpoint: str | None = Field(None, description="file of a training trial's checkpoint; None: none is kept")
     checkpoint_s: float = Field(60.0, description="seconds between two of them")
+    weights: str | None = Field(
+        None, description="folder that gets the weights of what is trained; None: none are kept"
+    )
 
 
 class Stacked(Strict):
@@ -153,13 +156,14 @@ def _train(request: Request, device: torch.device, send: Send) -> Strict:
     assert isinstance(trial, TrainTrial)
     keep_freed_memory()
     check(trial.model, device, DTYPES[trial.dtype], backward=True)
+    weights = Path(request.weights) if request.weights is not None else None
 
     def say(text: str) -> None:
         send("progress", text)
 
     if not request.stack:
-        return train(trial, device, say, _checkpointing(request))
-    members = train_stack((trial, *request.stack), device, say)
+        return train(trial, device, say, _checkpointing(request), weights)
+    members = train_stack((trial, *request.stack), device, say, weights)
     return Stacked(members=tuple(str(m) if isinstance(m, Diverged) else m for m in members))
 
 

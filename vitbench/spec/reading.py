@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 from vitbench.registry import nearest
 from vitbench.spec.base import by_identity, uncollected
 from vitbench.spec.claims import read_facts, read_goals
+from vitbench.spec.effects import dead_letters
 from vitbench.spec.errors import SpecError, TooManyTrials, quote
 from vitbench.spec.model import ModelSpec
 from vitbench.spec.nuisance import read_tune
@@ -150,6 +151,8 @@ class _Reader(Tables):
             raise TooManyTrials(self.file, count, max(seeds, 1), max_trials, {**base, "suite": info})
         cells, excluded = self.cells(base, axes, variants, tune, info.seed)
         self.notices += _one_by_one(cells)
+        asked = ((cell.train, *(setting.train for setting in cell.settings)) for cell in cells)
+        self.notices += dead_letters(recipe for each in asked for recipe in each if recipe is not None)
         labels = [cell.label for cell in cells]
         facts, goals = read_facts(self, axes, labels, info.margin), read_goals(self, labels)
         if self.messages:

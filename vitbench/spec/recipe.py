@@ -165,15 +165,6 @@ class TrainSpec(Strict):
             raise ValueError(f"{quote(value)}: {OF_TIMM} takes the name of a model, such as vit_small_patch16_224")
         return value
 
-    @field_validator("randaugment_operations", "randaugment_level")
-    @classmethod
-    def _of_randaugment(cls, value: int, info: ValidationInfo) -> int:
-        assert info.field_name is not None
-        neutral = value == cls.model_fields[info.field_name].default
-        if not neutral and (name := info.data.get("augment", "randaugment")) != "randaugment":
-            raise ValueError(f'{value}, but only augment = "randaugment" has it, and augment is {name}')
-        return value
-
 
 SEEDS_OF_A_MASTER = 1000
 """Seeds that a master seed gives: with 7 they are 7000, 7001, …"""

@@ -6,6 +6,7 @@ import statistics
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 import torch
 from torch import nn
@@ -18,6 +19,7 @@ from vitbench.model.architectures import Model, build_model
 from vitbench.model.counting import forward_flops, parameters_of
 from vitbench.model.start import load_start
 from vitbench.model.vit import VisionTransformer
+from vitbench.model.weights import SUFFIX
 from vitbench.spec.trial import TrainingTrial, TrainTrial, TuneTrial
 from vitbench.store import Epoch, TrainValues, TuneValues
 from vitbench.streams import derive
@@ -26,6 +28,7 @@ from vitbench.training import stage
 from vitbench.training.checkpoint import Checkpointing
 from vitbench.training.distillation import Student, Teacher, taught, teach
 from vitbench.training.evaluation import evaluate
+from vitbench.training.kept import keep
 from vitbench.training.optimiser import learning_rate
 from vitbench.training.pretraining import Pretrained, as_text, pretrain
 from vitbench.training.probe import Probe
@@ -67,8 +70,9 @@ class Fitted:
 
 
 def train(
-    trial: TrainTrial, device: torch.device, progress: Progress, checkpoint: Checkpointing | None = None
-) -> TrainValues:
+    trial: TrainTrial, device: torch.device, progress: Progress, checkpoint: Checkpointing | None = None,
+    weights: Path | None = None,
+) -> TrainValues:  # fmt: skip
     """Train one cell with one seed, watch it on validation, and read the test images once, at the end.
 
     Args:
@@ -78,18 +82,21 @@ def train(
         checkpoint: where a long run saves its state, and finds that of an interrupted one, with which it ends at the
             same values, bit by bit on the CPU unless the model is compiled. The file is the caller's to discard, once
             the values are safe. None: no checkpoints.
+        weights: folder that gets the model at the end, as ``<id of the trial>.safetensors``. None: nowhere.
 
     Raises:
         Diverged: at most ``CHECK_EVERY`` steps after the loss or the gradient norm stops being finite; on a GPU see
             :meth:`vitbench.training.stepper.Stepper.epoch`.
         Interrupted: after a save that ``checkpoint.save_now`` asked for.
     """
-    (values,) = _trained([trial], device, progress, checkpoint)
+    (values,) = _trained([trial], device, progress, checkpoint, weights)
     assert isinstance(values, TrainValues)  # one that is lost raises
     return values
 
 
-def train_stack(trials: Sequence[TrainTrial], device: torch.device, progress: Progress) -> list[TrainValues | Diverged]:
+def train_stack(
+    trials: Sequence[TrainTrial], device: torch.device, progress: Progress, weights: Path | None = None
+) -> list[TrainValues | Diverged]:
     """The same of several seeds of one cell as one program: what each gives alone, within rounding.
 
     Throughput, time of a step and memory are those of the program, which sees the images of all seeds; of its seconds
@@ -99,6 +106,7 @@ def train_stack(trials: Sequence[TrainTrial], device: torch.device, progress: Pr
         trials: alike in all but their seeds.
         device: where.
         progress: called with a line for the user after each epoch.
+        weights: see :func:`train`.
 
     Raises:
         ValueError: where trials differ in more than their seeds, or cannot be stacked; the message says why.
@@ -108,12 +116,13 @@ def train_stack(trials: Sequence[TrainTrial], device: torch.device, progress: Pr
         raise ValueError("trials of a stack differ in more than their seeds")
     if reason := trials[0].unstackable():
         raise ValueError(f"cannot be stacked: {reason}")
-    return _trained(trials, device, progress, None)
+    return _trained(trials, device, progress, None, weights)
 
 
 def _trained(
-    trials: Sequence[TrainTrial], device: torch.device, progress: Progress, checkpoint: Checkpointing | None
-) -> list[TrainValues | Diverged]:
+    trials: Sequence[TrainTrial], device: torch.device, progress: Progress, checkpoint: Checkpointing | None,
+    weights: Path | None,
+) -> list[TrainValues | Diverged]:  # fmt: skip
     began = time.perf_counter()
     trial = trials[0]
     flops = forward_flops(trial.model)  # first, so that a model that cannot be counted costs no training
@@ -122,6 +131,10 @@ def _trained(
     data, course, stepper, pretrained = fitted.data, fitted.course, fitted.stepper, fitted.pretrained
     teacher = fitted.teacher
     tests = fitted.evaluate([each.test for each in data])
+    if weights is not None:
+        for member, mine in enumerate(trials):
+            if member not in stepper.lost:
+                keep(stepper, mine, weights / f"{mine.id}{SUFFIX}", member)
     median = median_ms(course.step_ms, course.resumed_at, len(fitted.batches[0]))
     warm_up = warm_up_ms(course.step_ms, course.resumed_at, len(fitted.batches[0])) / 1000
     batch = min(trial.train.batch_size, len(data[0].train))

@@ -1,0 +1,66 @@
+"""Weights that a study keeps are those by which its test accuracy was read."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+import vitbench
+from tests.runner.runs import Runs
+from tests.small import MODEL, TRAIN, train_trial
+from tests.training.stages import CPU, silent
+from vitbench.data.load import splits
+from vitbench.model.timm_weights import to_timm
+from vitbench.model.weights import SUFFIX, read_about
+from vitbench.spec import ModelSpec
+from vitbench.spec.trial import TrainTrial
+from vitbench.store import TrainValues
+from vitbench.training.loop import train, train_stack
+
+OPTIONS: list[dict[str, Any]] = [
+    {}, {"ema": 0.9}, {"frozen": True}, {"distillation": "soft", "teacher_epochs": 1}, {"pretrain_epochs": 1},
+]  # fmt: skip
+
+
+def loss_of(trial: TrainTrial, folder: Path) -> float:
+    """On the test images, of the model in the file, in one batch."""
+    test = splits(trial.data, trial.model, trial.seed)
+    model = vitbench.load_model(folder / f"{trial.id}{SUFFIX}")
+    with torch.no_grad():
+        logits = model(test.normalise(test.test.pixels))
+    return float(torch.nn.functional.cross_entropy(logits, test.test.labels))
+
+
+@pytest.mark.parametrize("option", OPTIONS, ids=str)
+def test_a_file_gives_the_loss_that_was_recorded(option: dict[str, Any], tmp_path: Path) -> None:
+    trial = train_trial(train=TRAIN.model_copy(update={**option, "epochs": 2}))
+    values = train(trial, CPU, silent, weights=tmp_path)
+    assert loss_of(trial, tmp_path) == pytest.approx(values.test_loss, rel=1e-5)
+    assert read_about(tmp_path / f"{trial.id}{SUFFIX}")["trial"]["seed"] == 0
+
+
+@pytest.mark.parametrize("model", [MODEL, ModelSpec(architecture="cnn", image_size=16)], ids=["vit", "cnn"])
+def test_each_member_of_a_stack_has_its_own(model: ModelSpec, tmp_path: Path) -> None:
+    recipe = TRAIN.model_copy(update={"epochs": 2, "ema": 0.5, "stack_seeds": True})
+    trials = [train_trial(model=model, train=recipe, seed=seed) for seed in range(3)]
+    if trials[0].unstackable():
+        pytest.skip(f"{model.architecture} is trained one by one")
+    for trial, values in zip(trials, train_stack(trials, CPU, silent, tmp_path), strict=True):
+        assert isinstance(values, TrainValues)
+        assert loss_of(trial, tmp_path) == pytest.approx(values.test_loss, rel=1e-4)
+
+
+def test_a_run_keeps_them_when_asked_and_says_what_it_lacks(tmp_path: Path) -> None:
+    runs = Runs(tmp_path / "runs")
+    assert runs.run().returncode == 0
+    assert not (runs.study / "weights").exists()
+    again = runs.run("--keep-weights", "--set", "train.seeds=[0, 1]")
+    assert again.returncode == 0, again.stdout + again.stderr
+    assert "1 trained before, without --keep-weights" in again.stdout
+    (file,) = (runs.study / "weights").iterdir()
+    record = next(r for r in runs.records() if r.trial_id == file.stem)
+    assert isinstance(record.trial, TrainTrial) and record.trial.seed == 1
+    assert len(to_timm(vitbench.load_model(file))) > 10

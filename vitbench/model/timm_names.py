@@ -1,0 +1,35 @@
+"""Names of timm's pretrained weights: where their file lies, and whether there is such a thing. Imports no torch."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from vitbench.data import catalog
+from vitbench.registry import nearest
+
+
+def path_of(name: str) -> Path:
+    """Where the weights of a name lie once they have been downloaded, or put there."""
+    return catalog.root() / "weights" / f"{name}.safetensors"
+
+
+def instead_of(name: str) -> str:
+    """What a user can do who has the weights, or can get them elsewhere."""
+    return f"or put a file of its weights at {path_of(name)}"
+
+
+def problem(name: str) -> str | None:
+    """Why the weights of a name cannot be had, as far as can be told without downloading them; None if they may be."""
+    if path_of(name).exists():
+        return None
+    try:
+        import timm
+    except ImportError:
+        return f"timm is not installed: pip install timm, {instead_of(name)}"
+    architecture = name.partition(".")[0]
+    if not timm.is_model(architecture):
+        return f"timm has no such model{nearest(architecture, timm.list_models())}; name another, {instead_of(name)}"
+    if not timm.is_model_pretrained(name):
+        known = [each for each in timm.list_pretrained(f"{architecture}*") if each.partition(".")[0] == architecture]
+        return f"timm has no such weights{nearest(name, known)}; known: {', '.join(known) or 'none'}"
+    return None

@@ -1,0 +1,46 @@
+"""Fields of a recipe that say how something is done, and are dead letters where it is not done at all."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import NamedTuple
+
+from vitbench.spec.recipe import TrainSpec
+
+
+class Condition(NamedTuple):
+    """What gives a field an effect."""
+
+    holds: Callable[[TrainSpec], bool]
+    words: str
+
+
+PRETRAINED = Condition(lambda recipe: recipe.pretrain_epochs > 0, "pretrain_epochs is 0")
+TAUGHT = Condition(lambda recipe: recipe.has_teacher, 'distillation is "none"')
+SOFT = Condition(lambda recipe: recipe.distillation == "soft", 'distillation is not "soft"')
+RANDAUGMENT = Condition(lambda recipe: recipe.augment == "randaugment", 'augment is not "randaugment"')
+STACKED = Condition(lambda recipe: recipe.stack_seeds, "stack_seeds is false")
+
+CONDITIONS: Mapping[str, Condition] = {
+    **dict.fromkeys(("pretrain_learning_rate", "mask_ratio", "decoder_dim", "decoder_depth"), PRETRAINED),
+    **dict.fromkeys(("teacher", "teacher_epochs", "teacher_learning_rate", "distillation_share"), TAUGHT),
+    "distillation_temperature": SOFT,
+    **dict.fromkeys(("randaugment_operations", "randaugment_level"), RANDAUGMENT),
+    "stack_at_most": STACKED,
+}
+"""Field of TrainSpec → what gives it an effect."""
+
+
+def dead_letters(recipes: Iterable[TrainSpec]) -> list[str]:
+    """A sentence for each field that is set and has no effect in any of a suite's recipes.
+
+    It is enough that one recipe uses it: a base table says for all cells what those on one side of an axis need.
+    """
+    distinct = list({id(recipe): recipe for recipe in recipes}.values())
+    found = []
+    for field, condition in CONDITIONS.items():
+        neutral = TrainSpec.model_fields[field].default
+        given = [recipe for recipe in distinct if getattr(recipe, field) != neutral]
+        if given and not any(condition.holds(recipe) for recipe in given):
+            found.append(f"train.{field} has no effect: {condition.words} in every cell that sets it")
+    return found

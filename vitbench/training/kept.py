@@ -1,0 +1,69 @@
+"""Kept: the models that a training gives, as they are judged, out of what trained them."""
+
+from __future__ import annotations
+
+import copy
+import functools
+from pathlib import Path
+
+import torch
+from torch import nn
+
+from vitbench.model.architectures import Model, network
+from vitbench.model.weights import save_weights
+from vitbench.spec.model import ModelSpec
+from vitbench.spec.trial import TrainingTrial
+from vitbench.training.distillation import Student
+from vitbench.training.probe import Probe
+from vitbench.training.stack import Stack
+from vitbench.training.stepper import Stepper
+
+
+def final_model(stepper: Stepper, spec: ModelSpec, member: int = 0) -> Model:
+    """A model of its own that gives the logits by which a member is judged: of its weights' average, if there is one.
+
+    Args:
+        stepper: at the end of a training.
+        spec: of the model.
+        member: its number in the stack; 0 of a trial that is alone.
+    """
+    model = network(spec)
+    model.load_state_dict(_weights(stepper.modules().get("average", stepper.module), member))
+    return model.eval()
+
+
+def keep(stepper: Stepper, trial: TrainingTrial, path: Path, member: int = 0) -> Path:
+    """Write what a trial's training gave, and which trial it was, into a safetensors file.
+
+    Raises:
+        OSError: where it cannot be written.
+    """
+    return save_weights(final_model(stepper, trial.model, member), path, {"trial": trial.model_dump(mode="json")})
+
+
+@functools.singledispatch
+def _weights(module: nn.Module, member: int) -> dict[str, torch.Tensor]:
+    """Names and tensors of a bare model, out of what holds it."""
+    assert member == 0
+    return {name: tensor.detach().cpu() for name, tensor in module.state_dict().items()}
+
+
+@_weights.register
+def _(module: Student, member: int) -> dict[str, torch.Tensor]:
+    return _weights(module.model, member)
+
+
+@_weights.register
+def _(module: Probe, member: int) -> dict[str, torch.Tensor]:
+    """The normalisation before the head becomes a part of the head: w (f - mean) / deviation + b is linear in f."""
+    head, norm = copy.deepcopy(module.model.head).cpu(), module.norm
+    assert norm.running_mean is not None and norm.running_var is not None
+    mean, deviation = norm.running_mean.cpu(), (norm.running_var.cpu() + norm.eps).sqrt()
+    weight = head.weight.detach() / deviation
+    return {**_weights(module.model, member), "head.weight": weight, "head.bias": head.bias.detach() - weight @ mean}
+
+
+@_weights.register
+def _(module: Stack, member: int) -> dict[str, torch.Tensor]:
+    buffers = {name: getattr(module, f"buffer_{index}") for index, name in enumerate(module.buffer_names)}
+    return {name: tensor[member].detach().cpu() for name, tensor in {**module.stacked(), **buffers}.items()}
