@@ -18,6 +18,7 @@ from vitbench.data.augmentation import operations
 from vitbench.spec.recipe import TrainSpec
 
 Floats = npt.NDArray[np.float64]
+Numbers = npt.NDArray[np.int64]
 Apply = Callable[[Tensor, Tensor], Tensor]
 Size = tuple[int, int]
 BINS = 31
@@ -97,11 +98,11 @@ class Drawn:
     """What the images of an epoch meet, one operation after another.
 
     Attributes:
-        operation: (n, k) int64, its index in :data:`OPERATIONS`; on the host.
+        operation: (n, k), its index in :data:`OPERATIONS`; an array, since it stays on the host.
         parameters: (n, k, 6) float32; on the device.
     """
 
-    operation: Tensor
+    operation: Numbers
     parameters: Tensor
 
     def apply(self, pixels: Tensor, rows: slice) -> Tensor:
@@ -124,15 +125,15 @@ class Drawn:
         return pixels
 
 
-def _groups(chosen: Tensor) -> Iterator[tuple[Apply, Tensor]]:
+def _groups(chosen: Numbers) -> Iterator[tuple[Apply, Tensor]]:
     """(operation, rows of the images that meet it); the maps of all five affine ones are applied together."""
-    members: dict[Apply, list[Tensor]] = {}
+    members: dict[Apply, list[Numbers]] = {}
     for index, name in enumerate(NAMES):
-        apply, rows = OPERATIONS[name].apply, (chosen == index).nonzero().flatten()
+        apply, rows = OPERATIONS[name].apply, np.flatnonzero(chosen == index)
         if apply is not None and len(rows):
             members.setdefault(apply, []).append(rows)
     for apply, rows_of in members.items():
-        yield apply, torch.cat(rows_of)
+        yield apply, torch.from_numpy(np.concatenate(rows_of))
 
 
 def _columns(apply: Apply) -> int:
@@ -167,16 +168,16 @@ class Policy:
             chance: on the CPU; three tensors are drawn from it.
         """
         shape = images, self.operations
-        chosen = torch.randint(len(NAMES), shape, generator=chance)
-        level = torch.randint(BINS, shape, generator=chance)
-        level = level if self.level is None else torch.full_like(level, self.level)
+        chosen = torch.randint(len(NAMES), shape, generator=chance).numpy()
+        level = torch.randint(BINS, shape, generator=chance).numpy()
+        level = level if self.level is None else np.full_like(level, self.level)
         sign = 1.0 - 2.0 * torch.randint(2, shape, generator=chance).numpy()
         parameters = np.zeros((*shape, PARAMETERS))
         table = self.strengths(size)
         for index, name in enumerate(NAMES):
-            operation, mine = OPERATIONS[name], (chosen == index).numpy()
+            operation, mine = OPERATIONS[name], chosen == index
             if operation.apply is not None and mine.any():
-                strength = table[name][level.numpy()[mine]] * (sign[mine] if operation.signed else 1.0)
+                strength = table[name][level[mine]] * (sign[mine] if operation.signed else 1.0)
                 found = operation.parameters(strength, size)
                 parameters[mine, : found.shape[-1]] = found
         return Drawn(chosen, torch.from_numpy(parameters).float().to(device, non_blocking=True))
