@@ -124,6 +124,15 @@ def test_the_components_suite_accounts_for_every_cell(tmp_path: Path) -> None:
     assert "3.3 % of the test images of CIFAR-10" in page.text
 
 
+def test_a_budget_in_images_leaves_epochs_unsaid(tmp_path: Path) -> None:
+    budgets = {"images": {"train.images": 500}, "epochs": {}}
+    said = {
+        name: rendered(tmp_path / name, Plan(cells=[CellPlan("a", axes)], epochs=10)).text
+        for name, axes in budgets.items()
+    }
+    assert "epochs 10" in said["epochs"] and "images 500" in said["images"] and "epochs 10" not in said["images"]
+
+
 def test_all_states_at_once(tmp_path: Path) -> None:
     cells = [CellPlan(f"the {state} one", {"depth": depth}) for depth, state in enumerate([*STATES, "pending"], 1)]
 

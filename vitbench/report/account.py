@@ -17,6 +17,7 @@ from vitbench.report.markdown import Md, bullets, escape, fenced, listed, table
 from vitbench.report.numbers import count
 from vitbench.report.view import View, plural
 from vitbench.spec.base import Strict
+from vitbench.spec.effects import dead
 from vitbench.spec.model import OF_ANY
 from vitbench.spec.recipe import TimeSpec, TrainSpec
 from vitbench.spec.trial import TimeTrial, TrainTrial
@@ -68,7 +69,8 @@ def settings(view: View) -> Md:
     rows += [("model", _model(view))]
     recipes = [p.trial.train for p in view.planned if isinstance(p.trial, TrainTrial)]
     if recipes:
-        rows.append(("training", _fields(TrainSpec, recipes, TRAIN_ALWAYS)))
+        always = tuple(name for name in TRAIN_ALWAYS if not dead(name, recipes))
+        rows.append(("training", _fields(TrainSpec, recipes, always)))
         seeds = [str(seed) for seed in view.train["seed"].unique()]
         rows.append(("seeds", Md(f"{plural(len(seeds), 'seed')} per cell: {listed(seeds, 20)}")))
         rows += _together(view)

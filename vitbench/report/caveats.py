@@ -10,6 +10,7 @@ from vitbench.report.accuracy import MEAN, SURVIVORS
 from vitbench.report.markdown import Md, bullets, listed
 from vitbench.report.numbers import count, fixed
 from vitbench.report.view import View, plural
+from vitbench.spec.effects import dead
 from vitbench.spec.suite import as_text
 from vitbench.spec.trial import TrainTrial
 
@@ -126,7 +127,7 @@ def _about_fairness(view: View) -> list[Md]:
         said.append(Md(f"Tuned for each cell on validation, with as many runs for each: {listed(tuned, 8)}."))
     recipes = [p.trial.train for p in view.planned if isinstance(p.trial, TrainTrial)]
     alike = [name for name in NUISANCES if len({getattr(recipe, name) for recipe in recipes}) == 1]
-    left = [name for name in alike if f"train.{name}" not in tuned]
+    left = [name for name in alike if f"train.{name}" not in tuned and not dead(name, recipes)]
     if recipes and left:
         values = ", ".join(f"{name.replace('_', ' ')} {as_text(getattr(recipes[0], name))}" for name in left)
         said.append(Md(f"Fixed for all cells and not tuned for each, which may favour some: {values}."))

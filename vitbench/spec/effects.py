@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from vitbench.spec.recipe import TrainSpec
@@ -29,6 +29,15 @@ CONDITIONS: Mapping[str, Condition] = {
     "stack_at_most": STACKED,
 }
 """Field of TrainSpec → what gives it an effect."""
+
+IN_SUITES: Mapping[str, Callable[[TrainSpec], bool]] = {"epochs": lambda recipe: recipe.images is None}
+"""The same of a field that a suite cannot set without its effect: budgets exclude one another."""
+
+
+def dead(field: str, recipes: Sequence[TrainSpec]) -> bool:
+    """Whether a field has no effect in any of some recipes, whatever its value."""
+    holds = IN_SUITES.get(field) or (CONDITIONS[field].holds if field in CONDITIONS else None)
+    return holds is not None and bool(recipes) and not any(map(holds, recipes))
 
 
 def dead_letters(recipes: Iterable[TrainSpec]) -> list[str]:
