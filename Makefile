@@ -2,7 +2,7 @@
 #
 #   make ablations                      run the default suite and render its report
 #   make ablations SUITE=ablations/attention-ladder.toml ARGS="--set data.path=FOLDER"
-#   make test | bench | report | lint | setup | clean
+#   make test | bench | report | lint | setup | browser | clean
 
 PYTHON  ?= python3
 SUITE   ?= ablations/components.toml
@@ -13,8 +13,9 @@ REPORT  ?= reports/$(STUDY)
 
 BIN   := .venv/bin
 STAMP := .venv/.installed
+AXE   := .venv/node_modules/axe-core/axe.min.js
 
-.PHONY: ablations report test bench lint setup clean
+.PHONY: ablations report test bench lint setup browser clean
 
 # The report is rendered whatever the run's outcome, and the run's exit status is the target's.
 ablations: $(STAMP)
@@ -37,6 +38,15 @@ lint: $(STAMP)
 	$(BIN)/mypy
 
 setup: $(STAMP)
+
+# What the tests of pages need beside Python: Chromium, from the system's packages, and axe-core, which judges whether
+# everybody can read them.
+browser: $(AXE)
+	@command -v chromium || command -v chromium-browser || command -v google-chrome || \
+		{ apt-get update --quiet=2 && apt-get install --quiet=2 --yes chromium > /dev/null; }
+
+$(AXE): $(STAMP)
+	npm install --silent --no-audit --no-fund --no-save --prefix .venv axe-core@4.14.1
 
 $(STAMP): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(0 if sys.version_info >= (3, 11) else "vitbench needs Python >= 3.11; this is " + sys.version.split()[0] + ". Name another one: make PYTHON=python3.12 …")'

@@ -87,7 +87,8 @@ def test_run_status_report(tmp_path: Path) -> None:
     assert "2 trials: 1 ok, 1 unsupported" in status and 'attention "triton" runs on cuda' in status
     report = vitbench("report", "results/small", cwd=tmp_path)
     assert report.returncode == 0, report.stderr
-    page = tmp_path / "reports" / "small" / "report.md"
+    page = tmp_path / "reports" / "small" / "index.html"
+    assert report.stdout.startswith("reports/small/index.html  (")
     assert "unsupported" in page.read_text() and list((page.parent / "figures").glob("*.png"))
 
 

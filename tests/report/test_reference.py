@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -14,7 +15,7 @@ STUDIES = sorted(p.parent for p in (REPOSITORY / "results" / "reference").glob("
 
 
 @pytest.mark.parametrize("folder", STUDIES, ids=lambda p: p.name)
-def test_text_and_tables_are_rendered_again_byte_for_byte(folder: Path, tmp_path: Path) -> None:
+def test_everything_but_pictures_is_rendered_again_byte_for_byte(folder: Path, tmp_path: Path) -> None:
     study = Study.read(folder)
     page = render(study, tmp_path / folder.name)
     assert study.damaged == []
@@ -22,8 +23,13 @@ def test_text_and_tables_are_rendered_again_byte_for_byte(folder: Path, tmp_path
     made = {p.relative_to(page.parent) for p in page.parent.rglob("*") if p.is_file()}
     assert made == {p.relative_to(shipped) for p in shipped.rglob("*") if p.is_file()}
     for file in made:
-        if file.suffix != ".png":  # another version of matplotlib may draw a letter otherwise
-            assert (page.parent / file).read_bytes() == (shipped / file).read_bytes(), file
+        if file.suffix != ".png":
+            assert compared(page.parent / file) == compared(shipped / file), file
+
+
+def compared(file: Path) -> str:
+    """A file without its pictures: another version of matplotlib may draw a letter otherwise."""
+    return re.sub(r"<svg .*?</svg>", "<svg>", file.read_text(encoding="utf-8"), flags=re.DOTALL)
 
 
 def test_there_is_one() -> None:

@@ -58,7 +58,7 @@ SMALL = {"norm": ("pre", "post"), "positions": ("learned", "none")}
 
 def rendered(tmp_path: Path, plan: Plan) -> Page:
     out = tmp_path / "report"
-    assert render(build(tmp_path / "study", plan), out) == out / "report.md"
+    assert render(build(tmp_path / "study", plan), out) == out / "index.html"
     return read_page(out)
 
 
@@ -71,7 +71,7 @@ def test_rendering_twice_gives_the_same_bytes(tmp_path: Path) -> None:
     for name in ("first", "second"):
         render(Study.read(tmp_path / "study"), tmp_path / name)
     assert contents(tmp_path / "first") == contents(tmp_path / "second")
-    assert {Path(name).suffix for name in contents(tmp_path / "first")} == {".md", ".png", ".csv"}
+    assert {Path(name).suffix for name in contents(tmp_path / "first")} == {".html", ".md", ".png", ".csv"}
 
 
 def test_rendering_is_the_same_in_a_process_of_its_own_with_another_style(tmp_path: Path) -> None:
@@ -97,12 +97,13 @@ def test_a_later_rendering_leaves_nothing_of_an_earlier_one_and_touches_no_other
     render(study, out)
     assert (out / "figures" / "mine.png").exists()  # the folder held no report of ours yet
     (out / "figures" / "stale.png").write_bytes(b"")
+    (out / "figures" / "stale.csv").write_bytes(b"")
     (out / "tables" / "stale.csv").write_bytes(b"")
     (out / "tables" / "notes.txt").write_text("kept")
     render(study, out)
     left = set(contents(out))
-    assert not left & {"figures/stale.png", "tables/stale.csv"}
-    assert {"tables/notes.txt", "report.md"} <= left
+    assert not left & {"figures/stale.png", "figures/stale.csv", "tables/stale.csv"}
+    assert {"tables/notes.txt", "report.md", "index.html"} <= left
     assert not [name for name in left if name.endswith(".tmp")]
 
 

@@ -197,6 +197,24 @@ class Roofline:
 Chart = Rows | Pairs | Curves | Trends | Roofline
 
 
+OWN = "\ue000"
+"""Begins the ids of a drawn picture, until a page gives it a name of its own. No text of a picture has this letter: it
+is not printable."""
+
+
+@dataclass(frozen=True)
+class Drawn:
+    """A chart that has been drawn.
+
+    Attributes:
+        png: its pixels, a file's content.
+        svg: its shapes, an element; see :func:`vitbench.report.drawing.vector.svg`. Ids in it begin with :data:`OWN`.
+    """
+
+    png: bytes
+    svg: str
+
+
 @dataclass(frozen=True)
 class Picture:
     """A picture in a report.

@@ -1,8 +1,8 @@
 """The process of :class:`vitbench.report.studio.Studio`: ``python -m vitbench.report.drawer FOLDER``.
 
-Charts come through standard input. Each is drawn to ``FOLDER/<number>.png``, in the order in which they come, and
-answered by a line: an empty one, or what is wrong with the folder. When they end, so does this process, and the folder
-with it: the process that began it has ended, and what it would still draw nobody waits for.
+Charts come through standard input. Each is drawn to ``FOLDER/<number>.png`` and ``.svg``, in the order in which they
+come, and answered by a line: an empty one, or what is wrong with the folder. When they end, so does this process, and
+the folder with it: the process that began it has ended, and what it would still draw nobody waits for.
 """
 
 from __future__ import annotations
@@ -29,11 +29,12 @@ def main(folder: Path) -> None:
     from vitbench.report.drawing import draw  # takes a second, in which the end may come
 
     for number in itertools.count(1):
-        png = draw(orders.get())
+        drawn = draw(orders.get())
         answer = ""
         try:
             with writing:
-                (folder / f"{number}.png").write_bytes(png)
+                (folder / f"{number}.png").write_bytes(drawn.png)
+                (folder / f"{number}.svg").write_text(drawn.svg, encoding="utf-8")
         except OSError as error:
             answer = error.strerror or str(error)
         with contextlib.suppress(BrokenPipeError):  # nobody waits for it: the other thread is about to end this process

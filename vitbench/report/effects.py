@@ -105,7 +105,7 @@ def _reading(axes: Sequence[Paired], alike: str, mean: str) -> str:
     """How the rows of some axes are to be read, where a block's results are alike in this and summed up by that."""
     rows = [points for axis in axes for points in axis.points]
     said = reading(rows, f"a point is one matched block ({alike})", f"of the matched blocks ({alike})",
-                   f"the black bar and the number are {mean}", MOST_BLOCKS)  # fmt: skip
+                   f"the upright bar and the number are {mean}", MOST_BLOCKS)  # fmt: skip
     return f"{said[:1].upper()}{said[1:]}"
 
 

@@ -41,7 +41,7 @@ def accuracy_by_cell(view: View, device: str) -> list[Picture]:
 
     def caption(rows: Sequence[Values]) -> str:
         shown = reading(rows, "every seed as a point", "of a cell's seeds")
-        return f"Test accuracy on {device}, {shown}.{' The black bar is the mean over seeds.' if several else ''}"
+        return f"Test accuracy on {device}, {shown}.{' The upright bar is the mean over seeds.' if several else ''}"
 
     chart = _Chart(view, columns, limits(every), view.telling)
     alt = f"plot of test accuracy by cell on {device}"
@@ -68,7 +68,7 @@ def timings(view: View, group: TimeGroup) -> list[Picture]:
 
         def caption(rows: Sequence[Values], title: str = f"{group.title}{on}") -> str:
             said = reading(rows, "a point is the median of one process", "of the medians of a cell's processes",
-                           "the black bar the value in the table; behind the latency lies the range from p25 to p75 "
+                           "the upright bar the value in the table; behind the latency lies the range from p25 to p75 "
                            "over all iterations")  # fmt: skip
             return f"{title}. {said[:1].upper()}{said[1:]}."
 
@@ -95,7 +95,7 @@ def training_speed(view: View, device: str) -> list[Picture]:
         )
 
         def caption(rows: Sequence[Values], on: str = on) -> str:
-            said = reading(rows, "a point is one seed", "of a cell's seeds", "the black bar the median of several")
+            said = reading(rows, "a point is one seed", "of a cell's seeds", "the upright bar the median of several")
             return f"Training runs on {device}{on}: {said}."
 
         alt = f"plots of training throughput and peak memory by cell on {device}{on}"

@@ -2,21 +2,41 @@
 
 from __future__ import annotations
 
+import base64
 import os
 import secrets
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 
 import pandas as pd
 
+from vitbench.report.chart_data import frame
 from vitbench.report.charts import Picture
 from vitbench.report.markdown import Md, csv, escape
 from vitbench.report.studio import Draw, at_once
 
-PAGE = "report.md"
+TEXT, PAGE = "report.md", "index.html"
 MARK = "<!-- Rendered by vitbench from the study's records; rendered again it is overwritten. -->"
 """First line of every report: by it a later rendering knows that a folder's figures and tables are its own."""
-KINDS = {"figures": ".png", "tables": ".csv"}
+KINDS = {"figures": (".png", ".csv"), "tables": (".csv",)}
+
+
+@dataclass(frozen=True)
+class Shown:
+    """A picture as it stands in a page.
+
+    Attributes:
+        element: HTML, without an accessible name; ids in it begin with :data:`vitbench.report.charts.OWN`.
+        alt: that name; plain text.
+        png: path of the picture as a file.
+        data: path of its numbers; empty for a picture that is none of numbers.
+    """
+
+    element: str
+    alt: str
+    png: str
+    data: str
 
 
 class Files:
@@ -24,44 +44,61 @@ class Files:
 
     Args:
         draw: draws its pictures.
+
+    Attributes:
+        shown: path of each picture → how a page shows it, once that is asked for.
     """
 
     def __init__(self, draw: Draw = at_once) -> None:
         self.draw = draw
         self.contents: dict[str, Callable[[], bytes]] = {}
+        self.shown: dict[str, Callable[[], Shown]] = {}
 
     def table(self, name: str, frame: pd.DataFrame) -> Md:
         """Add ``tables/<name>.csv``; returns a link to it."""
-        path = f"tables/{name}.csv"
-        content = csv(frame).encode("utf-8", errors="replace")
-        self.contents[path] = lambda: content
-        return Md(f"[{path}]({path})")
+        return self._numbers(f"tables/{name}.csv", frame)
 
     def picture(self, picture: Picture) -> Md:
-        """Add ``figures/<name>.png``; returns the picture with its description for those who do not see it."""
-        return self.image(picture.name, self.draw(picture.chart), picture.alt)
+        """Add ``figures/<name>.png`` and ``.csv``; returns the picture with its description for who does not see it."""
+        path, data = f"figures/{picture.name}.png", f"figures/{picture.name}.csv"
+        self._numbers(data, frame(picture.chart))
+        drawn = self.draw(picture.chart)
+        self.contents[path] = lambda: drawn().png
+        self.shown[path] = lambda: Shown(drawn().svg, picture.alt, path, data)
+        return Md(f"![{escape(picture.alt)}]({path})")
 
     def image(self, name: str, png: Callable[[], bytes], alt: str) -> Md:
         """The same of a picture that is no chart."""
         path = f"figures/{name}.png"
         self.contents[path] = png
+        self.shown[path] = lambda: Shown(_pixels(png()), alt, path, "")
         return Md(f"![{escape(alt)}]({path})")
 
-    def write(self, out: Path, page: str) -> Path:
-        """Write all files, the page last, and remove the pictures and tables that an earlier rendering left.
+    def write(self, out: Path, text: str, page: str) -> Path:
+        """Write all files, text and page last, and remove the pictures and tables that an earlier rendering left.
 
         Each file is replaced as a whole, so that a reader never sees half of one. Returns the page's path.
         """
         contents = {path: content() for path, content in self.contents.items()}
-        ours = _is_ours(out / PAGE)
+        ours = _is_ours(out / TEXT)
         for path, content in contents.items():
             _replace(out / path, content)
-        _replace(out / PAGE, page.encode("utf-8", errors="replace"))
-        for folder, kind in KINDS.items():
-            for file in sorted((out / folder).glob(f"*{kind}")) if ours else []:
-                if f"{folder}/{file.name}" not in contents:
-                    file.unlink()
+        for name, whole in ((TEXT, text), (PAGE, page)):
+            _replace(out / name, whole.encode("utf-8", errors="replace"))
+        left = [file for folder in KINDS for file in sorted((out / folder).glob("*"))] if ours else []
+        for file in left:
+            if file.suffix in KINDS[file.parent.name] and f"{file.parent.name}/{file.name}" not in contents:
+                file.unlink()
         return out / PAGE
+
+    def _numbers(self, path: str, numbers: pd.DataFrame) -> Md:
+        content = csv(numbers).encode("utf-8", errors="replace")
+        self.contents[path] = lambda: content
+        return Md(f"[{path}]({path})")
+
+
+def _pixels(png: bytes) -> str:
+    return f'<img src="data:image/png;base64,{base64.b64encode(png).decode()}">'
 
 
 def _is_ours(page: Path) -> bool:

@@ -1,8 +1,7 @@
-"""Render: the report of one study, as Markdown with pictures and tables beside it.
+"""Render: the report of one study, as a page and as Markdown, with pictures and tables beside them.
 
 A report is a pure function of the study's plan and records: rendered twice it is the same bytes. It knows no date of
-its own, no path and no machine but those in the records. An HTML page of the same sections would be one more file
-added in :func:`compose`.
+its own, no path and no machine but those in the records. The page is the Markdown, see :mod:`vitbench.report.html`.
 """
 
 from __future__ import annotations
@@ -21,6 +20,7 @@ from vitbench.report import (
     figures,
     goals,
     headlines,
+    html,
     reconstructions,
     roofline,
     speed,
@@ -46,7 +46,7 @@ DAGGER = Md(f"{accuracy.SURVIVORS} mean over survivors: the cell has seeds witho
 
 
 def render(study: Study, out: Path) -> Path:
-    """Write the report of a study: ``report.md``, ``figures/*.png`` and ``tables/*.csv``.
+    """Write the report of a study: ``index.html``, ``report.md``, ``figures/*.png`` and ``tables/*.csv``.
 
     Files of the same names are replaced; pictures and tables of an earlier rendering that this one does not write are
     removed. Works from any subset of the study's records.
@@ -56,7 +56,7 @@ def render(study: Study, out: Path) -> Path:
         out: folder of the report, e.g. ``reports/components``; made where it is missing.
 
     Returns:
-        The path of ``report.md``.
+        The path of ``index.html``.
 
     Raises:
         OSError: where the folder cannot be written.
@@ -74,7 +74,8 @@ def render_view(view: View, out: Path, draw: Draw = at_once) -> Path:
     """
     files = Files(draw)
     with uncollected_so_far():
-        return files.write(out, compose(view, files))
+        text = compose(view, files)
+        return files.write(out, text, html.page(text, files.shown))
 
 
 def compose(view: View, files: Files) -> str:

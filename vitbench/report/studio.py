@@ -17,10 +17,10 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from vitbench.report.charts import Chart
+from vitbench.report.charts import Chart, Drawn
 
-Draw = Callable[[Chart], Callable[[], bytes]]
-"""Takes a chart; what comes back gives its PNG, once that is asked for."""
+Draw = Callable[[Chart], Callable[[], Drawn]]
+"""Takes a chart; what comes back gives the picture, once that is asked for."""
 
 DRAWER = "vitbench.report.drawer"
 ENDED = "the process that draws the pictures has ended, as where the system killed it for memory; nothing was written"
@@ -30,12 +30,12 @@ class DrawingStopped(RuntimeError):
     """The process that draws cannot begin or has ended, or pictures cannot be handed over. The message says which."""
 
 
-def at_once(chart: Chart) -> Callable[[], bytes]:
+def at_once(chart: Chart) -> Callable[[], Drawn]:
     """Draws in this process."""
     from vitbench.report.drawing import draw  # a second that who draws elsewhere does not wait for
 
-    png = draw(chart)
-    return lambda: png
+    drawn = draw(chart)
+    return lambda: drawn
 
 
 class Studio:
@@ -75,7 +75,7 @@ class Studio:
     ) -> None:
         self.stack.close()
 
-    def draw(self, chart: Chart) -> Callable[[], bytes]:
+    def draw(self, chart: Chart) -> Callable[[], Drawn]:
         """See :data:`Draw`. What comes back raises DrawingStopped where there is no picture."""
         self.ordered += 1
         order = self.ordered
@@ -85,7 +85,7 @@ class Studio:
             raise DrawingStopped(ENDED) from error
         return lambda: self._picture(order)
 
-    def _picture(self, order: int) -> bytes:
+    def _picture(self, order: int) -> Drawn:
         while self.answered < order:  # they come in the order of the charts
             answer = self.answers.readline()
             if not answer.endswith(b"\n"):
@@ -94,7 +94,8 @@ class Studio:
                 raise self._no_folder(trouble)
             self.answered += 1
         try:
-            return (self.folder / f"{order}.png").read_bytes()
+            png, svg = (self.folder / f"{order}{kind}" for kind in (".png", ".svg"))
+            return Drawn(png.read_bytes(), svg.read_text(encoding="utf-8"))
         except OSError as error:
             raise self._no_folder(error.strerror) from error
 

@@ -1,4 +1,4 @@
-"""Draw: a chart's PNG, the same bytes each time.
+"""Draw: a chart as pixels and as shapes, the same bytes each time.
 
 Figures are made without pyplot, so that nothing of the caller's (backend, style, open figures) is used or changed.
 """
@@ -18,8 +18,9 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from PIL import Image
 
-from vitbench.report.charts import Chart, Curves, Pairs, Roofline, Rows, Trends
+from vitbench.report.charts import Chart, Curves, Drawn, Pairs, Roofline, Rows, Trends
 from vitbench.report.drawing import curves, pairs, roofline, rows, trends
+from vitbench.report.drawing.vector import svg
 
 DPI = 105
 MOST_OPTIMISED = 1_000_000
@@ -38,6 +39,8 @@ STYLE: dict[Any, Any] = {
     "legend.frameon": False,
     "legend.title_fontsize": 8,
     "figure.dpi": DPI,
+    "svg.fonttype": "none",
+    "svg.hashsalt": "vitbench",
     "text.parse_math": False,  # a name with two dollar signs is a name
     "xtick.labelsize": 8,
     "ytick.labelsize": 7.5,
@@ -57,16 +60,19 @@ figure.register(Trends, trends.figure)
 figure.register(Roofline, roofline.figure)
 
 
-def draw(chart: Chart) -> bytes:
-    """The PNG of a chart, in the report's own style whatever the user's is."""
+def draw(chart: Chart) -> Drawn:
+    """A chart in the report's own style, whatever the user's is."""
     with style():
-        canvas = FigureCanvasAgg(figure(chart))
-        # The Agg canvas alone has no annotations among matplotlib's stubs.
+        made = figure(chart)
+        canvas = FigureCanvasAgg(made)
+        # The canvases alone have no annotations among matplotlib's stubs.
         canvas.draw()  # type: ignore[no-untyped-call]
+        made.set_layout_engine("none")  # all has its place now
+        shapes = svg(made)
     pixels = np.asarray(canvas.buffer_rgba())  # type: ignore[no-untyped-call]
     packed, small = io.BytesIO(), pixels.shape[0] * pixels.shape[1] <= MOST_OPTIMISED
     Image.fromarray(pixels).convert("RGB").save(packed, "png", optimize=small)
-    return packed.getvalue()
+    return Drawn(packed.getvalue(), shapes)
 
 
 @contextmanager

@@ -1,0 +1,64 @@
+"""A real browser for the tests of pages: Chromium of the system, driven by Playwright."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+from playwright.sync_api import Browser, Page
+
+from tests.conftest import REPOSITORY
+
+AXE = REPOSITORY / ".venv" / "node_modules" / "axe-core" / "axe.min.js"
+
+
+def missing(what: str) -> None:
+    """Skip the test, and fail it where everything has to be there."""
+    message = f"{what} is not installed: make browser"
+    pytest.fail(message) if os.environ.get("CI") == "true" else pytest.skip(message)
+
+
+@dataclass
+class Opened:
+    """A page, and what it said and asked for while it was opened."""
+
+    page: Page
+    messages: list[str] = field(default_factory=list)
+    requests: list[str] = field(default_factory=list)
+
+    def value(self, script: str, argument: Any = None) -> Any:
+        return self.page.evaluate(script, argument)
+
+
+@contextmanager
+def opened(browser: Browser, file: Path, *, width: int = 1280, scheme: str = "light") -> Iterator[Opened]:
+    """A file in a window of a width in CSS pixels, for who likes it light or dark."""
+    context = browser.new_context(viewport={"width": width, "height": 900}, color_scheme=scheme)  # type: ignore[arg-type]  # a literal
+    shown = Opened(context.new_page())
+    shown.page.on("console", lambda message: shown.messages.append(message.text))
+    shown.page.on("pageerror", lambda error: shown.messages.append(str(error)))
+    shown.page.on("request", lambda request: shown.requests.append(request.url))
+    shown.page.goto(file.as_uri())
+    try:
+        yield shown
+    finally:
+        context.close()
+
+
+def violations(shown: Opened) -> list[str]:
+    """What axe-core finds that is serious or worse."""
+    if not AXE.is_file():
+        missing("axe-core")
+    shown.value(AXE.read_text(encoding="utf-8"))
+    found = shown.value("axe.run()")["violations"]
+    return [
+        f"{each['id']}: {node['html'][:200]}"
+        for each in found
+        if each["impact"] in ("serious", "critical")
+        for node in each["nodes"]
+    ]

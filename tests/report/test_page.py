@@ -1,0 +1,196 @@
+"""The page of a report in a real browser: silent, self-contained, sortable, readable by all, on any screen."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Browser, Page
+
+from tests.conftest import REPOSITORY
+from tests.report.browser import opened, violations
+from tests.report.builders import CellPlan, Plan, build, factorial
+from tests.test_security import HOSTILE, as_read, hostile_study
+from vitbench.report.files import PAGE
+from vitbench.report.render import render
+from vitbench.store import Study
+from vitbench.store.record import STATES
+
+pytestmark = pytest.mark.xdist_group("browser")
+
+WIDTHS = (390, 1280, 1920)
+SCHEMES = ("light", "dark")
+STUDIES = sorted(p.parent.name for p in (REPOSITORY / "results" / "reference").glob("*/study.json"))
+GRID = {"attention": ("per_head", "batched", "sdpa", "triton"), "positions": ("learned", "sinusoidal", "none")}
+
+
+def all_states(folder: Path) -> Study:
+    cells = [CellPlan(f"the {state} one", {"depth": depth}) for depth, state in enumerate([*STATES, "pending"], 1)]
+    return build(folder, Plan(cells=cells, state=lambda cell, kind, seed: (cell.label.split()[1], "why")))
+
+
+@pytest.fixture(scope="module")
+def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """Name → page of a report of each kind of study."""
+    folder = tmp_path_factory.mktemp("pages")
+    made = {
+        "grid": build(folder / "grid", factorial(GRID, seeds=(0, 1, 2))),
+        "one seed, one cell": build(folder / "one", Plan(cells=[CellPlan("base", {})])),
+        "nothing ok": build(folder / "none", factorial(GRID, state=lambda *_: ("failed", "because"))),
+        "nothing planned": build(folder / "empty", Plan(cells=[])),
+        "all states": all_states(folder / "states"),
+        "hostile": hostile_study(folder / "hostile"),
+    }
+    shown = {name: render(study, folder / "out" / name) for name, study in made.items()}
+    return shown | {name: REPOSITORY / "reports" / "reference" / name / PAGE for name in STUDIES}
+
+
+NAMES = ("grid", "one seed, one cell", "nothing ok", "nothing planned", "all states", "hostile", *STUDIES)
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+@pytest.mark.parametrize("name", NAMES)
+def test_it_opens_without_a_word_or_a_request_and_fits_the_window(
+    browser: Browser,
+    pages: dict[str, Path],
+    name: str,
+    width: int,
+) -> None:
+    for scheme in SCHEMES:
+        with opened(browser, pages[name], width=width, scheme=scheme) as shown:
+            assert shown.messages == []
+            assert shown.requests == [pages[name].as_uri()]
+            assert shown.value("document.documentElement.scrollWidth") <= width
+            dark = shown.value("getComputedStyle(document.body).backgroundColor") != "rgb(255, 255, 255)"
+            assert dark == (scheme == "dark")
+
+
+@pytest.mark.parametrize("scheme", SCHEMES)
+@pytest.mark.parametrize("name", NAMES)
+def test_everybody_can_read_it(browser: Browser, pages: dict[str, Path], name: str, scheme: str) -> None:
+    with opened(browser, pages[name], scheme=scheme) as shown:
+        assert violations(shown) == []
+        alts = shown.value(
+            "[...document.querySelectorAll('figure')].map(f => { const p = f.querySelector('svg[role=img], img');"
+            "return p && (p.getAttribute('aria-label') || p.getAttribute('alt')) || ''; })"
+        )
+        assert all(alts)
+        assert alts or name in ("nothing planned", "nothing ok"), "a study with results has pictures"
+
+
+@pytest.fixture
+def grid(browser: Browser, pages: dict[str, Path]) -> Iterator[Page]:
+    with opened(browser, pages["grid"]) as shown:
+        yield shown.page
+
+
+TABLE = "#accuracy ~ .table table"
+
+
+def column(page: Page, number: int, table: str = TABLE) -> list[str]:
+    """What is seen of a column, from the top."""
+    found: list[str] = page.evaluate(
+        "([table, n]) => [...document.querySelector(table).tBodies[0].rows].filter(r => !r.hidden)"
+        ".map(r => r.cells[n].textContent)",
+        [table, number],
+    )
+    return found
+
+
+def heads(page: Page) -> list[str]:
+    found: list[str] = page.evaluate(
+        "t => [...document.querySelector(t).tHead.rows[0].cells].map(c => c.textContent)", TABLE
+    )
+    return found
+
+
+def numbers(cells: list[str]) -> list[float]:
+    return [float(cell.split(" ")[0]) for cell in cells if cell[0].isdigit()]
+
+
+def test_a_click_sorts_a_column_up_then_down_then_as_it_was(grid: Page) -> None:
+    place = heads(grid).index("test accuracy (%)")
+    before = column(grid, place)
+    button = grid.locator(f"{TABLE} th button").nth(place)
+    button.click()
+    up = column(grid, place)
+    assert numbers(up) == sorted(numbers(before)) and len(up) == len(before)
+    assert grid.locator(f"{TABLE} th").nth(place).get_attribute("aria-sort") == "ascending"
+    button.click()
+    assert numbers(column(grid, place)) == sorted(numbers(before), reverse=True)
+    button.click()
+    assert column(grid, place) == before
+    assert grid.locator(f"{TABLE} th[aria-sort]").count() == 0
+
+
+def test_words_are_sorted_as_words_and_states_come_after_numbers(browser: Browser, pages: dict[str, Path]) -> None:
+    with opened(browser, pages["all states"]) as shown:
+        page = shown.page
+        place = heads(page).index("test accuracy (%)")
+        for _ in range(2):
+            page.locator(f"{TABLE} th button").nth(place).click()
+            cells = column(page, place)
+            assert cells[0][0].isdigit() and not any(cell[0].isdigit() for cell in cells[1:])
+        page.locator(f"{TABLE} th button").nth(0).click()
+        assert column(page, 0) == sorted(column(page, 0))
+
+
+def test_the_keyboard_sorts_and_filters(grid: Page) -> None:
+    words = [*dict.fromkeys(column(grid, 0))]
+    grid.locator(f"{TABLE} th button").nth(0).focus()
+    grid.keyboard.press("Enter")
+    assert column(grid, 0) == sorted(column(grid, 0))
+    grid.keyboard.press("Tab")
+    assert grid.evaluate("document.activeElement.textContent") == heads(grid)[1]
+    grid.locator("#accuracy ~ .table input").focus()
+    grid.keyboard.type(f"{words[1]} none")
+    assert column(grid, 0) == [words[1]]
+    assert grid.locator("#accuracy ~ .table output").text_content() == "1 of 12 rows"
+    grid.keyboard.press("Control+A")
+    grid.keyboard.press("Delete")
+    assert len(column(grid, 0)) == 12
+
+
+def test_hostile_names_are_text(browser: Browser, pages: dict[str, Path]) -> None:
+    with opened(browser, pages["hostile"]) as shown:
+        place = heads(shown.page).index("cell")
+        assert sorted(column(shown.page, place)) == sorted(map(as_read, HOSTILE))
+        assert shown.value("document.scripts.length") == 1
+        assert shown.value("[...document.querySelectorAll('iframe, object, embed, form, style ~ style')].length") == 0
+        links = shown.value("[...document.querySelectorAll('a')].map(a => a.getAttribute('href'))")
+        assert all(link.startswith(("#", "tables/", "figures/")) for link in links)
+        ids = shown.value("[...document.querySelectorAll('[id]')].map(e => e.id)")
+        assert len(ids) == len(set(ids))
+
+
+@pytest.mark.parametrize("cells", [4, 48, 200])
+def test_labels_in_pictures_neither_touch_nor_are_cut_off(browser: Browser, tmp_path: Path, cells: int) -> None:
+    planned = [
+        CellPlan(f"cell {n} " + "of a long name " * 4, {"depth": 1 + n % 12, "dim": 32 * (1 + n // 12)})
+        for n in range(cells)
+    ]
+    page = render(build(tmp_path / "study", Plan(cells=planned, seeds=(0, 1))), tmp_path / "out")
+    with opened(browser, page) as shown:
+        found = shown.value(
+            """() => [...document.querySelectorAll('figure svg')].flatMap(svg => {
+                const frame = svg.getBoundingClientRect();
+                const boxes = [...svg.querySelectorAll('text')].map(t => [t.textContent, t.getBoundingClientRect()]);
+                const bad = boxes.filter(([_, b]) => b.left < frame.left - 1 || b.right > frame.right + 1
+                                                     || b.top < frame.top - 1 || b.bottom > frame.bottom + 1);
+                const touch = (a, b) => Math.min(a.right, b.right) - Math.max(a.left, b.left) > 1
+                                        && Math.min(a.bottom, b.bottom) - Math.max(a.top, b.top) > 4;
+                boxes.forEach(([name, a], i) => boxes.slice(i + 1).forEach(([other, b]) => {
+                    if (touch(a, b)) bad.push([`${name} / ${other}`, a]);
+                }));
+                return bad.map(([name]) => name);
+            })"""
+        )
+        assert found == []
+        assert shown.value("document.querySelectorAll('figure svg text').length") >= min(cells, 60)
+
+
+def test_on_paper_the_whole_table_is_there(grid: Page) -> None:
+    grid.emulate_media(media="print")
+    assert not grid.locator("nav").is_visible() and not grid.locator(".filter").first.is_visible()
+    assert grid.locator(TABLE).is_visible()

@@ -1,0 +1,89 @@
+"""Chart data: the numbers that a picture shows, as a table with one of them in each row."""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Iterator
+from typing import Any
+
+import pandas as pd
+
+from vitbench.report.charts import Chart, Curves, Pairs, Roofline, Rows, Trends
+
+Line = tuple[Any, ...]
+
+
+def frame(chart: Chart) -> pd.DataFrame:
+    """A row for each number of a chart, in the order in which it is drawn; ``what`` says which mark it is."""
+    columns, lines = _COLUMNS[type(chart)], list(_lines(chart))
+    return pd.DataFrame(lines, columns=list(columns))
+
+
+_COLUMNS: dict[type[Chart], tuple[str, ...]] = {
+    Rows: ("row", "colour", "quantity", "what", "value", "word"),
+    Pairs: ("column", "axis", "value", "what", "difference", "word"),
+    Curves: ("facet", "colour", "metric", "run", "epoch", "value"),
+    Trends: ("axis", "colour", "at", "what", "value"),
+    Roofline: ("setting", "colour", "what", "flops_per_byte", "flops_per_s"),
+}
+
+
+@functools.singledispatch
+def _lines(chart: Chart) -> Iterator[Line]:
+    raise TypeError(f"no chart: {type(chart).__name__}")
+
+
+@_lines.register
+def _(chart: Rows) -> Iterator[Line]:
+    for number, (name, word) in enumerate(zip(chart.names, chart.words, strict=True)):
+        colour = chart.values[number]
+        if word:
+            yield name, colour, "", "state", math.nan, word
+            continue
+        for panel in chart.panels:
+            marks = [("point", value) for value in panel.points[number]]
+            marks += [("middle", panel.middles[number])]
+            marks += list(zip(("from", "to"), panel.spans[number], strict=True)) if panel.spans else []
+            for what, value in marks:
+                if math.isfinite(value):
+                    yield name, colour, panel.label, what, float(value), ""
+
+
+@_lines.register
+def _(chart: Pairs) -> Iterator[Line]:
+    for column, axes in chart.columns:
+        for axis in axes:
+            for name, points, middle, word in zip(axis.names, axis.points, axis.middles, axis.words, strict=True):
+                for what, value in [*(("point", each) for each in points), ("mean", middle)]:
+                    if not word and math.isfinite(value):
+                        yield column, axis.axis, name, what, float(value), ""
+                if word:
+                    yield column, axis.axis, name, "state", math.nan, word
+
+
+@_lines.register
+def _(chart: Curves) -> Iterator[Line]:
+    for (metric, facet), bundles in chart.panels.items():
+        for colour, bundle in bundles.items():
+            curves = [(str(number), run) for number, run in enumerate(bundle.runs, 1)]
+            curves += [("mean", bundle.mean)] if bundle.mean is not None else []
+            for run, curve in curves:
+                for epoch, value in curve:
+                    yield facet, colour, metric, run, float(epoch), float(value)
+
+
+@_lines.register
+def _(chart: Trends) -> Iterator[Line]:
+    for colour, line in chart.lines.items():
+        for at, values in line:
+            for value in values:
+                yield chart.axis, colour, float(at), "point", float(value)
+
+
+@_lines.register
+def _(chart: Roofline) -> Iterator[Line]:
+    yield "", "", "ceiling of arithmetic", math.nan, chart.flops_per_s
+    yield "", "", "ceiling of memory, bytes per second", math.nan, chart.bytes_per_s
+    for point in chart.points:
+        yield point.setting, point.value, "point", point.intensity, point.flops_per_s

@@ -1,0 +1,190 @@
+"""HTML: the report's text as one page that loads nothing from anywhere.
+
+The text is Markdown that this package made, every name in it escaped; so the page says just what ``report.md`` says.
+Raw HTML in it would be shown as text. Pictures stand in the page as shapes, tables can be sorted and filtered.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from html import escape
+from pathlib import Path
+
+import jinja2
+from markdown_it import MarkdownIt
+from markdown_it.renderer import RendererHTML
+from markdown_it.token import Token
+from markupsafe import Markup
+
+from vitbench.report.charts import OWN
+from vitbench.report.files import Shown
+
+TEMPLATES = Path(__file__).parent / "templates"
+FILTERED = 8
+"""Rows above which a table can be filtered."""
+
+Pictures = Mapping[str, Callable[[], Shown]]
+
+
+@dataclass
+class Section:
+    """What stands under one heading of the second level; the first section has none.
+
+    Attributes:
+        anchor: by which the page's contents lead to it.
+        title: plain text.
+        body: HTML.
+    """
+
+    anchor: str = ""
+    title: str = ""
+    body: str = ""
+
+
+@dataclass
+class _Reader:
+    """Turns tokens into sections."""
+
+    parser: MarkdownIt
+    pictures: Pictures
+    renderer: RendererHTML = field(default_factory=RendererHTML)
+    title: str = ""
+    heading: str = ""
+    """The last one: what a table is called for who does not see where it stands."""
+    sections: list[Section] = field(default_factory=lambda: [Section()])
+    anchors: set[str] = field(default_factory=set)
+
+    def read(self, tokens: Sequence[Token]) -> None:
+        blocks = list(_blocks(tokens))
+        captions = {i + 1 for i, block in enumerate(blocks[:-1]) if _picture(block) and _caption(blocks[i + 1])}
+        for number, block in enumerate(blocks):
+            if number in captions:
+                continue  # said within the figure
+            if path := _picture(block):
+                said = _caption(blocks[number + 1]) if number + 1 in captions else None
+                self.add(self.figure(path, said))
+            elif block[0].type == "heading_open":
+                self.head(block)
+            elif block[0].type == "table_open":
+                self.add(self.table(block))
+            else:
+                self.add(self.rendered(block))
+
+    def add(self, html: str) -> None:
+        self.sections[-1].body += html
+
+    def rendered(self, tokens: Sequence[Token]) -> str:
+        return str(self.renderer.render(list(tokens), self.parser.options, {}))
+
+    def head(self, block: Sequence[Token]) -> None:
+        self.heading = _text(block[1])
+        anchor = self.anchor(self.heading)
+        if block[0].tag == "h1":
+            self.title = self.heading
+            return
+        if block[0].tag == "h2":
+            self.sections.append(Section(anchor, self.heading))
+        block[0].attrSet("id", anchor)
+        self.add(self.rendered(block))
+
+    def anchor(self, title: str) -> str:
+        slug = re.sub(r"[^a-z0-9]+", "-", title.lower()).strip("-") or "section"
+        anchor = next(a for a in (slug, *(f"{slug}-{n}" for n in range(2, 10**6))) if a not in self.anchors)
+        self.anchors.add(anchor)
+        return anchor
+
+    def table(self, block: Sequence[Token]) -> str:
+        rows = sum(token.type == "tr_open" for token in block) - 1
+        for token in block:
+            if token.type in ("th_open", "td_open"):
+                token.attrs = {"class": "number"} if "right" in str(token.attrGet("style")) else {}
+                if token.type == "th_open":
+                    token.attrs["scope"] = "col"
+        much = " data-filtered" if rows > FILTERED else ""
+        name = escape(f"Table: {self.heading}")
+        return (
+            f'<div class="table"{much}><div class="scroll" role="region" tabindex="0" aria-label="{name}">'
+            f"{self.rendered(block)}</div></div>\n"
+        )
+
+    def figure(self, path: str, caption: Sequence[Token] | None) -> str:
+        shown = self.pictures[path]()
+        anchor = self.anchor(Path(path).stem)
+        files = [(shown.png, "PNG"), *([(shown.data, "CSV")] if shown.data else [])]
+        links = " · ".join(f'<a href="{escape(file)}">{kind}</a>' for file, kind in files)
+        said = f"<span>{self.rendered_inline(caption)}</span> " if caption else ""
+        element = _named(shown.element.replace(OWN, f"{anchor}-"), shown.alt)
+        label = escape(f"Picture: {shown.alt}")
+        return (
+            f'<figure id="{anchor}"><div class="scroll" role="group" tabindex="0" aria-label="{label}">{element}</div>'
+            f'<figcaption>{said}<span class="files">{links}</span></figcaption></figure>\n'
+        )
+
+    def rendered_inline(self, tokens: Sequence[Token]) -> str:
+        return str(self.renderer.renderInline(list(tokens), self.parser.options, {}))
+
+
+def page(text: str, pictures: Pictures) -> str:
+    """A report's text as a page.
+
+    Args:
+        text: Markdown, its first line a comment.
+        pictures: path in the text → how the page shows it.
+    """
+    parser = MarkdownIt("commonmark", {"html": False}).enable("table")
+    reader = _Reader(parser, pictures)
+    reader.read(parser.parse(text.partition("\n")[2]))
+    script = (TEMPLATES / "page.js").read_text(encoding="utf-8")
+    environment = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(TEMPLATES), undefined=jinja2.StrictUndefined, autoescape=True, trim_blocks=True,
+        lstrip_blocks=True, keep_trailing_newline=True,
+    )  # fmt: skip
+    opening, *sections = reader.sections
+    return environment.get_template("page.html.j2").render(
+        title=reader.title,
+        opening=Markup(opening.body),
+        sections=[(section.anchor, section.title, Markup(section.body)) for section in sections],
+        style=Markup((TEMPLATES / "page.css").read_text(encoding="utf-8")),
+        script=Markup(script),
+        script_digest=base64.b64encode(hashlib.sha256(script.encode()).digest()).decode(),
+    )
+
+
+def _blocks(tokens: Sequence[Token]) -> Iterator[Sequence[Token]]:
+    """The tokens of each block that lies in no other."""
+    begun = 0
+    for number, token in enumerate(tokens):
+        if token.level == 0 and token.nesting <= 0:
+            yield tokens[begun : number + 1]
+            begun = number + 1
+
+
+def _picture(block: Sequence[Token]) -> str:
+    """Path of the picture that is all of a paragraph; empty of any other block."""
+    if len(block) == 3 and block[1].children and len(block[1].children) == 1:
+        only = block[1].children[0]
+        return str(only.attrGet("src")) if only.type == "image" else ""
+    return ""
+
+
+def _caption(block: Sequence[Token]) -> Sequence[Token] | None:
+    """What a paragraph says that is emphasised as a whole; None of any other block."""
+    inner = block[1].children if len(block) == 3 and block[0].type == "paragraph_open" else None
+    if not inner or (inner[0].type, inner[-1].type) != ("em_open", "em_close"):
+        return None
+    return inner[1:-1] if all(token.level > 0 for token in inner[1:-1]) else None
+
+
+def _text(inline: Token) -> str:
+    return "".join(child.content for child in inline.children or [])
+
+
+def _named(element: str, alt: str) -> str:
+    """A picture with its accessible name."""
+    if element.startswith("<svg"):
+        return element.replace("<svg", f'<svg role="img" aria-label="{escape(alt)}"', 1)
+    return element.replace("<img", f'<img alt="{escape(alt)}"', 1)

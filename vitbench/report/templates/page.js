@@ -1,0 +1,78 @@
+"use strict";
+// Tables are whole without this: it adds sorting by any column, and a filter where there are many rows.
+(() => {
+  const NUMBER = /^[~<>≤≥]?\s*([+-]?\d[\d,]*\.?\d*(?:e[+-]?\d+)?)/i;
+
+  // A cell as what it sorts by: its first number, or its words; words come after all numbers.
+  const key = (cell) => {
+    const text = cell.textContent.trim().replace(/[−–]/g, "-");
+    const found = NUMBER.exec(text);
+    return found ? Number(found[1].replace(/,/g, "")) : text;
+  };
+
+  const compare = (a, b) => {
+    if (typeof a === typeof b) return typeof a === "number" ? a - b : a.localeCompare(b, "en", { numeric: true });
+    return typeof a === "number" ? -1 : 1;
+  };
+
+  const sortable = (table) => {
+    const body = table.tBodies[0];
+    const given = [...body.rows];
+    const heads = [...table.tHead.rows[0].cells];
+    heads.forEach((head, column) => {
+      const button = document.createElement("button");
+      button.type = "button";
+      button.append(...head.childNodes);
+      head.append(button);
+      button.addEventListener("click", () => {
+        const next = { null: "ascending", ascending: "descending", descending: null }[head.getAttribute("aria-sort")];
+        heads.forEach((other) => other.removeAttribute("aria-sort"));
+        const rows = [...given];
+        if (next) {
+          head.setAttribute("aria-sort", next);
+          const numbers = given.map((row) => key(row.cells[column])).filter((k) => typeof k === "number").length;
+          const numeric = numbers > 0;
+          const of = new Map(given.map((row) => {
+            const k = key(row.cells[column]);
+            return [row, numeric ? k : row.cells[column].textContent.trim()];
+          }));
+          const sign = next === "ascending" ? 1 : -1;
+          // Words stay last in both directions: a state is no small number.
+          rows.sort((a, b) => (typeof of.get(a) === typeof of.get(b) ? sign : 1) * compare(of.get(a), of.get(b)));
+        }
+        body.append(...rows);
+      });
+    });
+  };
+
+  const filtered = (box) => {
+    const rows = [...box.querySelector("tbody").rows];
+    const line = document.createElement("div");
+    line.className = "filter";
+    const label = document.createElement("label");
+    label.textContent = "Filter rows ";
+    const input = document.createElement("input");
+    input.type = "search";
+    label.append(input);
+    const count = document.createElement("output");
+    const say = (shown) => { count.textContent = `${shown} of ${rows.length} rows`; };
+    input.addEventListener("input", () => {
+      const words = input.value.toLowerCase().split(/\s+/).filter(Boolean);
+      let shown = 0;
+      for (const row of rows) {
+        const text = [...row.cells].map((cell) => cell.textContent).join("\n").toLowerCase();
+        row.hidden = !words.every((word) => text.includes(word));
+        if (!row.hidden) shown += 1;
+      }
+      say(shown);
+    });
+    say(rows.length);
+    line.append(label, count);
+    box.prepend(line);
+  };
+
+  for (const box of document.querySelectorAll(".table")) {
+    sortable(box.querySelector("table"));
+    if ("filtered" in box.dataset) filtered(box);
+  }
+})();
