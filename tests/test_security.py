@@ -161,7 +161,9 @@ def test_a_report_loads_nothing_from_outside(page: Page) -> None:
     assert page.pictures and all((page.folder / picture).is_file() for picture in page.pictures)
     assert page.links and all((page.folder / link).is_file() for link in page.links)
     for file in page.folder.rglob("*"):
-        assert file.suffix in {"", ".html", ".md", ".png", ".csv"} and file.resolve().is_relative_to(page.folder.resolve())
+        assert file.suffix in {"", ".html", ".md", ".png", ".csv"} and file.resolve().is_relative_to(
+            page.folder.resolve()
+        )
 
 
 def test_hostile_text_in_tables_computes_nothing_and_breaks_no_row(page: Page) -> None:

@@ -46,7 +46,10 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     return shown | {name: REPOSITORY / "reports" / "reference" / name / PAGE for name in STUDIES}
 
 
-NAMES = ("grid", "one seed, one cell", "nothing ok", "nothing planned", "all states", "hostile", *STUDIES)
+NAMES = [
+    *("grid", "one seed, one cell", "nothing ok", "nothing planned", "all states", "hostile"),
+    *(pytest.param(name, marks=pytest.mark.slow) for name in STUDIES),
+]
 
 
 @pytest.mark.parametrize("width", WIDTHS)
