@@ -89,7 +89,7 @@ def test_i15_a_table_keeps_its_columns(tmp_path: Path, text: str) -> None:
     """What a renderer makes of each: tests/report/test_parts.py."""
     plan = Plan([CellPlan(text, {"depth": 1}), CellPlan("fine", {"depth": 2})], time=False,
                 state=lambda c, k, s: ("failed", text) if c.label == text else ("ok", ""))  # fmt: skip
-    page = render(build(tmp_path / "study", plan), tmp_path / "report").read_text()
+    page = render(build(tmp_path / "study", plan), tmp_path / "report").with_name("report.md").read_text()
     tables = [line for line in page.splitlines() if line.startswith("|")]
     assert any(str(escape(text)) in line for line in tables) and "\n" not in escape(text)
     columns = [len(line.replace("\\\\", "").replace("\\|", "").split("|")) for line in tables]

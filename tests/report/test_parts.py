@@ -152,8 +152,8 @@ def test_drawing_uses_nothing_of_the_callers_style_and_changes_nothing() -> None
         before = dict(mpl.rcParams)
         assert draw(rows) == first
         assert dict(mpl.rcParams) == before
-    assert first.startswith(b"\x89PNG")
-    assert b"matplotlib" not in first.lower()
+    assert first.png.startswith(b"\x89PNG") and first.svg.startswith("<svg ") and "a $x$ b$" in first.svg
+    assert b"matplotlib" not in first.png.lower() and "matplotlib" not in first.svg.lower()
 
 
 def overlaps(chart: Chart) -> int:

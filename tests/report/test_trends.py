@@ -57,5 +57,5 @@ def test_what_did_not_finish_is_left_out_of_its_line(tmp_path: Path) -> None:
         state=lambda cell, kind, seed: ("diverged", "") if cell.axes == lost else ("ok", ""),
     )  # fmt: skip
     assert [number for number, _ in chart.lines["post"]] == [1, 4, 8]
-    with Image.open(io.BytesIO(draw(chart))) as picture:
+    with Image.open(io.BytesIO(draw(chart).png)) as picture:
         assert picture.format == "PNG" and min(picture.size) > 300

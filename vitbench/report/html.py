@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import itertools
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -93,7 +94,8 @@ class _Reader:
 
     def anchor(self, title: str) -> str:
         slug = re.sub(r"[^a-z0-9]+", "-", title.lower()).strip("-") or "section"
-        anchor = next(a for a in (slug, *(f"{slug}-{n}" for n in range(2, 10**6))) if a not in self.anchors)
+        numbered = (f"{slug}-{n}" for n in itertools.count(2))
+        anchor = next(a for a in itertools.chain([slug], numbered) if a not in self.anchors)
         self.anchors.add(anchor)
         return anchor
 
