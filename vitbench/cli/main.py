@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import click
 
-from vitbench.cli import comparing, inspecting, studies
+from vitbench.cli import comparing, inspecting, studies, summary
 from vitbench.environment import VERSION
 from vitbench.registry import PluginError, UnknownComponent
 from vitbench.runner.terminal import visible
@@ -28,6 +28,7 @@ for command in (
     studies.status,
     studies.report,
     comparing.compare,
+    summary.summary,
     inspecting.doctor,
 ):
     cli.add_command(command)

@@ -1,0 +1,70 @@
+"""A model stage by stage: nothing is counted twice or forgotten, whatever the components."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+
+from tests.small import MODEL, SUITE
+from vitbench import registry
+from vitbench.model.counting import forward_flops, parameters_of
+from vitbench.spec.model import ModelSpec
+from vitbench.spec.presets import PRESETS
+from vitbench.timing.stages import summarise
+
+CPU = torch.device("cpu")
+SPECS = {
+    f"{slot}-{name}": MODEL.model_copy(update={slot: name, "depth": 2})
+    for slot in registry.slots()
+    for name in registry.names(slot)
+} | {name: ModelSpec(architecture=name, image_size=16) for name in ("cnn", "resnet18")}  # type: ignore[arg-type]  # literals
+
+
+@pytest.mark.parametrize("name", SPECS)
+def test_stages_are_all_of_the_model(name: str) -> None:
+    spec = SPECS[name]
+    if spec.problems() or spec.conflicts():
+        pytest.skip("a component that needs others")
+    if reason := spec.unsupported("cpu", "float32", training=False):
+        pytest.skip(reason)
+    found = summarise(spec, CPU, 2)
+    assert found.parameters == parameters_of(spec) == sum(stage.parameters for stage in found.stages)
+    assert found.flops == forward_flops(spec) == sum(stage.flops for stage in found.stages)
+    assert 0.3 < sum(stage.share for stage in found.stages) < 1.05
+    assert all(0.0 <= stage.share < 1.0 for stage in found.stages) and found.ms > 0
+    assert found.stages[-1].shape == (10,)
+    if spec.of_components:
+        assert found.stages[0].shape[-1] == spec.dim
+
+
+def vitbench(*arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([sys.executable, "-m", "vitbench", *arguments], capture_output=True, text=True, check=False)
+
+
+def test_the_command_shows_a_preset_and_a_cell_of_a_suite(tmp_path: Path) -> None:
+    done = vitbench("summary", "cifar-tiny", "--device", "cpu", "--batch", "1")
+    assert done.returncode == 0, done.stderr
+    assert f"{parameters_of(PRESETS['cifar-tiny']):,}" in done.stdout and "blocks 2 to 6" in done.stdout
+    suite = tmp_path / "small.toml"
+    suite.write_text(SUITE + '[axes]\nmlp = ["gelu", "none"]\n')
+    shown = [vitbench("summary", str(suite), "--cell", cell, "--device", "cpu").stdout for cell in ("gelu", "none")]
+    assert "\n block 1 " in shown[0] and ("  mlp " in shown[0], "  mlp " in shown[1]) == (True, False)
+    assert all("  attention " in each for each in shown)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("cifar-tin",), 'neither a suite (.toml) nor a preset; did you mean "cifar-tiny"?'),
+        (("cifar-tiny", "--cell", "x"), "is a preset"),
+        (("ablations/components.toml", "--cell", "conv"), "is no cell of"),
+        (("missing.toml",), "missing.toml"),
+    ],
+)
+def test_what_is_not_there_is_said_with_the_nearest_name(arguments: tuple[str, ...], said: str) -> None:
+    done = vitbench("summary", *arguments)
+    assert done.returncode == 2 and said in done.stderr and "Traceback" not in done.stderr, done.stderr

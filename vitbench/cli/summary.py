@@ -1,0 +1,114 @@
+"""The command that shows a model stage by stage."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+from rich import box
+from rich.table import Table
+from rich.text import Text
+
+from vitbench import registry
+from vitbench.runner.terminal import Terminal, escape
+from vitbench.spec.model import ModelSpec
+from vitbench.spec.presets import PRESETS
+from vitbench.spec.reading import read_suite
+
+if TYPE_CHECKING:
+    from vitbench.timing.stages import Stage, Summary
+
+SUFFIX = ".toml"
+
+
+@click.command()
+@click.argument("name", metavar="PRESET|SUITE")
+@click.option("--cell", help="Label of a cell of the suite, as `vitbench plan` prints it. Default: the first.")
+@click.option("--set", "overrides", multiple=True, metavar="TABLE.KEY=VALUE", help="Replace a value of the suite.")
+@click.option("--small", is_flag=True, help="The suite's small form.")
+@click.option("--plugin", "plugins", multiple=True, type=click.Path(path_type=Path), help="A file with components.")
+@click.option("--device", default="auto", metavar="auto|cpu|cuda[:i]|mps", help="Where to run it. Default: auto.")
+@click.option("--batch", type=click.IntRange(min=1), default=16, show_default=True, help="Images at once.")
+def summary(
+    name: str, cell: str | None, overrides: tuple[str, ...], small: bool, plugins: tuple[Path, ...], device: str,
+    batch: int,
+) -> None:  # fmt: skip
+    """A model stage by stage: operation, shape, parameters, FLOPs, and its share of the time of a forward pass."""
+    for plugin in plugins:
+        registry.load_plugin(plugin)
+    label, spec = _chosen(name, cell, overrides, small=small)
+    from vitbench.devices import resolve  # after the name: a mistake in it is said before torch loads
+    from vitbench.timing.stages import summarise
+
+    where = resolve(device)
+    if reason := spec.unsupported(where.type, "float32", training=False):
+        raise click.ClickException(reason)
+    try:
+        found = summarise(spec, where, batch)
+    except ValueError as error:
+        raise click.ClickException(str(error)) from error
+    console = Terminal(soft_wrap=False)
+    console.print(_table(label, found))
+    console.print(
+        escape(f"Of one image; time: of {batch} in {found.ms:.2f} ms on {where.type}, each stage waited for.")
+    )
+
+
+def _chosen(name: str, cell: str | None, overrides: Sequence[str], *, small: bool) -> tuple[str, ModelSpec]:
+    """What is asked for: a label, and the model."""
+    if name in PRESETS:
+        if cell or overrides or small:
+            raise click.UsageError(f'"{name}" is a preset: --cell, --set and --small are of suites')
+        return name, PRESETS[name]
+    if not name.endswith(SUFFIX) and not Path(name).exists():
+        raise click.UsageError(
+            f'"{name}" is neither a suite ({SUFFIX}) nor a preset{registry.nearest(name, PRESETS)}; '
+            f"known: {', '.join(PRESETS)}"
+        )
+    suite = read_suite(Path(name), overrides, small=small)
+    cells = {each.label: each.model for each in suite.cells}
+    label = cell or next(iter(cells))
+    if label not in cells:
+        raise click.UsageError(f'"{label}" is no cell of {name}{registry.nearest(label, cells)}')
+    return label, cells[label]
+
+
+def _table(label: str, found: Summary) -> Table:
+    table = Table(title=escape(label), title_justify="left", title_style="bold", box=box.SIMPLE_HEAD, pad_edge=False)
+    table.add_column("stage", no_wrap=True)
+    table.add_column("what", overflow="fold")
+    for column in ("shape", "parameters", "MFLOPs", "time (%)"):
+        table.add_column(column, justify="right", no_wrap=True)
+    block = ""
+    for stage in _folded(found.stages):
+        of_block, colon, part = stage.name.partition(": ")
+        if colon and of_block != block:
+            table.add_row(of_block)
+        block = of_block if colon else ""
+        table.add_row(
+            Text(f"  {part}" if colon else stage.name), Text(stage.what),
+            " × ".join(f"{size:,}" for size in stage.shape), f"{stage.parameters:,}",
+            f"{stage.flops / 1e6:,.2f}", f"{100 * stage.share:.1f}",
+        )  # fmt: skip
+    rest = 1.0 - sum(stage.share for stage in found.stages)
+    others = found.parameters - sum(stage.parameters for stage in found.stages)
+    table.add_row("the rest", "residuals", "", f"{others:,}", "", f"{100 * rest:.1f}", end_section=True)
+    table.add_row("all", "", "", f"{found.parameters:,}", f"{found.flops / 1e6:,.2f}", "100.0", style="bold")
+    return table
+
+
+def _folded(stages: Sequence[Stage]) -> Iterator[Stage]:
+    """The stages, those of all blocks after the first as one: blocks are alike."""
+    from vitbench.timing.stages import Stage
+
+    later = [stage for stage in stages if stage.name.startswith("block ") and not stage.name.startswith("block 1:")]
+    last = later[-1].name.partition(":")[0].removeprefix("block ") if later else ""
+    for stage in stages:
+        if stage not in later:
+            yield stage
+        elif stage is later[0]:
+            name = f"blocks 2 to {last}" if last != "2" else "block 2"
+            sums = (sum(s.parameters for s in later), sum(s.flops for s in later), sum(s.share for s in later))
+            yield Stage(name, "alike", later[-1].shape, *sums)

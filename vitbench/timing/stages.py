@@ -1,0 +1,194 @@
+"""Stages: what a model does to its images one step after another, and what each step holds, computes and takes."""
+
+from __future__ import annotations
+
+import functools
+import statistics
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.utils.flop_counter import FlopCounterMode
+
+from vitbench.devices import synchronise
+from vitbench.model.architectures import Convolutional, build_model, network
+from vitbench.model.vit import VisionTransformer
+from vitbench.spec.base import pair
+from vitbench.spec.model import ModelSpec
+
+WARMUP, ROUNDS = 3, 15
+
+
+@dataclass(frozen=True)
+class Stage:
+    """One step of the forward pass.
+
+    Attributes:
+        name: its place, e.g. ``"block 1: attention"``.
+        what: the component or layer in it.
+        shape: of what it gives for one image: (N, D) of tokens, (channels, height, width) of feature maps.
+        parameters: trainable values.
+        flops: of one image, a multiply-add counts two; products only.
+        share: of the time of a forward pass.
+    """
+
+    name: str
+    what: str
+    shape: tuple[int, ...]
+    parameters: int
+    flops: int
+    share: float
+
+
+@dataclass(frozen=True)
+class Summary:
+    """A model stage by stage.
+
+    Attributes:
+        stages: in the order in which they are called.
+        parameters, flops: of the whole model; all that is in no stage included.
+        ms: median of a forward pass, milliseconds.
+    """
+
+    stages: tuple[Stage, ...]
+    parameters: int
+    flops: int
+    ms: float
+
+
+def summarise(spec: ModelSpec, device: torch.device, batch_size: int) -> Summary:
+    """Build a model, run it forward some times in evaluation mode, in float32, and say what became of the time.
+
+    Shares are medians of :data:`ROUNDS` passes over random images, with a synchronisation after each stage: they tell
+    stages apart, and are no timing to be compared with another model's.
+
+    Raises:
+        ValueError: where the spec contradicts itself; the message says how.
+        torch.OutOfMemoryError, RuntimeError: as running it does.
+    """
+    model = build_model(spec, 0).to(device).eval()
+    images = torch.randn(batch_size, spec.channels, *pair(spec.image_size), device=device)
+    flops_of, total = _flops(spec)
+    clock = _Clock(device)
+    places = list(_places(model))
+    passes = []
+    with torch.no_grad(), clock.watching(places):
+        for number in range(WARMUP + ROUNDS):
+            clock.begin()
+            model(images)
+            passes.append(clock.seconds())
+            if number < WARMUP:
+                passes.clear()
+                clock.forget()
+    whole = statistics.median(passes)
+    stages = tuple(
+        Stage(
+            place.name, place.what, clock.shapes[place.path], _parameters(place.module), flops_of.get(place.path, 0),
+            statistics.median(clock.taken[place.path]) / whole,
+        )
+        for place in places
+        if place.path in clock.shapes
+    )  # fmt: skip
+    return Summary(stages, _parameters(model), total, 1000 * whole)
+
+
+@dataclass(frozen=True)
+class _Place:
+    path: str
+    name: str
+    what: str
+    module: nn.Module
+
+
+@functools.singledispatch
+def _places(model: nn.Module) -> Iterator[_Place]:
+    raise TypeError(type(model).__name__)
+
+
+@_places.register
+def _(model: VisionTransformer) -> Iterator[_Place]:
+    spec = model.spec
+    yield _Place("patching", "patching", spec.patching, model.patching)
+    yield _Place("positions", "positions", spec.positions, model.positions)
+    for number, block in enumerate(model.encoder.blocks):
+        for part, what in (("attention_norm", spec.norm_layer), ("attention", spec.attention),
+                           ("mlp_norm", spec.norm_layer), ("mlp", spec.mlp)):  # fmt: skip
+            module = getattr(block, part)
+            if module is not None:
+                name = f"block {number + 1}: {part.replace('_norm', ' norm')}"
+                yield _Place(f"encoder.blocks.{number}.{part}", name, what, module)
+    if spec.final_norm:
+        yield _Place("encoder.final_norm", "final norm", spec.norm_layer, model.encoder.final_norm)
+    yield _Place("pooling", "pooling", spec.pooling, model.pooling)
+    yield _Place("head", "head", "linear", model.head)
+    if model.teacher_head is not None:
+        yield _Place("teacher_head", "teacher's head", "linear", model.teacher_head)
+
+
+@_places.register
+def _(model: Convolutional) -> Iterator[_Place]:
+    for name, module in model.body.named_children():
+        yield _Place(f"body.{name}", name, type(module).__name__, module)
+    yield _Place("head", "head", "linear", model.head)
+
+
+def _parameters(module: nn.Module) -> int:
+    return sum(p.numel() for p in module.parameters() if p.requires_grad)
+
+
+def _flops(spec: ModelSpec) -> tuple[dict[str, int], int]:
+    """Path of a module → operations of one image in it; and in all."""
+    with torch.device("meta"):
+        model = network(spec.twin()).eval()
+        images = torch.empty(1, spec.channels, *pair(spec.image_size))
+    with FlopCounterMode(display=False) as counter, torch.no_grad():
+        model(images)
+    of_module = {name.partition(".")[2]: sum(ops.values()) for name, ops in counter.get_flop_counts().items()}
+    return of_module, int(counter.get_total_flops())
+
+
+class _Clock:
+    """Hooks that note what each stage gives, and when it begins and ends."""
+
+    def __init__(self, device: torch.device) -> None:
+        self.device = device
+        self.taken: dict[str, list[float]] = {}
+        self.shapes: dict[str, tuple[int, ...]] = {}
+        self.started = 0.0
+
+    def begin(self) -> None:
+        synchronise(self.device)
+        self.started = time.perf_counter()
+
+    def seconds(self) -> float:
+        synchronise(self.device)
+        return time.perf_counter() - self.started
+
+    def forget(self) -> None:
+        self.taken.clear()
+
+    @contextmanager
+    def watching(self, places: Sequence[_Place]) -> Iterator[None]:
+        hooks = []
+        for place in places:
+            began: list[float] = []
+
+            def before(_: nn.Module, __: Any, began: list[float] = began) -> None:
+                synchronise(self.device)
+                began.append(time.perf_counter())
+
+            def after(_: nn.Module, __: Any, out: Tensor, path: str = place.path, began: list[float] = began) -> None:
+                synchronise(self.device)
+                self.taken.setdefault(path, []).append(time.perf_counter() - began.pop())
+                self.shapes[path] = tuple(out.shape[1:])
+
+            hooks += [place.module.register_forward_pre_hook(before), place.module.register_forward_hook(after)]
+        try:
+            yield
+        finally:
+            for hook in hooks:
+                hook.remove()
