@@ -195,8 +195,15 @@ def status(study: Path) -> None:
 @click.command()
 @click.argument("study", type=FOLDER)
 @click.option("--out", type=FOLDER, help="Folder of the report. Default: reports/<name of the study's folder>.")
-def report(study: Path, out: Path | None) -> None:
+@click.option("--print", "printed", is_flag=True, help="Print the answer and the main tables, and write nothing.")
+@click.option("--export", "exports", multiple=True, type=click.Choice(["latex"]), help="Write its tables so, too.")
+def report(study: Path, out: Path | None, printed: bool, exports: tuple[str, ...]) -> None:
     """Render the report of the study in the folder STUDY."""
+    if printed:
+        if out or exports:
+            raise click.UsageError("--print writes nothing: leave out --out and --export")
+        _print_report(study)
+        return
     from vitbench.report.studio import DrawingStopped, Studio
     from vitbench.store import Study
 
@@ -209,7 +216,7 @@ def report(study: Path, out: Path | None) -> None:
 
             view = View(opened)
             try:
-                page = render_view(view, folder, studio.draw)
+                page = render_view(view, folder, studio.draw, exports)
             except OSError as error:
                 raise click.FileError(str(folder), f"cannot be written: {error.strerror}") from error
     except DrawingStopped as error:
@@ -219,3 +226,17 @@ def report(study: Path, out: Path | None) -> None:
         console.print(f"[yellow]set aside[/] {escape(damaged)}")
     states = Counter(attempt.state for attempt in view.results.standing.values())
     console.print(escape(f"{page}  ({', '.join(f'{n} {s}' for s, n in states.most_common()) or 'no records yet'})"))
+
+
+def _print_report(study: Path) -> None:
+    """What is seen of a report in a terminal."""
+    from vitbench.report.files import Files
+    from vitbench.report.render import compose
+    from vitbench.report.studio import never
+    from vitbench.report.terminal import printed
+    from vitbench.report.view import View
+    from vitbench.store import Study
+
+    console = Terminal(soft_wrap=False)
+    for part in printed(compose(View(Study.read(study)), Files(never)), console.width):
+        console.print(part)

@@ -9,7 +9,7 @@ from typing import Any
 
 import pandas as pd
 
-from vitbench.report.charts import Chart, Curves, Pairs, Roofline, Rows, Trends
+from vitbench.report.charts import Chart, Curves, Front, Pairs, Roofline, Rows, Trends
 
 Line = tuple[Any, ...]
 
@@ -25,6 +25,7 @@ _COLUMNS: dict[type[Chart], tuple[str, ...]] = {
     Pairs: ("column", "axis", "value", "what", "difference", "word"),
     Curves: ("facet", "colour", "metric", "run", "epoch", "value"),
     Trends: ("axis", "colour", "at", "what", "value"),
+    Front: ("letter", "colour", "cost", "gain", "spread"),
     Roofline: ("setting", "colour", "what", "flops_per_byte", "flops_per_s"),
 }
 
@@ -87,3 +88,9 @@ def _(chart: Roofline) -> Iterator[Line]:
     yield "", "", "ceiling of memory, bytes per second", math.nan, chart.bytes_per_s
     for point in chart.points:
         yield point.setting, point.value, "point", point.intensity, point.flops_per_s
+
+
+@_lines.register
+def _(chart: Front) -> Iterator[Line]:
+    for spot in chart.spots:
+        yield spot.letter, spot.value, spot.cost, spot.gain, spot.spread

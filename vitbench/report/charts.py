@@ -194,7 +194,47 @@ class Roofline:
     points: Sequence[Point]
 
 
-Chart = Rows | Pairs | Curves | Trends | Roofline
+@dataclass(frozen=True)
+class Spot:
+    """One cell between what it costs and what it gives.
+
+    Attributes:
+        cost: along the x axis.
+        gain: along the y axis.
+        spread: half the length of a bar through it, along the y axis; not a number for none.
+        value: of the colouring.
+        letter: by which a table names it; empty where another cell gives as much for less.
+    """
+
+    cost: float
+    gain: float
+    spread: float
+    value: str
+    letter: str
+
+
+@dataclass(frozen=True)
+class Front:
+    """Cells between cost and gain, and the line of those that no other surpasses in both.
+
+    Attributes:
+        cost: label of the x axis, with the unit.
+        gain: label of the y axis, with the unit.
+        cheap: whether less of the cost's quantity is better (memory), or more (throughput).
+        spots: the cells.
+        colouring: what the colours stand for.
+        logarithmic: whether the x axis is.
+    """
+
+    cost: str
+    gain: str
+    cheap: bool
+    spots: Sequence[Spot]
+    colouring: Colouring
+    logarithmic: bool
+
+
+Chart = Rows | Pairs | Curves | Trends | Roofline | Front
 
 
 OWN = "\ue000"

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import base64
+import functools
 import os
 import secrets
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -19,7 +20,7 @@ from vitbench.report.studio import Draw, at_once
 TEXT, PAGE = "report.md", "index.html"
 MARK = "<!-- Rendered by vitbench from the study's records; rendered again it is overwritten. -->"
 """First line of every report: by it a later rendering knows that a folder's figures and tables are its own."""
-KINDS = {"figures": (".png", ".csv"), "tables": (".csv",)}
+KINDS = {"figures": (".png", ".csv"), "tables": (".csv",), "latex": (".tex",)}
 
 
 @dataclass(frozen=True)
@@ -73,6 +74,11 @@ class Files:
         self.contents[path] = png
         self.shown[path] = lambda: Shown(_pixels(png()), alt, path, "")
         return Md(f"![{escape(alt)}]({path})")
+
+    def export(self, folder: str, texts: Mapping[str, str]) -> None:
+        """Add ``<folder>/<name>``, whose text is in another language than the page's."""
+        for name, text in texts.items():
+            self.contents[f"{folder}/{name}"] = functools.partial(text.encode, "utf-8", "replace")
 
     def write(self, out: Path, text: str, page: str) -> Path:
         """Write all files, text and page last, and remove the pictures and tables that an earlier rendering left.

@@ -10,17 +10,17 @@ import base64
 import hashlib
 import itertools
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from html import escape
 from pathlib import Path
 
 import jinja2
-from markdown_it import MarkdownIt
 from markdown_it.renderer import RendererHTML
 from markdown_it.token import Token
 from markupsafe import Markup
 
+from vitbench.report.blocks import PARSER, Block, parse, plain
 from vitbench.report.charts import OWN
 from vitbench.report.files import Shown
 
@@ -48,9 +48,8 @@ class Section:
 
 @dataclass
 class _Reader:
-    """Turns tokens into sections."""
+    """Turns blocks into sections."""
 
-    parser: MarkdownIt
     pictures: Pictures
     renderer: RendererHTML = field(default_factory=RendererHTML)
     title: str = ""
@@ -59,8 +58,7 @@ class _Reader:
     sections: list[Section] = field(default_factory=lambda: [Section()])
     anchors: set[str] = field(default_factory=set)
 
-    def read(self, tokens: Sequence[Token]) -> None:
-        blocks = list(_blocks(tokens))
+    def read(self, blocks: Sequence[Block]) -> None:
         captions = {i + 1 for i, block in enumerate(blocks[:-1]) if _picture(block) and _caption(blocks[i + 1])}
         for number, block in enumerate(blocks):
             if number in captions:
@@ -79,10 +77,10 @@ class _Reader:
         self.sections[-1].body += html
 
     def rendered(self, tokens: Sequence[Token]) -> str:
-        return str(self.renderer.render(list(tokens), self.parser.options, {}))
+        return str(self.renderer.render(list(tokens), PARSER.options, {}))
 
     def head(self, block: Sequence[Token]) -> None:
-        self.heading = _text(block[1])
+        self.heading = plain(block[1])
         anchor = self.anchor(self.heading)
         if block[0].tag == "h1":
             self.title = self.heading
@@ -127,7 +125,7 @@ class _Reader:
         )
 
     def rendered_inline(self, tokens: Sequence[Token]) -> str:
-        return str(self.renderer.renderInline(list(tokens), self.parser.options, {}))
+        return str(self.renderer.renderInline(list(tokens), PARSER.options, {}))
 
 
 def page(text: str, pictures: Pictures) -> str:
@@ -137,9 +135,8 @@ def page(text: str, pictures: Pictures) -> str:
         text: Markdown, its first line a comment.
         pictures: path in the text → how the page shows it.
     """
-    parser = MarkdownIt("commonmark", {"html": False}).enable("table")
-    reader = _Reader(parser, pictures)
-    reader.read(parser.parse(text.partition("\n")[2]))
+    reader = _Reader(pictures)
+    reader.read(parse(text))
     script = (TEMPLATES / "page.js").read_text(encoding="utf-8")
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(TEMPLATES), undefined=jinja2.StrictUndefined, autoescape=True, trim_blocks=True,
@@ -156,15 +153,6 @@ def page(text: str, pictures: Pictures) -> str:
     )
 
 
-def _blocks(tokens: Sequence[Token]) -> Iterator[Sequence[Token]]:
-    """The tokens of each block that lies in no other."""
-    begun = 0
-    for number, token in enumerate(tokens):
-        if token.level == 0 and token.nesting <= 0:
-            yield tokens[begun : number + 1]
-            begun = number + 1
-
-
 def _picture(block: Sequence[Token]) -> str:
     """Path of the picture that is all of a paragraph; empty of any other block."""
     if len(block) == 3 and block[1].children and len(block[1].children) == 1:
@@ -179,10 +167,6 @@ def _caption(block: Sequence[Token]) -> Sequence[Token] | None:
     if not inner or (inner[0].type, inner[-1].type) != ("em_open", "em_close"):
         return None
     return inner[1:-1] if all(token.level > 0 for token in inner[1:-1]) else None
-
-
-def _text(inline: Token) -> str:
-    return "".join(child.content for child in inline.children or [])
 
 
 def _named(element: str, alt: str) -> str:

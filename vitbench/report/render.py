@@ -7,7 +7,7 @@ its own, no path and no machine but those in the records. The page is the Markdo
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 
 import jinja2
@@ -21,6 +21,8 @@ from vitbench.report import (
     goals,
     headlines,
     html,
+    latex,
+    pareto,
     reconstructions,
     roofline,
     speed,
@@ -64,17 +66,24 @@ def render(study: Study, out: Path) -> Path:
     return render_view(View(study), out)
 
 
-def render_view(view: View, out: Path, draw: Draw = at_once) -> Path:
+EXPORTS: Mapping[str, Callable[[str], dict[str, str]]] = {"latex": latex.exported}
+"""Name of a further language, and of its folder → the report's text to files in it."""
+
+
+def render_view(view: View, out: Path, draw: Draw = at_once, exports: Collection[str] = ()) -> Path:
     """The same of a study that has been read.
 
     Args:
         view: the study.
         out: folder of the report.
         draw: draws its pictures, see :class:`vitbench.report.studio.Studio`. Default: here, one after another.
+        exports: of :data:`EXPORTS`.
     """
     files = Files(draw)
     with uncollected_so_far():
         text = compose(view, files)
+        for name in exports:
+            files.export(name, EXPORTS[name](text))
         return files.write(out, text, html.page(text, files.shown))
 
 
@@ -95,6 +104,7 @@ def compose(view: View, files: Files) -> str:
         "accuracy": _accuracy(view, files),
         "axes": _axes(view, files),
         "speed": _speed(view, files),
+        "fronts": _fronts(view, files),
     }
     page = environment.get_template("report.md.j2").render(
         mark=MARK,
@@ -205,6 +215,13 @@ def _speed(view: View, files: Files) -> list[Md]:
         blocks += [Md(f"{about}medians over seeds, of memory the largest."), speed.training(view, device)]
         blocks += beyond(view.train[view.train["device"] == device])
     return blocks or [Md("Nothing is planned.")]
+
+
+def _fronts(view: View, files: Files) -> list[Md]:
+    blocks: list[Md] = []
+    for each in pareto.fronts(view):
+        blocks += [*_pictures([each.picture], files), each.table]
+    return blocks
 
 
 def _timings(view: View, files: Files) -> list[Md]:

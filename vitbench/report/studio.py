@@ -38,6 +38,15 @@ def at_once(chart: Chart) -> Callable[[], Drawn]:
     return lambda: drawn
 
 
+def never(chart: Chart) -> Callable[[], Drawn]:
+    """Draws nothing: for who does not ask for the picture."""
+
+    def refuse() -> Drawn:
+        raise AssertionError("nothing was drawn")
+
+    return refuse
+
+
 class Studio:
     """A process that draws charts, from entering to leaving; it ends when the one that began it does, however it ends.
 

@@ -1,0 +1,74 @@
+"""What is printed of a report: the answer and the main tables, whole words at any width, and nothing that steers."""
+
+from __future__ import annotations
+
+import io
+import re
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from tests.report.builders import COMPONENTS, build, factorial, no_triton
+from tests.runner.runs import Runs
+from tests.test_security import HOSTILE, hostile_study
+from vitbench.report.blocks import tables
+from vitbench.report.files import Files
+from vitbench.report.render import compose
+from vitbench.report.studio import never
+from vitbench.report.terminal import MOST_ROWS, SECTIONS, printed
+from vitbench.report.view import View
+from vitbench.store import Study
+
+
+def seen(study: Study, width: int) -> tuple[str, str]:
+    """A report's text, and what of it is seen in a terminal of so many characters."""
+    text, out = compose(View(study), Files(never)), io.StringIO()
+    console = Console(file=out, width=width, highlight=False, emoji=False, markup=False)
+    for part in printed(text, width):
+        console.print(part)
+    return text, out.getvalue()
+
+
+@pytest.mark.parametrize("width", [60, 80, 120, 300])
+def test_tables_show_whole_words_at_every_width(tmp_path: Path, width: int) -> None:
+    study = build(tmp_path / "study", factorial(COMPONENTS, state=no_triton, seeds=(0, 1, 2)))
+    text, shown = seen(study, width)
+    assert max(map(len, shown.splitlines())) <= width
+    words = {word for table in tables(text) for row in table.rows for cell in row for word in cell.text.split()}
+    words |= {word for table in tables(text) for column in table.columns for word in column.split()}
+    body = [line for line in shown.splitlines() if "   " in line.strip()]
+    assert len(body) > MOST_ROWS
+    assert not {word for line in body for word in line.split()} - words - {"•", *"─"} - set(text.split())
+    assert "27" not in shown or "test accuracy" in " ".join(shown.split())
+    for word in ("underpowered", "In short", "more rows"):
+        assert word in shown
+    assert ("more columns in the report" in shown) == (width < 300)
+
+
+def test_it_says_what_the_report_says_in_its_first_sections(tmp_path: Path) -> None:
+    study = build(tmp_path / "study", factorial(COMPONENTS, state=no_triton))
+    text, shown = seen(study, 300)
+    headings = re.findall(r"^## (.*)$", text, flags=re.MULTILINE)
+    assert {heading for heading in headings if f"\n{heading}\n" in shown} == set(headings) & set(SECTIONS)
+    for line in re.findall(r"^- (\d+ cells planned.*)$", text, flags=re.MULTILINE):
+        assert line in shown
+
+
+def test_hostile_names_steer_nothing(tmp_path: Path) -> None:
+    _, shown = seen(hostile_study(tmp_path / "study"), 300)
+    assert not [c for c in shown if c != "\n" and not c.isprintable()]
+    assert all(name in shown for name in HOSTILE if name.isprintable() and len(name) < 30 and "  " not in name)
+
+
+def test_the_command_prints_and_writes_nothing(tmp_path: Path) -> None:
+    runs = Runs(tmp_path / "runs")
+    assert runs.run().returncode == 0
+    before = sorted(p for p in tmp_path.rglob("*"))
+    done = runs.vitbench("report", str(runs.study), "--print")
+    assert done.returncode == 0 and "images/s" in done.stdout, done.stdout + done.stderr
+    assert "Question. Does it run?" in done.stdout
+    assert {p for p in tmp_path.rglob("*") if p.suffix in (".md", ".html", ".png")} == set()
+    assert [p for p in before if not p.exists()] == []
+    refused = runs.vitbench("report", str(runs.study), "--print", "--out", str(tmp_path / "out"))
+    assert refused.returncode == 2 and "--print writes nothing" in refused.stderr

@@ -1,0 +1,63 @@
+"""Drawing of fronts: every cell a point between cost and gain, and the line of those that none surpasses in both."""
+
+from __future__ import annotations
+
+import math
+
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter
+
+from vitbench.report.charts import Front, Spot
+from vitbench.report.drawing.parts import GREY, INK, colours_of, legend, single
+
+NEAR = 0.03
+"""Share of the axes' width and height within which two letters would touch: they become one label."""
+
+
+def figure(chart: Front) -> Figure:
+    """The figure: a single panel."""
+    made = Figure(figsize=(6.6, 4.0), layout="constrained")
+    ax, shades = made.subplots(), colours_of(chart.colouring)
+    ax.grid(color="0.93", linewidth=0.8)
+    ax.set_axisbelow(True)
+    if chart.logarithmic:
+        ax.set_xscale("log")
+        ax.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+        ax.xaxis.set_minor_formatter(NullFormatter())
+    else:
+        ax.xaxis.set_major_locator(MaxNLocator(6, steps=[1, 2, 2.5, 5, 10]))
+    ax.xaxis.set_major_formatter(FuncFormatter(lambda x, _: f"{x:,.10g}"))
+    for spot in chart.spots:
+        shade = shades.get(spot.value, single())
+        if math.isfinite(spot.spread):
+            ends = [spot.gain - spot.spread, spot.gain + spot.spread]
+            ax.plot([spot.cost] * 2, ends, color=shade, linewidth=1, alpha=0.35)
+        ax.scatter([spot.cost], [spot.gain], s=22, color=shade, linewidths=0.4, edgecolors="white", zorder=3)
+    best = sorted((spot for spot in chart.spots if spot.letter), key=lambda spot: spot.cost)
+    # Between two cells nothing was measured: for a cost there is what the last cell gives that it pays for.
+    steps = "steps-post" if chart.cheap else "steps-pre"
+    ax.plot([s.cost for s in best], [s.gain for s in best], color=GREY, linewidth=1.2, linestyle=(0, (4, 2)),
+            drawstyle=steps, zorder=2)  # fmt: skip
+    ax.margins(0.08)
+    ax.autoscale_view()
+    for label, spot in _labels(ax, best):
+        ax.annotate(label, (spot.cost, spot.gain), xytext=(5, 5), textcoords="offset points", fontsize=8.5,
+                    fontweight="bold", color=INK, zorder=4)  # fmt: skip
+    ax.set_xlabel(chart.cost + (", less is better" if chart.cheap else ""))
+    ax.set_ylabel(chart.gain)
+    legend(made, chart.colouring)
+    return made
+
+
+def _labels(ax: Axes, best: list[Spot]) -> list[tuple[str, Spot]]:
+    """Letters of the front, those too near to one another as one label at the last of them."""
+    groups: list[list[tuple[Spot, tuple[float, float]]]] = []
+    for spot in best:
+        x, y = ax.transAxes.inverted().transform(ax.transData.transform((spot.cost, spot.gain)))
+        near = groups and abs(x - groups[-1][-1][1][0]) < NEAR and abs(y - groups[-1][-1][1][1]) < 2 * NEAR
+        if near:
+            groups[-1].append((spot, (x, y)))
+        else:
+            groups.append([(spot, (x, y))])
+    return [(", ".join(spot.letter for spot, _ in group), group[-1][0]) for group in groups]

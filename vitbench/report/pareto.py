@@ -1,0 +1,178 @@
+"""Pareto fronts: test accuracy against what it costs, and the cells that no other surpasses in both."""
+
+from __future__ import annotations
+
+import math
+import string
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass
+
+import pandas as pd
+
+from vitbench.analysis.summary import finished
+from vitbench.report.accuracy import MEAN, STD, TEST, decimals_of
+from vitbench.report.charts import Colouring, Front, Picture, Spot
+from vitbench.report.figures import place
+from vitbench.report.markdown import Md, table
+from vitbench.report.numbers import count, spread
+from vitbench.report.view import View, of_origin
+
+WIDE = 8.0
+"""Largest over smallest cost, from which the axis is logarithmic."""
+THROUGHPUT, MEMORY = "images_per_s", "peak_memory_mib"
+QUANTITIES: Mapping[str, tuple[str, str]] = {THROUGHPUT: ("throughput", "images/s"), MEMORY: ("peak memory", "MiB")}
+"""What cells cost → its name and unit."""
+
+
+@dataclass(frozen=True)
+class Costs:
+    """What the cells cost in one way of measuring it.
+
+    Attributes:
+        device: where.
+        title: what was measured, for captions.
+        slug: as part of a file's name.
+        of_cell: cell → what it costs: images per second, and MiB.
+    """
+
+    device: str
+    title: str
+    slug: str
+    of_cell: Mapping[str, Mapping[str, float]]
+
+
+@dataclass(frozen=True)
+class Gains:
+    """What the cells give: results of one origin.
+
+    Attributes:
+        on: the origin in words, and as the ending of a file's name; both empty where there is but one.
+        of_cell: cell → mean test accuracy and its standard deviation over seeds, percent.
+    """
+
+    on: tuple[str, str]
+    of_cell: Mapping[str, Mapping[str, float]]
+
+    def of(self, cells: Collection[str]) -> Gains:
+        """Those of some cells."""
+        return Gains(self.on, {cell: values for cell, values in self.of_cell.items() if cell in cells})
+
+
+@dataclass(frozen=True)
+class Section:
+    """One front: its picture, and the table of the cells on it."""
+
+    picture: Picture
+    table: Md
+
+
+def fronts(view: View) -> list[Section]:
+    """Accuracy against throughput and against memory for each device that trained, as far as cells have both.
+
+    None where an axis changes what is classified: accuracy in one task buys nothing in another.
+    """
+    found: list[Section] = []
+    if view.conditions:
+        return found
+    for device in view.train_devices:
+        trained = view.by_cell[view.by_cell["device"] == device]
+        origins = view.origins(view.train[view.train["device"] == device])
+        for origin in origins:
+            rows = trained[trained["origin"] == origin]
+            values = zip(rows["cell"].tolist(), rows[MEAN].tolist(), rows[STD].tolist(), strict=True)
+            every = Gains(place(view, origins, origin), {str(c): {MEAN: mean, STD: std} for c, mean, std in values})
+            for costs in _costs(view, device, origin):
+                gains = every.of(costs.of_cell)
+                for quantity in QUANTITIES:
+                    known = all(math.isfinite(costs.of_cell[cell][quantity]) for cell in gains.of_cell)
+                    if len(gains.of_cell) > 1 and known:
+                        found.append(_front(view, costs, quantity, gains))
+    return found
+
+
+def _costs(view: View, device: str, origin: str) -> Iterator[Costs]:
+    """Of timings of inference, the largest batch of each dtype; where there are none, of the training runs."""
+    groups = [g for g in view.time_groups if (g.device, g.mode, g.level) == (device, "inference", "model")]
+    largest = {g.dtype: g for g in sorted(groups, key=lambda g: g.batch_size)}
+    timed = False
+    for group in largest.values():
+        rows = finished(view.timings(group))
+        origins = view.origins(rows)
+        for mine in origins:
+            on, suffix = place(view, origins, mine)
+            of_cell = _values(of_origin(rows, mine), THROUGHPUT)
+            if of_cell:
+                timed = True
+                yield Costs(device, f"{group.title}{on}", f"{group.slug}{suffix}", of_cell)
+    if not timed:
+        runs = finished(of_origin(view.train[view.train["device"] == device], origin))
+        yield Costs(device, f"training on {device}", f"training-{device}", _values(runs, "train_images_per_s"))
+
+
+def _values(rows: pd.DataFrame, throughput: str) -> dict[str, dict[str, float]]:
+    known = rows[rows[throughput].notna()]
+    return {
+        str(cell): {THROUGHPUT: float(of_cell[throughput].median()), MEMORY: float(of_cell[MEMORY].max())}
+        for cell, of_cell in known.groupby("cell", sort=False)
+    }
+
+
+def _front(view: View, costs: Costs, quantity: str, gains: Gains) -> Section:
+    name, unit = QUANTITIES[quantity]
+    cheap, label, (on, suffix) = quantity == MEMORY, f"{name} ({unit})", gains.on
+    cost = {cell: costs.of_cell[cell][quantity] for cell in gains.of_cell}
+    gain = {cell: values[MEAN] for cell, values in gains.of_cell.items()}
+    best = unsurpassed(cost, gain, cheap=cheap)
+    letters = dict(zip(best, _letters(len(best)), strict=True))
+    axis = view.telling[0] if view.factorial and view.telling else ""
+    spots = [
+        Spot(cost[cell], gain[cell], values[STD], view.values_of(cell).get(axis, ""), letters.get(cell, ""))
+        for cell, values in gains.of_cell.items()
+    ]
+    shown = {spot.value for spot in spots}
+    values_of_axis = view.axes.get(axis, ())
+    wide = min(cost.values()) > 0 and max(cost.values()) / min(cost.values()) >= WIDE
+    chart = Front(
+        label, TEST, cheap, spots, Colouring(axis, values_of_axis, [v for v in values_of_axis if v in shown]),
+        logarithmic=wide,
+    )  # fmt: skip
+    said = (
+        f"Test accuracy{on} against {name}: {costs.title}. A point is a cell at its mean over seeds, the bar through "
+        "it one standard deviation to each side. No cell surpasses one with a letter in both."
+    )
+    alt = f"Plot of test accuracy{on} against {name}, {costs.title}"
+    picture = Picture(f"front-{name.replace(' ', '-')}-{costs.slug}{suffix}", chart, alt, said)
+    decimals = decimals_of(view)
+    lines = [
+        {
+            "point": Md(letters[cell]),
+            **view.identity(cell),
+            TEST: spread(gain[cell], gains.of_cell[cell][STD], decimals),
+            label: count(cost[cell]),
+        }
+        for cell in best
+    ]
+    return Section(picture, table(lines, right={TEST, label}))
+
+
+def unsurpassed(cost: Mapping[str, float], gain: Mapping[str, float], *, cheap: bool) -> list[str]:
+    """Cells than which none gives more for no greater cost, or as much for less; the cheapest first.
+
+    Args:
+        cost: cell → its cost, or its rate.
+        gain: cell → what it gives; more is better.
+        cheap: whether less of ``cost`` is better, or more.
+    """
+    sign = 1.0 if cheap else -1.0
+    order = sorted(cost, key=lambda cell: (sign * cost[cell], -gain[cell]))
+    best, reached = [], -math.inf
+    for cell in order:
+        if gain[cell] > reached:
+            best.append(cell)
+            reached = gain[cell]
+    return best
+
+
+def _letters(number: int) -> list[str]:
+    names = [*string.ascii_uppercase, *(f"{a}{b}" for a in string.ascii_uppercase for b in string.ascii_uppercase)]
+    return names[:number]
