@@ -36,7 +36,8 @@ HOSTILE = (
     "<script>alert(1)</script>", '"><img src=x onerror=alert(1)>', "{{7*7}}", "{% include '/etc/passwd' %}", "[red]",
     "[/]", "[bold]x[/bold]", "[link=https://example.org]x[/link]", ":warning:", "\x1b[31mred", "\x1b]0;title\x07",
     "\x1b[2J\x1b[H", "\x9b31m", "\rover", "a|b", "`code`", "two\nlines", "=cmd()", "@x", "end\\", "\u202egnp.exe",
-    "![x](https://example.org/x.png)", "https://example.org",
+    "![x](https://example.org/x.png)", "https://example.org", 'a id="b" x="0.123456"', 'url(#p) href="#z"',
+    "\\input{x}", "a--b ``c''",
 )  # fmt: skip
 
 

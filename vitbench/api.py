@@ -28,11 +28,15 @@ def build(spec: ModelSpec, seed: int = 0) -> VisionTransformer | Convolutional:
 def load_model(path: str | Path) -> VisionTransformer | Convolutional:
     """The model whose weights a safetensors file of vitbench's holds, on the CPU in float32, in evaluation mode.
 
+    It takes images (B, C, height, width) in [0, 1] that are normalised by each channel's ``mean`` and ``std``, which
+    :func:`vitbench.model.weights.read_about` finds in the file. Components of plug-ins have to be registered before.
+
     Args:
         path: such as ``results/<study>/weights/<trial>.safetensors``, which ``vitbench run --keep-weights`` writes.
 
     Raises:
         WeightsError: where the file is missing or damaged, or does not say of which model it is.
+        UnknownComponent: where it is of a component that is not registered.
     """
     from vitbench.model.weights import load_model
 

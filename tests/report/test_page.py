@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -10,7 +11,7 @@ from playwright.sync_api import Browser, Page
 
 from tests.conftest import REPOSITORY
 from tests.report.browser import opened, violations
-from tests.report.builders import CellPlan, Plan, build, factorial
+from tests.report.builders import CPU, CellPlan, Plan, build, factorial
 from tests.test_security import HOSTILE, as_read, hostile_study
 from vitbench.report.files import PAGE
 from vitbench.report.render import render
@@ -27,7 +28,21 @@ GRID = {"attention": ("per_head", "batched", "sdpa", "triton"), "positions": ("l
 
 def all_states(folder: Path) -> Study:
     cells = [CellPlan(f"the {state} one", {"depth": depth}) for depth, state in enumerate([*STATES, "pending"], 1)]
-    return build(folder, Plan(cells=cells, state=lambda cell, kind, seed: (cell.label.split()[1], "why")))
+    cells.append(CellPlan("a mixed one", {"depth": 30}))
+
+    def state(cell: CellPlan, kind: str, seed: int) -> tuple[str, str]:
+        if "mixed" in cell.label:  # its table says "2 failed, 1 timeout", which is no 2
+            return ("timeout" if seed == 2 else "failed"), "why"
+        return cell.label.split()[1], "why"
+
+    return build(folder, Plan(cells=cells, state=state, seeds=(0, 1, 2)))
+
+
+def two_machines(folder: Path) -> Study:
+    other = CPU.model_copy(update={"cpu": "another processor"})
+    return build(
+        folder, factorial(GRID, environment=lambda cell, seed: other if cell.axes["positions"] == "none" else CPU)
+    )
 
 
 @pytest.fixture(scope="module")
@@ -41,13 +56,14 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
         "nothing planned": build(folder / "empty", Plan(cells=[])),
         "all states": all_states(folder / "states"),
         "hostile": hostile_study(folder / "hostile"),
+        "two machines": two_machines(folder / "two"),
     }
     shown = {name: render(study, folder / "out" / name) for name, study in made.items()}
     return shown | {name: REPOSITORY / "reports" / "reference" / name / PAGE for name in STUDIES}
 
 
 NAMES = [
-    *("grid", "one seed, one cell", "nothing ok", "nothing planned", "all states", "hostile"),
+    *("grid", "one seed, one cell", "nothing ok", "nothing planned", "all states", "hostile", "two machines"),
     *(pytest.param(name, marks=pytest.mark.slow) for name in STUDIES),
 ]
 
@@ -134,7 +150,8 @@ def test_words_are_sorted_as_words_and_states_come_after_numbers(browser: Browse
         for _ in range(2):
             page.locator(f"{TABLE} th button").nth(place).click()
             cells = column(page, place)
-            assert cells[0][0].isdigit() and not any(cell[0].isdigit() for cell in cells[1:])
+            assert [bool(re.match(r"\d+\.\d", cell)) for cell in cells] == [True, *[False] * (len(cells) - 1)]
+            assert any(re.match(r"\d [a-z]", cell) for cell in cells), "a count of states is no number"
         page.locator(f"{TABLE} th button").nth(0).click()
         assert column(page, 0) == sorted(column(page, 0))
 
@@ -151,6 +168,9 @@ def test_the_keyboard_sorts_and_filters(grid: Page) -> None:
     assert column(grid, 0) == [words[1]]
     assert grid.locator("#accuracy ~ .table output").text_content() == "1 of 12 rows"
     grid.keyboard.press("Control+A")
+    grid.keyboard.type("27.")
+    assert grid.locator("#accuracy ~ .table output").text_content() != "12 of 12 rows"
+    grid.keyboard.press("Control+A")
     grid.keyboard.press("Delete")
     assert len(column(grid, 0)) == 12
 
@@ -163,6 +183,11 @@ def test_hostile_names_are_text(browser: Browser, pages: dict[str, Path]) -> Non
         assert shown.value("[...document.querySelectorAll('iframe, object, embed, form, style ~ style')].length") == 0
         links = shown.value("[...document.querySelectorAll('a')].map(a => a.getAttribute('href'))")
         assert all(link.startswith(("#", "tables/", "figures/")) for link in links)
+        drawn = [
+            name for i, name in enumerate(HOSTILE, 1) if i % 3 and 0 < len(as_read(name)) <= 60
+        ]  # the others failed
+        texts = shown.value("[...document.querySelectorAll('svg text')].map(t => t.textContent)")
+        assert all(any(as_read(name) == text for text in texts) for name in drawn)
         ids = shown.value("[...document.querySelectorAll('[id]')].map(e => e.id)")
         assert len(ids) == len(set(ids))
 
@@ -194,6 +219,8 @@ def test_labels_in_pictures_neither_touch_nor_are_cut_off(browser: Browser, tmp_
 
 
 def test_on_paper_the_whole_table_is_there(grid: Page) -> None:
+    grid.locator("#accuracy ~ .table input").fill("nothing has this name")
+    assert not column(grid, 0)
     grid.emulate_media(media="print")
     assert not grid.locator("nav").is_visible() and not grid.locator(".filter").first.is_visible()
-    assert grid.locator(TABLE).is_visible()
+    assert grid.locator(f"{TABLE} tbody tr").first.is_visible(), "a filter is for the screen"

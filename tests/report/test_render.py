@@ -105,6 +105,21 @@ def test_a_later_rendering_leaves_nothing_of_an_earlier_one_and_touches_no_other
     assert not left & {"figures/stale.png", "figures/stale.csv", "tables/stale.csv"}
     assert {"tables/notes.txt", "report.md", "index.html"} <= left
     assert not [name for name in left if name.endswith(".tmp")]
+    mine = {"figures/numbers.csv": "1,2", "latex/paper.tex": "mine"}
+    for name, text in mine.items():
+        (out / name).parent.mkdir(exist_ok=True)
+        (out / name).write_text(text)
+    render(study, out)
+    assert all((out / name).read_text() == text for name, text in mine.items())
+
+
+def test_a_page_of_somebody_else_is_not_overwritten(tmp_path: Path) -> None:
+    study = build(tmp_path / "study", factorial(SMALL))
+    (tmp_path / "site").mkdir()
+    (tmp_path / "site" / "index.html").write_text("<!doctype html><title>mine</title>")
+    with pytest.raises(FileExistsError, match="no report of vitbench's"):
+        render(study, tmp_path / "site")
+    assert contents(tmp_path / "site") == {"index.html": b"<!doctype html><title>mine</title>"}
 
 
 def test_the_components_suite_accounts_for_every_cell(tmp_path: Path) -> None:

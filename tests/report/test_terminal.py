@@ -71,4 +71,4 @@ def test_the_command_prints_and_writes_nothing(tmp_path: Path) -> None:
     assert {p for p in tmp_path.rglob("*") if p.suffix in (".md", ".html", ".png")} == set()
     assert [p for p in before if not p.exists()] == []
     refused = runs.vitbench("report", str(runs.study), "--print", "--out", str(tmp_path / "out"))
-    assert refused.returncode == 2 and "--print writes nothing" in refused.stderr
+    assert refused.returncode == 2 and "--print writes no report" in refused.stderr

@@ -1,6 +1,7 @@
-"""No step of training waits for the host: none of its operations hands a value from the device to Python.
+"""No step of training waits for the device: nothing in it hands a value from there to Python.
 
-On the CPU each operation is looked at; on a GPU torch itself raises where the host would have to wait.
+On the CPU each operation is looked at, and each method by which a tensor is read; on a GPU torch itself raises where
+the host would have to wait.
 """
 
 from __future__ import annotations
@@ -25,8 +26,11 @@ from vitbench.training.stack import Stack
 from vitbench.training.stepper import Stepper
 
 CPU = torch.device("cpu")
-READ = frozenset({"_local_scalar_dense", "nonzero", "masked_select", "equal", "is_nonzero", "_unique2", "argwhere"})
+READ = frozenset({"_local_scalar_dense", "nonzero", "masked_select", "equal", "is_nonzero", "_unique2", "argwhere",
+                  "unique_dim", "unique_consecutive", "bincount"})  # fmt: skip
 """Operations whose result, or its shape, Python needs at once."""
+METHODS = ("tolist", "numpy", "cpu", "item", "__array__")
+"""Methods of a tensor that read it, some of them without an operation."""
 
 OPTIONS: list[dict[str, Any]] = [
     {}, {"optimizer": "adam"}, {"optimizer": "muon"}, {"ema": 0.9, "clip_norm": 1.0, "label_smoothing": 0.1},
@@ -48,10 +52,19 @@ class Watched(TorchDispatchMode):
         return func(*args, **(kwargs or {}))
 
 
+def refused(name: str) -> Callable[..., Any]:
+    def read(*_: Any, **__: Any) -> Any:
+        raise AssertionError(f"{name} waits for the device")
+
+    return read
+
+
 @contextmanager
 def watched(device: torch.device) -> Iterator[None]:
     if device.type == "cpu":
-        with Watched():
+        with Watched(), pytest.MonkeyPatch.context() as patch:
+            for name in METHODS:
+                patch.setattr(torch.Tensor, name, refused(name))
             yield
         return
     torch.cuda.set_sync_debug_mode("error")
@@ -62,7 +75,7 @@ def watched(device: torch.device) -> Iterator[None]:
 
 
 def training(recipe: TrainSpec, device: torch.device) -> tuple[Stepper, Iterator[Sequence[Batch]]]:
-    """A stepper, and its batches without end."""
+    """A stepper, and the batches of its first epoch."""
     seeds = range(3 if recipe.stack_seeds else 1)
     spec = MODEL.model_copy(update={"pooling": "distilled" if recipe.has_teacher else "cls"})
     data = [splits(DATA, spec, seed).to(device) for seed in seeds]
@@ -80,17 +93,16 @@ def training(recipe: TrainSpec, device: torch.device) -> tuple[Stepper, Iterator
 
 
 def steps(recipe: TrainSpec, device: torch.device, more: Callable[[], object] = lambda: None) -> None:
-    """Two steps to begin with, in which the optimiser makes its state, and two that are watched."""
+    """Two steps to begin with, in which the optimiser makes its state, and one that is watched."""
     stepper, stream = training(recipe, device)
     stepper.model.train()
     for batch in itertools.islice(stream, 2):
         stepper.step(batch)
     with watched(device):
-        for batch in itertools.islice(stream, 1):
-            losses, _, norms = stepper.step(batch)
-            if device.type != "cpu":  # on a CPU there is nothing to wait for
-                stepper.glance(losses, norms)
-            more()
+        losses, _, norms = stepper.step(next(stream))
+        if device.type != "cpu":  # on a CPU there is nothing to wait for
+            stepper.glance(losses, norms)
+        more()
 
 
 @pytest.mark.parametrize("device", ["cpu", pytest.param("cuda", marks=pytest.mark.gpu)])
@@ -106,8 +118,10 @@ def test_a_step_reads_nothing_back(option: dict[str, Any], device: str) -> None:
         lambda: torch.arange(3)[torch.arange(3) > 1],
         lambda: torch.ones(3).nonzero(),
         lambda: float(torch.ones(1)) if torch.ones(1) else 0,
+        lambda: torch.ones(3).tolist(),
+        lambda: torch.ones(3).cpu().numpy(),
     ],
-    ids=["item", "mask", "nonzero", "branch"],
+    ids=["item", "mask", "nonzero", "branch", "tolist", "numpy"],
 )
 def test_a_read_is_seen(read: Callable[[], object]) -> None:
     with pytest.raises(AssertionError, match="waits for the device"):

@@ -12,6 +12,7 @@ import vitbench
 from tests.runner.runs import Runs
 from tests.small import MODEL, TRAIN, train_trial
 from tests.training.stages import CPU, silent
+from vitbench import registry
 from vitbench.data.load import splits
 from vitbench.model.timm_weights import to_timm
 from vitbench.model.weights import SUFFIX, read_about
@@ -42,12 +43,30 @@ def test_a_file_gives_the_loss_that_was_recorded(model: ModelSpec, option: dict[
         pytest.skip("an architecture that cannot be trained so")
     values = train(trial, CPU, silent, weights=tmp_path)
     assert loss_of(trial, tmp_path) == pytest.approx(values.test_loss, rel=1e-5)
-    assert read_about(tmp_path / f"{trial.id}{SUFFIX}")["trial"]["seed"] == 0
+    about = read_about(tmp_path / f"{trial.id}{SUFFIX}")
+    assert about["trial"] == trial.id and len(about["mean"]) == len(about["std"]) == 3
+    assert about["classes"] == list(splits(trial.data, trial.model, 0).class_names)
 
 
-def test_each_member_of_a_stack_has_its_own(tmp_path: Path) -> None:
+def test_a_folder_that_cannot_be_written_costs_no_result(tmp_path: Path) -> None:
+    (tmp_path / "weights").write_text("a file where the folder should be")
+    said: list[str] = []
+    values = train(train_trial(), CPU, said.append, weights=tmp_path / "weights")
+    assert values.test_loss > 0 and "its weights are not kept" in said[-1]
+
+
+@pytest.mark.parametrize(
+    ("slot", "name"),
+    [(s, n) for s in registry.slots() for n in registry.names(s) if registry.facts(s, n).stacks],
+)
+def test_each_member_of_a_stack_has_its_own(slot: str, name: str, tmp_path: Path) -> None:
+    spec = MODEL.model_copy(update={slot: name})
+    if reason := "; ".join(spec.conflicts()) or spec.unsupported("cpu", "float32", training=True):
+        pytest.skip(reason)
     recipe = TRAIN.model_copy(update={"epochs": 2, "ema": 0.5, "stack_seeds": True})
-    trials = [train_trial(train=recipe, seed=seed) for seed in range(3)]
+    trials = [train_trial(model=spec, train=recipe, seed=seed) for seed in range(3)]
+    if reason := trials[0].unstackable() or next(iter(dict(mismatches(spec, recipe)).values()), None):
+        pytest.skip(reason)
     for trial, values in zip(trials, train_stack(trials, CPU, silent, tmp_path), strict=True):
         assert isinstance(values, TrainValues)
         assert loss_of(trial, tmp_path) == pytest.approx(values.test_loss, rel=1e-4)
@@ -59,7 +78,7 @@ def test_a_run_keeps_them_when_asked_and_says_what_it_lacks(tmp_path: Path) -> N
     assert not (runs.study / "weights").exists()
     again = runs.run("--keep-weights", "--set", "train.seeds=[0, 1]")
     assert again.returncode == 0, again.stdout + again.stderr
-    assert "1 trained before, without --keep-weights" in again.stdout
+    assert "1 trained before have no weights" in again.stdout and "1 finished without weights" in again.stdout
     (file,) = (runs.study / "weights").iterdir()
     record = next(r for r in runs.records() if r.trial_id == file.stem)
     assert isinstance(record.trial, TrainTrial) and record.trial.seed == 1

@@ -144,6 +144,8 @@ def run(
     Exit status: 0 if every trial is ok or unsupported, 1 if one is not, 2 for a mistake in the suite, 130 after Ctrl-C.
     """
     asked = _read(suite, overrides, plugins, device, max_trials, yes=yes, small=small)
+    if keep_weights and launcher == "ray":
+        raise click.UsageError("--keep-weights: Ray's nodes need not have the study's folder; use local or slurm")
     parameters = tuple(_parameter(text) for text in engine)
     again = ["run", str(suite), "--max-trials", str(max_trials), "--heartbeat", str(heartbeat)]
     again += ["--results", str(results)] if results else []
@@ -195,13 +197,19 @@ def status(study: Path) -> None:
 @click.command()
 @click.argument("study", type=FOLDER)
 @click.option("--out", type=FOLDER, help="Folder of the report. Default: reports/<name of the study's folder>.")
-@click.option("--print", "printed", is_flag=True, help="Print the answer and the main tables, and write nothing.")
-@click.option("--export", "exports", multiple=True, type=click.Choice(["latex"]), help="Write its tables so, too.")
+@click.option("--print", "printed", is_flag=True, help="Print the answer and the main tables, and write no report.")
+@click.option(
+    "--export",
+    "exports",
+    multiple=True,
+    type=click.Choice(["latex"]),
+    help="Write its tables into a folder of that name, too.",
+)
 def report(study: Path, out: Path | None, printed: bool, exports: tuple[str, ...]) -> None:
     """Render the report of the study in the folder STUDY."""
     if printed:
         if out or exports:
-            raise click.UsageError("--print writes nothing: leave out --out and --export")
+            raise click.UsageError("--print writes no report: leave out --out and --export")
         _print_report(study)
         return
     from vitbench.report.studio import DrawingStopped, Studio
@@ -237,6 +245,8 @@ def _print_report(study: Path) -> None:
     from vitbench.report.view import View
     from vitbench.store import Study
 
-    console = Terminal(soft_wrap=False)
-    for part in printed(compose(View(Study.read(study)), Files(never)), console.width):
+    console, opened = Terminal(soft_wrap=False), Study.read(study)
+    for part in printed(compose(View(opened), Files(never)), console.width):
         console.print(part)
+    for damaged in opened.damaged:
+        console.print(f"[yellow]set aside[/] {escape(damaged)}")

@@ -12,10 +12,11 @@ from rich.table import Table
 from rich.text import Text
 
 from vitbench import registry
+from vitbench.runner.budget import with_budgets
 from vitbench.runner.terminal import Terminal, escape
 from vitbench.spec.model import ModelSpec
 from vitbench.spec.presets import PRESETS
-from vitbench.spec.reading import read_suite
+from vitbench.spec.reading import MOST_TRIALS, read_suite
 
 if TYPE_CHECKING:
     from vitbench.timing.stages import Stage, Summary
@@ -39,16 +40,16 @@ def summary(
     for plugin in plugins:
         registry.load_plugin(plugin)
     label, spec = _chosen(name, cell, overrides, small=small)
-    from vitbench.devices import resolve  # after the name: a mistake in it is said before torch loads
+    from vitbench.devices import resolve, unsupported  # after the name: a mistake in it is said before torch loads
     from vitbench.timing.stages import summarise
 
     where = resolve(device)
-    if reason := spec.unsupported(where.type, "float32", training=False):
+    if reason := unsupported(spec, where, "float32", training=False):
         raise click.ClickException(reason)
     try:
         found = summarise(spec, where, batch)
-    except ValueError as error:
-        raise click.ClickException(str(error)) from error
+    except (ValueError, RuntimeError) as error:  # torch says in a RuntimeError that there is not so much memory
+        raise click.ClickException(f"{label}, {batch} image(s) at once: {str(error).splitlines()[0]}") from error
     console = Terminal(soft_wrap=False)
     console.print(_table(label, found))
     console.print(
@@ -67,7 +68,8 @@ def _chosen(name: str, cell: str | None, overrides: Sequence[str], *, small: boo
             f'"{name}" is neither a suite ({SUFFIX}) nor a preset{registry.nearest(name, PRESETS)}; '
             f"known: {', '.join(PRESETS)}"
         )
-    suite = read_suite(Path(name), overrides, small=small)
+    # What a cell is trained with: a suite may make its models alike in parameters.
+    suite = with_budgets(read_suite(Path(name), overrides, MOST_TRIALS, small=small), lambda _: 1)
     cells = {each.label: each.model for each in suite.cells}
     label = cell or next(iter(cells))
     if label not in cells:
@@ -92,9 +94,12 @@ def _table(label: str, found: Summary) -> Table:
             " × ".join(f"{size:,}" for size in stage.shape), f"{stage.parameters:,}",
             f"{stage.flops / 1e6:,.2f}", f"{100 * stage.share:.1f}",
         )  # fmt: skip
-    rest = 1.0 - sum(stage.share for stage in found.stages)
+    rest = max(
+        0.0, 1.0 - sum(stage.share for stage in found.stages)
+    )  # medians of parts may come to more than the whole
     others = found.parameters - sum(stage.parameters for stage in found.stages)
-    table.add_row("the rest", "residuals", "", f"{others:,}", "", f"{100 * rest:.1f}", end_section=True)
+    flops = (found.flops - sum(stage.flops for stage in found.stages)) / 1e6
+    table.add_row("between them", "", "", f"{others:,}", f"{flops:,.2f}", f"{100 * rest:.1f}", end_section=True)
     table.add_row("all", "", "", f"{found.parameters:,}", f"{found.flops / 1e6:,.2f}", "100.0", style="bold")
     return table
 

@@ -23,7 +23,12 @@ def parameters_of(spec: ModelSpec) -> int:
 
 
 def forward_flops(spec: ModelSpec) -> int:
-    """Floating-point operations of one image's forward pass; a multiply-add counts two.
+    """Floating-point operations of one image's forward pass; see :func:`flops_by_module`."""
+    return flops_by_module(spec)[""]
+
+
+def flops_by_module(spec: ModelSpec) -> dict[str, int]:
+    """Path of a module → floating-point operations of one image in it, ``""`` for all; a multiply-add counts two.
 
     Counts the function, not the implementation: exact components are counted as their slot's reference, on the
     ``meta`` device, because the counter sees nothing inside a fused CPU kernel. Products only (linear layers,
@@ -34,7 +39,8 @@ def forward_flops(spec: ModelSpec) -> int:
         images = torch.empty(1, spec.channels, *pair(spec.image_size))
     with FlopCounterMode(display=False) as counter, torch.no_grad():
         model(images)
-    return int(counter.get_total_flops())
+    found = {path.partition(".")[2]: int(sum(each.values())) for path, each in counter.get_flop_counts().items()}
+    return {**found, "": int(counter.get_total_flops())}
 
 
 def training_flops(spec: ModelSpec) -> int:

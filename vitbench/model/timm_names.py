@@ -1,4 +1,7 @@
-"""Names of timm's pretrained weights: where their file lies, and whether there is such a thing. Imports no torch."""
+"""Names of timm's pretrained weights: where their file lies, and whether there is such a thing.
+
+Imports no torch, but where a name is looked up, which timm does.
+"""
 
 from __future__ import annotations
 
@@ -24,9 +27,12 @@ def problem(name: str) -> str | None:
         return None
     try:
         import timm
+        from timm.models import get_deprecated_models
     except ImportError:
         return f"timm is not installed: pip install timm, {instead_of(name)}"
     architecture = name.partition(".")[0]
+    if name in get_deprecated_models():
+        return f'timm calls it "{get_deprecated_models()[name]}" now'
     if not timm.is_model(architecture):
         return f"timm has no such model{nearest(architecture, timm.list_models())}; name another, {instead_of(name)}"
     if not timm.is_model_pretrained(name):

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
+import torch
 from pydantic import ValidationError
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save
@@ -64,7 +65,7 @@ def load_weights(model: nn.Module, path: str | os.PathLike[str]) -> None:
         WeightsError: for a file that is missing, truncated or of another format (nothing else is tried in its place:
             a pickle is never opened), and for tensors that are missing, unexpected or of another shape.
     """
-    wanted = _tensors(model)
+    wanted = {name: tuple(tensor.shape) for name, tensor in _tensors(model).items()}
     model.load_state_dict(_read(path, lambda file, found: _compare(file, wanted, found)))
 
 
@@ -72,8 +73,13 @@ def load_model(path: str | os.PathLike[str]) -> Model:
     """The model whose weights a file holds, in evaluation mode: see :func:`vitbench.load_model`."""
     if (spec := read_spec(path)) is None:
         raise WeightsError(f"{path}: does not say of which model it is; build one, and load_weights into it")
+    if wrong := [f"{field}: {message}" for field, message in spec.problems()] or spec.conflicts():
+        raise WeightsError(f"{path}: its model cannot be: {'; '.join(wrong)}")
+    with torch.device("meta"):
+        shapes = {name: tuple(tensor.shape) for name, tensor in network(spec).state_dict().items()}
+    tensors = _read(path, lambda file, found: _compare(file, shapes, found))  # before anything of that size is made
     model = network(spec)
-    load_weights(model, path)
+    model.load_state_dict(tensors)
     return model.eval()
 
 
@@ -98,7 +104,9 @@ def read_about(path: str | os.PathLike[str]) -> dict[str, Any]:
         body = json.loads(text)
     except ValueError as error:
         raise WeightsError(f"{file}: what it says of itself is damaged: {error}") from error
-    return body if isinstance(body, dict) else {}
+    if not isinstance(body, dict):
+        raise WeightsError(f"{file}: what it says of itself is damaged: it is no table")
+    return body
 
 
 def read_spec(path: str | os.PathLike[str]) -> ModelSpec | None:
@@ -112,7 +120,9 @@ def read_spec(path: str | os.PathLike[str]) -> ModelSpec | None:
     try:
         return ModelSpec.model_validate_json(json.dumps(body), context=STORED)
     except ValidationError as error:
-        raise WeightsError(f"{path}: its model cannot be read: {error.errors()[0]['msg']}") from error
+        first = error.errors()[0]
+        where = ".".join(map(str, first["loc"]))
+        raise WeightsError(f"{path}: its model cannot be read: {where}: {first['msg']}") from error
 
 
 Shapes = Mapping[str, tuple[int, ...]]
@@ -151,8 +161,8 @@ def _tensors(model: nn.Module) -> dict[str, Tensor]:
     return dict(model.state_dict())
 
 
-def _compare(file: Path, wanted: Mapping[str, Tensor], found: Shapes) -> None:
-    if problem := mismatch({name: tuple(tensor.shape) for name, tensor in wanted.items()}, found):
+def _compare(file: Path, wanted: Shapes, found: Shapes) -> None:
+    if problem := mismatch(wanted, found):
         raise WeightsError(f"{file}: {problem}")
 
 

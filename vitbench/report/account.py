@@ -107,7 +107,7 @@ def origins(view: View) -> list[Md]:
         mine = view.trials[view.trials["origin"] == origin]
         lines.append(
             {
-                "": Md(view.letter(origin)),
+                "on": Md(view.letter(origin)),
                 "machine": _machine(environment),
                 "software": _software(environment),
                 "commit": _commits(view, origin),

@@ -25,7 +25,7 @@ _COLUMNS: dict[type[Chart], tuple[str, ...]] = {
     Pairs: ("column", "axis", "value", "what", "difference", "word"),
     Curves: ("facet", "colour", "metric", "run", "epoch", "value"),
     Trends: ("axis", "colour", "at", "what", "value"),
-    Front: ("letter", "colour", "cost", "gain", "spread"),
+    Front: ("cell", "letter", "colour", "cost", "gain", "spread"),
     Roofline: ("setting", "colour", "what", "flops_per_byte", "flops_per_s"),
 }
 
@@ -93,4 +93,4 @@ def _(chart: Roofline) -> Iterator[Line]:
 @_lines.register
 def _(chart: Front) -> Iterator[Line]:
     for spot in chart.spots:
-        yield spot.letter, spot.value, spot.cost, spot.gain, spot.spread
+        yield spot.name, spot.letter, spot.value, spot.cost, spot.gain, spot.spread

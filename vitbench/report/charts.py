@@ -203,7 +203,8 @@ class Spot:
         gain: along the y axis.
         spread: half the length of a bar through it, along the y axis; not a number for none.
         value: of the colouring.
-        letter: by which a table names it; empty where another cell gives as much for less.
+        letter: by which a table names it; empty where another cell gives as much for no more.
+        name: of the cell.
     """
 
     cost: float
@@ -211,6 +212,7 @@ class Spot:
     spread: float
     value: str
     letter: str
+    name: str
 
 
 @dataclass(frozen=True)

@@ -210,4 +210,6 @@ def _values(rows: pd.DataFrame, name: str) -> dict[str, npt.NDArray[np.float64]]
 
 def place(view: View, origins: Sequence[str], origin: str) -> tuple[str, str]:
     """(words, ending of a file's name) that tell an origin from the others; nothing where there is but one."""
-    return (f" on {view.letter(origin)}", f"-{view.letter(origin)}") if len(origins) > 1 else ("", "")
+    letter = view.letter(origin)
+    # A question mark would end the path of a link.
+    return (f" on {letter}", f"-{letter}" if letter.isalnum() else "-unknown") if len(origins) > 1 else ("", "")

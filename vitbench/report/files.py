@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import base64
+import errno
 import functools
 import os
 import secrets
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Container, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -20,7 +21,10 @@ from vitbench.report.studio import Draw, at_once
 TEXT, PAGE = "report.md", "index.html"
 MARK = "<!-- Rendered by vitbench from the study's records; rendered again it is overwritten. -->"
 """First line of every report: by it a later rendering knows that a folder's figures and tables are its own."""
-KINDS = {"figures": (".png", ".csv"), "tables": (".csv",), "latex": (".tex",)}
+OURS = b'<meta name="generator" content="vitbench">'
+"""In the head of every page of ours."""
+TEX_MARK = "% Rendered by vitbench from a study's records; rendered again it is overwritten."
+"""First line of every table for LaTeX."""
 
 
 @dataclass(frozen=True)
@@ -65,14 +69,14 @@ class Files:
         self._numbers(data, frame(picture.chart))
         drawn = self.draw(picture.chart)
         self.contents[path] = lambda: drawn().png
-        self.shown[path] = lambda: Shown(drawn().svg, picture.alt, path, data)
+        self.shown[path] = lambda: Shown(drawn().svg, _seen(picture.alt), path, data)
         return Md(f"![{escape(picture.alt)}]({path})")
 
     def image(self, name: str, png: Callable[[], bytes], alt: str) -> Md:
         """The same of a picture that is no chart."""
         path = f"figures/{name}.png"
         self.contents[path] = png
-        self.shown[path] = lambda: Shown(_pixels(png()), alt, path, "")
+        self.shown[path] = lambda: Shown(_pixels(png()), _seen(alt), path, "")
         return Md(f"![{escape(alt)}]({path})")
 
     def export(self, folder: str, texts: Mapping[str, str]) -> None:
@@ -84,23 +88,40 @@ class Files:
         """Write all files, text and page last, and remove the pictures and tables that an earlier rendering left.
 
         Each file is replaced as a whole, so that a reader never sees half of one. Returns the page's path.
+
+        Raises:
+            OSError: where the folder cannot be written, or holds a page of somebody else's.
         """
+        if (out / PAGE).exists() and OURS not in (out / PAGE).read_bytes()[:4096]:
+            raise FileExistsError(errno.EEXIST, f"its {PAGE} is no report of vitbench's; give another folder")
         contents = {path: content() for path, content in self.contents.items()}
-        ours = _is_ours(out / TEXT)
+        stale = _stale(out, contents) if _is_ours(out / TEXT) else []
         for path, content in contents.items():
             _replace(out / path, content)
         for name, whole in ((TEXT, text), (PAGE, page)):
             _replace(out / name, whole.encode("utf-8", errors="replace"))
-        left = [file for folder in KINDS for file in sorted((out / folder).glob("*"))] if ours else []
-        for file in left:
-            if file.suffix in KINDS[file.parent.name] and f"{file.parent.name}/{file.name}" not in contents:
-                file.unlink()
+        for file in stale:
+            file.unlink()
         return out / PAGE
 
     def _numbers(self, path: str, numbers: pd.DataFrame) -> Md:
         content = csv(numbers).encode("utf-8", errors="replace")
         self.contents[path] = lambda: content
         return Md(f"[{path}]({path})")
+
+
+def _stale(out: Path, contents: Container[str]) -> list[Path]:
+    """Files of an earlier rendering that this one does not write: pictures, their numbers, and tables."""
+    pictures = [file for file in sorted((out / "figures").glob("*.png")) if f"figures/{file.name}" not in contents]
+    numbers = [file.with_suffix(".csv") for file in pictures if file.with_suffix(".csv").exists()]
+    tables = [file for file in sorted((out / "tables").glob("*.csv")) if f"tables/{file.name}" not in contents]
+    papers = [file for file in sorted((out / "latex").glob("*.tex")) if f"latex/{file.name}" not in contents]
+    return [*pictures, *numbers, *tables, *(f for f in papers if f.read_bytes().startswith(TEX_MARK.encode()))]
+
+
+def _seen(text: str) -> str:
+    """A description on one line, without what cannot be printed."""
+    return " ".join("".join(c if c.isprintable() else " " for c in text).split())
 
 
 def _pixels(png: bytes) -> str:

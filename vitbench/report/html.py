@@ -10,6 +10,7 @@ import base64
 import hashlib
 import itertools
 import re
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from html import escape
@@ -53,10 +54,12 @@ class _Reader:
     pictures: Pictures
     renderer: RendererHTML = field(default_factory=RendererHTML)
     title: str = ""
-    heading: str = ""
-    """The last one: what a table is called for who does not see where it stands."""
     sections: list[Section] = field(default_factory=lambda: [Section()])
-    anchors: set[str] = field(default_factory=set)
+    anchors: set[str] = field(default_factory=lambda: {"content"})
+    above: tuple[str, ...] = ()
+    """The headings under which the reader is."""
+    tables: Counter[str] = field(default_factory=Counter)
+    """Name of a table → how many have it so far."""
 
     def read(self, blocks: Sequence[Block]) -> None:
         captions = {i + 1 for i, block in enumerate(blocks[:-1]) if _picture(block) and _caption(blocks[i + 1])}
@@ -80,13 +83,14 @@ class _Reader:
         return str(self.renderer.render(list(tokens), PARSER.options, {}))
 
     def head(self, block: Sequence[Token]) -> None:
-        self.heading = plain(block[1])
-        anchor = self.anchor(self.heading)
-        if block[0].tag == "h1":
-            self.title = self.heading
+        heading, level = plain(block[1]), int(block[0].tag[1])
+        self.above = (*self.above[: level - 1], heading)
+        anchor = self.anchor(heading)
+        if level == 1:
+            self.title = heading
             return
-        if block[0].tag == "h2":
-            self.sections.append(Section(anchor, self.heading))
+        if level == 2:
+            self.sections.append(Section(anchor, heading))
         block[0].attrSet("id", anchor)
         self.add(self.rendered(block))
 
@@ -104,10 +108,12 @@ class _Reader:
                 token.attrs = {"class": "number"} if "right" in str(token.attrGet("style")) else {}
                 if token.type == "th_open":
                     token.attrs["scope"] = "col"
-        much = " data-filtered" if rows > FILTERED else ""
-        name = escape(f"Table: {self.heading}")
+        name = ", ".join(self.above[1:]) or self.title
+        self.tables[name] += 1
+        name = escape(f"{name} ({self.tables[name]})" if self.tables[name] > 1 else name)
+        much = f' data-filtered="{name}"' if rows > FILTERED else ""
         return (
-            f'<div class="table"{much}><div class="scroll" role="region" tabindex="0" aria-label="{name}">'
+            f'<div class="table"{much}><div class="scroll" role="group" tabindex="0" aria-label="Table: {name}">'
             f"{self.rendered(block)}</div></div>\n"
         )
 
@@ -118,9 +124,8 @@ class _Reader:
         links = " · ".join(f'<a href="{escape(file)}">{kind}</a>' for file, kind in files)
         said = f"<span>{self.rendered_inline(caption)}</span> " if caption else ""
         element = _named(shown.element.replace(OWN, f"{anchor}-"), shown.alt)
-        label = escape(f"Picture: {shown.alt}")
         return (
-            f'<figure id="{anchor}"><div class="scroll" role="group" tabindex="0" aria-label="{label}">{element}</div>'
+            f'<figure id="{anchor}"><div class="scroll" role="group" tabindex="0" aria-label="Picture">{element}</div>'
             f'<figcaption>{said}<span class="files">{links}</span></figcaption></figure>\n'
         )
 

@@ -6,15 +6,16 @@ import itertools
 import re
 
 from vitbench.report.blocks import Cell, Table, tables
+from vitbench.report.files import TEX_MARK
 
 SUFFIX = ".tex"
 
 SPECIAL = {
     "\\": r"\textbackslash{}", "{": r"\{", "}": r"\}", "$": r"\$", "&": r"\&", "#": r"\#", "%": r"\%", "_": r"\_",
     "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "<": r"\textless{}", ">": r"\textgreater{}",
-    "|": r"\textbar{}", '"': r"\textquotedbl{}",
+    "|": r"\textbar{}", '"': r"\textquotedbl{}", "`": r"\textasciigrave{}", "'": r"\textquotesingle{}", "-": "{-}",
 }  # fmt: skip
-"""What LaTeX would obey → how it is written."""
+"""What LaTeX would obey, or join to another letter → how it is written."""
 
 SIGNS = {
     "\N{MINUS SIGN}": "$-$", "±": r"$\pm$", "×": r"$\times$", "·": r"$\cdot$", "≤": r"$\leq$", "≥": r"$\geq$",
@@ -27,8 +28,8 @@ SIGNS = {
 def exported(text: str) -> dict[str, str]:
     """Name of a file → a LaTeX table; of a report's text.
 
-    Each needs ``\\usepackage{booktabs}``, and ``\\usepackage[T1]{fontenc}`` for quotation marks. Letters beyond Latin
-    ones, which only names could bring in, are left as they are: XeLaTeX and LuaLaTeX set them.
+    Each needs ``\\usepackage{booktabs}``, and ``\\usepackage[T1]{fontenc}`` and ``{textcomp}`` for quotation marks.
+    Letters beyond Latin ones, which only names could bring in, are left as they are: XeLaTeX and LuaLaTeX set them.
     """
     found: dict[str, str] = {}
     for table in tables(text):
@@ -46,9 +47,9 @@ def tabular(table: Table) -> str:
     caption = escape(": ".join(table.above[1:]) or "Table")
     return "\n".join(
         [
-            r"\begin{table}", r"\centering", rf"\caption{{{caption}}}", rf"\begin{{tabular}}{{{align}}}", r"\toprule",
-            " & ".join(map(escape, table.columns)) + r" \\", r"\midrule", *rows, r"\bottomrule", r"\end{tabular}",
-            r"\end{table}", "",
+            TEX_MARK, r"\begin{table}", r"\centering", rf"\caption{{{caption}}}", rf"\begin{{tabular}}{{{align}}}",
+            r"\toprule", " & ".join(map(escape, table.columns)) + r" \\", r"\midrule", *rows, r"\bottomrule",
+            r"\end{tabular}", r"\end{table}", "",
         ]
     )  # fmt: skip
 

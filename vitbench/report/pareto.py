@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import string
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pandas as pd
 
 from vitbench.analysis.summary import finished
-from vitbench.report.accuracy import MEAN, STD, TEST, decimals_of
+from vitbench.report.accuracy import MEAN, STD, SURVIVORS, TEST, decimals_of
 from vitbench.report.charts import Colouring, Front, Picture, Spot
 from vitbench.report.figures import place
 from vitbench.report.markdown import Md, table
-from vitbench.report.numbers import count, spread
+from vitbench.report.numbers import count, significant, spread
 from vitbench.report.view import View, of_origin
 
+MOST = 300
+"""Cells of a front that are drawn."""
 WIDE = 8.0
 """Largest over smallest cost, from which the axis is logarithmic."""
 THROUGHPUT, MEMORY = "images_per_s", "peak_memory_mib"
@@ -48,14 +51,17 @@ class Gains:
     Attributes:
         on: the origin in words, and as the ending of a file's name; both empty where there is but one.
         of_cell: cell → mean test accuracy and its standard deviation over seeds, percent.
+        survivors: cells of which not every planned seed has a result.
     """
 
     on: tuple[str, str]
     of_cell: Mapping[str, Mapping[str, float]]
+    survivors: Collection[str] = ()
 
     def of(self, cells: Collection[str]) -> Gains:
         """Those of some cells."""
-        return Gains(self.on, {cell: values for cell, values in self.of_cell.items() if cell in cells})
+        kept = {cell: values for cell, values in self.of_cell.items() if cell in cells}
+        return replace(self, of_cell=kept)
 
 
 @dataclass(frozen=True)
@@ -80,12 +86,16 @@ def fronts(view: View) -> list[Section]:
         for origin in origins:
             rows = trained[trained["origin"] == origin]
             values = zip(rows["cell"].tolist(), rows[MEAN].tolist(), rows[STD].tolist(), strict=True)
-            every = Gains(place(view, origins, origin), {str(c): {MEAN: mean, STD: std} for c, mean, std in values})
+            every = Gains(
+                place(view, origins, origin),
+                {str(cell): {MEAN: mean, STD: std} for cell, mean, std in values},
+                set(rows.loc[rows["n"] < rows["planned"], "cell"]),
+            )
             for costs in _costs(view, device, origin):
-                gains = every.of(costs.of_cell)
                 for quantity in QUANTITIES:
-                    known = all(math.isfinite(costs.of_cell[cell][quantity]) for cell in gains.of_cell)
-                    if len(gains.of_cell) > 1 and known:
+                    known = {cell for cell, cost in costs.of_cell.items() if math.isfinite(cost[quantity])}
+                    gains = every.of(known)
+                    if len(gains.of_cell) > 1:
                         found.append(_front(view, costs, quantity, gains))
     return found
 
@@ -125,9 +135,18 @@ def _front(view: View, costs: Costs, quantity: str, gains: Gains) -> Section:
     best = unsurpassed(cost, gain, cheap=cheap)
     letters = dict(zip(best, _letters(len(best)), strict=True))
     axis = view.telling[0] if view.factorial and view.telling else ""
+    # Those of the front, and as many others as can be told apart, the most accurate first.
+    drawn = [*best, *sorted(gain.keys() - letters.keys(), key=lambda cell: (-gain[cell], cell))][: max(MOST, len(best))]
     spots = [
-        Spot(cost[cell], gain[cell], values[STD], view.values_of(cell).get(axis, ""), letters.get(cell, ""))
-        for cell, values in gains.of_cell.items()
+        Spot(
+            cost[cell],
+            gain[cell],
+            gains.of_cell[cell][STD],
+            view.values_of(cell).get(axis, ""),
+            letters.get(cell, ""),
+            cell,
+        )
+        for cell in drawn
     ]
     shown = {spot.value for spot in spots}
     values_of_axis = view.axes.get(axis, ())
@@ -139,6 +158,7 @@ def _front(view: View, costs: Costs, quantity: str, gains: Gains) -> Section:
     said = (
         f"Test accuracy{on} against {name}: {costs.title}. A point is a cell at its mean over seeds, the bar through "
         "it one standard deviation to each side. No cell surpasses one with a letter in both."
+        + (f" Of {len(gain):,} cells the {len(drawn):,} best are drawn." if len(drawn) < len(gain) else "")
     )
     alt = f"Plot of test accuracy{on} against {name}, {costs.title}"
     picture = Picture(f"front-{name.replace(' ', '-')}-{costs.slug}{suffix}", chart, alt, said)
@@ -147,12 +167,16 @@ def _front(view: View, costs: Costs, quantity: str, gains: Gains) -> Section:
         {
             "point": Md(letters[cell]),
             **view.identity(cell),
-            TEST: spread(gain[cell], gains.of_cell[cell][STD], decimals),
-            label: count(cost[cell]),
+            TEST: Md(f"{spread(gain[cell], gains.of_cell[cell][STD], decimals)}{_mark(cell, gains)}"),
+            label: significant(cost[cell]) if cheap else count(cost[cell]),
         }
         for cell in best
     ]
     return Section(picture, table(lines, right={TEST, label}))
+
+
+def _mark(cell: str, gains: Gains) -> str:
+    return f" {SURVIVORS}" if cell in gains.survivors else ""
 
 
 def unsurpassed(cost: Mapping[str, float], gain: Mapping[str, float], *, cheap: bool) -> list[str]:
@@ -174,5 +198,10 @@ def unsurpassed(cost: Mapping[str, float], gain: Mapping[str, float], *, cheap: 
 
 
 def _letters(number: int) -> list[str]:
-    names = [*string.ascii_uppercase, *(f"{a}{b}" for a in string.ascii_uppercase for b in string.ascii_uppercase)]
-    return names[:number]
+    """A to Z, then AA, AB, …"""
+    every = (
+        "".join(letters)
+        for length in itertools.count(1)
+        for letters in itertools.product(string.ascii_uppercase, repeat=length)
+    )
+    return list(itertools.islice(every, number))

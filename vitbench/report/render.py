@@ -48,7 +48,7 @@ DAGGER = Md(f"{accuracy.SURVIVORS} mean over survivors: the cell has seeds witho
 
 
 def render(study: Study, out: Path) -> Path:
-    """Write the report of a study: ``index.html``, ``report.md``, ``figures/*.png`` and ``tables/*.csv``.
+    """Write the report of a study: ``index.html``, ``report.md``, ``figures/*.png`` and ``*.csv``, ``tables/*.csv``.
 
     Files of the same names are replaced; pictures and tables of an earlier rendering that this one does not write are
     removed. Works from any subset of the study's records.
@@ -221,7 +221,7 @@ def _fronts(view: View, files: Files) -> list[Md]:
     blocks: list[Md] = []
     for each in pareto.fronts(view):
         blocks += [*_pictures([each.picture], files), each.table]
-    return blocks
+    return [*blocks, DAGGER] if any(accuracy.SURVIVORS in block for block in blocks) else blocks
 
 
 def _timings(view: View, files: Files) -> list[Md]:

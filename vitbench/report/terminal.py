@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 
 from rich import box
+from rich.cells import cell_len
 from rich.console import RenderableType
 from rich.table import Table as Grid
 from rich.text import Text
@@ -19,6 +21,9 @@ GAP = 3
 """Characters around a column: its rule, and a space on each side."""
 LONG = 24
 """Characters from which a text is broken into lines, at its spaces."""
+
+MARKS = frozenset("†‡~")
+"""What stands beside a number and has to be explained."""
 
 FIRST_OUT = ("source", "P(better)", "p", "claimed (points)", "blocks", "compared", "FLOPs per image (M)", "parameters",
              "TFLOP per run", "steps", "seconds per run", "first step (ms)", "warm-up (s)")  # fmt: skip
@@ -48,6 +53,8 @@ def printed(text: str, width: int) -> Iterator[RenderableType]:
             for line in _lines(block):
                 points.add_row(Text(" •"), Text(line))
             yield points
+        elif kind == "paragraph_open" and section in SECTIONS and MARKS & set(blocks.plain(block[1])):
+            yield Text(blocks.plain(block[1]), style="dim")
         elif kind == "blockquote_open" or (kind == "paragraph_open" and opening):
             yield from (Text(line) for line in _lines(block))
 
@@ -67,18 +74,23 @@ def fitting(table: Table, width: int) -> list[int]:
     shown = list(range(len(table.columns)))
     rank = {name: place for place, name in enumerate(FIRST_OUT)}
     while len(shown) > 1 and sum(needs[n] + GAP for n in shown) > width:
-        first = [n for n in shown if table.columns[n] in rank]
-        others = [n for n in shown[1:] if table.columns[n] not in KEPT]
-        out = min(first, key=lambda n: rank[table.columns[n]]) if first else (others or shown)[-1]
+        first = [n for n in shown if _bare(table.columns[n]) in rank]
+        others = [n for n in shown[1:] if _bare(table.columns[n]) not in KEPT]
+        out = min(first, key=lambda n: rank[_bare(table.columns[n])]) if first else (others or shown)[-1]
         shown.remove(out)
     return shown
+
+
+def _bare(column: str) -> str:
+    """A head without the letter of the origin before it."""
+    return re.sub(r"^[A-Z?][A-Z0-9]?: ", "", column)
 
 
 def _widths(table: Table, shown: Sequence[int], width: int) -> list[int]:
     """Characters of each shown column: what it needs, and of what is left as much as its lines can use."""
     found = [_need(table, number) for number in shown]
     left = width - sum(found) - GAP * len(found)
-    wishes = [max(map(len, [table.columns[n], *(row[n].text for row in table.rows)])) for n in shown]
+    wishes = [max(map(cell_len, [table.columns[n], *(row[n].text for row in table.rows)])) for n in shown]
     for place in sorted(range(len(found)), key=lambda p: wishes[p] - found[p]):
         more = max(0, min(wishes[place] - found[place], left))
         found[place] += more
@@ -90,12 +102,12 @@ def _need(table: Table, number: int) -> int:
     """Characters that a column needs at least."""
     words = table.columns[number].split(" ")
     cells = [row[number].text for row in table.rows]
-    longest = max((len(cell) if len(cell) < LONG else _broken(cell) for cell in cells), default=0)
-    return max(longest, *map(len, words))
+    longest = max((cell_len(cell) if cell_len(cell) < LONG else _broken(cell) for cell in cells), default=0)
+    return max(longest, *map(cell_len, words))
 
 
 def _broken(cell: str) -> int:
-    return max(LONG // 2, *map(len, cell.split(" ")))
+    return max(LONG // 2, *map(cell_len, cell.split(" ")))
 
 
 def _grid(table: Table, width: int) -> Grid:

@@ -290,8 +290,9 @@ class Driver:
                 self.claims.note_group(trial.id, group)
 
     def announced(self, request: Request) -> Request:
-        """The same, after telling the user that it starts."""
+        """The same, after telling the user that it starts. Weights of an earlier attempt are not those of this one."""
         for trial in (request.trial, *request.stack):
+            (self.session.study.path / "weights" / f"{trial.id}.safetensors").unlink(missing_ok=True)
             self.session.reporter.started(self.session.trials.of_id(trial.id))
         return request
 

@@ -92,6 +92,8 @@ def run_suite(suite: Suite, results: Path | None, options: Options, console: Con
             session = _session(suite, site, options, launcher, reporter)
             with _signals(stop):
                 launcher.drive(session, options.heartbeat_s)
+            if options.keep_weights and (without := _without_weights(session)):
+                reporter.note(f"{without} finished without weights in {folder / 'weights'}", "notice: ")
     print_status(session.study, console)
     if stop.signal is not None:
         console.print("stopped; the same command goes on from here")
@@ -140,7 +142,8 @@ def _session(suite: Suite, site: Site, options: Options, launcher: Launcher, rep
         reporter.note(f"{number} of other code than this; {how}", "notice: ")
     done = len(info.trials) - len(session.pending(*KINDS))
     if options.keep_weights and (without := _without_weights(session)):
-        reporter.note(f"{without} trained before, without --keep-weights: their weights are not there", "notice: ")
+        why = "without --keep-weights; whose record is removed is trained again"
+        reporter.note(f"{without} trained before have no weights: {why}", "notice: ")
     reporter.expect(len(info.trials), done)
     reporter.note(f"{study.path}: {len(info.trials)} trials, {done} of them finished before; {launcher.where}")
     return session

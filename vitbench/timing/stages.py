@@ -12,10 +12,10 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.utils.flop_counter import FlopCounterMode
 
 from vitbench.devices import synchronise
-from vitbench.model.architectures import Convolutional, build_model, network
+from vitbench.model.architectures import Convolutional, build_model
+from vitbench.model.counting import flops_by_module, parameters
 from vitbench.model.vit import VisionTransformer
 from vitbench.spec.base import pair
 from vitbench.spec.model import ModelSpec
@@ -70,9 +70,10 @@ def summarise(spec: ModelSpec, device: torch.device, batch_size: int) -> Summary
         ValueError: where the spec contradicts itself; the message says how.
         torch.OutOfMemoryError, RuntimeError: as running it does.
     """
+    torch.backends.cudnn.allow_tf32 = torch.backends.cuda.matmul.allow_tf32 = False  # float32 is true float32
     model = build_model(spec, 0).to(device).eval()
     images = torch.randn(batch_size, spec.channels, *pair(spec.image_size), device=device)
-    flops_of, total = _flops(spec)
+    flops_of = flops_by_module(spec)
     clock = _Clock(device)
     places = list(_places(model))
     passes = []
@@ -87,13 +88,13 @@ def summarise(spec: ModelSpec, device: torch.device, batch_size: int) -> Summary
     whole = statistics.median(passes)
     stages = tuple(
         Stage(
-            place.name, place.what, clock.shapes[place.path], _parameters(place.module), flops_of.get(place.path, 0),
+            place.name, place.what, clock.shapes[place.path], parameters(place.module), flops_of.get(place.path, 0),
             statistics.median(clock.taken[place.path]) / whole,
         )
         for place in places
         if place.path in clock.shapes
     )  # fmt: skip
-    return Summary(stages, _parameters(model), total, 1000 * whole)
+    return Summary(stages, parameters(model), flops_of[""], 1000 * whole)
 
 
 @dataclass(frozen=True)
@@ -134,21 +135,6 @@ def _(model: Convolutional) -> Iterator[_Place]:
     for name, module in model.body.named_children():
         yield _Place(f"body.{name}", name, type(module).__name__, module)
     yield _Place("head", "head", "linear", model.head)
-
-
-def _parameters(module: nn.Module) -> int:
-    return sum(p.numel() for p in module.parameters() if p.requires_grad)
-
-
-def _flops(spec: ModelSpec) -> tuple[dict[str, int], int]:
-    """Path of a module → operations of one image in it; and in all."""
-    with torch.device("meta"):
-        model = network(spec.twin()).eval()
-        images = torch.empty(1, spec.channels, *pair(spec.image_size))
-    with FlopCounterMode(display=False) as counter, torch.no_grad():
-        model(images)
-    of_module = {name.partition(".")[2]: sum(ops.values()) for name, ops in counter.get_flop_counts().items()}
-    return of_module, int(counter.get_total_flops())
 
 
 class _Clock:

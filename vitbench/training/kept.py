@@ -9,6 +9,7 @@ from pathlib import Path
 import torch
 from torch import nn
 
+from vitbench.data.images import Splits
 from vitbench.model.architectures import Model, network
 from vitbench.model.weights import save_weights
 from vitbench.spec.model import ModelSpec
@@ -32,13 +33,20 @@ def final_model(stepper: Stepper, spec: ModelSpec, member: int = 0) -> Model:
     return model.eval()
 
 
-def keep(stepper: Stepper, trial: TrainingTrial, path: Path, member: int = 0) -> Path:
-    """Write what a trial's training gave, and which trial it was, into a safetensors file.
+def keep(stepper: Stepper, trial: TrainingTrial, data: Splits, path: Path, member: int = 0) -> Path:
+    """Write what a trial's training gave into a safetensors file.
+
+    The file says of which trial it is, and the mean and deviation by which its images were normalised. It does not say
+    where these lay: files of one training are the same wherever it was run.
 
     Raises:
         OSError: where it cannot be written.
     """
-    return save_weights(final_model(stepper, trial.model, member), path, {"trial": trial.model_dump(mode="json")})
+    about = {
+        "trial": trial.id, "spec": trial.canonical(), "classes": list(data.class_names),
+        "mean": data.mean.flatten().tolist(), "std": data.std.flatten().tolist(),
+    }  # fmt: skip
+    return save_weights(final_model(stepper, trial.model, member), path, about)
 
 
 @functools.singledispatch
@@ -66,4 +74,9 @@ def _(module: Probe, member: int) -> dict[str, torch.Tensor]:
 @_weights.register
 def _(module: Stack, member: int) -> dict[str, torch.Tensor]:
     buffers = {name: getattr(module, f"buffer_{index}") for index, name in enumerate(module.buffer_names)}
-    return {name: tensor[member].detach().cpu() for name, tensor in {**module.stacked(), **buffers}.items()}
+    stored = module.single.state_dict()  # tables that follow from the spec are in the stack, and in no file
+    return {
+        name: tensor[member].detach().cpu()
+        for name, tensor in {**module.stacked(), **buffers}.items()
+        if name in stored
+    }

@@ -82,7 +82,8 @@ def train(
         checkpoint: where a long run saves its state, and finds that of an interrupted one, with which it ends at the
             same values, bit by bit on the CPU unless the model is compiled. The file is the caller's to discard, once
             the values are safe. None: no checkpoints.
-        weights: folder that gets the model at the end, as ``<id of the trial>.safetensors``. None: nowhere.
+        weights: folder that gets the model at the end, as ``<id of the trial>.safetensors``; where that cannot be
+            written, ``progress`` is told. None: nowhere.
 
     Raises:
         Diverged: at most ``CHECK_EVERY`` steps after the loss or the gradient norm stops being finite; on a GPU see
@@ -131,14 +132,10 @@ def _trained(
     data, course, stepper, pretrained = fitted.data, fitted.course, fitted.stepper, fitted.pretrained
     teacher = fitted.teacher
     tests = fitted.evaluate([each.test for each in data])
-    if weights is not None:
-        for member, mine in enumerate(trials):
-            if member not in stepper.lost:
-                keep(stepper, mine, weights / f"{mine.id}{SUFFIX}", member)
     median = median_ms(course.step_ms, course.resumed_at, len(fitted.batches[0]))
     warm_up = warm_up_ms(course.step_ms, course.resumed_at, len(fitted.batches[0])) / 1000
     batch = min(trial.train.batch_size, len(data[0].train))
-    return [
+    found = [
         Diverged(stepper.lost[member])
         if member in stepper.lost
         else TrainValues(
@@ -171,6 +168,14 @@ def _trained(
         )
         for member, test in enumerate(tests)
     ]
+    if weights is not None:  # after all that is measured; and what cannot be kept costs no result
+        try:
+            for member, mine in enumerate(trials):
+                if member not in stepper.lost:
+                    keep(stepper, mine, data[member], weights / f"{mine.id}{SUFFIX}", member)
+        except OSError as error:
+            progress(f"its weights are not kept: {error.strerror or error}")
+    return found
 
 
 def tune(

@@ -20,6 +20,10 @@ MAX_EPOCHS_MARKED = 3
 """Epochs of a row of panels whose curves have marks at them: of so few a line does not show how many there are."""
 
 
+MOST_STEPS = 150
+"""Points of a curve that are drawn: a panel is some 250 pixels wide."""
+
+
 def figure(chart: Curves) -> Figure:
     """The figure: rows share their y axis, all panels the epochs."""
     facets, metrics, shades = chart.facets, chart.metrics, colours_of(chart.colouring)
@@ -49,7 +53,7 @@ def _panel(ax: Axes, bundles: Mapping[str, Bundle], shades: dict[str, Colour], *
     for name, shade in reversed(shades.items()):
         if name not in bundles:
             continue
-        runs, mean = bundles[name].runs, bundles[name].mean
+        runs, mean = [_thinned(run) for run in bundles[name].runs], bundles[name].mean
         faint = max(0.12, min(0.4, 10 / max(len(runs), 1)))  # so that a bundle of lines keeps its structure
         thin = len(runs) > 1 or name == grey
         if len(runs) > MAX_MARKED:
@@ -61,6 +65,14 @@ def _panel(ax: Axes, bundles: Mapping[str, Bundle], shades: dict[str, Colour], *
         if mean is not None:
             ax.plot(*mean.T, color=shade, linewidth=2, marker=_mark(mean, marked=marked), markersize=5)
     ax.autoscale_view()  # a collection does not ask for it
+
+
+def _thinned(curve: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+    """Evenly chosen points of a long curve, its ends among them."""
+    if len(curve) <= MOST_STEPS:
+        return curve
+    chosen: npt.NDArray[np.float64] = curve[np.linspace(0, len(curve) - 1, MOST_STEPS).round().astype(int)]
+    return chosen
 
 
 def _mark(curve: npt.NDArray[np.float64], *, marked: bool) -> str:

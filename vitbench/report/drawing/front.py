@@ -28,12 +28,13 @@ def figure(chart: Front) -> Figure:
     else:
         ax.xaxis.set_major_locator(MaxNLocator(6, steps=[1, 2, 2.5, 5, 10]))
     ax.xaxis.set_major_formatter(FuncFormatter(lambda x, _: f"{x:,.10g}"))
-    for spot in chart.spots:
-        shade = shades.get(spot.value, single())
-        if math.isfinite(spot.spread):
-            ends = [spot.gain - spot.spread, spot.gain + spot.spread]
-            ax.plot([spot.cost] * 2, ends, color=shade, linewidth=1, alpha=0.35)
-        ax.scatter([spot.cost], [spot.gain], s=22, color=shade, linewidths=0.4, edgecolors="white", zorder=3)
+    spread = [spot for spot in chart.spots if math.isfinite(spot.spread)]
+    low, high = ([spot.gain + sign * spot.spread for spot in spread] for sign in (-1, 1))
+    bars = [shades.get(spot.value, single()) for spot in spread]
+    ax.vlines([spot.cost for spot in spread], low, high, colors=bars, linewidth=1, alpha=0.35)
+    places = [spot.cost for spot in chart.spots], [spot.gain for spot in chart.spots]
+    dots = [shades.get(spot.value, single()) for spot in chart.spots]
+    ax.scatter(*places, s=22, c=dots, linewidths=0.4, edgecolors="white", zorder=3)
     best = sorted((spot for spot in chart.spots if spot.letter), key=lambda spot: spot.cost)
     # Between two cells nothing was measured: for a cost there is what the last cell gives that it pays for.
     steps = "steps-post" if chart.cheap else "steps-pre"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import re
+from collections.abc import Container
 from html import unescape
 
 from matplotlib.backends.backend_svg import FigureCanvasSVG
@@ -18,6 +19,7 @@ PIXELS_PER_INCH = 110
 LEAST = 0.75
 """Share of its width below which a picture is rolled sideways, and not made smaller: it could not be read."""
 
+_TAG = re.compile(r"<[^>]*>")
 _NAMED = re.compile(r' id="([^"]+)"')
 _POINTING = re.compile(r'(?<=url\(#)[^)]+(?=\))|(?<=href="#)[^"]+(?=")')
 _PLACES = re.compile(r' (?:d|x|y|points|transform)="[^"]*"')
@@ -41,15 +43,20 @@ def svg(figure: Figure) -> str:
     head = _HEAD.search(text)
     assert head is not None
     body = text[head.end() :]
-    wanted = set(_POINTING.findall(body))
-    body = _NAMED.sub(lambda m: f' id="{OWN}{m[1]}"' if m[1] in wanted else "", body)
-    body = _POINTING.sub(lambda m: f"{OWN}{m[0]}", body).replace(' xlink:href="', ' href="')
-    body = _PLACES.sub(lambda m: m[0] if "scale(" in m[0] else _LONG.sub(_short, m[0]), body)
+    wanted = {name for tag in _TAG.findall(body) for name in _POINTING.findall(tag)}
+    body = _TAG.sub(lambda tag: _cleaned(tag[0], wanted), body)
     body = _TEXT.sub(_laid_out, body)
     body = re.sub(r"\s*\n\s*", "\n", body)
     width = figure.get_figwidth() * PIXELS_PER_INCH
     size = f"min-width: {LEAST * width:.0f}px; max-width: {width:.0f}px"
     return f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="{head[1]}" style="{size}">{body.strip()}'
+
+
+def _cleaned(tag: str, wanted: Container[str]) -> str:
+    """A tag with the ids that are wanted, made the picture's own. What is between tags stays as it is."""
+    tag = _NAMED.sub(lambda m: f' id="{OWN}{m[1]}"' if m[1] in wanted else "", tag)
+    tag = _POINTING.sub(lambda m: f"{OWN}{m[0]}", tag).replace(' xlink:href="', ' href="')
+    return _PLACES.sub(lambda m: m[0] if "scale(" in m[0] else _LONG.sub(_short, m[0]), tag)
 
 
 def _short(number: re.Match[str]) -> str:

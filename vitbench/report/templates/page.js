@@ -1,11 +1,16 @@
 "use strict";
 // Tables are whole without this: it adds sorting by any column, and a filter where there are many rows.
 (() => {
-  const NUMBER = /^[~<>≤≥]?\s*([+-]?\d[\d,]*\.?\d*(?:e[+-]?\d+)?)/i;
+  // A number, alone or with what belongs to it: "27.2 ± 1.2 †", "−1.6 to −0.7", "12 (2 distinct)", "3 of 5". Not the
+  // count of a state: "2 failed, 1 timeout".
+  const NUMBER = /^[~<>≤≥]?\s*([+-]?\d[\d,]*(?:\.\d+)?(?:e[+-]?\d+)?)(?![\w.,])(?!\s+(?!to\b|of\b)[a-z])/i;
+
+  // As it is typed on a keyboard.
+  const typed = (text) => text.trim().replace(/[−–]/g, "-");
 
   // A cell as what it sorts by: its first number, or its words; words come after all numbers.
   const key = (cell) => {
-    const text = cell.textContent.trim().replace(/[−–]/g, "-");
+    const text = typed(cell.textContent);
     const found = NUMBER.exec(text);
     return found ? Number(found[1].replace(/,/g, "")) : text;
   };
@@ -17,6 +22,7 @@
 
   const sortable = (table) => {
     const body = table.tBodies[0];
+    if (!body) return;
     const given = [...body.rows];
     const heads = [...table.tHead.rows[0].cells];
     heads.forEach((head, column) => {
@@ -30,12 +36,7 @@
         const rows = [...given];
         if (next) {
           head.setAttribute("aria-sort", next);
-          const numbers = given.map((row) => key(row.cells[column])).filter((k) => typeof k === "number").length;
-          const numeric = numbers > 0;
-          const of = new Map(given.map((row) => {
-            const k = key(row.cells[column]);
-            return [row, numeric ? k : row.cells[column].textContent.trim()];
-          }));
+          const of = new Map(given.map((row) => [row, key(row.cells[column])]));
           const sign = next === "ascending" ? 1 : -1;
           // Words stay last in both directions: a state is no small number.
           rows.sort((a, b) => (typeof of.get(a) === typeof of.get(b) ? sign : 1) * compare(of.get(a), of.get(b)));
@@ -53,14 +54,15 @@
     label.textContent = "Filter rows ";
     const input = document.createElement("input");
     input.type = "search";
+    input.setAttribute("aria-label", `Filter rows: ${box.dataset.filtered}`);
     label.append(input);
     const count = document.createElement("output");
     const say = (shown) => { count.textContent = `${shown} of ${rows.length} rows`; };
     input.addEventListener("input", () => {
-      const words = input.value.toLowerCase().split(/\s+/).filter(Boolean);
+      const words = typed(input.value).toLowerCase().split(/\s+/).filter(Boolean);
       let shown = 0;
       for (const row of rows) {
-        const text = [...row.cells].map((cell) => cell.textContent).join("\n").toLowerCase();
+        const text = [...row.cells].map((cell) => typed(cell.textContent)).join("\n").toLowerCase();
         row.hidden = !words.every((word) => text.includes(word));
         if (!row.hidden) shown += 1;
       }

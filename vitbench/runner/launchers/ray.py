@@ -316,9 +316,6 @@ class Supervisor:
         asked = Request.model_validate_json(request, context={"stored": True})
         if asked.checkpoint and not Path(asked.checkpoint).parent.is_dir():  # the study's folder is not on this node
             asked = asked.model_copy(update={"checkpoint": None})
-        if asked.weights and not Path(asked.weights).is_dir():
-            self.texts.append("its weights are not kept: the study's folder is not on this node")
-            asked = asked.model_copy(update={"weights": None})
         self.pool.start(asked)
         while True:
             for outcome in self.pool.tick(lambda _, text: self.texts.append(text)):
