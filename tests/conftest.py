@@ -7,6 +7,7 @@ import os
 import signal
 import tarfile
 from pathlib import Path
+from typing import NoReturn
 
 import pytest
 
@@ -41,6 +42,11 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
                 item.add_marker(pytest.mark.skip(reason="needs a CUDA device; this machine has none"))
 
 
+def not_there(message: str) -> NoReturn:
+    """Skip the test, with the reason; under CI, where everything has to be there, fail it."""
+    pytest.fail(message) if os.environ.get("CI") == "true" else pytest.skip(message)
+
+
 @pytest.fixture(scope="session")
 def lossless(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """5,000 train and 1,000 test images of CIFAR-10, the original pixels, as class folders."""
@@ -48,7 +54,7 @@ def lossless(tmp_path_factory: pytest.TempPathFactory) -> Path:
     archive = SHARED / name
     if not archive.is_file():
         message = f"the real images {name} are not beside the repository (../shared/data)"
-        pytest.fail(message) if os.environ.get("CI") == "true" else pytest.skip(message)
+        not_there(message)
     actual = hashlib.sha256(archive.read_bytes()).hexdigest()
     assert actual == expected, f"{archive}: SHA-256 {actual}, expected {expected}"
     folder = tmp_path_factory.mktemp("images")

@@ -2,25 +2,17 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import pytest
 from playwright.sync_api import Browser, Page
 
-from tests.conftest import REPOSITORY
+from tests.conftest import REPOSITORY, not_there
 
 AXE = REPOSITORY / ".venv" / "node_modules" / "axe-core" / "axe.min.js"
-
-
-def missing(what: str) -> None:
-    """Skip the test, and fail it where everything has to be there."""
-    message = f"{what} is not installed: make browser"
-    pytest.fail(message) if os.environ.get("CI") == "true" else pytest.skip(message)
 
 
 @dataclass
@@ -38,7 +30,7 @@ class Opened:
 @contextmanager
 def opened(browser: Browser, file: Path, *, width: int = 1280, scheme: str = "light") -> Iterator[Opened]:
     """A file in a window of a width in CSS pixels, for who likes it light or dark."""
-    context = browser.new_context(viewport={"width": width, "height": 900}, color_scheme=scheme)  # type: ignore[arg-type]  # a literal
+    context = browser.new_context(viewport={"width": width, "height": 900}, color_scheme=scheme)
     shown = Opened(context.new_page())
     shown.page.on("console", lambda message: shown.messages.append(message.text))
     shown.page.on("pageerror", lambda error: shown.messages.append(str(error)))
@@ -53,7 +45,7 @@ def opened(browser: Browser, file: Path, *, width: int = 1280, scheme: str = "li
 def violations(shown: Opened) -> list[str]:
     """What axe-core finds that is serious or worse."""
     if not AXE.is_file():
-        missing("axe-core")
+        not_there("axe-core is not installed: make browser")
     shown.value(AXE.read_text(encoding="utf-8"))
     found = shown.value("axe.run()")["violations"]
     return [

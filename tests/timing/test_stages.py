@@ -21,7 +21,7 @@ SPECS = {
     f"{slot}-{name}": MODEL.model_copy(update={slot: name, "depth": 2})
     for slot in registry.slots()
     for name in registry.names(slot)
-} | {name: ModelSpec(architecture=name, image_size=16) for name in ("cnn", "resnet18")}  # type: ignore[arg-type]  # literals
+} | {name: ModelSpec(architecture=name, image_size=16) for name in ("cnn", "resnet18")}
 
 
 @pytest.mark.parametrize("name", SPECS)

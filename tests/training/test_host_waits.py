@@ -86,7 +86,7 @@ def training(recipe: TrainSpec, device: torch.device) -> tuple[Stepper, Iterator
         model = Probe(models[0])
     elif recipe.has_teacher:
         teacher = build_model(spec.teacher("cnn"), 0).to(device).eval()
-        model, objective = Student(models[0]), taught(teacher, recipe)  # type: ignore[arg-type]  # build_model gives both
+        model, objective = Student(models[0]), taught(teacher, recipe)
     batches = [Batches(each, recipe, seed) for each, seed in zip(data, seeds, strict=True)]
     stepper = Stepper(model, recipe, images=10**6, device=device, per_epoch=len(batches[0]), objective=objective)
     return stepper, zip(*(each.epoch(0) for each in batches), strict=True)

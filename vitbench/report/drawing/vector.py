@@ -38,6 +38,7 @@ def svg(figure: Figure) -> str:
     for patch in (figure.patch, *(ax.patch for ax in figure.axes)):
         patch.set_visible(False)
     packed = io.StringIO()
+    # Canvases have no annotations among matplotlib's stubs.
     FigureCanvasSVG(figure).print_svg(packed, metadata={"Date": None})  # type: ignore[no-untyped-call]
     text = _LEFT_OUT.sub("", packed.getvalue())
     head = _HEAD.search(text)
