@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import hashlib
 from dataclasses import dataclass
 
@@ -87,8 +88,13 @@ class Splits:
 
     def normalise(self, pixels: Tensor) -> Tensor:
         """uint8 (B, 3, height, width) → float32 of mean 0 and deviation 1 for each channel."""
-        scale = 1.0 / (255.0 * self.std)
-        return torch.addcmul(-self.mean / self.std, pixels.to(torch.float32), scale)
+        shift, scale = self.affine
+        return torch.addcmul(shift, pixels.to(torch.float32), scale)
+
+    @functools.cached_property
+    def affine(self) -> tuple[Tensor, Tensor]:
+        """(3, 1, 1) each: what is added to pixels, and what they are multiplied by before, when they are normalised."""
+        return -self.mean / self.std, 1.0 / (255.0 * self.std)
 
 
 def take(images: Images, count: int | None, what: str) -> Images:

@@ -55,6 +55,11 @@ def _(model: Stack) -> list[Weight]:
     return [Weight(w.name, stacked[w.name], w.decays, w.hidden) for w in weights(model.single)]
 
 
+def beside(of_members: Sequence[Tensor]) -> Tensor:
+    """Tensors of one shape, one a member, along a first axis; of a single member a view, which costs a step nothing."""
+    return torch.stack(list(of_members)) if len(of_members) > 1 else of_members[0].unsqueeze(0)
+
+
 @functools.singledispatch
 def logits(model: nn.Module, run: Run, images: Sequence[Tensor]) -> Tensor:
     """Logits (S, B, classes) of each member's own images (B, C, height, width).
@@ -70,7 +75,7 @@ def logits(model: nn.Module, run: Run, images: Sequence[Tensor]) -> Tensor:
 
 @logits.register
 def _(model: Stack, run: Run, images: Sequence[Tensor]) -> Tensor:
-    return run(torch.stack(list(images)))
+    return run(beside(images))
 
 
 @functools.singledispatch

@@ -28,6 +28,7 @@ class Optimisers:
 
     def __init__(self, *parts: torch.optim.Optimizer) -> None:
         self.parts = parts
+        self.parameters = [p for part in parts for group in part.param_groups for p in group["params"]]
 
     @property
     def param_groups(self) -> list[dict[str, Any]]:
@@ -36,8 +37,8 @@ class Optimisers:
 
     def zero_grad(self) -> None:
         """Forget all gradients."""
-        for part in self.parts:
-            part.zero_grad(set_to_none=True)
+        for parameter in self.parameters:
+            parameter.grad = None
 
     def step(self) -> None:
         """Move all parameters."""

@@ -16,7 +16,7 @@ from vitbench.devices import Stopwatch, synchronise
 from vitbench.spec.recipe import TrainSpec
 from vitbench.store import Epoch
 from vitbench.training.average import Average
-from vitbench.training.members import Run, clip, logits
+from vitbench.training.members import Run, beside, clip, logits
 from vitbench.training.optimiser import learning_rate, make_optimiser, steps_of
 
 CHECK_EVERY = 25
@@ -103,8 +103,8 @@ def labels_told(label_smoothing: float) -> Objective:
 
     def tell(module: nn.Module, run: Run, batch: Sequence[Batch]) -> tuple[Tensor, Tensor]:
         found = logits(module, run, [each.images() for each in batch])
-        losses = torch.stack([each.loss(of_it, label_smoothing) for each, of_it in zip(batch, found, strict=True)])
-        labels = torch.stack([each.labels for each in batch])
+        losses = beside([each.loss(of_it, label_smoothing) for each, of_it in zip(batch, found, strict=True)])
+        labels = beside([each.labels for each in batch])
         return losses, (found.detach().argmax(dim=-1) == labels).sum(dim=-1)
 
     return tell
@@ -201,7 +201,7 @@ class Stepper:
         with autocast(self.device, self.recipe.precision):
             losses, correct = self.objective(self.module, self.model, batch)
         self.optimiser.zero_grad()
-        losses.sum().backward()
+        losses.backward(torch.ones_like(losses))  # the gradient of their sum
         norms = clip(self.module, self.recipe.clip_norm) if self.recipe.clip_norm else None
         self.optimiser.step()
         if self.average is not None:
