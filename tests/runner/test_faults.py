@@ -27,6 +27,8 @@ ROWS = 25
 
 BESIDE_A_GOOD_ONE = ("--set", 'axes.mlp=["faulty", "gelu"]')
 ALONE = ("--set", "model.mlp=faulty")
+QUIET = pytest.mark.xdist_group("quiet")
+"""Tests that measure how long something takes, and those that keep all cores busy: one worker has them, in turn."""
 IN_C = "import re; re.match('(a+)+$', 'a' * 64 + 'b')"
 """Busy for ages in C code that never gives the GIL up."""
 
@@ -98,6 +100,7 @@ def test_f05_the_number_of_tries_is_the_suites_and_the_report_shows_it(runs: Run
     assert "took more than one attempt" in page and "crashed, crashed, crashed" in page
 
 
+@QUIET
 @pytest.mark.parametrize("stuck", ["time.sleep(600)", IN_C], ids=["python", "c"])
 def test_f06_hung_trial_is_killed_after_its_grace_whatever_it_ignores(runs: Runs, stuck: str) -> None:
     body = f"signal.signal(signal.SIGTERM, signal.SIG_IGN); {stuck}"
@@ -108,6 +111,7 @@ def test_f06_hung_trial_is_killed_after_its_grace_whatever_it_ignores(runs: Runs
     assert not living({int(p.name) for p in runs.starts.iterdir()})
 
 
+@QUIET
 def test_f06_hung_trial_in_c_that_heeds_sigterm_ends_at_once(runs: Runs) -> None:
     runs.run(*runs.plugin(f"signal.signal(signal.SIGTERM, signal.SIG_DFL); {IN_C}"), *ALONE,
              "--set", "suite.timeout_s=3.0")  # fmt: skip
@@ -152,6 +156,7 @@ def test_f10_a_rate_that_is_too_high_diverges_and_is_never_ranked(runs: Runs) ->
     assert "diverged" in runs.report()
 
 
+@QUIET
 @pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 def test_f11_a_signal_ends_the_study_cleanly_and_it_goes_on_from_there(
     runs: Runs, number: signal.Signals, status: int
@@ -174,6 +179,7 @@ def test_f11_a_signal_ends_the_study_cleanly_and_it_goes_on_from_there(
     assert runs.states() == {"ok": 2, "interrupted": 1}
 
 
+@QUIET
 def test_f11_a_second_ctrl_c_ends_at_once_and_leaves_no_process(runs: Runs) -> None:
     body = f"signal.signal(signal.SIGTERM, signal.SIG_IGN); {IN_C}"
     driver = runs.start(*runs.plugin(body), *ALONE)
@@ -233,6 +239,7 @@ def test_f20_a_record_says_on_which_device_it_ran(runs: Runs) -> None:
     assert record.environment is not None and record.environment.device == "cpu" == record.trial.device
 
 
+@QUIET
 def test_f21_foreign_load_while_timing_marks_the_timing(runs: Runs) -> None:
     import subprocess
     import sys
