@@ -248,3 +248,54 @@ def test_judging_needs_no_torch(tmp_path: Path) -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, timeout=60)
     assert done.returncode == 0, done.stderr
+
+
+def test_three_studies_are_printed_against_the_first_and_rendered(
+    tmp_path: Path, compare: Compare, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    write(tmp_path / "one", cells(3))
+    write(tmp_path / "two", cells(3, {2: 1.5}), seed=1)
+    write(tmp_path / "three", cells(2), seed=2)
+    status, out, err = compare("one", "two", "three")
+    assert (status, err) == (0, "") and out.startswith("A = one\nB = two\nC = three\n")
+    (row,) = (line for line in out.splitlines() if line.startswith("cell 2"))
+    assert "slower" in row and "unchanged" in row and "1.5" in row
+    assert "C against A: 2 timings: 2 unchanged" in out
+    assert out.splitlines()[-1] == "reports/compare-one-two-three/index.html"
+    assert (tmp_path / "reports" / "compare-one-two-three" / "report.md").is_file()
+    status, out, _ = compare("one", "two", "three", "--fail-over", "5%")
+    assert status == 1 and "slower (regression)" in out
+
+
+def test_two_studies_are_a_page_only_where_one_is_asked_for(
+    tmp_path: Path, compare: Compare, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    write(tmp_path / "one", cells(3))
+    write(tmp_path / "two", cells(3), seed=1)
+    assert compare("one", "two")[0] == 0 and {p.name for p in tmp_path.iterdir()} == {"one", "two"}
+    assert compare("one", "two", "--out", "page")[0] == 0 and (tmp_path / "page" / "index.html").is_file()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("one",), "one alone is nothing to compare"),
+        (("one", "file.json", "--out", "page"), "file.json is a file: --out writes a page of studies"),
+        (("one", "one", "file.json"), "file.json is a file: three or more are compared as studies"),
+        (("one", "one", "--out", "taken"), "no report of vitbench's"),
+    ],
+)
+def test_what_is_no_page_is_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, arguments: tuple[str, ...],
+    message: str,
+) -> None:  # fmt: skip
+    monkeypatch.chdir(tmp_path)
+    write(tmp_path / "one", cells(1))
+    (tmp_path / "file.json").write_text("{}")
+    (tmp_path / "taken").mkdir()
+    (tmp_path / "taken" / "index.html").write_text("mine")
+    with pytest.raises(SystemExit) as end:
+        main(["compare", *arguments])
+    assert end.value.code == 2 and message in " ".join(capsys.readouterr().err.split())

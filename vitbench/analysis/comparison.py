@@ -170,11 +170,11 @@ class Comparison:
         counts = Counter(c.word for c in self.changes)
         parts = [f"{counts[w]} {w}" for w in sorted(counts, key=_severity)]
         parts += [f"{self.neither} ok in neither"] if self.neither else []
-        text = f"{_count(len(self.changes) + self.neither, 'timing')}: {', '.join(parts)}"
+        text = f"{counted(len(self.changes) + self.neither, 'timing')}: {', '.join(parts)}"
         if fail_over is None:
             return text
         found = len(self.regressions(fail_over))
-        return f"{text}; {_count(found, 'regression') if found else 'no regression'} beyond {100 * fail_over:g} %"
+        return f"{text}; {counted(found, 'regression') if found else 'no regression'} beyond {100 * fail_over:g} %"
 
 
 def read_side(path: Path) -> Side:
@@ -199,18 +199,18 @@ def compare(old: Side, new: Side) -> Comparison:
         )
     both = [key for key in old.timings if key in new.timings]
     if not any(old.timings[key].state == "ok" for key in both):
-        why = f"none of the {_count(len(both), 'timing')} that both have was ok in A" if both else _nothing(old, new)
+        why = f"none of the {counted(len(both), 'timing')} that both have was ok in A" if both else _nothing(old, new)
         raise ComparisonError(f"nothing to compare: {why}")
     pairs = [(old.timings[key], new.timings[key]) for key in both]
-    changes = [found for a, b in pairs if (found := _change(a, b)) is not None]
+    changes = [found for a, b in pairs if (found := change(a, b)) is not None]
     changes += [_alone(t, ONLY_A) for key, t in old.timings.items() if key not in new.timings]
     changes += [_alone(t, ONLY_B) for key, t in new.timings.items() if key not in old.timings]
     neither = sum(a.state != "ok" and b.state != "ok" for a, b in pairs)
     return Comparison(tuple(sorted(changes, key=_order)), tuple(_notes(old, new, pairs)), neither)
 
 
-def _change(a: Timing, b: Timing) -> Change | None:
-    """None of a timing that is ok on neither side: there was nothing, and there is nothing."""
+def change(a: Timing, b: Timing) -> Change | None:
+    """What became of a timing; None of one that is ok on neither side: there was nothing, and there is nothing."""
     if b.values is None:
         if a.values is None:
             return None
@@ -248,10 +248,11 @@ def _nothing(old: Side, new: Side) -> str:
         what = "no planned timing trial is in both; model, protocol, device and batch size are part of what a trial is"
     else:
         what = "no full name is in both; it is the test's id as seen from pytest's root folder"
-    return f"{_count(len(old.timings), 'timing')} in A and {len(new.timings)} in B, and {what}"
+    return f"{counted(len(old.timings), 'timing')} in A and {len(new.timings)} in B, and {what}"
 
 
-def _count(number: int, noun: str) -> str:
+def counted(number: int, noun: str) -> str:
+    """A number with its noun: 1 timing, 2 timings."""
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
@@ -262,16 +263,16 @@ def _notes(old: Side, new: Side, pairs: list[tuple[Timing, Timing]]) -> Iterable
     single = sum(1 in (len(a.values.processes), len(b.values.processes)) for a, b in pairs if a.values and b.values)
     known = [(a.conditions, b.conditions) for a, b in compared if a.conditions and b.conditions]
     if len(known) < len(compared):
-        yield f"On what machine and software was not recorded for {_count(len(compared) - len(known), 'timing')}."
+        yield f"On what machine and software was not recorded for {counted(len(compared) - len(known), 'timing')}."
     if said := _differing((a.machine, b.machine) for a, b in known):
         yield f"The machines differ: {said}. The comparison is between machines, and not between versions."
     if said := _differing((a.software, b.software) for a, b in known):
         yield f"The software differs: {said}."
     if single:
-        yield f"Of one process: {_count(single, 'timing')}. No interval holds the luck of a process; allow for it."
+        yield f"Of one process: {counted(single, 'timing')}. No interval holds the luck of a process; allow for it."
     for name, side in (("A", [a for a, _ in compared]), ("B", [b for _, b in compared])):
         if unstable := sum(bool(t.unstable) for t in side):
-            yield f"Unstable in {name}: {unstable} of {_count(len(side), 'timing')} (`vitbench report` says why)."
+            yield f"Unstable in {name}: {unstable} of {counted(len(side), 'timing')} (`vitbench report` says why)."
     for name, each in (("A", old), ("B", new)):
         yield from (f"Set aside in {name}: {damaged}" for damaged in each.damaged)
 
@@ -296,21 +297,27 @@ def _study(path: Path) -> Side:
         # What tells two of one description apart, such as the protocol, is in the id.
         label = describe(p) if repeated[describe(p)] == 1 else f"{describe(p)} ({p.id[:8]})"
         attempts = records.get(p.id)
-        found[p.id] = _timed(path, p, label, standing(attempts)) if attempts else Timing(label, PENDING)
+        found[p.id] = timed(path, p, label, standing(attempts)) if attempts else Timing(label, PENDING)
     return Side(path, "a study", found, tuple(study.damaged))
 
 
-def _timed(path: Path, planned: PlannedTrial, label: str, record: Record) -> Timing:
-    conditions = _conditions(record.environment) if record.environment else None
+def timed(path: Path, planned: PlannedTrial, label: str, record: Record) -> Timing:
+    """A planned timing and the record that stands for it.
+
+    Raises:
+        ComparisonError: where the record is ok and holds no samples.
+    """
+    under = conditions(record.environment) if record.environment else None
     if record.state != "ok":
-        return Timing(label, record.state, record.reason, conditions=conditions)
+        return Timing(label, record.state, record.reason, conditions=under)
     values = record.values
     if not isinstance(values, TimeValues) or not values.processes or not all(p.latencies_ms for p in values.processes):
         raise ComparisonError(f"{path}: the record of trial {planned.id} is ok and holds no samples")
-    return Timing(label, "ok", "", values, conditions, timings.instability(values))
+    return Timing(label, "ok", "", values, under, timings.instability(values))
 
 
-def _conditions(environment: Environment) -> Conditions:
+def conditions(environment: Environment) -> Conditions:
+    """An environment as a reader says it, without what moves no number that is compared."""
     machine: dict[str, str] = {}
     software: dict[str, str] = {}
     for name, value in environment.model_dump().items():

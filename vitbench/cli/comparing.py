@@ -1,4 +1,4 @@
-"""The command about two studies: compare. It imports what reads and judges them only when it runs."""
+"""The command about two studies or more: compare. It imports what reads and judges them only when it runs."""
 
 from __future__ import annotations
 
@@ -15,11 +15,15 @@ from rich.text import Text
 from vitbench.runner.terminal import Terminal
 
 if TYPE_CHECKING:
-    from vitbench.analysis.comparison import Comparison
+    from vitbench.analysis.comparison import Change, Comparison
+    from vitbench.analysis.side_by_side import SideBySide, TimingRow
     from vitbench.analysis.timings import Interval
 
 COLOURS = {"slower": "yellow", "faster": "green", "unchanged": "", "ok now": "green"}
 EITHER = click.Path(path_type=Path, exists=True)
+FOLDER = click.Path(path_type=Path, file_okay=False)
+MOST_WHOLE = 3
+"""Studies beside the first whose ratios are printed with their intervals; of more the page has these."""
 NARROW = 72
 """Columns of a terminal below which numbers go under the word, so that words stay whole."""
 
@@ -40,18 +44,22 @@ def fraction(context: click.Context, parameter: click.Parameter, value: str | No
 
 
 @click.command()
-@click.argument("old", type=EITHER)
-@click.argument("new", type=EITHER)
+@click.argument("sides", nargs=-1, required=True, type=EITHER, metavar="OLD NEW | DIR DIR [DIR]...")
 @click.option("--fail-over", callback=fraction, metavar="PERCENT",
               help='Exit with 1 if a timing became slower by more than this, such as "5%" (or "0.05").')  # fmt: skip
+@click.option("--out", type=FOLDER,
+              help="Write a page of the studies side by side into this folder. Default for three studies or more: "
+              "reports/compare-<names of their folders>; of two none is written unless it is asked for.")  # fmt: skip
 @click.pass_context
-def compare(context: click.Context, old: Path, new: Path, fail_over: float | None) -> None:
-    """What changed from OLD to NEW: two folders of studies, or two JSON files of pytest-benchmark.
+def compare(context: click.Context, sides: tuple[Path, ...], fail_over: float | None, out: Path | None) -> None:
+    """What changed between studies, or from OLD to NEW: two folders of studies, or two JSON files of pytest-benchmark.
 
     \b
         vitbench compare results/main results/branch --fail-over 5%
         pytest --benchmark-only --benchmark-json=new.json
         vitbench compare old.json new.json --fail-over 5%
+        vitbench compare results/cpu results/gpu --out reports/devices
+        vitbench compare results/v1 results/v2 results/v3
 
     Each timing that both have, by trial id or by the benchmark's full name, is shown with its latency in OLD (A) and
     NEW (B) and their ratio with its 95 % interval. It is "slower" or "faster" if that interval excludes 1, which by
@@ -62,9 +70,25 @@ def compare(context: click.Context, old: Path, new: Path, fail_over: float | Non
     watch its own exit status too. Two runs of pytest-benchmark are one process each, whose luck no interval holds:
     allow for it.
 
+    Three studies or more, and two with --out, are set side by side, each against the first, and rendered as a page:
+    what differs between them, timings, memory, and test accuracy seed by seed. Rows are matched with the device left
+    out, so that a study on a CPU can stand beside the same one on a GPU.
+
     Exit status: 0, or 1 if --fail-over is given and there is any regression, 2 for a mistake, and where there is
     nothing to compare.
     """
+    if len(sides) < 2:
+        raise click.UsageError(f"Missing argument 'NEW': {sides[0]} alone is nothing to compare")
+    if len(sides) == 2 and out is None:
+        context.exit(_two(*sides, fail_over))
+    if files := [side for side in sides if not side.is_dir()]:
+        why = "--out writes a page of studies" if len(sides) == 2 else "three or more are compared as studies"
+        raise click.UsageError(f"{files[0]} is a file: {why}, and takes their folders")
+    context.exit(_several(sides, fail_over, out))
+
+
+def _two(old: Path, new: Path, fail_over: float | None) -> int:
+    """Print what changed from one side to the other. Returns the exit status."""
     from vitbench.analysis.comparison import compare as compared
     from vitbench.analysis.comparison import read_side
 
@@ -75,7 +99,74 @@ def compare(context: click.Context, old: Path, new: Path, fail_over: float | Non
         console.print(Text(note, style="yellow"))
     print_changes(comparison, fail_over, console)
     console.print(Text(comparison.summary(fail_over)))
-    context.exit(comparison.exit_status(fail_over))
+    return comparison.exit_status(fail_over)
+
+
+def _several(sides: tuple[Path, ...], fail_over: float | None, out: Path | None) -> int:
+    """Render the page of several studies and print their timings against the first. Returns the exit status."""
+    from vitbench.report.studio import DrawingStopped, Studio
+
+    try:
+        with Studio() as studio:
+            from vitbench.analysis.arms import folder_of  # while the studio loads what it draws with
+            from vitbench.analysis.side_by_side import side_by_side
+            from vitbench.report.comparison import render_comparison
+
+            found = side_by_side(sides)
+            status = found.exit_status(fail_over)
+            folder = out or Path("reports") / folder_of(sides)
+            try:
+                page = render_comparison(found, folder, studio.draw)
+            except OSError as error:
+                raise click.FileError(str(folder), f"cannot be written: {error.strerror}") from error
+    except DrawingStopped as error:
+        raise click.ClickException(str(error)) from error
+    console = Terminal()
+    for arm in found.arms:
+        console.print(Text(f"{arm.letter} = {arm.name}"))
+    print_side_by_side(found, fail_over, console)
+    console.print(Text(str(page)))
+    return status
+
+
+def print_side_by_side(found: SideBySide, fail_over: float | None, console: Terminal) -> None:
+    """One row for each timing of the first arm that another has, too: its latency there, and the others over it."""
+    rows = [row for row in found.timings if any(row.changes)]
+    first, *others = (arm.letter for arm in found.arms)
+    narrow = console.is_terminal and console.width < NARROW
+    if not console.is_terminal:
+        console.width = 100_000
+    table = Table(box=box.SIMPLE_HEAD if console.is_terminal else None, pad_edge=False, show_edge=False)
+    table.add_column("timing", overflow="fold")
+    table.add_column(f"{first}, ms", justify="right")
+    for letter in others:
+        table.add_column(f"{letter}/{first}")
+    for row in rows:
+        cells = [_changed(change, fail_over, short=narrow or len(others) > MOST_WHOLE) for change in row.changes[1:]]
+        table.add_row(Text(row.label), Text(_in_first(row)), *cells)
+    if rows:
+        console.print(table, soft_wrap=False)
+    for line in found.summaries(fail_over):
+        console.print(Text(line))
+
+
+def _in_first(row: TimingRow) -> str:
+    from vitbench.analysis.timings import latency
+
+    timing = row.timings[0]
+    if timing is None:
+        return "not planned"
+    return _latency(latency(timing.values)) if timing.values else timing.state
+
+
+def _changed(change: Change | None, fail_over: float | None, *, short: bool) -> Text:
+    """A change in one cell: the ratio, with its interval where there is room, and the word."""
+    if change is None:
+        return Text("")
+    regressed = fail_over is not None and change.regressed(fail_over)
+    style = "bold red" if regressed else COLOURS.get(change.word, "red" if change.lost else "yellow")
+    ratio = f"{change.ratio.estimate:.3f}" if change.ratio and short else _ratio(change.ratio)
+    return Text(" ".join(filter(None, (ratio, change.word, "(regression)" if regressed else ""))), style=style)
 
 
 def print_changes(comparison: Comparison, fail_over: float | None, console: Terminal) -> None:

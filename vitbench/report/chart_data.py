@@ -9,7 +9,7 @@ from typing import Any
 
 import pandas as pd
 
-from vitbench.report.charts import Chart, Curves, Front, Pairs, Roofline, Rows, Trends
+from vitbench.report.charts import Chart, Curves, Forest, Front, Pairs, Roofline, Rows, Trends
 
 Line = tuple[Any, ...]
 
@@ -26,6 +26,7 @@ _COLUMNS: dict[type[Chart], tuple[str, ...]] = {
     Curves: ("facet", "colour", "metric", "run", "epoch", "value"),
     Trends: ("axis", "colour", "at", "what", "value"),
     Front: ("cell", "letter", "colour", "cost", "gain", "spread"),
+    Forest: ("row", "arm", "quantity", "what", "value"),
     Roofline: ("setting", "colour", "what", "flops_per_byte", "flops_per_s"),
 }
 
@@ -94,3 +95,15 @@ def _(chart: Roofline) -> Iterator[Line]:
 def _(chart: Front) -> Iterator[Line]:
     for spot in chart.spots:
         yield spot.name, spot.letter, spot.value, spot.cost, spot.gain, spot.spread
+
+
+@_lines.register
+def _(chart: Forest) -> Iterator[Line]:
+    for number, name in enumerate(chart.names):
+        for arm, estimates in chart.arms.items():
+            if (estimate := estimates[number]) is None:
+                continue
+            marks = [*(("point", each) for each in estimate.points), ("estimate", estimate.value)]
+            for what, value in [*marks, ("from", estimate.low), ("to", estimate.high)]:
+                if math.isfinite(value):
+                    yield name, arm, chart.label, what, float(value)

@@ -236,7 +236,45 @@ class Front:
     logarithmic: bool
 
 
-Chart = Rows | Pairs | Curves | Trends | Roofline | Front
+@dataclass(frozen=True)
+class Estimate:
+    """A value with its interval; the ends are not numbers where there is none.
+
+    Attributes:
+        value: the estimate.
+        low: lower end of the interval.
+        high: upper end of it.
+        points: single values that it is made of; empty where they are not to be seen.
+    """
+
+    value: float
+    low: float
+    high: float
+    points: Sequence[float] = ()
+
+
+@dataclass(frozen=True)
+class Forest:
+    """Estimates with their intervals, a row for each thing that is estimated, and in it a mark for each arm.
+
+    Attributes:
+        names: of the rows, from the top.
+        arms: name of an arm → its estimates, one for each row; None where it has none.
+        label: of the x axis, with the unit.
+        places: of each arm among the palette's colours, so that an arm has one colour in all pictures.
+        neutral: where nothing differs; None for no line.
+        logarithmic: whether the axis is, as for ratios.
+    """
+
+    names: Sequence[str]
+    arms: Mapping[str, Sequence[Estimate | None]]
+    label: str
+    places: Sequence[int]
+    neutral: float | None = None
+    logarithmic: bool = False
+
+
+Chart = Rows | Pairs | Curves | Trends | Roofline | Front | Forest
 
 
 OWN = "\ue000"

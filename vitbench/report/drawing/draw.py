@@ -18,8 +18,8 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from PIL import Image
 
-from vitbench.report.charts import Chart, Curves, Drawn, Front, Pairs, Roofline, Rows, Trends
-from vitbench.report.drawing import curves, front, pairs, roofline, rows, trends
+from vitbench.report.charts import Chart, Curves, Drawn, Forest, Front, Pairs, Roofline, Rows, Trends
+from vitbench.report.drawing import curves, forest, front, pairs, roofline, rows, trends
 from vitbench.report.drawing.vector import svg
 
 DPI = 105
@@ -59,6 +59,7 @@ figure.register(Curves, curves.figure)
 figure.register(Trends, trends.figure)
 figure.register(Roofline, roofline.figure)
 figure.register(Front, front.figure)
+figure.register(Forest, forest.figure)
 
 
 def draw(chart: Chart) -> Drawn:

@@ -1,0 +1,149 @@
+"""Studies side by side: which trials are one row, what is compared with what, and what is kept apart."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from tests.analysis.test_comparison import HERE, Timed, cells, write
+from tests.report.builders import CPU, GPU, CellPlan, Plan, build, factorial
+from vitbench.analysis.arms import MOST_ARMS, folder_of, names_of
+from vitbench.analysis.comparison import ComparisonError
+from vitbench.analysis.side_by_side import SideBySide, side_by_side, verdict
+
+AXES = {"attention": ("per_head", "sdpa"), "positions": ("learned", "none")}
+SEEDS = tuple(range(8))
+
+
+def made(folder: Path, **changes: object) -> Path:
+    build(folder, factorial(AXES, seeds=SEEDS, **changes))
+    return folder
+
+
+def differing(found: SideBySide) -> dict[str, tuple[str, ...]]:
+    return {each.name: each.values for each in found.conditions if each.differs}
+
+
+def test_a_copy_differs_in_nothing(tmp_path: Path) -> None:
+    old = made(tmp_path / "old")
+    shutil.copytree(old, tmp_path / "new")
+    found = side_by_side([old, tmp_path / "new"])
+    assert differing(found) == {} and [arm.letter for arm in found.arms] == ["A", "B"]
+    assert len(found.timings) == 8 and {row.changes[1].word for row in found.timings if row.changes[1]} == {"unchanged"}
+    assert len(found.cells) == 4 and {verdict(row.judged[1]) for row in found.cells} == {"identical"}
+    assert found.exit_status(0.001) == 0
+
+
+def test_a_gpu_stands_beside_a_cpu_though_no_trial_has_the_same_id(tmp_path: Path) -> None:
+    cpu = made(tmp_path / "cpu")
+    gpu = made(tmp_path / "gpu", device="cuda", environment=lambda cell, seed: GPU)
+    found = side_by_side([cpu, gpu])
+    ids = [set(arm.trials["trial_id"]) for arm in found.arms]
+    assert not ids[0] & ids[1]
+    assert len(found.timings) == 8 and all(all(row.timings) and row.changes[1] for row in found.timings)
+    assert len(found.cells) == 4 and all(row.judged[1] and row.judged[1].n == len(SEEDS) for row in found.cells)
+    assert differing(found)["runs on"] == ("cpu", "cuda")
+    assert differing(found)["accelerator"] == ("none", "Example GPU 9000")
+
+
+def test_what_was_planted_is_found_in_the_accuracies(tmp_path: Path) -> None:
+    old = made(tmp_path / "old", accuracy=lambda cell, seed: 40.0 + seed % 3)
+    new = made(
+        tmp_path / "new", accuracy=lambda cell, seed: 40.0 + seed % 3 + (2.0 if cell.axes["positions"] == "none" else 0)
+    )
+    verdicts = {row.label: verdict(row.judged[1]) for row in side_by_side([old, new]).cells}
+    assert {label: word for label, word in verdicts.items() if "none" in label} == {
+        "per_head · none": "better", "sdpa · none": "better",
+    }  # fmt: skip
+    assert {word for label, word in verdicts.items() if "learned" in label} == {"identical"}
+
+
+def test_another_recipe_is_said_and_other_images_are_not_compared_seed_by_seed(tmp_path: Path) -> None:
+    old = made(tmp_path / "old")
+    longer, other = made(tmp_path / "longer", epochs=5), made(tmp_path / "other", test_images=500)
+    recipe, data = side_by_side([old, longer]), side_by_side([old, other])
+    assert len(recipe.cells) == len(data.cells) == 4, "one row for one cell"
+    assert {row.apart[1] for row in recipe.cells} == {("epochs 3 → 5",)}
+    assert all(row.judged[1] for row in recipe.cells)
+    assert {row.apart[1] for row in data.cells} == {("data",)} and not any(row.judged[1] for row in data.cells)
+
+
+def test_pixels_that_were_others_than_planned_are_other_images(tmp_path: Path) -> None:
+    """The same name and identity, and not the same checksum: what was seen counts."""
+    old = made(tmp_path / "old")
+    new = made(tmp_path / "new")
+    for file in (new / "records").iterdir():
+        file.unlink()
+    from tests.report import builders
+
+    values = builders.train_values
+    try:
+        builders.train_values = lambda *a: values(*a).model_copy(update={"data_checksum": "ef" * 32})  # type: ignore[assignment]
+        made(new)
+    finally:
+        builders.train_values = values
+    assert all(row.apart[1] == ("data",) and row.judged[1] is None for row in side_by_side([old, new]).cells)
+
+
+def test_devices_and_conditions_of_one_study_stand_apart(tmp_path: Path) -> None:
+    other = CPU.model_copy(update={"cpu": "another processor", "device_name": "another processor"})
+    mixed = made(tmp_path / "mixed", environment=lambda c, s: other if c.axes["positions"] == "none" else CPU)
+    single = made(tmp_path / "single")
+    found = side_by_side([single, mixed])
+    assert [arm.name for arm in found.arms] == ["single", "mixed, conditions 1", "mixed, conditions 2"]
+    assert differing(found)["processor"] == ("Example CPU 3000", "Example CPU 3000", "another processor")
+    for row in found.cells:
+        assert (row.cells[1] is None) == ("none" in row.label) and (row.cells[2] is None) == ("none" not in row.label)
+
+
+def test_what_one_has_alone_is_a_row_and_no_loss(tmp_path: Path) -> None:
+    old, new = write(tmp_path / "A", cells(4)), write(tmp_path / "B", cells(5), seed=1)
+    found = side_by_side([old, new])
+    (alone,) = (row for row in found.timings if row.timings[0] is None)
+    assert alone.cell == "cell 5" and alone.setting == "inference, float32, batch 8" and alone.changes == (None, None)
+    assert found.exit_status(0.05) == 0
+
+
+def test_any_study_that_became_slower_fails_the_gate(tmp_path: Path) -> None:
+    same, slow = write(tmp_path / "same", cells(3), seed=1), write(tmp_path / "slow", cells(3, {2: 1.5}), seed=2)
+    first = write(tmp_path / "first", cells(3))
+    assert side_by_side([first, same, slow]).exit_status(0.05) == 1
+    assert side_by_side([first, same]).exit_status(0.05) == 0
+    lost = write(tmp_path / "lost", cells(2) | {"cell 3": Timed(state="oom")})
+    assert side_by_side([first, same, lost]).exit_status(5.0) == 1
+
+
+def test_what_cannot_be_compared_is_refused(tmp_path: Path) -> None:
+    one, other = write(tmp_path / "A", cells(1)), write(tmp_path / "B", {"cell 7": Timed()})
+    with pytest.raises(ComparisonError, match="nothing to compare: 2 timings and 0 trained cells, and none is in two"):
+        side_by_side([one, other])
+    build(tmp_path / "empty", Plan(cells=[]))
+    with pytest.raises(ComparisonError, match="empty: its plan holds nothing that is trained or timed"):
+        side_by_side([one, tmp_path / "empty"])
+    with pytest.raises(ComparisonError, match=f"at most {MOST_ARMS} can stand side by side"):
+        side_by_side([one] * (MOST_ARMS + 1))
+
+
+def test_a_study_without_any_record_is_compared(tmp_path: Path) -> None:
+    build(tmp_path / "new", Plan([CellPlan("a", {})], state=lambda c, k, s: ("pending", "")))
+    build(tmp_path / "old", Plan([CellPlan("a", {})]))
+    found = side_by_side([tmp_path / "old", tmp_path / "new"])
+    assert {row.changes[1].word for row in found.timings if row.changes[1]} == {"pending"}
+    assert found.arms[1].environment is None and differing(found) == {}
+
+
+def test_folders_are_named_by_as_much_as_tells_them_apart(tmp_path: Path) -> None:
+    paths = [tmp_path / "main" / "study", tmp_path / "branch" / "study"]
+    assert names_of(paths) == ["main/study", "branch/study"] and folder_of(paths) == "compare-main-study-branch-study"
+    assert names_of([paths[0], paths[0]]) == ["study", "study"]
+    assert len(folder_of([tmp_path / f"{'long' * 30}-{n}" for n in range(5)])) < 200
+    assert "/" not in folder_of([tmp_path / "$(rm x)", tmp_path / "-a b"])
+
+
+def test_a_machine_of_another_kind_is_one_of_the_conditions(tmp_path: Path) -> None:
+    big = HERE.model_copy(update={"threads": 8})
+    old = write(tmp_path / "A", cells(1))
+    new = write(tmp_path / "B", {"cell 1": Timed(environment=big)})
+    assert differing(side_by_side([old, new])) == {"CPU threads": ("2", "8")}

@@ -1,0 +1,128 @@
+"""The page of several studies: what it says, and that it can be read by all, on any screen."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pandas as pd
+import pytest
+from playwright.sync_api import Browser
+
+from tests.bad_input import files_of
+from tests.report.browser import opened, violations
+from tests.report.builders import CPU, GPU, Plan, build, factorial
+from tests.report.markdown import read_page
+from tests.test_security import HOSTILE, as_read, hostile_study
+from vitbench.analysis.side_by_side import side_by_side
+from vitbench.report.comparison import render_comparison
+
+GRID = {"attention": ("per_head", "sdpa"), "positions": ("learned", "sinusoidal", "none")}
+NEWER = CPU.model_copy(update={"code": "fedcba987654", "packages": {**CPU.packages, "torch": "2.16.0"}})
+NAMES = ("devices and versions", "hostile", pytest.param("nothing ok", marks=pytest.mark.slow))
+
+
+@pytest.fixture(scope="module")
+def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """Name → page of a comparison."""
+    folder = tmp_path_factory.mktemp("comparisons")
+
+    def made(name: str, plan: Plan) -> Path:
+        return build(folder / name, plan).path
+
+    seeds = (0, 1, 2)
+    hostile = [hostile_study(folder / f"hostile {n}\x1b[31m <script>" / "study") for n in range(2)]
+    sets = {
+        "devices and versions": [
+            made("first", factorial(GRID, seeds=seeds)),
+            made("newer", factorial(GRID, seeds=seeds, environment=lambda *_: NEWER,
+                                    accuracy=lambda cell, seed: 41.0 + seed)),
+            made("gpu", factorial(GRID, seeds=(0, 1), device="cuda", epochs=4, environment=lambda *_: GPU)),
+        ],
+        "hostile": [study.path for study in hostile],
+        "nothing ok": [
+            made(name, factorial(GRID, state=lambda *_: ("failed", "because"))) for name in ("bad", "worse")
+        ],
+    }  # fmt: skip
+    for study in hostile:
+        (study.path / "study.json").write_text(study.info.to_json(), encoding="utf-8")  # with all that is hostile
+    return {name: render_comparison(side_by_side(paths), folder / "out" / name) for name, paths in sets.items()}
+
+
+@pytest.mark.xdist_group("browser")
+@pytest.mark.parametrize(("width", "scheme"), [(390, "dark"), (1280, "light")])
+@pytest.mark.parametrize("name", NAMES)
+def test_it_opens_without_a_word_or_a_request_and_everybody_can_read_it(
+    browser: Browser, pages: dict[str, Path], name: str, width: int, scheme: str
+) -> None:
+    with opened(browser, pages[name], width=width, scheme=scheme) as shown:
+        assert shown.messages == [] and shown.requests == [pages[name].as_uri()]
+        assert shown.value("document.documentElement.scrollWidth") <= width
+        dark = shown.value("getComputedStyle(document.body).backgroundColor") != "rgb(255, 255, 255)"
+        assert dark == (scheme == "dark")
+        assert violations(shown) == []
+        assert shown.value("document.scripts.length") == 1
+        if name == "hostile":
+            drawn = shown.value("[...document.querySelectorAll('svg text')].map(t => t.textContent)")
+            assert as_read(HOSTILE[0]) in drawn
+
+
+@pytest.mark.xdist_group("browser")
+def test_labels_in_its_pictures_neither_touch_nor_are_cut_off(browser: Browser, pages: dict[str, Path]) -> None:
+    with opened(browser, pages["devices and versions"]) as shown:
+        found = shown.value(
+            """() => [...document.querySelectorAll('figure svg')].flatMap(svg => {
+                const frame = svg.getBoundingClientRect();
+                const boxes = [...svg.querySelectorAll('text')].map(t => [t.textContent, t.getBoundingClientRect()]);
+                const bad = boxes.filter(([_, b]) => b.left < frame.left - 1 || b.right > frame.right + 1);
+                boxes.forEach(([name, a], i) => boxes.slice(i + 1).forEach(([other, b]) => {
+                    if (Math.min(a.right, b.right) - Math.max(a.left, b.left) > 1
+                        && Math.min(a.bottom, b.bottom) - Math.max(a.top, b.top) > 4) bad.push([`${name} / ${other}`]);
+                }));
+                return bad.map(([name]) => name);
+            })"""
+        )
+        assert found == [] and shown.value("document.querySelectorAll('figure svg').length") == 2
+
+
+def test_it_says_what_differs_first_and_what_limits_the_comparison(pages: dict[str, Path]) -> None:
+    text = (pages["devices and versions"].parent / "report.md").read_text(encoding="utf-8")
+    opening = text.partition("## What is compared")[0]
+    assert "A, B and C differ in **runs on** (cpu in A and B, cuda in C)" in opening
+    assert "**torch** (2.15.0 in A and C, 2.16.0 in B)" in opening and "The same: data, timing." in opening
+    caveats = text.partition("## Caveats")[2].partition("##")[0]
+    assert "B and A ran **other software** (torch, code of vitbench) on machines of one kind" in caveats
+    assert (
+        "C and A ran on **other machines or devices** (runs on, accelerator, and the software is another too)"
+        in caveats
+    )
+    assert "with the device left out" in caveats and "epochs 3 → 4 in 6 cells" in caveats
+
+
+def test_every_number_is_in_a_table_and_the_same_as_in_the_studies(pages: dict[str, Path]) -> None:
+    page = read_page(pages["devices and versions"].parent)
+    folder = page.folder / "tables"
+    timings, accuracy = pd.read_csv(folder / "timings.csv"), pd.read_csv(folder / "accuracy.csv")
+    assert len(timings) == 3 * 12 and len(accuracy) == 3 * 6
+    assert set(timings.loc[timings["arm"] != "A", "change"]) == {"unchanged"}
+    newer = accuracy[accuracy["arm"] == "B"]
+    assert set(newer["test_accuracy_pct"].round(6)) == {42.0} and set(newer["paired_seeds"]) == {3}
+    assert set(accuracy.loc[accuracy["arm"] == "C", "paired_seeds"]) == {2}
+    rows = page.table("B/A")
+    assert len(rows) == 6 and {row["B"] for row in rows} == {"unchanged"}
+
+
+def test_rendered_again_it_is_the_same_bytes_and_leaves_nothing_of_before(tmp_path: Path) -> None:
+    paths = [build(tmp_path / name, factorial(GRID, seeds=(0, 1))).path for name in "ab"]
+    out = render_comparison(side_by_side(paths), tmp_path / "out").parent
+    before = files_of(out)
+    (out / "tables" / "old.csv").write_text("x\n")
+    render_comparison(side_by_side(paths), out)
+    assert files_of(out) == before
+
+
+def test_names_are_text_in_markdown_and_compute_nothing(pages: dict[str, Path]) -> None:
+    page = read_page(pages["hostile"].parent)
+    assert page.html == ["<!-- Rendered by vitbench from the study's records; rendered again it is overwritten. -->"]
+    assert page.strange == set()
+    for file in (page.folder / "tables").glob("*.csv"):
+        assert not [line for line in file.read_text().splitlines() if line.startswith(("=", "+", "@"))]

@@ -1,0 +1,153 @@
+"""Conditions: under what the arms of a comparison came about, one beside the other, and in what they differ."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import pandas as pd
+
+from vitbench.analysis.arms import Arm
+from vitbench.analysis.comparison import NAMES, Conditions, conditions
+from vitbench.analysis.frames import level
+from vitbench.spec.base import Strict
+from vitbench.spec.recipe import TimeSpec, TrainSpec
+from vitbench.spec.trial import TimeTrial, TrainTrial
+
+Kind = Literal["study", "machine", "software", "data", "recipe", "protocol"]
+"""What a condition is one of. Those of the study itself (its name, its dates) explain no difference."""
+
+ALWAYS = ("epochs", "images", "batch_size", "optimizer", "learning_rate", "precision")
+"""Fields of a recipe that are shown also where all arms share them."""
+PROTOCOL = ("rounds", "iterations", "warmup")
+"""Fields of a timing's protocol that say how long, and not what, is timed."""
+DEVICE, ACCELERATOR = NAMES["device_name"], "accelerator"
+"""A device's name is recorded where it is another than the processor's."""
+NONE = "none"
+"""Said of what an arm does not have, such as a driver where there is no GPU."""
+MOST_NAMED = 4
+"""Values of one condition that a cell lists before it counts the others."""
+
+
+@dataclass(frozen=True)
+class Condition:
+    """One thing that is known of every arm.
+
+    Attributes:
+        name: as a reader says it.
+        kind: see :data:`Kind`.
+        values: of each arm, in words; empty where nothing is known.
+    """
+
+    name: str
+    kind: Kind
+    values: tuple[str, ...]
+
+    @property
+    def differs(self) -> bool:
+        """Whether it explains a difference between any of the arms."""
+        return self.kind != "study" and self.apart
+
+    @property
+    def apart(self) -> bool:
+        """Whether not all arms have the same."""
+        return len({value for value in self.values if value}) > 1
+
+    def between(self, one: int, other: int) -> bool:
+        """Whether two arms, by their numbers, differ in it."""
+        values = self.values[one], self.values[other]
+        return self.kind != "study" and all(values) and values[0] != values[1]
+
+
+def conditions_of(arms: Sequence[Arm]) -> list[Condition]:
+    """What the arms are, in the order in which a reader asks."""
+
+    def row(name: str, kind: Kind, value: Callable[[Arm], str]) -> Condition:
+        return Condition(name, kind, tuple(value(arm) for arm in arms))
+
+    found = [
+        row("study", "study", lambda arm: arm.name),
+        row("suite", "study", lambda arm: arm.study.info.suite.name),
+        row("runs on", "machine", lambda arm: arm.device),
+        *_recorded(arms),
+        row("commit", "study", lambda arm: _commits(arm.trials)),
+        row("dates", "study", lambda arm: _dates(arm.trials)),
+        row("data", "data", _data),
+        *_fields(arms, TrainSpec, "recipe", ALWAYS, lambda arm: [cell.trial.train for cell in arm.cells]),
+        *_fields(arms, TimeSpec, "protocol", PROTOCOL, _protocols),
+        row("seeds", "study", lambda arm: _named({seed: None for cell in arm.cells for seed in sorted(cell.runs)})),
+        row("training runs ok", "study", lambda arm: _ok(arm.trials, "train")),
+        row("timings ok", "study", lambda arm: _ok(arm.trials, "time")),
+    ]
+    return [each for each in found if any(each.values)]
+
+
+def _recorded(arms: Sequence[Arm]) -> list[Condition]:
+    """Machine and software, a row for each thing that any arm's records tell."""
+    known = [conditions(arm.environment) if arm.environment else Conditions({}, {}) for arm in arms]
+    found = []
+    for kind, parts in (("machine", [k.machine for k in known]), ("software", [k.software for k in known])):
+        for name in dict.fromkeys(name for part in parts for name in part):
+            # A field that does not apply, such as a driver on a CPU, is absent there; of no record nothing is known.
+            values = tuple(_known(part.get(name)) if part else "" for part in parts)
+            if set(values) - {NONE, ""}:
+                label = ACCELERATOR if name == DEVICE else name
+                found.append(Condition(label, "machine" if kind == "machine" else "software", values))
+    return found
+
+
+def _known(value: str | None) -> str:
+    return NONE if value in (None, str(None)) else str(value)
+
+
+def _fields(
+    arms: Sequence[Arm], spec: type[Strict], kind: Kind, always: Sequence[str],
+    of: Callable[[Arm], Iterable[Strict]],
+) -> list[Condition]:  # fmt: skip
+    """Fields of a spec: some always, the others where the arms differ in them."""
+    known = [list({id(each): each for each in of(arm)}.values()) for arm in arms]
+    found = []
+    for name in spec.model_fields:
+        texts = tuple(_named({_said(getattr(each, name)): None for each in given}) for given in known)
+        condition = Condition(name.replace("_", " "), kind, texts)
+        if condition.apart or (name in always and set(texts) - {"", _said(None)}):
+            found.append(condition)
+    return found
+
+
+def _said(value: object) -> str:
+    return "not set" if value is None else level(value)
+
+
+def _protocols(arm: Arm) -> list[TimeSpec]:
+    return [planned.trial.protocol for planned in arm.planned if isinstance(planned.trial, TimeTrial)]
+
+
+def _data(arm: Arm) -> str:
+    info = arm.study.info
+    trained = any(isinstance(planned.trial, TrainTrial) for planned in arm.planned)
+    return f"{info.data_name} ({info.data_identity})" if trained and info.data_identity else ""
+
+
+def _ok(trials: pd.DataFrame, kind: str) -> str:
+    states = trials.loc[trials["kind"] == kind, "state"]
+    return f"{(states == 'ok').sum():,} of {len(states):,}" if len(states) else ""
+
+
+def _commits(trials: pd.DataFrame) -> str:
+    known = trials[trials["commit"].notna()][["commit", "dirty"]].drop_duplicates()
+    return _named({f"{str(c)[:12]}{' with local changes' if d is True else ''}": None
+                   for c, d in known.itertuples(index=False)})  # fmt: skip
+
+
+def _dates(trials: pd.DataFrame) -> str:
+    days = sorted({str(moment)[:10] for moment in trials["started_at"].dropna()})
+    return " to ".join(dict.fromkeys([days[0], days[-1]])) if days else ""
+
+
+def _named(values: Iterable[object]) -> str:
+    """Some values in a row, the first few by name."""
+    every = [str(value) for value in values]
+    more = f" and {len(every) - MOST_NAMED} more" if len(every) > MOST_NAMED else ""
+    return ", ".join(every[:MOST_NAMED]) + more

@@ -1,0 +1,97 @@
+"""Comparison: several studies side by side, as a page and as Markdown, with pictures and tables beside them.
+
+Like a study's report it is a pure function of what the studies hold: rendered twice it is the same bytes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import jinja2
+
+from vitbench.analysis.side_by_side import SideBySide
+from vitbench.report import comparison_tables as tables
+from vitbench.report import forest, html
+from vitbench.report.charts import Picture
+from vitbench.report.comparison_words import caveats, opening
+from vitbench.report.files import MARK, Files
+from vitbench.report.markdown import Md, escape
+from vitbench.report.studio import Draw, at_once
+from vitbench.spec.base import uncollected_so_far
+
+TEMPLATES = Path(__file__).parent / "templates"
+
+
+def render_comparison(found: SideBySide, out: Path, draw: Draw = at_once) -> Path:
+    """Write a comparison: ``index.html``, ``report.md``, ``figures/*.png`` and ``*.csv``, ``tables/*.csv``.
+
+    Args:
+        found: the studies, side by side.
+        out: folder of the page; made where it is missing. What an earlier rendering left there is replaced.
+        draw: draws its pictures, see :class:`vitbench.report.studio.Studio`.
+
+    Returns:
+        The path of ``index.html``.
+
+    Raises:
+        OSError: where the folder cannot be written, or holds a page of somebody else's.
+    """
+    files = Files(draw)
+    with uncollected_so_far():
+        text = compose(found, files)
+        return files.write(out, text, html.page(text, files.shown))
+
+
+def compose(found: SideBySide, files: Files) -> str:
+    """The page's text; its pictures and tables are added to ``files``."""
+    environment = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(TEMPLATES), undefined=jinja2.StrictUndefined,
+        autoescape=False,  # what comes in is Markdown already: every name in it went through `escape`
+        trim_blocks=True, lstrip_blocks=True, keep_trailing_newline=True,
+    )  # fmt: skip
+    names = dict.fromkeys(arm.name.partition(", ")[0] for arm in found.arms)
+    page = environment.get_template("comparison.md.j2").render(
+        mark=MARK,
+        title=escape(f"Comparison: {', '.join(names)}"),
+        opening=opening(found),
+        compared=tables.conditions(found),
+        caveats=caveats(found),
+        timings=_timings(found, files),
+        accuracy=_accuracy(found, files),
+        training=_training(found, files),
+        alone=tables.alone(found),
+    )
+    return page.rstrip() + "\n"
+
+
+def _timings(found: SideBySide, files: Files) -> list[Md]:
+    if not tables.shared(found.timings):
+        return []
+    return [
+        *_pictures(forest.ratios(found), files),
+        Md(tables.OF_TIMINGS),
+        *tables.timings(found),
+        Md(f"As numbers: {files.table('timings', tables.timings_frame(found))}."),
+    ]
+
+
+def _accuracy(found: SideBySide, files: Files) -> list[Md]:
+    if not tables.shared_cells(found.cells):
+        return []
+    return [
+        *_pictures(forest.accuracies(found), files),
+        *tables.accuracy(found),
+        *tables.paired(found),
+        Md(f"As numbers: {files.table('accuracy', tables.accuracy_frame(found))}."),
+    ]
+
+
+def _training(found: SideBySide, files: Files) -> list[Md]:
+    if not tables.shared_cells(found.cells):
+        return []
+    return [*tables.training(found), Md(f"Every run: {files.table('training-runs', tables.runs_frame(found))}.")]
+
+
+def _pictures(wanted: Sequence[Picture], files: Files) -> list[Md]:
+    return [block for picture in wanted for block in (files.picture(picture), Md(f"*{escape(picture.caption)}*"))]

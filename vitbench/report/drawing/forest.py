@@ -1,0 +1,93 @@
+"""Drawing of a forest plot: estimates with their intervals, row by row, the arms of a row one below the other."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullLocator
+
+from vitbench.report.charts import Estimate, Forest
+from vitbench.report.drawing.parts import ROW_INCHES, Colour, colours, shorten
+
+MARKS = "osD^vP*X"
+"""Of the arms, beside their colours: so that they are told apart without these, too."""
+ARM_INCHES = 0.11
+"""Of the height of a row, for each arm beyond the first."""
+FEW_DECADES = 2.5
+"""Powers of ten above which only they are labelled on a logarithmic axis."""
+
+
+def figure(chart: Forest) -> Figure:
+    """The figure; its height grows with the rows and with the arms of each."""
+    arms = len(chart.arms)
+    labels = [shorten(name) for name in chart.names]
+    row_inches = ROW_INCHES + ARM_INCHES * max(arms - 1, 0) + (0.06 if arms > 1 else 0.0)
+    height = 1.2 + row_inches * max(len(labels), 2)
+    made = Figure(figsize=(6.2 + 0.062 * max(map(len, labels), default=1), height), layout="constrained")
+    ax = made.subplots()
+    ax.set_axisbelow(True)
+    ax.grid(axis="x", color="0.93", linewidth=0.8)
+    ax.tick_params(axis="y", length=0)
+    for edge in range(1, len(labels)):
+        ax.axhline(edge - 0.5, color="0.93", linewidth=0.8, zorder=0)
+    if chart.neutral is not None:
+        ax.axvline(chart.neutral, color="0.5", linewidth=1.0, zorder=1)
+    shades = [*colours([str(n) for n in range(max(chart.places, default=0) + 1)]).values()]
+    for number, (estimates, place) in enumerate(zip(chart.arms.values(), chart.places, strict=True)):
+        offset = 0.0 if arms == 1 else (number - (arms - 1) / 2) * (0.66 / (arms - 1) if arms > 2 else 0.4)
+        _mark(ax, estimates, offset, shades[place], MARKS[place % len(MARKS)])
+    ax.set_yticks(range(len(labels)), labels)
+    ax.set_ylim(len(labels) - 0.4, -0.6)
+    ax.set_xlabel(chart.label)
+    _scale(ax, chart)
+    handles = [
+        Line2D([], [], color=shades[p], marker=MARKS[p % len(MARKS)], linestyle="-", markersize=4.5, linewidth=1.2)
+        for p in chart.places
+    ]
+    made.legend(handles, [shorten(name, 60) for name in chart.arms], loc="outside upper center",
+                ncols=1 if max(map(len, chart.arms), default=0) > 30 else min(arms, 3))  # fmt: skip
+    return made
+
+
+def _mark(ax: Axes, estimates: Sequence[Estimate | None], offset: float, shade: Colour, mark: str) -> None:
+    there = [(row + offset, each) for row, each in enumerate(estimates) if each and math.isfinite(each.value)]
+    if not there:
+        return
+    rows, known = np.array([row for row, _ in there]), [each for _, each in there]
+    spans = [(row, e.low, e.high) for row, e in there if math.isfinite(e.low) and math.isfinite(e.high)]
+    if spans:
+        y, low, high = np.array(spans).T
+        ax.hlines(y, low, high, colors=[shade], linewidth=1.4, zorder=3)
+    points = [(row, value) for row, each in there for value in each.points]
+    if points:
+        y, x = np.array(points).T
+        ax.scatter(x, y, s=9, c="white", edgecolors=[shade], linewidths=0.8, zorder=4)
+    ax.scatter([e.value for e in known], rows, s=22, marker=mark, color=[shade], linewidths=0.5, edgecolors="white",
+               zorder=5)  # fmt: skip
+
+
+def _scale(ax: Axes, chart: Forest) -> None:
+    every = [
+        v for estimates in chart.arms.values() for e in estimates if e for v in (e.value, e.low, e.high, *e.points)
+    ]
+    values = np.array([v for v in [*every, *([] if chart.neutral is None else [chart.neutral])] if math.isfinite(v)])
+    if not values.size:
+        return
+    if not chart.logarithmic:
+        ax.xaxis.set_major_locator(MaxNLocator(6, steps=[1, 2, 2.5, 5, 10]))
+        return
+    low, high = float(np.log10(values.min())), float(np.log10(values.max()))
+    air = max(0.05 * (high - low), 0.01)
+    ax.set_xscale("log")
+    ax.set_xlim(10 ** (low - air), 10 ** (high + air))
+    if high - low < 0.4:  # less than a factor of 2.5: evenly spaced labels are nearly right, and all different
+        ax.xaxis.set_major_locator(MaxNLocator(6, steps=[1, 2, 2.5, 5, 10]))
+    else:
+        ax.xaxis.set_major_locator(LogLocator(10, subs=(1.0,) if high - low > FEW_DECADES else (1.0, 2.0, 5.0)))
+    ax.xaxis.set_minor_locator(NullLocator())
+    ax.xaxis.set_major_formatter(FuncFormatter(lambda x, _: f"{x:,.4g}"))

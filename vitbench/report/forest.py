@@ -1,0 +1,115 @@
+"""Pictures of a comparison: ratios of timings to the first arm, test accuracy by cell, a mark for each arm."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import TypeVar
+
+from vitbench.analysis.arms import Arm, Trained
+from vitbench.analysis.paired import interval
+from vitbench.analysis.side_by_side import CellRow, SideBySide, TimingRow
+from vitbench.report.charts import Estimate, Forest, Picture
+from vitbench.report.view import plural
+from vitbench.spec.trial import TimeTrial
+
+Row = TypeVar("Row")
+
+ROWS_A_PAGE = 40
+MAX_PAGES = 4
+"""Pages of one picture; rows beyond them are in the tables."""
+
+
+def arm_name(arm: Arm) -> str:
+    """An arm's letter and name."""
+    return f"{arm.letter}: {arm.name}"
+
+
+def ratios(found: SideBySide) -> list[Picture]:
+    """Latency of each arm over that of the first, a row for each timing that both have; none without any."""
+    rows = [row for row in found.timings if any(change and change.ratio for change in row.changes)]
+    first = found.arms[0].letter
+
+    def estimate(row: TimingRow, number: int) -> Estimate | None:
+        change = row.changes[number]
+        if change is None or change.ratio is None:
+            return None
+        return Estimate(change.ratio.estimate, change.ratio.low, change.ratio.high)
+
+    def page(shown: Sequence[TimingRow]) -> Forest:
+        others = range(1, len(found.arms))
+        arms = {arm_name(found.arms[n]): [estimate(row, n) for row in shown] for n in others}
+        label = f"latency, × that of {first} (to the right: slower)"
+        return Forest([names[id(row)] for row in shown], arms, label, [*others], neutral=1.0, logarithmic=True)
+
+    names = dict(zip(map(id, rows), _short([_parts(row) for row in rows]), strict=True))
+    others = " and ".join(arm.letter for arm in found.arms[1:])
+    alt = f"Forest plot of the latency of {others} over that of {first}"
+    caption = (
+        f"Latency over that of {first}, timing by timing; the line is the 95 % interval, which holds the noise of "
+        "both. Left of 1 is faster. The axis is logarithmic. The table below names each timing in full."
+    )
+    return _pages("latency-ratios", rows, page, alt, caption)
+
+
+def accuracies(found: SideBySide) -> list[Picture]:
+    """Test accuracy by cell, a mark for each arm; none where fewer than two arms have any."""
+    columns = [[accuracy_of(row.cells[n]) for row in found.cells] for n in range(len(found.arms))]
+    having = [n for n, column in enumerate(columns) if any(column)]
+    if len(having) < 2:
+        return []
+    rows = [row for row, *estimates in zip(found.cells, *columns, strict=True) if any(estimates)]
+
+    def page(shown: Sequence[CellRow]) -> Forest:
+        arms = {arm_name(found.arms[n]): [accuracy_of(row.cells[n]) for row in shown] for n in having}
+        return Forest([row.label for row in shown], arms, "test accuracy (%)", having)
+
+    several = any(cell and len(cell.runs) > 1 for row in rows for cell in row.cells)
+    caption = "Test accuracy by cell. " + (
+        "The mark is the mean over seeds, the line its 95 % interval, the small rings are seeds."
+        if several
+        else "One seed each: nothing tells luck from effect."
+    )
+    letters = " and ".join(found.arms[n].letter for n in having)
+    return _pages("accuracy", rows, page, f"Test accuracy by cell of {letters}", caption)
+
+
+def accuracy_of(cell: Trained | None) -> Estimate | None:
+    """Mean test accuracy over seeds, percent, with its 95 % interval; None where there is no result."""
+    if cell is None or not cell.runs:
+        return None
+    values = [run.accuracy_pct for _, run in sorted(cell.runs.items())]
+    width = interval(values)
+    return Estimate(math.fsum(values) / len(values), width.low, width.high, values if len(values) > 1 else ())
+
+
+def _parts(row: TimingRow) -> list[str]:
+    """What tells a timing from others, as far as it goes: the cell first, then its setting."""
+    trial = row.planned.trial
+    assert isinstance(trial, TimeTrial)
+    part = "" if trial.level == "model" else f"{trial.level} ({trial.shape})"
+    return [row.cell, trial.mode, part, f"batch {trial.batch_size}", trial.dtype]
+
+
+def _short(timings: Sequence[list[str]]) -> list[str]:
+    """Names of timings without what it does not take to tell them apart; the caption's table has them whole."""
+    kept = list(range(len(timings[0]))) if timings else []
+    for place in reversed(kept[1:]):
+        fewer = [each for each in kept if each != place]
+        if len({tuple(parts[n] for n in fewer) for parts in timings}) == len(timings):
+            kept = fewer
+    return [", ".join(parts[n] for n in kept if parts[n]) for parts in timings]
+
+
+def _pages(
+    name: str, rows: Sequence[Row], page: Callable[[Sequence[Row]], Forest], alt: str, caption: str
+) -> list[Picture]:
+    pages = [rows[start : start + ROWS_A_PAGE] for start in range(0, len(rows), ROWS_A_PAGE)]
+    drawn, pictures = pages[:MAX_PAGES], []
+    rest = len(rows) - sum(map(len, drawn))
+    for number, shown in enumerate(drawn, 1):
+        which = f" (page {number} of {len(drawn)})" if len(drawn) > 1 else ""
+        more = f" {plural(rest, 'row')} after these are in the table alone." if rest and number == len(drawn) else ""
+        suffix = f"-{number}" if len(drawn) > 1 else ""
+        pictures.append(Picture(f"{name}{suffix}", page(shown), f"{alt}{which}", f"{caption}{which}{more}"))
+    return pictures
