@@ -186,12 +186,25 @@ def time(
 
 @click.command()
 @click.argument("study", type=FOLDER)
-def status(study: Path) -> None:
-    """What is done, failed and left of the study in the folder STUDY."""
+@click.option("-f", "--follow", is_flag=True,
+              help="On a terminal, keep looking until it has ended: what runs, latest results, time left.")  # fmt: skip
+@click.pass_context
+def status(context: click.Context, study: Path, follow: bool) -> None:
+    """What is done, failed and left of the study in the folder STUDY.
+
+    With --follow the view is drawn anew every second, whoever runs the study and wherever. It ends with the study
+    (exit status 0) or with Ctrl-C (130), which leaves the study alone. Where the output is no terminal, it is printed
+    once.
+    """
     from vitbench.runner.overview import print_status
     from vitbench.store import Study
 
-    print_status(Study.read(study), Terminal())
+    opened, console = Study.read(study), Terminal()
+    if follow and console.is_terminal:
+        from vitbench.report.live import follow as followed
+
+        context.exit(followed(opened, console))
+    print_status(opened, console)
 
 
 @click.command()

@@ -83,7 +83,7 @@ class Reporter:
         self.states[record.state] += 1
         self.progress.update(self.task, completed=self.done)
         text = (f"{self.done:>{len(str(self.total))}}/{self.total} {escape(describe(planned))}: "
-                f"[{COLOURS.get(record.state, 'red')}]{record.state}[/]{escape(_result(record))}")  # fmt: skip
+                f"[{COLOURS.get(record.state, 'red')}]{record.state}[/]{escape(result(record))}")  # fmt: skip
         after = ("" if final else " (tried again)") + (" (in another driver)" if elsewhere else "")
         self.console.print(f"{text}{after}", highlight=False, soft_wrap=True)
 
@@ -99,7 +99,8 @@ def describe(planned: PlannedTrial) -> str:
     return f"{planned.cell}, {part}{trial.mode}, {trial.dtype}, batch {trial.batch_size}"
 
 
-def _result(record: Record) -> str:
+def result(record: Record) -> str:
+    """What came of an attempt, to be said after its state: the values that a reader looks for, or the reason."""
     if isinstance(record.values, TrainValues):
         return f", test {record.values.test_accuracy_pct:.1f} %, {record.seconds:.1f} s"
     if isinstance(record.values, TuneValues):

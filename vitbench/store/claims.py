@@ -20,6 +20,7 @@ import os
 import secrets
 import signal
 import threading
+import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
@@ -67,6 +68,47 @@ class Held:
             where = f"process {self.owner.pid} on this machine"
         name = f"driver {self.owner.driver}, " if self.owner else "a driver "
         return f"{name}{where}, last sign of life {self.quiet_s:.0f} s ago"
+
+
+@dataclass(frozen=True)
+class AtWork:
+    """A trial that a living driver has claimed.
+
+    Attributes:
+        trial_id: which.
+        driver: whose; empty where the claim cannot be read.
+        driver_since: when that driver was started, seconds since 1970; None where that is not known.
+        since: when the trial's process was started; None where it has none yet, or shares one.
+    """
+
+    trial_id: str
+    driver: str
+    driver_since: float | None
+    since: float | None
+
+
+def at_work(folder: Path) -> list[AtWork]:
+    """What is at work in a study, as a reader sees it who writes nothing.
+
+    Of a driver on another machine the age of its last sign of life is judged by this machine's clock: for a look, and
+    not for taking a trial over.
+    """
+    latest: dict[str, Path] = {}
+    for path in sorted(folder.glob("*.*.json"), key=_generation):
+        latest[path.name.partition(".")[0]] = path
+    found = []
+    for trial_id, path in sorted(latest.items()):
+        owner = _read(path)
+        with contextlib.suppress(FileNotFoundError):  # given up since
+            quiet = time.time() - path.stat().st_mtime
+            if owner is not None and owner.place == place():
+                alive = _lives(owner.pid, owner.born)
+            else:
+                alive = quiet <= MISSED * (owner.interval_s if owner else INTERVAL_SECONDS)
+            if alive:
+                since = min((born for _, born in owner.groups if born), default=None) if owner else None
+                found.append(AtWork(trial_id, owner.driver if owner else "", owner.born if owner else None, since))
+    return found
 
 
 class Claims:

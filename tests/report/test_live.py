@@ -1,0 +1,206 @@
+"""The live view of a study: what it says at each moment, in a terminal of any width, and how it is left."""
+
+from __future__ import annotations
+
+import fcntl
+import io
+import os
+import pty
+import re
+import select
+import struct
+import subprocess
+import sys
+import termios
+import time
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import REPOSITORY
+from tests.report.builders import CellPlan, Plan, build, factorial, no_triton
+from tests.runner.runs import Runs, until
+from tests.test_security import hostile_study, steers
+from vitbench.analysis.watch import Moment, Watch
+from vitbench.report.live import clock, view
+from vitbench.runner.terminal import Terminal
+from vitbench.store import Claims, Study
+from vitbench.store.claims import born
+
+GRID = {"attention": ("per_head", "sdpa", "triton"), "positions": ("learned", "none")}
+
+
+def half_done(folder: Path) -> Study:
+    """12 of 18 training runs have ended, a third of those unsupported and one failed; 12 timings are to come."""
+
+    def state(cell: CellPlan, kind: str, seed: int) -> tuple[str, str]:
+        if kind == "time" or seed == 2:
+            return "pending", ""
+        if cell.label == "sdpa · none" and seed == 1:
+            return "diverged", "the loss is not finite at step 12"
+        return no_triton(cell, kind, seed)
+
+    return build(folder, factorial(GRID, seeds=(0, 1, 2), state=state))
+
+
+def shown(moment: Moment, width: int, height: int = 40) -> list[str]:
+    stream = io.StringIO()
+    console = Terminal(soft_wrap=False)
+    console.file, console.width = stream, width
+    console.print(view(moment, height))
+    return [line.rstrip() for line in stream.getvalue().splitlines()]
+
+
+@pytest.mark.parametrize("width", [60, 120])
+def test_it_says_what_runs_since_when_what_came_out_and_what_did_not(tmp_path: Path, width: int) -> None:
+    study = half_done(tmp_path)
+    watch = Watch(study)
+    before = watch.look()
+    assert before.states == {"ok": 7, "unsupported": 4, "diverged": 1, "pending": 18} and not before.ended
+    assert "nobody is at work on it" in "\n".join(shown(before, width))
+    first, second = (
+        p.id for p in study.info.trials if p.trial.kind == "train" and p.trial.seed == 2 and "sdpa" in p.cell
+    )
+    with Claims(tmp_path / "claims") as claims:
+        claims.take(first)
+        claims.note_group(first, os.getpid())
+        claims.take(second)
+        moment = watch.look()
+        lines = shown(moment, width)
+    assert moment.states["running"] == 2 and moment.states["pending"] == 16 and moment.drivers == 1
+    assert max(map(len, lines)) <= width
+    text = "\n".join(lines)
+    assert lines[1] == "━" * width, "the bar is as wide as the terminal"
+    assert "● 7 ok" in text and "● 2 running" in text and "of 30" in text
+    assert re.search(r"^\d+:\d\d +sdpa · learned, seed 2$", text, re.M) and "waits  sdpa · none, seed 2" in text
+    assert re.search(r"^ok +test \d\d\.\d %, 20\.0 s +\S", text, re.M)
+    assert re.search(r"^1 × +diverged +the loss is not finite", text, re.M) and re.search(
+        r"^4 × +unsupported", text, re.M
+    )
+
+
+def test_pace_and_time_left_are_those_of_the_drivers_at_work(tmp_path: Path) -> None:
+    """Results of before the driver began, of another day or machine, say nothing of it."""
+    study = half_done(tmp_path)
+    old = time.time() - 86_400
+    for file in (tmp_path / "records").iterdir():
+        os.utime(file, (old, old))
+    todo = [p for p in study.info.trials if p.trial.kind == "train" and p.trial.seed == 2]
+    done = next(r for (r, *_) in study.records().values() if r.state == "ok")
+    with Claims(tmp_path / "claims") as claims:
+        claims.take(todo[0].id)
+        watch = Watch(study)
+        assert (watch.look().per_minute, watch.look().left_s) == (None, None)
+        begun = datetime.fromtimestamp(born(os.getpid()) or 0.0, UTC)
+        for planned in todo[1:4]:
+            study.write(done.model_copy(update={"trial_id": planned.id, "trial": planned.trial, "started_at": begun}))
+        moment, took = watch.look(), time.time() - begun.timestamp()
+    assert moment.per_minute == pytest.approx(3 * 60 / took, rel=0.2)
+    assert moment.left_s == pytest.approx(took, rel=0.2), "three of six are left"
+    assert moment.unpaced == 12, "timings, of which none has ended"
+    assert f"{moment.per_minute:,.1f} trials a minute, about " in "\n".join(shown(moment, 100))
+
+
+def test_a_low_terminal_gets_shorter_lists(tmp_path: Path) -> None:
+    moment = Watch(half_done(tmp_path)).look()
+    assert len(shown(moment, 80, 12)) <= 12 < len(shown(moment, 80, 60))
+
+
+def test_every_state_has_a_part_of_the_bar(tmp_path: Path) -> None:
+    """One failure among a thousand is seen, too."""
+    from vitbench.report.live import _Bar
+
+    for width in (10, 60, 200):
+        shares = dict(_Bar({"ok": 998, "failed": 1, "pending": 1}).widths(width))
+        assert sum(shares.values()) == width and min(shares.values()) >= 1
+
+
+def test_hostile_names_steer_no_terminal(tmp_path: Path) -> None:
+    moment = Watch(hostile_study(tmp_path / "study")).look()
+    assert steers("\n".join(shown(moment, 300, 200))) == []
+
+
+def test_the_clock() -> None:
+    assert [clock(s) for s in (7.9, 750, 11_225)] == ["0:07", "12:30", "3:07:05"]
+
+
+def on_a_terminal(
+    folder: Path, width: int, *arguments: str, stop: Callable[[str], bool] = lambda _: False
+) -> tuple[int, str]:
+    """(exit status, all that was written) of `vitbench status …` on a pseudo-terminal, where Ctrl-C is typed."""
+    ours, theirs = pty.openpty()
+    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, width, 0, 0))
+    process = subprocess.Popen(
+        [sys.executable, "-c", "import fcntl, termios; fcntl.ioctl(0, termios.TIOCSCTTY, 0);"
+         "from vitbench.cli.main import main; main()", "status", *arguments],
+        cwd=folder, env={**os.environ, "PYTHONPATH": str(REPOSITORY), "TERM": "xterm-256color"},
+        stdin=theirs, stdout=theirs, stderr=theirs, start_new_session=True,
+    )  # fmt: skip
+    os.close(theirs)
+    written, typed, deadline = "", False, time.monotonic() + 120
+    while time.monotonic() < deadline:
+        if select.select([ours], [], [], 0.1)[0]:
+            try:
+                part = os.read(ours, 65_536)
+            except OSError:  # what Linux says at the end
+                break
+            if not part:
+                break
+            written += part.decode(errors="replace")
+        if not typed and stop(written):
+            os.write(ours, b"\x03")
+            typed = True
+    os.close(ours)
+    return process.wait(timeout=30), written
+
+
+def test_it_ends_with_the_study(tmp_path: Path) -> None:
+    build(tmp_path / "study", factorial(GRID, state=no_triton))
+    status, written = on_a_terminal(tmp_path, 80, "study", "--follow")
+    assert status == 0 and "ended" in written and written.endswith("\x1b[?25h"), "the cursor is there again"
+
+
+def test_ctrl_c_leaves_it_without_a_word(tmp_path: Path) -> None:
+    study = half_done(tmp_path / "study")
+    before = {file.name for file in study.path.rglob("*")}
+    status, written = on_a_terminal(tmp_path, 60, "study", "--follow", stop=lambda shown: "not ok" in shown)
+    assert status == 130 and "Traceback" not in written and "Abort" not in written
+    assert {file.name for file in study.path.rglob("*")} == before, "who looks on writes nothing"
+
+
+def test_a_pipe_gets_it_once(tmp_path: Path) -> None:
+    half_done(tmp_path / "study")
+    command = [sys.executable, "-m", "vitbench", "status", "study"]
+    once, followed = (
+        subprocess.run([*command, *more], cwd=tmp_path, env={**os.environ, "PYTHONPATH": str(REPOSITORY)},
+                       capture_output=True, text=True, check=True, timeout=60).stdout
+        for more in ([], ["--follow"])
+    )  # fmt: skip
+    assert followed == once and "\x1b" not in once and "30 trials: 18 pending" in once
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("width", [60, 120])
+def test_a_running_study_is_followed_to_its_end(tmp_path: Path, width: int) -> None:
+    """A driver in a process of its own, a terminal in another."""
+    runs = Runs(tmp_path / "run")
+    slow = runs.plugin("time.sleep(0.05)")
+    driver = runs.start(*slow, "--set", 'axes.mlp=["gelu", "faulty"]', "--set", "train.seeds=[0, 1]")
+    until((runs.study / "study.json").exists, "no study in time")
+    status, written = on_a_terminal(tmp_path, width, str(runs.study), "--follow")
+    assert driver.wait(timeout=60) == 0 and status == 0
+    frames = re.sub(r"\x1b\[[\d;?]*[A-Za-z]", "", written)
+    assert re.search(r"\b0:0\d  \S+, seed [01]", frames), "what ran, and for how long"
+    assert "1 running" in frames and "ended" in frames and "4 ok" in frames
+    assert max(len(line.rstrip("\r")) for line in frames.split("\n") if "\r" not in line.rstrip("\r")) <= width
+
+
+def test_a_plan_that_grows_is_seen_to_grow(tmp_path: Path) -> None:
+    study = build(tmp_path, Plan([CellPlan("a", {})], time=False))
+    watch = Watch(study)
+    assert watch.look().ended
+    build(tmp_path, Plan([CellPlan("a", {})], time=False, seeds=(0, 1), state=lambda c, k, s: ("pending", "")))
+    moment = watch.look()
+    assert not moment.ended and moment.total == 2 and moment.states == {"ok": 1, "pending": 1}

@@ -1,0 +1,180 @@
+"""Watch: a study as it stands at one moment and the next, read beside those who run it. Writes nothing; no torch."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from vitbench.runner.progress import describe
+from vitbench.store import Attempt, Record, Study, StudyError, Trials
+from vitbench.store.claims import AtWork, at_work
+from vitbench.store.index import attempt_of, record_files
+from vitbench.store.record import BadRecord, read_record
+from vitbench.store.study import finished, standing
+
+PENDING, RUNNING = "pending", "running"
+LATEST = 8
+"""Results that are shown as the latest ones."""
+KINDS = ("tune", "train", "time")
+"""In the order in which they are run."""
+RATED = 40
+"""Latest results of a kind whose pace says how long the others will take."""
+
+
+@dataclass(frozen=True)
+class Running:
+    """A trial at work: in words, and for how many seconds; None where it waits for others of its setting."""
+
+    label: str
+    seconds: float | None
+
+
+@dataclass(frozen=True)
+class Moment:
+    """A study at one moment.
+
+    Attributes:
+        name: of the suite.
+        question: of the suite.
+        total: planned trials.
+        states: state → planned trials; what is at work counts as running.
+        running: what is at work, the longest first.
+        drivers: how many are at work.
+        latest: (trial in words, its record) of the latest attempts, the last one first.
+        troubles: (state, reason) → trials that are not ok, neither pending nor running.
+        per_minute: trials that end in a minute, since the drivers at work began; None where that is not known yet.
+        left_s: seconds that what is left of the kinds of which some have ended will take; None likewise.
+        unpaced: trials that are left of the other kinds.
+        untuned: cells whose training waits for the choice of a setting, and is not planned yet.
+        ended: whether nothing is left to run.
+    """
+
+    name: str
+    question: str
+    total: int
+    states: Mapping[str, int]
+    running: Sequence[Running]
+    drivers: int
+    latest: Sequence[tuple[str, Record]]
+    troubles: Mapping[tuple[str, str], int]
+    per_minute: float | None
+    left_s: float | None
+    unpaced: int
+    untuned: int
+    ended: bool
+
+
+class Watch:
+    """A study that is looked at again and again: each record's file is read once."""
+
+    def __init__(self, study: Study) -> None:
+        self.study = study
+        self.records: dict[str, Record] = {}
+        """File → record, of the latest attempts."""
+        self.attempts: dict[str, Attempt] = {
+            attempt.file: attempt for tried in study.attempts().values() for attempt in tried
+        }
+        self.refused: set[str] = set()
+        self._plan()
+
+    def _plan(self) -> None:
+        self.trials = Trials.of(self.study.info.trials)
+        self.kinds = dict(self.trials.kinds())
+        self.planned_at = (self.study.path / "study.json").stat().st_mtime_ns
+
+    def look(self) -> Moment:
+        """The study as it is now."""
+        self._read_plan()
+        self._read_records()
+        now, working = time.time(), at_work(self.study.path / "claims")
+        tried: dict[str, list[Attempt]] = {}
+        for attempt in sorted(self.attempts.values(), key=lambda a: (a.attempt, a.started)):
+            tried.setdefault(attempt.trial_id, []).append(attempt)
+        most = self.study.info.suite.max_attempts
+        left = [i for i in self.kinds if not finished(tried.get(i, []), most)]
+        busy = {each.trial_id: each for each in working if each.trial_id in self.kinds and each.trial_id in set(left)}
+        states, troubles = Counter[str](), Counter[tuple[str, str]]()
+        for trial_id in self.kinds:
+            state = standing(tried[trial_id]).state if trial_id in tried else PENDING
+            states[RUNNING if trial_id in busy else state] += 1
+            if trial_id in tried and trial_id not in busy and state != "ok":
+                troubles[state, standing(tried[trial_id]).reason] += 1
+        per_minute, left_s, unpaced = self._pace(left, busy.values())
+        return Moment(
+            name=self.study.info.suite.name, question=self.study.info.suite.question, total=len(self.kinds),
+            states=states, running=self._running(busy.values(), now), drivers=len({w.driver for w in busy.values()}),
+            latest=self._latest(), troubles=troubles, per_minute=per_minute, left_s=left_s, unpaced=unpaced,
+            untuned=len(self.study.info.untuned), ended=not left and not self.study.info.untuned,
+        )  # fmt: skip
+
+    def _read_plan(self) -> None:
+        """The plan anew, where it has been written anew: tuned cells, further seeds."""
+        try:
+            if (self.study.path / "study.json").stat().st_mtime_ns != self.planned_at:
+                self.study = Study.read(self.study.path)
+                self._plan()
+        except OSError as error:
+            raise StudyError(f"{self.study.path}: the study is not there any more: {error.strerror}") from error
+
+    def _read_records(self) -> None:
+        for file, stat in record_files(self.study.path / "records"):
+            if file.name in self.attempts or file.name in self.refused:
+                continue
+            try:
+                record = read_record(self.study.path / "records" / file.name)
+            except BadRecord:  # `vitbench status` says which, and sets it aside
+                self.refused.add(file.name)
+                continue
+            self.attempts[file.name] = attempt_of(record, file, stat)
+            self.records[file.name] = record
+
+    def _latest(self) -> list[tuple[str, Record]]:
+        last = sorted(self.attempts.values(), key=lambda a: (a.mtime_ns, a.file), reverse=True)[:LATEST]
+        unread = [attempt for attempt in last if attempt.file not in self.records]
+        self.records |= {attempt.file: record for attempt, record in self.study.records_of(unread)}
+        self.records = {attempt.file: self.records[attempt.file] for attempt in last if attempt.file in self.records}
+        return [
+            (describe(self.trials.of_id(attempt.trial_id)), self.records[attempt.file])
+            for attempt in last
+            if attempt.file in self.records and attempt.trial_id in self.kinds
+        ]
+
+    def _running(self, busy: Iterable[AtWork], now: float) -> list[Running]:
+        shown = sorted(busy, key=lambda each: (each.since is None, each.since or 0.0))
+        return [
+            Running(
+                describe(self.trials.of_id(each.trial_id)), None if each.since is None else max(now - each.since, 0)
+            )
+            for each in shown
+        ]
+
+    def _pace(self, left: Sequence[str], busy: Iterable[AtWork]) -> tuple[float | None, float | None, int]:
+        """(trials a minute, seconds for those left, number of which nothing can be said).
+
+        By what has ended since the drivers at work began, kind by kind, on the wall's clock: so that it holds for
+        any number of drivers side by side, and a night between two runs does not count.
+        """
+        of_kind = Counter(self.kinds[trial_id] for trial_id in left)
+        begun = [each.driver_since for each in busy if each.driver_since]
+        if not begun:
+            return None, None, len(left)
+        per_second = {kind: pace for kind in of_kind if (pace := self._per_second(kind, min(begun)))}
+        seconds = sum(number / per_second[kind] for kind, number in of_kind.items() if kind in per_second)
+        current = next((per_second[kind] for kind in KINDS if kind in per_second), None)
+        if current is None:
+            return None, None, len(left)
+        return 60.0 * current, seconds, sum(n for kind, n in of_kind.items() if kind not in per_second)
+
+    def _per_second(self, kind: str, since: float) -> float | None:
+        """Trials of a kind that end in a second, those apart that need no process; None where none has ended."""
+        ended = sorted(
+            (a for a in self.attempts.values()
+             if a.kind == kind and a.state != "unsupported" and a.mtime_ns / 1e9 >= since),
+            key=lambda attempt: attempt.mtime_ns,
+        )[-RATED:]  # fmt: skip
+        if not ended:
+            return None
+        first = max(min(attempt.started_at.timestamp() for attempt in ended), since)
+        return len(ended) / max(ended[-1].mtime_ns / 1e9 - first, 1e-3)
