@@ -55,5 +55,6 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 def _is_users(error: Exception) -> bool:
     """Whether an error is one that its message explains. Every such class is imported only when it was raised."""
-    names = {"SpecError", "DataError", "MissingData", "StudyError", "DeviceError", "ComparisonError", "LauncherError"}
+    names = {"SpecError", "DataError", "MissingData", "StudyError", "DeviceError", "ComparisonError", "LauncherError",
+             "MissingExtra"}  # fmt: skip
     return isinstance(error, (PluginError, UnknownComponent)) or type(error).__name__ in names

@@ -215,8 +215,8 @@ def status(context: click.Context, study: Path, follow: bool) -> None:
     "--export",
     "exports",
     multiple=True,
-    type=click.Choice(["latex"]),
-    help="Write its tables into a folder of that name, too.",
+    type=click.Choice(["latex", "mlflow", "tensorboard"]),
+    help="Write into a folder of that name, too: its tables for a paper, or its records as runs of a tracker.",
 )
 def report(study: Path, out: Path | None, printed: bool, exports: tuple[str, ...]) -> None:
     """Render the report of the study in the folder STUDY."""
@@ -225,9 +225,12 @@ def report(study: Path, out: Path | None, printed: bool, exports: tuple[str, ...
             raise click.UsageError("--print writes no report: leave out --out and --export")
         _print_report(study)
         return
+    from vitbench.report.extras import require
     from vitbench.report.studio import DrawingStopped, Studio
     from vitbench.store import Study
 
+    for name in exports:
+        require(name)  # what is missing is said before anything is drawn
     opened = Study.read(study)
     folder = out or Path("reports") / study.resolve().name
     try:

@@ -79,10 +79,11 @@ class Files:
         self.shown[path] = lambda: Shown(_pixels(png()), _seen(alt), path, "")
         return Md(f"![{escape(alt)}]({path})")
 
-    def export(self, folder: str, texts: Mapping[str, str]) -> None:
-        """Add ``<folder>/<name>``, whose text is in another language than the page's."""
-        for name, text in texts.items():
-            self.contents[f"{folder}/{name}"] = functools.partial(text.encode, "utf-8", "replace")
+    def export(self, folder: str, files: Mapping[str, str | bytes]) -> None:
+        """Add ``<folder>/<name>``, which is in another language or form than the page."""
+        for name, content in files.items():
+            whole = content if isinstance(content, bytes) else content.encode("utf-8", "replace")
+            self.contents[f"{folder}/{name}"] = functools.partial(bytes, whole)
 
     def write(self, out: Path, text: str, page: str) -> Path:
         """Write all files, text and page last, and remove the pictures and tables that an earlier rendering left.
@@ -116,7 +117,9 @@ def _stale(out: Path, contents: Container[str]) -> list[Path]:
     numbers = [file.with_suffix(".csv") for file in pictures if file.with_suffix(".csv").exists()]
     tables = [file for file in sorted((out / "tables").glob("*.csv")) if f"tables/{file.name}" not in contents]
     papers = [file for file in sorted((out / "latex").glob("*.tex")) if f"latex/{file.name}" not in contents]
-    return [*pictures, *numbers, *tables, *(f for f in papers if f.read_bytes().startswith(TEX_MARK.encode()))]
+    events = [file for file in sorted((out / "tensorboard").rglob("events.out.tfevents.*.vitbench"))
+              if file.relative_to(out).as_posix() not in contents]  # fmt: skip
+    return [*pictures, *numbers, *tables, *events, *(f for f in papers if f.read_bytes().startswith(TEX_MARK.encode()))]
 
 
 def _seen(text: str) -> str:

@@ -17,6 +17,8 @@ from vitbench.report import (
     accuracy,
     curves,
     effects,
+    export_mlflow,
+    export_tensorboard,
     figures,
     goals,
     headlines,
@@ -66,8 +68,12 @@ def render(study: Study, out: Path) -> Path:
     return render_view(View(study), out)
 
 
-EXPORTS: Mapping[str, Callable[[str], dict[str, str]]] = {"latex": latex.exported}
-"""Name of a further language, and of its folder → the report's text to files in it."""
+EXPORTS: Mapping[str, Callable[[View, str], Mapping[str, str | bytes]]] = {
+    "latex": lambda _, text: latex.exported(text),
+    "mlflow": lambda view, _: export_mlflow.exported(view),
+    "tensorboard": lambda view, _: export_tensorboard.exported(view),
+}
+"""Name of a further form, and of its folder → the study and the report's text to files in it."""
 
 
 def render_view(view: View, out: Path, draw: Draw = at_once, exports: Collection[str] = ()) -> Path:
@@ -78,12 +84,15 @@ def render_view(view: View, out: Path, draw: Draw = at_once, exports: Collection
         out: folder of the report.
         draw: draws its pictures, see :class:`vitbench.report.studio.Studio`. Default: here, one after another.
         exports: of :data:`EXPORTS`.
+
+    Raises:
+        MissingExtra: where what an export takes is not installed.
     """
     files = Files(draw)
     with uncollected_so_far():
         text = compose(view, files)
         for name in exports:
-            files.export(name, EXPORTS[name](text))
+            files.export(name, EXPORTS[name](view, text))
         return files.write(out, text, html.page(text, files.shown))
 
 

@@ -1,0 +1,139 @@
+"""Records as runs of MLflow and TensorBoard, read back by these themselves; and what is said where they are absent."""
+
+from __future__ import annotations
+
+import importlib.util
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import REPOSITORY
+from tests.report.builders import CellPlan, Plan, build, factorial, no_triton
+from tests.test_security import hostile_study
+from vitbench.cli.main import main
+from vitbench.report.extras import EXTRAS
+from vitbench.report.render import EXPORTS, render, render_view
+from vitbench.report.view import View
+from vitbench.store import Study
+
+GRID = {"attention": ("sdpa", "triton"), "positions": ("learned", "none")}
+
+
+def wanted(name: str) -> None:
+    missing = [module for module in EXTRAS[name] if importlib.util.find_spec(module) is None]
+    if missing:
+        pytest.skip(f"{', '.join(missing)} not installed: pip install 'vitbench[{name}]'")
+
+
+def made(folder: Path) -> Study:
+    return build(folder / "study", factorial(GRID, seeds=(0, 1), state=no_triton))
+
+
+@pytest.mark.parametrize("name", EXTRAS)
+def test_where_the_extra_is_missing_one_line_says_how_to_get_it(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    made(tmp_path)
+    found = importlib.util.find_spec
+    monkeypatch.setattr(importlib.util, "find_spec", lambda module: None if module in EXTRAS[name] else found(module))
+    with pytest.raises(SystemExit) as end:
+        main(["report", str(tmp_path / "study"), "--out", str(tmp_path / "out"), "--export", name])
+    (line,) = capsys.readouterr().err.splitlines()
+    assert end.value.code == 2 and f"pip install 'vitbench[{name}]'" in line
+    assert not (tmp_path / "out").exists(), "it is said before anything is rendered"
+
+
+def test_the_library_is_loaded_by_its_own_export_alone() -> None:
+    code = (
+        "import sys, vitbench.report.render, vitbench.report.export_mlflow, vitbench.report.export_tensorboard;"
+        "print(sorted({'mlflow', 'tensorboard', 'tensorboardX', 'sqlalchemy', 'torch'} & set(sys.modules)))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], cwd=REPOSITORY, capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]" and EXPORTS.keys() >= EXTRAS.keys()
+
+
+@pytest.mark.slow
+def test_mlflow_reads_every_record_as_a_run(tmp_path: Path) -> None:
+    wanted("mlflow")
+    study = made(tmp_path)
+    view = View(study)
+    out = render_view(view, tmp_path / "out", exports=["mlflow"]).parent
+    from mlflow import MlflowClient
+
+    client = MlflowClient(tracking_uri=f"sqlite:///{out / 'mlflow' / 'mlflow.db'}")
+    experiment = client.get_experiment_by_name("example")
+    runs = client.search_runs([experiment.experiment_id], max_results=1000)
+    assert len(runs) == len(study.info.trials) == 16
+    by_trial = {run.data.tags["vitbench.trial"]: run for run in runs}
+    for planned in study.info.trials:
+        run, record = by_trial[planned.id], view.study.outcomes()[planned.id]
+        assert run.data.tags["vitbench.state"] == record.state
+        assert run.info.status == ("FINISHED" if record.state == "ok" else "FAILED")
+        assert run.data.params["model.attention"] == planned.trial.model.attention
+        assert run.info.start_time == round(1000 * record.started_at.timestamp())
+        if planned.trial.kind == "train" and record.state == "ok":
+            assert run.data.metrics["final/test_accuracy_pct"] == record.values.test_accuracy_pct  # type: ignore[union-attr]
+            history = client.get_metric_history(run.info.run_id, "train_loss")
+            assert [(m.step, m.value) for m in history] == [
+                (epoch.epoch, epoch.train_loss) for epoch in record.values.epochs  # type: ignore[union-attr]
+            ]  # fmt: skip
+        elif planned.trial.kind == "time" and record.state == "ok":
+            assert run.data.metrics["final/latency_ms_p50"] == record.values.latency_ms_p50  # type: ignore[union-attr]
+        else:
+            assert run.data.tags["vitbench.reason"] == 'attention "triton" runs on cuda, not on cpu'
+    commit = by_trial[study.info.trials[0].id].data.tags["vitbench.commit"]
+    assert commit.startswith("89abcdef")
+    whole = (out / "mlflow" / "mlflow.db").read_bytes()
+    assert str(tmp_path).encode() not in whole and str(Path.cwd()).encode() not in whole, "no path of this machine"
+
+
+def test_tensorboard_reads_every_record_as_a_run(tmp_path: Path) -> None:
+    wanted("tensorboard")
+    study = made(tmp_path)
+    out = render_view(View(study), tmp_path / "out", exports=["tensorboard"]).parent
+    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+    files = sorted((out / "tensorboard").rglob("*tfevents*"))
+    assert len(files) == len(study.info.trials) and not [f for f in files if socket.gethostname() in f.name]
+    outcomes = study.outcomes()
+    for file in files:
+        events = EventAccumulator(str(file)).Reload()
+        text = events.Tensors("tags/text_summary" if "tags/text_summary" in events.Tags()["tensors"] else "tags")
+        shown = text[0].tensor_proto.string_val[0].decode()
+        record = next(r for trial_id, r in outcomes.items() if trial_id in shown)
+        assert f"`{record.state}`" in shown
+        if record.state == "ok" and record.trial.kind == "train":
+            loss = [(e.step, e.value) for e in scalars(events, "train_loss")]
+            assert loss == [(e.epoch, pytest.approx(e.train_loss)) for e in record.values.epochs]  # type: ignore[union-attr]
+            (last,) = scalars(events, "final/test_accuracy_pct")
+            assert last.value == pytest.approx(record.values.test_accuracy_pct)  # type: ignore[union-attr]
+    render(study, out)
+    assert not list((out / "tensorboard").rglob("*tfevents*")), "a rendering without them leaves none of an earlier one"
+
+
+def scalars(events, name: str):  # type: ignore[no-untyped-def]
+    """The points of a scalar, whichever of the two forms the writer gave it."""
+    if name in events.Tags()["scalars"]:
+        return events.Scalars(name)
+    from tensorboard.util import tensor_util
+
+    Point = type("Point", (), {})
+    found = []
+    for event in events.Tensors(name):
+        point = Point()
+        point.step, point.value = event.step, float(tensor_util.make_ndarray(event.tensor_proto))
+        found.append(point)
+    return found
+
+
+@pytest.mark.parametrize("name", [pytest.param("mlflow", marks=pytest.mark.slow), "tensorboard"])
+def test_hostile_names_and_empty_studies_are_exported(tmp_path: Path, name: str) -> None:
+    wanted(name)
+    out = tmp_path / "out"
+    render_view(View(hostile_study(tmp_path / "hostile")), out, exports=[name])
+    assert all(file.resolve().is_relative_to(out.resolve()) for file in out.rglob("*"))
+    render_view(View(build(tmp_path / "empty", Plan([CellPlan("a", {})], state=lambda *_: ("pending", "")))),
+                tmp_path / "none", exports=[name])  # fmt: skip
