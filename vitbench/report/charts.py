@@ -262,6 +262,7 @@ class Forest:
         arms: name of an arm → its estimates, one for each row; None where it has none.
         label: of the x axis, with the unit.
         places: of each arm among the palette's colours, so that an arm has one colour in all pictures.
+        ends: smallest and largest value that the axis holds, shared by a picture's pages; None: nothing is known.
         neutral: where nothing differs; None for no line.
         logarithmic: whether the axis is, as for ratios.
     """
@@ -270,6 +271,7 @@ class Forest:
     arms: Mapping[str, Sequence[Estimate | None]]
     label: str
     places: Sequence[int]
+    ends: tuple[float, float] | None
     neutral: float | None = None
     logarithmic: bool = False
 

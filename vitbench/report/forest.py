@@ -40,8 +40,9 @@ def ratios(found: SideBySide) -> list[Picture]:
         others = range(1, len(found.arms))
         arms = {arm_name(found.arms[n]): [estimate(row, n) for row in shown] for n in others}
         label = f"latency, × that of {first} (to the right: slower)"
-        return Forest([names[id(row)] for row in shown], arms, label, [*others], neutral=1.0, logarithmic=True)
+        return Forest([names[id(row)] for row in shown], arms, label, [*others], ends, neutral=1.0, logarithmic=True)
 
+    ends = _ends([estimate(row, n) for row in rows for n in range(1, len(found.arms))], neutral=1.0)
     names = dict(zip(map(id, rows), _short([_parts(row) for row in rows]), strict=True))
     others = " and ".join(arm.letter for arm in found.arms[1:])
     alt = f"Forest plot of the latency of {others} over that of {first}"
@@ -60,9 +61,11 @@ def accuracies(found: SideBySide) -> list[Picture]:
         return []
     rows = [row for row, *estimates in zip(found.cells, *columns, strict=True) if any(estimates)]
 
+    ends = _ends([each for column in columns for each in column])
+
     def page(shown: Sequence[CellRow]) -> Forest:
         arms = {arm_name(found.arms[n]): [accuracy_of(row.cells[n]) for row in shown] for n in having}
-        return Forest([row.label for row in shown], arms, "test accuracy (%)", having)
+        return Forest([row.label for row in shown], arms, "test accuracy (%)", having, ends)
 
     several = any(cell and len(cell.runs) > 1 for row in rows for cell in row.cells)
     caption = "Test accuracy by cell. " + (
@@ -99,6 +102,13 @@ def _short(timings: Sequence[list[str]]) -> list[str]:
         if len({tuple(parts[n] for n in fewer) for parts in timings}) == len(timings):
             kept = fewer
     return [", ".join(parts[n] for n in kept if parts[n]) for parts in timings]
+
+
+def _ends(estimates: Sequence[Estimate | None], neutral: float = math.nan) -> tuple[float, float] | None:
+    """Smallest and largest of all that is drawn; None where nothing is."""
+    values = [value for e in estimates if e for value in (e.value, e.low, e.high, *e.points)]
+    finite = [value for value in (*values, neutral) if math.isfinite(value)]
+    return (min(finite), max(finite)) if finite else None
 
 
 def _pages(

@@ -72,16 +72,15 @@ def _mark(ax: Axes, estimates: Sequence[Estimate | None], offset: float, shade: 
 
 
 def _scale(ax: Axes, chart: Forest) -> None:
-    every = [
-        v for estimates in chart.arms.values() for e in estimates if e for v in (e.value, e.low, e.high, *e.points)
-    ]
-    values = np.array([v for v in [*every, *([] if chart.neutral is None else [chart.neutral])] if math.isfinite(v)])
-    if not values.size:
+    if chart.ends is None:
         return
+    low, high = chart.ends
     if not chart.logarithmic:
+        air = 0.04 * (high - low) or 0.5
+        ax.set_xlim(low - air, high + air)
         ax.xaxis.set_major_locator(MaxNLocator(6, steps=[1, 2, 2.5, 5, 10]))
         return
-    low, high = float(np.log10(values.min())), float(np.log10(values.max()))
+    low, high = math.log10(low), math.log10(high)
     air = max(0.05 * (high - low), 0.01)
     ax.set_xscale("log")
     ax.set_xlim(10 ** (low - air), 10 ** (high + air))
