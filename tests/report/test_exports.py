@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.conftest import REPOSITORY
+from tests.conftest import REPOSITORY, not_there
 from tests.report.builders import CellPlan, Plan, build, factorial, no_triton
 from tests.test_security import hostile_study
 from vitbench.cli.main import main
@@ -25,7 +25,7 @@ GRID = {"attention": ("sdpa", "triton"), "positions": ("learned", "none")}
 def wanted(name: str) -> None:
     missing = [module for module in EXTRAS[name] if importlib.util.find_spec(module) is None]
     if missing:
-        pytest.skip(f"{', '.join(missing)} not installed: pip install 'vitbench[{name}]'")
+        not_there(f"{', '.join(missing)} not installed: pip install 'vitbench[{name}]'")
 
 
 def made(folder: Path) -> Study:

@@ -11,10 +11,14 @@ import os
 import tempfile
 import warnings
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from vitbench.report.export_runs import TrackedRun, runs
 from vitbench.report.extras import require
 from vitbench.report.view import View
+
+if TYPE_CHECKING:
+    from mlflow import MlflowClient
 
 DATABASE = "mlflow.db"
 LONGEST = {"parameter": 6000, "tag": 5000, "name": 250}
@@ -52,7 +56,7 @@ def exported(view: View) -> dict[str, bytes]:
         return {DATABASE: (Path(folder) / DATABASE).read_bytes()}
 
 
-def _log(client, experiment: str, run: TrackedRun) -> None:  # type: ignore[no-untyped-def]  # imported where it is there
+def _log(client: MlflowClient, experiment: str, run: TrackedRun) -> None:
     from mlflow.entities import Metric, Param
 
     tags = {f"vitbench.{name}": _cut(value, "tag") for name, value in run.tags.items()}
