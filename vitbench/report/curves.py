@@ -17,7 +17,8 @@ MAX_RUNS = 1000
 """Single runs that are drawn, shared by panels and colours; the mean is of all."""
 MAX_NAMED_CURVES = 8
 OTHERS = "other cells"
-METRICS = {"validation_accuracy_pct": "validation accuracy (%)", "train_loss": "train loss (nats)"}
+METRICS = {"validation_accuracy_pct": "validation accuracy (%)", "train_loss": "train loss (nats)",
+           "gradient_norm": "gradient norm"}  # fmt: skip
 
 
 def learning_curves(view: View, device: str) -> list[Picture]:
@@ -37,8 +38,10 @@ def epochs_table(view: View) -> pd.DataFrame:
         "train_accuracy_pct": 3,
         "validation_accuracy_pct": 3,
         "seconds": 3,
+        "gradient_norm": 4,
     }
-    return view.epochs.drop(columns="trial_id").round(digits)
+    unknown = ["gradient_norm"] if view.epochs["gradient_norm"].isna().all() else []  # of records made before it was
+    return view.epochs.drop(columns=["trial_id", *unknown]).round(digits)
 
 
 def _picture(view: View, device: str, epochs: pd.DataFrame, on: str, suffix: str) -> Picture:

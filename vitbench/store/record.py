@@ -14,11 +14,11 @@ from vitbench.environment import Environment
 from vitbench.spec.base import STORED, Strict, digest
 from vitbench.spec.trial import Trial
 
-SCHEMA: Literal[5] = 5
-"""Version of the record's form. Older files are read too: versions 2, 4 and 5 added fields that they leave empty,
+SCHEMA: Literal[6] = 6
+"""Version of the record's form. Older files are read too: versions 2, 4, 5 and 6 added fields that they leave empty,
 version 3 a kind of trial, tuning runs."""
 
-READ = (1, 2, 3, 4, SCHEMA)
+READ = (1, 2, 3, 4, 5, SCHEMA)
 """Versions that are read; a file of another one is refused by name."""
 
 State = Literal[
@@ -79,6 +79,11 @@ class Epoch(Strict):
     validation_accuracy_pct: Percent | None
     learning_rate: NonNegative
     seconds: NonNegative
+    gradient_norm: NonNegative | None = Field(
+        None,
+        description="mean of the gradient's global norm before clipping, over the epoch's first batch and every "
+        "CHECK_EVERYth after it; None where one was no number",
+    )
 
 
 class TrainValues(Strict):
@@ -202,7 +207,7 @@ class TimeValues(Strict):
 class Record(Strict):
     """The immutable result of one attempt at a trial."""
 
-    schema_version: Literal[1, 2, 3, 4, 5] = SCHEMA
+    schema_version: Literal[1, 2, 3, 4, 5, 6] = SCHEMA
     trial_id: Annotated[str, Field(pattern=r"^[0-9a-f]{20}$")]
     attempt: Annotated[int, Field(gt=0, le=1_000_000)]
     state: State

@@ -250,6 +250,7 @@ def fit(
         if len(data[0].validation):
             watched = fitted.evaluate([each.validation for each in data])
         rate = learning_rate(recipe, stepper.steps - 1, per_epoch, stepper.total)
+        norms = course.gradient_norms()
         course.end(
             {
                 member: Epoch(
@@ -260,6 +261,7 @@ def fit(
                     validation_accuracy_pct=watched[member].accuracy_pct if watched else None,
                     learning_rate=rate,
                     seconds=course.seconds,
+                    gradient_norm=norms[member],
                 )
                 for member, tally in enumerate(found)
                 if member not in stepper.lost

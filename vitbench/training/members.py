@@ -79,6 +79,23 @@ def _(model: Stack, run: Run, images: Sequence[Tensor]) -> Tensor:
 
 
 @functools.singledispatch
+def gradient_norms(model: nn.Module) -> Tensor:
+    """The global norm of each member's gradients, (S,)."""
+    return nn.utils.get_total_norm(_gradients(model)).unsqueeze(0)
+
+
+@gradient_norms.register
+def _(model: Stack) -> Tensor:
+    of_each = torch.stack([torch.linalg.vector_norm(g.flatten(1), dim=1) for g in _gradients(model)])
+    norms: Tensor = torch.linalg.vector_norm(of_each, dim=0)
+    return norms
+
+
+def _gradients(model: nn.Module) -> list[Tensor]:
+    return [p.grad for p in model.parameters() if p.grad is not None]
+
+
+@functools.singledispatch
 def clip(model: nn.Module, most: float) -> Tensor:
     """Scale each member's gradients down to a global norm of ``most``; the norms before, (S,)."""
     return nn.utils.clip_grad_norm_(model.parameters(), most).unsqueeze(0)
@@ -86,10 +103,8 @@ def clip(model: nn.Module, most: float) -> Tensor:
 
 @clip.register
 def _(model: Stack, most: float) -> Tensor:
-    gradients = [p.grad for p in model.parameters() if p.grad is not None]
-    of_each = torch.stack([torch.linalg.vector_norm(g.flatten(1), dim=1) for g in gradients])
-    norms: Tensor = torch.linalg.vector_norm(of_each, dim=0)
+    norms = gradient_norms(model)
     scale = (most / (norms + 1e-6)).clamp(max=1.0)  # as torch.nn.utils.clip_grad_norm_
-    for gradient in gradients:
+    for gradient in _gradients(model):
         gradient.mul_(scale.view(-1, *[1] * (gradient.ndim - 1)))
     return norms

@@ -103,6 +103,7 @@ class Resumable:
             yield f"optimiser.{name}", tensor
         yield "epoch.loss_sum", self.course.loss_sum
         yield "epoch.correct", self.course.correct
+        yield "epoch.norm_sum", self.course.norm_sum
         yield "step_ms", torch.tensor(self.course.step_ms, dtype=torch.float64)
         yield "random.cpu", torch.get_rng_state()
         if self.stepper.device.type != "cpu":
@@ -132,6 +133,7 @@ class Resumable:
         course.batches, course.seen, course.seconds = moment.batches, moment.seen, moment.seconds
         course.loss_sum.copy_(tensors["epoch.loss_sum"])
         course.correct.copy_(tensors["epoch.correct"])
+        course.norm_sum.copy_(tensors["epoch.norm_sum"])
         course.epochs, course.train_seconds = [list(each) for each in moment.epochs], moment.train_seconds
         course.step_ms = tensors["step_ms"].tolist()
         course.resumed_at = (*moment.resumed_at, moment.steps)

@@ -104,6 +104,7 @@ def run(
             validation_loss=told.loss if told else None,
             validation_accuracy_pct=told.accuracy_pct if told else None,
             learning_rate=learning_rate(recipe, stepper.steps - 1, per_epoch, stepper.total), seconds=course.seconds,
+            gradient_norm=course.gradient_norms()[0],
         )  # fmt: skip
         course.end({0: done})
         seen = f", validation {told.accuracy_pct:.1f} %" if told else ""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -16,7 +17,7 @@ from vitbench.devices import Stopwatch, synchronise
 from vitbench.spec.recipe import TrainSpec
 from vitbench.store import Epoch
 from vitbench.training.average import Average
-from vitbench.training.members import Run, beside, clip, logits
+from vitbench.training.members import Run, beside, clip, gradient_norms, logits
 from vitbench.training.optimiser import learning_rate, make_optimiser, steps_of
 
 CHECK_EVERY = 25
@@ -50,6 +51,7 @@ class Course:
         seen: images of it.
         loss_sum: (S,) float32, sum of its images' losses; on the device, so that nothing in a step waits for the host.
         correct: (S,) int64, how many of its images were told right; on the device.
+        norm_sum: (S,) float32, sum of the gradient norms that were taken in it; on the device.
         seconds: of training in it.
         epochs: for each member the finished ones.
         train_seconds: of training in those.
@@ -70,6 +72,7 @@ class Course:
         self.epoch, self.batches, self.seen, self.seconds = epoch, 0, 0, 0.0
         self.loss_sum = torch.zeros(len(self.epochs), device=self.device)
         self.correct = torch.zeros(len(self.epochs), dtype=torch.int64, device=self.device)
+        self.norm_sum = torch.zeros(len(self.epochs), device=self.device)
 
     def end(self, epochs: Mapping[int, Epoch]) -> None:
         """Finish the epoch under way, of the members that are not lost, and start the next."""
@@ -81,6 +84,16 @@ class Course:
     def tallies(self) -> list[Tally]:
         """Loss and accuracy on the way, of the epoch under way."""
         return tallies(self.loss_sum, self.correct, self.seen)
+
+    @property
+    def takes_norms(self) -> bool:
+        """Whether the gradients of the batch just trained on are looked at: those of each epoch's first are."""
+        return self.batches % CHECK_EVERY == 1
+
+    def gradient_norms(self) -> list[float | None]:
+        """Each member's mean gradient norm so far in the epoch under way; None where it is no number."""
+        means = (self.norm_sum / -(-self.batches // CHECK_EVERY)).tolist()
+        return [mean if math.isfinite(mean) else None for mean in means]
 
 
 class Pauses(Protocol):
@@ -177,6 +190,8 @@ class Stepper:
             course.correct += correct
             course.seen += images
             course.batches += 1
+            if course.takes_norms:
+                course.norm_sum += gradient_norms(self.module) if norms is None else norms
             if self.steps % CHECK_EVERY == 0 or self.steps == 1:
                 self.glance(course.loss_sum, norms)
             watch.lap()
