@@ -21,7 +21,7 @@ LAYERS = (
     {"report"},
     {"analysis"},
     {"runner"},
-    {"training", "timing"},
+    {"training", "timing", "explaining"},
     {"model", "data"},
     {"devices"},
     {"components"},

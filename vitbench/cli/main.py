@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import click
 
-from vitbench.cli import comparing, inspecting, studies, summary
+from vitbench.cli import comparing, explaining, inspecting, studies, summary
 from vitbench.environment import VERSION
 from vitbench.registry import PluginError, UnknownComponent
 from vitbench.runner.terminal import visible
@@ -29,6 +29,7 @@ for command in (
     studies.report,
     comparing.compare,
     summary.summary,
+    explaining.explain,
     inspecting.doctor,
 ):
     cli.add_command(command)
@@ -56,5 +57,5 @@ def main(arguments: Sequence[str] | None = None) -> None:
 def _is_users(error: Exception) -> bool:
     """Whether an error is one that its message explains. Every such class is imported only when it was raised."""
     names = {"SpecError", "DataError", "MissingData", "StudyError", "DeviceError", "ComparisonError", "LauncherError",
-             "MissingExtra"}  # fmt: skip
+             "MissingExtra", "WeightsError"}  # fmt: skip
     return isinstance(error, (PluginError, UnknownComponent)) or type(error).__name__ in names

@@ -180,6 +180,13 @@ class Pooling(nn.Module):
         """Pool."""
         raise NotImplementedError
 
+    def shares(self, tokens: Tensor) -> Tensor | None:
+        """What each token gives to the pooled vector, (B, N), not negative, of sum 1: whose attention counts.
+
+        None of one that pools in another way than by a weighted mean of the tokens.
+        """
+        return None
+
     def for_teacher(self, tokens: Tensor) -> Tensor:
         """A second vector (B, D) that is to answer a teacher: of components that offer "teacher"."""
         raise NotImplementedError

@@ -93,8 +93,24 @@ class Splits:
 
     @functools.cached_property
     def affine(self) -> tuple[Tensor, Tensor]:
-        """(3, 1, 1) each: what is added to pixels, and what they are multiplied by before, when they are normalised."""
-        return -self.mean / self.std, 1.0 / (255.0 * self.std)
+        """Of the normalisation: made once, since every batch asks for it."""
+        return affine(self.mean, self.std)
+
+
+def affine(mean: Tensor, std: Tensor) -> tuple[Tensor, Tensor]:
+    """What is added to pixels (B, 3, height, width), and what they are multiplied by before, to normalise them.
+
+    Args:
+        mean: of each channel, (3, 1, 1), of pixels in [0, 1].
+        std: likewise.
+    """
+    return -mean / std, 1.0 / (255.0 * std)
+
+
+def normalised(pixels: Tensor, mean: Tensor, std: Tensor) -> Tensor:
+    """uint8 (B, 3, height, width) → float32, by mean and deviation of each channel, (3, 1, 1), of pixels in [0, 1]."""
+    shift, scale = affine(mean, std)
+    return torch.addcmul(shift, pixels.to(torch.float32), scale)
 
 
 def take(images: Images, count: int | None, what: str) -> Images:

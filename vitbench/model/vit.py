@@ -7,6 +7,7 @@ from typing import Literal
 import torch
 from torch import Tensor, nn
 
+from vitbench import registry
 from vitbench.components.contracts import Patching, Pooling, Positions, SelfAttention
 from vitbench.model.encoder import Encoder, chosen
 from vitbench.spec.base import pair
@@ -69,6 +70,10 @@ class VisionTransformer(nn.Module):
         tokens: Tensor = self.dropout(self.positions(self.pooling.prepend(self.patching(images))))
         return tokens
 
+    @property
+    def _attends_exactly(self) -> bool:
+        return registry.facts("attention", self.spec.attention).exact
+
     @torch.no_grad()
     def attention_maps(self, images: Tensor) -> list[Tensor]:
         """Attention probabilities of every layer, (B, H, N, N) each, row = query; in evaluation mode.
@@ -84,6 +89,8 @@ class VisionTransformer(nn.Module):
         attentions = [m for m in self.encoder.modules() if isinstance(m, SelfAttention)]
         if len(attentions) != self.spec.depth:
             raise ValueError(f'attention "{self.spec.attention}" has no attention maps')
+        if any(type(a).maps is SelfAttention.maps for a in attentions) and not self._attends_exactly:
+            raise ValueError(f'attention "{self.spec.attention}" is not exact, and does not say what its maps are')
         hooks = [attention.register_forward_hook(keep) for attention in attentions]
         training = self.training
         try:

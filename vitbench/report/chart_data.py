@@ -7,9 +7,11 @@ import math
 from collections.abc import Iterator
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from vitbench.report.charts import Chart, Curves, Forest, Front, Pairs, Roofline, Rows, Trends
+from vitbench.report.pixel_charts import Heat, Nested, Tiles, Waves
 
 Line = tuple[Any, ...]
 
@@ -27,6 +29,10 @@ _COLUMNS: dict[type[Chart], tuple[str, ...]] = {
     Trends: ("axis", "colour", "at", "what", "value"),
     Front: ("cell", "letter", "colour", "cost", "gain", "spread"),
     Forest: ("row", "arm", "quantity", "what", "value"),
+    Tiles: ("strip", "tile", "title", "row", "column", "value"),
+    Heat: ("row", "column", "value"),
+    Nested: ("row", "column", "other_row", "other_column", "value"),
+    Waves: ("function", "at", "value"),
     Roofline: ("setting", "colour", "what", "flops_per_byte", "flops_per_s"),
 }
 
@@ -107,3 +113,37 @@ def _(chart: Forest) -> Iterator[Line]:
             for what, value in [*marks, ("from", estimate.low), ("to", estimate.high)]:
                 if math.isfinite(value):
                     yield name, arm, chart.label, what, float(value)
+
+
+@_lines.register
+def _(chart: Tiles) -> Iterator[Line]:
+    for strip in chart.strips:
+        for number, tile in enumerate(strip.tiles, 1):
+            for (row, column), value in np.ndenumerate(tile.values if tile.values is not None else np.zeros((0, 0))):
+                yield strip.title, number, tile.title, row + 1, column + 1, _short(value)
+
+
+@_lines.register
+def _(chart: Heat) -> Iterator[Line]:
+    for (row, column), value in np.ndenumerate(chart.values):
+        names = (chart.names[row], chart.names[column]) if chart.names else (row, column)
+        yield *names, _short(value)
+
+
+@_lines.register
+def _(chart: Nested) -> Iterator[Line]:
+    columns = chart.grid[1]
+    for (one, other), value in np.ndenumerate(chart.values):
+        yield one // columns + 1, one % columns + 1, other // columns + 1, other % columns + 1, _short(value)
+
+
+@_lines.register
+def _(chart: Waves) -> Iterator[Line]:
+    for name, values in zip(chart.names, chart.values, strict=True):
+        for at, value in enumerate(values):
+            yield name, at, _short(value)
+
+
+def _short(value: float | np.generic) -> float:
+    """A number of float32's precision, of which there may be ten thousand."""
+    return round(float(value), 6)

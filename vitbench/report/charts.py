@@ -12,6 +12,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from vitbench.report.pixel_charts import Heat, Nested, Tiles, Waves
+
 Values = Sequence[float] | npt.NDArray[np.float64]
 
 MOST_POINTS = 60
@@ -276,7 +278,7 @@ class Forest:
     logarithmic: bool = False
 
 
-Chart = Rows | Pairs | Curves | Trends | Roofline | Front | Forest
+Chart = Rows | Pairs | Curves | Trends | Roofline | Front | Forest | Tiles | Heat | Nested | Waves
 
 
 OWN = "\ue000"

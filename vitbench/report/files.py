@@ -16,6 +16,7 @@ import pandas as pd
 from vitbench.report.chart_data import frame
 from vitbench.report.charts import Picture
 from vitbench.report.markdown import Md, csv, escape
+from vitbench.report.pixel_charts import Tiles
 from vitbench.report.studio import Draw, at_once
 
 TEXT, PAGE = "report.md", "index.html"
@@ -65,8 +66,10 @@ class Files:
 
     def picture(self, picture: Picture) -> Md:
         """Add ``figures/<name>.png`` and ``.csv``; returns the picture with its description for who does not see it."""
-        path, data = f"figures/{picture.name}.png", f"figures/{picture.name}.csv"
-        self._numbers(data, frame(picture.chart))
+        path, numbers = f"figures/{picture.name}.png", frame(picture.chart)
+        data = f"figures/{picture.name}.csv" if len(numbers) or not isinstance(picture.chart, Tiles) else ""
+        if data:  # a sheet of images alone shows no numbers
+            self._numbers(data, numbers)
         drawn = self.draw(picture.chart)
         self.contents[path] = lambda: drawn().png
         self.shown[path] = lambda: Shown(drawn().svg, _seen(picture.alt), path, data)

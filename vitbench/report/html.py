@@ -29,6 +29,10 @@ TEMPLATES = Path(__file__).parent / "templates"
 FILTERED = 8
 """Rows above which a table can be filtered."""
 
+PIXELS = ' class="pixels"'
+"""In the element of a picture that shows images, see :func:`vitbench.report.drawing.vector.svg`; quotes in a text are
+entities."""
+
 Pictures = Mapping[str, Callable[[], Shown]]
 
 
@@ -152,10 +156,16 @@ def page(text: str, pictures: Pictures) -> str:
         title=reader.title,
         opening=Markup(opening.body),
         sections=[(section.anchor, section.title, Markup(section.body)) for section in sections],
-        style=Markup((TEMPLATES / "page.css").read_text(encoding="utf-8")),
+        style=Markup(_style(reader)),
         script=Markup(script),
         script_digest=base64.b64encode(hashlib.sha256(script.encode()).digest()).decode(),
     )
+
+
+def _style(reader: _Reader) -> str:
+    """The page's style, with that of pictures that show images where it has some."""
+    pixels = any(PIXELS in section.body for section in reader.sections)
+    return "".join((TEMPLATES / f"{name}.css").read_text(encoding="utf-8") for name in ("page", "pixels")[: 1 + pixels])
 
 
 def _picture(block: Sequence[Token]) -> str:

@@ -1,7 +1,8 @@
 """Render: the report of one study, as a page and as Markdown, with pictures and tables beside them.
 
-A report is a pure function of the study's plan and records: rendered twice it is the same bytes. It knows no date of
-its own, no path and no machine but those in the records. The page is the Markdown, see :mod:`vitbench.report.html`.
+A report is a pure function of the study's plan, records and portraits: rendered twice it is the same bytes. It knows no
+date of its own, no path and no machine but those in the records. The page is the Markdown, see
+:mod:`vitbench.report.html`.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from vitbench.report import (
     accuracy,
     curves,
     effects,
+    explained,
     export_mlflow,
     export_tensorboard,
     figures,
@@ -114,6 +116,7 @@ def compose(view: View, files: Files) -> str:
         "axes": _axes(view, files),
         "speed": _speed(view, files),
         "fronts": _fronts(view, files),
+        "portraits": explained.of_study(view, files),
     }
     page = environment.get_template("report.md.j2").render(
         mark=MARK,

@@ -27,3 +27,7 @@ class ClassToken(Pooling):
     def forward(self, tokens: Tensor) -> Tensor:
         """(B, N, D) → (B, D)."""
         return tokens[:, 0]
+
+    def shares(self, tokens: Tensor) -> Tensor:
+        """(B, N, D) → (B, N)."""
+        return (torch.arange(tokens.shape[1], device=tokens.device) == 0).to(tokens.dtype).expand(tokens.shape[:2])

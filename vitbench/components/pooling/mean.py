@@ -13,3 +13,7 @@ class Mean(Pooling):
     def forward(self, tokens: Tensor) -> Tensor:
         """(B, N, D) → (B, D)."""
         return tokens.mean(dim=1)
+
+    def shares(self, tokens: Tensor) -> Tensor:
+        """(B, N, D) → (B, N)."""
+        return tokens.new_full(tokens.shape[:2], 1.0 / tokens.shape[1])

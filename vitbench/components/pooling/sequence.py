@@ -22,3 +22,8 @@ class SequencePooling(Pooling):
         weights = self.score(tokens).softmax(dim=1)
         pooled: Tensor = (weights.transpose(1, 2) @ tokens).squeeze(1)
         return pooled
+
+    def shares(self, tokens: Tensor) -> Tensor:
+        """(B, N, D) → (B, N)."""
+        weights: Tensor = self.score(tokens).softmax(dim=1)
+        return weights.squeeze(-1)

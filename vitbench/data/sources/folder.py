@@ -58,7 +58,7 @@ def read(spec: DataSpec) -> DataSet:
     decoded = _cached(cache)
     if decoded is None or set(decoded) != set(files):
         decoded = {
-            part: Images(_decode(fs, size), torch.tensor([classes.index(_class_of(f, base[part])) for f in fs]))
+            part: Images(decode(fs, size), torch.tensor([classes.index(_class_of(f, base[part])) for f in fs]))
             for part, fs in files.items()
         }
         _keep(cache, decoded)
@@ -79,8 +79,12 @@ def _class_of(file: Path, base: Path) -> str:
     return inside[0]
 
 
-def _decode(files: Sequence[Path], size: tuple[int, int] | None) -> torch.Tensor:
-    """(n, 3, height, width) uint8. Every file that fails is named before anything is trained."""
+def decode(files: Sequence[Path], size: tuple[int, int] | None) -> torch.Tensor:
+    """Images in files, (n, 3, height, width) uint8, each brought to a size (bilinear), or all of one.
+
+    Raises:
+        DataError: naming every file that cannot be read or does not fit.
+    """
     first: tuple[int, int] | None = size
     arrays, bad = [], []
     for file in files:

@@ -19,8 +19,9 @@ from matplotlib.figure import Figure
 from PIL import Image
 
 from vitbench.report.charts import Chart, Curves, Drawn, Forest, Front, Pairs, Roofline, Rows, Trends
-from vitbench.report.drawing import curves, forest, front, pairs, roofline, rows, trends
+from vitbench.report.drawing import curves, forest, front, heat, pairs, roofline, rows, tiles, trends
 from vitbench.report.drawing.vector import svg
+from vitbench.report.pixel_charts import Heat, Nested, Tiles, Waves
 
 DPI = 105
 MOST_OPTIMISED = 1_000_000
@@ -39,6 +40,7 @@ STYLE: dict[Any, Any] = {
     "legend.frameon": False,
     "legend.title_fontsize": 8,
     "figure.dpi": DPI,
+    "image.composite_image": False,  # each image of a figure by itself, at its own size
     "svg.fonttype": "none",
     "svg.hashsalt": "vitbench",
     "text.parse_math": False,  # a name with two dollar signs is a name
@@ -60,6 +62,10 @@ figure.register(Trends, trends.figure)
 figure.register(Roofline, roofline.figure)
 figure.register(Front, front.figure)
 figure.register(Forest, forest.figure)
+figure.register(Tiles, tiles.figure)
+figure.register(Heat, heat.matrix)
+figure.register(Nested, heat.nested)
+figure.register(Waves, heat.waves)
 
 
 def draw(chart: Chart) -> Drawn:

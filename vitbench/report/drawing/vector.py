@@ -33,7 +33,8 @@ def svg(figure: Figure) -> str:
     """An ``<svg>`` element as wide as its place, and no wider than the figure, without a ground of its own.
 
     Its lines' ends and its letters' shapes are left to the page; each text is as long as it was laid out, whatever the
-    reader's letters are. What nothing in it points to has no id, and the other ids begin with :data:`OWN`.
+    reader's letters are. What nothing in it points to has no id, and the other ids begin with :data:`OWN`. One that
+    shows images says so by its class: a page must not change their colours.
     """
     for patch in (figure.patch, *(ax.patch for ax in figure.axes)):
         patch.set_visible(False)
@@ -50,7 +51,8 @@ def svg(figure: Figure) -> str:
     body = re.sub(r"\s*\n\s*", "\n", body)
     width = figure.get_figwidth() * PIXELS_PER_INCH
     size = f"min-width: {LEAST * width:.0f}px; max-width: {width:.0f}px"
-    return f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="{head[1]}" style="{size}">{body.strip()}'
+    kind = ' class="pixels"' if any(ax.images for ax in figure.axes) else ""
+    return f'<svg xmlns="http://www.w3.org/2000/svg"{kind} viewBox="{head[1]}" style="{size}">{body.strip()}'
 
 
 def _cleaned(tag: str, wanted: Container[str]) -> str:

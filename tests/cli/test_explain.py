@@ -1,0 +1,163 @@
+"""``vitbench explain``: a kept file becomes a page that agrees with its record; mistakes are one line."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+import torch
+from PIL import Image
+from safetensors.torch import save_file
+
+from tests.small import MODEL, TRAIN, train_trial
+from tests.training.stages import CPU, silent
+from vitbench.cli.main import main
+from vitbench.report.render import render
+from vitbench.spec.recipe import DataSpec
+from vitbench.spec.suite import Info
+from vitbench.spec.trial import TrainTrial
+from vitbench.store import PlannedTrial, Record, Study, StudyInfo, TrainValues
+from vitbench.store.portrait import read_portrait
+from vitbench.training.loop import train
+
+EPOCHS = 2
+Trained = tuple[Study, Path, TrainValues]
+
+
+def planned_study(folder: Path, trial: TrainTrial) -> tuple[Study, Path]:
+    """A study of one trial, and where its weights are to be."""
+    planned = PlannedTrial(id=trial.id, cell="a [small] model", axes={}, exact={}, trial=trial)
+    info = StudyInfo(suite=Info(name="looks", question="What?"), suite_file="looks.toml", axes={}, data_name="images",
+                     data_identity=trial.data_identity, trials=(planned,))  # fmt: skip
+    study = Study.start(folder, info)
+    (study.path / "weights").mkdir()
+    return study, study.path / "weights" / f"{trial.id}.safetensors"
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory: pytest.TempPathFactory, lossless: Path) -> Trained:
+    """A study of one trial, really trained on real images, as a run leaves it; its weights; what was recorded."""
+    data = DataSpec(
+        name="image_folder", path=str(lossless), resize=16, train_images=300, test_images=60, validation_images=40
+    )
+    trial = train_trial(data=data, train=TRAIN.model_copy(update={"epochs": EPOCHS}),
+                        model=MODEL.model_copy(update={"depth": 2}))  # fmt: skip
+    study, file = planned_study(tmp_path_factory.mktemp("looks") / "study", trial)
+    values = train(trial, CPU, silent, weights=study.path / "weights")
+    study.write(Record(trial_id=trial.id, attempt=1, state="ok", trial=trial, values=values,
+                       started_at=datetime(2026, 1, 1, tzinfo=UTC), seconds=1.0))  # fmt: skip
+    return study, file, values
+
+
+def explained(*arguments: str) -> int:
+    with pytest.raises(SystemExit) as ended:
+        main(["explain", "--device", "cpu", *arguments])
+    return int(ended.value.code or 0)
+
+
+def contents(out: Path) -> dict[str, bytes]:
+    return {p.relative_to(out).as_posix(): p.read_bytes() for p in sorted(out.rglob("*")) if p.is_file()}
+
+
+def test_a_kept_file_becomes_a_page_and_a_section_of_its_study(trained: Trained, tmp_path: Path) -> None:
+    study, weights, values = trained
+    without = render(study, tmp_path / "before").read_text()
+    assert explained(str(weights), "--out", str(tmp_path / "page")) == 0
+    portrait = read_portrait(study.path / "portraits" / weights.name)
+    counts = portrait.confusion
+    assert counts is not None and counts.sum() == values.test_images == 60
+    assert 100 * counts.trace() / counts.sum() == pytest.approx(values.test_accuracy_pct)
+    text = (tmp_path / "page" / "report.md").read_text()
+    assert text.splitlines()[3] == "# What a model looks at: a \\[small\\] model"
+    assert f"({values.test_accuracy_pct:.1f} %)" in text and "gradient norm by epoch" in text
+    wanted = {"patches", "filters", "similarity", "attention-1", "attention-2", "distances", "looks-right",
+              "looks-wrong", "confusion", "training"}  # fmt: skip
+    assert {file.stem for file in (tmp_path / "page" / "figures").glob("*.png")} == wanted
+
+    code = (
+        "import sys\nfrom vitbench.cli.main import main\n"
+        "try:\n    main()\nfinally:\n    assert not {'matplotlib', 'PIL', 'torch'} & set(sys.modules)\n"
+    )
+    command = [sys.executable, "-c", code, "report", str(study.path), "--out", str(tmp_path / "one")]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    render(study, tmp_path / "two")
+    assert contents(tmp_path / "one") == contents(tmp_path / "two")
+    page = (tmp_path / "one" / "index.html").read_text()
+    assert "What the models look at" in page and "What the models look at" not in without
+    assert "a [small] model, seed 0" in page and page.count(' class="pixels"') == 8
+
+    (study.path / "portraits" / weights.name).write_bytes(b"damaged")
+    assert "portrait cannot be read" in render(study, tmp_path / "after").with_name("report.md").read_text()
+
+
+def test_images_of_ones_own(trained: Trained, tmp_path: Path, lossless: Path) -> None:
+    weights = trained[1]
+    alone = tmp_path / "elsewhere.safetensors"
+    shutil.copy(weights, alone)
+    classed, plain = tmp_path / "classed", tmp_path / "plain"
+    for name in ("cat", "dog"):
+        (classed / name).mkdir(parents=True)
+        for file in sorted((lossless / "test" / name).iterdir())[:5]:
+            shutil.copy(file, classed / name)
+    plain.mkdir()
+    Image.new("RGB", (50, 30), "red").save(plain / "red.png")
+    assert explained(str(alone), "--images", str(classed), "--out", str(tmp_path / "a")) == 0
+    text = (tmp_path / "a" / "report.md").read_text()
+    assert "10 images in classed" in text and "## Confusion matrix" in text and "record of their trial" in text
+    assert explained(str(alone), "--images", str(plain), "--out", str(tmp_path / "b")) == 0
+    text = (tmp_path / "b" / "report.md").read_text()
+    assert "Confusion matrix: of 0 of 1 images the class is known" in text and "red.png" in text
+    assert not (tmp_path / "portraits").exists()
+
+
+def test_mistakes_are_one_line(trained: Trained, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    weights = trained[1]
+    alone, foreign, text = tmp_path / "alone.safetensors", tmp_path / "foreign.safetensors", tmp_path / "t.safetensors"
+    shutil.copy(weights, alone)
+    save_file({"w": torch.zeros(2)}, foreign)
+    text.write_text("no weights")
+    (tmp_path / "pickle.pt").write_bytes(b"\x80\x04.")
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "broken").mkdir()
+    (tmp_path / "broken" / "x.png").write_text("no picture")
+    cases = {
+        (str(tmp_path / "missing.safetensors"),): "No such file",
+        (str(tmp_path / "pickle.pt"),): "weights must be .safetensors",
+        (str(text),): "this file is none or is damaged",
+        (str(foreign),): "no file of vitbench's",
+        (str(alone),): "give images with --images",
+        (str(alone), "--images", str(tmp_path / "empty")): "holds no images",
+        (str(alone), "--images", str(tmp_path / "nowhere")): "No such file",
+        (str(alone), "--images", str(tmp_path / "broken")): "cannot identify image file",
+    }
+    for arguments, said in cases.items():
+        assert explained(*arguments, "--out", str(tmp_path / "out")) == 2, arguments
+        error = capsys.readouterr().err
+        assert said in error and "Traceback" not in error and len(error.strip().splitlines()) <= 2, error
+    assert not (tmp_path / "out").exists()
+
+
+def test_other_images_in_the_trials_folder_are_no_test_images(
+    tmp_path: Path, lossless: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    mine = tmp_path / "mine"
+    for part in ("train", "test"):
+        for name in ("cat", "dog"):
+            (mine / part / name).mkdir(parents=True)
+            for file in sorted((lossless / part / name).iterdir())[:200]:
+                shutil.copy(file, mine / part / name)
+    data = DataSpec(name="image_folder", path=str(mine), resize=16, train_images=200, test_images=40)
+    trial = train_trial(data=data, model=MODEL.model_copy(update={"num_classes": 2}))
+    _, file = planned_study(tmp_path / "study", trial)
+    train(trial, CPU, silent, weights=file.parent)
+    weights = str(file)
+    assert explained(weights, "--split", "validation", "--out", str(tmp_path / "out")) == 2
+    assert "the trial has no validation images" in capsys.readouterr().err
+    next((mine / "test" / "cat").iterdir()).unlink()
+    assert explained(weights, "--out", str(tmp_path / "out")) == 2
+    assert "bring them back, or give others with --images" in capsys.readouterr().err

@@ -1,0 +1,161 @@
+"""Portraits of models of all components, by what their files say."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from safetensors.numpy import load_file, save_file
+
+from tests.components.cases import COMPONENTS, EXACT, SMALL, device_for, small
+from tests.training.stages import CPU
+from vitbench import registry
+from vitbench.explaining.given import Given
+from vitbench.explaining.portray import portray
+from vitbench.model.architectures import build_model
+from vitbench.model.weights import save_weights
+from vitbench.report.portraits import missing, sections
+from vitbench.spec.model import ModelSpec
+from vitbench.store.portrait import ARRAYS, KEY, BadPortrait, Portrait, read_portrait, write_portrait
+
+CLASSES = ["ant", "bee", "cat", "dog", "eel"]
+STATISTICS: dict[str, Any] = {"classes": CLASSES, "mean": [0.5] * 3, "std": [0.25] * 3}
+
+
+def given(labels: list[int | None], side: int = 16) -> Given:
+    pixels = torch.randint(0, 256, (len(labels), 3, side, side), generator=torch.Generator().manual_seed(0))
+    names = tuple(f"image {i}" for i in range(len(labels)))
+    return Given(pixels.to(torch.uint8), tuple(labels), names, "some images")
+
+
+def portrait_of(spec: ModelSpec, folder: Path, images: Given, device: torch.device = CPU) -> Portrait:
+    file = save_weights(build_model(spec, seed=0), folder / "model.safetensors", STATISTICS)
+    return portray(file, images, device)
+
+
+OF_THEIR_OWN = [each for each in COMPONENTS if each not in EXACT]
+"""An exact component is its slot's reference by another way: nothing is seen of it that is not seen of that."""
+
+
+@pytest.mark.parametrize(("slot", "name"), OF_THEIR_OWN)
+def test_each_component_is_shown_or_the_reason_why_not(slot: str, name: str, tmp_path: Path) -> None:
+    spec = small(slot, name)
+    device = device_for(spec, training=False)
+    portrait = portrait_of(spec, tmp_path, given([0, 1, 2, 3, 4]), device)
+    lacking = {each for each in ARRAYS if getattr(portrait, each) is None} - {"attended"}
+    assert lacking == set(portrait.about.absent), "what is not there has a reason, and nothing else has"
+    assert (lacking & {"attention", "looks", "rollouts", "distances"} != set()) == spec.leaves_out("attention")
+    assert bool(portrait.about.gaze) != spec.leaves_out("attention")
+    assert ("similarity" in lacking) == (slot == "positions" and name == "none")
+    assert portrait.confusion is not None and portrait.confusion.sum(axis=1).tolist() == [1] * 5
+    if portrait.looks is not None and portrait.rollouts is not None:
+        for looks in (portrait.looks, portrait.rollouts):
+            assert ((looks >= 0) & (looks.sum(axis=1, keepdims=True) <= 1 + 1e-5)).all()
+    kept = read_portrait(write_portrait(tmp_path / "kept.safetensors", portrait))
+    assert kept.about == portrait.about
+    assert all(
+        np.array_equal(getattr(kept, n), getattr(portrait, n)) for n in ARRAYS if n not in {*lacking, "attended"}
+    )
+    for of_section in sections(kept).values():
+        assert all(picture.alt and picture.caption for picture in of_section)
+    assert bool(missing(kept)) == bool(lacking)
+
+
+def test_a_baseline_has_a_confusion_matrix_alone(tmp_path: Path) -> None:
+    spec = ModelSpec(architecture="cnn", image_size=16, num_classes=5)
+    portrait = portrait_of(spec, tmp_path, given([0, 1, 2, 3, 4]))
+    assert list(sections(portrait)) == ["Confusion matrix"]
+    assert "made of convolutions" in portrait.about.absent["attention"]
+    write_portrait(tmp_path / "kept.safetensors", portrait)
+
+
+@pytest.mark.parametrize(
+    ("pooling", "words"),
+    [
+        ("cls", "the class token"),
+        ("distilled", "the class token"),
+        ("mean", "the mean of all tokens, which is what is pooled"),
+        ("sequence", "the mean of all tokens, as the pooling weighs them"),
+    ],
+)
+def test_it_says_whose_attention_is_shown(pooling: str, words: str, tmp_path: Path) -> None:
+    assert words in portrait_of(SMALL.model_copy(update={"pooling": pooling}), tmp_path, given([0, 1])).about.gaze
+
+
+def test_images_without_classes_are_shown_without_a_confusion_matrix(tmp_path: Path) -> None:
+    portrait = portrait_of(SMALL, tmp_path, given([None] * 20))
+    assert portrait.confusion is None and "of 0 of 20 images" in portrait.about.absent["confusion"]
+    assert [exhibit.name for exhibit in portrait.about.shown] == [f"image {i}" for i in range(8)]
+    assert [p.name for p in sections(portrait)["What it looks at, right and wrong"]] == ["looks-given"]
+
+
+def test_right_and_wrong_are_of_different_classes_and_counted(tmp_path: Path) -> None:
+    images = given([i % 5 for i in range(200)])
+    portrait = portrait_of(SMALL, tmp_path, images)
+    right = [e for e in portrait.about.shown if e.label == e.told]
+    wrong = [e for e in portrait.about.shown if e.label != e.told]
+    assert len({e.label for e in wrong}) == len(wrong) == 4 and len({e.label for e in right}) == len(right) > 0
+    assert portrait.confusion is not None and portrait.confusion.sum(axis=1).tolist() == [40] * 5
+    assert portrait.attended is not None
+    attended = [portrait.about.shown[i] for i in portrait.attended.tolist()]
+    assert [e.label == e.told for e in attended] == [True, False]
+
+
+ARRAY_OF_ANOTHER: list[tuple[str, Any]] = [
+    ("pixels", np.zeros((1, 16, 16, 3), np.uint8)), ("looks", np.zeros((2, 9), np.float32)),
+    ("confusion", np.zeros((5, 5), np.float32)), ("rollouts", np.full((2, 16), np.nan, np.float32)),
+    ("attended", np.array([7, 8])),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "array"), ARRAY_OF_ANOTHER, ids=lambda x: x if isinstance(x, str) else "")
+def test_a_file_that_is_no_portrait_is_refused_with_the_reason(name: str, array: Any, tmp_path: Path) -> None:
+    file = write_portrait(tmp_path / "kept.safetensors", portrait_of(SMALL, tmp_path, given([0, 1])))
+    head = file.read_bytes()
+    meta = json.loads(head[8 : 8 + int.from_bytes(head[:8], "little")])["__metadata__"]
+    save_file({**load_file(file), name: array}, file, meta)
+    with pytest.raises(BadPortrait, match=name):
+        read_portrait(file)
+    save_file({"pixels": array}, file, {KEY: "{}"})
+    with pytest.raises(BadPortrait):
+        read_portrait(file)
+    for content in (b"", b"not safetensors", head[:200], head[:-10]):
+        file.write_bytes(content)
+        with pytest.raises(BadPortrait):
+            read_portrait(file)
+
+
+PLUGIN = '''
+from torch.nn import functional as F
+from vitbench.components.contracts import Pooling, SelfAttention
+from vitbench.registry import component
+
+@component(slot="attention", name="cosine-of-a-test", source="a test")
+class Cosine(SelfAttention):
+    """Scores are cosines."""
+
+    def attend(self, q, k, v):
+        return (F.normalize(q, dim=-1) @ F.normalize(k, dim=-1).transpose(-2, -1)).softmax(dim=-1) @ v
+
+@component(slot="pooling", name="largest-of-a-test", source="a test")
+class Largest(Pooling):
+    """The largest."""
+
+    def forward(self, tokens):
+        return tokens.amax(dim=1)
+'''
+
+
+def test_components_that_do_not_say_are_not_guessed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for known in ("_classes", "_plugin_facts", "_plugin_files"):  # of other tests' registry they are no part
+        monkeypatch.setattr(registry, known, dict(getattr(registry, known)))
+    (tmp_path / "mine.py").write_text(PLUGIN)
+    registry.load_plugin(tmp_path / "mine.py")
+    inexact = portrait_of(SMALL.model_copy(update={"attention": "cosine-of-a-test"}), tmp_path, given([0, 1]))
+    assert "is not exact, and does not say" in inexact.about.absent["attention"]
+    largest = portrait_of(SMALL.model_copy(update={"pooling": "largest-of-a-test"}), tmp_path, given([0, 1]))
+    assert "no weighted mean of tokens" in largest.about.absent["looks"] and largest.distances is not None

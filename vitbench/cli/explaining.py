@@ -1,0 +1,82 @@
+"""The command that shows what a trained model looks at."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from vitbench import registry
+from vitbench.runner.terminal import Terminal, escape
+
+if TYPE_CHECKING:
+    from vitbench.explaining.given import Split
+    from vitbench.store import Epoch, Study
+
+FILE = click.Path(path_type=Path, dir_okay=False)
+FOLDER = click.Path(path_type=Path, file_okay=False)
+
+
+@click.command()
+@click.argument("checkpoint", type=FILE)
+@click.option(
+    "--images", type=FOLDER, help="Folder of images, by class or not. Default: those of the model's own trial."
+)
+@click.option("--split", type=click.Choice(["test", "validation"]), default="test", show_default=True,
+              help="Which images of the model's own trial.")  # fmt: skip
+@click.option("--out", type=FOLDER, help="Folder of the page. Default: reports/explained/<name of the file>.")
+@click.option("--device", default="auto", metavar="auto|cpu|cuda[:i]|mps", help="Where to run it. Default: auto.")
+@click.option("--plugin", "plugins", multiple=True, type=FILE, help="A file with components of your own.")
+def explain(
+    checkpoint: Path, images: Path | None, split: Split, out: Path | None, device: str, plugins: tuple[Path, ...]
+) -> None:
+    """Show what the model whose weights are in CHECKPOINT looks at, as a page of pictures.
+
+    CHECKPOINT is a file such as results/<study>/weights/<trial>.safetensors, which `vitbench run --keep-weights`
+    writes. What is seen of one in a study's folder is kept there, too, and shown in the study's report.
+    """
+    for plugin in plugins:
+        registry.load_plugin(plugin)
+    from vitbench.devices import resolve, unsupported
+    from vitbench.explaining.given import of_folder, of_trial, study_of
+    from vitbench.explaining.portray import portray
+    from vitbench.model.weights import read_about, read_spec
+    from vitbench.report.explained import render_portrait
+    from vitbench.store.portrait import FOLDER as KEPT
+    from vitbench.store.portrait import write_portrait
+
+    about, spec, where = read_about(checkpoint), read_spec(checkpoint), resolve(device)
+    if spec is None:
+        raise click.ClickException(f"{checkpoint}: does not say of which model it is: it is no file of vitbench's")
+    if reason := unsupported(spec, where, "float32", training=False):
+        raise click.ClickException(reason)
+    study, console = study_of(checkpoint), Terminal()
+    classes = tuple(map(str, about.get("classes", ())))
+    given = of_folder(images, spec, classes) if images else of_trial(about, spec, study, split)
+    portrait = portray(checkpoint, given, where)
+    if study is not None and portrait.about.trial == checkpoint.stem:
+        try:
+            console.print(escape(f"kept as {write_portrait(study.path / KEPT / checkpoint.name, portrait)}"))
+        except OSError as error:  # a study that can only be read is still explained
+            console.print(f"[yellow]not kept with the study[/]: {escape(error.strerror or str(error))}")
+    title, epochs = _training(study, portrait.about.trial)
+    folder = out or Path("reports") / "explained" / checkpoint.stem
+    try:
+        page = render_portrait(portrait, title or checkpoint.stem, epochs, folder)
+    except OSError as error:
+        raise click.FileError(str(folder), f"cannot be written: {error.strerror}") from error
+    console.print(escape(str(page)))
+
+
+def _training(study: Study | None, trial: str | None) -> tuple[str, tuple[Epoch, ...]]:
+    """What a study calls a model, and the epochs of its training; nothing where it knows no such trial."""
+    from vitbench.store import TrainValues
+    from vitbench.store.study import standing
+
+    if study is None or trial is None:
+        return "", ()
+    labels = [planned.cell for planned in study.info.trials if planned.id == trial]
+    records = study.records(lambda attempt: attempt.trial_id == trial).get(trial)
+    values = standing(records).values if records else None
+    return (labels[0] if labels else ""), values.epochs if isinstance(values, TrainValues) else ()

@@ -1,0 +1,135 @@
+"""Given: the images by which a model is explained, from its own trial's data or from a folder."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import torch
+from pydantic import ValidationError
+from torch import Tensor
+
+from vitbench.data import catalog
+from vitbench.data.catalog import DataError, folder_images
+from vitbench.data.load import splits
+from vitbench.data.sources.folder import decode
+from vitbench.spec.base import STORED, Seed, Strict, pair
+from vitbench.spec.model import ModelSpec
+from vitbench.spec.recipe import DataSpec
+from vitbench.spec.trial import TrainTrial
+from vitbench.store import Study
+
+Split = Literal["test", "validation"]
+
+
+@dataclass(frozen=True)
+class Given:
+    """Some images.
+
+    Attributes:
+        pixels: (n, 3, height, width) uint8, of the model's size.
+        labels: of each image the index of its class; None where it is not known.
+        names: of each image.
+        words: which they are.
+    """
+
+    pixels: Tensor
+    labels: tuple[int | None, ...]
+    names: tuple[str, ...]
+    words: str
+
+
+class _Trained(Strict):
+    """What a file of weights says of the data of its trial."""
+
+    data: DataSpec
+    identity: str
+    seed: Seed
+
+
+def study_of(weights: Path) -> Study | None:
+    """The study that a file of weights lies in; None where it lies elsewhere.
+
+    Raises:
+        StudyError: of a study that cannot be read.
+    """
+    folder = weights.resolve().parent.parent
+    inside = weights.resolve().parent.name == "weights" and (folder / "study.json").is_file()
+    return Study.read(folder) if inside else None
+
+
+def of_trial(about: Mapping[str, Any], spec: ModelSpec, study: Study | None, split: Split) -> Given:
+    """Test or validation images of the trial that trained a model.
+
+    Args:
+        about: what the file of weights says of itself, see :func:`vitbench.training.kept.keep`.
+        spec: of the model.
+        study: that knows where images in folders lie.
+        split: which of them.
+
+    Raises:
+        DataError: where they cannot be had, or are not those of the trial; says what to do.
+    """
+    trained = _trained(about, study)
+    if (now := catalog.identity(trained.data)) != trained.identity:
+        raise DataError(f"the images of the trial are {trained.identity}, and those that are there now {now}; "
+                        "bring them back, or give others with --images")  # fmt: skip
+    found = splits(trained.data, spec, trained.seed)
+    chosen = {"test": found.test, "validation": found.validation}[split]
+    if not len(chosen):
+        raise DataError(f"the trial has no {split} images; give another --split")
+    names = tuple(f"{split} image {number}" for number in range(1, len(chosen) + 1))
+    words = f"{len(chosen):,} {split} images of {catalog.display_name(trained.data)}"
+    return Given(chosen.pixels, tuple(chosen.labels.tolist()), names, words)
+
+
+def of_folder(folder: Path, spec: ModelSpec, classes: tuple[str, ...]) -> Given:
+    """All images below a folder, each brought to the model's size; one that lies in a class's folder is of that class.
+
+    Raises:
+        DataError: where there are none, or one cannot be read.
+    """
+    files = list(folder_images(folder))
+    pixels = decode(files, pair(spec.image_size))
+    number = {name: index for index, name in enumerate(classes)}
+    labels = tuple(number.get(file.parent.name) if file.parent != folder else None for file in files)
+    names = tuple(file.relative_to(folder).as_posix() for file in files)
+    words = f"{len(files):,} image{'s' if len(files) > 1 else ''} in {folder.resolve().name}"
+    return Given(pixels, labels, names, words)
+
+
+def statistics(about: Mapping[str, Any], file: Path) -> tuple[Tensor, Tensor]:
+    """Mean and deviation of each channel by which a model's images are normalised, (3, 1, 1) each.
+
+    Raises:
+        DataError: of a file that does not say.
+    """
+    found = [about.get(name) for name in ("mean", "std")]
+    if not all(isinstance(f, list) and len(f) == 3 and all(isinstance(x, float) for x in f) for f in found):
+        raise DataError(f"{file}: does not say how the images of its model are normalised; "
+                        "`vitbench run --keep-weights` writes files that do")  # fmt: skip
+    mean, std = (torch.tensor(f).view(3, 1, 1) for f in found)
+    return mean, std
+
+
+def _trained(about: Mapping[str, Any], study: Study | None) -> _Trained:
+    """The trial's data: as the study has it, which knows its folder, else as the file says."""
+    if study is not None:
+        for planned in study.info.trials:
+            if planned.id == about.get("trial") and isinstance(planned.trial, TrainTrial):
+                trial = planned.trial
+                return _Trained(data=trial.data, identity=trial.data_identity, seed=trial.seed)
+    try:
+        spec = dict(about["spec"])
+        data = {key: value for key, value in spec["data"].items() if key != "identity"}
+        body = {"data": data, "identity": spec["data"]["identity"], "seed": spec["seed"]}
+        trained = _Trained.model_validate_json(json.dumps(body), context=STORED)
+    except (KeyError, TypeError, AttributeError, ValueError, ValidationError) as error:
+        raise DataError("the weights do not say on which images they were trained; give some with --images") from error
+    if catalog.facts(trained.data) is None and trained.data.path is None:
+        raise DataError("the weights do not say where the images of their trial lie, and are in no "
+                        "study's folder, which does; give images with --images")  # fmt: skip
+    return trained

@@ -1,0 +1,229 @@
+"""Portray: a file of weights and some images become a portrait."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from vitbench.data.images import normalised
+from vitbench.explaining import places
+from vitbench.explaining.attending import distances, looked_at, rollout
+from vitbench.explaining.given import Given, statistics
+from vitbench.model.architectures import Model
+from vitbench.model.vit import VisionTransformer
+from vitbench.model.weights import load_model, read_about
+from vitbench.store.portrait import About, Array, Exhibit, Picture, Portrait
+
+SHOWN = 4
+"""Images that are shown of those predicted right, and as many of those predicted wrong."""
+
+MEASURED = 128
+"""Images over which attention distance is averaged, as in Dosovitskiy et al. 2021, arXiv 2010.11929, appendix D.7."""
+
+MOST_FILTERS = 64
+JUDGED_AT_ONCE = 256
+"""Images in a batch."""
+MAPS_AT_ONCE = 16_000_000
+"""Numbers in the attention maps of all layers of a batch: 64 MB."""
+
+
+def portray(file: Path, given: Given, device: torch.device) -> Portrait:
+    """What there is to see of a model.
+
+    Args:
+        file: of its weights.
+        given: images; the confusion matrix needs the labels of all of them.
+        device: where the model runs.
+
+    Raises:
+        WeightsError: see :func:`vitbench.model.weights.load_model`.
+        DataError: where the file does not say how images are normalised.
+    """
+    about, model = read_about(file), load_model(file).to(device)
+    mean, std = statistics(about, file)
+    sitting = _Sitting(model, given, mean.to(device), std.to(device), device)
+    return sitting.portrait(about)
+
+
+@dataclass
+class _Sitting:
+    """A portrait in the making."""
+
+    model: Model
+    given: Given
+    mean: Tensor
+    std: Tensor
+    device: torch.device
+    arrays: dict[str, Array] = field(default_factory=dict)
+    absent: dict[Picture, str] = field(default_factory=dict)
+    words: dict[str, Any] = field(default_factory=dict)
+
+    def portrait(self, about: Mapping[str, Any]) -> Portrait:
+        given, spec = self.given, self.model.spec
+        told, probabilities = self._judge()
+        classes = tuple(map(str, about.get("classes") or range(spec.num_classes)))
+        chosen = _chosen(given.labels, told)
+        attended = _attended(chosen, given.labels, told)
+        if None not in given.labels:
+            self.arrays["confusion"] = _confusion([label for label in given.labels if label is not None], told, classes)
+        else:
+            known = sum(label is not None for label in given.labels)
+            self.absent["confusion"] = (
+                f"of {known:,} of {len(given.labels):,} images the class is known: a confusion matrix needs that of "
+                "all, as the name of the folder that an image lies in"
+            )
+        if isinstance(self.model, VisionTransformer):
+            self._parts(self.model)
+            self._attention(self.model, chosen, attended)
+        else:
+            said = f'architecture "{spec.architecture}" is made of convolutions: it has no such thing'
+            names: tuple[Picture, ...] = ("filters", "positions", "similarity", *ATTENTION)
+            self.absent |= dict.fromkeys(names, said)
+        shown = tuple(Exhibit(name=given.names[i], label=given.labels[i], told=told[i], probability=probabilities[i])
+                      for i in chosen)  # fmt: skip
+        pixels = given.pixels[chosen].permute(0, 2, 3, 1).contiguous().numpy()
+        trial = about.get("trial")
+        body = About(trial=trial if isinstance(trial, str) else None, model=spec, images=given.words, classes=classes,
+                     shown=shown, absent=self.absent, **self.words)  # fmt: skip
+        return Portrait(body, pixels, **self.arrays)
+
+    def _judge(self) -> tuple[list[int], list[float]]:
+        """Of each image the class that the model gives it, and with which probability."""
+        found = [batch.float().softmax(dim=-1).max(dim=-1) for batch in self._run(self.model, JUDGED_AT_ONCE)]
+        told = [each for batch in found for each in batch.indices.tolist()]
+        return told, [min(1.0, each) for batch in found for each in batch.values.tolist()]  # rounding goes beyond
+
+    def _parts(self, model: VisionTransformer) -> None:
+        """What can be seen in the weights alone."""
+        spec = model.spec
+        weight = getattr(model.patching, "weight", None)
+        if isinstance(weight, Tensor) and weight.ndim == 4 and weight.shape[1] == 3:
+            filters = weight.detach().float().cpu()
+            largest = filters.flatten(1).norm(dim=1).sort(descending=True, stable=True).indices[:MOST_FILTERS]
+            self.arrays["filters"] = filters[largest].permute(0, 2, 3, 1).contiguous().numpy()
+        else:
+            self.absent["filters"] = f'patching "{spec.patching}" has no filters over three channels'
+        table, rotation = places.added(model.positions, spec), model.positions.rotation
+        self.words["learned"] = any(parameter.requires_grad for parameter in model.positions.parameters())
+        self.words["added"] = table is not None
+        if table is not None:
+            self.arrays["positions"] = table.float().cpu().numpy()
+            self.arrays["similarity"] = places.alike(table[spec.prefix :]).cpu().numpy()
+        elif rotation is not None:
+            self.arrays["similarity"] = places.turned(rotation[:, spec.prefix :]).cpu().numpy()
+            self.absent["positions"] = f'positions "{spec.positions}" add nothing to tokens: they turn queries and keys'
+        else:
+            said = f'positions "{spec.positions}" tell the model no places'
+            self.absent |= {"positions": said, "similarity": said}
+
+    @torch.no_grad()
+    def _attention(self, model: VisionTransformer, chosen: Sequence[int], attended: Sequence[int]) -> None:
+        """What tokens look at: of the images that are shown, and on average."""
+        spec, seen = model.spec, Given(self.given.pixels[chosen], (), (), "")
+        at_once = max(1, MAPS_AT_ONCE // (spec.depth * spec.heads * spec.tokens**2))
+        try:
+            found = [_Seen.of(model, images) for images in self._batches(seen, at_once)]
+        except ValueError as error:
+            self.absent |= dict.fromkeys(ATTENTION, str(error))
+            return
+        measured = Given(self.given.pixels[:MEASURED], (), (), "")
+        means = [
+            torch.stack([distances(each, spec) for each in model.attention_maps(images)], dim=1)
+            for images in self._batches(measured, at_once)
+        ]
+        mean = torch.cat(means).nanmean(dim=0)
+        if bool(mean.isfinite().all()):
+            self.arrays["distances"] = mean.float().cpu().numpy()
+        else:
+            self.absent["distances"] = "a head attends to no patch"
+        if any(each.shares is None for each in found):
+            said = f'pooling "{spec.pooling}" is no weighted mean of tokens: it does not say whose attention counts'
+            self.absent |= dict.fromkeys(("attention", "looks", "rollouts"), said)
+            return
+        self.words["gaze"] = _gaze(torch.cat([each.shares for each in found if each.shares is not None]), spec.prefix)
+        for name in ("attention", "looks", "rollouts"):
+            self.arrays[name] = torch.cat([getattr(each, name) for each in found]).float().cpu().numpy()
+        self.arrays["attention"] = self.arrays["attention"][attended]
+        self.arrays["attended"] = np.array(attended, dtype=np.int64)
+
+    def _run(self, run: Callable[[Tensor], Tensor], size: int) -> Iterator[Tensor]:
+        with torch.no_grad():
+            for images in self._batches(self.given, size):
+                yield run(images)
+
+    def _batches(self, given: Given, size: int) -> Iterator[Tensor]:
+        """Normalised images on the device."""
+        for pixels in given.pixels.split(size):
+            yield normalised(pixels.to(self.device), self.mean, self.std)
+
+
+ATTENTION: tuple[Picture, ...] = ("attention", "distances", "looks", "rollouts")
+
+
+@dataclass(frozen=True)
+class _Seen:
+    """What the pooled tokens of some images look at; see :class:`vitbench.store.portrait.Portrait`.
+
+    Attributes:
+        shares: (B, N), what each token gives to the pooled vector; None where pooling does not say.
+    """
+
+    shares: Tensor | None
+    attention: Tensor
+    looks: Tensor
+    rollouts: Tensor
+
+    @classmethod
+    def of(cls, model: VisionTransformer, images: Tensor) -> _Seen:
+        """Of normalised images. Raises ValueError where the model has no attention maps."""
+        maps, prefix = model.attention_maps(images), model.spec.prefix
+        shares = model.pooling.shares(model.encoder(model.tokens(images), model.positions.rotation))
+        if shares is None:
+            nothing = images.new_zeros(0)
+            return cls(None, nothing, nothing, nothing)
+        by_layer = torch.stack([looked_at(shares, each, prefix) for each in maps], dim=1)
+        through = looked_at(shares, rollout(maps, residual=model.spec.residual), prefix)
+        return cls(shares, by_layer, by_layer[:, -1].mean(dim=1), through)
+
+
+def _gaze(shares: Tensor, prefix: int) -> str:
+    """Whose attention is shown, in words, by what the tokens give to the pooled vector."""
+    if prefix and bool((shares[:, 0] == 1).all()):
+        return "the class token"
+    if bool((shares == shares[0, 0]).all()):
+        return "the mean of all tokens, which is what is pooled (there is no class token)"
+    return "the mean of all tokens, as the pooling weighs them (there is no class token)"
+
+
+def _chosen(labels: Sequence[int | None], told: Sequence[int]) -> list[int]:
+    """The images that are shown: of each class the first that is predicted right, and wrong; of unknown ones the first.
+
+    Which they are does not depend on how they look.
+    """
+    right, wrong, unknown = dict[int, int](), dict[int, int](), list[int]()
+    for i, (label, mine) in enumerate(zip(labels, told, strict=True)):
+        if label is None:
+            unknown.append(i)
+        else:
+            (right if label == mine else wrong).setdefault(label, i)
+    known = [i for first in (right, wrong) for _, i in sorted(first.items())[:SHOWN]]
+    return known or unknown[: 2 * SHOWN]
+
+
+def _attended(chosen: Sequence[int], labels: Sequence[int | None], told: Sequence[int]) -> list[int]:
+    """Which of the shown images have a map of every head: the first right and the first wrong, or the first two."""
+    right = [place for place, i in enumerate(chosen) if labels[i] is not None and labels[i] == told[i]]
+    wrong = [place for place, i in enumerate(chosen) if labels[i] is not None and labels[i] != told[i]]
+    return [*right[:1], *wrong[:1]] or list(range(min(2, len(chosen))))
+
+
+def _confusion(labels: Sequence[int], told: Sequence[int], classes: Sequence[str]) -> Array:
+    counts = np.zeros((len(classes), len(classes)), dtype=np.int64)
+    np.add.at(counts, (np.array(labels), np.array(told)), 1)
+    return counts

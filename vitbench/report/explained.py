@@ -1,0 +1,124 @@
+"""Explained: a portrait as a page of its own, or as a part of its study's report."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import numpy as np
+
+from vitbench.report import html, portraits
+from vitbench.report.charts import Bundle, Colouring, Curves, Picture
+from vitbench.report.files import MARK, Files
+from vitbench.report.markdown import Md, bullets, escape
+from vitbench.report.studio import Draw, at_once
+from vitbench.report.view import View, plural
+from vitbench.spec.trial import TrainTrial
+from vitbench.store import Epoch
+from vitbench.store.plan import Trials
+from vitbench.store.portrait import FOLDER, SUFFIX, BadPortrait, Portrait, read_portrait
+
+MOST = 3
+"""Portraits in a study's report; each has a dozen pictures."""
+
+MOST_MAPS = 6
+"""Layers, and heads, whose attention a study's report shows: the model's own page has more."""
+
+TRAINING, VALIDATION = "training", "validation"
+
+
+def render_portrait(portrait: Portrait, title: str, epochs: Sequence[Epoch], out: Path, draw: Draw = at_once) -> Path:
+    """Write the page of one model: ``index.html``, ``report.md``, ``figures/*``; twice, it is the same bytes.
+
+    Args:
+        portrait: of the model.
+        title: what the model is called.
+        epochs: of its training, where its record is there.
+        out: folder of the page.
+        draw: draws its pictures, see :class:`vitbench.report.studio.Studio`.
+
+    Returns:
+        The path of ``index.html``.
+
+    Raises:
+        OSError: where the folder cannot be written.
+    """
+    files = Files(draw)
+    parts = [f"{MARK}\n", f"# What a model looks at: {escape(title)}", portraits.about(portrait)]
+    sections = portraits.sections(portrait)
+    if epochs:
+        sections["Training"] = [training(epochs)]
+    for heading, pictures in sections.items():
+        parts += [f"## {escape(heading)}", *_drawn(pictures, files)]
+    if missing := [*portraits.missing(portrait), *_untold(epochs)]:
+        parts += ["## What is not shown, and why", bullets(missing)]
+    text = "\n\n".join(parts).rstrip() + "\n"
+    return files.write(out, text, html.page(text, files.shown))
+
+
+def of_study(view: View, files: Files) -> list[Md]:
+    """The portraits that a study keeps, of the first ``MOST`` of its trials that have one."""
+    folder = view.study.path / FOLDER
+    kept = {file.stem: file for file in sorted(folder.glob(f"*{SUFFIX}"))}
+    if not kept:
+        return []
+    trials = Trials.of(view.study.info.trials)
+    places = [place for place, trial_id in enumerate(trials.ids()) if trial_id in kept]
+    planned = [each for each in map(trials.__getitem__, places) if isinstance(each.trial, TrainTrial)]
+    blocks, shown = list[Md](), 0
+    for each in planned:
+        if shown == MOST:
+            blocks.append(Md(f"Of {plural(len(planned), 'portrait')} the first {MOST} are shown."))
+            break
+        assert isinstance(each.trial, TrainTrial)
+        heading = Md(f"### {escape(each.cell)}, seed {each.trial.seed}")
+        try:
+            portrait = read_portrait(kept[each.id])
+            if portrait.about.trial != each.id:
+                raise BadPortrait("it is of another trial than its name says")
+        except BadPortrait as error:
+            blocks += [heading, Md(f"Its portrait cannot be read: {escape(error)}.")]
+            continue
+        shown += 1
+        blocks += [heading, portraits.about(portrait)]
+        for title, pictures in portraits.sections(portrait, f"portrait-{shown}-", MOST_MAPS).items():
+            blocks += [Md(f"#### {escape(title)}"), *_drawn(pictures, files)]
+        if missing := portraits.missing(portrait):
+            blocks += [Md("#### What is not shown, and why"), bullets(missing)]
+    return blocks
+
+
+def training(epochs: Sequence[Epoch]) -> Picture:
+    """Loss, accuracy and gradient norm of one run, epoch by epoch."""
+    wanted: dict[str, dict[str, Callable[[Epoch], float | None]]] = {
+        "loss (nats)": {TRAINING: lambda e: e.train_loss, VALIDATION: lambda e: e.validation_loss},
+        "accuracy (%)": {TRAINING: lambda e: e.train_accuracy_pct, VALIDATION: lambda e: e.validation_accuracy_pct},
+        "gradient norm": {TRAINING: lambda e: e.gradient_norm},
+    }
+    panels: dict[tuple[str, str], dict[str, Bundle]] = {}
+    for metric, of_metric in wanted.items():
+        curves = {
+            name: [(e.epoch, v) for e in epochs if (v := value(e)) is not None] for name, value in of_metric.items()
+        }
+        known = {name: Bundle([np.array(curve, dtype=np.float64)], None) for name, curve in curves.items() if curve}
+        if known:
+            panels[metric, ""] = known
+    metrics = [metric for metric, _ in panels]
+    there = [name for name in (TRAINING, VALIDATION) if any(name in panel for panel in panels.values())]
+    chart = Curves(metrics, "", [""], panels, Colouring("", (TRAINING, VALIDATION), there if len(there) > 1 else ()))
+    said = f"{', '.join(metrics)} by epoch, over {plural(len(epochs), 'epoch')}."
+    if ("gradient norm", "") in panels:
+        said += " The gradient's norm is that before clipping, a mean over some steps of the epoch."
+    return Picture("training", chart, f"{', '.join(metrics)} by epoch", said[:1].upper() + said[1:])
+
+
+def _untold(epochs: Sequence[Epoch]) -> list[Md]:
+    if not epochs:
+        return [Md("Training: the weights lie in no study's folder that has the record of their trial.")]
+    if all(epoch.gradient_norm is None for epoch in epochs):
+        return [Md("Gradient norm over training: the record holds none, since an earlier vitbench made it.")]
+    return []
+
+
+def _drawn(wanted: Sequence[Picture], files: Files) -> list[Md]:
+    return [block for picture in wanted for block in (files.picture(picture), Md(f"*{escape(picture.caption)}*"))]

@@ -1,0 +1,111 @@
+"""Pixel charts: what a picture shows that is itself made of pixels, as data, like :mod:`vitbench.report.charts`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+Pixels = npt.NDArray[np.uint8]
+Numbers = npt.NDArray[Any]
+
+
+@dataclass(frozen=True)
+class Tile:
+    """One image of a sheet.
+
+    Attributes:
+        pixels: (height, width, 3).
+        title: above it; may be empty.
+        values: (rows, columns), laid over it, each in a rectangle of its own, bright where it is large; None for none.
+        grid: rows and columns between which lines are drawn; None for none.
+    """
+
+    pixels: Pixels
+    title: str = ""
+    values: Numbers | None = None
+    grid: tuple[int, int] | None = None
+
+
+@dataclass(frozen=True)
+class Strip:
+    """Tiles side by side.
+
+    Attributes:
+        title: above them; may be empty.
+        tiles: as many as fit are in one line.
+    """
+
+    title: str
+    tiles: Sequence[Tile]
+
+
+@dataclass(frozen=True)
+class Tiles:
+    """A sheet of images.
+
+    Attributes:
+        strips: from the top.
+        columns: tiles in a line.
+        label: of the values that are laid over the tiles; empty where none has any. Each tile has its own scale, from 0
+            to its largest.
+    """
+
+    strips: Sequence[Strip]
+    columns: int
+    label: str = ""
+
+
+@dataclass(frozen=True)
+class Heat:
+    """A matrix of numbers as colours.
+
+    Attributes:
+        values: (rows, columns).
+        label: of the values, with the unit.
+        row, column: labels of the axes.
+        names: of both rows and columns; empty where they are numbered from 0.
+        centred: whether zero is the middle of the scale, and not its beginning.
+        shares: whether a colour stands for the value over the sum of its row, and the value is written.
+    """
+
+    values: Numbers
+    label: str
+    row: str
+    column: str
+    names: Sequence[str] = ()
+    centred: bool = False
+    shares: bool = False
+
+
+@dataclass(frozen=True)
+class Nested:
+    """Of each place in a grid a map over the same grid.
+
+    Attributes:
+        values: (P, P), in [-1, 1], P = rows x columns; row = the place whose map it is.
+        grid: rows, columns.
+        label: of the values.
+    """
+
+    values: Numbers
+    grid: tuple[int, int]
+    label: str
+
+
+@dataclass(frozen=True)
+class Waves:
+    """Some functions of a whole number, one above another.
+
+    Attributes:
+        axis: label of the number.
+        names: of the functions.
+        values: (functions, numbers), in [-1, 1].
+    """
+
+    axis: str
+    names: Sequence[str]
+    values: Numbers

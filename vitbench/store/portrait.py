@@ -1,0 +1,189 @@
+"""Portrait: what there is to see of a trained model, as numbers. One safetensors file; nothing in it is run.
+
+It is made with torch (:mod:`vitbench.explaining`) and shown without (:mod:`vitbench.report.portraits`).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+from pydantic import Field, ValidationError
+from safetensors import SafetensorError, safe_open
+from safetensors.numpy import save
+
+from vitbench.spec.base import STORED, Strict, dumps, pair
+from vitbench.spec.model import ModelSpec
+from vitbench.store.files import write_atomically
+
+FOLDER, SUFFIX = "portraits", ".safetensors"
+"""Of a study, and of a file in it, which has its trial's id for a name."""
+
+KEY = "vitbench portrait"
+MAX_BYTES = 256 << 20
+"""Of a file: ten times the largest that is written."""
+
+Array = npt.NDArray[Any]
+Picture = Literal["filters", "positions", "similarity", "attention", "distances", "looks", "rollouts", "confusion"]
+"""What a portrait may lack, with the reason."""
+
+
+class Exhibit(Strict):
+    """One image that is shown.
+
+    Attributes:
+        name: of its file, or its place among the images.
+        label: index of its class; None where that is not known.
+        told: index of the class that the model gives it.
+        probability: that the model gives this class.
+    """
+
+    name: str
+    label: int | None
+    told: int
+    probability: Annotated[float, Field(ge=0.0, le=1.0)]
+
+
+class About(Strict):
+    """What a portrait is of.
+
+    Attributes:
+        trial: id of the trial that trained the model; None where its file does not say.
+        model: the model.
+        images: which they are, e.g. "1,000 test images of cifar10".
+        classes: names, in the order of the labels.
+        shown: of each image in ``pixels``.
+        gaze: whose attention ``attention``, ``looks`` and ``rollouts`` are, e.g. "the class token".
+        learned: whether positions are learned.
+        added: whether positions are added to the tokens; otherwise they turn queries and keys.
+        absent: picture → why there is none.
+    """
+
+    schema_version: Literal[1] = 1
+    trial: str | None
+    model: ModelSpec
+    images: str
+    classes: tuple[str, ...]
+    shown: tuple[Exhibit, ...]
+    gaze: str = ""
+    learned: bool = False
+    added: bool = False
+    absent: dict[Picture, str] = Field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Portrait:
+    """What there is to see of a model; all but ``pixels`` may be absent.
+
+    Shapes: n images, P patches, N tokens, D model width, L layers, H heads, K classes.
+
+    Attributes:
+        about: what it is of.
+        pixels: (n, height, width, 3) uint8, the images that are shown.
+        filters: (f, height, width, 3) float32, patch-embedding filters, the largest first.
+        positions: (N, D) float32, what is added to the tokens, those before the patches' first.
+        similarity: (P, P) float32, of positions of patches, in [-1, 1].
+        attention: (m, L, H, P) float32, attention to each patch by every layer and head, of the first image predicted
+            right and the first predicted wrong, or of the first two: the first ``m`` of ``attended``.
+        attended: (m,) int64, which of the shown images those are.
+        distances: (L, H) float32, mean attention distance, pixels.
+        looks: (n, P) float32, attention to each patch in the last layer, mean over heads.
+        rollouts: (n, P) float32, attention rollout to each patch.
+        confusion: (K, K) int64, images by their class (row) and by the class that they were given (column).
+    """
+
+    about: About
+    pixels: Array
+    filters: Array | None = None
+    positions: Array | None = None
+    similarity: Array | None = None
+    attention: Array | None = None
+    attended: Array | None = None
+    distances: Array | None = None
+    looks: Array | None = None
+    rollouts: Array | None = None
+    confusion: Array | None = None
+
+
+ARRAYS = tuple(field.name for field in fields(Portrait) if field.name != "about")
+KINDS: Mapping[str, str] = {"pixels": "u1", "attended": "i8", "confusion": "i8"}
+"""Array → its type, where that is not float32."""
+
+
+class BadPortrait(ValueError):
+    """A file that is no portrait, or a damaged one. The message says what is wrong."""
+
+
+def write_portrait(path: Path, portrait: Portrait) -> Path:
+    """Write or replace a portrait's file; whole or not at all.
+
+    Raises:
+        OSError: where it cannot be written.
+    """
+    if problem := _problem(portrait):
+        raise AssertionError(problem)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    arrays = {name: np.ascontiguousarray(array) for name in ARRAYS if (array := getattr(portrait, name)) is not None}
+    return write_atomically(path, save(arrays, {KEY: dumps(portrait.about.model_dump(mode="json"))}))
+
+
+def read_portrait(path: Path) -> Portrait:
+    """The portrait in a file.
+
+    Raises:
+        BadPortrait: with the reason.
+    """
+    try:
+        if (size := path.stat().st_size) > MAX_BYTES:
+            raise BadPortrait(f"{size:,} bytes, and a portrait has at most {MAX_BYTES:,}")
+        with safe_open(path, framework="np") as stored:
+            about = About.model_validate_json(json.dumps(json.loads((stored.metadata() or {})[KEY])), context=STORED)
+            arrays = {name: stored.get_tensor(name) for name in stored.keys()}  # noqa: SIM118  # not a mapping
+    except OSError as error:
+        raise BadPortrait(error.strerror or str(error)) from error
+    except ValidationError as error:
+        first = error.errors()[0]
+        raise BadPortrait(f"{'.'.join(map(str, first['loc']))}: {first['msg']}") from error
+    except (SafetensorError, KeyError, ValueError, RecursionError, TypeError, AttributeError) as error:
+        raise BadPortrait(f"no portrait: {type(error).__name__}: {str(error)[:200]}") from error
+    if strange := set(arrays) - set(ARRAYS):
+        raise BadPortrait(f"no portrait: unknown arrays {', '.join(sorted(strange))}")
+    if "pixels" not in arrays:
+        raise BadPortrait("no portrait: it has no pixels")
+    portrait = Portrait(about, **arrays)
+    if problem := _problem(portrait):
+        raise BadPortrait(problem)
+    return portrait
+
+
+def _problem(portrait: Portrait) -> str | None:
+    """What in a portrait does not fit together; None where all does."""
+    about, spec = portrait.about, portrait.about.model
+    shown, classes = len(about.shown), len(about.classes)
+    of_vit = spec.of_components and not spec.problems()
+    patches, heads = (spec.patches, spec.heads) if of_vit else (0, 0)
+    attended = 0 if portrait.attended is None else len(portrait.attended)
+    wanted: dict[str, tuple[int | None, ...]] = {
+        "pixels": (shown, *pair(spec.image_size), 3), "filters": (None, None, None, 3), "positions": (None, spec.dim),
+        "similarity": (patches, patches), "attention": (attended, spec.depth, heads, patches), "attended": (None,),
+        "distances": (spec.depth, heads), "looks": (shown, patches), "rollouts": (shown, patches),
+        "confusion": (classes, classes),
+    }  # fmt: skip
+    for name, shape in wanted.items():
+        array = getattr(portrait, name)
+        if array is None:
+            continue
+        fits = array.ndim == len(shape) and all(w in (None, g) for w, g in zip(shape, array.shape, strict=True))
+        if not fits or array.dtype != np.dtype(KINDS.get(name, "f4")):
+            return f"{name} is {array.dtype} {array.shape}, which is none of this model's"
+        if array.dtype.kind == "f" and not np.isfinite(array).all():
+            return f"{name} holds what is no finite number"
+    if portrait.attended is not None and not ((portrait.attended >= 0) & (portrait.attended < shown)).all():
+        return "attended names images that are not shown"
+    told = [exhibit.told for exhibit in about.shown] + [e.label for e in about.shown if e.label is not None]
+    return None if all(0 <= each < classes for each in told) else "an image is of a class that has no name"
