@@ -56,7 +56,7 @@ def deltas_of(seed: int, n: int, mean: float = 0.0) -> tuple[float, ...]:
 def test_rule_1_a_row_says_which_slot_differs_from_which_baseline_and_the_design_has_its_name(tmp_path: Path) -> None:
     grid = page(tmp_path / "grid", factorial(AXES, seeds=(0, 1), time=False))
     assert "full factorial, attention (2) × norm (2) × positions (2): 8 cells" in grid.text
-    rows = grid.table("against", "Effects of axes")
+    rows = grid.effects()
     assert [(r["axis"], r["value"], r["against"]) for r in rows] == [
         ("norm", "post", "pre"),
         ("positions", "none", "learned"),
@@ -205,7 +205,7 @@ def test_rule_11_the_spread_of_exact_twins_is_the_noise_floor_and_marks_what_is_
     assert noise is not None and noise.largest == pytest.approx(0.4)
     found = page(tmp_path, plan)
     assert "differ by up to 0.40 points" in found.text
-    marked = {r["axis"]: "‡" in r["difference (points)"] for r in found.table("against", "Effects of axes")}
+    marked = {r["axis"]: "‡" in r["difference (points)"] for r in found.effects()}
     assert marked == {"norm": True, "positions": False}
 
 

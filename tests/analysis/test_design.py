@@ -37,6 +37,6 @@ def test_a_report_compares_components_under_each_condition_and_no_conditions(tmp
     assert (view.conditions, view.under_study, view.twin_axes) == (["num_classes"], ["positions"], [])
     render(study, tmp_path / "report")
     page = read_page(tmp_path / "report")
-    assert [r["axis"] for r in page.table("against", "Effects of axes")] == ["positions"]
+    assert [r["axis"] for r in page.effects()] == ["positions"]
     (interaction,) = page.table("interaction", "Interactions")
     assert (interaction["difference (points)"], interaction["verdict"]) == ("+20.00", "better")

@@ -9,6 +9,8 @@ from pathlib import Path
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
+from vitbench.report.render import AXIS
+
 KNOWN = {"text", "softbreak", "strong_open", "strong_close", "em_open", "em_close", "link_open", "link_close",
          "image", "code_inline"}  # fmt: skip
 
@@ -34,6 +36,16 @@ class Page:
         return next(
             rows for above, rows in self.tables if rows and column in rows[0] and (not section or section in above)
         )
+
+    def effects(self, section: str = "") -> list[dict[str, str]]:
+        """Rows of the tables of effects in the axes' sections, each with its axis; of one subsection if given."""
+        return [
+            {"axis": heading.removeprefix(AXIS), **row}
+            for above, rows in self.tables
+            for heading in above
+            if heading.startswith(AXIS) and rows and "against" in rows[0] and (not section or section in above)
+            for row in rows
+        ]
 
     def csv(self, name: str) -> list[dict[str, str]]:
         with (self.folder / "tables" / f"{name}.csv").open(newline="", encoding="utf-8") as stream:

@@ -14,7 +14,7 @@ from matplotlib.figure import Figure
 
 from tests.conftest import REPOSITORY
 from tests.report.builders import CellPlan, build, factorial
-from vitbench.report import charts, curves, effects, figures
+from vitbench.report import axis, charts, curves, effects, figures
 from vitbench.report.charts import Picture, Values
 from vitbench.report.drawing import curves as drawn_curves
 from vitbench.report.drawing import pairs, parts
@@ -72,19 +72,22 @@ def test_captions_of_cells_say_what_is_drawn(
 
 
 def test_captions_of_axes_say_what_is_drawn(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in (pairs, effects):
+    for module in (pairs, effects, axis):
         monkeypatch.setattr(module, "MOST_BLOCKS", 9)
-    # Of the axis norm the blocks of both depths are matched; of depth those of both norms.
+    # Of the axis norm the blocks of both depths are matched; of depth those of both norms. Of each there is one value
+    # beside the reference: a row of seeds, and one of blocks.
     for name, seeds, of_the_second, points, spreads in [
-        ("points", 4, None, 16, 0),
-        ("spreads", 5, None, 0, 2),
-        ("both", 9, 2, 4, 1),
+        ("points", 4, None, 4 + 8, 0),
+        ("points and spreads", 5, None, 5, 1),
+        ("spreads", 10, None, 0, 2),
+        ("points of few blocks", 9, 2, 9, 1),
     ]:
-        (picture,) = effects.accuracy_by_axis(view_of(tmp_path / name, seeds, of_the_second), "cpu")
+        view = view_of(tmp_path / name, seeds, of_the_second)
+        (picture,) = axis.pictures(view, view.places[0], "norm")
         assert drawn(picture) == (points, spreads), name
         assert (SPREAD in picture.caption) == (spreads > 0)
         assert ("point is" in picture.caption) == (points > 0)
-        assert ("more than 9" in picture.caption) == (points > 0 and spreads > 0)
+        assert "one seed" in picture.caption or "of the seeds" in picture.caption
         assert "one matched block" in picture.caption or "of the matched blocks" in picture.caption
 
 

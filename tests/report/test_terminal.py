@@ -50,7 +50,7 @@ def test_it_says_what_the_report_says_in_its_first_sections(tmp_path: Path) -> N
     study = build(tmp_path / "study", factorial(COMPONENTS, state=no_triton))
     text, shown = seen(study, 300)
     headings = re.findall(r"^## (.*)$", text, flags=re.MULTILINE)
-    assert {heading for heading in headings if f"\n{heading}\n" in shown} == set(headings) & set(SECTIONS)
+    assert {heading for heading in headings if f"\n{heading}\n" in shown} == set(filter(SECTIONS.fullmatch, headings))
     for line in re.findall(r"^- (\d+ cells planned.*)$", text, flags=re.MULTILINE):
         assert line in shown
 

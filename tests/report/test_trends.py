@@ -20,7 +20,7 @@ NUMBERS = {"heads": (1, 2, 4, 8)}
 
 def charts(tmp_path: Path, axes: dict[str, Any], **changes: Any) -> list[Trends]:
     view = View(build(tmp_path / "study", factorial(axes, time=False, seeds=(0, 1), **changes)))
-    found = [picture.chart for picture in accuracy_along(view, "cpu")]
+    found = [picture.chart for axis in view.axes for picture in accuracy_along(view, "cpu", axis)]
     assert all(isinstance(chart, Trends) for chart in found)
     return found  # type: ignore[return-value]
 

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import csv
+import re
 import shlex
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from tests.report.builders import CellPlan, Plan, build, factorial
+from tests.report.builders import CellPlan, Plan, blank, build, factorial
 from tests.report.markdown import Page, read_page
-from vitbench.report.render import render
+from vitbench.report.render import render, render_view
+from vitbench.report.view import View
 from vitbench.runner.plan import plan as plan_of
 from vitbench.spec import read_suite
 from vitbench.spec.suite import Fact
@@ -46,7 +50,7 @@ FACTS = (
 
 
 def page(folder: Path, seeds: tuple[int, ...] = EIGHT, **changes: object) -> Page:
-    plan = factorial(AXES, seeds=seeds, time=False, accuracy=known, margin=1.0, facts=FACTS, **changes)
+    plan = factorial(AXES, seeds=seeds, time=False, **{"accuracy": known, "margin": 1.0, "facts": FACTS, **changes})
     render(build(folder / "study", plan), folder / "report")
     return read_page(folder / "report")
 
@@ -57,7 +61,7 @@ def eight(tmp_path_factory: pytest.TempPathFactory) -> Page:
 
 
 def test_each_effect_has_its_verdict_and_exact_twins_have_none(eight: Page) -> None:
-    rows = {(r["axis"], r["value"]): r for r in eight.table("axis", "Effects of axes")}
+    rows = {(r["axis"], r["value"]): r for r in eight.effects()}
     assert {key: r[VERDICT] for key, r in rows.items()} == {
         ("norm", "post"): "worse",
         ("positions", "none"): "worse",
@@ -94,7 +98,7 @@ def test_the_numbers_are_in_the_csv(eight: Page) -> None:
 
 def test_too_few_seeds_are_underpowered_and_the_number_that_would_do_is_said(tmp_path: Path) -> None:
     found = page(tmp_path, seeds=(0, 1, 2, 3, 4))
-    assert {r[VERDICT] for r in found.table("axis", "Effects of axes")} == {"underpowered"}
+    assert {r[VERDICT] for r in found.effects()} == {"underpowered"}
     assert {r["outcome"] for r in found.table("claim", "Claims")} == {"undecided"}
     assert "7 seeds are the fewest" in found.text
 
@@ -107,9 +111,9 @@ def test_two_failed_seeds_make_a_comparison_invalid_and_one_marks_it(tmp_path: P
 
         return of
 
-    two = {r["value"]: r for r in page(tmp_path / "two", state=state((3, 4))).table("axis", "Effects of axes")}
+    two = {r["value"]: r for r in page(tmp_path / "two", state=state((3, 4))).effects()}
     assert (two["none"][VERDICT], two["sinusoidal"][VERDICT]) == ("invalid", "equivalent")
-    one = {r["value"]: r for r in page(tmp_path / "one", state=state((3,))).table("axis", "Effects of axes")}
+    one = {r["value"]: r for r in page(tmp_path / "one", state=state((3,))).effects()}
     assert one["none"][VERDICT] == "worse" and one["none"]["seeds"] == "7 of 8 †"
 
 
@@ -133,10 +137,9 @@ def test_results_of_two_machines_are_judged_apart(tmp_path: Path) -> None:
 
     other = CPU.model_copy(update={"cpu": "Other CPU", "device_name": "Other CPU"})
     found = page(tmp_path, seeds=tuple(range(14)), environment=lambda cell, seed: CPU if seed < 7 else other)
-    headings = [h for h in found.headings if h.startswith("Effects of axes")]
-    assert headings == ["Effects of axes (cpu A)", "Effects of axes (cpu B)"]
-    for heading in headings:
-        assert {r["seeds"] for r in found.table("axis", heading)} == {"7 of 14 †"}
+    for machine in ("On cpu A", "On cpu B"):
+        rows = found.effects(machine)
+        assert {r["axis"] for r in rows} == {"norm", "positions"} and {r["seeds"] for r in rows} == {"7 of 14 †"}
 
 
 def test_seeds_that_join_after_a_look_are_told(tmp_path: Path) -> None:
@@ -155,3 +158,63 @@ def test_the_command_that_made_a_study_has_its_options(tmp_path: Path) -> None:
         "vitbench", "run", "ablations/t.toml", "--small",
         "--set", 'train.schedule="constant"', "--set", "train.seeds=[0, 1]",
     ]  # fmt: skip
+
+
+def test_the_page_goes_from_the_answer_to_how_to_do_it_again(tmp_path: Path) -> None:
+    plan = factorial(AXES, seeds=(0, 1), accuracy=known, facts=FACTS[:1], modes=("inference",))
+    cells = [*plan.cells, CellPlan("named", {"depth": 3})]
+    study = build(tmp_path / "study", replace(plan, cells=cells))
+    render_view(View(study), tmp_path / "report", draw=blank)
+    lines = (tmp_path / "report" / "report.md").read_text(encoding="utf-8").splitlines()
+    assert [line.removeprefix("## ") for line in lines if line.startswith("## ")] == [
+        "In short", "What ran", "Caveats", "Claims", "Accuracy", "Axis: patching", "Axis: norm", "Axis: positions",
+        "Cells against the first", "Interactions", "Throughput, latency and memory", "Accuracy against cost",
+        "Learning curves", "What did not run, and why", "Reproduction",
+    ]  # fmt: skip
+
+
+def test_the_answer_says_of_every_value_what_was_found(eight: Page) -> None:
+    short = eight.text[eight.text.index("In short") : eight.text.index("What ran")]
+    number = r"[+\N{MINUS SIGN}]?\d\.\d\d"
+    of_positions = rf"Of positions, none \({number} points, {number} to {number}\) is worse than learned; "
+    assert re.search(rf"{of_positions}sinusoidal \({number} points, {number} to {number}\) is equivalent\.", short)
+    assert (
+        "Of norm, post (\N{MINUS SIGN}2.00 points, \N{MINUS SIGN}2.00 to \N{MINUS SIGN}2.00) is worse than pre."
+        in short
+    )
+    assert "norm: post - pre by positions: none - learned +3.00 points" in short
+    assert "Equivalent: the interval lies within the margin." in short and "Invalid" not in short
+
+
+def test_every_seed_of_an_effect_is_drawn_and_its_interval_and_the_noise_floor_are_said(tmp_path: Path) -> None:
+    def noisy(cell: CellPlan, seed: int) -> float:
+        return known(cell, seed) + (0.2 if cell.axes["patching"] == "einops" and seed == 1 else 0.0)
+
+    found = page(tmp_path, accuracy=noisy)
+    with (found.folder / "figures" / "effect-of-positions-cpu.csv").open(encoding="utf-8") as stream:
+        drawn = [r for r in csv.DictReader(stream) if r["column"] == "every seed" and r["value"] == "none"]
+    (row,) = [r for r in found.effects() if r["value"] == "none"]
+    assert [r["what"] for r in drawn] == ["point"] * 8 + ["mean", "from", "to"]
+    points, (mean, low, high) = [float(r["difference"]) for r in drawn[:8]], [float(r["difference"]) for r in drawn[8:]]
+    assert (
+        mean == pytest.approx(sum(points) / 8, abs=1e-6)
+        and low < min(mean, high)
+        and f"{abs(mean):.2f}" in row[DIFFERENCE]
+    )
+    for axis in AXES:
+        below = found.text[found.text.index(f"Axis: {axis}\n") :]
+        assert "Noise floor: 0.20 points, the largest difference among 96 runs in 48 groups of exact twins." in below
+    assert "No verdict: its values are exact twins" in found.text
+    by_cell = found.table("95 % interval (%)", "Accuracy")
+    assert len(by_cell) == 12 and all(re.fullmatch(r"\d+\.\d to \d+\.\d", r["95 % interval (%)"]) for r in by_cell)
+
+
+def test_without_twins_the_noise_floor_is_not_known_and_one_seed_has_no_interval(tmp_path: Path) -> None:
+    plan = factorial({"norm": ("pre", "post")}, seeds=(0,), time=False)
+    render(build(tmp_path / "study", plan), tmp_path / "report")
+    found = read_page(tmp_path / "report")
+    assert "Noise floor: not known. No two finished runs of one seed are exact twins" in found.text
+    assert "95 % interval (%)" not in found.table("test accuracy (%)", "Accuracy")[0]
+    assert (
+        "No effect of an axis can be told from chance: 1 seed of each cell cannot pass the test, 6 could" in found.text
+    )

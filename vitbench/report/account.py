@@ -5,7 +5,6 @@ from __future__ import annotations
 import shlex
 from collections import Counter
 from collections.abc import Sequence
-from datetime import UTC, datetime
 from typing import Any
 
 import pandas as pd
@@ -13,6 +12,7 @@ import pandas as pd
 from vitbench import registry
 from vitbench.analysis.frames import PENDING, level
 from vitbench.environment import Environment
+from vitbench.report import spent
 from vitbench.report.markdown import Md, bullets, escape, fenced, listed, table
 from vitbench.report.numbers import count
 from vitbench.report.view import View, plural
@@ -73,11 +73,11 @@ def settings(view: View) -> Md:
         rows.append(("training", _fields(TrainSpec, recipes, always)))
         seeds = [str(seed) for seed in view.train["seed"].unique()]
         rows.append(("seeds", Md(f"{plural(len(seeds), 'seed')} per cell: {listed(seeds, 20)}")))
-        rows += _together(view)
+        rows += [("budget", spent.budget(view, recipes)), *_together(view)]
     protocols = [p.trial.protocol for p in view.planned if isinstance(p.trial, TimeTrial)]
     if protocols:
         rows.append(("timing", _timing(view, protocols)))
-    rows += [("dates", span)] if (span := _dates(view)) else []
+    rows += [("dates", span)] if (span := spent.dates(view)) else []
     environments = list(view.environments.values())
     if len(environments) == 1:
         rows.append(("machine", _machine(environments[0])))
@@ -266,18 +266,6 @@ def _timing(view: View, protocols: list[TimeSpec]) -> Md:
            for p in protocols]  # fmt: skip
     parts = "" if what[4] == "model" else f"{escape(what[4])}; "
     return Md(f"{parts}on {what[0]}; {what[1]}; batch size {what[2]}; mode {what[3]}; {'; '.join(dict.fromkeys(how))}")
-
-
-def _dates(view: View) -> Md | None:
-    moments = [_utc(attempt.started_at) for attempts in view.results.tried.values() for attempt in attempts]
-    if not moments:
-        return None
-    first, last = (f"{moment:%Y-%m-%d %H:%M}" for moment in (min(moments), max(moments)))
-    return Md(f"{first} UTC" if first == last else f"{first} to {last} UTC (starts of the first and last trial)")
-
-
-def _utc(moment: datetime) -> datetime:
-    return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
 
 
 def _machine(environment: Environment) -> Md:

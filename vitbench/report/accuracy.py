@@ -6,12 +6,14 @@ import math
 
 import pandas as pd
 
+from vitbench.analysis.paired import Interval
 from vitbench.analysis.summary import ACCURACY, Matched, texts
 from vitbench.report.markdown import NOTHING, Md, bold, escape, table
 from vitbench.report.numbers import accuracy_decimals, count, fixed, signed, significant, spread
 from vitbench.report.view import MAX_CELLS, View, plural
 
 TEST = "test accuracy (%)"
+INTERVAL = "95 % interval (%)"
 VALIDATION = "validation accuracy, last epoch (%)"
 SECONDS = "seconds per run"
 STEPS, TFLOP = "steps", "TFLOP per run"
@@ -43,6 +45,7 @@ def by_cell(view: View, device: str) -> Md:
     whole = view.trials[(view.trials["kind"] == "train") | (view.trials["level"] == "model")]
     sizes = whole.groupby("cell", sort=False)[["parameters", "forward_flops"]].first().to_dict("index")
     decimals, lines = decimals_of(view), list[dict[str, Md]]()
+    of_mean = view.intervals(device) if (view.by_cell["n"] > 1).any() else {}
     for cell in ranked_cells(view, device)[:MAX_CELLS]:
         state = states[cell]
         line = {**view.identity(cell), "state": escape(state)}
@@ -52,12 +55,15 @@ def by_cell(view: View, device: str) -> Md:
             if result is None:
                 names = (VALIDATION, SECONDS, STEPS, TFLOP) if validated else (SECONDS, STEPS, TFLOP)
                 line |= {f"{on}seeds": Md("0"), f"{on}{TEST}": escape(missing[cell])}
+                names = (INTERVAL, *names) if of_mean else names
                 line |= {f"{on}{name}": NOTHING for name in names if origins}
                 continue
             shown = spread(result[MEAN], result[STD], decimals)
             shown = bold(shown) if result[MEAN] >= best[origin] and len(found) > 1 else shown
             line[f"{on}seeds"] = seeds(result["n"], result["planned"])
             line[f"{on}{TEST}"] = Md(f"{shown} {SURVIVORS}") if state != "ok" else shown
+            if of_mean:
+                line[f"{on}{INTERVAL}"] = ends(of_mean.get((cell, origin)), decimals)
             if validated:
                 line[f"{on}{VALIDATION}"] = fixed(result["validation_accuracy_pct_mean"], decimals)
             line[f"{on}{SECONDS}"] = significant(result["seconds_mean"])
@@ -66,6 +72,11 @@ def by_cell(view: View, device: str) -> Md:
         line["FLOPs per image (M)"] = significant(sizes[cell]["forward_flops"] / 1e6)
         lines.append(line)
     return table(lines, right={name for line in lines for name in line} - {"cell", "state", *view.axes})
+
+
+def ends(of_mean: Interval | None, decimals: int) -> Md:
+    """An interval of an accuracy in words; of one seed there is none."""
+    return Md(f"{fixed(of_mean.low, decimals)} to {fixed(of_mean.high, decimals)}" if of_mean else "one seed")
 
 
 def seeds(n: int, planned: int) -> Md:
@@ -80,6 +91,11 @@ def by_cell_frame(view: View) -> pd.DataFrame:
     planned = view.train.groupby(["device", "cell"], sort=False).size().rename("planned").reset_index()
     frame = planned.merge(view.by_cell.drop(columns="planned"), on=["device", "cell"], how="left")
     frame = frame.join(values, on="cell")
+    of_mean = {device: view.intervals(device) for device in view.train_devices}
+    found = [of_mean[d].get((c, o)) for d, c, o in frame[["device", "cell", "origin"]].itertuples(index=False)]
+    place = list(frame.columns).index(STD) + 1
+    for name in ("high", "low"):
+        frame.insert(place, f"{ACCURACY}_{name}", [getattr(each, name) if each else math.nan for each in found])
     frame["n"] = frame["n"].astype("float64").fillna(0).astype(int)
     frame["state"] = [states[d][c] for d, c in zip(frame["device"], frame["cell"], strict=True)]
     frame["origin"] = [view.letter(o) if isinstance(o, str) else "" for o in frame["origin"]]
@@ -107,6 +123,8 @@ def over_axis(view: View, device: str, axis: str) -> list[Md]:
         return []
     if all(exact) and comparable:
         said.append("All of its values are exact twins, so that every difference here is noise.")
+    if comparable:
+        said.append("± is the standard deviation of the differences over blocks.")
     return [Md(" ".join(escape(s) for s in said)), table(lines, right={"blocks", *NUMBERS})]
 
 

@@ -43,7 +43,8 @@ def _about_seeds(view: View) -> list[Md]:
                        "no difference between two cells is shown to be more than chance."))  # fmt: skip
     if largest > 1:
         span = f"{largest}" if smallest == largest else f"{smallest} to {largest}"
-        said.append(Md(f"n = {span} seeds: ± is the sample standard deviation over seeds, not a confidence interval."))
+        about = "± is the sample standard deviation over seeds, not the interval of their mean, which stands beside it."
+        said.append(Md(f"n = {span} seeds: {about}"))
     if (broken := _survivors(view)) > 0:
         noun = "The mean of 1 cell is" if broken == 1 else f"The means of {broken} cells are"
         said.append(Md(f"{noun} over survivors: some of the seeds have no result. Marked {SURVIVORS}."))

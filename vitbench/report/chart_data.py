@@ -62,8 +62,16 @@ def _(chart: Rows) -> Iterator[Line]:
 def _(chart: Pairs) -> Iterator[Line]:
     for column, axes in chart.columns:
         for axis in axes:
-            for name, points, middle, word in zip(axis.names, axis.points, axis.middles, axis.words, strict=True):
-                for what, value in [*(("point", each) for each in points), ("mean", middle)]:
+            spans = axis.spans or [(math.nan, math.nan)] * len(axis.names)
+            for name, points, middle, word, (low, high) in zip(
+                axis.names, axis.points, axis.middles, axis.words, spans, strict=True
+            ):
+                for what, value in [
+                    *(("point", each) for each in points),
+                    ("mean", middle),
+                    ("from", low),
+                    ("to", high),
+                ]:
                     if not word and math.isfinite(value):
                         yield column, axis.axis, name, what, float(value), ""
                 if word:

@@ -89,6 +89,8 @@ class Paired:
         middles: for each value the mean of its points.
         means: for each value its mean in words, for the right margin.
         words: for each value what is written in place of points; empty where there are some.
+        spans: for each value the ends of an interval of its mean (low, high), not numbers where it has none; empty for
+            none at all.
     """
 
     axis: str
@@ -97,6 +99,7 @@ class Paired:
     middles: Sequence[float]
     means: Sequence[str]
     words: Sequence[str]
+    spans: Sequence[tuple[float, float]] = ()
 
 
 @dataclass(frozen=True)

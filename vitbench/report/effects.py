@@ -1,4 +1,4 @@
-"""Figures of paired comparisons: what each axis does to accuracy and to latency, over matched blocks."""
+"""Paired comparisons over matched blocks: what each axis does to latency, and to accuracy block by block."""
 
 from __future__ import annotations
 
@@ -18,33 +18,16 @@ from vitbench.report.spread import reading
 from vitbench.report.view import TimeGroup, View
 
 
-def accuracy_by_axis(view: View, device: str) -> list[Picture]:
-    """Paired differences of test accuracy, a panel for each axis; one picture for each origin."""
-    rows = view.train[(view.train["device"] == device) & view.train["factorial"].astype(bool)]
-    pictures, origins = [], view.origins(rows)
+def by_block(view: View, found: Matched, rows: pd.DataFrame) -> Paired:
+    """Paired differences of test accuracy over the matched blocks of an axis.
+
+    Args:
+        view: the study.
+        found: the axis.
+        rows: the trials of the grid on the device, whose states stand where there is no result.
+    """
     decimals = accuracy.decimals_of(view) + 1
-    band = view.noise.largest if view.noise else 0.0
-    grey = " The grey band is the noise floor: the largest difference between exact twins." if band else ""
-
-    def show(mean: float) -> str:
-        return signed(mean, decimals)
-
-    for origin in origins:
-        on, suffix = place(view, origins, origin)
-        found = [view.accuracy_over(axis, origin, device) for axis in view.axes]
-        axes = [_paired(view, m, m.differences(), rows, mean=_mean, show=show) for m in found]
-        label = "difference in test accuracy from the axis's reference (percentage points)"
-        if _any_points(axes):
-            pictures.append(
-                Picture(
-                    f"accuracy-by-axis-{device}{suffix}",
-                    Pairs([("", axes)], label, 0.0, band),
-                    f"Paired differences of test accuracy by axis on {device}{on}",
-                    f"Differences in test accuracy from the reference value of each axis{on}. "
-                    f"{_reading(axes, 'all other axes and the seed equal', 'the mean')}.{grey}",
-                )
-            )
-    return pictures
+    return _paired(view, found, found.differences(), rows, mean=_mean, show=lambda mean: signed(mean, decimals))
 
 
 def speed_by_axis(view: View, groups: Sequence[TimeGroup]) -> list[Picture]:
@@ -75,7 +58,7 @@ def speed_by_axis(view: View, groups: Sequence[TimeGroup]) -> list[Picture]:
                     Pairs(columns, "latency, ratio to the axis's reference", 1.0),
                     f"Latency ratios by axis: {where}{on}",
                     f"Latency as a ratio to the reference value of each axis ({where}{on}); left of the line is "
-                    f"faster. {_reading(every, 'all other axes equal', 'the geometric mean')}.",
+                    f"faster. {blocks_read(every, 'all other axes equal', 'the geometric mean')}.",
                 )
             )
     return pictures
@@ -101,7 +84,7 @@ def _any_points(axes: Sequence[Paired]) -> bool:
     return any(len(points) for axis in axes for points in axis.points)
 
 
-def _reading(axes: Sequence[Paired], alike: str, mean: str) -> str:
+def blocks_read(axes: Sequence[Paired], alike: str, mean: str) -> str:
     """How the rows of some axes are to be read, where a block's results are alike in this and summed up by that."""
     rows = [points for axis in axes for points in axis.points]
     said = reading(rows, f"a point is one matched block ({alike})", f"of the matched blocks ({alike})",

@@ -6,6 +6,7 @@ Results of different origins never share a mean: accuracy has a panel for each, 
 from __future__ import annotations
 
 import math
+import re
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
@@ -34,14 +35,16 @@ def accuracy_by_cell(view: View, device: str) -> list[Picture]:
     if not origins:
         return []
     results = finished(planned)
-    every = results[ACCURACY].dropna().to_numpy(np.float64)
+    every = [*results[ACCURACY].dropna(), *(end for i in view.intervals(device).values() for end in (i.low, i.high))]
     columns = [_Column(f"test accuracy (%){place(view, origins, o)[0]}", _values(of_origin(results, o), ACCURACY),
-                       pd.Series.mean) for o in origins]  # fmt: skip
+                       pd.Series.mean, spans=_intervals(view, device, o)) for o in origins]  # fmt: skip
     several = any(len(values) > 1 for column in columns for values in column.points.values())
+
+    means = " The upright bar is the mean over seeds, the pale one its 95 % interval." if several else ""
 
     def caption(rows: Sequence[Values]) -> str:
         shown = reading(rows, "every seed as a point", "of a cell's seeds")
-        return f"Test accuracy on {device}, {shown}.{' The upright bar is the mean over seeds.' if several else ''}"
+        return f"Test accuracy on {device}, {shown}.{means}"
 
     chart = _Chart(view, columns, limits(every), view.telling)
     alt = f"plot of test accuracy by cell on {device}"
@@ -213,3 +216,17 @@ def place(view: View, origins: Sequence[str], origin: str) -> tuple[str, str]:
     letter = view.letter(origin)
     # A question mark would end the path of a link.
     return (f" on {letter}", f"-{letter}" if letter.isalnum() else "-unknown") if len(origins) > 1 else ("", "")
+
+
+def _intervals(view: View, device: str, origin: str) -> dict[str, tuple[float, float]]:
+    """Cell → ends of the interval of its mean over the seeds of an origin."""
+    return {cell: (i.low, i.high) for (cell, of), i in view.intervals(device).items() if of == origin}
+
+
+def axis_slugs(view: View) -> dict[str, str]:
+    """Axis → its name as part of a file's, none of them twice."""
+    found: dict[str, str] = {}
+    for axis in view.axes:
+        slug = re.sub(r"[^A-Za-z0-9]+", "-", axis).strip("-")
+        found[axis] = slug if slug and slug not in found.values() else f"{slug}-{len(found) + 1}".strip("-")
+    return found

@@ -7,7 +7,7 @@ import errno
 import functools
 import os
 import secrets
-from collections.abc import Callable, Container, Mapping
+from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -74,6 +74,10 @@ class Files:
         self.contents[path] = lambda: drawn().png
         self.shown[path] = lambda: Shown(drawn().svg, _seen(picture.alt), path, data)
         return Md(f"![{escape(picture.alt)}]({path})")
+
+    def pictures(self, wanted: Sequence[Picture]) -> list[Md]:
+        """Add some pictures; returns each of them and its caption."""
+        return [block for each in wanted for block in (self.picture(each), Md(f"*{escape(each.caption)}*"))]
 
     def image(self, name: str, png: Callable[[], bytes], alt: str) -> Md:
         """The same of a picture that is no chart."""

@@ -3,35 +3,43 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
 import pandas as pd
 
-from vitbench.analysis.conclusions import Effect
 from vitbench.analysis.summary import finished
 from vitbench.report import speed, verdicts
 from vitbench.report.account import KINDS
 from vitbench.report.accuracy import MEAN, STD, decimals_of, seeds
+from vitbench.report.answers import answers
 from vitbench.report.markdown import Md, bullets, escape
 from vitbench.report.numbers import count, fixed, spread
 from vitbench.report.view import Place, TimeGroup, View, of_origin, plural
 
 MAX_GROUPS = 6
 """Groups of timings that have a line of their own."""
+FEWEST_GROUPS = 3
+"""Groups of timings from which it is counted which cells are the fastest."""
+MAX_NAMED = 4
 
 
 def headlines(view: View) -> list[Md]:
-    """Blocks: how much ran, the most accurate cell, the effect of each axis, the fastest cells."""
-    said = [_progress(view)]
+    """Blocks: the answer, which are the verdicts in sentences, then the best cells; what ran comes last if all did."""
+    said: list[Md] = []
     for device in view.train_devices:
         for origin in view.origins(view.train[view.train["device"] == device]):
             on = _on(view, device, origin)
             place = next((p for p in view.places if (p.runs.device, p.runs.origin) == (device, origin)), None)
             said += [*_conclusions(view, place, on), _best(view, device, origin, on)] if place else []
+    said += _fastest_of_all(view)
     for group in view.time_groups[:MAX_GROUPS]:
         said += _fastest(view, group)
-    return [bullets(said)]
+    unfinished = (view.trials["state"] != "ok").any() or not said
+    said = [_progress(view), *said] if unfinished else [*said, _progress(view)]
+    legend = verdicts.legend(view)
+    return [bullets(said), *([Md(legend)] if legend else [])]
 
 
 def _on(view: View, device: str, origin: str) -> str:
@@ -71,24 +79,36 @@ def _best(view: View, device: str, origin: str, on: str) -> Md:
 
 
 def _conclusions(view: View, place: Place, on: str) -> list[Md]:
-    """The claims that were tested; the largest effect of each axis; what exact twins differ by."""
+    """The claims that were tested; what each axis does; what exact twins differ by."""
     said = []
     if place.claims:
         said += verdicts.outcomes_in_words(view, place.claims, on)
-    largest: dict[str, Effect] = {}
-    for effect in place.effects:
-        if math.isfinite(effect.judged.mean):
-            before = largest.setdefault(effect.axis, effect)
-            largest[effect.axis] = max(before, effect, key=lambda e: abs(e.judged.mean))
-    order = sorted(largest.values(), key=lambda e: -abs(e.judged.mean))
-    if order:
-        parts = "; ".join(verdicts.in_words(view, effect) for effect in order)
-        said.append(Md(f"Largest effect of each axis{on}: {parts}."))
+    said += answers(view, place, on)
     twins = view.twin_axes
     if twins and view.noise is not None:
         what = f"up to {fixed(view.noise.largest, 2)} points" if view.noise.largest else "nothing"
         said.append(Md(f"Exact twins ({', '.join(map(escape, twins))}) differ by {what} in accuracy."))
     return said
+
+
+def _fastest_of_all(view: View) -> list[Md]:
+    """What is the fastest of a group of timings, by in how many groups it is."""
+    first = Counter(name for group in view.time_groups if (name := _first(view, group)))
+    if first.total() < FEWEST_GROUPS:
+        return []
+    named = [f"{escape(name)} in {number}" for name, number in first.most_common(MAX_NAMED)]
+    more = f" and {len(first) - MAX_NAMED:,} others" if len(first) > MAX_NAMED else ""
+    return [Md(f"Fastest, of {first.total()} settings that were timed: {', '.join(named)}{more}.")]
+
+
+def _first(view: View, group: TimeGroup) -> str:
+    """The fastest of a group of timings; empty where results of several origins, or too few, cannot tell."""
+    rows = finished(view.timings(group))
+    mine = rows[rows["latency_ms_p50"] > 0].sort_values("latency_ms_p50", kind="stable")
+    if len(mine) < 2 or mine["origin"].nunique() > 1:
+        return ""
+    cell, axes = str(mine["cell"].iloc[0]), speed.axes_of(view, group)
+    return " · ".join(view.values_of(cell)[axis] for axis in axes) if view.factorial and axes else cell
 
 
 def _fastest(view: View, group: TimeGroup) -> list[Md]:

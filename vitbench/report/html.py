@@ -28,6 +28,8 @@ from vitbench.report.files import Shown
 TEMPLATES = Path(__file__).parent / "templates"
 FILTERED = 8
 """Rows above which a table can be filtered."""
+NAME, SENTENCE = 24, 36
+"""Characters up to which a cell is not broken into lines, and from which it has room for several words in one."""
 
 PIXELS = ' class="pixels"'
 """In the element of a picture that shows images, see :func:`vitbench.report.drawing.vector.svg`; quotes in a text are
@@ -107,11 +109,13 @@ class _Reader:
 
     def table(self, block: Sequence[Token]) -> str:
         rows = sum(token.type == "tr_open" for token in block) - 1
-        for token in block:
+        for token, inside in itertools.pairwise(block):
             if token.type in ("th_open", "td_open"):
                 token.attrs = {"class": "number"} if "right" in str(token.attrGet("style")) else {}
                 if token.type == "th_open":
                     token.attrs["scope"] = "col"
+                elif not token.attrs and (kind := _of_width(plain(inside))):
+                    token.attrs["class"] = kind
         name = ", ".join(self.above[1:]) or self.title
         self.tables[name] += 1
         name = escape(f"{name} ({self.tables[name]})" if self.tables[name] > 1 else name)
@@ -182,6 +186,11 @@ def _caption(block: Sequence[Token]) -> Sequence[Token] | None:
     if not inner or (inner[0].type, inner[-1].type) != ("em_open", "em_close"):
         return None
     return inner[1:-1] if all(token.level > 0 for token in inner[1:-1]) else None
+
+
+def _of_width(text: str) -> str:
+    """The class of a cell of words: a name is kept on one line, and a sentence is not broken at every word."""
+    return "name" if len(text) <= NAME else "sentence" if len(text) > SENTENCE else ""
 
 
 def _named(element: str, alt: str) -> str:

@@ -137,3 +137,8 @@ def _as_text(value: object) -> object:
     text = str(value)
     guarded = f"'{text}" if text.startswith(_FORMULA) else text
     return guarded.replace("\r", " ")  # which some readers take for the end of the row
+
+
+def heading(text: str, level: int = 3) -> Md:
+    """A heading."""
+    return Md(f"{'#' * level} {escape(text)}")

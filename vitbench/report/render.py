@@ -8,7 +8,8 @@ date of its own, no path and no machine but those in the records. The page is th
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
 import jinja2
@@ -16,8 +17,8 @@ import jinja2
 from vitbench.report import (
     account,
     accuracy,
+    costs,
     curves,
-    effects,
     explained,
     export_mlflow,
     export_tensorboard,
@@ -28,26 +29,21 @@ from vitbench.report import (
     latex,
     pareto,
     reconstructions,
-    roofline,
-    speed,
-    trends,
     tuning,
     verdicts,
 )
+from vitbench.report import axis as of_axis
 from vitbench.report.caveats import caveats
-from vitbench.report.charts import Picture
 from vitbench.report.files import MARK, Files
-from vitbench.report.markdown import Md, escape
+from vitbench.report.markdown import Md, escape, heading
 from vitbench.report.studio import Draw, at_once
-from vitbench.report.view import TimeGroup, View, beyond
+from vitbench.report.view import Place, View, beyond
 from vitbench.spec.base import uncollected_so_far
 from vitbench.store import Study
 
 TEMPLATES = Path(__file__).parent / "templates"
-MAX_SPEED_PICTURES = 24
-"""Pictures of timings in one report; what is beyond is in the tables."""
-MAX_COMPARED = 60
-"""Rows of a table of comparisons; what is beyond is in the CSV."""
+AXIS = "Axis: "
+"""Begins the heading of an axis' section."""
 DAGGER = Md(f"{accuracy.SURVIVORS} mean over survivors: the cell has seeds without a result.")
 
 
@@ -109,60 +105,112 @@ def compose(view: View, files: Files) -> str:
         lstrip_blocks=True,
         keep_trailing_newline=True,
     )
-    # Sections with pictures first: they may be drawn by another process, while this one goes on.
-    with_pictures = {
-        "curves": _curves(view, files),
-        "accuracy": _accuracy(view, files),
-        "axes": _axes(view, files),
-        "speed": _speed(view, files),
-        "fronts": _fronts(view, files),
-        "portraits": explained.of_study(view, files),
-    }
+    parts = _parts(view)
+    made: dict[int, list[Md]] = {}
+    # Those with pictures first: they may be drawn by another process, while this one goes on.
+    for number in sorted(range(len(parts)), key=lambda number: not parts[number].pictures):
+        made[number] = parts[number].make(view, files)
     page = environment.get_template("report.md.j2").render(
         mark=MARK,
         title=escape(info.suite.name),
         question=escape(info.suite.question),
         expected=escape(info.suite.expected),
         notes=account.notes(view),
-        short=headlines.headlines(view),
-        ran=[account.counts(view), account.settings(view), *account.origins(view), _all_trials(view, files)],
-        caveats=caveats(view),
-        verdicts=_verdicts(view, files),
-        goals=_goals(view, files),
-        tuning=_tuning(view, files),
-        pretraining=_pretraining(view, files),
-        missing=_missing(view, files),
-        reproduction=account.reproduction(view),
-        **with_pictures,
+        sections=[(escape(part.title), made[number]) for number, part in enumerate(parts) if made[number]],
     )
     return page.rstrip() + "\n"
 
 
-def _verdicts(view: View, files: Files) -> list[Md]:
-    """Families of comparisons, each with its table: claims, effects of axes, interactions, named cells."""
+@dataclass(frozen=True)
+class Part:
+    """A section of the report.
+
+    Attributes:
+        title: its heading.
+        make: gives its blocks; where there are none it is left out.
+        pictures: whether it has any.
+    """
+
+    title: str
+    make: Callable[[View, Files], list[Md]]
+    pictures: bool = False
+
+
+def _parts(view: View) -> list[Part]:
+    """The sections, in their order."""
+    return [
+        Part("In short", _short),
+        Part("What ran", _ran),
+        Part("Caveats", _caveats),
+        Part("Claims", _claims),
+        Part("Tuning", _tuning),
+        Part("Accuracy", _accuracy, pictures=True),
+        *(Part(f"{AXIS}{axis}", functools.partial(of_axis.section, axis=axis), pictures=True) for axis in view.axes),
+        Part("Cells against the first", _variants, pictures=True),
+        Part("Interactions", _interactions),
+        Part("Throughput, latency and memory", costs.throughput, pictures=True),
+        Part("Time to accuracy", _goals),
+        Part("Accuracy against cost", _fronts, pictures=True),
+        Part("Learning curves", _curves, pictures=True),
+        Part("Masked pre-training", _pretraining),
+        Part("What the models look at", explained.of_study, pictures=True),
+        Part("What did not run, and why", _missing),
+        Part("Reproduction", _reproduction),
+    ]
+
+
+def _short(view: View, files: Files) -> list[Md]:
+    blocks = headlines.headlines(view)
+    judged = verdicts.frame(view)
+    return [*blocks, Md(f"Every comparison as numbers: {files.table('verdicts', judged)}.")] if len(judged) else blocks
+
+
+def _ran(view: View, files: Files) -> list[Md]:
+    link = files.table("trials", view.trials)
+    every = Md(f"Every planned trial with its state, settings, values and machine: {link}.")
+    return [account.counts(view), account.settings(view), *account.origins(view), every]
+
+
+def _caveats(view: View, _: Files) -> list[Md]:
+    return [caveats(view)]
+
+
+def _claims(view: View, _: Files) -> list[Md]:
     blocks: list[Md] = []
     for place in view.places:
-        on = f" ({escape(view.place_name(place))})" if len(view.places) > 1 else ""
         if place.claims:
-            blocks += _heading(f"Claims{on}")
+            blocks += _at(view, place)
             blocks += [verdicts.claims(view, place.claims), *verdicts.notes(view, [t.judged for t in place.claims])]
-        if place.effects:
-            judged = [e.judged for e in place.effects]
-            blocks += _heading(f"Effects of axes{on}")
-            blocks.append(Md("Main effects, over every matched pair of the grid, averaged within each seed."))
-            blocks += [verdicts.effects(view, place.effects), *verdicts.notes(view, judged)]
-        for title, name, found in (
-            ("Interactions", "interaction", place.interactions),
-            ("Cells against the first", "cell", place.variants),
-        ):
-            if found:
-                blocks += _heading(f"{title}{on}")
-                blocks += [verdicts.compared(view, found[:MAX_COMPARED], name), *verdicts.notes(view, found)]
-                if len(found) > MAX_COMPARED:
-                    blocks.append(Md(f"Of {len(found):,} rows the first {MAX_COMPARED} are shown."))
-    if blocks:
-        blocks += [Md(verdicts.LEGEND), Md(f"As numbers: {files.table('verdicts', verdicts.frame(view))}.")]
     return blocks
+
+
+def _variants(view: View, files: Files) -> list[Md]:
+    blocks: list[Md] = []
+    for place in view.places:
+        if place.variants:
+            blocks += [*_at(view, place), *files.pictures(of_axis.against_first(view, place))]
+            blocks += [*verdicts.compared(view, place.variants, "cell"), Md(of_axis.noise(view))]
+    return blocks
+
+
+def _interactions(view: View, _: Files) -> list[Md]:
+    blocks: list[Md] = []
+    for place in view.places:
+        if place.interactions:
+            blocks += [*_at(view, place), *verdicts.compared(view, place.interactions, "interaction")]
+    if blocks:
+        said = "By how much the effect of one axis changes with the value of another, averaged within each seed."
+        blocks.insert(0, Md(said))
+    return blocks
+
+
+def _at(view: View, place: Place) -> list[Md]:
+    """The heading of one device and origin, where there are several."""
+    return [heading(f"On {view.place_name(place)}")] if len(view.places) > 1 else []
+
+
+def _reproduction(view: View, _: Files) -> list[Md]:
+    return account.reproduction(view)
 
 
 def _goals(view: View, files: Files) -> list[Md]:
@@ -179,105 +227,32 @@ def _accuracy(view: View, files: Files) -> list[Md]:
     if not view.train_devices:
         return [Md("No training is planned.")]
     blocks = []
-    link = files.table("accuracy", accuracy.by_cell_frame(view))
+    links = [files.table("accuracy", accuracy.by_cell_frame(view))]
+    links += [Md(f"by axis {files.table('accuracy-by-axis', accuracy.axes_frame(view))}")] if view.axes else []
     for device in view.train_devices:
-        blocks += _heading(f"On {device}") if len(view.train_devices) > 1 else []
+        blocks += [heading(f"On {device}")] if len(view.train_devices) > 1 else []
         if (beside := accuracy.published(view, device)) is not None:
             blocks += [Md("Published and measured test accuracy:"), beside]
-        blocks += _pictures(figures.accuracy_by_cell(view, device), files)
+        blocks += files.pictures(figures.accuracy_by_cell(view, device))
         found = accuracy.by_cell(view, device)
         order = "the highest mean first, in bold" if len(view.by_cell) else "none has a result"
         blocks += [Md(f"Test accuracy by cell on {escape(device)}, {order}."), found]
         blocks += beyond(view.train[view.train["device"] == device])
         blocks += [DAGGER] if accuracy.SURVIVORS in found else []
-    return [*blocks, Md(f"As numbers: {link}.")]
-
-
-def _axes(view: View, files: Files) -> list[Md]:
-    if not view.axes or not view.train_devices:
-        return []
-    link = files.table("accuracy-by-axis", accuracy.axes_frame(view))
-    blocks = [Md("The effect of an axis is taken over matched blocks: runs that are alike in every other axis and in "
-                 "the seed, where every value of the axis that has any result has one. The first such value is the "
-                 "reference. ± is the standard deviation of the differences over blocks.")]  # fmt: skip
-    for device in view.train_devices:
-        several = len(view.train_devices) > 1
-        blocks += _heading(f"On {device}") if several else []
-        blocks += _pictures(effects.accuracy_by_axis(view, device), files)
-        blocks += _pictures(trends.accuracy_along(view, device), files)
-        for axis in view.axes:
-            found = accuracy.over_axis(view, device, axis)
-            blocks += _heading(axis, level=4 if several else 3)
-            blocks += found or [Md("No run of it finished.")]
-    return [*blocks, Md(f"As numbers: {link}.")]
-
-
-def _speed(view: View, files: Files) -> list[Md]:
-    blocks = _timings(view, files) if view.time_groups else []
-    for device in view.train_devices:
-        blocks.append(Md(f"### {escape(device)}, training runs"))
-        timed = view.time[(view.time["device"] == device) & (view.time["state"] == "ok")]
-        if "train" not in set(timed["mode"]):
-            blocks += _pictures(figures.training_speed(view, device), files)
-        about = (
-            "Throughput and memory of the training runs themselves: images/s of the median step, of the epochs with "
-        )
-        about += "their data, and of the whole trial, its evaluation and all else (of all "
-        about += "seeds of a program, where several are trained as one); "
-        blocks += [Md(f"{about}medians over seeds, of memory the largest."), speed.training(view, device)]
-        blocks += beyond(view.train[view.train["device"] == device])
-    return blocks or [Md("Nothing is planned.")]
+    return [*blocks, Md(f"As numbers: {', '.join(links)}.")]
 
 
 def _fronts(view: View, files: Files) -> list[Md]:
     blocks: list[Md] = []
     for each in pareto.fronts(view):
-        blocks += [*_pictures([each.picture], files), each.table]
+        blocks += [*files.pictures([each.picture]), each.table]
     return [*blocks, DAGGER] if any(accuracy.SURVIVORS in block for block in blocks) else blocks
-
-
-def _timings(view: View, files: Files) -> list[Md]:
-    settings: dict[str, list[TimeGroup]] = {}
-    for group in view.time_groups:
-        settings.setdefault(group.setting, []).append(group)
-    blocks, wanted = _pictures(roofline.rooflines(view), files), 0
-    for setting, groups in settings.items():
-        blocks.append(Md(f"### {escape(setting if not groups[0].what else setting[:1].upper() + setting[1:])}"))
-        pictures = effects.speed_by_axis(view, groups)
-        blocks += _pictures(pictures[: max(0, MAX_SPEED_PICTURES - wanted)], files)
-        wanted += len(pictures)
-        for group in groups:
-            pictures = figures.timings(view, group)
-            blocks += _heading(group.mode_name.capitalize(), level=4)
-            blocks += _pictures(pictures[: max(0, MAX_SPEED_PICTURES - wanted)], files)
-            wanted += len(pictures)
-            blocks += _timed(view, group)
-    if wanted > MAX_SPEED_PICTURES:
-        blocks.append(Md(f"Of {wanted} pictures of timings the first {MAX_SPEED_PICTURES} are drawn."))
-    links = [files.table("timing", speed.timing_frame(view))]
-    links += [files.table("timing-by-axis", speed.axes_frame(view))] if view.axes else []
-    return [*blocks, Md(f"As numbers: {', '.join(links)}.")]
-
-
-def _timed(view: View, group: TimeGroup) -> list[Md]:
-    blocks = []
-    if by_axis := speed.over_axes(view, group):
-        blocks += [Md("By axis: geometric means over matched blocks (all other axes equal)."), *by_axis]
-    found, said = speed.by_cell(view, group)
-    order = ["By cell, the fastest first; the best of a column is bold."] if said else []
-    return [
-        *blocks,
-        Md(" ".join([*order, *said]) or "By cell; none has a result."),
-        found,
-        *beyond(view.timings(group)),
-        *speed.unstable(view, group),
-    ]
 
 
 def _curves(view: View, files: Files) -> list[Md]:
     if not view.train_devices:
         return [Md("No training is planned.")]
-    blocks = [b for device in view.train_devices for b in _pictures(curves.learning_curves(view, device), files)]
+    blocks = [b for device in view.train_devices for b in files.pictures(curves.learning_curves(view, device))]
     if not blocks:
         return [Md("No training run finished.")]
     return [*blocks, Md(f"As numbers: {files.table('epochs', curves.epochs_table(view))}.")]
@@ -296,16 +271,3 @@ def _missing(view: View, files: Files) -> list[Md]:
     if (view.trials["state"] != "ok").any():
         blocks.append(Md(f"Each of them: {files.table('not-run', account.not_run_frame(view))}."))
     return [*blocks, *account.retries(view), *account.left_out(view)]
-
-
-def _all_trials(view: View, files: Files) -> Md:
-    link = files.table("trials", view.trials)
-    return Md(f"Every planned trial with its state, settings, values and machine: {link}.")
-
-
-def _pictures(wanted: Sequence[Picture], files: Files) -> list[Md]:
-    return [block for picture in wanted for block in (files.picture(picture), Md(f"*{escape(picture.caption)}*"))]
-
-
-def _heading(text: str, level: int = 3) -> list[Md]:
-    return [Md(f"{'#' * level} {escape(text)}")]

@@ -14,8 +14,11 @@ from rich.text import Text
 from vitbench.report import blocks
 from vitbench.report.blocks import Block, Table
 
-SECTIONS = ("In short", "Verdicts", "Time to accuracy", "Accuracy", "Throughput, latency and memory")
-"""Those that are printed; the page has them all."""
+SECTIONS = re.compile(
+    r"In short|Claims|Accuracy|Axis: .*|Cells against the first|Interactions|"
+    r"Throughput, latency and memory|Time to accuracy"
+)
+"""Headings of those that are printed; the page has them all."""
 MOST_ROWS = 40
 GAP = 3
 """Characters around a column: its rule, and a space on each side."""
@@ -44,16 +47,16 @@ def printed(text: str, width: int) -> Iterator[RenderableType]:
         if kind == "heading_open":
             shown, level = blocks.plain(block[1]), int(block[0].tag[1])
             section, title, opening = (shown if level <= 2 else section), shown, level == 1
-            if level == 1 or section in SECTIONS:
+            if level == 1 or SECTIONS.fullmatch(section):
                 yield Text(f"\n{shown}" if level > 1 else shown, style="bold")
-        elif kind == "table_open" and section in SECTIONS:
+        elif kind == "table_open" and SECTIONS.fullmatch(section):
             yield _grid(blocks.table(block, (title,)), width)
-        elif kind == "bullet_list_open" and section in SECTIONS:
+        elif kind == "bullet_list_open" and SECTIONS.fullmatch(section):
             points = Grid.grid(padding=(0, 1))
             for line in _lines(block):
                 points.add_row(Text(" •"), Text(line))
             yield points
-        elif kind == "paragraph_open" and section in SECTIONS and MARKS & set(blocks.plain(block[1])):
+        elif kind == "paragraph_open" and SECTIONS.fullmatch(section) and MARKS & set(blocks.plain(block[1])):
             yield Text(blocks.plain(block[1]), style="dim")
         elif kind == "blockquote_open" or (kind == "paragraph_open" and opening):
             yield from (Text(line) for line in _lines(block))

@@ -4,28 +4,34 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import pandas as pd
 
 from vitbench.analysis.conclusions import Effect, Tested
 from vitbench.analysis.multiplicity import seeds_for
-from vitbench.analysis.verdicts import Judged
+from vitbench.analysis.verdicts import Judged, Verdict
 from vitbench.report.accuracy import SURVIVORS, decimals_of
 from vitbench.report.markdown import NOTHING, Md, bold, escape, table
 from vitbench.report.numbers import count, fixed, signed
-from vitbench.report.view import View, plural
+from vitbench.report.view import Place, View, plural
 
 DIFFERENCE, INTERVAL, P, HOLM = "difference (points)", "95 % interval", "p", "p (Holm)"
 RIGHT = frozenset({"seeds", "blocks", DIFFERENCE, INTERVAL, P, HOLM, "P(better)", "claimed (points)"})
 BELOW = Md("‡")
 MAX_SAID = 16
 """Claims that have a line of their own in the first section; the table has them all."""
-LEGEND = (
-    "better, worse: p after Holm's correction over the rows of the table is at most 0.05. equivalent: the interval "
-    "lies within the margin. underpowered: no result of so many seeds could pass. invalid: more than one seed failed, "
-    "or what is compared does not run here. undecided: none of them. p: two-sided sign-flip test over seeds."
-)
+MAX_COMPARED = 60
+"""Rows of a table of comparisons; what is beyond is in the CSV."""
+MEANING: Mapping[Verdict, str] = {
+    "better": "p after Holm's correction over its family of comparisons is at most 0.05",
+    "worse": "p after Holm's correction over its family of comparisons is at most 0.05",
+    "equivalent": "the interval lies within the margin",
+    "undecided": "neither a difference nor its absence is shown",
+    "underpowered": "no result of so few seeds could pass the test",
+    "invalid": "more than one seed failed, or what is compared does not run here",
+}
+"""What a reader must know of each verdict."""
 
 
 def claims(view: View, tested: Sequence[Tested]) -> Md:
@@ -51,10 +57,9 @@ def _claim(view: View, tested: Tested) -> dict[str, Md]:
 
 
 def effects(view: View, found: Sequence[Effect]) -> Md:
-    """The table of main effects."""
+    """The table of an axis' main effects."""
     rows = [
         {
-            "axis": escape(e.axis),
             "value": escape(e.value),
             "against": escape(e.against),
             "blocks": _blocks(e.judged),
@@ -66,10 +71,14 @@ def effects(view: View, found: Sequence[Effect]) -> Md:
     return table(rows, right=RIGHT)
 
 
-def compared(view: View, found: Sequence[Judged], name: str) -> Md:
-    """A table of comparisons by their labels: interactions, or cells against the first."""
-    rows = [{name: escape(j.comparison.label), **_numbers(view, j), "verdict": bold(escape(j.verdict))} for j in found]
-    return table(rows, right=RIGHT)
+def compared(view: View, found: Sequence[Judged], name: str) -> list[Md]:
+    """Comparisons by their labels, as one family: interactions, or cells against the first."""
+    rows = [
+        {name: escape(j.comparison.label), **_numbers(view, j), "verdict": bold(escape(j.verdict))}
+        for j in found[:MAX_COMPARED]
+    ]
+    more = [Md(f"Of {len(found):,} rows the first {MAX_COMPARED} are shown.")] if len(found) > MAX_COMPARED else []
+    return [table(rows, right=RIGHT), *notes(view, found), *more]
 
 
 def _blocks(judged: Judged) -> Md:
@@ -98,14 +107,21 @@ def probability(p: float) -> Md:
     return Md("< 0.001") if p < 0.0005 else fixed(p, 3)
 
 
-def notes(view: View, judged: Sequence[Judged]) -> list[Md]:
-    """What the marks and words of a table mean, as far as it has them."""
-    margin = view.study.info.suite.margin
-    counted = f"{len(judged)} comparisons" if len(judged) > 1 else "One comparison"
+def notes(view: View, judged: Sequence[Judged], family: int = 0) -> list[Md]:
+    """What the marks and words of a table mean, as far as it has them.
+
+    Args:
+        view: the study.
+        judged: the table's rows.
+        family: comparisons among which Holm's correction is made, where the table has only some of them.
+    """
+    margin, family = view.study.info.suite.margin, max(family, len(judged))
+    counted = f"{family} comparisons" if family > 1 else "One comparison"
+    counted += " in one family with the other axes'" if family > len(judged) else ""
     said = [f"{counted}. Margin: {f'{margin:g} points' if margin else 'none is set, so that nothing is equivalent'}."]
     few = [j for j in judged if j.verdict == "underpowered"]
     if few:
-        said.append(f"{seeds_for(len(judged))} seeds are the fewest with which any row of this table can be shown.")
+        said.append(f"{seeds_for(family)} seeds are the fewest with which any row of this table can be shown.")
     if any(j.below_noise_floor and j.mean for j in judged):
         said.append(f"{BELOW} no further from 0 than exact twins are from one another.")
     if any(j.survivors for j in judged):
@@ -113,14 +129,28 @@ def notes(view: View, judged: Sequence[Judged]) -> list[Md]:
     return [Md(f"*{escape(' '.join(said))}*")]
 
 
-def in_words(view: View, effect: Effect) -> Md:
-    """An effect as part of a sentence: which, by how much, from how many seeds, and the verdict."""
-    return Md(
-        f"{escape(effect.axis)}, {escape(effect.value)} against {escape(effect.against)} {_found(view, effect.judged)}"
-    )
+def legend(view: View) -> str:
+    """What the verdicts of a report mean, of those that it has; empty where it has none."""
+    present = {judged.verdict for place in view.places for judged in _all_of(place)}
+    words: dict[str, list[str]] = {}
+    for verdict, meaning in MEANING.items():
+        if verdict in present:
+            words.setdefault(meaning, []).append(verdict)
+    if not words:
+        return ""
+    said = " ".join(f"{' and '.join(names).capitalize()}: {meaning}." for meaning, names in words.items())
+    return f"{said} p: two-sided sign-flip test over seeds."
 
 
-def _found(view: View, judged: Judged) -> Md:
+def _all_of(place: Place) -> Iterator[Judged]:
+    yield from (tested.judged for tested in place.claims)
+    yield from (effect.judged for effect in place.effects)
+    yield from place.interactions
+    yield from place.variants
+
+
+def found(view: View, judged: Judged) -> Md:
+    """What a comparison came to, as part of a sentence, with its interval, seeds and verdict."""
     decimals = decimals_of(view) + 1
     low, high = judged.interval.low, judged.interval.high
     span = f"{signed(low, decimals)} to {signed(high, decimals)}, " if math.isfinite(low) else ""
@@ -141,7 +171,7 @@ def _outcome(view: View, tested: Tested) -> Md:
     size = tested.fact.size
     claimed = Md(f"{signed(size, 1)} points") if size is not None else escape(tested.fact.expected)
     return Md(f"**{escape(tested.outcome[:1].upper() + tested.outcome[1:])}**: {escape(tested.fact.claim)}. Claimed: "
-              f"{claimed}; found: {_found(view, tested.judged)}.")  # fmt: skip
+              f"{claimed}; found: {found(view, tested.judged)}.")  # fmt: skip
 
 
 def frame(view: View) -> pd.DataFrame:

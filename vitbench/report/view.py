@@ -23,6 +23,7 @@ from vitbench.analysis.frames import (
     timings_frame,
     trials_frame,
 )
+from vitbench.analysis.paired import Interval, interval
 from vitbench.analysis.results import results_of
 from vitbench.analysis.summary import (
     ACCURACY,
@@ -31,6 +32,7 @@ from vitbench.analysis.summary import (
     Matched,
     TwinNoise,
     by_effect,
+    finished,
     matched,
     over_seeds,
     twin_noise,
@@ -130,6 +132,7 @@ class View:
     @uncollected()
     def __init__(self, study: Study) -> None:
         self._accuracy_over: dict[tuple[str, str, str], Matched] = {}
+        self._intervals: dict[str, dict[tuple[str, str], Interval]] = {}
         self.study = study
         _, self.planned = Trials.of(study.info.trials).up_to_seed
         self.results = results_of(study)
@@ -206,6 +209,21 @@ class View:
     def by_cell(self) -> pd.DataFrame:
         """Finished training runs over their seeds; see :func:`vitbench.analysis.summary.over_seeds`."""
         return over_seeds(self.train)
+
+    def intervals(self, device: str) -> dict[tuple[str, str], Interval]:
+        """(cell, origin) → 95 % interval of its mean test accuracy, percent, over the two or more seeds on a device.
+
+        Its ends are cut off at 0 and 100, beyond which there is no accuracy.
+        """
+        if device not in self._intervals:
+            done = finished(self.train[self.train["device"] == device])
+            of_cells = done[done[ACCURACY].notna()].groupby(["cell", "origin"], sort=False)[ACCURACY]
+            self._intervals[device] = {
+                (str(cell), str(origin)): _cut_off(interval(values.tolist()))
+                for (cell, origin), values in of_cells
+                if len(values) > 1
+            }
+        return self._intervals[device]
 
     @cached_property
     def noise(self) -> TwinNoise | None:
@@ -356,6 +374,10 @@ def _states(rows: pd.DataFrame) -> dict[str, Counter[str]]:
     for cell, state, number in numbers.itertuples(index=False):
         found.setdefault(cell, Counter())[state] = number
     return found
+
+
+def _cut_off(of_mean: Interval) -> Interval:
+    return Interval(max(0.0, of_mean.low), min(100.0, of_mean.high))
 
 
 def _has_result(rows: pd.DataFrame) -> pd.Series[bool]:

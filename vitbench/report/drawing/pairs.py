@@ -19,7 +19,8 @@ def figure(chart: Pairs) -> Figure:
     made = Figure(figsize=(1.4 + 0.065 * longest + 4.6 * len(chart.columns), height), layout="constrained")
     grid = made.subplots(len(counts), len(chart.columns), squeeze=False, sharex=True,
                          gridspec_kw={"height_ratios": [n + 0.4 for n in counts]})  # fmt: skip
-    values = [points for _, axes in chart.columns for axis in axes for points in axis.points]
+    every = [axis for _, axes in chart.columns for axis in axes]
+    values = [points for axis in every for points in (*axis.points, *axis.spans)]
     ends = limits(np.concatenate([*values, [chart.neutral - chart.band, chart.neutral + chart.band]]))
     for column, (title, axes) in enumerate(chart.columns):
         for row, axis in enumerate(axes):
@@ -43,6 +44,8 @@ def _compare(ax: Axes, axis: Paired, neutral: float, band: float) -> None:
         ax.axvspan(neutral - band, neutral + band, color="0.93", zorder=0)
     ax.axvline(neutral, color="0.6", linewidth=0.8)
     shade = single()
+    for row, (low, high) in enumerate(axis.spans):
+        ax.plot([low, high], [row, row], color=shade, linewidth=7, alpha=0.3, solid_capstyle="butt", zorder=2)
     for row, (points, middle, mean, word) in enumerate(
         zip(axis.points, axis.middles, axis.means, axis.words, strict=True)
     ):

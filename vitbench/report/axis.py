@@ -1,0 +1,152 @@
+"""One axis in a section of its own: its effect with every seed's value, the verdicts, the noise floor, matched means.
+
+A comparison with every seed's value is drawn in the same way wherever it stands: values of an axis against its
+reference, and named cells against the first.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+
+from vitbench.analysis.verdicts import Judged
+from vitbench.report import accuracy, effects, trends, verdicts
+from vitbench.report.accuracy import absence_of, decimals_of
+from vitbench.report.charts import MOST_BLOCKS, Paired, Pairs, Picture
+from vitbench.report.figures import axis_slugs
+from vitbench.report.figures import place as place_in
+from vitbench.report.files import Files
+from vitbench.report.markdown import Md, heading
+from vitbench.report.numbers import fixed, signed
+from vitbench.report.spread import reading
+from vitbench.report.view import Place, View, plural
+
+LABEL = "difference in test accuracy (percentage points)"
+BY_SEED, BY_BLOCK = "every seed", "every matched block"
+INTERVAL_READ = "the upright bar and the number are the mean over seeds, the broad bar its 95 % interval"
+
+
+def section(view: View, files: Files, axis: str) -> list[Md]:
+    """What one axis does to test accuracy: effects with every seed's value and verdicts, noise floor, matched means."""
+    blocks: list[Md] = []
+    several = len(view.train_devices) > 1
+    for device in view.train_devices:
+        places = [place for place in view.places if place.runs.device == device]
+        blocks += [heading(f"On {device}")] if several and len(places) != 1 else []
+        for place in places:
+            blocks += [heading(f"On {view.place_name(place)}")] if len(view.places) > 1 else []
+            blocks += [*files.pictures(pictures(view, place, axis)), *_judged(view, place, axis)]
+        blocks += files.pictures(trends.accuracy_along(view, device, axis))
+        means = accuracy.over_axis(view, device, axis)
+        blocks += [Md(noise(view)), *means] if means else [Md("No run of it finished.")]
+    return blocks
+
+
+def _judged(view: View, place: Place, axis: str) -> list[Md]:
+    """The table of an axis' effects, or why it has none."""
+    found = [effect for effect in place.effects if effect.axis == axis]
+    if found:
+        said = Md("Its effect, over every matched pair of the grid, averaged within each seed.")
+        notes = verdicts.notes(view, [e.judged for e in found], family=len(place.effects))
+        return [said, verdicts.effects(view, found), *notes]
+    if axis in view.twin_axes:
+        return [Md("No verdict: its values are exact twins of one another, which compute the same function.")]
+    return [Md("No verdict: it changes what is classified, and accuracy in one task is no better than in another.")]
+
+
+def against_first(view: View, place: Place) -> list[Picture]:
+    """Named cells against the first of them, every seed a point; nothing where no seed has both."""
+    shown = place.variants[: verdicts.MAX_COMPARED]
+    first = str(view.train["cell"].iloc[0])
+    rows = view.train[view.train["device"] == place.runs.device]
+    words = {j.comparison.label: view.absence(rows[rows["cell"] == j.comparison.label]) for j in shown}
+    paired = _by_seed(view, f"against {first}", {j.comparison.label: j for j in shown}, words)
+    if not any(len(points) for points in paired.points):
+        return []
+    on, suffix = _on(view, place)
+    said = f"Test accuracy less that of {first} in the same seed{on}. {_seeds_read(paired)}.{_grey(view)}"
+    name = f"cells-against-the-first-{place.runs.device}{suffix}"
+    chart = Pairs([("", [paired])], LABEL, 0.0, _band(view))
+    return [Picture(name, chart, f"Difference in test accuracy of each cell from {first}{on}, every seed", said)]
+
+
+def noise(view: View) -> str:
+    """The noise floor in a sentence, or why there is none."""
+    floor = view.noise
+    if floor is None:
+        return (
+            "Noise floor: not known. No two finished runs of one seed are exact twins, which would show by how much "
+            "the same experiment differs from itself."
+        )
+    over = f"{plural(floor.runs, 'run')} in {plural(floor.groups, 'group')} of exact twins"
+    if not floor.largest:
+        return f"Noise floor: none was seen. {over} agree to the last digit."
+    return f"Noise floor: {fixed(floor.largest, decimals_of(view) + 1)} points, the largest difference among {over}."
+
+
+def pictures(view: View, place: Place, axis: str) -> list[Picture]:
+    """The effect by seed, and by matched block where these are more; one picture, nothing without any difference."""
+    device, origin = place.runs.device, place.runs.origin
+    rows = view.train[(view.train["device"] == device) & view.train["factorial"].astype(bool)]
+    judged = {effect.value: effect.judged for effect in place.effects if effect.axis == axis}
+    words = {value: absence_of(view, rows, axis, value) for value in view.axes[axis]}
+    against = next((effect.against for effect in place.effects if effect.axis == axis), "")
+    blocks = effects.by_block(view, view.accuracy_over(axis, origin, device), rows)
+    seeds = max((j.n for j in judged.values()), default=0)
+    columns, read = [], []
+    if seeds:
+        # The reference keeps its row, in the suite's order.
+        by_seed = _by_seed(view, axis, {value: judged.get(value) for value in view.axes[axis]}, words)
+        columns.append((BY_SEED, [by_seed]))
+        read.append(_seeds_read(by_seed))
+    if max(map(len, blocks.points), default=0) > seeds:
+        columns.append((BY_BLOCK, [blocks]))
+        several = "Right: " if seeds else ""
+        read.append(f"{several}{effects.blocks_read([blocks], 'all other axes and the seed equal', 'the mean')}")
+    if not columns:
+        return []
+    on, suffix = _on(view, place)
+    than = against or view.accuracy_over(axis, origin, device).reference
+    said = f"Test accuracy with each value of {axis} less that with {than}{on}. {'. '.join(read)}.{_grey(view)}"
+    alt = f"Differences in test accuracy by {axis} on {device}{on}: {' and '.join(title for title, _ in columns)}"
+    chart = Pairs(columns if len(columns) > 1 else [("", columns[0][1])], LABEL, 0.0, _band(view))
+    return [Picture(f"effect-of-{axis_slugs(view)[axis]}-{device}{suffix}", chart, alt, said)]
+
+
+def _by_seed(view: View, title: str, judged: Mapping[str, Judged | None], words: Mapping[str, str]) -> Paired:
+    """Comparisons with every seed's difference: a row each, the reference among them as None."""
+    found: Sequence[Judged | None] = list(judged.values())
+    decimals = decimals_of(view) + 1
+    return Paired(
+        title,
+        list(judged),
+        [j.comparison.deltas if j else () for j in found],
+        [j.mean if j and j.n else math.nan for j in found],
+        [signed(j.mean, decimals) if j and j.n else "" for j in found],
+        ["reference" if j is None else "" if j.n else _word(j, words[name]) for name, j in judged.items()],
+        [(j.interval.low, j.interval.high) if j else (math.nan, math.nan) for j in found],
+    )
+
+
+def _word(judged: Judged, absence: str) -> str:
+    """What stands for a comparison without any seed: what became of its runs, or that none is matched."""
+    return absence if judged.comparison.failed or absence not in ("", "ok", "no value") else "not matched"
+
+
+def _seeds_read(paired: Paired) -> str:
+    several = any(len(points) > 1 for points in paired.points)
+    said = reading(paired.points, "a point is one seed", "of the seeds", INTERVAL_READ if several else "", MOST_BLOCKS)
+    return f"{said[:1].upper()}{said[1:]}"
+
+
+def _on(view: View, place: Place) -> tuple[str, str]:
+    """What tells a place from the others on its device, in words and as the ending of a file's name."""
+    return place_in(view, [p.runs.origin for p in view.places if p.runs.device == place.runs.device], place.runs.origin)
+
+
+def _band(view: View) -> float:
+    return view.noise.largest if view.noise else 0.0
+
+
+def _grey(view: View) -> str:
+    return " The grey band is the noise floor: the largest difference between exact twins." if _band(view) else ""

@@ -1,0 +1,67 @@
+"""Costs: throughput, latency and memory in a section, of timings and of the training runs themselves."""
+
+from __future__ import annotations
+
+from vitbench.report import effects, figures, roofline, speed
+from vitbench.report.files import Files
+from vitbench.report.markdown import Md, escape, heading
+from vitbench.report.view import TimeGroup, View, beyond
+
+MAX_SPEED_PICTURES = 24
+"""Pictures of timings in one report; what is beyond is in the tables."""
+
+
+def throughput(view: View, files: Files) -> list[Md]:
+    """What the cells cost: timings, each setting apart, then the training runs themselves."""
+    blocks = _timings(view, files) if view.time_groups else []
+    for device in view.train_devices:
+        blocks.append(Md(f"### {escape(device)}, training runs"))
+        timed = view.time[(view.time["device"] == device) & (view.time["state"] == "ok")]
+        if "train" not in set(timed["mode"]):
+            blocks += files.pictures(figures.training_speed(view, device))
+        about = (
+            "Throughput and memory of the training runs themselves: images/s of the median step, of the epochs with "
+        )
+        about += "their data, and of the whole trial, its evaluation and all else (of all "
+        about += "seeds of a program, where several are trained as one); "
+        blocks += [Md(f"{about}medians over seeds, of memory the largest."), speed.training(view, device)]
+        blocks += beyond(view.train[view.train["device"] == device])
+    return blocks or [Md("Nothing is planned.")]
+
+
+def _timings(view: View, files: Files) -> list[Md]:
+    settings: dict[str, list[TimeGroup]] = {}
+    for group in view.time_groups:
+        settings.setdefault(group.setting, []).append(group)
+    blocks, wanted = files.pictures(roofline.rooflines(view)), 0
+    for setting, groups in settings.items():
+        blocks.append(Md(f"### {escape(setting if not groups[0].what else setting[:1].upper() + setting[1:])}"))
+        pictures = effects.speed_by_axis(view, groups)
+        blocks += files.pictures(pictures[: max(0, MAX_SPEED_PICTURES - wanted)])
+        wanted += len(pictures)
+        for group in groups:
+            pictures = figures.timings(view, group)
+            blocks += [heading(group.mode_name.capitalize(), level=4)]
+            blocks += files.pictures(pictures[: max(0, MAX_SPEED_PICTURES - wanted)])
+            wanted += len(pictures)
+            blocks += _timed(view, group)
+    if wanted > MAX_SPEED_PICTURES:
+        blocks.append(Md(f"Of {wanted} pictures of timings the first {MAX_SPEED_PICTURES} are drawn."))
+    links = [files.table("timing", speed.timing_frame(view))]
+    links += [files.table("timing-by-axis", speed.axes_frame(view))] if view.axes else []
+    return [*blocks, Md(f"As numbers: {', '.join(links)}.")]
+
+
+def _timed(view: View, group: TimeGroup) -> list[Md]:
+    blocks = []
+    if by_axis := speed.over_axes(view, group):
+        blocks += [Md("By axis: geometric means over matched blocks (all other axes equal)."), *by_axis]
+    found, said = speed.by_cell(view, group)
+    order = ["By cell, the fastest first; the best of a column is bold."] if said else []
+    return [
+        *blocks,
+        Md(" ".join([*order, *said]) or "By cell; none has a result."),
+        found,
+        *beyond(view.timings(group)),
+        *speed.unstable(view, group),
+    ]
