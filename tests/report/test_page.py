@@ -192,8 +192,9 @@ def test_hostile_names_are_text(browser: Browser, pages: dict[str, Path]) -> Non
         assert len(ids) == len(set(ids))
 
 
-@pytest.mark.parametrize("cells", [4, 48, 200])
-def test_labels_in_pictures_neither_touch_nor_are_cut_off(browser: Browser, tmp_path: Path, cells: int) -> None:
+def test_labels_in_pictures_neither_touch_nor_are_cut_off(browser: Browser, tmp_path: Path) -> None:
+    """Of few cells: the browser has the letters where they were laid out, which test_labels.py measures of many."""
+    cells = 12
     planned = [
         CellPlan(f"cell {n} " + "of a long name " * 4, {"depth": 1 + n % 12, "dim": 32 * (1 + n // 12)})
         for n in range(cells)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import math
 from typing import Any
 
@@ -13,8 +12,8 @@ from markdown_it import MarkdownIt
 
 from tests.report.test_render import HOSTILE
 from vitbench.report import numbers
-from vitbench.report.charts import Chart, Colouring, Paired, Pairs, Panel, Rows
-from vitbench.report.drawing.draw import draw, figure, style
+from vitbench.report.charts import Panel, Rows
+from vitbench.report.drawing.draw import draw
 from vitbench.report.drawing.parts import shorten
 from vitbench.report.markdown import Md, csv, escape, fenced, listed, table
 
@@ -154,33 +153,3 @@ def test_drawing_uses_nothing_of_the_callers_style_and_changes_nothing() -> None
         assert dict(mpl.rcParams) == before
     assert first.png.startswith(b"\x89PNG") and first.svg.startswith("<svg ") and "a $x$ b$" in first.svg
     assert b"matplotlib" not in first.png.lower() and "matplotlib" not in first.svg.lower()
-
-
-def overlaps(chart: Chart) -> int:
-    """Pairs of neighbouring y tick labels that touch, and labels that the figure's edge cuts off."""
-    with style():
-        made = figure(chart)
-        made.draw_without_rendering()
-    found = 0
-    for ax in made.axes:
-        boxes = [label.get_window_extent() for label in ax.get_yticklabels() if label.get_text()]
-        boxes.sort(key=lambda box: box.y0)
-        found += sum(low.y1 > high.y0 for low, high in itertools.pairwise(boxes))
-        found += sum(box.x0 < 0 or box.y0 < 0 or box.y1 > made.bbox.height for box in boxes)
-    return found
-
-
-@pytest.mark.parametrize("rows", [1, 4, 48, 60])
-@pytest.mark.parametrize("panels", [1, 3])
-def test_labels_of_rows_neither_overlap_nor_are_cut_off(rows: int, panels: int) -> None:
-    names = [f"{i} " + "long name " * 8 for i in range(rows)]
-    panel = Panel("accuracy (%)", [[float(i)] for i in range(rows)], [float(i) for i in range(rows)])
-    assert not overlaps(Rows(names, [panel] * panels, [""] * rows, ["a"] * rows, Colouring("axis", "abc", "abc")))
-
-
-@pytest.mark.parametrize("values", [2, 12])
-def test_labels_of_axes_neither_overlap_nor_are_cut_off(values: int) -> None:
-    names = [f"value {i} " + "x" * 60 for i in range(values)]
-    middles = [0.1 * i for i in range(values)]
-    axis = Paired("a" * 80, names, [[m] for m in middles], middles, [*map(str, middles)], [""] * values)
-    assert not overlaps(Pairs([("one", [axis] * 3), ("two", [axis] * 3)], "points", 0.0, 0.3))

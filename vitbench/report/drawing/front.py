@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -13,6 +14,8 @@ from vitbench.report.drawing.parts import GREY, INK, colours_of, legend, single
 
 NEAR = 0.03
 """Share of the axes' width and height within which two letters would touch: they become one label."""
+MOST_LISTED = 4
+"""Letters of one label; of more it has the first and the last."""
 
 
 def figure(chart: Front) -> Figure:
@@ -61,4 +64,8 @@ def _labels(ax: Axes, best: list[Spot]) -> list[tuple[str, Spot]]:
             groups[-1].append((spot, (x, y)))
         else:
             groups.append([(spot, (x, y))])
-    return [(", ".join(spot.letter for spot, _ in group), group[-1][0]) for group in groups]
+    return [(_together([spot.letter for spot, _ in group]), group[-1][0]) for group in groups]
+
+
+def _together(letters: Sequence[str]) -> str:
+    return ", ".join(letters) if len(letters) <= MOST_LISTED else f"{letters[0]}–{letters[-1]}"

@@ -10,7 +10,9 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
+from matplotlib.font_manager import FontProperties
 from matplotlib.lines import Line2D
+from matplotlib.textpath import text_to_path
 
 from vitbench.report.charts import Colouring, Values
 
@@ -22,6 +24,12 @@ INK: Colour = (0.1, 0.1, 0.1)
 PALETTE = ("#0173B2", "#DE8F05", "#029E73", "#D55E00", "#CC78BC", "#CA9161", "#FBAFE4", "#949494")
 """Colours that the colour-blind tell apart, too. Source: the palette "colorblind" of seaborn, after Wong 2011, "Points
 of view: Color blindness"."""
+POINTS_PER_INCH = 72
+LEGEND_POINTS = 8.0
+BESIDE = 4.0
+"""What a name in a legend has beside it, mark and air, in sizes of its letters."""
+EDGE = 0.3
+"""Inches of a legend's frame."""
 MOST_NAMED = 12
 """Values in a legend; of more, evenly chosen ones."""
 
@@ -63,10 +71,17 @@ def legend(figure: Figure, colouring: Colouring) -> None:
         names = [names[round(i * (len(names) - 1) / (MOST_NAMED - 1))] for i in range(MOST_NAMED)]
     marks = [Line2D([], [], color=chosen[n], marker="o", linestyle="none", markersize=5) for n in names]
     labels = [shorten(n, 30) for n in names]
-    width = max(map(len, labels)) + 4
-    columns = max(1, min(len(names), round(figure.get_figwidth() * 14 / width)))
+    width = max(inches(label, LEGEND_POINTS) for label in labels) + BESIDE * LEGEND_POINTS / POINTS_PER_INCH
+    columns = max(1, min(len(names), int((figure.get_figwidth() - EDGE) / width)))
     figure.legend(marks, labels, title=shorten(colouring.title, 60), loc="outside upper center", ncols=columns,
                   handletextpad=0.2, columnspacing=1.2)  # fmt: skip
+
+
+def inches(text: str, points: float) -> float:
+    """How long a text is in the font of pictures, at a size."""
+    return float(
+        text_to_path.get_text_width_height_descent(text, FontProperties(size=points), ismath=False)[0] / POINTS_PER_INCH
+    )
 
 
 def spreads(ax: Axes, rows: Sequence[int], values: Sequence[Values], shades: Sequence[Colour], *, width: float) -> None:
