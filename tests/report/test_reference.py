@@ -32,5 +32,10 @@ def compared(file: Path) -> str:
     return re.sub(r"<svg .*?</svg>", "<svg>", file.read_text(encoding="utf-8"), flags=re.DOTALL)
 
 
-def test_there_is_one() -> None:
+def test_the_readme_shows_two_pictures_and_leads_to_each_of_them() -> None:
+    readme = (REPOSITORY / "README.md").read_text(encoding="utf-8")
     assert STUDIES
+    assert {folder.name for folder in STUDIES} == set(
+        re.findall(r"\]\(reports/reference/([^/]+)/report\.md\) \|", readme)
+    )
+    assert len(re.findall(r"!\[[^\]]+\]\(reports/reference/[^)]+\.png\)", readme)) >= 2

@@ -27,8 +27,8 @@ def budget(view: View, recipes: list[TrainSpec]) -> Md:
     if len(of_cells):
         said += f"; {_range(of_cells['steps'].tolist())} steps, {_spent(of_cells['train_flops'])} TFLOP"
     if (seconds := float(done["seconds"].sum())) > 0:
-        said += f"; all that finished took {significant(seconds / 3600)} hours" if seconds >= AN_HOUR else (
-            f"; all that finished took {significant(seconds / 60)} minutes")  # fmt: skip
+        said += f"; those that finished add up to {significant(seconds / 3600)} hours" if seconds >= AN_HOUR else (
+            f"; those that finished add up to {significant(seconds / 60)} minutes")  # fmt: skip
     return Md(said)
 
 
