@@ -19,7 +19,7 @@ from vitbench.report.charts import Chart, Drawn
 from vitbench.spec.model import ModelSpec
 from vitbench.spec.recipe import DataSpec, TimeSpec, TrainSpec
 from vitbench.spec.suite import Fact, Goal, Info, Published
-from vitbench.spec.trial import TimeTrial, TrainTrial
+from vitbench.spec.trial import TimeTrial, TrainTrial, TuneTrial
 from vitbench.store import (
     Epoch,
     PlannedTrial,
@@ -29,6 +29,7 @@ from vitbench.store import (
     StudyInfo,
     TimeValues,
     TrainValues,
+    TuneValues,
 )
 
 START = datetime(2026, 3, 1, 9, 0, tzinfo=UTC)
@@ -74,6 +75,7 @@ class CellPlan:
         return {k: v for k, v in named.items() if "." not in k}
 
 
+Values = TrainValues | TuneValues | TimeValues
 State = Callable[[CellPlan, str, int], tuple[str, str]]
 """(cell, kind, seed or round) → (state, reason) of its record; the state "pending" leaves none."""
 
@@ -122,6 +124,12 @@ class Plan:
     margin: float | None = None
     facts: tuple[Fact, ...] = ()
     goals: tuple[Goal, ...] = ()
+    tuned: tuple[float, ...] = ()
+    """Learning rates of which each cell is tried with each, on validation."""
+    recipe: Mapping[str, Any] = field(default_factory=dict)
+    """Further fields of every cell's recipe."""
+    changed: Callable[[Values], Values] = lambda values: values
+    """The values of a trial → what its record holds in their place."""
     accuracy: Callable[[CellPlan, int], float] | None = None
     """(cell, seed) → test accuracy, percent; drawn where None."""
     environment: Callable[[CellPlan, int], Environment | None] = lambda cell, seed: CPU
@@ -150,6 +158,7 @@ def build(path: Path, plan: Plan) -> Study:
         excluded=plan.excluded,
         facts=plan.facts,
         goals=plan.goals,
+        tuned={"train.learning_rate": plan.tuned} if plan.tuned else {},
         trials=tuple(planned),
     )
     study = Study.start(path, info)
@@ -165,25 +174,18 @@ def build(path: Path, plan: Plan) -> Study:
 def planned_trials(plan: Plan, cell: CellPlan) -> list[PlannedTrial]:
     base = {"dim": 64, "depth": 2, "heads": 4}
     model = ModelSpec.model_validate({**base, **cell.fields("model")})
-    recipe = TrainSpec.model_validate({"epochs": plan.epochs, "batch_size": 64, **cell.fields("train")})
+    recipe = TrainSpec.model_validate({"epochs": plan.epochs, "batch_size": 64, **plan.recipe, **cell.fields("train")})
     data = DataSpec(
         name="cifar10", train_images=5000, test_images=plan.test_images, validation_images=plan.validation_images
     )
     exact = {slot: registry.facts(slot, name).exact for slot, name in model.components.items()}
-    trials: list[TrainTrial | TimeTrial] = []
+    where: dict[str, Any] = {"model": model, "data": data, "device": plan.device, "data_identity": "cifar10-0011223344"}
+    trials: list[TrainTrial | TuneTrial | TimeTrial] = [
+        TuneTrial(kind="tune", train=recipe.model_copy(update={"learning_rate": rate}), seed=0, **where)
+        for rate in plan.tuned
+    ]
     if plan.train:
-        trials += [
-            TrainTrial(
-                kind="train",
-                model=model,
-                data=data,
-                train=recipe,
-                seed=seed,
-                device=plan.device,
-                data_identity="cifar10-0011223344",
-            )
-            for seed in plan.seeds
-        ]
+        trials += [TrainTrial(kind="train", train=recipe, seed=seed, **where) for seed in plan.seeds]
     if plan.time:
         trials += [
             TimeTrial(
@@ -219,7 +221,7 @@ def attempts_of(plan: Plan, cell: CellPlan, planned: PlannedTrial, number: int) 
             state=each,  # type: ignore[arg-type]
             reason=reason if each == state else f"{each} at the first try",
             trial=trial,
-            values=values(plan, cell, trial) if each == "ok" else None,
+            values=plan.changed(values(plan, cell, trial)) if each == "ok" else None,
             notices=plan.notices,
             environment=plan.environment(cell, seed),
             started_at=START + timedelta(seconds=30 * number + attempt),
@@ -229,11 +231,17 @@ def attempts_of(plan: Plan, cell: CellPlan, planned: PlannedTrial, number: int) 
     ]
 
 
-def values(plan: Plan, cell: CellPlan, trial: TrainTrial | TimeTrial) -> TrainValues | TimeValues:
-    return train_values(plan, cell, trial) if isinstance(trial, TrainTrial) else time_values(cell, trial)
+def values(plan: Plan, cell: CellPlan, trial: TrainTrial | TuneTrial | TimeTrial) -> Values:
+    if isinstance(trial, TimeTrial):
+        return time_values(cell, trial)
+    made = train_values(plan, cell, trial)
+    if isinstance(trial, TrainTrial):
+        return made
+    shared = {name: getattr(made, name) for name in TuneValues.model_fields if name in TrainValues.model_fields}
+    return TuneValues(validation_loss=made.test_loss, validation_accuracy_pct=made.test_accuracy_pct, **shared)
 
 
-def train_values(plan: Plan, cell: CellPlan, trial: TrainTrial) -> TrainValues:
+def train_values(plan: Plan, cell: CellPlan, trial: TrainTrial | TuneTrial) -> TrainValues:
     chosen = [str(v) for v in cell.axes.values()]
     noise = random.Random(f"{cell.label} {trial.seed}")
     final = 40.0 + sum(EFFECT.get(v, 0.0) for v in chosen) + random.Random(trial.seed).gauss(0, 0.8)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import random
 import re
 import subprocess
 import sys
@@ -25,7 +24,6 @@ from tests.report.builders import (
     no_triton,
 )
 from tests.report.markdown import Page, read_page
-from vitbench.environment import Environment
 from vitbench.report.render import render
 from vitbench.spec.suite import Published
 from vitbench.store import Study
@@ -379,38 +377,6 @@ def test_pictures_have_something_in_them_and_stay_small_when_cells_are_few(tmp_p
             assert image.size[0] < 1400
             assert image.size[1] < 700
             assert len(image.getcolors(1 << 24) or []) > 20
-
-
-@pytest.mark.parametrize("seed", range(4))
-def test_any_mixture_of_states_machines_and_settings_is_reported(tmp_path: Path, seed: int) -> None:
-    chance = random.Random(seed)
-    every = {"norm": ("pre", "post"), "heads": (1, 2), "train.learning_rate": (0.001, 0.01), "qkv_bias": (True, False),
-             "image_size": (32, (32, 64)), "attention": ("sdpa", "batched", "none")}  # fmt: skip
-    axes = {axis: every[axis] for axis in chance.sample(sorted(every), chance.randint(1, 3))}
-    states = chance.sample([*STATES, "pending"], chance.randint(1, 4)) + ["ok"] * chance.randint(0, 6)
-    gpu = chance.random() / 2
-
-    def where(cell: CellPlan, seed: int) -> Environment | None:
-        return None if chance.random() < 0.1 else GPU if chance.random() < gpu else CPU
-
-    plan = factorial(
-        axes,
-        seeds=tuple(range(chance.randint(1, 3))),
-        state=lambda cell, kind, seed: (chance.choice(states), chance.choice(["", "it broke", "no memory"])),
-        environment=where,
-        epochs=chance.randint(1, 4),
-        modes=tuple(chance.sample(["inference", "train"], chance.randint(1, 2))),
-        dtypes=("float32", "bfloat16")[: chance.randint(1, 2)],
-        test_images=chance.choice([1, 100, 10_000]),
-        validation_images=chance.choice([0, 500]),
-    )
-    if chance.random() < 0.5:
-        plan.cells.append(CellPlan("by name", {"depth": 3}))
-    page = rendered(tmp_path, plan)
-    accuracy = page.csv("accuracy")
-    assert {row["cell"] for row in accuracy} == {cell.label for cell in plan.cells}
-    assert all(row["state"] for row in accuracy)
-    assert not re.search(r"\b(nan|None|NaT|inf)\b", page.text)
 
 
 def test_no_word_is_lost_where_an_ok_record_holds_no_values(tmp_path: Path) -> None:

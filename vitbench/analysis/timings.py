@@ -160,10 +160,10 @@ class Rates:
 def rate(values: TimeValues) -> Rates:
     """Achieved rates; what was not counted or not measured is None."""
     seconds = values.latency_ms_p50 / 1000
-    if not seconds or values.flops is None or values.bytes is None:
+    if not seconds or values.flops is None or not values.bytes:
         return Rates()
     flops, moved = values.flops / seconds, values.bytes / seconds
-    if values.ceilings is None:
+    if values.ceilings is None or not (values.ceilings.flops_per_s and values.ceilings.bytes_per_s):
         return Rates(flops, moved, intensity=values.flops / values.bytes)
     of_flops, of_bytes = flops / values.ceilings.flops_per_s, moved / values.ceilings.bytes_per_s
     return Rates(flops, moved, of_flops, of_bytes, values.flops / values.bytes, max(of_flops, of_bytes))

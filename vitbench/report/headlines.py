@@ -132,7 +132,7 @@ def _fastest(view: View, group: TimeGroup) -> list[Md]:
 def _times(first: pd.Series[Any], base: Mapping[str, Any]) -> str:
     """How many times as fast: with the interval where both were timed side by side, and a word where it holds 1."""
     if not math.isfinite(first["speed"]):
-        return f"{fixed(base['latency_ms_p50'] / first['latency_ms_p50'], 2)} times"
+        return f"{fixed(float(base['latency_ms_p50']) / float(first['latency_ms_p50']), 2)} times"
     doubt = "" if first["speed_low"] > 1 else ", which may be noise"
     return (
         f"{fixed(first['speed'], 2)} times ({fixed(first['speed_low'], 2)} to {fixed(first['speed_high'], 2)}{doubt})"

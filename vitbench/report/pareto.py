@@ -22,6 +22,8 @@ MOST = 300
 """Cells of a front that are drawn."""
 WIDE = 8.0
 """Largest over smallest cost, from which the axis is logarithmic."""
+LEAST = 1e-12
+"""Smallest cost on a logarithmic axis; below are only zeros, and what no device measures."""
 THROUGHPUT, MEMORY = "images_per_s", "peak_memory_mib"
 QUANTITIES: Mapping[str, tuple[str, str]] = {THROUGHPUT: ("throughput", "images/s"), MEMORY: ("peak memory", "MiB")}
 """What cells cost → its name and unit."""
@@ -150,7 +152,7 @@ def _front(view: View, costs: Costs, quantity: str, gains: Gains) -> Section:
     ]
     shown = {spot.value for spot in spots}
     values_of_axis = view.axes.get(axis, ())
-    wide = min(cost.values()) > 0 and max(cost.values()) / min(cost.values()) >= WIDE
+    wide = min(cost.values()) > LEAST and max(cost.values()) / min(cost.values()) >= WIDE
     chart = Front(
         label, TEST, cheap, spots, Colouring(axis, values_of_axis, [v for v in values_of_axis if v in shown]),
         logarithmic=wide,

@@ -16,7 +16,8 @@ def rooflines(view: View) -> list[Picture]:
     Source: Williams, Waterman and Patterson 2009, "Roofline: an insightful visual performance model".
     """
     rows = finished(view.time)
-    rows = rows[rows["ceiling_flops_per_s"].notna() & rows["flops_per_s"].notna() & (rows["flops"] > 0)]
+    measured = (rows["ceiling_flops_per_s"] > 0) & (rows["ceiling_bytes_per_s"] > 0)
+    rows = rows[measured & (rows["flops_per_s"] > 0) & (rows["intensity"] > 0)]
     pictures = []
     for (device, dtype), of_device in rows.groupby(["device", "dtype"], sort=False):
         origins = view.origins(of_device)

@@ -143,8 +143,8 @@ def _ratio(result: Mapping[Any, Any], base: Mapping[str, Any]) -> Md:
         return Md("1")
     if math.isfinite(result["speed"]):
         return _with_interval(result["speed"], result["speed_low"], result["speed_high"])
-    latency = result["latency_ms_p50"]
-    return fixed(base["latency_ms_p50"] / latency if latency else math.nan, 2)
+    latency = float(result["latency_ms_p50"])
+    return fixed(float(base["latency_ms_p50"]) / latency if latency else math.nan, 2)
 
 
 def _with_interval(estimate: float, low: float, high: float) -> Md:

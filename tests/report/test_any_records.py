@@ -1,0 +1,173 @@
+"""Whatever a study's records hold, there is a report, as Markdown and as a page: never a traceback, never a "nan"."""
+
+from __future__ import annotations
+
+import base64
+import io
+import random
+import re
+import tempfile
+from dataclasses import replace
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import strategies as st
+from PIL import Image
+
+from tests.report.builders import CPU, GPU, CellPlan, Plan, Values, blank, build, factorial
+from tests.report.markdown import read_page
+from vitbench.analysis.frames import level
+from vitbench.environment import Environment
+from vitbench.report.render import render_view
+from vitbench.report.studio import at_once
+from vitbench.report.view import View
+from vitbench.spec.suite import Fact, Goal
+from vitbench.store import Ceilings, Study, TimeValues, TrainValues
+from vitbench.store.record import LARGEST, STATES
+
+AXES = {"norm": ("pre", "post"), "heads": (1, 2, 4), "train.learning_rate": (0.001, 0.01), "qkv_bias": (True, False),
+        "image_size": (32, (32, 64)), "attention": ("sdpa", "batched", "none"), "num_classes": (4, 10)}  # fmt: skip
+FEW, DRAWN = 8, 1
+"""Random studies of the fast tests, and those whose pictures are drawn, too: drawing is most of a report's time."""
+FLOATS = (0.0, 5e-324, 1e-9, 1.0, 1e30)
+LOSSES = (0.0, -1e300, 1e300, 2.3)
+PERCENTS = (0.0, 1e-9, 37.5, 100.0)
+COUNTS = (0, 1, LARGEST)
+OF_TRAINING: dict[str, tuple[Any, ...]] = {
+    "test_loss": LOSSES, "test_accuracy_pct": PERCENTS, "test_images": COUNTS, "parameters": COUNTS,
+    "forward_flops": COUNTS, "steps": COUNTS, "step_ms_p50": FLOATS, "first_step_ms": FLOATS,
+    "train_images_per_s": FLOATS, "train_seconds": FLOATS, "seconds": FLOATS, "peak_memory_mib": FLOATS,
+    "warm_up_seconds": (None, *FLOATS), "peak_flops_per_s": (None, *FLOATS), "epochs": ((),), "stacked": (1, 3),
+    "preparation_flops": COUNTS, "test_readings": COUNTS,
+}  # fmt: skip
+OF_TIMING: dict[str, tuple[Any, ...]] = {
+    "latency_ms_p50": FLOATS, "latency_ms_p25": (None,), "latency_ms_p75": (None,), "images_per_s": FLOATS,
+    "peak_memory_mib": FLOATS, "first_ms": FLOATS, "flops": (None, *COUNTS), "bytes": (None, *COUNTS),
+    "ceilings": (None, *(Ceilings(flops_per_s=most, bytes_per_s=most) for most in FLOATS)),
+}  # fmt: skip
+OF_TUNING: dict[str, tuple[Any, ...]] = {
+    "validation_loss": LOSSES, "validation_accuracy_pct": PERCENTS, "epochs": ((),),
+}  # fmt: skip
+"""Field → values at the ends of what a record may hold."""
+
+
+def png() -> str:
+    packed = io.BytesIO()
+    Image.new("RGB", (4, 4)).save(packed, "png")
+    return base64.b64encode(packed.getvalue()).decode()
+
+
+def extreme(chance: random.Random, values: Values) -> Values:
+    """The same with some of its fields at an end."""
+    ends = (
+        OF_TRAINING if isinstance(values, TrainValues) else OF_TIMING if isinstance(values, TimeValues) else OF_TUNING
+    )
+    chosen = chance.sample(sorted(ends), chance.randint(0, min(8, len(ends))))
+    return values.model_copy(update={name: chance.choice(ends[name]) for name in chosen})
+
+
+@st.composite
+def plans(draw: st.DrawFn) -> Plan:
+    """Studies of every kind: grids and named cells, states, machines, stages, claims, goals, tuning, any values."""
+    axes = {axis: AXES[axis] for axis in draw(st.lists(st.sampled_from(sorted(AXES)), max_size=3, unique=True))}
+    seeds = tuple(range(draw(st.integers(0, 3))))
+    states = [
+        *draw(st.lists(st.sampled_from([*STATES, "pending"]), min_size=1, max_size=4)),
+        *["ok"] * draw(st.integers(0, 6)),
+    ]
+    chance = random.Random(draw(st.integers(0, 1000)))
+
+    def where(cell: CellPlan, seed: int) -> Environment | None:
+        return chance.choice([None, CPU, CPU, CPU, GPU])
+
+    masked = draw(st.booleans())
+    plan = factorial(axes) if axes else Plan(cells=[CellPlan("base", {})])
+    if draw(st.booleans()):
+        plan.cells.append(CellPlan("by name", {"depth": 3}))
+    one, other = plan.cells[0].label, plan.cells[-1].label
+    axis, named = next(((a, v) for a, v in axes.items() if a not in ("image_size", "num_classes")), ("", ()))
+    facts: list[Fact] = []
+    if other != one:
+        facts.append(Fact(claim="cells", value=other, against=one, expected="higher", source="someone"))
+    if axis:
+        value, against = level(named[1]), level(named[0])
+        about = {"axis": axis, "value": value, "against": against, "expected": "equal", "size": -1.5}
+        facts.append(Fact.model_validate({"claim": "axis", "source": "someone", **about}))
+    awkward = draw(st.booleans())
+
+    def changed(values: Values) -> Values:
+        if masked and isinstance(values, TrainValues):
+            values = values.model_copy(update={"pretraining": values.epochs, "reconstructions": png()})
+        return extreme(chance, values) if awkward else values
+
+    return replace(
+        plan, seeds=seeds, facts=tuple(facts) if draw(st.booleans()) else (), changed=changed, environment=where,
+        state=lambda cell, kind, seed: (chance.choice(states), chance.choice(["", "it broke", "no memory"])),
+        attempts=lambda cell, kind, seed: ["crashed"] * chance.choice([0, 0, 0, 2]),
+        goals=(Goal(cell=one, test_accuracy=38.0),) if draw(st.booleans()) else (),
+        margin=draw(st.sampled_from([None, 1.0])), tuned=draw(st.sampled_from([(), (1e-3, 1e-2)])),
+        recipe={**({"pretrain_epochs": 2} if masked else {}), "stack_seeds": draw(st.booleans())},
+        epochs=draw(st.integers(1, 4)), modes=draw(st.sampled_from([("inference",), ("train", "inference")])),
+        time=draw(st.booleans()), dtypes=draw(st.sampled_from([("float32",), ("float32", "bfloat16")])),
+        test_images=draw(st.sampled_from([1, 100, 10_000])), validation_images=draw(st.sampled_from([0, 500])),
+    )  # fmt: skip
+
+
+def check(plan: Plan, out: Path) -> None:
+    """What is true of every report."""
+    page = read_page(out)
+    assert not re.search(r"\b(nan|None(?! of)|NaT|inf)\b", page.text)
+    if plan.seeds:
+        accuracy = page.csv("accuracy")
+        assert {row["cell"] for row in accuracy} == {cell.label for cell in plan.cells}
+        assert all(row["state"] for row in accuracy)
+    html = (out / "index.html").read_text(encoding="utf-8")
+    HTMLParser().feed(html)
+    assert all(f'id="{name}"' in html for name in ("in-short", "what-ran", "reproduction"))
+    assert html.count("<figure") == len(page.pictures)
+    assert not re.search(r">(nan|None|NaT|inf)<", html)
+
+
+SETTINGS = settings(
+    deadline=None, phases=(Phase.generate,), derandomize=True, database=None, suppress_health_check=list(HealthCheck)
+)
+
+
+def render_all(plan: Plan, *, pictures: bool) -> None:
+    """Build the study, render and check it; a second time from what it left on the disk."""
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        draw = at_once if pictures else blank
+        page = render_view(View(build(folder / "study", plan)), folder / "report", draw, exports=["latex"])
+        check(plan, page.parent)
+        again = render_view(View(Study.read(folder / "study")), folder / "again", draw)
+        assert again.read_bytes() == page.read_bytes()
+
+
+@given(plan=plans())
+@settings(SETTINGS, max_examples=FEW)
+def test_there_is_a_report_of_any_records(plan: Plan) -> None:
+    render_all(plan, pictures=False)
+
+
+@given(plan=plans())
+@settings(SETTINGS, max_examples=DRAWN)
+def test_the_pictures_of_any_records_are_drawn(plan: Plan) -> None:
+    render_all(plan, pictures=True)
+
+
+@pytest.mark.slow
+@given(plan=plans())
+@settings(SETTINGS, max_examples=150, derandomize=False)
+def test_there_is_a_report_of_many_records(plan: Plan) -> None:
+    render_all(plan, pictures=False)
+
+
+@pytest.mark.slow
+@given(plan=plans())
+@settings(SETTINGS, max_examples=30, derandomize=False)
+def test_the_pictures_of_many_records_are_drawn(plan: Plan) -> None:
+    render_all(plan, pictures=True)
