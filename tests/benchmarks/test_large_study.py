@@ -19,6 +19,7 @@ from pytest_benchmark.fixture import BenchmarkFixture
 
 from tests.conftest import REPOSITORY
 from tests.large import study_of, suite_of_cells, suite_of_seeds
+from tests.report.test_large_report import large_enough
 
 TRIALS = int(os.environ.get("VITBENCH_TRIALS", "100000"))
 OLDER_THAN_NEW_S = 3.0
@@ -102,3 +103,10 @@ def test_looking_at_a_study(benchmark: BenchmarkFixture, seeds: Path, command: s
 def test_plan_of_a_study_that_has_been_run(benchmark: BenchmarkFixture, seeds: Path) -> None:
     vitbench("status", seeds / "study")  # which makes the index
     measure(benchmark, "plan", seeds / "large.toml", "--max-trials", 10**6, "--results", seeds / "study")
+
+
+@pytest.mark.slow
+def test_report_of_500_records(benchmark: BenchmarkFixture, tmp_path: Path) -> None:
+    """It is to take no more than ten seconds on two cores; its size is tested in tests/report/test_large_report.py."""
+    large_enough(tmp_path / "study")
+    measure(benchmark, "report", tmp_path / "study", "--out", tmp_path / "report", rounds=3)

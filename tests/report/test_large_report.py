@@ -2,16 +2,27 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
-from tests.report.builders import build, factorial
+from tests.report.builders import COMPONENTS, build, factorial
 from tests.report.markdown import read_page
 from vitbench.report import accuracy, curves, render, speed, view
 from vitbench.store import Study
 
 GRID = {"norm": ("pre", "post"), "positions": ("learned", "none"), "depth": (1, 2, 3)}
+
+FIVE_MB = 5_000_000
+
+
+def large_enough(folder: Path) -> Study:
+    """A study of more than 500 records with all that a report shows: four axes, seven seeds, timings in two dtypes."""
+    study = build(folder, factorial(COMPONENTS, seeds=tuple(range(7)), dtypes=("float32", "bfloat16"), epochs=10))
+    assert len(list((folder / "records").iterdir())) > 500
+    return study
 
 
 @pytest.fixture
@@ -34,3 +45,19 @@ def test_tables_by_cell_and_curves_are_cut_and_say_so(
     assert len(read_page(cut.parent).tables) == len(read_page(whole.parent).tables)
     for table in sorted((tmp_path / "whole" / "tables").iterdir()):
         assert (tmp_path / "cut" / "tables" / table.name).read_bytes() == table.read_bytes()
+
+
+@pytest.mark.slow
+def test_over_500_records_a_report_is_small_and_the_same_bytes_twice(tmp_path: Path) -> None:
+    """As its user makes it. Neither the page alone nor the folder, pictures and tables included, is above 5 MB."""
+    large_enough(tmp_path / "study")
+    made = []
+    for name in ("first", "second"):
+        command = [sys.executable, "-m", "vitbench", "report", str(tmp_path / "study"), "--out", str(tmp_path / name)]
+        done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)
+        assert done.returncode == 0 and not done.stderr, done.stderr
+        files = [file for file in sorted((tmp_path / name).rglob("*")) if file.is_file()]
+        made.append({file.relative_to(tmp_path / name): file.read_bytes() for file in files})
+    assert made[0] == made[1]
+    assert len(made[0][Path("index.html")]) <= FIVE_MB
+    assert sum(map(len, made[0].values())) <= FIVE_MB
