@@ -5,7 +5,6 @@ Like a study's report it is a pure function of what the studies hold: rendered t
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 
 import jinja2
@@ -13,7 +12,6 @@ import jinja2
 from vitbench.analysis.side_by_side import SideBySide
 from vitbench.report import comparison_tables as tables
 from vitbench.report import forest, html
-from vitbench.report.charts import Picture
 from vitbench.report.comparison_words import caveats, opening
 from vitbench.report.files import MARK, Files
 from vitbench.report.markdown import Md, escape
@@ -69,7 +67,7 @@ def _timings(found: SideBySide, files: Files) -> list[Md]:
     if not tables.shared(found.timings):
         return []
     return [
-        *_pictures(forest.ratios(found), files),
+        *files.pictures(forest.ratios(found)),
         Md(tables.OF_TIMINGS),
         *tables.timings(found),
         Md(f"As numbers: {files.table('timings', tables.timings_frame(found))}."),
@@ -80,7 +78,7 @@ def _accuracy(found: SideBySide, files: Files) -> list[Md]:
     if not tables.shared_cells(found.cells):
         return []
     return [
-        *_pictures(forest.accuracies(found), files),
+        *files.pictures(forest.accuracies(found)),
         *tables.accuracy(found),
         *tables.paired(found),
         Md(f"As numbers: {files.table('accuracy', tables.accuracy_frame(found))}."),
@@ -91,7 +89,3 @@ def _training(found: SideBySide, files: Files) -> list[Md]:
     if not tables.shared_cells(found.cells):
         return []
     return [*tables.training(found), Md(f"Every run: {files.table('training-runs', tables.runs_frame(found))}.")]
-
-
-def _pictures(wanted: Sequence[Picture], files: Files) -> list[Md]:
-    return [block for picture in wanted for block in (files.picture(picture), Md(f"*{escape(picture.caption)}*"))]

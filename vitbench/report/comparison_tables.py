@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TypeVar
 
 import pandas as pd
@@ -13,13 +13,13 @@ from vitbench.analysis import timings as samples
 from vitbench.analysis.arms import Run, Trained
 from vitbench.analysis.comparison import Change, Timing
 from vitbench.analysis.frames import PENDING
-from vitbench.analysis.side_by_side import CellRow, SideBySide, TimingRow, verdict
+from vitbench.analysis.side_by_side import IDENTICAL, CellRow, SideBySide, TimingRow, verdict
 from vitbench.analysis.summary import words
 from vitbench.report.accuracy import SURVIVORS, seeds
 from vitbench.report.forest import accuracy_of
 from vitbench.report.markdown import NOTHING, Md, bold, escape, listed, table
 from vitbench.report.numbers import accuracy_decimals, count, fixed, signed, significant
-from vitbench.report.verdicts import HOLM, INTERVAL, LEGEND, P, probability
+from vitbench.report.verdicts import HOLM, INTERVAL, P, legend_of, probability
 from vitbench.report.view import plural
 
 Row = TypeVar("Row", TimingRow, CellRow)
@@ -119,11 +119,18 @@ def paired(found: SideBySide) -> list[Md]:
         if rows:
             blocks.append(table([_judged(found, row, number) for row in rows[:MOST_ROWS]], _RIGHT))
             blocks += _beyond(rows)
-            blocks.append(Md(LEGEND + " identical: every seed gives the same accuracy to the last digit."))
+            blocks += _meant({verdict(row.judged[number]) for row in rows})
         if without:
             blocks.append(Md(f"Not compared seed by seed, for want of a seed that both finished on the same images: "
                              f"{listed([row.label for row in without], MOST_NAMED)}."))  # fmt: skip
     return blocks
+
+
+def _meant(verdicts: Collection[str]) -> list[Md]:
+    """What the words of a table of comparisons mean."""
+    same = "Identical: every seed gives the same accuracy to the last digit." if IDENTICAL in verdicts else ""
+    said = " ".join(filter(None, (legend_of(verdicts), same)))
+    return [Md(said)] if said else []
 
 
 DIFFERENCE = "difference (points)"

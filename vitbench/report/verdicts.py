@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 
 import pandas as pd
 
@@ -131,7 +131,11 @@ def notes(view: View, judged: Sequence[Judged], family: int = 0) -> list[Md]:
 
 def legend(view: View) -> str:
     """What the verdicts of a report mean, of those that it has; empty where it has none."""
-    present = {judged.verdict for place in view.places for judged in _all_of(place)}
+    return legend_of({judged.verdict for place in view.places for judged in _all_of(place)})
+
+
+def legend_of(present: Collection[str]) -> str:
+    """What some verdicts mean; empty where there are none."""
     words: dict[str, list[str]] = {}
     for verdict, meaning in MEANING.items():
         if verdict in present:
