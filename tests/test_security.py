@@ -105,7 +105,7 @@ def test_only_the_download_of_data_and_a_named_cluster_reach_the_network() -> No
 def test_a_version_of_torch_whose_loading_was_bypassed_is_not_taken() -> None:
     """CVE-2025-32434 and CVE-2026-24747: versions before 2.10."""
     wanted = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())["project"]["dependencies"]
-    ((major, minor),) = (re.fullmatch(r"torch>=(\d+)\.(\d+).*", w).groups() for w in wanted if w.startswith("torch>"))  # type: ignore[union-attr]
+    ((major, minor),) = (re.fullmatch(r"torch>=(\d+)\.(\d+).*", w).groups() for w in wanted if w.startswith("torch>"))
     assert (int(major), int(minor)) >= (2, 10)
 
 

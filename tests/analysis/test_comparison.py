@@ -72,7 +72,7 @@ def write(path: Path, cells: Mapping[str, Timed], seed: int = 0) -> Path:
             continue
         study.write(
             Record(
-                trial_id=trial.id, attempt=len(tried.get(trial.id, [])) + 1, state=timed.state,  # type: ignore[arg-type]
+                trial_id=trial.id, attempt=len(tried.get(trial.id, [])) + 1, state=timed.state,
                 reason="" if timed.state == "ok" else "a test", trial=trial.trial,
                 values=timed.values(chance) if timed.state == "ok" else None, environment=timed.environment,
                 started_at=datetime(2026, 3, 1, tzinfo=UTC), seconds=1.0,
@@ -83,7 +83,7 @@ def write(path: Path, cells: Mapping[str, Timed], seed: int = 0) -> Path:
 
 def cells(number: int, slower: Mapping[int, float] | None = None, **rest: object) -> dict[str, Timed]:
     """Cells 1 to ``number``, some of them slower than the others."""
-    return {f"cell {i}": Timed(slower=(slower or {}).get(i, 1.0), **rest) for i in range(1, number + 1)}  # type: ignore[arg-type]
+    return {f"cell {i}": Timed(slower=(slower or {}).get(i, 1.0), **rest) for i in range(1, number + 1)}
 
 
 Between = Callable[[Mapping[str, Timed], Mapping[str, Timed]], Compared]

@@ -35,7 +35,7 @@ def runs_in(path: Path, plan: Plan, axes: Mapping[str, tuple[str, ...]] = AXES) 
 
 
 def small(**changes: object) -> Plan:
-    return factorial(SMALL, **{"seeds": SEEDS, "time": False, **changes})  # type: ignore[arg-type]
+    return factorial(SMALL, **{"seeds": SEEDS, "time": False, **changes})
 
 
 def failing(*failed: tuple[str, str, int], state: str = "diverged") -> State:

@@ -47,7 +47,7 @@ def test_sign_flip_p_is_that_of_scipy(n: int) -> None:
 def test_sign_flip_p_keeps_under_sign_scale_and_order(deltas: list[float], scale: float, chance: object) -> None:
     p = sign_flip_p(deltas)
     shuffled = list(deltas)
-    chance.shuffle(shuffled)  # type: ignore[attr-defined]
+    chance.shuffle(shuffled)
     assert sign_flip_p([-d for d in deltas]) == sign_flip_p([scale * d for d in deltas]) == sign_flip_p(shuffled) == p
     assert 2 / 2 ** len(deltas) <= p <= 1
 

@@ -80,7 +80,7 @@ def test_pixels_that_were_others_than_planned_are_other_images(tmp_path: Path) -
 
     values = builders.train_values
     try:
-        builders.train_values = lambda *a: values(*a).model_copy(update={"data_checksum": "ef" * 32})  # type: ignore[assignment]
+        builders.train_values = lambda *a: values(*a).model_copy(update={"data_checksum": "ef" * 32})
         made(new)
     finally:
         builders.train_values = values

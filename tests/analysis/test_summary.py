@@ -176,6 +176,6 @@ def test_processes_are_medians_of_their_iterations(tmp_path: Path) -> None:
     study = build(tmp_path, Plan(cells=[CellPlan("a", {})], train=False, modes=("inference",), batch_sizes=(8,)))
     frame = processes_frame(study)
     (attempts,) = study.records().values()
-    samples = attempts[0].values.processes  # type: ignore[union-attr]
+    samples = attempts[0].values.processes
     assert list(frame["latency_ms_p50"]) == [statistics.median(s.latencies_ms) for s in samples]
     assert list(frame["images_per_s"]) == pytest.approx([8000 / statistics.median(s.latencies_ms) for s in samples])

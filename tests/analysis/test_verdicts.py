@@ -24,7 +24,7 @@ def row(deltas: tuple[float, ...], failed: int = 0, planned: int | None = None) 
 
 
 def one(comparison: Comparison, *others: Comparison, margin: float | None = None, **changes: object) -> Judged:
-    return judge([comparison, *others], margin=margin, noise_floor=None, **changes)[0]  # type: ignore[arg-type]
+    return judge([comparison, *others], margin=margin, noise_floor=None, **changes)[0]
 
 
 def test_rule_9_these_are_the_verdicts() -> None:

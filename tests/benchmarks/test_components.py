@@ -34,7 +34,7 @@ def timed(benchmark: BenchmarkFixture, slot: str, name: str, level: Level, mode:
     if level in SLOT and spec.leaves_out(slot):
         pytest.skip("an empty sublayer takes no time: the block goes without it")
     trial = TimeTrial(
-        kind="time", level=level, model=relevant(spec, level), protocol=TimeSpec(), device=DEVICE.type,  # type: ignore[arg-type]
+        kind="time", level=level, model=relevant(spec, level), protocol=TimeSpec(), device=DEVICE.type,
         dtype="float32", batch_size=BATCH, mode=mode,
     )  # fmt: skip
     training = mode == "train"

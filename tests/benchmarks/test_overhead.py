@@ -72,4 +72,4 @@ def test_the_overhead_of_a_trial(launcher: str, tmp_path: Path, benchmark: Bench
 def as_places(launcher: object) -> Places:
     """Both of these launchers are places of a driver in this process."""
     assert hasattr(launcher, "training")
-    return launcher  # type: ignore[return-value]
+    return launcher

@@ -66,7 +66,7 @@ def test_f22_a_damaged_file_is_refused_before_it_is_unpickled(cifar10: Path) -> 
 
     class Evil:
         def __reduce__(self) -> tuple[object, tuple[str]]:
-            return (open, (str(trace), "w"))  # type: ignore[return-value]
+            return (open, (str(trace), "w"))
 
     (cifar10 / "data_batch_3").write_bytes(pickle.dumps(Evil()))
     with pytest.raises(DataError, match=r"data_batch_3: MD5 [0-9a-f]{32}, and the publisher's is [0-9a-f]{32}"):

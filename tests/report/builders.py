@@ -218,7 +218,7 @@ def attempts_of(plan: Plan, cell: CellPlan, planned: PlannedTrial, number: int) 
         Record(
             trial_id=planned.id,
             attempt=attempt,
-            state=each,  # type: ignore[arg-type]
+            state=each,
             reason=reason if each == state else f"{each} at the first try",
             trial=trial,
             values=plan.changed(values(plan, cell, trial)) if each == "ok" else None,

@@ -75,13 +75,13 @@ def test_mlflow_reads_every_record_as_a_run(tmp_path: Path) -> None:
         assert run.data.params["model.attention"] == planned.trial.model.attention
         assert run.info.start_time == round(1000 * record.started_at.timestamp())
         if planned.trial.kind == "train" and record.state == "ok":
-            assert run.data.metrics["final/test_accuracy_pct"] == record.values.test_accuracy_pct  # type: ignore[union-attr]
+            assert run.data.metrics["final/test_accuracy_pct"] == record.values.test_accuracy_pct
             history = client.get_metric_history(run.info.run_id, "train_loss")
             assert [(m.step, m.value) for m in history] == [
-                (epoch.epoch, epoch.train_loss) for epoch in record.values.epochs  # type: ignore[union-attr]
+                (epoch.epoch, epoch.train_loss) for epoch in record.values.epochs
             ]  # fmt: skip
         elif planned.trial.kind == "time" and record.state == "ok":
-            assert run.data.metrics["final/latency_ms_p50"] == record.values.latency_ms_p50  # type: ignore[union-attr]
+            assert run.data.metrics["final/latency_ms_p50"] == record.values.latency_ms_p50
         else:
             assert run.data.tags["vitbench.reason"] == 'attention "triton" runs on cuda, not on cpu'
     commit = by_trial[study.info.trials[0].id].data.tags["vitbench.commit"]
@@ -107,14 +107,14 @@ def test_tensorboard_reads_every_record_as_a_run(tmp_path: Path) -> None:
         assert f"`{record.state}`" in shown
         if record.state == "ok" and record.trial.kind == "train":
             loss = [(e.step, e.value) for e in scalars(events, "train_loss")]
-            assert loss == [(e.epoch, pytest.approx(e.train_loss)) for e in record.values.epochs]  # type: ignore[union-attr]
+            assert loss == [(e.epoch, pytest.approx(e.train_loss)) for e in record.values.epochs]
             (last,) = scalars(events, "final/test_accuracy_pct")
-            assert last.value == pytest.approx(record.values.test_accuracy_pct)  # type: ignore[union-attr]
+            assert last.value == pytest.approx(record.values.test_accuracy_pct)
     render(study, out)
     assert not list((out / "tensorboard").rglob("*tfevents*")), "a rendering without them leaves none of an earlier one"
 
 
-def scalars(events, name: str):  # type: ignore[no-untyped-def]
+def scalars(events, name: str):
     """The points of a scalar, whichever of the two forms the writer gave it."""
     if name in events.Tags()["scalars"]:
         return events.Scalars(name)

@@ -19,7 +19,7 @@ ACCURACY = {"fast": (49.0, 50.0, 51.0), "slow": (58.0, 59.0, 60.0)}
 def rendered(tmp_path: Path, **changes: object) -> Page:
     plan = Plan(
         cells=[FAST, SLOW], seeds=(0, 1, 2), time=False, goals=GOALS,
-        accuracy=lambda cell, seed: ACCURACY[cell.label][seed], **changes,  # type: ignore[arg-type]
+        accuracy=lambda cell, seed: ACCURACY[cell.label][seed], **changes,
     )  # fmt: skip
     return read_page(render(build(tmp_path / "study", plan), tmp_path / "report").parent)
 

@@ -50,7 +50,7 @@ def texts(chart: Chart) -> tuple[list[tuple[str, tuple[float, float, float, floa
         made.draw_without_rendering()
         shown: list[Text] = [text for legend in made.legends for text in (*legend.get_texts(), legend.get_title())]
         for ax in made.axes:
-            shown += [*ax.texts, ax.title, ax._left_title, ax._right_title]  # type: ignore[attr-defined]
+            shown += [*ax.texts, ax.title, ax._left_title, ax._right_title]
             shown += [label for axis in (ax.xaxis, ax.yaxis) for label in _labels(axis)]
         boxes = [
             (t.get_text(), t.get_window_extent().extents) for t in shown if t.get_visible() and t.get_text().strip()

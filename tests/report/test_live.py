@@ -108,6 +108,16 @@ def test_a_low_terminal_gets_shorter_lists(tmp_path: Path) -> None:
     assert len(shown(moment, 80, 12)) <= 12 < len(shown(moment, 80, 60))
 
 
+@pytest.mark.parametrize("width", [40, 60, 80])
+def test_what_became_of_a_trial_is_said_however_narrow_the_terminal_is(tmp_path: Path, width: int) -> None:
+    study = build(tmp_path, factorial(GRID, state=no_triton))
+    moment = Watch(study).look()
+    lines = shown(moment, width)
+    assert max(map(len, lines)) <= width
+    latest = lines[lines.index("latest") + 1 :][: len(moment.latest)]
+    assert [line.split()[0] for line in latest] == [record.state for _, record in moment.latest][: len(latest)]
+
+
 def test_every_state_has_a_part_of_the_bar(tmp_path: Path) -> None:
     """One failure among a thousand is seen, too."""
     from vitbench.report.live import _Bar

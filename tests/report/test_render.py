@@ -188,7 +188,7 @@ def test_f25_a_study_without_any_result_is_reported(tmp_path: Path, state: str) 
     ids=str,
 )
 def test_f25_any_part_of_a_study_is_reported(tmp_path: Path, cells: int, changes: dict[str, object]) -> None:
-    plan = factorial(SMALL, **changes) if cells == 4 else Plan(cells=[CellPlan("base", {})], **changes)  # type: ignore[arg-type]
+    plan = factorial(SMALL, **changes) if cells == 4 else Plan(cells=[CellPlan("base", {})], **changes)
     page = rendered(tmp_path, plan)
     assert page.pictures
     trials = page.csv("trials")

@@ -60,7 +60,7 @@ def test_what_is_not_to_be_relied_on_is_marked_with_its_reason(timed: tuple[Page
 
 def test_numbers_of_the_table_are_those_of_the_records(timed: tuple[Page, Study]) -> None:
     page, study = timed
-    by_cell = {(r.trial.level, r.trial.model.attention): r.values for r in study.outcomes().values() if r.values}  # type: ignore[union-attr]
+    by_cell = {(r.trial.level, r.trial.model.attention): r.values for r in study.outcomes().values() if r.values}
     for row in page.csv("timing"):
         if row["state"] != "ok":
             continue

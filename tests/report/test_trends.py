@@ -22,7 +22,7 @@ def charts(tmp_path: Path, axes: dict[str, Any], **changes: Any) -> list[Trends]
     view = View(build(tmp_path / "study", factorial(axes, time=False, seeds=(0, 1), **changes)))
     found = [picture.chart for axis in view.axes for picture in accuracy_along(view, "cpu", axis)]
     assert all(isinstance(chart, Trends) for chart in found)
-    return found  # type: ignore[return-value]
+    return found
 
 
 def test_a_line_for_each_value_of_the_other_axis(tmp_path: Path) -> None:

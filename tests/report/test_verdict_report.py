@@ -104,7 +104,7 @@ def test_too_few_seeds_are_underpowered_and_the_number_that_would_do_is_said(tmp
 
 
 def test_two_failed_seeds_make_a_comparison_invalid_and_one_marks_it(tmp_path: Path) -> None:
-    def state(lost: tuple[int, ...]):  # type: ignore[no-untyped-def]
+    def state(lost: tuple[int, ...]):
         def of(cell: CellPlan, kind: str, seed: int) -> tuple[str, str]:
             diverges = cell.axes["positions"] == "none" and cell.axes["norm"] == "post" and seed in lost
             return ("diverged", "loss not finite") if diverges else ("ok", "")

@@ -138,7 +138,7 @@ def test_one_that_dies_beside_others_takes_none_of_them_along(tmp_path: Path) ->
     assert all("SIGKILL" in r.reason for r in records if r.state == "crashed")
     for record in records:
         if record.state == "ok":
-            assert record.values is not None and len(record.values.processes) == 2  # type: ignore[union-attr]
+            assert record.values is not None and len(record.values.processes) == 2
 
 
 def test_what_fits_alone_and_not_together_is_timed_by_halves(tmp_path: Path) -> None:

@@ -62,12 +62,12 @@ def test_the_setting_with_the_best_validation_goes_on_to_all_seeds(tuned: Path) 
         for planned in study.info.trials:
             values = outcomes[planned.id].values
             if planned.cell == label and isinstance(values, TuneValues):
-                rate = planned.trial.train.learning_rate  # type: ignore[union-attr]
+                rate = planned.trial.train.learning_rate
                 scores.setdefault(rate, []).append(values.validation_accuracy_pct - values.validation_loss / 1000)
         best = max(scores, key=lambda rate: sum(scores[rate]))
         runs = [p for p in study.info.trials if p.cell == label and isinstance(p.trial, TrainTrial)]
-        assert [p.trial.seed for p in runs] == [0, 1]  # type: ignore[union-attr]
-        assert {p.trial.train.learning_rate for p in runs} == {best}  # type: ignore[union-attr]
+        assert [p.trial.seed for p in runs] == [0, 1]
+        assert {p.trial.train.learning_rate for p in runs} == {best}
         assert all(p.setting == {"train.learning_rate": best} for p in runs)
         assert all(isinstance(outcomes[p.id].values, TrainValues) for p in runs)
 
@@ -130,13 +130,13 @@ def test_a_run_takes_the_steps_of_its_budget(tmp_path: Path, overrides: list[str
 def planned_images(folder: Path, *overrides: str) -> dict[str, int | None]:
     (folder / "suite.toml").write_text(SUITE + "[axes]\ndepth = [1, 2, 4]\n")
     info = plan(read_suite(folder / "suite.toml", overrides), "cpu")
-    return {p.cell: p.trial.train.images for p in info.trials}  # type: ignore[union-attr]
+    return {p.cell: p.trial.train.images for p in info.trials}
 
 
 def test_a_budget_of_operations_gives_deeper_models_fewer_images(tmp_path: Path) -> None:
     (tmp_path / "suite.toml").write_text(SUITE.replace("epochs = 1\n", "") + "[axes]\ndepth = [1, 2, 4]\n")
     info = plan(read_suite(tmp_path / "suite.toml", ["train.flops=1e9"]), "cpu")
-    images = {p.trial.model.depth: p.trial.train.images for p in info.trials}  # type: ignore[union-attr]
+    images = {p.trial.model.depth: p.trial.train.images for p in info.trials}
     from vitbench.runner.cost import trial_flops
 
     assert images[1] and images[2] and images[4] and images[1] > images[2] > images[4]

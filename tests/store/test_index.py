@@ -70,7 +70,7 @@ def as_states(records: dict[str, list[Record]]) -> dict[str, list[tuple[Any, ...
 
 
 def told(study: Study) -> dict[str, list[tuple[Any, ...]]]:
-    return as_states(study.states())  # type: ignore[arg-type]
+    return as_states(study.states())
 
 
 def test_records_are_the_same_from_the_index_and_their_files_are_not_opened_again(

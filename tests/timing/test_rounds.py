@@ -49,7 +49,7 @@ def test_warm_up_gives_up_and_says_so() -> None:
 def test_each_variant_has_one_turn_in_each_round_and_no_fixed_neighbour() -> None:
     turns: list[str] = []
     names = ["a", "b", "c", "d"]
-    calls = {name: (lambda name=name: turns.append(name)) for name in names}  # type: ignore[misc]
+    calls = {name: (lambda name=name: turns.append(name)) for name in names}
     clock = Told(iter([float(i) for i in range(1000)]))
     laps = interleave(calls, clock, rounds=50, seed=1)
     orders = [tuple(turns[start : start + 4]) for start in range(0, 200, 4)]
@@ -61,7 +61,7 @@ def test_each_variant_has_one_turn_in_each_round_and_no_fixed_neighbour() -> Non
         for place, name in enumerate(order):
             assert laps[name][i].device_ms == 4 * i + place, "a lap went to another variant or another round"
     again: list[str] = []
-    interleave({n: (lambda n=n: again.append(n)) for n in names}, Told(itertools.repeat(1.0)), rounds=50, seed=1)  # type: ignore[misc]
+    interleave({n: (lambda n=n: again.append(n)) for n in names}, Told(itertools.repeat(1.0)), rounds=50, seed=1)
     assert again == turns, "a seed is an order"
 
 

@@ -148,7 +148,7 @@ def test_interrupted_while_it_evaluates(reading: int, tmp_path: Path, monkeypatc
         if len(readings) == reading:
             plan.save_now.ask()
         readings.append(1)
-        return original(*inputs)  # type: ignore[arg-type]
+        return original(*inputs)
 
     with monkeypatch.context() as patch:
         patch.setattr(loop, "evaluate", ask_and_evaluate)
@@ -164,7 +164,7 @@ def test_interrupted_while_it_evaluates(reading: int, tmp_path: Path, monkeypatc
 
 def test_a_tuning_run_is_resumed(tmp_path: Path) -> None:
     trial = TuneTrial.model_validate({**dict(rich()), "kind": "tune"})
-    interrupt(trial, tmp_path / "c", 6, tune)  # type: ignore[arg-type]
+    interrupt(trial, tmp_path / "c", 6, tune)
     resumed, whole = tune(trial, CPU, silent, Checkpointing(tmp_path / "c")), tune(trial, CPU, silent)
     assert (resumed.resumed_at, whole.resumed_at) == ((6,), ())
     assert resumed.validation_loss == whole.validation_loss and resumed.steps == whole.steps == STEPS

@@ -25,7 +25,7 @@ CPU = torch.device("cpu")
 
 
 def run(**changes: object) -> TrainValues:
-    return train(train_trial(**changes), CPU, lambda _: None)  # type: ignore[arg-type]
+    return train(train_trial(**changes), CPU, lambda _: None)
 
 
 def test_learns_from_real_images(lossless: Path) -> None:

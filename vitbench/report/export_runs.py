@@ -16,7 +16,8 @@ from vitbench.spec.trial import TimeTrial, images_body
 from vitbench.store import Epoch, PlannedTrial, Record
 from vitbench.store.plan import Trials
 
-OF_EPOCHS = ("train_loss", "train_accuracy_pct", "validation_loss", "validation_accuracy_pct", "learning_rate")
+OF_EPOCHS = tuple(name for name in Epoch.model_fields if name not in ("epoch", "seconds"))
+"""Metrics of an epoch: all that it holds but its number and its time."""
 STAGES = {"pretraining": "pretraining/", "teaching": "teacher/", "epochs": ""}
 """Epochs of a record → what their metrics' names begin with."""
 

@@ -124,9 +124,10 @@ def _stale(out: Path, contents: Container[str]) -> list[Path]:
     numbers = [file.with_suffix(".csv") for file in pictures if file.with_suffix(".csv").exists()]
     tables = [file for file in sorted((out / "tables").glob("*.csv")) if f"tables/{file.name}" not in contents]
     papers = [file for file in sorted((out / "latex").glob("*.tex")) if f"latex/{file.name}" not in contents]
-    events = [file for file in sorted((out / "tensorboard").rglob("events.out.tfevents.*.vitbench"))
-              if file.relative_to(out).as_posix() not in contents]  # fmt: skip
-    return [*pictures, *numbers, *tables, *events, *(f for f in papers if f.read_bytes().startswith(TEX_MARK.encode()))]
+    runs = [*sorted((out / "tensorboard").rglob("events.out.tfevents.*.vitbench")), *(out / "mlflow").glob("mlflow.db")]
+    tracked = [file for file in runs if file.relative_to(out).as_posix() not in contents]
+    papers = [file for file in papers if file.read_bytes().startswith(TEX_MARK.encode())]
+    return [*pictures, *numbers, *tables, *tracked, *papers]
 
 
 def _seen(text: str) -> str:

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
 from rich.live import Live
 from rich.measure import Measurement
-from rich.table import Table
 from rich.text import Text
 
 from vitbench.analysis.watch import PENDING, RUNNING, Moment, Watch
@@ -135,20 +134,20 @@ def _title(text: str, number: int, lines: int) -> Text:
     return Text.assemble((text, "bold"), (more, "dim"))
 
 
-def _running(moment: Moment, lines: int) -> Table:
-    table = _table(2)
+def _running(moment: Moment, lines: int) -> Group:
+    rows = []
     for each in moment.running[:lines]:
         said = Text("waits", style="dim") if each.seconds is None else Text(clock(each.seconds), style="cyan")
-        table.add_row(said, Text(_one_line(each.label)))
-    return table
+        rows.append((said, Text(_one_line(each.label))))
+    return _table(rows)
 
 
-def _latest(moment: Moment, lines: int) -> Table:
-    table = _table()
-    for label, record in moment.latest[:lines]:
-        table.add_row(Text(record.state, style=SHADES.get(record.state, "red")), _measured(record),
-                      Text(_one_line(label)))  # fmt: skip
-    return table
+def _latest(moment: Moment, lines: int) -> Group:
+    rows = [
+        (Text(record.state, style=SHADES.get(record.state, "red")), _measured(record), Text(_one_line(label)))
+        for label, record in moment.latest[:lines]
+    ]
+    return _table(rows)
 
 
 def _measured(record: Record) -> Text:
@@ -157,20 +156,27 @@ def _measured(record: Record) -> Text:
     return Text(_one_line(result(record).removeprefix(", ")))
 
 
-def _troubles(moment: Moment, lines: int) -> Table:
-    table = _table()
-    for (state, reason), number in sorted(moment.troubles.items(), key=lambda item: (-item[1], item[0]))[:lines]:
-        table.add_row(Text(f"{number:,} ×", justify="right"), Text(state, style=SHADES.get(state, "red")),
-                      Text(_one_line(reason) or "no reason recorded"))  # fmt: skip
-    return table
+def _troubles(moment: Moment, lines: int) -> Group:
+    rows = [
+        (Text(f"{number:,} ×", justify="right"), Text(state, style=SHADES.get(state, "red")),
+         Text(_one_line(reason) or "no reason recorded"))
+        for (state, reason), number in sorted(moment.troubles.items(), key=lambda item: (-item[1], item[0]))[:lines]
+    ]  # fmt: skip
+    return _table(rows)
 
 
-def _table(columns: int = 3) -> Table:
-    """A grid without rules; each row is one line, cut where the terminal ends."""
-    table = Table.grid(padding=(0, 2, 0, 0))
-    for _ in range(columns):
-        table.add_column(no_wrap=True, overflow="ellipsis")
-    return table
+def _table(rows: Sequence[Sequence[Text]]) -> Group:
+    """Rows in columns, each one line that is cut where the terminal ends, so that its last column loses first."""
+    widths = [max(cell.cell_len for cell in column) for column in zip(*rows, strict=True)]
+    lines = []
+    for row in rows:
+        line = Text(no_wrap=True, overflow="ellipsis")
+        for cell, width in zip(row[:-1], widths, strict=False):
+            room = " " * (width - cell.cell_len)
+            line.append_text(Text.assemble(room, cell) if cell.justify == "right" else Text.assemble(cell, room))
+            line.append("  ")
+        lines.append(line.append_text(row[-1]))
+    return Group(*lines)
 
 
 def clock(seconds: float) -> str:

@@ -75,7 +75,7 @@ EXPORTS: Mapping[str, Callable[[View, str], Mapping[str, str | bytes]]] = {
 
 
 def render_view(view: View, out: Path, draw: Draw = at_once, exports: Collection[str] = ()) -> Path:
-    """The same of a study that has been read.
+    """The same of a study that has been read. Exports to trackers hold what these add: ids and the time of writing.
 
     Args:
         view: the study.
