@@ -51,7 +51,7 @@ FACTS = (
 
 def page(folder: Path, seeds: tuple[int, ...] = EIGHT, **changes: object) -> Page:
     plan = factorial(AXES, seeds=seeds, time=False, **{"accuracy": known, "margin": 1.0, "facts": FACTS, **changes})
-    render(build(folder / "study", plan), folder / "report")
+    render_view(View(build(folder / "study", plan)), folder / "report", draw=blank)
     return read_page(folder / "report")
 
 
@@ -125,7 +125,7 @@ def test_named_cells_are_compared_with_the_first(tmp_path: Path) -> None:
     ]
     claim = fact("without", "lower", axis=None, against="plain")
     plan = Plan(cells, seeds=EIGHT, time=False, accuracy=known, margin=1.0, facts=(claim,))
-    render(build(tmp_path / "study", plan), tmp_path / "report")
+    render_view(View(build(tmp_path / "study", plan)), tmp_path / "report", draw=blank)
     found = read_page(tmp_path / "report")
     verdicts = {r["cell"]: r[VERDICT] for r in found.table("cell", "Cells against the first")}
     assert verdicts == {"without": "worse", "waves": "equivalent"}
@@ -211,7 +211,7 @@ def test_every_seed_of_an_effect_is_drawn_and_its_interval_and_the_noise_floor_a
 
 def test_without_twins_the_noise_floor_is_not_known_and_one_seed_has_no_interval(tmp_path: Path) -> None:
     plan = factorial({"norm": ("pre", "post")}, seeds=(0,), time=False)
-    render(build(tmp_path / "study", plan), tmp_path / "report")
+    render_view(View(build(tmp_path / "study", plan)), tmp_path / "report", draw=blank)
     found = read_page(tmp_path / "report")
     assert "Noise floor: not known. No two finished runs of one seed are exact twins" in found.text
     assert "95 % interval (%)" not in found.table("test accuracy (%)", "Accuracy")[0]
