@@ -37,6 +37,7 @@ class Timed:
     processes: int = 5
     rounds: int = 20
     environment: Environment | None = HERE
+    device: str = "cpu"
 
     def values(self, chance: np.random.Generator) -> TimeValues:
         samples = []
@@ -53,16 +54,17 @@ class Timed:
         )  # fmt: skip
 
 
-def planned(cell: str) -> PlannedTrial:
+def planned(cell: str, device: str = "cpu") -> PlannedTrial:
     """A timing trial whose id belongs to its label: "cell 3" is the model of depth 3."""
     trial = time_trial(MODEL.model_copy(update={"depth": int(cell.rsplit(maxsplit=1)[-1])}))
+    trial = trial.model_copy(update={"device": device})
     return PlannedTrial(id=trial.id, cell=cell, axes={}, exact={}, trial=trial)
 
 
 def write(path: Path, cells: Mapping[str, Timed], seed: int = 0) -> Path:
     """The study that a run would have left; a cell of state "pending" has no record."""
     chance = np.random.default_rng(seed)
-    trials = tuple(planned(cell) for cell in cells)
+    trials = tuple(planned(cell, timed.device) for cell, timed in cells.items())
     info = StudyInfo(suite=Info(name="small", question="?"), suite_file="small.toml", axes={}, data_name="",
                      data_identity="", trials=trials)  # fmt: skip
     study = Study.start(path, info)

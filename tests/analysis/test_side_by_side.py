@@ -115,6 +115,91 @@ def test_any_study_that_became_slower_fails_the_gate(tmp_path: Path) -> None:
     assert side_by_side([first, same, lost]).exit_status(5.0) == 1
 
 
+THERE = HERE.model_copy(update={"cpu": "Other CPU", "device_name": "Other CPU"})
+NEXT = {"code": "fedcba987654"}
+ON_GPU = HERE.model_copy(update={"device_name": "Example GPU 9000", "cuda": "13.0"})
+
+
+def on_two_machines(second: float = 1.0, version: dict[str, str] | None = None) -> dict[str, Timed]:
+    """Two cells, the second of which ran on another machine."""
+    one, other = (each.model_copy(update=version or {}) for each in (HERE, THERE))
+    return {"cell 1": Timed(environment=one), "cell 2": Timed(slower=second, environment=other)}
+
+
+def on_two_devices(cpu: float = 1.0, gpu: float = 0.1, *, first: str = "cpu") -> dict[str, Timed]:
+    """One cell on a processor and on a GPU."""
+    both = {"cpu cell 1": Timed(cpu), "cuda cell 1": Timed(gpu, environment=ON_GPU, device="cuda")}
+    return dict(sorted(both.items(), key=lambda each: not each[0].startswith(first)))
+
+
+@pytest.mark.parametrize("version", [{}, NEXT])
+def test_each_machine_is_compared_with_itself_in_the_first_study(tmp_path: Path, version: dict[str, str]) -> None:
+    old = write(tmp_path / "old", on_two_machines())
+    same = side_by_side([old, write(tmp_path / "same", on_two_machines(version=version), seed=1)])
+    slow = side_by_side([old, write(tmp_path / "slow", on_two_machines(2.0, version), seed=1)])
+    assert same.pairs == slow.pairs == ((1, 0), (2, 0), (3, 1))
+    assert (same.exit_status(0.05), slow.exit_status(0.05)) == (0, 1)
+    assert [line.partition(":")[0] for line in slow.summaries(0.05)] == ["C against A", "D against B"]
+    (row,) = (row for row in slow.timings if row.timings[0] is None)
+    assert row.bases == (None, None, None, 1) and row.changes[3] and row.changes[3].word == "slower"
+
+
+def test_one_set_of_conditions_is_compared_with_all_of_the_first_study(tmp_path: Path) -> None:
+    """As a study that was resumed after a change of code, and then run anew."""
+    old = write(tmp_path / "old", on_two_machines())
+    found = side_by_side([old, write(tmp_path / "new", cells(2, {2: 2.0}), seed=1)])
+    assert found.pairs == ((1, 0), (2, 0), (2, 1)) and found.over(2) == "C/A or B"
+    assert [row.bases[2] for row in found.timings] == [0, 1] and found.exit_status(0.05) == 1
+
+
+@pytest.mark.parametrize("first", ["cpu", "cuda"])
+def test_a_device_of_the_first_study_is_no_regression_and_hides_none(tmp_path: Path, first: str) -> None:
+    old = write(tmp_path / "old", on_two_devices(first=first))
+
+    def status(**slower: float) -> int:
+        name = "-".join(slower) or "same"
+        return side_by_side([old, write(tmp_path / name, on_two_devices(**slower), seed=1)]).exit_status(0.05)  # type: ignore[arg-type]
+
+    assert (status(), status(cpu=1.5), status(gpu=0.15)) == (0, 1, 1)
+
+
+def test_the_devices_of_one_study_stand_side_by_side_without_a_gate(tmp_path: Path) -> None:
+    found = side_by_side([write(tmp_path / "one", on_two_devices(first="cuda"))])
+    assert [arm.device for arm in found.arms] == ["cuda", "cpu"] and found.exit_status(None) == 0
+    assert found.timings[0].changes[1] and found.timings[0].changes[1].word == "slower"
+    assert "regression" not in " ".join(found.summaries(0.05))
+    with pytest.raises(ComparisonError, match="there is one study"):
+        found.exit_status(0.05)
+    with pytest.raises(ComparisonError, match="two studies, or one that ran on two devices"):
+        side_by_side([write(tmp_path / "plain", cells(2))])
+
+
+def test_what_cannot_be_judged_is_left_out_of_the_gate_unless_nothing_can(tmp_path: Path) -> None:
+    first, slow = write(tmp_path / "first", cells(2)), write(tmp_path / "slow", cells(2, {2: 1.5}), seed=1)
+    few = write(tmp_path / "few", cells(2, processes=1, rounds=3), seed=2)
+    assert side_by_side([first, few, slow]).exit_status(0.05) == 1
+    assert side_by_side([first, few, first]).exit_status(0.05) == 0
+    with pytest.raises(ComparisonError, match="nothing to judge"):
+        side_by_side([first, few]).exit_status(0.05)
+
+
+def test_a_device_without_a_result_is_not_given_anothers_machine(tmp_path: Path) -> None:
+    timings = on_two_devices() | {"cuda cell 1": Timed(state="pending", device="cuda")}
+    cpu, cuda = side_by_side([write(tmp_path / "one", timings)]).arms
+    assert cpu.environment is not None and cpu.environment.cpu == HERE.cpu and cuda.environment is None
+
+
+def test_no_pair_is_lost_where_one_row_holds_two_recipes(tmp_path: Path) -> None:
+    def study(name: str, **epochs: int) -> Path:
+        plan = Plan([CellPlan(label, {"train.epochs": n}) for label, n in epochs.items()], time=False)
+        return build(tmp_path / name, plan).path
+
+    found = side_by_side([study("a", x=3), study("b", x=7), study("c", x=3, y=7), study("d", x=3, z=7)])
+    assert [[cell.planned.cell if cell else None for cell in row.cells] for row in found.cells] == [
+        ["x", "x", "x", "x"], [None, None, "y", "z"],
+    ]  # fmt: skip
+
+
 def test_what_cannot_be_compared_is_refused(tmp_path: Path) -> None:
     one, other = write(tmp_path / "A", cells(1)), write(tmp_path / "B", {"cell 7": Timed()})
     with pytest.raises(ComparisonError, match="nothing to compare: 2 timings and 0 trained cells, and none is in two"):
@@ -136,9 +221,12 @@ def test_a_study_without_any_record_is_compared(tmp_path: Path) -> None:
 
 def test_folders_are_named_by_as_much_as_tells_them_apart(tmp_path: Path) -> None:
     paths = [tmp_path / "main" / "study", tmp_path / "branch" / "study"]
-    assert names_of(paths) == ["main/study", "branch/study"] and folder_of(paths) == "compare-main-study-branch-study"
+    assert names_of(paths) == ["main/study", "branch/study"] and folder_of(paths) == "compare-main+study-branch+study"
     assert names_of([paths[0], paths[0]]) == ["study", "study"]
-    assert len(folder_of([tmp_path / f"{'long' * 30}-{n}" for n in range(5)])) < 200
+    long = [tmp_path / f"{'long' * 30}-{n}" for n in range(5)]
+    assert len(folder_of(long)) < 200 and folder_of(long) == folder_of(long)
+    assert len({folder_of(each) for each in (long, long[:4] + long[:1], [long[0], *reversed(long[1:])])}) == 3
+    assert folder_of([tmp_path / "a" / "b", tmp_path / "c" / "b"]) != folder_of([tmp_path / "a-b", tmp_path / "c-b"])
     assert "/" not in folder_of([tmp_path / "$(rm x)", tmp_path / "-a b"])
 
 

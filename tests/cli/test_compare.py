@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from tests.analysis.test_comparison import HERE, Timed, cells, write
+from tests.analysis.test_side_by_side import on_two_devices, on_two_machines
 from vitbench.cli.main import main
 
 pytestmark = pytest.mark.xdist_group("compare")  # what its fixtures run is run once
@@ -278,9 +279,33 @@ def test_two_studies_are_a_page_only_where_one_is_asked_for(
     assert compare("one", "two", "--out", "page")[0] == 0 and (tmp_path / "page" / "index.html").is_file()
 
 
+def test_the_gate_is_the_same_with_a_page_and_without(
+    tmp_path: Path, compare: Compare, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    write(tmp_path / "old", on_two_machines())
+    write(tmp_path / "new", on_two_machines(2.0), seed=1)
+    for page in ((), ("--out", "page")):
+        status, out, err = compare("old", "new", "--fail-over", "5%", *page)
+        assert (status, err) == (1, "")
+    assert "A, ms" in out and "B, ms" in out and "D against B: 1 timing: 1 slower; 1 regression beyond 5 %" in out
+
+
+def test_one_study_on_two_devices_is_a_page(tmp_path: Path, compare: Compare, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    write(tmp_path / "one", on_two_devices())
+    status, out, err = compare("one", "--out", "page")
+    assert (status, err) == (0, "") and out.startswith("A = one, cpu\nB = one, cuda\n")
+    assert (tmp_path / "page" / "index.html").is_file()
+    status, _, err = compare("one")
+    assert status == 2 and "with --out, the devices" in " ".join(err.split())
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
+        (("file.json", "--out", "page"), "file.json is a file: --out writes a page of studies"),
+        (("one", "--out", "page"), "two studies, or one that ran on two devices"),
         (("one",), "one alone is nothing to compare"),
         (("one", "file.json", "--out", "page"), "file.json is a file: --out writes a page of studies"),
         (("one", "one", "file.json"), "file.json is a file: three or more are compared as studies"),

@@ -2,19 +2,28 @@
 
 from __future__ import annotations
 
+import tempfile
 from pathlib import Path
 
 import pandas as pd
 import pytest
 from playwright.sync_api import Browser
 
+from tests.analysis.test_comparison import Timed, write
+from tests.analysis.test_side_by_side import on_two_machines
 from tests.bad_input import files_of
 from tests.report.browser import opened, violations
 from tests.report.builders import CPU, GPU, Plan, build, factorial
 from tests.report.markdown import read_page
 from tests.test_security import HOSTILE, as_read, hostile_study
 from vitbench.analysis.side_by_side import side_by_side
-from vitbench.report.comparison import render_comparison
+from vitbench.report.charts import Forest
+from vitbench.report.comparison import compose, render_comparison
+from vitbench.report.comparison_tables import timings_frame
+from vitbench.report.comparison_words import opening
+from vitbench.report.files import Files
+from vitbench.report.forest import ratios
+from vitbench.report.studio import at_once
 
 GRID = {"attention": ("per_head", "sdpa"), "positions": ("learned", "sinusoidal", "none")}
 NEWER = CPU.model_copy(update={"code": "fedcba987654", "packages": {**CPU.packages, "torch": "2.16.0"}})
@@ -46,6 +55,35 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     for study in hostile:
         (study.path / "study.json").write_text(study.info.to_json(), encoding="utf-8")  # with all that is hostile
     return {name: render_comparison(side_by_side(paths), folder / "out" / name) for name, paths in sets.items()}
+
+
+def test_of_what_is_not_recorded_nothing_is_said_to_be_the_same(tmp_path: Path) -> None:
+    def said(old: Timed, new: Timed) -> str:
+        folder = Path(tempfile.mkdtemp(dir=tmp_path))
+        paths = [write(folder / name, {"cell 1": each}) for name, each in (("old", old), ("new", new))]
+        return str(opening(side_by_side(paths))[0])
+
+    assert said(Timed(), Timed()).endswith("The same: machine, software, timing.")
+    for unknown in (Timed(environment=None), Timed(state="pending"), Timed(state="failed", environment=None)):
+        text = said(Timed(), unknown)
+        assert text.startswith("**Of B nothing is recorded of machine and software**")
+        assert "The same: timing." in text and "differ in nothing" not in text
+    assert said(Timed(environment=None), Timed(environment=None)).startswith("**Of A and B nothing is recorded")
+
+
+def test_every_ratio_says_over_which_arm_it_is(tmp_path: Path) -> None:
+    """Two machines in each study: the second machine's timings are compared with the second machine's."""
+    paths = [write(tmp_path / name, on_two_machines(slower), seed=seed)
+             for seed, (name, slower) in enumerate({"old, one": 1.0, "new": 2.0}.items())]  # fmt: skip
+    text = compose(found := side_by_side(paths), Files(at_once))
+    assert "# Comparison: old, one, new\n" in text.replace("\\", "")
+    assert "**Timings of D against B**" in text and "Latency D/B is 2.0" in text and "of D against A" not in text
+    assert " C/A |" in text and " D/B |" in text and " D/A |" not in text
+    frame = timings_frame(found)
+    assert frame.loc[frame["ratio"].notna(), ["arm", "against"]].agg("".join, axis=1).tolist() == ["CA", "DB"]
+    (figure,) = ratios(found)
+    assert isinstance(figure.chart, Forest)
+    assert list(figure.chart.arms)[1:] == ["C/A: new, conditions 1", "D/B: new, conditions 2"]
 
 
 @pytest.mark.xdist_group("browser")

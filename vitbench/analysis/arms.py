@@ -95,6 +95,8 @@ class Arm:
     Attributes:
         letter: by which tables name it.
         name: of the study's folder, and what tells it from other arms of the same study.
+        study_name: of the study's folder alone.
+        place: of the study among those that were given, from 0; one that is given twice has two.
         study: the study.
         device: type of the device.
         environment: of the first result; None where no record tells it.
@@ -107,6 +109,8 @@ class Arm:
 
     letter: str
     name: str
+    study_name: str
+    place: int
     study: Study
     device: str
     environment: Environment | None
@@ -129,9 +133,13 @@ def names_of(paths: Sequence[Path]) -> list[str]:
 
 def folder_of(paths: Sequence[Path]) -> str:
     """The name of a folder for the comparison of some studies."""
-    names = [re.sub(r"[^\w.+-]+", "-", name).strip("-.") or "study" for name in names_of(paths)]
+    # What stands for a slash is rare in a folder's own name: a/b and a-b are two.
+    names = [re.sub(r"[^\w.+-]+", "-", name.replace("/", "+")).strip("-.") or "study" for name in names_of(paths)]
     joined = "-".join(["compare", *names])
-    return joined if len(joined) <= LONGEST_NAME else f"compare-{names[0][:LONGEST_NAME]}-and-{len(names) - 1}-more"
+    if len(joined) <= LONGEST_NAME:
+        return joined
+    every = digest([str(path.resolve()) for path in paths], 8)  # names that are left out tell comparisons apart
+    return f"compare-{names[0][:LONGEST_NAME]}-and-{len(names) - 1}-more-{every}"
 
 
 def arms_of(paths: Sequence[Path]) -> list[Arm]:
@@ -141,7 +149,8 @@ def arms_of(paths: Sequence[Path]) -> list[Arm]:
         ComparisonError: where a study plans nothing, or there are more arms than can stand side by side.
         StudyError: where a folder holds no study.
     """
-    parts = [part for path, name in zip(paths, names_of(paths), strict=True) for part in _parts_of(path, name)]
+    named = enumerate(zip(paths, names_of(paths), strict=True))
+    parts = [part for place, (path, name) in named for part in _parts_of(path, name, place)]
     if len(parts) > MOST_ARMS:
         raise ComparisonError(
             f"{len(parts)} columns, and at most {MOST_ARMS} can stand side by side (a study that ran on several "
@@ -156,6 +165,8 @@ class _Part:
     """An arm in the making."""
 
     name: str
+    study_name: str
+    place: int
     study: Study
     device: str
     environment: Environment | None
@@ -177,8 +188,8 @@ class _Part:
         planned = tuple(self.first[number] for number in used)
         by_work = dict(self._by_work(set(several)))
         return Arm(
-            letter, self.name, self.study, self.device, self.environment, self.trials, planned,
-            self._timings(by_work), by_work, tuple(self._cells()),
+            letter, self.name, self.study_name, self.place, self.study, self.device, self.environment, self.trials,
+            planned, self._timings(by_work), by_work, tuple(self._cells()),
         )  # fmt: skip
 
     def _by_work(self, several: set[str]) -> Iterator[tuple[str, PlannedTrial]]:
@@ -214,7 +225,7 @@ class _Part:
         return iter(found.values())
 
 
-def _parts_of(path: Path, name: str) -> list[_Part]:
+def _parts_of(path: Path, name: str, place: int) -> list[_Part]:
     study = Study.read(path)
     results = results_of(study)
     frame = trials_frame(study, results)
@@ -223,7 +234,6 @@ def _parts_of(path: Path, name: str) -> list[_Part]:
         raise ComparisonError(f"{path}: its plan holds nothing that is trained or timed")
     numbers, first = Trials.of(study.info.trials).up_to_seed
     places = dict(zip(Trials.of(study.info.trials).ids(), numbers, strict=True))
-    environments = results.environments(frame["trial_id"].tolist())
     wanted = {results.standing[i].file for i in frame.loc[frame["kind"] == "time", "trial_id"] if i in results.standing}
     records = {
         record.trial_id: record
@@ -232,6 +242,8 @@ def _parts_of(path: Path, name: str) -> list[_Part]:
     devices, parts = list(frame["device"].unique()), []
     for device in devices:
         rows = frame[frame["device"] == device]
+        # Of this device's trials alone: another device's environment tells nothing of it.
+        environments = results.environments(rows["trial_id"].tolist())
         origins = list(rows.loc[(rows["state"] == "ok") & rows["origin"].notna(), "origin"].unique())
         for number, origin in enumerate(origins or [None], 1):
             # What has no result under any of the conditions counts under each.
@@ -240,8 +252,8 @@ def _parts_of(path: Path, name: str) -> list[_Part]:
             on += [f"conditions {number}"] if len(origins) > 1 else []
             environment = environments.get(origin) if origin else next(iter(environments.values()), None)
             parts.append(
-                _Part(", ".join([name, *on]), study, device, environment, rows[~rows["origin"].isin(others)], first,
-                      places, records)
+                _Part(", ".join([name, *on]), name, place, study, device, environment,
+                      rows[~rows["origin"].isin(others)], first, places, records)
             )  # fmt: skip
     return parts
 

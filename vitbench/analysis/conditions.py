@@ -54,6 +54,11 @@ class Condition:
         """Whether not all arms have the same."""
         return len({value for value in self.values if value}) > 1
 
+    @property
+    def known(self) -> bool:
+        """Whether something is known of every arm."""
+        return all(self.values)
+
     def between(self, one: int, other: int) -> bool:
         """Whether two arms, by their numbers, differ in it."""
         values = self.values[one], self.values[other]

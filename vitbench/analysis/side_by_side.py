@@ -1,4 +1,4 @@
-"""Side by side: the timings and trained cells of several arms in rows, each compared with that of the first arm.
+"""Side by side: the timings and trained cells of several arms in rows, each compared with the first study's.
 
 Rows are matched by what a trial is, its device left out: a GPU's trial has another id than a CPU's, and is the same
 work. Of timings the protocol is left out, too, but for what it changes in the work (compilation, CUDA graphs). Trained
@@ -8,19 +8,23 @@ cells of the same label and model are one row even where their data or recipe di
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeVar
 
 from vitbench.analysis.arms import Arm, Trained, arms_of
 from vitbench.analysis.comparison import Change, ComparisonError, Timing, change, counted
 from vitbench.analysis.comparison import Comparison as Changes
 from vitbench.analysis.conditions import Condition, conditions_of
+from vitbench.analysis.counterparts import counterpart, counterparts
 from vitbench.analysis.frames import level
 from vitbench.analysis.verdicts import Comparison, Judged, judge
 from vitbench.runner.progress import describe
 from vitbench.spec.recipe import TrainSpec
 from vitbench.store import PlannedTrial
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -31,13 +35,15 @@ class TimingRow:
         label: what is timed, in words.
         planned: the trial in the first arm that plans it.
         timings: of each arm; None where it is not planned.
-        changes: of each arm against the first; None of the first, and where one of the two does not plan it or
-            neither is ok.
+        bases: of each arm, the number of the arm that it is compared with; None of the first, and where one of the two
+            does not plan it.
+        changes: of each arm against that one; None, too, where neither is ok.
     """
 
     label: str
     planned: PlannedTrial
     timings: tuple[Timing | None, ...]
+    bases: tuple[int | None, ...]
     changes: tuple[Change | None, ...]
 
     @property
@@ -58,13 +64,15 @@ class CellRow:
     Attributes:
         label: of the cell, in the first arm that plans it.
         cells: of each arm; None where it is not planned.
-        judged: of each arm against the first, seed by seed; None of the first, and where that cannot be.
-        apart: of each arm, in what it was trained otherwise than the first: "data", and fields of the recipe with
+        bases: see :class:`TimingRow`.
+        judged: of each arm against that one, seed by seed; None of the first, and where that cannot be.
+        apart: of each arm, in what it was trained otherwise than that one: "data", and fields of the recipe with
             both values.
     """
 
     label: str
     cells: tuple[Trained | None, ...]
+    bases: tuple[int | None, ...]
     judged: tuple[Judged | None, ...]
     apart: tuple[tuple[str, ...], ...]
 
@@ -78,41 +86,65 @@ class SideBySide:
         conditions: under what they came about.
         timings: in the order of the first arm that plans each.
         cells: likewise.
+        pairs: (number of an arm, number of one that it is compared with), in their order; of every arm but the first
+            there is one at least.
     """
 
     arms: tuple[Arm, ...]
     conditions: tuple[Condition, ...]
     timings: tuple[TimingRow, ...]
     cells: tuple[CellRow, ...]
+    pairs: tuple[tuple[int, int], ...]
 
     def exit_status(self, fail_over: float | None) -> int:
-        """1 where a timing of any arm regressed against the first; see :meth:`Comparison.exit_status`.
+        """1 where a timing of a later study regressed against the first study; see :meth:`Comparison.exit_status`.
+
+        How the first study's own devices and conditions compare is no regression.
 
         Raises:
-            ComparisonError: where there is a limit, and an arm has no timing that could be judged by it.
+            ComparisonError: where there is a limit, and nothing that could be judged by it.
         """
-        return max(self.against_first(number).exit_status(fail_over) for number in range(1, len(self.arms)))
+        if fail_over is None:
+            return 0
+        later = [pair for pair in self.pairs if self.arms[pair[0]].place]
+        if not later:
+            raise ComparisonError("nothing to judge: a regression is one of a later study, and there is one study")
+        return Changes(tuple(c for pair in later for c in self.changes(*pair).changes)).exit_status(fail_over)
+
+    def limit(self, number: int, fail_over: float | None) -> float | None:
+        """The limit that an arm is judged by; None of the first study's own arms."""
+        return fail_over if self.arms[number].place else None
 
     def summaries(self, fail_over: float | None) -> list[str]:
         """What became of the timings and of the accuracies of each arm, a line each."""
-        first, said = self.arms[0].letter, []
-        for number, arm in enumerate(self.arms[1:], 1):
-            compared = self.against_first(number)
+        said = []
+        for number, base in self.pairs:
+            who, compared = self.against(number, base), self.changes(number, base)
             if compared.changes:
-                said.append(f"{arm.letter} against {first}: {compared.summary(fail_over)}")
-            verdicts = Counter(verdict(row.judged[number]) for row in self.cells if row.judged[number])
+                said.append(f"{who}: {compared.summary(self.limit(number, fail_over))}")
+            rows = [row for row in self.cells if row.bases[number] == base]
+            verdicts = Counter(verdict(row.judged[number]) for row in rows if row.judged[number])
             if verdicts:
                 counts = ", ".join(f"{n} {word}" for word, n in verdicts.most_common())
-                said.append(
-                    f"{arm.letter} against {first}: test accuracy of {counted(verdicts.total(), 'cell')}: {counts}"
-                )
+                said.append(f"{who}: test accuracy of {counted(verdicts.total(), 'cell')}: {counts}")
         return said
 
-    def against_first(self, number: int) -> Changes:
-        """What became of the timings that an arm shares with the first."""
-        both = [(row.timings[0], row.timings[number], row.changes[number]) for row in self.timings]
-        neither = sum(a is not None and b is not None and c is None for a, b, c in both)
-        return Changes(tuple(c for _, _, c in both if c is not None), neither=neither)
+    def against(self, number: int, base: int) -> str:
+        """What is compared with what, in words."""
+        return f"{self.arms[number].letter} against {self.arms[base].letter}"
+
+    def over(self, number: int) -> str:
+        """A ratio of an arm: its letter, a stroke, and what it is compared with."""
+        return f"{self.arms[number].letter}/{' or '.join(self.arms[base].letter for base in self.bases(number))}"
+
+    def bases(self, number: int) -> list[int]:
+        """The arms that an arm is compared with; several where the first study has no single one like it."""
+        return [base for other, base in self.pairs if other == number]
+
+    def changes(self, number: int, base: int) -> Changes:
+        """What became of the timings of an arm that are compared with those of another."""
+        both = [row.changes[number] for row in self.timings if row.bases[number] == base]
+        return Changes(tuple(c for c in both if c is not None), neither=both.count(None))
 
 
 IDENTICAL = "identical"
@@ -127,7 +159,7 @@ def verdict(judged: Judged | None) -> str:
 
 
 def side_by_side(paths: Sequence[Path]) -> SideBySide:
-    """Compare the studies in some folders with the first of them.
+    """Compare the studies in some folders with the first of them; of one alone, its devices and conditions.
 
     Raises:
         ComparisonError: where there is nothing that two of them have, or too many of them.
@@ -135,8 +167,9 @@ def side_by_side(paths: Sequence[Path]) -> SideBySide:
     """
     arms = arms_of(paths)
     if len(arms) < 2:
-        raise ComparisonError("a comparison takes two studies, or one that ran on two devices")
-    timings, cells = _timings(arms), _cells(arms)
+        raise ComparisonError("a comparison takes two studies, or one that ran on two devices or under two conditions")
+    candidates = counterparts(arms)
+    timings, cells = _timings(arms, candidates), _cells(arms, candidates)
     shared = [row for row in timings if _planned(row.timings) > 1], [row for row in cells if _planned(row.cells) > 1]
     if not any(shared):
         raise ComparisonError(
@@ -144,41 +177,65 @@ def side_by_side(paths: Sequence[Path]) -> SideBySide:
             "none is in two of the studies; model, dtype, batch size and mode are part of what a timing is, label and "
             "model of what a cell is"
         )
-    return SideBySide(tuple(arms), tuple(conditions_of(arms)), tuple(timings), tuple(cells))
+    of_rows = [row.bases for row in timings] + [row.bases for row in cells]
+    used = {pair for bases in of_rows for pair in enumerate(bases)}
+    pairs = tuple(
+        (number, base)
+        for number, bases in enumerate(candidates)
+        for base in [base for base in bases if (number, base) in used] or bases[:1]
+    )
+    return SideBySide(tuple(arms), tuple(conditions_of(arms)), tuple(timings), tuple(cells), pairs)
 
 
 def _planned(of_arms: Sequence[object]) -> int:
     return sum(each is not None for each in of_arms)
 
 
-def _timings(arms: Sequence[Arm]) -> list[TimingRow]:
+def _timings(arms: Sequence[Arm], candidates: Sequence[tuple[int, ...]]) -> list[TimingRow]:
     rows = []
     for key in dict.fromkeys(key for arm in arms for key in arm.timings):
         found = tuple(arm.timings.get(key) for arm in arms)
-        changes = tuple(
-            change(found[0], other) if number and found[0] and other else None for number, other in enumerate(found)
-        )
+        bases = _bases(found, candidates, lambda timing: timing.values is not None)
+        changes = tuple(_changed(base if base is None else found[base], other)
+                        for base, other in zip(bases, found, strict=True))  # fmt: skip
         planned = next(arm.timed[key] for arm in arms if key in arm.timed)
-        rows.append(TimingRow(next(t.label for t in found if t), planned, found, changes))
+        rows.append(TimingRow(next(t.label for t in found if t), planned, found, bases, changes))
     return rows
 
 
-def _cells(arms: Sequence[Arm]) -> list[CellRow]:
+def _bases(
+    of_arms: Sequence[T | None], candidates: Sequence[tuple[int, ...]], ok: Callable[[T], bool]
+) -> tuple[int | None, ...]:
+    """With which arm each one is compared."""
+    return tuple(
+        counterpart(of_arms, among, ok) if each is not None else None
+        for each, among in zip(of_arms, candidates, strict=True)
+    )
+
+
+def _changed(one: Timing | None, other: Timing | None) -> Change | None:
+    return change(one, other) if one and other else None
+
+
+def _cells(arms: Sequence[Arm], candidates: Sequence[tuple[int, ...]]) -> list[CellRow]:
     rows = _matched(arms)
-    apart = [tuple(_apart(row[0], cell) for cell in row) for row in rows]
-    columns: list[list[Judged | None]] = [[None] * len(rows)]
-    for number in range(1, len(arms)):
-        pairs = {i: _compared(row[0], row[number]) for i, row in enumerate(rows)}
-        compared = {i: comparison for i, comparison in pairs.items() if comparison is not None}
-        judged = judge([*compared.values()], margin=_margin(arms[0], arms[number]), noise_floor=None)
-        found = dict(zip(compared, judged, strict=True))
-        columns.append([found.get(i) for i in range(len(rows))])
+    bases = [_bases(row, candidates, lambda cell: bool(cell.runs)) for row in rows]
+    judged: list[list[Judged | None]] = [[None] * len(arms) for _ in rows]
+    apart: list[list[tuple[str, ...]]] = [[()] * len(arms) for _ in rows]
+    for number, base in [(number, base) for number, among in enumerate(candidates) for base in among]:
+        compared = {}
+        for i, row in enumerate(rows):
+            if bases[i][number] == base:
+                apart[i][number] = _apart(row[base], row[number])
+                if (pair := _compared(row[base], row[number])) is not None:
+                    compared[i] = pair
+        found = judge([*compared.values()], margin=_margin(arms[base], arms[number]), noise_floor=None)
+        for i, each in zip(compared, found, strict=True):
+            judged[i][number] = each
     return [
-        CellRow(
-            next(cell.planned.cell for cell in row if cell), row, tuple(column[i] for column in columns), apart[i]
-        )
+        CellRow(next(cell.planned.cell for cell in row if cell), row, bases[i], tuple(judged[i]), tuple(apart[i]))
         for i, row in enumerate(rows)
-    ]  # fmt: skip
+    ]
 
 
 def _matched(arms: Sequence[Arm]) -> list[tuple[Trained | None, ...]]:
@@ -187,11 +244,19 @@ def _matched(arms: Sequence[Arm]) -> list[tuple[Trained | None, ...]]:
     for number, arm in enumerate(arms):
         left = list(arm.cells)
         for same in (_same_whole, _same_model):
-            free = {same(cell): row for row in reversed(rows) if row[number] is None for cell in row if cell}
-            for cell in list(left):
-                if (place := free.pop(same(cell), None)) is not None and place[number] is None:
+            # A row has a key for each recipe that is in it, and a key has every row of that recipe.
+            free: dict[str, list[list[Trained | None]]] = {}
+            for row in rows:
+                for key in {same(cell) for cell in row if cell} if row[number] is None else ():
+                    free.setdefault(key, []).append(row)
+            unplaced = []
+            for cell in left:
+                place = next((row for row in free.get(same(cell), ()) if row[number] is None), None)
+                if place is None:
+                    unplaced.append(cell)
+                else:
                     place[number] = cell
-                    left.remove(cell)
+            left = unplaced
         rows += [[cell if n == number else None for n in range(len(arms))] for cell in left]
     return [tuple(row) for row in rows]
 

@@ -44,12 +44,12 @@ def fraction(context: click.Context, parameter: click.Parameter, value: str | No
 
 
 @click.command()
-@click.argument("sides", nargs=-1, required=True, type=EITHER, metavar="OLD NEW | DIR DIR [DIR]...")
+@click.argument("sides", nargs=-1, required=True, type=EITHER, metavar="OLD NEW | DIR [DIR]...")
 @click.option("--fail-over", callback=fraction, metavar="PERCENT",
               help='Exit with 1 if a timing became slower by more than this, such as "5%" (or "0.05").')  # fmt: skip
 @click.option("--out", type=FOLDER,
               help="Write a page of the studies side by side into this folder. Default for three studies or more: "
-              "reports/compare-<names of their folders>; of two none is written unless it is asked for.")  # fmt: skip
+              "reports/compare-<names of their folders>; of fewer none is written unless it is asked for.")  # fmt: skip
 @click.pass_context
 def compare(context: click.Context, sides: tuple[Path, ...], fail_over: float | None, out: Path | None) -> None:
     """What changed between studies, or from OLD to NEW: two folders of studies, or two JSON files of pytest-benchmark.
@@ -70,19 +70,24 @@ def compare(context: click.Context, sides: tuple[Path, ...], fail_over: float | 
     watch its own exit status too. Two runs of pytest-benchmark are one process each, whose luck no interval holds:
     allow for it.
 
-    Three studies or more, and two with --out, are set side by side, each against the first, and rendered as a page:
-    what differs between them, timings, memory, and test accuracy seed by seed. Rows are matched with the device left
-    out, so that a study on a CPU can stand beside the same one on a GPU.
+    Three studies or more, and one or two with --out, are set side by side, each against the first, and rendered as a
+    page: what differs between them, timings, memory, and test accuracy seed by seed. A study that ran on several
+    devices or under several conditions has a column for each, which is compared with the first study's on the same
+    device and machine; one study alone is compared across its own. Rows are matched with the device left out, so that
+    a study on a CPU can stand beside the same one on a GPU.
 
     Exit status: 0, or 1 if --fail-over is given and there is any regression, 2 for a mistake, and where there is
     nothing to compare.
     """
-    if len(sides) < 2:
-        raise click.UsageError(f"Missing argument 'NEW': {sides[0]} alone is nothing to compare")
+    if len(sides) < 2 and out is None:
+        raise click.UsageError(
+            f"Missing argument 'NEW': {sides[0]} alone is nothing to compare (with --out, the devices and conditions "
+            "of one study are)"
+        )
     if len(sides) == 2 and out is None:
         context.exit(_two(*sides, fail_over))
     if files := [side for side in sides if not side.is_dir()]:
-        why = "--out writes a page of studies" if len(sides) == 2 else "three or more are compared as studies"
+        why = "--out writes a page of studies" if len(sides) <= 2 else "three or more are compared as studies"
         raise click.UsageError(f"{files[0]} is a file: {why}, and takes their folders")
     context.exit(_several(sides, fail_over, out))
 
@@ -130,30 +135,37 @@ def _several(sides: tuple[Path, ...], fail_over: float | None, out: Path | None)
 
 
 def print_side_by_side(found: SideBySide, fail_over: float | None, console: Terminal) -> None:
-    """One row for each timing of the first arm that another has, too: its latency there, and the others over it."""
+    """One row for each timing that is compared: its latency where others are compared with it, and their ratios."""
     rows = [row for row in found.timings if any(row.changes)]
-    first, *others = (arm.letter for arm in found.arms)
+    bases = sorted({base for _, base in found.pairs})
+    others = range(1, len(found.arms))
     narrow = console.is_terminal and console.width < NARROW
     if not console.is_terminal:
         console.width = 100_000
     table = Table(box=box.SIMPLE_HEAD if console.is_terminal else None, pad_edge=False, show_edge=False)
     table.add_column("timing", overflow="fold")
-    table.add_column(f"{first}, ms", justify="right")
-    for letter in others:
-        table.add_column(f"{letter}/{first}")
+    for base in bases:
+        table.add_column(f"{found.arms[base].letter}, ms", justify="right")
+    for number in others:
+        table.add_column(found.over(number))
+    short = narrow or len(others) > MOST_WHOLE
     for row in rows:
-        cells = [_changed(change, fail_over, short=narrow or len(others) > MOST_WHOLE) for change in row.changes[1:]]
-        table.add_row(Text(row.label), Text(_in_first(row)), *cells)
+        cells = [_changed(row.changes[n], found.limit(n, fail_over), short=short) for n in others]
+        for number, cell in zip(others, cells, strict=True):
+            than = row.bases[number]
+            if than is not None and row.changes[number] and len(found.bases(number)) > 1:
+                cell.append(f", over {found.arms[than].letter}")
+        table.add_row(Text(row.label), *(Text(_latency_in(row, base)) for base in bases), *cells)
     if rows:
         console.print(table, soft_wrap=False)
     for line in found.summaries(fail_over):
         console.print(Text(line))
 
 
-def _in_first(row: TimingRow) -> str:
+def _latency_in(row: TimingRow, number: int) -> str:
     from vitbench.analysis.timings import latency
 
-    timing = row.timings[0]
+    timing = row.timings[number]
     if timing is None:
         return "not planned"
     return _latency(latency(timing.values)) if timing.values else timing.state

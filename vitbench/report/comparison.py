@@ -48,7 +48,7 @@ def compose(found: SideBySide, files: Files) -> str:
         autoescape=False,  # what comes in is Markdown already: every name in it went through `escape`
         trim_blocks=True, lstrip_blocks=True, keep_trailing_newline=True,
     )  # fmt: skip
-    names = dict.fromkeys(arm.name.partition(", ")[0] for arm in found.arms)
+    names = dict.fromkeys(arm.study_name for arm in found.arms)
     page = environment.get_template("comparison.md.j2").render(
         mark=MARK,
         title=escape(f"Comparison: {', '.join(names)}"),

@@ -59,14 +59,14 @@ def shared_cells(rows: Sequence[CellRow]) -> list[CellRow]:
 
 
 def timings(found: SideBySide) -> list[Md]:
-    """Latency, throughput and peak memory of each arm and the ratio to the first, a table for each setting."""
-    first = found.arms[0].letter
+    """Latency, throughput and peak memory of each arm and the ratio to its counterpart, a table for each setting."""
 
     def cells(row: TimingRow, number: int) -> dict[str, Md]:
         letter, timing = found.arms[number].letter, row.timings[number]
         line = {f"{letter} (ms)": _latency(timing), f"{letter} (images/s)": _rate(timing)}
         if number:
-            line |= {f"{letter}/{first}": _ratio(row.changes[number]), letter: _word(row, number)}
+            line |= {found.over(number): _named(found, row, number, _ratio(row.changes[number])),
+                     letter: _word(row, number)}  # fmt: skip
         return line
 
     def peaks(row: TimingRow) -> dict[str, Md]:
@@ -106,15 +106,14 @@ def accuracy(found: SideBySide) -> list[Md]:
 
 
 def paired(found: SideBySide) -> list[Md]:
-    """Each arm against the first, seed by seed, where both were trained on the same images."""
+    """Each arm against its counterpart, seed by seed, where both were trained on the same images."""
     blocks: list[Md] = []
-    first = found.arms[0].letter
-    for number, arm in enumerate(found.arms[1:], 1):
-        rows = [row for row in found.cells if row.judged[number]]
-        both = [row for row in found.cells if row.cells[0] and row.cells[number]]
+    for number, base in found.pairs:
+        both = [row for row in found.cells if row.bases[number] == base]
         if not both:
             continue
-        blocks.append(Md(f"### {arm.letter} against {first}, seed by seed"))
+        blocks.append(Md(f"### {found.against(number, base)}, seed by seed"))
+        rows = [row for row in both if row.judged[number]]
         without = [row for row in both if not row.judged[number]]
         if rows:
             blocks.append(table([_judged(found, row, number) for row in rows[:MOST_ROWS]], _RIGHT))
@@ -158,13 +157,15 @@ def _judged(found: SideBySide, row: CellRow, number: int) -> dict[str, Md]:
 
 def training(found: SideBySide) -> list[Md]:
     """Throughput, memory and time of the training runs themselves: medians over seeds, of memory the largest."""
-    first = found.arms[0].letter
+
+    def speed(cell: Trained | None) -> float:
+        return _median(cell, lambda run: run.images_per_s)
 
     def cells(row: CellRow, number: int) -> dict[str, Md]:
-        letter, cell = found.arms[number].letter, row.cells[number]
-        speeds = [_median(row.cells[n], lambda run: run.images_per_s) for n in (0, number)]
-        line = {f"{letter} (images/s)": count(speeds[1]) if math.isfinite(speeds[1]) else _absence(cell)}
-        line |= {f"{letter}/{first}": fixed(_over(speeds[1], speeds[0]), 2)} if number else {}
+        letter, cell, base = found.arms[number].letter, row.cells[number], row.bases[number]
+        line = {f"{letter} (images/s)": count(speed(cell)) if math.isfinite(speed(cell)) else _absence(cell)}
+        ratio = math.nan if base is None else _over(speed(cell), speed(row.cells[base]))
+        line |= {found.over(number): _named(found, row, number, fixed(ratio, 2))} if number else {}
         peak = max((run.peak_memory_mib for run in cell.runs.values()), default=math.nan) if cell else math.nan
         line[f"{letter} (MiB)"] = significant(peak)
         line[f"{letter} (s per run)"] = significant(_median(cell, lambda run: run.seconds))
@@ -202,7 +203,7 @@ def timings_frame(found: SideBySide) -> pd.DataFrame:
     """Every timing as numbers, a row for each arm."""
     lines = []
     for row in found.timings:
-        for arm, timing, change in zip(found.arms, row.timings, row.changes, strict=True):
+        for arm, timing, base, change in zip(found.arms, row.timings, row.bases, row.changes, strict=True):
             values = timing.values if timing else None
             latency = samples.latency(values) if values else None
             ratio = change.ratio if change else None
@@ -215,7 +216,8 @@ def timings_frame(found: SideBySide) -> pd.DataFrame:
                     "latency_ms_high": latency.high if latency else math.nan,
                     "images_per_s": values.images_per_s if values else math.nan,
                     "peak_memory_mib": values.peak_memory_mib if values else math.nan,
-                    "ratio_to_first": ratio.estimate if ratio else math.nan,
+                    "against": _letter(found, base),
+                    "ratio": ratio.estimate if ratio else math.nan,
                     "ratio_low": ratio.low if ratio else math.nan,
                     "ratio_high": ratio.high if ratio else math.nan,
                     "change": change.word if change else "",
@@ -239,6 +241,7 @@ def accuracy_frame(found: SideBySide) -> pd.DataFrame:
                     "test_accuracy_pct": estimate.value if estimate else math.nan,
                     "low": estimate.low if estimate else math.nan,
                     "high": estimate.high if estimate else math.nan,
+                    "against": _letter(found, row.bases[n]),
                     "paired_seeds": judged.n if judged else 0,
                     "difference_points": judged.mean if judged else math.nan,
                     "difference_low": judged.interval.low if judged else math.nan,
@@ -313,11 +316,23 @@ def _ratio(change: Change | None) -> Md:
     return Md(f"{fixed(ratio.estimate, decimals)} ({fixed(ratio.low, decimals)} to {fixed(ratio.high, decimals)})")
 
 
+def _named(found: SideBySide, row: TimingRow | CellRow, number: int, ratio: Md) -> Md:
+    """A ratio, and of which arm it is one where the column has several."""
+    base = row.bases[number]
+    if base is None or ratio == NOTHING or len(found.bases(number)) == 1:
+        return ratio
+    return Md(f"{ratio}, over {found.arms[base].letter}")
+
+
+def _letter(found: SideBySide, number: int | None) -> str:
+    return "" if number is None else found.arms[number].letter
+
+
 def _word(row: TimingRow, number: int) -> Md:
     change = row.changes[number]
     if change is not None:
         return escape(change.word)
-    return Md("ok in neither") if row.timings[0] and row.timings[number] else NOTHING
+    return Md("ok in neither") if row.bases[number] is not None else NOTHING
 
 
 def _absence(cell: Trained | None) -> Md:

@@ -24,24 +24,33 @@ MOST_BROKEN = 5
 
 
 def opening(found: SideBySide) -> list[Md]:
-    """What differs, in a sentence, then what came out of each arm against the first."""
+    """What differs, in a sentence, then what came out of each arm against its counterpart."""
     blocks = [_differing(found)]
-    said = [line for number in range(1, len(found.arms)) for line in (*_timings(found, number), *_cells(found, number))]
+    said = [line for pair in found.pairs for line in (*_timings(found, *pair), *_cells(found, *pair))]
     return [*blocks, bullets(said)] if said else blocks
 
 
 def _differing(found: SideBySide) -> Md:
     who = _letters([arm.letter for arm in found.arms])
     apart = [each for each in found.conditions if each.differs]
-    known = {each.kind for each in found.conditions if any(each.values)} & KINDS.keys()
-    same = [name for kind, name in KINDS.items() if kind in known and kind not in {each.kind for each in apart}]
+    told = {each.kind for each in found.conditions}
+    # What is not known of every arm is not known to be the same.
+    other = {each.kind for each in apart} | {each.kind for each in found.conditions if not each.known}
+    same = [name for kind, name in KINDS.items() if kind in told - other]
     alike = f" The same: {', '.join(same)}." if same else ""
+    unknown = [arm.letter for arm in found.arms if arm.environment is None]
+    if unknown:
+        alike += " Whether anything else differs, no record tells."
+    if not apart and unknown:
+        return Md(f"**Of {_letters(unknown)} nothing is recorded of machine and software**, so that what differs "
+                  f"between {who} may be due to either.{alike}")  # fmt: skip
     if not apart:
         return Md(f"**{who} differ in nothing that their records tell**, so that what differs between them is "
                   f"noise, or something that no record tells.{alike}")  # fmt: skip
     shown = "; ".join(_values(found, each) for each in apart[:MOST_SAID])
     more = f"; and {len(apart) - MOST_SAID} more, see below" if len(apart) > MOST_SAID else ""
-    return Md(f"{who} differ in {shown}{more}.{alike}")
+    first = f"**Of {_letters(unknown)} nothing is recorded of machine and software.** " if unknown else ""
+    return Md(f"{first}{who} differ in {shown}{more}.{alike}")
 
 
 def _values(found: SideBySide, condition: Condition) -> str:
@@ -57,30 +66,30 @@ def _letters(letters: Sequence[str]) -> str:
     return " and ".join([", ".join(letters[:-1]), letters[-1]] if len(letters) > 1 else letters)
 
 
-def _timings(found: SideBySide, number: int) -> list[Md]:
-    letter, first = found.arms[number].letter, found.arms[0].letter
-    changes = [row.changes[number] for row in found.timings]
-    ratios = [change.ratio.estimate for change in changes if change and change.ratio]
+def _timings(found: SideBySide, number: int, base: int) -> list[Md]:
+    changes = found.changes(number, base).changes
+    ratios = [change.ratio.estimate for change in changes if change.ratio]
     if not ratios:
         return []
-    counts = Counter(change.word for change in changes if change)
+    counts = Counter(change.word for change in changes)
     verdicts = ", ".join(f"{counts[word]} {word}" for word in (FASTER, SLOWER, UNCHANGED) if counts[word])
     others = sum(counts.values()) - sum(counts[word] for word in (FASTER, SLOWER, UNCHANGED))
     mean = math.exp(statistics.fmean(map(math.log, ratios)))
     ends = f", from {fixed(min(ratios), 3)} to {fixed(max(ratios), 3)}" if len(ratios) > 1 else ""
-    where = "; on other machines, see the caveats" if _machines_differ(found, number) else ""
+    where = "; on other machines, see the caveats" if _machines_differ(found, number, base) else ""
+    over = f"{found.arms[number].letter}/{found.arms[base].letter}"
     return [
         Md(
-            f"**Timings of {letter} against {first}**: of {len(ratios)} that are ok in both, "
-            f"{verdicts or 'none can be judged'}{f' ({others} others)' if others else ''}. Latency {letter}/{first} is "
+            f"**Timings of {found.against(number, base)}**: of {len(ratios)} that are ok in both, "
+            f"{verdicts or 'none can be judged'}{f' ({others} others)' if others else ''}. Latency {over} is "
             f"{fixed(mean, 3)} in the geometric mean{ends}{where}."
         )
     ]
 
 
-def _cells(found: SideBySide, number: int) -> list[Md]:
-    letter, first = found.arms[number].letter, found.arms[0].letter
-    judged = [each for row in found.cells if (each := row.judged[number]) is not None]
+def _cells(found: SideBySide, number: int, base: int) -> list[Md]:
+    rows = [row for row in found.cells if row.bases[number] == base]
+    judged = [each for row in rows if (each := row.judged[number]) is not None]
     if not judged:
         return []
     counts = Counter(verdict(each) for each in judged)
@@ -89,13 +98,13 @@ def _cells(found: SideBySide, number: int) -> list[Md]:
     means = [each.mean for each in judged if math.isfinite(each.mean)]
     ends = f", cell by cell from {signed(min(means), 2)} to {signed(max(means), 2)} points" if any(means) else ""
     return [
-        Md(f"**Test accuracy of {letter} against {first}**, seed by seed in {plural(len(judged), 'cell')}: "
+        Md(f"**Test accuracy of {found.against(number, base)}**, seed by seed in {plural(len(judged), 'cell')}: "
            f"{verdicts}{ends}.")
     ]  # fmt: skip
 
 
-def _machines_differ(found: SideBySide, number: int) -> bool:
-    return any(each.kind == "machine" and each.between(0, number) for each in found.conditions)
+def _machines_differ(found: SideBySide, number: int, base: int) -> bool:
+    return any(each.kind == "machine" and each.between(base, number) for each in found.conditions)
 
 
 def caveats(found: SideBySide) -> Md:
@@ -104,18 +113,19 @@ def caveats(found: SideBySide) -> Md:
         *_about_conditions(found), *_about_matching(found), *_about_training(found), *_about_samples(found),
         *_about_records(found),
     ]  # fmt: skip
-    return bullets(said)
+    return bullets(list(dict.fromkeys(said)))
 
 
 def _about_conditions(found: SideBySide) -> list[Md]:
     said = []
-    first = found.arms[0].letter
     timed = bool(shared(found.timings))
-    for number, arm in enumerate(found.arms[1:], 1):
-        apart = {kind: [each.name for each in found.conditions if each.kind == kind and each.between(0, number)]
+    for number, base in found.pairs:
+        arm, first = found.arms[number], found.arms[base].letter
+        apart = {kind: [each.name for each in found.conditions if each.kind == kind and each.between(base, number)]
                  for kind in ("machine", "software")}  # fmt: skip
-        if arm.environment is None or found.arms[0].environment is None:
-            said.append(Md(f"On what {arm.letter} or {first} ran was not recorded."))
+        unknown = [each.letter for each in (arm, found.arms[base]) if each.environment is None]
+        if unknown:
+            said.append(Md(f"On what {_letters(unknown)} ran was not recorded."))
         elif apart["machine"] and timed:
             also = ", and the software is another too" if apart["software"] else ""
             said.append(Md(f"{arm.letter} and {first} ran on **other machines or devices** "
@@ -158,9 +168,9 @@ def _about_matching(found: SideBySide) -> list[Md]:
 
 def _about_training(found: SideBySide) -> list[Md]:
     said = []
-    for number, arm in enumerate(found.arms[1:], 1):
-        rows = [row for row in found.cells if row.cells[0] and row.cells[number]]
-        pair = f"{arm.letter} and {found.arms[0].letter}"
+    for number, base in found.pairs:
+        rows = [row for row in found.cells if row.bases[number] == base]
+        pair = f"{found.arms[number].letter} and {found.arms[base].letter}"
         other_data = [row for row in rows if "data" in row.apart[number]]
         recipes = Counter(field for row in rows for field in row.apart[number] if field != "data")
         if other_data:

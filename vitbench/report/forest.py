@@ -1,4 +1,4 @@
-"""Pictures of a comparison: ratios of timings to the first arm, test accuracy by cell, a mark for each arm."""
+"""Pictures of a comparison: ratios of timings to the first study's, test accuracy by cell, a mark for each arm."""
 
 from __future__ import annotations
 
@@ -26,9 +26,13 @@ def arm_name(arm: Arm) -> str:
 
 
 def ratios(found: SideBySide) -> list[Picture]:
-    """Latency of each arm over that of the first, a row for each timing that both have; none without any."""
+    """Latency of each arm over that of its counterpart, a row for each timing that both have; none without any."""
     rows = [row for row in found.timings if any(change and change.ratio for change in row.changes)]
-    first = found.arms[0].letter
+    others = range(1, len(found.arms))
+    bases = dict.fromkeys(base for _, base in found.pairs)
+    # One for all is named once, else each arm's name says over what its ratios are.
+    single = found.arms[next(iter(bases))].letter if len(bases) == 1 else None
+    than = single or "the arm after the stroke"
 
     def estimate(row: TimingRow, number: int) -> Estimate | None:
         change = row.changes[number]
@@ -37,17 +41,17 @@ def ratios(found: SideBySide) -> list[Picture]:
         return Estimate(change.ratio.estimate, change.ratio.low, change.ratio.high)
 
     def page(shown: Sequence[TimingRow]) -> Forest:
-        others = range(1, len(found.arms))
-        arms = {arm_name(found.arms[n]): [estimate(row, n) for row in shown] for n in others}
-        label = f"latency, × that of {first} (to the right: slower)"
+        who = {n: arm_name(found.arms[n]) if single else f"{found.over(n)}: {found.arms[n].name}" for n in others}
+        arms = {who[n]: [estimate(row, n) for row in shown] for n in others}
+        label = f"latency, × that of {than} (to the right: slower)"
         return Forest([names[id(row)] for row in shown], arms, label, [*others], ends, neutral=1.0, logarithmic=True)
 
     ends = _ends([estimate(row, n) for row in rows for n in range(1, len(found.arms))], neutral=1.0)
     names = dict(zip(map(id, rows), _short([_parts(row) for row in rows]), strict=True))
-    others = " and ".join(arm.letter for arm in found.arms[1:])
-    alt = f"Forest plot of the latency of {others} over that of {first}"
+    letters = " and ".join(found.arms[n].letter if single else found.over(n) for n in others)
+    alt = f"Forest plot of the latency of {letters} over that of {single}" if single else f"Forest plot of {letters}"
     caption = (
-        f"Latency over that of {first}, timing by timing; the line is the 95 % interval, which holds the noise of "
+        f"Latency over that of {than}, timing by timing; the line is the 95 % interval, which holds the noise of "
         "both. Left of 1 is faster. The axis is logarithmic. The table below names each timing in full."
     )
     return _pages("latency-ratios", rows, page, alt, caption)
