@@ -63,7 +63,9 @@ def contents(out: Path) -> dict[str, bytes]:
     return {p.relative_to(out).as_posix(): p.read_bytes() for p in sorted(out.rglob("*")) if p.is_file()}
 
 
-def test_a_kept_file_becomes_a_page_and_a_section_of_its_study(trained: Trained, tmp_path: Path) -> None:
+def test_a_kept_file_becomes_a_page_and_a_section_of_its_study(
+    trained: Trained, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     study, weights, values = trained
     without = render(study, tmp_path / "before").read_text()
     assert explained(str(weights), "--out", str(tmp_path / "page")) == 0
@@ -90,6 +92,16 @@ def test_a_kept_file_becomes_a_page_and_a_section_of_its_study(trained: Trained,
     page = (tmp_path / "one" / "index.html").read_text()
     assert "What the models look at" in page and "What the models look at" not in without
     assert "a [small] model, seed 0" in page and page.count(' class="pixels"') == 8
+
+    kept = (study.path / "portraits" / weights.name).read_bytes()
+    images = tmp_path / "private"
+    images.mkdir()
+    Image.new("RGB", (16, 16), "red").save(images / "secret.png")
+    for others in (["--images", str(images)], ["--split", "validation"]):
+        capsys.readouterr()
+        assert explained(str(weights), *others, "--out", str(tmp_path / "others")) == 0
+        assert "not kept with the study" in " ".join(capsys.readouterr().out.split())
+        assert (study.path / "portraits" / weights.name).read_bytes() == kept, "it is that of the trial's test images"
 
     (study.path / "portraits" / weights.name).write_bytes(b"damaged")
     assert "portrait cannot be read" in render(study, tmp_path / "after").with_name("report.md").read_text()

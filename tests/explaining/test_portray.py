@@ -3,21 +3,26 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
+from PIL import Image
 from safetensors.numpy import load_file, save_file
 
 from tests.components.cases import COMPONENTS, EXACT, SMALL, device_for, small
 from tests.training.stages import CPU
 from vitbench import registry
-from vitbench.explaining.given import Given
-from vitbench.explaining.portray import portray
+from vitbench.cli.main import main
+from vitbench.data.catalog import DataError
+from vitbench.explaining.given import Given, of_folder, statistics
+from vitbench.explaining.portray import _chosen, portray
 from vitbench.model.architectures import build_model
 from vitbench.model.weights import save_weights
+from vitbench.report.explained import render_portrait
 from vitbench.report.portraits import missing, sections
 from vitbench.spec.model import ModelSpec
 from vitbench.store.portrait import ARRAYS, KEY, BadPortrait, Portrait, read_portrait, write_portrait
@@ -108,7 +113,10 @@ def test_right_and_wrong_are_of_different_classes_and_counted(tmp_path: Path) ->
 ARRAY_OF_ANOTHER: list[tuple[str, Any]] = [
     ("pixels", np.zeros((1, 16, 16, 3), np.uint8)), ("looks", np.zeros((2, 9), np.float32)),
     ("confusion", np.zeros((5, 5), np.float32)), ("rollouts", np.full((2, 16), np.nan, np.float32)),
-    ("attended", np.array([7, 8])),
+    ("attended", np.array([7, 8])), ("filters", np.zeros((0, 8, 8, 3), np.float32)),
+    ("filters", np.zeros((4, 0, 8, 3), np.float32)), ("filters", np.zeros((65, 4, 4, 3), np.float32)),
+    ("positions", np.zeros((0, 32), np.float32)), ("positions", np.zeros((16, 32), np.float32)),
+    ("confusion", np.full((5, 5), -1)),
 ]  # fmt: skip
 
 
@@ -127,6 +135,101 @@ def test_a_file_that_is_no_portrait_is_refused_with_the_reason(name: str, array:
         file.write_bytes(content)
         with pytest.raises(BadPortrait):
             read_portrait(file)
+
+
+def test_a_portrait_that_could_not_be_read_again_is_not_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    portrait = portrait_of(SMALL, tmp_path, given([0, 1]))
+    monkeypatch.setattr("vitbench.store.portrait.MAX_BYTES", 10_000)
+    with pytest.raises(BadPortrait, match="at most 10,000"):
+        write_portrait(tmp_path / "kept" / "one.safetensors", portrait)
+    assert not (tmp_path / "kept").exists()
+
+
+def test_positions_of_too_many_patches_are_not_compared(tmp_path: Path) -> None:
+    spec = SMALL.model_copy(update={"image_size": (32, 36), "patch_size": 1, "attention": "none"})
+    images = Given(torch.zeros(1, 3, 32, 36, dtype=torch.uint8), (0,), ("one",), "an image")
+    portrait = portrait_of(spec, tmp_path, images)
+    assert portrait.similarity is None and "1,152 patches" in portrait.about.absent["similarity"]
+
+
+def everywhere(tensor: torch.Tensor) -> torch.Tensor:
+    return torch.full_like(tensor, torch.nan)
+
+
+def huge(tensor: torch.Tensor) -> torch.Tensor:
+    return tensor * 1e30
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize(
+    ("name", "change", "lost"),
+    [
+        ("", everywhere, {*ARRAYS} - {"pixels", "attended"}),
+        ("qkv.weight", huge, {"attention", "distances", "looks", "rollouts", "confusion"}),
+        ("head.weight", everywhere, {"attention", "distances", "looks", "rollouts", "confusion"}),
+        ("patching.weight", huge, {"attention", "distances", "looks", "rollouts", "confusion"}),
+    ],
+)
+def test_weights_that_give_no_finite_numbers_are_told_in_sentences(
+    name: str, change: Callable[[torch.Tensor], torch.Tensor], lost: set[str], tmp_path: Path
+) -> None:
+    model = build_model(SMALL.model_copy(update={"positions": "learned"}), seed=0)
+    changed = {n: change(t) if name in n and t.is_floating_point() else t for n, t in model.state_dict().items()}
+    assert any(not torch.equal(changed[n], t) for n, t in model.state_dict().items()), "some tensor is another now"
+    model.load_state_dict(changed)
+    portrait = portray(save_weights(model, tmp_path / "model.safetensors", STATISTICS), given([0, 1, 2]), CPU)
+    assert lost == {each for each in portrait.about.absent if "no finite number" in portrait.about.absent[each]}
+    assert lost == set(portrait.about.absent), portrait.about.absent
+    kept = read_portrait(write_portrait(tmp_path / "kept.safetensors", portrait))
+    render_portrait(kept, "a model", (), tmp_path / "page")
+    assert "no finite number" in (tmp_path / "page" / "report.md").read_text()
+
+
+def test_one_image_that_is_told_nothing_leaves_no_confusion_matrix() -> None:
+    assert _chosen([0, 1, None, 0], [None, 1, 2, None]) == [1], "of what is told"
+    assert _chosen([None, None], [None, 2]) == [1]
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"classes": CLASSES[:3]}, "3 names, and its model has 5"),
+        ({"classes": 5}, "no list of names"),
+        ({"classes": None}, "no list of names"),
+        ({"classes": [*CLASSES[:4], 4]}, "no list of names"),
+        ({"mean": [0.5] * 2}, "how the images of its model are normalised"),
+    ],
+)
+def test_damaged_names_and_statistics_are_one_line(
+    change: dict[str, Any], said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = save_weights(build_model(SMALL, seed=0), tmp_path / "model.safetensors", {**STATISTICS, **change})
+    (tmp_path / "images").mkdir()
+    Image.new("RGB", (16, 16), "red").save(tmp_path / "images" / "red.png")
+    with pytest.raises(DataError, match=said):
+        portray(file, given([0]), CPU)
+    with pytest.raises(SystemExit) as ended:
+        main(["explain", str(file), "--device", "cpu", "--images", str(tmp_path / "images"), "--out", str(tmp_path)])
+    assert ended.value.code == 2
+    error = capsys.readouterr().err
+    assert said in error and "Traceback" not in error and len(error.strip().splitlines()) == 1
+
+
+def test_images_are_not_normalised_by_what_is_no_finite_number() -> None:
+    for bad in (float("nan"), float("inf")):
+        with pytest.raises(DataError, match="how the images of its model are normalised"):
+            statistics({"mean": [0.5, bad, 0.5], "std": [0.25] * 3}, Path("model.safetensors"))
+
+
+def test_folders_are_read_as_training_reads_them(tmp_path: Path) -> None:
+    places = {"ant/a.png": 0, "ant/sub/b.png": 0, "bee/ant/c.png": 1, "d.png": None, "fox/bee/e.png": None}
+    for place in places:
+        (tmp_path / place).parent.mkdir(parents=True, exist_ok=True)
+        Image.new("RGB", (16, 16), "red").save(tmp_path / place)
+    found = of_folder(tmp_path, SMALL, tuple(CLASSES))
+    assert dict(zip(found.names, found.labels, strict=True)) == places
 
 
 PLUGIN = '''
@@ -159,3 +262,9 @@ def test_components_that_do_not_say_are_not_guessed(tmp_path: Path, monkeypatch:
     assert "is not exact, and does not say" in inexact.about.absent["attention"]
     largest = portrait_of(SMALL.model_copy(update={"pooling": "largest-of-a-test"}), tmp_path, given([0, 1]))
     assert "no weighted mean of tokens" in largest.about.absent["looks"] and largest.distances is not None
+    files = [write_portrait(tmp_path / f"{i}.safetensors", each) for i, each in enumerate((inexact, largest))]
+    for known in ("_classes", "_plugin_facts", "_plugin_files"):
+        getattr(registry, known).clear()
+    assert read_portrait(files[0]).about == inexact.about, "a report needs no plug-in to show it"
+    with pytest.raises(BadPortrait, match="number of tokens is not known: .*largest-of-a-test"):
+        read_portrait(files[1])

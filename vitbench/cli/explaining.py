@@ -34,17 +34,18 @@ def explain(
     """Show what the model whose weights are in CHECKPOINT looks at, as a page of pictures.
 
     CHECKPOINT is a file such as results/<study>/weights/<trial>.safetensors, which `vitbench run --keep-weights`
-    writes. What is seen of one in a study's folder is kept there, too, and shown in the study's report.
+    writes. What is seen of one in a study's folder is kept there, too, and shown in the study's report, if the images
+    are the test images of its own trial; what is seen on others (--images, --split validation) is on the page alone.
     """
     for plugin in plugins:
         registry.load_plugin(plugin)
     from vitbench.devices import resolve, unsupported
-    from vitbench.explaining.given import of_folder, of_trial, study_of
+    from vitbench.explaining.given import class_names, of_folder, of_trial, study_of
     from vitbench.explaining.portray import portray
     from vitbench.model.weights import read_about, read_spec
     from vitbench.report.explained import render_portrait
     from vitbench.store.portrait import FOLDER as KEPT
-    from vitbench.store.portrait import write_portrait
+    from vitbench.store.portrait import BadPortrait, write_portrait
 
     about, spec, where = read_about(checkpoint), read_spec(checkpoint), resolve(device)
     if spec is None:
@@ -52,14 +53,17 @@ def explain(
     if reason := unsupported(spec, where, "float32", training=False):
         raise click.ClickException(reason)
     study, console = study_of(checkpoint), Terminal()
-    classes = tuple(map(str, about.get("classes", ())))
+    classes = class_names(about, spec, checkpoint)
     given = of_folder(images, spec, classes) if images else of_trial(about, spec, study, split)
     portrait = portray(checkpoint, given, where)
-    if study is not None and portrait.about.trial == checkpoint.stem:
+    if study is not None and (images is not None or split != "test"):
+        console.print("not kept with the study: its report shows what is seen on the trial's own test images")
+    elif study is not None and portrait.about.trial == checkpoint.stem:
         try:
             console.print(escape(f"kept as {write_portrait(study.path / KEPT / checkpoint.name, portrait)}"))
-        except OSError as error:  # a study that can only be read is still explained
-            console.print(f"[yellow]not kept with the study[/]: {escape(error.strerror or str(error))}")
+        except (OSError, BadPortrait) as error:  # a study that can only be read is still explained
+            said = getattr(error, "strerror", None) or str(error)
+            console.print(f"[yellow]not kept with the study[/]: {escape(said)}")
     title, epochs = _training(study, portrait.about.trial)
     folder = out or Path("reports") / "explained" / checkpoint.stem
     try:

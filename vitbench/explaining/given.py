@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,7 +16,7 @@ from torch import Tensor
 from vitbench.data import catalog
 from vitbench.data.catalog import DataError, folder_images
 from vitbench.data.load import splits
-from vitbench.data.sources.folder import decode
+from vitbench.data.sources.folder import class_of, decode
 from vitbench.spec.base import STORED, Seed, Strict, pair
 from vitbench.spec.model import ModelSpec
 from vitbench.spec.recipe import DataSpec
@@ -87,7 +88,7 @@ def of_trial(about: Mapping[str, Any], spec: ModelSpec, study: Study | None, spl
 
 
 def of_folder(folder: Path, spec: ModelSpec, classes: tuple[str, ...]) -> Given:
-    """All images below a folder, each brought to the model's size; one that lies in a class's folder is of that class.
+    """All images below a folder, each brought to the model's size; the folder's own folders are named like the classes.
 
     Raises:
         DataError: where there are none, or one cannot be read.
@@ -95,7 +96,7 @@ def of_folder(folder: Path, spec: ModelSpec, classes: tuple[str, ...]) -> Given:
     files = list(folder_images(folder))
     pixels = decode(files, pair(spec.image_size))
     number = {name: index for index, name in enumerate(classes)}
-    labels = tuple(number.get(file.parent.name) if file.parent != folder else None for file in files)
+    labels = tuple(number.get(class_of(file, folder)) if file.parent != folder else None for file in files)
     names = tuple(file.relative_to(folder).as_posix() for file in files)
     words = f"{len(files):,} image{'s' if len(files) > 1 else ''} in {folder.resolve().name}"
     return Given(pixels, labels, names, words)
@@ -108,11 +109,30 @@ def statistics(about: Mapping[str, Any], file: Path) -> tuple[Tensor, Tensor]:
         DataError: of a file that does not say.
     """
     found = [about.get(name) for name in ("mean", "std")]
-    if not all(isinstance(f, list) and len(f) == 3 and all(isinstance(x, float) for x in f) for f in found):
+    if not all(isinstance(f, list) and len(f) == 3 and all(map(_finite, f)) for f in found):
         raise DataError(f"{file}: does not say how the images of its model are normalised; "
                         "`vitbench run --keep-weights` writes files that do")  # fmt: skip
     mean, std = (torch.tensor(f).view(3, 1, 1) for f in found)
     return mean, std
+
+
+def _finite(number: object) -> bool:
+    return isinstance(number, float) and math.isfinite(number)
+
+
+def class_names(about: Mapping[str, Any], spec: ModelSpec, file: Path) -> tuple[str, ...]:
+    """The names of a model's classes, in the order of its logits; their numbers, where the file has no names.
+
+    Raises:
+        DataError: of a file whose names are not those of this model's classes.
+    """
+    found = about.get("classes", [str(number) for number in range(spec.num_classes)])
+    named = isinstance(found, list) and all(isinstance(name, str) for name in found)
+    if not named or len(found) != spec.num_classes:
+        there = f"{len(found):,} names" if named else "no list of names"
+        raise DataError(f"{file}: what it says of itself is damaged: classes: {there}, and its model has "
+                        f"{spec.num_classes:,} classes")  # fmt: skip
+    return tuple(found)
 
 
 def _trained(about: Mapping[str, Any], study: Study | None) -> _Trained:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import torch
@@ -14,11 +14,11 @@ from torch import Tensor
 from vitbench.data.images import normalised
 from vitbench.explaining import places
 from vitbench.explaining.attending import distances, looked_at, rollout
-from vitbench.explaining.given import Given, statistics
+from vitbench.explaining.given import Given, class_names, statistics
 from vitbench.model.architectures import Model
 from vitbench.model.vit import VisionTransformer
 from vitbench.model.weights import load_model, read_about
-from vitbench.store.portrait import About, Array, Exhibit, Picture, Portrait
+from vitbench.store.portrait import MOST_FILTERS, MOST_SIMILAR, About, Array, Exhibit, Picture, Portrait
 
 SHOWN = 4
 """Images that are shown of those predicted right, and as many of those predicted wrong."""
@@ -26,7 +26,6 @@ SHOWN = 4
 MEASURED = 128
 """Images over which attention distance is averaged, as in Dosovitskiy et al. 2021, arXiv 2010.11929, appendix D.7."""
 
-MOST_FILTERS = 64
 JUDGED_AT_ONCE = 256
 """Images in a batch."""
 MAPS_AT_ONCE = 16_000_000
@@ -43,11 +42,12 @@ def portray(file: Path, given: Given, device: torch.device) -> Portrait:
 
     Raises:
         WeightsError: see :func:`vitbench.model.weights.load_model`.
-        DataError: where the file does not say how images are normalised.
+        DataError: where the file does not say how images are normalised, or what it says of classes is damaged.
     """
     about, model = read_about(file), load_model(file).to(device)
     mean, std = statistics(about, file)
-    sitting = _Sitting(model, given, mean.to(device), std.to(device), device)
+    classes = class_names(about, model.spec, file)
+    sitting = _Sitting(model, given, classes, mean.to(device), std.to(device), device)
     return sitting.portrait(about)
 
 
@@ -57,6 +57,7 @@ class _Sitting:
 
     model: Model
     given: Given
+    classes: tuple[str, ...]
     mean: Tensor
     std: Tensor
     device: torch.device
@@ -67,17 +68,9 @@ class _Sitting:
     def portrait(self, about: Mapping[str, Any]) -> Portrait:
         given, spec = self.given, self.model.spec
         told, probabilities = self._judge()
-        classes = tuple(map(str, about.get("classes") or range(spec.num_classes)))
         chosen = _chosen(given.labels, told)
         attended = _attended(chosen, given.labels, told)
-        if None not in given.labels:
-            self.arrays["confusion"] = _confusion([label for label in given.labels if label is not None], told, classes)
-        else:
-            known = sum(label is not None for label in given.labels)
-            self.absent["confusion"] = (
-                f"of {known:,} of {len(given.labels):,} images the class is known: a confusion matrix needs that of "
-                "all, as the name of the folder that an image lies in"
-            )
+        self._confusion(told)
         if isinstance(self.model, VisionTransformer):
             self._parts(self.model)
             self._attention(self.model, chosen, attended)
@@ -85,19 +78,51 @@ class _Sitting:
             said = f'architecture "{spec.architecture}" is made of convolutions: it has no such thing'
             names: tuple[Picture, ...] = ("filters", "positions", "similarity", *ATTENTION)
             self.absent |= dict.fromkeys(names, said)
-        shown = tuple(Exhibit(name=given.names[i], label=given.labels[i], told=told[i], probability=probabilities[i])
-                      for i in chosen)  # fmt: skip
+        shown = tuple(
+            Exhibit(name=given.names[i], label=given.labels[i], told=mine, probability=probabilities[i])
+            for i in chosen if (mine := told[i]) is not None
+        )  # fmt: skip
         pixels = given.pixels[chosen].permute(0, 2, 3, 1).contiguous().numpy()
         trial = about.get("trial")
-        body = About(trial=trial if isinstance(trial, str) else None, model=spec, images=given.words, classes=classes,
-                     shown=shown, absent=self.absent, **self.words)  # fmt: skip
+        body = About(trial=trial if isinstance(trial, str) else None, model=spec, images=given.words,
+                     classes=self.classes, shown=shown, absent=self.absent, **self.words)  # fmt: skip
         return Portrait(body, pixels, **self.arrays)
 
-    def _judge(self) -> tuple[list[int], list[float]]:
-        """Of each image the class that the model gives it, and with which probability."""
-        found = [batch.float().softmax(dim=-1).max(dim=-1) for batch in self._run(self.model, JUDGED_AT_ONCE)]
-        told = [each for batch in found for each in batch.indices.tolist()]
-        return told, [min(1.0, each) for batch in found for each in batch.values.tolist()]  # rounding goes beyond
+    def _judge(self) -> tuple[list[int | None], list[float]]:
+        """Of each image the class that the model gives it, and with which probability.
+
+        None where a logit is no finite number: the largest of such is no class that the model gives.
+        """
+        told, probabilities = list[int | None](), list[float]()
+        for logits in self._run(self.model, JUDGED_AT_ONCE):
+            largest = logits.float().softmax(dim=-1).max(dim=-1)
+            finite = logits.isfinite().all(dim=-1).tolist()
+            told += [each if ok else None for each, ok in zip(largest.indices.tolist(), finite, strict=True)]
+            probabilities += [min(1.0, each) for each in largest.values.tolist()]  # rounding goes beyond
+        return told, probabilities
+
+    def _confusion(self, told: Sequence[int | None]) -> None:
+        """How many images of each class are told to be of each."""
+        labels = [label for label in self.given.labels if label is not None]
+        mine = [each for each in told if each is not None]
+        if len(mine) < len(told):
+            self.absent["confusion"] = f"of {len(told) - len(mine):,} of {len(told):,} images {NO_OUTPUT}"
+        elif len(labels) < len(told):
+            self.absent["confusion"] = (
+                f"of {len(labels):,} of {len(told):,} images the class is known: a confusion matrix needs that of "
+                "all, as the name of the first folder that an image lies in"
+            )
+        else:
+            self.arrays["confusion"] = _confusion(labels, mine, self.classes)
+
+    def _show(self, **arrays: Tensor) -> bool:
+        """Take arrays that are seen together into the portrait; all are absent where one is not finite throughout."""
+        for array in arrays.values():
+            if not bool(array.isfinite().all()):
+                self.absent |= dict.fromkeys(cast(Iterable[Picture], arrays), NOT_FINITE)
+                return False
+        self.arrays |= {name: array.float().cpu().contiguous().numpy() for name, array in arrays.items()}
+        return True
 
     def _parts(self, model: VisionTransformer) -> None:
         """What can be seen in the weights alone."""
@@ -106,21 +131,30 @@ class _Sitting:
         if isinstance(weight, Tensor) and weight.ndim == 4 and weight.shape[1] == 3:
             filters = weight.detach().float().cpu()
             largest = filters.flatten(1).norm(dim=1).sort(descending=True, stable=True).indices[:MOST_FILTERS]
-            self.arrays["filters"] = filters[largest].permute(0, 2, 3, 1).contiguous().numpy()
+            self._show(filters=filters[largest].permute(0, 2, 3, 1))
         else:
             self.absent["filters"] = f'patching "{spec.patching}" has no filters over three channels'
         table, rotation = places.added(model.positions, spec), model.positions.rotation
         self.words["learned"] = any(parameter.requires_grad for parameter in model.positions.parameters())
         self.words["added"] = table is not None
         if table is not None:
-            self.arrays["positions"] = table.float().cpu().numpy()
-            self.arrays["similarity"] = places.alike(table[spec.prefix :]).cpu().numpy()
+            self._show(positions=table)
+            self._similarity(spec.patches, lambda: places.alike(table[spec.prefix :]))
         elif rotation is not None:
-            self.arrays["similarity"] = places.turned(rotation[:, spec.prefix :]).cpu().numpy()
+            self._similarity(spec.patches, lambda: places.turned(rotation[:, spec.prefix :]))
             self.absent["positions"] = f'positions "{spec.positions}" add nothing to tokens: they turn queries and keys'
         else:
             said = f'positions "{spec.positions}" tell the model no places'
             self.absent |= {"positions": said, "similarity": said}
+
+    def _similarity(self, patches: int, compare: Callable[[], Tensor]) -> None:
+        if patches > MOST_SIMILAR:
+            self.absent["similarity"] = (
+                f"a patch's position would be compared with those of {patches:,} patches, and a picture takes at most "
+                f"{MOST_SIMILAR:,}"
+            )
+        else:
+            self._show(similarity=compare())
 
     @torch.no_grad()
     def _attention(self, model: VisionTransformer, chosen: Sequence[int], attended: Sequence[int]) -> None:
@@ -128,29 +162,32 @@ class _Sitting:
         spec, seen = model.spec, Given(self.given.pixels[chosen], (), (), "")
         at_once = max(1, MAPS_AT_ONCE // (spec.depth * spec.heads * spec.tokens**2))
         try:
-            found = [_Seen.of(model, images) for images in self._batches(seen, at_once)]
+            found = [_Seen.of(model, images) for images in self._batches(seen, at_once)] if chosen else []
         except ValueError as error:
             self.absent |= dict.fromkeys(ATTENTION, str(error))
             return
+        if not chosen:
+            self.absent |= dict.fromkeys(ATTENTION, f"of all images {NO_OUTPUT}")
+            return
         measured = Given(self.given.pixels[:MEASURED], (), (), "")
-        means = [
-            torch.stack([distances(each, spec) for each in model.attention_maps(images)], dim=1)
-            for images in self._batches(measured, at_once)
-        ]
-        mean = torch.cat(means).nanmean(dim=0)
-        if bool(mean.isfinite().all()):
-            self.arrays["distances"] = mean.float().cpu().numpy()
-        else:
+        means, finite = list[Tensor](), True
+        for images in self._batches(measured, at_once):
+            maps = model.attention_maps(images)
+            finite = finite and all(bool(each.isfinite().all()) for each in maps)
+            means.append(torch.stack([distances(each, spec) for each in maps], dim=1))
+        mean = torch.cat(means).nanmean(dim=0)  # an image in which a head attends to no patch has no distance
+        if finite and not bool(mean.isfinite().all()):
             self.absent["distances"] = "a head attends to no patch"
+        else:
+            self._show(distances=mean if finite else torch.full_like(mean, torch.nan))
         if any(each.shares is None for each in found):
             said = f'pooling "{spec.pooling}" is no weighted mean of tokens: it does not say whose attention counts'
             self.absent |= dict.fromkeys(("attention", "looks", "rollouts"), said)
             return
         self.words["gaze"] = _gaze(torch.cat([each.shares for each in found if each.shares is not None]), spec.prefix)
-        for name in ("attention", "looks", "rollouts"):
-            self.arrays[name] = torch.cat([getattr(each, name) for each in found]).float().cpu().numpy()
-        self.arrays["attention"] = self.arrays["attention"][attended]
-        self.arrays["attended"] = np.array(attended, dtype=np.int64)
+        self._show(**{name: torch.cat([getattr(each, name) for each in found]) for name in ("looks", "rollouts")})
+        if self._show(attention=torch.cat([each.attention for each in found])[list(attended)]):
+            self.arrays["attended"] = np.array(attended, dtype=np.int64)
 
     def _run(self, run: Callable[[Tensor], Tensor], size: int) -> Iterator[Tensor]:
         with torch.no_grad():
@@ -164,6 +201,8 @@ class _Sitting:
 
 
 ATTENTION: tuple[Picture, ...] = ("attention", "distances", "looks", "rollouts")
+NOT_FINITE = "with these weights it holds what is no finite number, as after a training that diverged"
+NO_OUTPUT = "the model's output is no finite number"
 
 
 @dataclass(frozen=True)
@@ -201,13 +240,15 @@ def _gaze(shares: Tensor, prefix: int) -> str:
     return "the mean of all tokens, as the pooling weighs them (there is no class token)"
 
 
-def _chosen(labels: Sequence[int | None], told: Sequence[int]) -> list[int]:
+def _chosen(labels: Sequence[int | None], told: Sequence[int | None]) -> list[int]:
     """The images that are shown: of each class the first that is predicted right, and wrong; of unknown ones the first.
 
-    Which they are does not depend on how they look.
+    Which they are does not depend on how they look. Those of which the model tells no class are not among them.
     """
     right, wrong, unknown = dict[int, int](), dict[int, int](), list[int]()
     for i, (label, mine) in enumerate(zip(labels, told, strict=True)):
+        if mine is None:
+            continue
         if label is None:
             unknown.append(i)
         else:
@@ -216,7 +257,7 @@ def _chosen(labels: Sequence[int | None], told: Sequence[int]) -> list[int]:
     return known or unknown[: 2 * SHOWN]
 
 
-def _attended(chosen: Sequence[int], labels: Sequence[int | None], told: Sequence[int]) -> list[int]:
+def _attended(chosen: Sequence[int], labels: Sequence[int | None], told: Sequence[int | None]) -> list[int]:
     """Which of the shown images have a map of every head: the first right and the first wrong, or the first two."""
     right = [place for place, i in enumerate(chosen) if labels[i] is not None and labels[i] == told[i]]
     wrong = [place for place, i in enumerate(chosen) if labels[i] is not None and labels[i] != told[i]]

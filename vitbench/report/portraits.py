@@ -100,7 +100,7 @@ def _filters(portrait: Portrait) -> list[Picture]:
 def _as_pixels(weights: Array) -> Pixels:
     """Zero in the middle, the largest weight at an end."""
     most = float(np.abs(weights).max()) or 1.0
-    return np.asarray((127.5 + 127.5 * weights / most).round(), dtype=np.uint8)
+    return np.asarray((127.5 + 127.5 * (weights / most)).round(), dtype=np.uint8)
 
 
 def _positions(portrait: Portrait) -> list[Picture]:

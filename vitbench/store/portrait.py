@@ -6,8 +6,9 @@ It is made with torch (:mod:`vitbench.explaining`) and shown without (:mod:`vitb
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields
+from itertools import chain
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -17,6 +18,7 @@ from pydantic import Field, ValidationError
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save
 
+from vitbench.registry import UnknownComponent
 from vitbench.spec.base import STORED, Strict, dumps, pair
 from vitbench.spec.model import ModelSpec
 from vitbench.store.files import write_atomically
@@ -27,6 +29,10 @@ FOLDER, SUFFIX = "portraits", ".safetensors"
 KEY = "vitbench portrait"
 MAX_BYTES = 256 << 20
 """Of a file: ten times the largest that is written."""
+
+MOST_FILTERS = 64
+MOST_SIMILAR = 1024
+"""Patches whose positions are compared, each with each: a million numbers."""
 
 Array = npt.NDArray[Any]
 Picture = Literal["filters", "positions", "similarity", "attention", "distances", "looks", "rollouts", "confusion"]
@@ -84,10 +90,10 @@ class Portrait:
 
     Attributes:
         about: what it is of.
-        pixels: (n, height, width, 3) uint8, the images that are shown.
-        filters: (f, height, width, 3) float32, patch-embedding filters, the largest first.
+        pixels: (n, height, width, 3) uint8, the images that are shown; none where the model tells none.
+        filters: (f, height, width, 3) float32, patch-embedding filters, the largest first, f ≤ ``MOST_FILTERS``.
         positions: (N, D) float32, what is added to the tokens, those before the patches' first.
-        similarity: (P, P) float32, of positions of patches, in [-1, 1].
+        similarity: (P, P) float32, of positions of patches, in [-1, 1]; P ≤ ``MOST_SIMILAR``.
         attention: (m, L, H, P) float32, attention to each patch by every layer and head, of the first image predicted
             right and the first predicted wrong, or of the first two: the first ``m`` of ``attended``.
         attended: (m,) int64, which of the shown images those are.
@@ -123,13 +129,17 @@ def write_portrait(path: Path, portrait: Portrait) -> Path:
     """Write or replace a portrait's file; whole or not at all.
 
     Raises:
+        BadPortrait: where it could not be read again: it is too large.
         OSError: where it cannot be written.
     """
     if problem := _problem(portrait):
         raise AssertionError(problem)
-    path.parent.mkdir(parents=True, exist_ok=True)
     arrays = {name: np.ascontiguousarray(array) for name in ARRAYS if (array := getattr(portrait, name)) is not None}
-    return write_atomically(path, save(arrays, {KEY: dumps(portrait.about.model_dump(mode="json"))}))
+    _bounded(sum(array.nbytes for array in arrays.values()))  # before as much again is made of it
+    content = save(arrays, {KEY: dumps(portrait.about.model_dump(mode="json"))})
+    _bounded(len(content))
+    path.parent.mkdir(parents=True, exist_ok=True)
+    return write_atomically(path, content)
 
 
 def read_portrait(path: Path) -> Portrait:
@@ -139,11 +149,12 @@ def read_portrait(path: Path) -> Portrait:
         BadPortrait: with the reason.
     """
     try:
-        if (size := path.stat().st_size) > MAX_BYTES:
-            raise BadPortrait(f"{size:,} bytes, and a portrait has at most {MAX_BYTES:,}")
+        _bounded(path.stat().st_size)
         with safe_open(path, framework="np") as stored:
             about = About.model_validate_json(json.dumps(json.loads((stored.metadata() or {})[KEY])), context=STORED)
             arrays = {name: stored.get_tensor(name) for name in stored.keys()}  # noqa: SIM118  # not a mapping
+    except BadPortrait:
+        raise
     except OSError as error:
         raise BadPortrait(error.strerror or str(error)) from error
     except ValidationError as error:
@@ -161,15 +172,38 @@ def read_portrait(path: Path) -> Portrait:
     return portrait
 
 
+def _bounded(size: int) -> None:
+    if size > MAX_BYTES:
+        raise BadPortrait(f"{size:,} bytes, and a portrait has at most {MAX_BYTES:,}")
+
+
 def _problem(portrait: Portrait) -> str | None:
     """What in a portrait does not fit together; None where all does."""
-    about, spec = portrait.about, portrait.about.model
-    shown, classes = len(about.shown), len(about.classes)
-    of_vit = spec.of_components and not spec.problems()
-    patches, heads = (spec.patches, spec.heads) if of_vit else (0, 0)
+    return next(chain(_of_model(portrait.about), _of_shapes(portrait), _of_values(portrait)), None)
+
+
+def _of_model(about: About) -> Iterator[str]:
+    spec = about.model
+    for field, message in spec.problems():
+        yield f"its model cannot be: {field}: {message}"
+    try:
+        _ = spec.prefix  # of the components, pooling alone shapes what is seen: others may be a plug-in's
+    except UnknownComponent as error:
+        yield f"its number of tokens is not known: {error}"
+    if len(about.classes) != spec.num_classes:
+        yield f"it names {len(about.classes):,} classes, and its model has {spec.num_classes:,}"
+    told = [exhibit.told for exhibit in about.shown] + [e.label for e in about.shown if e.label is not None]
+    if not all(0 <= each < spec.num_classes for each in told):
+        yield "an image is of a class that has no name"
+
+
+def _of_shapes(portrait: Portrait) -> Iterator[str]:
+    """Of a portrait of a model that can be."""
+    spec, shown, classes = portrait.about.model, len(portrait.about.shown), len(portrait.about.classes)
+    tokens, patches, heads = (spec.tokens, spec.patches, spec.heads) if spec.of_components else (0, 0, 0)
     attended = 0 if portrait.attended is None else len(portrait.attended)
     wanted: dict[str, tuple[int | None, ...]] = {
-        "pixels": (shown, *pair(spec.image_size), 3), "filters": (None, None, None, 3), "positions": (None, spec.dim),
+        "pixels": (shown, *pair(spec.image_size), 3), "filters": (None, None, None, 3), "positions": (tokens, spec.dim),
         "similarity": (patches, patches), "attention": (attended, spec.depth, heads, patches), "attended": (None,),
         "distances": (spec.depth, heads), "looks": (shown, patches), "rollouts": (shown, patches),
         "confusion": (classes, classes),
@@ -179,11 +213,22 @@ def _problem(portrait: Portrait) -> str | None:
         if array is None:
             continue
         fits = array.ndim == len(shape) and all(w in (None, g) for w, g in zip(shape, array.shape, strict=True))
-        if not fits or array.dtype != np.dtype(KINDS.get(name, "f4")):
-            return f"{name} is {array.dtype} {array.shape}, which is none of this model's"
-        if array.dtype.kind == "f" and not np.isfinite(array).all():
-            return f"{name} holds what is no finite number"
-    if portrait.attended is not None and not ((portrait.attended >= 0) & (portrait.attended < shown)).all():
-        return "attended names images that are not shown"
-    told = [exhibit.told for exhibit in about.shown] + [e.label for e in about.shown if e.label is not None]
-    return None if all(0 <= each < classes for each in told) else "an image is of a class that has no name"
+        empty = 0 in array.shape and name != "pixels"  # there may be no image that is shown, and nothing else is empty
+        if not fits or empty or array.dtype != np.dtype(KINDS.get(name, "f4")):
+            yield f"{name} is {array.dtype} {array.shape}, which is none of this model's"
+    if portrait.filters is not None and len(portrait.filters) > MOST_FILTERS:
+        yield f"filters are {len(portrait.filters):,}, and a portrait has at most {MOST_FILTERS}"
+    if portrait.similarity is not None and patches > MOST_SIMILAR:
+        yield f"similarity is of {patches:,} patches, and a portrait's of at most {MOST_SIMILAR:,}"
+
+
+def _of_values(portrait: Portrait) -> Iterator[str]:
+    """Of arrays that have the right shapes."""
+    for name in ARRAYS:
+        array = getattr(portrait, name)
+        if array is not None and array.dtype.kind == "f" and not np.isfinite(array).all():
+            yield f"{name} holds what is no finite number"
+    if (counts := portrait.confusion) is not None and (counts < 0).any():
+        yield "confusion counts less than nothing"
+    if (attended := portrait.attended) is not None and not ((attended >= 0) & (attended < len(portrait.pixels))).all():
+        yield "attended names images that are not shown"

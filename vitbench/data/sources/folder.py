@@ -47,10 +47,10 @@ def read(spec: DataSpec) -> DataSet:
         {"train": list(folder_images(path))} if whole_tree else {k: list(folder_images(p)) for k, p in parts.items()}
     )
     base = {"train": path} if whole_tree else parts
-    classes = tuple(sorted({_class_of(f, base["train"]) for f in files["train"]}))
+    classes = tuple(sorted({class_of(f, base["train"]) for f in files["train"]}))
     if len(classes) < 2:
         raise DataError(f"{base['train']}: holds {len(classes)} class folder, and telling apart takes two")
-    if strange := {_class_of(f, base[k]) for k, fs in files.items() for f in fs} - set(classes):
+    if strange := {class_of(f, base[k]) for k, fs in files.items() for f in fs} - set(classes):
         raise DataError(f"{path}: classes that train/ does not have: {', '.join(sorted(strange))}")
     size = pair(spec.resize) if spec.resize is not None else None
 
@@ -58,7 +58,7 @@ def read(spec: DataSpec) -> DataSet:
     decoded = _cached(cache)
     if decoded is None or set(decoded) != set(files):
         decoded = {
-            part: Images(decode(fs, size), torch.tensor([classes.index(_class_of(f, base[part])) for f in fs]))
+            part: Images(decode(fs, size), torch.tensor([classes.index(class_of(f, base[part])) for f in fs]))
             for part, fs in files.items()
         }
         _keep(cache, decoded)
@@ -72,7 +72,8 @@ def read(spec: DataSpec) -> DataSet:
     return DataSet(train[order[count:]], train[order[:count]], classes)
 
 
-def _class_of(file: Path, base: Path) -> str:
+def class_of(file: Path, base: Path) -> str:
+    """The class of an image: the first folder below ``base`` that it lies in. Raises DataError where there is none."""
     inside = file.relative_to(base).parts
     if len(inside) < 2:
         raise DataError(f"{file}: lies in no class folder")
