@@ -266,5 +266,5 @@ def test_components_that_do_not_say_are_not_guessed(tmp_path: Path, monkeypatch:
     for known in ("_classes", "_plugin_facts", "_plugin_files"):
         getattr(registry, known).clear()
     assert read_portrait(files[0]).about == inexact.about, "a report needs no plug-in to show it"
-    with pytest.raises(BadPortrait, match="number of tokens is not known: .*largest-of-a-test"):
+    with pytest.raises(BadPortrait, match=r"number of tokens is not known: .*largest-of-a-test"):
         read_portrait(files[1])
