@@ -32,8 +32,8 @@ from vitbench.store.record import LARGEST, STATES
 AXES = {"norm": ("pre", "post"), "heads": (1, 2, 4), "train.learning_rate": (0.001, 0.01), "qkv_bias": (True, False),
         "image_size": (32, (32, 64)), "attention": ("sdpa", "batched", "none"), "num_classes": (4, 10)}  # fmt: skip
 FEW, DRAWN, MANY = 8, 1, int(os.environ.get("VITBENCH_EXAMPLES", "100"))
-"""Random studies of the fast tests, those whose pictures are drawn, too (most of a report's time), and of the slow tests,
-the same ones each time; a hunt for others takes another number."""
+"""Random studies of the fast tests, those whose pictures are drawn, and of the slow tests: drawing takes longest.
+They are the same ones each time; a hunt for others takes another number."""
 FLOATS = (0.0, 1e-9, 1.0, 1e15)
 LOSSES = (0.0, -3e38, 3e38, 2.3)
 """A loss is a float32."""
