@@ -164,6 +164,7 @@ def test_a_large_difference_within_the_noise_is_no_regression(between: Between) 
     assert change.word == "unchanged" and found.exit_status(0.05) == 0
 
 
+@pytest.mark.slow
 def test_noise_alone_is_seldom_flagged(tmp_path: Path) -> None:
     """120 timings of two studies that differ in nothing: few are called slower, and the gate is passed."""
     old, new = (read_side(write(tmp_path / name, cells(120), seed)) for seed, name in enumerate("AB", 10))

@@ -80,7 +80,8 @@ def test_false_positives_in_a_table_are_at_most_5_percent(noise: Noise, comparis
 
 
 @pytest.mark.parametrize(
-    ("noise", "comparisons", "n", "count"), [(normal, 1, 7, 2000), (exponential, 1, 7, 2000), (normal, 5, 8, 400)]
+    ("noise", "comparisons", "n", "count"),
+    [(normal, 1, 7, 2000), pytest.param(exponential, 1, 7, 2000, marks=pytest.mark.slow), (normal, 5, 8, 400)],
 )
 def test_verdicts_themselves_are_false_in_at_most_5_percent_of_studies(
     noise: Noise, comparisons: int, n: int, count: int
@@ -100,7 +101,7 @@ def coverage(chance: np.random.Generator, variant: Floats, baseline: Floats) -> 
 
 
 @pytest.mark.parametrize(("n", "count"), [(5, 2000), (6, 2000), (7, 1500), (8, 1200), (9, 700), (10, 1000)])
-@pytest.mark.parametrize("noise", [normal, exponential, lognormal])
+@pytest.mark.parametrize("noise", [normal, exponential, pytest.param(lognormal, marks=pytest.mark.slow)])
 def test_the_interval_covers_the_truth_in_at_least_93_percent(noise: Noise, n: int, count: int) -> None:
     """Both arms with the same noise, and a variant with it against a normal baseline, of which deltas are skewed."""
     chance = np.random.default_rng([n, count])
@@ -138,7 +139,7 @@ def test_power_is_within_3_points_of_what_is_computed(n: int, count: int) -> Non
                 assert power(effect, n, comparisons) == pytest.approx(found, abs=0.03), (effect, comparisons)
 
 
-@pytest.mark.parametrize(("n", "count"), [(7, 8000), (20, 1500)])
+@pytest.mark.parametrize(("n", "count"), [(7, 8000), pytest.param(20, 1500, marks=pytest.mark.slow)])
 def test_power_is_that_of_the_test_itself(n: int, count: int) -> None:
     """The same with the package's own test, and up to the most seeds of which every arrangement is counted."""
     deltas = normal(np.random.default_rng(n), (count, n))

@@ -50,7 +50,9 @@ def alike(ours: nn.Module, other: nn.Module, batch: Tensor) -> None:
     torch.testing.assert_close(mine, expected, atol=1e-5, rtol=1e-5)
 
 
-@pytest.mark.parametrize("name", NAMED)
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=[pytest.mark.slow] if PRESETS[name].dim > 400 else []) for name in NAMED]
+)
 def test_logits_are_timms_and_the_way_back_leads_to_the_same(name: str, tmp_path: Path) -> None:
     spec = PRESETS[name]
     other = shaken(timm.create_model(NAMED[name], pretrained=False))

@@ -352,6 +352,7 @@ def many(axes: dict[str, tuple[object, ...]]) -> Callable[[], Plan]:
     return lambda: factorial(axes, modes=("inference",))
 
 
+@pytest.mark.slow
 def test_two_hundred_cells(tmp_path: Path) -> None:
     axes = {
         "heads": (1, 2, 4, 8, 16),

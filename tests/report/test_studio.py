@@ -167,7 +167,9 @@ def test_it_ends_with_the_process_that_began_it(
     assert said.count("Traceback") <= 1, said
 
 
-@pytest.mark.parametrize("after_s", [0.0, 0.002, 0.005, 0.01, 0.05, 0.15])
+@pytest.mark.parametrize(
+    "after_s", [0.0, 0.01, *(pytest.param(s, marks=pytest.mark.slow) for s in (0.002, 0.005, 0.05, 0.15))]
+)
 def test_a_second_ctrl_c_does_not_make_it_wait(busy: subprocess.Popen[str], after_s: float) -> None:
     drawer = drawer_of(busy.pid)
     for pause in (after_s, 0.0):

@@ -127,6 +127,7 @@ def test_what_is_right_at_one_length_passes_there(tmp_path: Path) -> None:
     assert {r.state for r in records} == {"ok"}
 
 
+@pytest.mark.slow
 def test_one_that_dies_beside_others_takes_none_of_them_along(tmp_path: Path) -> None:
     """It survives alone, and dies in the process that it shares: the others are timed without it."""
     fine = "return right(q, k, v, self.scale)"
@@ -141,6 +142,7 @@ def test_one_that_dies_beside_others_takes_none_of_them_along(tmp_path: Path) ->
             assert record.values is not None and len(record.values.processes) == 2
 
 
+@pytest.mark.slow
 def test_what_fits_alone_and_not_together_is_timed_by_halves(tmp_path: Path) -> None:
     """Six variants of which a process can hold four: the panel of six runs out of memory, those of three do not."""
     body = """

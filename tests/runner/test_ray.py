@@ -191,7 +191,7 @@ def test_f18_a_head_that_dies_ends_the_run_with_a_message_and_loses_nothing(
     assert len(pids(runs)) - before == 6 - len(finished)
 
 
-@pytest.mark.parametrize("there", ["nobody", "another server"])
+@pytest.mark.parametrize("there", ["nobody", pytest.param("another server", marks=pytest.mark.slow)])
 def test_f19_a_cluster_that_cannot_be_reached_is_said_in_half_a_minute(runs: Runs, there: str) -> None:
     listener = socket.create_server(("127.0.0.1", 0))
     address = f"127.0.0.1:{listener.getsockname()[1]}"

@@ -117,7 +117,11 @@ BUDGETS = [
 ]
 
 
-@pytest.mark.parametrize(("overrides", "steps"), BUDGETS, ids=lambda v: v[0] if isinstance(v, list) else "")
+@pytest.mark.parametrize(
+    ("overrides", "steps"),
+    [BUDGETS[0], *(pytest.param(*each, marks=pytest.mark.slow) for each in BUDGETS[1:])],
+    ids=lambda v: v[0] if isinstance(v, list) else "",
+)
 def test_a_run_takes_the_steps_of_its_budget(tmp_path: Path, overrides: list[str], steps: dict[str, int]) -> None:
     text = TUNED[: TUNED.index("[tune]")].replace("epochs = 1\n", "").replace("seeds = 2", "seeds = 1")
     done = run(tmp_path, text, *(part for o in overrides for part in ("--set", o)))
