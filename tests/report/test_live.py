@@ -142,10 +142,12 @@ def on_a_terminal(
     """(exit status, all that was written) of `vitbench status …` on a pseudo-terminal, where Ctrl-C is typed."""
     ours, theirs = pty.openpty()
     fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, width, 0, 0))
+    # A worker of pytest-xdist has the width of the terminal on which the tests were begun there.
+    environment = {name: value for name, value in os.environ.items() if name not in ("COLUMNS", "LINES")}
     process = subprocess.Popen(
         [sys.executable, "-c", "import fcntl, termios; fcntl.ioctl(0, termios.TIOCSCTTY, 0);"
          "from vitbench.cli.main import main; main()", "status", *arguments],
-        cwd=folder, env={**os.environ, "PYTHONPATH": str(REPOSITORY), "TERM": "xterm-256color"},
+        cwd=folder, env={**environment, "PYTHONPATH": str(REPOSITORY), "TERM": "xterm-256color"},
         stdin=theirs, stdout=theirs, stderr=theirs, start_new_session=True,
     )  # fmt: skip
     os.close(theirs)
@@ -204,7 +206,8 @@ def test_a_running_study_is_followed_to_its_end(tmp_path: Path, width: int) -> N
     frames = re.sub(r"\x1b\[[\d;?]*[A-Za-z]", "", written)
     assert re.search(r"\b0:0\d  \S+, seed [01]", frames), "what ran, and for how long"
     assert "1 running" in frames and "ended" in frames and "4 ok" in frames
-    assert max(len(line.rstrip("\r")) for line in frames.split("\n") if "\r" not in line.rstrip("\r")) <= width
+    lines = [line.rstrip("\r") for line in frames.split("\n")]
+    assert [line for line in lines if "\r" not in line and len(line) > width] == []
 
 
 def test_a_plan_that_grows_is_seen_to_grow(tmp_path: Path) -> None:
