@@ -21,10 +21,14 @@ LOSSLESS = ("cifar10-lossless-6k.tar.xz", "ff34e6982bc3d3a8712b3e3a4d2617c7d395c
 def pytest_configure() -> None:
     """Ctrl-C works in the processes that tests start, also where the tests themselves are started in the background.
 
-    A shell has its background jobs ignore it, and so does all that they start.
+    A shell has its background jobs ignore it, and so does all that they start. What workers start shares the cores.
     """
     if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
+    # Threads that wait for one another by spinning take the cores from the tests of the other workers: a trial of two
+    # seconds then takes two minutes. Those of processes that tests start sleep instead.
+    if int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1")) > 1:
+        os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

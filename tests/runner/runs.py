@@ -55,7 +55,7 @@ class Runs:
     def command(self, *arguments: str) -> list[str]:
         return [*VITBENCH, "run", str(self.suite), "--results", str(self.study), "--device", "cpu", *arguments]
 
-    def run(self, *arguments: str, timeout: float = 120) -> subprocess.CompletedProcess[str]:
+    def run(self, *arguments: str, timeout: float = 300) -> subprocess.CompletedProcess[str]:
         return subprocess.run(self.command(*arguments), capture_output=True, text=True, timeout=timeout, check=False)
 
     def vitbench(self, *arguments: str) -> subprocess.CompletedProcess[str]:
