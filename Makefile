@@ -2,7 +2,7 @@
 #
 #   make ablations                      run the default suite and render its report
 #   make ablations SUITE=ablations/attention-ladder.toml ARGS="--set data.path=FOLDER"
-#   make test | bench | report | lint | setup | browser | clean
+#   make test | bench | report | lint | setup | browser | latex | clean
 
 PYTHON  ?= python3
 SUITE   ?= ablations/components.toml
@@ -15,7 +15,7 @@ BIN   := .venv/bin
 STAMP := .venv/.installed
 AXE   := .venv/node_modules/axe-core/axe.min.js
 
-.PHONY: ablations report test bench lint setup browser clean
+.PHONY: ablations report test bench lint setup browser latex clean
 
 # The report is rendered whatever the run's outcome, and the run's exit status is the target's.
 ablations: $(STAMP)
@@ -44,6 +44,12 @@ setup: $(STAMP)
 browser: $(AXE)
 	@command -v chromium || command -v chromium-browser || command -v google-chrome || \
 		{ apt-get update --quiet=2 && apt-get install --quiet=2 --yes chromium > /dev/null; }
+
+# What the tests of tables for papers need.
+latex:
+	@command -v pdflatex || \
+		{ apt-get update --quiet=2 && \
+		apt-get install --no-install-recommends --quiet=2 --yes texlive-latex-recommended > /dev/null; }
 
 $(AXE): $(STAMP)
 	npm install --silent --no-audit --no-fund --no-save --prefix .venv axe-core@4.14.1

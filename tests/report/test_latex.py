@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.conftest import not_there
 from tests.report.builders import COMPONENTS, build, factorial, no_triton
 from tests.test_security import hostile_study
 from vitbench.report.blocks import tables
@@ -64,8 +65,9 @@ def test_nothing_in_a_name_is_obeyed(text: str) -> None:
     assert re.sub("\0(\\d+)\0", lambda m: chr(int(m[1])), shown) == text
 
 
-@pytest.mark.skipif(shutil.which("pdflatex") is None, reason="pdflatex is not installed")
 def test_it_compiles(study: Study, tmp_path: Path) -> None:
+    if shutil.which("pdflatex") is None:
+        not_there("pdflatex is not installed: make latex")
     out = render_view(View(study), tmp_path / "out", exports=["latex"]).parent
     names = sorted(file.stem for file in (out / "latex").iterdir())
     body = "\n".join(f"\\input{{latex/{name}}}\\clearpage" for name in names)
