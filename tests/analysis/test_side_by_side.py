@@ -10,8 +10,8 @@ import pytest
 from tests.analysis.test_comparison import HERE, Timed, cells, write
 from tests.report.builders import CPU, GPU, CellPlan, Plan, build, factorial
 from vitbench.analysis.arms import MOST_ARMS, folder_of, names_of
-from vitbench.analysis.comparison import ComparisonError
 from vitbench.analysis.side_by_side import SideBySide, side_by_side, verdict
+from vitbench.analysis.sides import ComparisonError
 
 AXES = {"attention": ("per_head", "sdpa"), "positions": ("learned", "none")}
 SEEDS = tuple(range(8))

@@ -15,9 +15,9 @@ from pathlib import Path
 
 import pandas as pd
 
-from vitbench.analysis.comparison import ComparisonError, Timing, timed
 from vitbench.analysis.frames import PENDING, trials_frame
 from vitbench.analysis.results import results_of
+from vitbench.analysis.sides import ComparisonError, Timing, timed
 from vitbench.environment import Environment
 from vitbench.runner.progress import describe
 from vitbench.spec.base import digest

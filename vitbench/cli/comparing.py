@@ -95,7 +95,7 @@ def compare(context: click.Context, sides: tuple[Path, ...], fail_over: float | 
 def _two(old: Path, new: Path, fail_over: float | None) -> int:
     """Print what changed from one side to the other. Returns the exit status."""
     from vitbench.analysis.comparison import compare as compared
-    from vitbench.analysis.comparison import read_side
+    from vitbench.analysis.sides import read_side
 
     comparison = compared(read_side(old), read_side(new))
     console = Terminal()

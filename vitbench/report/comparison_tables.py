@@ -11,9 +11,10 @@ import pandas as pd
 
 from vitbench.analysis import timings as samples
 from vitbench.analysis.arms import Run, Trained
-from vitbench.analysis.comparison import Change, Timing
+from vitbench.analysis.comparison import Change
 from vitbench.analysis.frames import PENDING
 from vitbench.analysis.side_by_side import IDENTICAL, CellRow, SideBySide, TimingRow, verdict
+from vitbench.analysis.sides import Timing
 from vitbench.analysis.summary import words
 from vitbench.report.accuracy import SURVIVORS, seeds
 from vitbench.report.forest import accuracy_of
