@@ -6,7 +6,7 @@ import pytest
 
 from tests.runner.runs import Runs
 from tests.small import TRAIN, record, train_trial
-from vitbench.runner.driver import stacks
+from vitbench.runner.stacks import stacks
 from vitbench.store import PlannedTrial, Record, TrainValues
 
 STACKED = ("--set", "train.seeds=[0, 1, 2]", "--set", "train.stack_seeds=true")

@@ -7,23 +7,22 @@ driver that is killed loses what was running and nothing else, and any number of
 from __future__ import annotations
 
 import itertools
-import json
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Literal
 
 from vitbench import registry
-from vitbench.environment import Environment, code_digest
+from vitbench.environment import Environment
 from vitbench.runner.launchers.places import Places, Workers
-from vitbench.runner.plan import KINDS, setting
-from vitbench.runner.process import Outcome, Stop
-from vitbench.runner.progress import Reporter, describe
+from vitbench.runner.plan import setting
+from vitbench.runner.process import Outcome
+from vitbench.runner.progress import describe
+from vitbench.runner.session import Session
+from vitbench.runner.stacks import apart, stacks
 from vitbench.runner.timing import Bench, Setting
-from vitbench.runner.tuning import tuning_runs
-from vitbench.runner.work import Request, Stacked, Task
+from vitbench.runner.work import Request, Task
 from vitbench.spec.trial import TimeTrial, TrainTrial, Trial
 from vitbench.store import (
     Ceilings,
@@ -31,83 +30,18 @@ from vitbench.store import (
     Held,
     PlannedTrial,
     Record,
-    Study,
     StudyError,
-    StudyInfo,
     TimeValues,
     TrainValues,
     Trials,
     TuneValues,
 )
 from vitbench.store.files import sweep
-from vitbench.store.index import Tried
-from vitbench.store.study import finished, last_attempt, standing
+from vitbench.store.study import last_attempt, standing
 
 VALUES: Mapping[str, type[TrainValues] | type[TuneValues]] = {"train": TrainValues, "tune": TuneValues}
 LOOK_SECONDS = 0.5
 """Between looks at trials that other drivers hold."""
-
-Planner = Callable[[Mapping[str, list[Record]]], StudyInfo]
-
-
-@dataclass
-class Session:
-    """One run of a study, whatever carries it out."""
-
-    study: Study
-    trials: Trials
-    """What this run is to do; the study may hold more, of earlier runs."""
-    reporter: Reporter
-    planner: Planner
-    """Records → plan."""
-    stop: Stop
-    attempts: dict[str, list[Tried]]
-    """Trial id → what has been tried, in order."""
-    rerun_changed: bool = False
-    """Whether results of other code count as missing."""
-    leave_held: bool = False
-    """Whether to end when all that is left is at work in other drivers, instead of waiting for them."""
-    keep_weights: bool = False
-    """Whether the weights of what is trained stay with the study."""
-
-    def done(self, planned: PlannedTrial) -> bool:
-        """Whether a trial needs no further attempt."""
-        return self.settled(planned.id)
-
-    def settled(self, trial_id: str) -> bool:
-        """The same of the trial with an id."""
-        attempts = self.attempts.get(trial_id, [])
-        if not finished(attempts, self.study.info.suite.max_attempts):
-            return False
-        return not (self.rerun_changed and is_of_other_code(standing(attempts)))
-
-    def catch_up(self) -> None:
-        """Take in what other drivers have recorded since."""
-        known = {(t, a.attempt) for t, attempts in self.attempts.items() for a in attempts}
-        fresh = self.study.records(lambda attempt: (attempt.trial_id, attempt.attempt) not in known)
-        planned_ids = set(self.trials.ids())
-        for trial_id, records in fresh.items():
-            for record in records:
-                self.attempts.setdefault(trial_id, []).append(record)
-                if trial_id in planned_ids:
-                    planned = self.trials.of_id(trial_id)
-                    self.reporter.ended(planned, record, self.done(planned), elsewhere=True)
-
-    def plan_again(self) -> None:
-        """Plan with what has been tuned by now."""
-        info = self.planner(tuning_runs(self.study))  # another driver may have tuned some of them
-        self.study = Study.start(self.study.path, info)
-        self.trials, self.attempts = Trials.of(info.trials), self.study.states()
-        self.reporter.expect(len(info.trials), len(info.trials) - len(self.pending(*KINDS)))
-
-    def pending(self, *kinds: str) -> Trials:
-        """Trials of some kinds that still need an attempt, in the plan's order."""
-        return self.trials.where(lambda trial_id, kind: kind in kinds and not self.settled(trial_id))
-
-
-def is_of_other_code(attempt: Tried) -> bool:
-    """Whether an attempt was made by another state of vitbench's code than this one."""
-    return attempt.code is not None and attempt.code != code_digest()
 
 
 class Driven:
@@ -241,7 +175,7 @@ class Driver:
         found: dict[str, Ceilings] = {}
         for outcome in workers.run(iter([self.request(trial, "ceilings")]), self.say):
             if outcome.state == "ok":
-                found[trial.dtype] = Ceilings.model_validate_json(_dumps(outcome))
+                found[trial.dtype] = Ceilings.model_validate_json(outcome.values_json())
         return found
 
     def baseline(self, key: object) -> TimeTrial | None:
@@ -354,65 +288,3 @@ class Driver:
             else:
                 session.attempts.setdefault(planned.id, []).append(record)
                 return True
-
-
-def stacks(
-    pending: Iterable[PlannedTrial], attempts: Mapping[str, Sequence[Tried]]
-) -> Iterator[Sequence[PlannedTrial]]:
-    """Trials that one process takes together: all seeds of a cell that is to be stacked, else one.
-
-    What has failed in a stack is tried again by itself: a stack may have been too large, or one seed the end of all.
-    """
-    of_cell: dict[str, list[PlannedTrial]] | None = None
-    for planned in pending:
-        if (cell := _stack_of(planned, attempts)) is None:
-            yield [planned]
-            continue
-        if of_cell is None:  # not looked for in a suite without stacks, which may be large
-            of_cell = {}
-            for other in pending:
-                if (key := _stack_of(other, attempts)) is not None:
-                    of_cell.setdefault(key, []).append(other)
-        together = of_cell.pop(cell, [])
-        most = planned.trial.train.stack_at_most if isinstance(planned.trial, TrainTrial) else 1
-        yield from (together[start : start + most] for start in range(0, len(together), most))
-
-
-def _stack_of(planned: PlannedTrial, attempts: Mapping[str, Sequence[Tried]]) -> str | None:
-    """What tells the stack of a trial from others; None where it is trained alone."""
-    trial, tried = planned.trial, attempts.get(planned.id, ())
-    if not isinstance(trial, TrainTrial) or not trial.train.stack_seeds:
-        return None
-    if any(attempt.state != "interrupted" for attempt in tried):
-        return None
-    return None if trial.unstackable() else trial.model_copy(update={"seed": 0}).id
-
-
-TOO_LARGE = frozenset({"oom", "timeout"})
-"""States of a stack that its seeds may not come to, each by itself."""
-
-
-def apart(
-    outcome: Outcome, kind: type[TrainValues] | type[TuneValues]
-) -> Iterator[tuple[Trial, Outcome, TrainValues | TuneValues | None]]:
-    """Each trial of a process, with what became of it and its values; of a stack each has its share of the time."""
-    request = outcome.request
-    if not request.stack:
-        yield request.trial, outcome, kind.model_validate_json(_dumps(outcome)) if outcome.state == "ok" else None
-        return
-    trials = (request.trial, *request.stack)
-    outcome = replace(outcome, seconds=outcome.seconds / len(trials))
-    if outcome.state in TOO_LARGE:  # which is settled for a trial alone
-        why = f"{outcome.state} in a program of {len(trials)} seeds: {outcome.reason}"
-        outcome = replace(outcome, state="failed", reason=why)
-    members = Stacked.model_validate_json(_dumps(outcome)).members if outcome.state == "ok" else (None,) * len(trials)
-    for trial, found in zip(trials, members, strict=True):
-        if isinstance(found, str):
-            yield trial, replace(outcome, state="diverged", reason=found, values=None), None
-        else:
-            yield trial, outcome, found
-
-
-def _dumps(outcome: Outcome) -> str:
-    """Values as JSON text: strict models read arrays as tuples from JSON only."""
-    return json.dumps(outcome.values)

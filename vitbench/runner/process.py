@@ -49,6 +49,10 @@ class Outcome:
         body = {name: getattr(self, name) for name in ("state", "reason", "details", "values", "environment", "at")}
         return json.dumps({**body, "started_at": self.started_at.isoformat(), "seconds": self.seconds})
 
+    def values_json(self) -> str:
+        """The values as JSON text: strict models read arrays as tuples from JSON only."""
+        return json.dumps(self.values)
+
 
 @dataclass
 class Stop:

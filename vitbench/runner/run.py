@@ -15,12 +15,12 @@ from rich.console import Console
 
 from vitbench.data.load import prepare
 from vitbench.model.weights import SUFFIX
-from vitbench.runner.driver import Session, is_of_other_code
 from vitbench.runner.launchers.places import Site
 from vitbench.runner.overview import print_status, study_folder
 from vitbench.runner.plan import KINDS, plan, with_data
 from vitbench.runner.process import Stop
 from vitbench.runner.progress import Reporter
+from vitbench.runner.session import Session, is_of_other_code
 from vitbench.runner.tuning import tuning_runs
 from vitbench.spec.recipe import Device
 from vitbench.spec.suite import Suite

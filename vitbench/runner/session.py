@@ -1,0 +1,77 @@
+"""Session: one run of a study, what it is to do and what has been tried, whatever carries it out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from vitbench.environment import code_digest
+from vitbench.runner.plan import KINDS
+from vitbench.runner.process import Stop
+from vitbench.runner.progress import Reporter
+from vitbench.runner.tuning import tuning_runs
+from vitbench.store import PlannedTrial, Record, Study, StudyInfo, Trials
+from vitbench.store.index import Tried
+from vitbench.store.study import finished, standing
+
+Planner = Callable[[Mapping[str, list[Record]]], StudyInfo]
+
+
+@dataclass
+class Session:
+    """One run of a study, whatever carries it out."""
+
+    study: Study
+    trials: Trials
+    """What this run is to do; the study may hold more, of earlier runs."""
+    reporter: Reporter
+    planner: Planner
+    """Records → plan."""
+    stop: Stop
+    attempts: dict[str, list[Tried]]
+    """Trial id → what has been tried, in order."""
+    rerun_changed: bool = False
+    """Whether results of other code count as missing."""
+    leave_held: bool = False
+    """Whether to end when all that is left is at work in other drivers, instead of waiting for them."""
+    keep_weights: bool = False
+    """Whether the weights of what is trained stay with the study."""
+
+    def done(self, planned: PlannedTrial) -> bool:
+        """Whether a trial needs no further attempt."""
+        return self.settled(planned.id)
+
+    def settled(self, trial_id: str) -> bool:
+        """The same of the trial with an id."""
+        attempts = self.attempts.get(trial_id, [])
+        if not finished(attempts, self.study.info.suite.max_attempts):
+            return False
+        return not (self.rerun_changed and is_of_other_code(standing(attempts)))
+
+    def catch_up(self) -> None:
+        """Take in what other drivers have recorded since."""
+        known = {(t, a.attempt) for t, attempts in self.attempts.items() for a in attempts}
+        fresh = self.study.records(lambda attempt: (attempt.trial_id, attempt.attempt) not in known)
+        planned_ids = set(self.trials.ids())
+        for trial_id, records in fresh.items():
+            for record in records:
+                self.attempts.setdefault(trial_id, []).append(record)
+                if trial_id in planned_ids:
+                    planned = self.trials.of_id(trial_id)
+                    self.reporter.ended(planned, record, self.done(planned), elsewhere=True)
+
+    def plan_again(self) -> None:
+        """Plan with what has been tuned by now."""
+        info = self.planner(tuning_runs(self.study))  # another driver may have tuned some of them
+        self.study = Study.start(self.study.path, info)
+        self.trials, self.attempts = Trials.of(info.trials), self.study.states()
+        self.reporter.expect(len(info.trials), len(info.trials) - len(self.pending(*KINDS)))
+
+    def pending(self, *kinds: str) -> Trials:
+        """Trials of some kinds that still need an attempt, in the plan's order."""
+        return self.trials.where(lambda trial_id, kind: kind in kinds and not self.settled(trial_id))
+
+
+def is_of_other_code(attempt: Tried) -> bool:
+    """Whether an attempt was made by another state of vitbench's code than this one."""
+    return attempt.code is not None and attempt.code != code_digest()
