@@ -36,7 +36,7 @@ def section(view: View, files: Files, axis: str) -> list[Md]:
         for place in places:
             blocks += [heading(f"On {view.place_name(place)}")] if len(view.places) > 1 else []
             blocks += [*files.pictures(pictures(view, place, axis)), *_judged(view, place, axis)]
-        blocks += files.pictures(trends.accuracy_along(view, device, axis))
+        blocks += files.pictures(trends.along(view, device, axis, trends.TEST_ACCURACY))
         means = accuracy.over_axis(view, device, axis)
         blocks += [Md(noise(view)), *means] if means else [Md("No run of it finished.")]
     return blocks

@@ -162,6 +162,7 @@ class Trends:
         lines: value of ``colouring`` → (number, what each run measured there), the numbers in ascending order.
         colouring: what the colours stand for.
         logarithmic: whether the axis is.
+        from_zero: whether the quantity begins at 0.
     """
 
     axis: str
@@ -170,6 +171,7 @@ class Trends:
     lines: Mapping[str, Sequence[tuple[float, Sequence[float]]]]
     colouring: Colouring
     logarithmic: bool
+    from_zero: bool = False
 
 
 @dataclass(frozen=True)

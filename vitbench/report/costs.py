@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from vitbench.report import effects, figures, roofline, speed
+from vitbench.report import effects, figures, roofline, speed, trends
 from vitbench.report.files import Files
 from vitbench.report.markdown import Md, escape, heading
 from vitbench.report.view import TimeGroup, View, beyond
@@ -19,6 +19,8 @@ def throughput(view: View, files: Files) -> list[Md]:
         timed = view.time[(view.time["device"] == device) & (view.time["state"] == "ok")]
         if "train" not in set(timed["mode"]):
             blocks += files.pictures(figures.training_speed(view, device))
+            for axis in view.axes:
+                blocks += files.pictures(trends.along(view, device, axis, trends.THROUGHPUT))
         about = (
             "Throughput and memory of the training runs themselves: images/s of the median step, of the epochs with "
         )

@@ -33,6 +33,8 @@ def figure(chart: Trends) -> Figure:
             )
         means = [statistics.fmean(values) for _, values in line]
         ax.plot([number for number, _ in line], means, color=shade, linewidth=2, marker="o", markersize=5)
+    if chart.from_zero:
+        ax.set_ylim(bottom=0.0)
     if chart.logarithmic:
         ax.set_xscale("log")
     ticks = _apart(chart.numbers, chart.logarithmic)
