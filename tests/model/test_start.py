@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -129,6 +130,43 @@ def test_a_file_that_is_not_there_is_refused_before_anything_runs(tmp_path: Path
     missing = tmp_path / "missing.safetensors"
     with pytest.raises(SpecError, match=f"train.start: {missing}: No such file or directory; give a .safetensors file"):
         plan(read_suite(suite(tmp_path, missing)), "cpu")
+
+
+@pytest.mark.parametrize(
+    ("weights", "said"),
+    [
+        (lambda: built(1, heads=4).state_dict(), ""),
+        (lambda: built(1, depth=2).state_dict(), "unexpected: encoder.blocks.1"),
+        (lambda: to_timm(built(1)), ""),
+        (lambda: to_timm(built(1, dim=16)), "timm's weights do not fit the model: patch_embed.proj.weight is (16,"),
+        (lambda: {"w": torch.zeros(2)}, "timm's weights do not fit the model: missing: "),
+    ],
+    ids=["ours", "ours, deeper", "timm's", "timm's, narrower", "another network's"],
+)
+def test_weights_of_another_model_are_refused_before_anything_runs(
+    weights: Callable[[], dict[str, torch.Tensor]], said: str, tmp_path: Path
+) -> None:
+    file = tmp_path / "w.safetensors"
+    save_file(weights(), file)
+    planned = suite(tmp_path, file)
+    if not said:
+        assert plan(read_suite(planned), "cpu").trials
+        return
+    with pytest.raises(SpecError, match=re.escape(f"suite.toml: train.start: {file}: {said}")):
+        plan(read_suite(planned), "cpu")
+
+
+def test_weights_of_another_function_are_refused_before_anything_runs(tmp_path: Path) -> None:
+    file = save_weights(built(1, heads=4), tmp_path / "w.safetensors")
+    with pytest.raises(SpecError, match=r"train.start: .*its weights are of another function: their heads is 4"):
+        plan(read_suite(suite(tmp_path, file)), "cpu")
+
+
+def test_a_file_that_is_no_safetensors_is_refused_before_anything_runs(tmp_path: Path) -> None:
+    file = tmp_path / "w.safetensors"
+    file.write_bytes(b"no weights")
+    with pytest.raises(SpecError, match=r"train.start: .*this file is none or is damaged"):
+        plan(read_suite(suite(tmp_path, file)), "cpu")
 
 
 @pytest.mark.parametrize(

@@ -6,13 +6,15 @@ import hashlib
 from collections.abc import Mapping
 from pathlib import Path
 
+import torch
 from torch import Tensor
 
 from vitbench import registry
 from vitbench.model import timm_names
+from vitbench.model.architectures import network
 from vitbench.model.timm_weights import load_timm
 from vitbench.model.vit import VisionTransformer
-from vitbench.model.weights import WeightsError, mismatch, read_spec, read_weights, save_weights
+from vitbench.model.weights import WeightsError, mismatch, read_shapes, read_spec, read_weights, save_weights
 from vitbench.spec.model import ModelSpec
 from vitbench.spec.recipe import CONTENT, OF_TIMM
 
@@ -29,7 +31,32 @@ def load_start(model: VisionTransformer, source: str) -> None:
     """
     name = source.removeprefix(OF_TIMM)
     file = _from_timm(name) if name != source else _from_file(source)
-    tensors, spec = read_weights(file), read_spec(file)
+    _take(model, source, read_weights(file), read_spec(file))
+
+
+def check_start(spec: ModelSpec, source: str) -> None:
+    """Whether a model can start from weights, as far as their file's header tells: nothing of their size is made.
+
+    Args:
+        spec: of a :class:`~vitbench.model.vit.VisionTransformer`.
+        source: see :func:`load_start`. Weights that are still to be downloaded are not judged.
+
+    Raises:
+        WeightsError: see :func:`load_start`.
+    """
+    name = source.removeprefix(OF_TIMM)
+    file = Path(source.partition(CONTENT)[0]) if name == source else timm_names.path_of(name)
+    if name != source and not file.exists():
+        return
+    with torch.device("meta"):
+        model = network(spec)
+        tensors = {tensor: torch.empty(shape) for tensor, shape in read_shapes(file).items()}
+        assert isinstance(model, VisionTransformer)  # plans with another in its place are refused
+        _take(model, source, tensors, read_spec(file))
+
+
+def _take(model: VisionTransformer, source: str, tensors: Mapping[str, Tensor], spec: ModelSpec | None) -> None:
+    """Copy the tensors of a source into a model, if their own model, as far as it is known, is the same function."""
     classes = tensors.get("head.bias")
     head = classes is not None and len(classes) == model.spec.num_classes
     try:

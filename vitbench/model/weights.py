@@ -92,6 +92,15 @@ def read_weights(path: str | os.PathLike[str]) -> dict[str, Tensor]:
     return _read(path, lambda _, __: None)
 
 
+def read_shapes(path: str | os.PathLike[str]) -> dict[str, tuple[int, ...]]:
+    """The shapes of the tensors of a safetensors file by name, of which its header alone is read.
+
+    Raises:
+        WeightsError: see :func:`read_weights`.
+    """
+    return _opened(_checked(path), _shapes)
+
+
 def read_about(path: str | os.PathLike[str]) -> dict[str, Any]:
     """What a safetensors file says of itself: see :func:`save_weights`; nothing, where another program wrote it.
 
@@ -133,11 +142,14 @@ def _read(path: str | os.PathLike[str], check: Callable[[Path, Shapes], None]) -
     file = _checked(path)
 
     def tensors(stored: Any) -> dict[str, Tensor]:
-        names = list(stored.keys())
-        check(file, {name: tuple(stored.get_slice(name).get_shape()) for name in names})
-        return {name: stored.get_tensor(name) for name in names}
+        check(file, shapes := _shapes(stored))
+        return {name: stored.get_tensor(name) for name in shapes}
 
     return _opened(file, tensors)
+
+
+def _shapes(stored: Any) -> dict[str, tuple[int, ...]]:
+    return {name: tuple(stored.get_slice(name).get_shape()) for name in stored.keys()}  # noqa: SIM118 - no mapping
 
 
 def _opened(file: Path, use: Callable[[Any], Found]) -> Found:

@@ -10,6 +10,7 @@ from pathlib import Path
 from vitbench.model import timm_names
 from vitbench.spec.base import by_identity
 from vitbench.spec.errors import SpecError
+from vitbench.spec.model import ModelSpec
 from vitbench.spec.recipe import CONTENT, OF_TIMM, TrainTable
 from vitbench.spec.suite import Cell, Suite
 
@@ -20,9 +21,18 @@ def with_starts(suite: Suite) -> Suite:
     """The suite with each file of weights told by its content, too, of which the trials' ids are made.
 
     Raises:
-        SpecError: where a file is not there, or timm has no weights of a name.
+        SpecError: where a file is not there, timm has no weights of a name, or a cell's model cannot take them.
     """
     wrong: dict[str, None] = {}
+
+    def fits(model: ModelSpec, table: TrainTable) -> None:
+        from vitbench.model.start import check_start  # with torch, for which suites without such weights do not wait
+        from vitbench.model.weights import WeightsError
+
+        try:
+            check_start(model, table.start or "")
+        except WeightsError as error:
+            wrong[f"{suite.file}: train.start: {error}"] = None
 
     def told(table: TrainTable) -> TrainTable:
         if table.start is None or CONTENT in table.start:
@@ -38,7 +48,7 @@ def with_starts(suite: Suite) -> Suite:
                   f"vitbench's or timm's weights, or {OF_TIMM}NAME where timm can download them"] = None  # fmt: skip
             return table
 
-    known = by_identity(told)
+    known, fitting = by_identity(told), by_identity(fits)
 
     def of_cell(cell: Cell) -> Cell:
         if cell.train is None or cell.train.start is None:
@@ -47,6 +57,10 @@ def with_starts(suite: Suite) -> Suite:
         return replace(cell, train=known(cell.train), settings=settings)
 
     cells = tuple(map(of_cell, suite.cells))
+    if not wrong:
+        for cell in suite.cells:
+            if cell.train is not None and cell.train.start is not None and CONTENT not in cell.train.start:
+                fitting(cell.model, cell.train)
     if wrong:
         raise SpecError(wrong)
     return suite.model_copy(update={"cells": cells})
