@@ -49,6 +49,7 @@ VALUES = tuple(
         "preparation_flops",
         "preparation_resumed_at",
         "reconstructions",
+        "notices",
     )
 )
 NOT_NUMBERS = ("batches_digest", "data_checksum")

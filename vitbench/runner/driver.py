@@ -242,7 +242,9 @@ class Driver:
         session = self.session
         if environment is None and outcome.environment is not None:
             environment = Environment.model_validate(outcome.environment)
-        fallback = session.study.info.fallback
+        notices = [*filter(None, [session.study.info.fallback])]
+        if isinstance(values, TrainValues):
+            notices += values.notices
         record = Record(
             trial_id=planned.id,
             attempt=last_attempt(session.attempts.get(planned.id, [])) + 1,
@@ -251,7 +253,7 @@ class Driver:
             details=outcome.details,
             trial=planned.trial,
             values=values,
-            notices=(fallback,) if fallback else (),
+            notices=tuple(notices),
             environment=environment,
             started_at=outcome.started_at,
             seconds=outcome.seconds,

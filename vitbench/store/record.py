@@ -129,6 +129,9 @@ class TrainValues(Strict):
         description="what the first steps of each process took longer, likewise: compilation, autotuning, allocation",
     )
     stacked: Annotated[int, Field(ge=1)] = Field(1, description="seeds of the cell that one program trained together")
+    notices: tuple[str, ...] = Field(
+        (), description="what the run did otherwise than its recipe asks; part of the record's"
+    )
 
 
 class TuneValues(Strict):
