@@ -94,7 +94,8 @@ class Watch:
             tried.setdefault(attempt.trial_id, []).append(attempt)
         most = self.study.info.suite.max_attempts
         left = [i for i in self.kinds if not finished(tried.get(i, []), most)]
-        busy = {each.trial_id: each for each in working if each.trial_id in self.kinds and each.trial_id in set(left)}
+        still = set(left)
+        busy = {each.trial_id: each for each in working if each.trial_id in still}
         states, troubles = Counter[str](), Counter[tuple[str, str]]()
         for trial_id in self.kinds:
             state = standing(tried[trial_id]).state if trial_id in tried else PENDING
