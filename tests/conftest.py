@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import os
+import shutil
 import signal
 import tarfile
+import tempfile
 from pathlib import Path
 from typing import NoReturn
 
@@ -15,6 +17,7 @@ from tests.runner.runs import Runs
 
 REPOSITORY = Path(__file__).parent.parent
 SHARED = REPOSITORY.parent / "shared" / "data"
+TEMPORARY = "of-vitbench-tests-"
 LOSSLESS = ("cifar10-lossless-6k.tar.xz", "ff34e6982bc3d3a8712b3e3a4d2617c7d395c250d243b26876c531d15762bc02")
 
 
@@ -29,6 +32,16 @@ def pytest_configure() -> None:
     # seconds then takes two minutes. Those of processes that tests start sleep instead.
     if int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1")) > 1:
         os.environ.setdefault("OMP_WAIT_POLICY", "passive")
+        # Studies of one user take turns in timing on a machine, and find one another in the folder of temporary files.
+        # Here a test would wait for the training of another, until its own time is up.
+        os.environ["TMPDIR"] = tempfile.mkdtemp(prefix=TEMPORARY)
+        tempfile.tempdir = None  # looked up anew
+
+
+def pytest_unconfigure() -> None:
+    """A worker's folder of temporary files goes with it."""
+    if (folder := Path(tempfile.gettempdir())).name.startswith(TEMPORARY):
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
