@@ -12,8 +12,9 @@ import numpy as np
 import pytest
 
 from tests.small import MODEL, time_trial, train_trial
-from vitbench.analysis.comparison import Change, ComparisonError, Side, compare, read_side
+from vitbench.analysis.comparison import Change, compare
 from vitbench.analysis.comparison import Comparison as Compared
+from vitbench.analysis.sides import ComparisonError, Side, read_side
 from vitbench.analysis.timings import Interval
 from vitbench.environment import Environment
 from vitbench.spec import TimeSpec

@@ -19,7 +19,7 @@ from tests.test_security import HOSTILE, as_read, hostile_study
 from vitbench.analysis.side_by_side import side_by_side
 from vitbench.report.charts import Forest
 from vitbench.report.comparison import compose, render_comparison
-from vitbench.report.comparison_tables import timings_frame
+from vitbench.report.comparison_frames import timings
 from vitbench.report.comparison_words import opening
 from vitbench.report.files import Files
 from vitbench.report.forest import ratios
@@ -79,7 +79,7 @@ def test_every_ratio_says_over_which_arm_it_is(tmp_path: Path) -> None:
     assert "# Comparison: old, one, new\n" in text.replace("\\", "")
     assert "**Timings of D against B**" in text and "Latency D/B is 2.0" in text and "of D against A" not in text
     assert " C/A |" in text and " D/B |" in text and " D/A |" not in text
-    frame = timings_frame(found)
+    frame = timings(found)
     assert frame.loc[frame["ratio"].notna(), ["arm", "against"]].agg("".join, axis=1).tolist() == ["CA", "DB"]
     (figure,) = ratios(found)
     assert isinstance(figure.chart, Forest)

@@ -9,8 +9,8 @@ from typing import Literal
 import pandas as pd
 
 from vitbench.analysis.arms import Arm
-from vitbench.analysis.comparison import NAMES, Conditions, conditions
 from vitbench.analysis.frames import level
+from vitbench.analysis.sides import NAMES, Conditions, conditions
 from vitbench.spec.base import Strict
 from vitbench.spec.recipe import TimeSpec, TrainSpec
 from vitbench.spec.trial import TimeTrial, TrainTrial

@@ -10,8 +10,8 @@ from collections.abc import Callable, Sequence
 from typing import TypeVar
 
 from vitbench.analysis.arms import Arm
-from vitbench.analysis.comparison import HARDWARE, conditions
 from vitbench.analysis.results import origin_of
+from vitbench.analysis.sides import HARDWARE, conditions
 
 T = TypeVar("T")
 

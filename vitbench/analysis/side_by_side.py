@@ -14,11 +14,12 @@ from pathlib import Path
 from typing import TypeVar
 
 from vitbench.analysis.arms import Arm, Trained, arms_of
-from vitbench.analysis.comparison import Change, ComparisonError, Timing, change, counted
+from vitbench.analysis.comparison import Change, change, counted
 from vitbench.analysis.comparison import Comparison as Changes
 from vitbench.analysis.conditions import Condition, conditions_of
 from vitbench.analysis.counterparts import counterpart, counterparts
 from vitbench.analysis.frames import level
+from vitbench.analysis.sides import ComparisonError, Timing
 from vitbench.analysis.verdicts import Comparison, Judged, judge
 from vitbench.runner.progress import describe
 from vitbench.spec.recipe import TrainSpec
