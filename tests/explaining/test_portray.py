@@ -19,7 +19,7 @@ from vitbench import registry
 from vitbench.cli.main import main
 from vitbench.data.catalog import DataError
 from vitbench.explaining.given import Given, of_folder, statistics
-from vitbench.explaining.portray import _chosen, portray
+from vitbench.explaining.portray import MEASURED, _chosen, portray
 from vitbench.model.architectures import build_model
 from vitbench.model.weights import save_weights
 from vitbench.report.explained import render_portrait
@@ -268,3 +268,19 @@ def test_components_that_do_not_say_are_not_guessed(tmp_path: Path, monkeypatch:
     assert read_portrait(files[0]).about == inexact.about, "a report needs no plug-in to show it"
     with pytest.raises(BadPortrait, match=r"number of tokens is not known: .*largest-of-a-test"):
         read_portrait(files[1])
+
+
+def test_of_many_classes_and_images_evenly_chosen_ones_are_seen_and_not_the_first(tmp_path: Path) -> None:
+    """Images in folders come class by class: the first of a thousand are all of one class."""
+    chosen = _chosen([*range(10), *range(10)], [*range(10), *range(1, 10), 0])
+    assert chosen == [0, 3, 6, 9, 10, 13, 16, 19]
+    images = given([i // 100 for i in range(500)])
+    images.pixels[:400] = 0
+    whole = portrait_of(SMALL, tmp_path, images).distances
+    first = portrait_of(SMALL, tmp_path, given([0] * MEASURED)).distances
+    evenly = torch.linspace(0, 499, MEASURED).round().long()
+    seen = Given(images.pixels[evenly], (0,) * MEASURED, ("",) * MEASURED, "some")
+    wanted = portrait_of(SMALL, tmp_path, seen).distances
+    assert whole is not None and first is not None and wanted is not None
+    np.testing.assert_allclose(whole, wanted, rtol=1e-5)
+    assert not np.allclose(whole, first, rtol=1e-5)

@@ -169,7 +169,8 @@ class _Sitting:
         if not chosen:
             self.absent |= dict.fromkeys(ATTENTION, f"of all images {NO_OUTPUT}")
             return
-        measured = Given(self.given.pixels[:MEASURED], (), (), "")
+        # Not the first: images in folders come class by class.
+        measured = Given(self.given.pixels[_evenly(len(self.given.pixels), MEASURED)], (), (), "")
         means, finite = list[Tensor](), True
         for images in self._batches(measured, at_once):
             maps = model.attention_maps(images)
@@ -243,7 +244,8 @@ def _gaze(shares: Tensor, prefix: int) -> str:
 def _chosen(labels: Sequence[int | None], told: Sequence[int | None]) -> list[int]:
     """The images that are shown: of each class the first that is predicted right, and wrong; of unknown ones the first.
 
-    Which they are does not depend on how they look. Those of which the model tells no class are not among them.
+    Of many classes evenly chosen ones. Which they are does not depend on how they look. Those of which the model tells
+    no class are not among them.
     """
     right, wrong, unknown = dict[int, int](), dict[int, int](), list[int]()
     for i, (label, mine) in enumerate(zip(labels, told, strict=True)):
@@ -253,8 +255,17 @@ def _chosen(labels: Sequence[int | None], told: Sequence[int | None]) -> list[in
             unknown.append(i)
         else:
             (right if label == mine else wrong).setdefault(label, i)
-    known = [i for first in (right, wrong) for _, i in sorted(first.items())[:SHOWN]]
+    known = [i for first in (right, wrong) for i in _some([i for _, i in sorted(first.items())], SHOWN)]
     return known or unknown[: 2 * SHOWN]
+
+
+def _some(numbers: Sequence[int], most: int) -> list[int]:
+    return [numbers[i] for i in _evenly(len(numbers), most)]
+
+
+def _evenly(count: int, most: int) -> list[int]:
+    """At most so many of the numbers below ``count``, the first and the last among them."""
+    return np.linspace(0, count - 1, min(count, most)).round().astype(int).tolist()
 
 
 def _attended(chosen: Sequence[int], labels: Sequence[int | None], told: Sequence[int | None]) -> list[int]:

@@ -5,6 +5,7 @@ A picture that a model cannot have is a sentence that says why.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -24,8 +25,12 @@ MOST = 12
 """Layers, and heads, whose attention is shown; of more, evenly chosen ones."""
 FILTERS_A_LINE = 8
 WAVES = 6
-MOST_TOKENS = 64
-"""In a heatmap of positions, whose rows are tokens."""
+MOST_TOKENS = 260
+"""In a heatmap of positions, whose rows are tokens: those of 16 × 16 patches, and some before them."""
+MOST_PLACES = 16
+"""Rows, and columns, of patches that have a map of similarity; of more, evenly chosen ones: a map of 24 × 24 or
+32 × 32 places takes so much room that no more of them can be seen side by side, and a table of them all is a million
+numbers."""
 
 TITLES: dict[Name, str] = {
     "filters": "patch-embedding filters", "positions": "positions as numbers", "similarity": "similarity of positions",
@@ -123,9 +128,14 @@ def _positions(portrait: Portrait) -> list[Picture]:
             what = "one vector turned to the places of two patches, all its channels alike in length"
         said = (f"Cosine similarity of {what}: at the place of each patch a map of how alike its position is to those "
                 "of all patches, itself (1) among them.")  # fmt: skip
-        chart_of = Nested(similarity, spec.grid, "cosine similarity")
         rows, columns = spec.grid
-        alt = f"cosine similarity of positions: a {rows} by {columns} grid of maps, one for each patch"
+        down, across = _evenly(rows, MOST_PLACES), _evenly(columns, MOST_PLACES)
+        if len(down) < rows or len(across) < columns:
+            said += (f" Shown, and in the table of numbers, are the maps of {len(down)} of {plural(rows, 'row')} and "
+                     f"{len(across)} of {plural(columns, 'column')} of patches.")  # fmt: skip
+        maps = similarity.reshape(rows, columns, -1)[np.ix_(down, across)].reshape(-1, rows * columns)
+        chart_of = Nested(maps, spec.grid, down, across, "cosine similarity")
+        alt = f"cosine similarity of positions: a {len(down)} by {len(across)} grid of maps, one for each patch"
         found.append(Picture("similarity", chart_of, alt, said))
     return found
 
@@ -139,7 +149,7 @@ def _attention(portrait: Portrait, most: int) -> list[Picture]:
         exhibit, pixels = portrait.about.shown[place], portrait.pixels[place]
         strips = [Strip(f"{_named(portrait, exhibit)}", [Tile(pixels)])]
         for layer in layers:
-            tiles = [_over(portrait, pixels, maps[layer, head], f"head {head + 1}") for head in heads]
+            tiles = [_over(portrait, pixels, maps[layer, head], (f"head {head + 1}",)) for head in heads]
             strips.append(Strip(f"layer {layer + 1}", tiles))
         chosen = len(layers) < spec.depth or len(heads) < spec.heads
         some = (
@@ -180,7 +190,7 @@ def _looks(portrait: Portrait) -> list[Picture]:
             continue
         plain = [Tile(portrait.pixels[i], _told(portrait, exhibits[i])) for i in chosen]
         last, through = (
-            [_over(portrait, portrait.pixels[i], of_all[i], "") for i in chosen]
+            [_over(portrait, portrait.pixels[i], of_all[i], ()) for i in chosen]
             for of_all in (portrait.looks, portrait.rollouts)
         )
         strips = [Strip("what the model says it is", plain), Strip("last layer, mean over heads", last),
@@ -211,7 +221,7 @@ def _confusion(portrait: Portrait) -> list[Picture]:
     return [Picture("confusion", chart, f"confusion matrix of {len(names)} classes", said)]
 
 
-def _over(portrait: Portrait, pixels: Pixels, values: npt.NDArray[np.float32], title: str) -> Tile:
+def _over(portrait: Portrait, pixels: Pixels, values: npt.NDArray[np.float32], title: Sequence[str]) -> Tile:
     return Tile(pixels, title, values.reshape(portrait.about.model.grid))
 
 
@@ -219,12 +229,12 @@ def _class(portrait: Portrait, index: int) -> str:
     return portrait.about.classes[index]
 
 
-def _told(portrait: Portrait, exhibit: Exhibit) -> str:
-    """What a model says, and the truth beside it where it is another."""
+def _told(portrait: Portrait, exhibit: Exhibit) -> list[str]:
+    """What a model says, and the truth below it where it is another."""
     said = _class(portrait, exhibit.told)
     if exhibit.label is None or exhibit.label == exhibit.told:
-        return said
-    return f"{said} ({_class(portrait, exhibit.label)})"
+        return [said]
+    return [said, f"({_class(portrait, exhibit.label)})"]
 
 
 def _named(portrait: Portrait, exhibit: Exhibit) -> str:
