@@ -11,6 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from vitbench.data.catalog import DataError
 from vitbench.data.images import normalised
 from vitbench.explaining import places
 from vitbench.explaining.attending import distances, looked_at, rollout
@@ -25,6 +26,9 @@ SHOWN = 4
 
 MEASURED = 128
 """Images over which attention distance is averaged, as in Dosovitskiy et al. 2021, arXiv 2010.11929, appendix D.7."""
+
+NAMED = 5
+"""Classes that a sentence names."""
 
 JUDGED_AT_ONCE = 256
 """Images in a batch."""
@@ -42,9 +46,13 @@ def portray(file: Path, given: Given, device: torch.device) -> Portrait:
 
     Raises:
         WeightsError: see :func:`vitbench.model.weights.load_model`.
-        DataError: where the file does not say how images are normalised, or what it says of classes is damaged.
+        DataError: where the file does not say how images are normalised, what it says of classes is damaged, or its
+            model takes no images in colour.
     """
     about, model = read_about(file), load_model(file).to(device)
+    if (channels := model.spec.channels) != (seen := given.pixels.shape[1]):
+        raise DataError(f"{file}: its model takes images of {channels} channel{'s' if channels > 1 else ''}, and "
+                        f"images are read in {seen}, red, green and blue")  # fmt: skip
     mean, std = statistics(about, file)
     classes = class_names(about, model.spec, file)
     sitting = _Sitting(model, given, classes, mean.to(device), std.to(device), device)
@@ -110,7 +118,7 @@ class _Sitting:
         elif len(labels) < len(told):
             self.absent["confusion"] = (
                 f"of {len(labels):,} of {len(told):,} images the class is known: a confusion matrix needs that of "
-                "all, as the name of the first folder that an image lies in"
+                f"all, as the name of the first folder that an image lies in: {_named(self.classes)}"
             )
         else:
             self.arrays["confusion"] = _confusion(labels, mine, self.classes)
@@ -239,6 +247,11 @@ def _gaze(shares: Tensor, prefix: int) -> str:
     if bool((shares == shares[0, 0]).all()):
         return "the mean of all tokens, which is what is pooled (there is no class token)"
     return "the mean of all tokens, as the pooling weighs them (there is no class token)"
+
+
+def _named(classes: Sequence[str]) -> str:
+    more = f" or one of {len(classes) - NAMED:,} others" if len(classes) > NAMED else ""
+    return f"{', '.join(classes[:NAMED])}{more}"
 
 
 def _chosen(labels: Sequence[int | None], told: Sequence[int | None]) -> list[int]:
