@@ -23,7 +23,7 @@ from vitbench.explaining.portray import MEASURED, _chosen, portray
 from vitbench.model.architectures import build_model
 from vitbench.model.weights import save_weights
 from vitbench.report.explained import render_portrait
-from vitbench.report.portraits import missing, sections
+from vitbench.report.portraits import TOLD, about, missing, sections
 from vitbench.spec.model import ModelSpec
 from vitbench.store.portrait import ARRAYS, KEY, BadPortrait, Portrait, read_portrait, write_portrait
 
@@ -70,12 +70,16 @@ def test_each_component_is_shown_or_the_reason_why_not(slot: str, name: str, tmp
     assert bool(missing(kept)) == bool(lacking)
 
 
-def test_a_baseline_has_a_confusion_matrix_alone(tmp_path: Path) -> None:
+def test_a_baseline_has_a_confusion_matrix_and_what_it_says_of_images(tmp_path: Path) -> None:
     spec = ModelSpec(architecture="cnn", image_size=16, num_classes=5)
     portrait = portrait_of(spec, tmp_path, given([0, 1, 2, 3, 4]))
-    assert list(sections(portrait)) == ["Confusion matrix"]
+    found = sections(portrait)
+    assert list(found) == [TOLD, "Confusion matrix"]
+    assert [picture.name for picture in found[TOLD]] == ["looks-right", "looks-wrong"]
+    assert "told wrong, and above, the class that the model gives them and, in brackets" in found[TOLD][1].caption
     assert "made of convolutions" in portrait.about.absent["attention"]
     write_portrait(tmp_path / "kept.safetensors", portrait)
+    assert about(portrait) == "A model of cnn, seen on some images; it tells 1 of 5 right (20.0 %)."
 
 
 @pytest.mark.parametrize(

@@ -23,6 +23,8 @@ A_LINE = 6
 """Heads in a line: more could not be seen on a phone."""
 MOST = 12
 """Layers, and heads, whose attention is shown; of more, evenly chosen ones."""
+A_LOOK = 4
+"""Images in a line of those that are told right, or wrong."""
 FILTERS_A_LINE = 8
 WAVES = 6
 MOST_TOKENS = 260
@@ -39,6 +41,9 @@ TITLES: dict[Name, str] = {
 }  # fmt: skip
 
 
+LOOKS, TOLD = "What it looks at, right and wrong", "Images that it tells right and wrong"
+
+
 def sections(portrait: Portrait, slug: str = "", most: int = MOST) -> dict[str, list[Picture]]:
     """Heading → what can be seen of a model, in the order in which an image passes through it.
 
@@ -51,7 +56,7 @@ def sections(portrait: Portrait, slug: str = "", most: int = MOST) -> dict[str, 
         "Patches": [*_patches(portrait), *_filters(portrait)],
         "Positions": _positions(portrait),
         "Attention by layer and head": [*_attention(portrait, most), *_distances(portrait)],
-        "What it looks at, right and wrong": _looks(portrait),
+        LOOKS if portrait.looks is not None else TOLD: _looks(portrait),
         "Confusion matrix": _confusion(portrait),
     }
     return {title: [replace(p, name=f"{slug}{p.name}") for p in of] for title, of in found.items() if of}
@@ -60,10 +65,13 @@ def sections(portrait: Portrait, slug: str = "", most: int = MOST) -> dict[str, 
 def about(portrait: Portrait) -> Md:
     """Which model, which images, and how many were told right."""
     spec, said = portrait.about.model, portrait.about
-    size = f"{spec.depth} layers, {spec.heads} heads, width {spec.dim}" if spec.of_components else spec.architecture
+    size = spec.architecture
+    if spec.of_components:
+        size = f"{plural(spec.depth, 'layer')}, {plural(spec.heads, 'head')}, width {spec.dim}"
     right = ""
     if (counts := portrait.confusion) is not None and counts.sum():
-        right = f", of which {int(counts.trace()):,} are told right ({100 * counts.trace() / counts.sum():.1f} %)"
+        share = 100 * counts.trace() / counts.sum()
+        right = f"; it tells {int(counts.trace()):,} of {counts.sum():,} right ({share:.1f} %)"
     trial = f", of the trial {escape(said.trial)}" if said.trial else ""
     return Md(f"A model of {escape(size)}{trial}, seen on {escape(said.images)}{right}.")
 
@@ -177,31 +185,33 @@ def _distances(portrait: Portrait) -> list[Picture]:
 
 
 def _looks(portrait: Portrait) -> list[Picture]:
-    if portrait.looks is None or portrait.rollouts is None:
-        return []
-    made, exhibits = [], portrait.about.shown
+    made, exhibits = list[Picture](), portrait.about.shown
     for name, words, wanted in (
         ("right", "images that are told right", [e.label is not None and e.label == e.told for e in exhibits]),
         ("wrong", "images that are told wrong", [e.label is not None and e.label != e.told for e in exhibits]),
         ("given", "the images", [e.label is None for e in exhibits]),
     ):
-        chosen = [place for place, is_wanted in enumerate(wanted) if is_wanted]
-        if not chosen:
-            continue
-        plain = [Tile(portrait.pixels[i], _told(portrait, exhibits[i])) for i in chosen]
-        last, through = (
-            [_over(portrait, portrait.pixels[i], of_all[i], ()) for i in chosen]
-            for of_all in (portrait.looks, portrait.rollouts)
-        )
-        strips = [Strip("what the model says it is", plain), Strip("last layer, mean over heads", last),
-                  Strip("attention rollout over all layers", through)]  # fmt: skip
-        said = (f"What {portrait.about.gaze} looks at in {words}: above, the class that the model gives them"
-                f"{' and, in brackets, the right one' if name == 'wrong' else ''}; attention in the last layer; and "
-                "attention rollout, which follows attention and residual connections through all layers.")  # fmt: skip
-        chart = Tiles(strips, max(4, min(4, len(chosen))), "attention to the patch")
-        alt = f"what the model looks at in {words}: " + "; ".join(_sentence(portrait, exhibits[i]) for i in chosen)
-        made.append(Picture(f"looks-{name}", chart, alt, said))
+        if chosen := [place for place, is_wanted in enumerate(wanted) if is_wanted]:
+            made.append(_look(portrait, name, words, chosen))
     return made
+
+
+def _look(portrait: Portrait, name: str, words: str, chosen: Sequence[int]) -> Picture:
+    """Some images, what the model says of them, and where it looks, if that is known."""
+    exhibits, pixels = portrait.about.shown, portrait.pixels
+    strips = [Strip("what the model says it is", [Tile(pixels[i], _told(portrait, exhibits[i])) for i in chosen])]
+    above = f"the class that the model gives them{' and, in brackets, the right one' if name == 'wrong' else ''}"
+    told = "; ".join(_sentence(portrait, exhibits[i]) for i in chosen)
+    if portrait.looks is None or portrait.rollouts is None:
+        said = f"{words[:1].upper()}{words[1:]}, and above, {above}."
+        return Picture(f"looks-{name}", Tiles(strips, A_LOOK), f"{words}: {told}", said)
+    for title, values in (("last layer, mean over heads", portrait.looks),
+                          ("attention rollout over all layers", portrait.rollouts)):  # fmt: skip
+        strips.append(Strip(title, [_over(portrait, pixels[i], values[i], ()) for i in chosen]))
+    said = (f"What {portrait.about.gaze} looks at in {words}: above, {above}; attention in the last layer; and "
+            "attention rollout, which follows attention and residual connections through all layers.")  # fmt: skip
+    chart = Tiles(strips, A_LOOK, "attention to the patch")
+    return Picture(f"looks-{name}", chart, f"what the model looks at in {words}: {told}", said)
 
 
 def _confusion(portrait: Portrait) -> list[Picture]:
@@ -216,7 +226,7 @@ def _confusion(portrait: Portrait) -> list[Picture]:
     said = (
         f"Images by their class (rows) and by the class that the model gives them (columns): {portrait.about.images}."
     )
-    if wrong.any():
+    if wrong.max() > 1:
         said += f" Most often, {names[label]} is taken for {names[told]} ({wrong[label, told]:,} times)."
     return [Picture("confusion", chart, f"confusion matrix of {len(names)} classes", said)]
 
