@@ -18,11 +18,13 @@ from tests.training.stages import CPU
 from vitbench import registry
 from vitbench.cli.main import main
 from vitbench.data.catalog import DataError
+from vitbench.explaining.attending import between
 from vitbench.explaining.given import Given, of_folder, statistics
 from vitbench.explaining.portray import MEASURED, _chosen, portray
 from vitbench.model.architectures import build_model
 from vitbench.model.weights import save_weights
 from vitbench.report.explained import render_portrait
+from vitbench.report.pixel_charts import Waves
 from vitbench.report.portraits import TOLD, about, missing, sections
 from vitbench.spec.model import ModelSpec
 from vitbench.store.portrait import ARRAYS, KEY, BadPortrait, Portrait, read_portrait, write_portrait
@@ -288,3 +290,18 @@ def test_of_many_classes_and_images_evenly_chosen_ones_are_seen_and_not_the_firs
     assert whole is not None and first is not None and wanted is not None
     np.testing.assert_allclose(whole, wanted, rtol=1e-5)
     assert not np.allclose(whole, first, rtol=1e-5)
+
+
+def test_it_says_how_far_uniform_attention_would_reach(tmp_path: Path) -> None:
+    spec = SMALL.model_copy(update={"image_size": (12, 16), "patch_size": (3, 8)})
+    images = Given(torch.zeros(1, 3, 12, 16, dtype=torch.uint8), (0,), ("one",), "an image")
+    said = sections(portrait_of(spec, tmp_path, images))["Attention by layer and head"][-1].caption
+    assert f"would reach {float(between(spec).mean()):.1f} pixels" in said
+
+
+def test_waves_are_of_channels_that_change(tmp_path: Path) -> None:
+    portrait = portrait_of(SMALL.model_copy(update={"positions": "sinusoidal", "dim": 64}), tmp_path, given([0]))
+    (waves,) = (p for p in sections(portrait)["Positions"] if p.name == "waves")
+    assert isinstance(waves.chart, Waves) and len(waves.chart.names) == 6
+    ranges = np.ptp(waves.chart.values, axis=1)
+    assert (ranges >= 0.1 * ranges.max()).all() and "hardly change" in waves.caption

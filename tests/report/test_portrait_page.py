@@ -95,7 +95,7 @@ def test_a_studys_report_has_all_pictures_of_each_model_or_says_why_not(
         assert {"portrait-1-attention-1", "portrait-1-attention-2"} <= set(figures)
         assert "portrait-2-attention-1" not in figures
         text = shown.value("document.body.textContent")
-        assert "ositions as numbers, attention of every layer and head: of a test." in text
+        assert "Attention of every layer and head, positions as numbers: of a test." in text
         sizes = shown.value("[...document.querySelectorAll('svg.pixels')].map(s => s.getBoundingClientRect().width)")
         assert sizes and min(sizes) > 200, "a picture of images is as large as can be seen"
 

@@ -278,7 +278,7 @@ def _some(numbers: Sequence[int], most: int) -> list[int]:
 
 def _evenly(count: int, most: int) -> list[int]:
     """At most so many of the numbers below ``count``, the first and the last among them."""
-    return np.linspace(0, count - 1, min(count, most)).round().astype(int).tolist()
+    return [round(place) for place in np.linspace(0, count - 1, min(count, most)).tolist()]
 
 
 def _attended(chosen: Sequence[int], labels: Sequence[int | None], told: Sequence[int | None]) -> list[int]:

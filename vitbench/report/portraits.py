@@ -26,7 +26,8 @@ MOST = 12
 A_LOOK = 4
 """Images in a line of those that are told right, or wrong."""
 FILTERS_A_LINE = 8
-WAVES = 6
+WAVES, NEARLY = 6, 0.1
+"""Channels that are shown as waves, and the part of the largest range below which one is hardly a wave."""
 MOST_TOKENS = 260
 """In a heatmap of positions, whose rows are tokens: those of 16 × 16 patches, and some before them."""
 MOST_PLACES = 16
@@ -65,7 +66,7 @@ def sections(portrait: Portrait, slug: str = "", most: int = MOST) -> dict[str, 
 def about(portrait: Portrait) -> Md:
     """Which model, which images, and how many were told right."""
     spec, said = portrait.about.model, portrait.about
-    size = spec.architecture
+    size: str = spec.architecture
     if spec.of_components:
         size = f"{plural(spec.depth, 'layer')}, {plural(spec.heads, 'head')}, width {spec.dim}"
     right = ""
@@ -125,10 +126,14 @@ def _positions(portrait: Portrait) -> list[Picture]:
         said = f"What is added to the tokens{which}: a row for each token{first}, a column for each channel."
         chart = Heat(shown, "added to the token", "token", "channel", centred=True)
         found.append(Picture("positions", chart, "position embeddings as a heatmap of tokens by channels", said))
-        channels = _evenly(table.shape[1], WAVES)
+        moving = _moving(table)
+        channels = [moving[place] for place in _evenly(len(moving), WAVES)]
         scale = float(np.abs(table).max()) or 1.0
         waves = Waves("token", [f"channel {c}" for c in channels], (table[:, channels] / scale).T)
+        still = table.shape[1] - len(moving)
         said = f"The same as waves: {plural(len(channels), 'channel')} of {table.shape[1]}, from token to token."
+        if still and len(moving) > 1:
+            said += f" Of the others {still:,} hardly change: by less than a tenth of what the most do."
         found.append(Picture("waves", waves, "position embeddings of some channels as waves over the tokens", said))
     if (similarity := portrait.similarity) is not None:
         what = "learned position embeddings" if portrait.about.learned else "position embeddings"
@@ -180,7 +185,8 @@ def _distances(portrait: Portrait) -> list[Picture]:
     chart = Trends("layer", "mean attention distance (pixels)", [float(layer) for layer in layers], {"": line},
                    Colouring(), logarithmic=False)  # fmt: skip
     said = ("How far each head looks: the distance from a patch to those that it attends to, weighted by attention and "
-            "averaged over patches and images. A point is a head, the line their mean.")  # fmt: skip
+            "averaged over patches and images. A point is a head, the line their mean. Attention that is the same to "
+            f"all patches would reach {_uniform(portrait):.1f} pixels.")  # fmt: skip
     return [Picture("distances", chart, "mean attention distance of every head by layer, pixels", said)]
 
 
@@ -260,6 +266,23 @@ def _sentence(portrait: Portrait, exhibit: Exhibit) -> str:
     if exhibit.label == exhibit.told:
         return f"{label}, told right with {100 * exhibit.probability:.0f} %"
     return f"{label}, taken for {told}"
+
+
+def _moving(table: Array) -> list[int]:
+    """Channels whose values are not nearly the same at all tokens; all of them where none are."""
+    ranges = np.ptp(table, axis=0)
+    moving = np.flatnonzero(ranges >= NEARLY * ranges.max()).tolist()
+    return moving or list(range(table.shape[1]))
+
+
+def _uniform(portrait: Portrait) -> float:
+    """Mean distance of two patches, each of them any, pixels."""
+    spec = portrait.about.model
+    (down, often), (across, often_across) = (
+        (size * np.arange(count), np.where(np.arange(count), 2.0, 1.0) * (count - np.arange(count)) / count**2)
+        for count, size in zip(spec.grid, pair(spec.patch_size), strict=True)
+    )
+    return float((np.hypot.outer(down, across) * np.outer(often, often_across)).sum())
 
 
 def _evenly(count: int, most: int) -> list[int]:
