@@ -8,15 +8,17 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser
 
+from tests.conftest import REPOSITORY
 from tests.report.browser import SCHEMES, WIDTHS, faults_of_page, opened
 from tests.report.builders import CellPlan, Plan, build, train_values
 from tests.report.sitters import portrait_of
 from tests.test_security import HOSTILE, as_read
 from vitbench.report.explained import render_portrait
+from vitbench.report.portraits import sections
 from vitbench.report.render import render
 from vitbench.spec.model import ModelSpec
 from vitbench.spec.trial import TrainTrial
-from vitbench.store.portrait import FOLDER, write_portrait
+from vitbench.store.portrait import FOLDER, read_portrait, write_portrait
 
 pytestmark = pytest.mark.xdist_group("browser")
 
@@ -106,3 +108,17 @@ def test_in_the_dark_photographs_keep_their_colours(browser: Browser, pages: Cal
     with opened(browser, pages(name), scheme="dark") as shown:
         filters = shown.value("[...document.querySelectorAll('svg.pixels')].map(s => getComputedStyle(s).filter)")
         assert filters and set(filters) == {"none"}
+
+
+def test_a_reference_study_ships_portraits_with_every_picture() -> None:
+    """Of learned positions and of sinusoids, so that whoever reads a clone sees each kind of picture."""
+    files = sorted((REPOSITORY / "results" / "reference" / "portraits-small" / FOLDER).iterdir())
+    portraits = [read_portrait(file) for file in files]
+    assert [portrait.about.trial for portrait in portraits] == [file.stem for file in files] and len(files) == 2
+    names = {p.about.model.positions: [i.name for of in sections(p).values() for i in of] for p in portraits}
+    every = ["patches", "filters", "similarity", "attention-1", "attention-2", "distances", "looks-right", "looks-wrong",
+             "confusion"]  # fmt: skip
+    assert names["learned"] == every
+    assert names["sinusoidal"] == [*every[:2], "positions", "waves", *every[2:]]
+    assert not any(portrait.about.absent for portrait in portraits)
+    assert sum(file.stat().st_size for file in files) < 1 << 20

@@ -92,8 +92,9 @@ def _patches(portrait: Portrait) -> list[Picture]:
         return []
     (rows, columns), (height, width) = spec.grid, pair(spec.patch_size)
     tiles = [Tile(portrait.pixels[0]), Tile(portrait.pixels[0], grid=spec.grid)]
+    before = f"; before them {'come' if spec.prefix > 1 else 'comes'} {spec.prefix} of no patch" if spec.prefix else ""
     said = (f"An image, and the {rows} × {columns} patches of {height} × {width} pixels of which the model makes its "
-            f"{plural(spec.patches, 'token')}, row by row.")  # fmt: skip
+            f"{plural(spec.patches, 'token')}, row by row{before}.")  # fmt: skip
     chart = Tiles([Strip("", tiles)], 2)
     return [Picture("patches", chart, f"an image, and the same image cut into {rows} by {columns} patches", said)]
 
@@ -230,7 +231,8 @@ def _confusion(portrait: Portrait) -> list[Picture]:
     label, told = np.unravel_index(int(wrong.argmax()), wrong.shape)
     names = portrait.about.classes
     said = (
-        f"Images by their class (rows) and by the class that the model gives them (columns): {portrait.about.images}."
+        f"Images by their class (rows) and by the class that the model gives them (columns): {portrait.about.images}. "
+        "A number is of images, a colour stands for their share of the row."
     )
     if wrong.max() > 1:
         said += f" Most often, {names[label]} is taken for {names[told]} ({wrong[label, told]:,} times)."
