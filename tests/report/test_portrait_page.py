@@ -116,8 +116,8 @@ def test_a_reference_study_ships_portraits_with_every_picture() -> None:
     portraits = [read_portrait(file) for file in files]
     assert [portrait.about.trial for portrait in portraits] == [file.stem for file in files] and len(files) == 2
     names = {p.about.model.positions: [i.name for of in sections(p).values() for i in of] for p in portraits}
-    every = ["patches", "filters", "similarity", "attention-1", "attention-2", "distances", "looks-right", "looks-wrong",
-             "confusion"]  # fmt: skip
+    every = ["patches", "filters", "similarity", "attention-1", "attention-2", "distances", "looks-right",
+             "looks-wrong", "confusion"]  # fmt: skip
     assert names["learned"] == every
     assert names["sinusoidal"] == [*every[:2], "positions", "waves", *every[2:]]
     assert not any(portrait.about.absent for portrait in portraits)
