@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+import re
 import shutil
 from pathlib import Path
 
@@ -221,13 +223,25 @@ def test_a_study_without_any_record_is_compared(tmp_path: Path) -> None:
 
 def test_folders_are_named_by_as_much_as_tells_them_apart(tmp_path: Path) -> None:
     paths = [tmp_path / "main" / "study", tmp_path / "branch" / "study"]
-    assert names_of(paths) == ["main/study", "branch/study"] and folder_of(paths) == "compare-main+study-branch+study"
+    assert names_of(paths) == ["main/study", "branch/study"]
+    assert folder_of(paths).startswith("compare-main-study+branch-study@")
     assert names_of([paths[0], paths[0]]) == ["study", "study"]
-    long = [tmp_path / f"{'long' * 30}-{n}" for n in range(5)]
-    assert len(folder_of(long)) < 200 and folder_of(long) == folder_of(long)
-    assert len({folder_of(each) for each in (long, long[:4] + long[:1], [long[0], *reversed(long[1:])])}) == 3
-    assert folder_of([tmp_path / "a" / "b", tmp_path / "c" / "b"]) != folder_of([tmp_path / "a-b", tmp_path / "c-b"])
-    assert "/" not in folder_of([tmp_path / "$(rm x)", tmp_path / "-a b"])
+
+
+def test_other_studies_or_another_order_give_another_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    at_home = [Path("results") / name for name in ("a", "b", "a-b", "b-c", "c", "a+b")]
+    assert folder_of(at_home[:3]) == "compare-a+b+a-b" == folder_of([path.resolve() for path in at_home[:3]])
+    long = [Path("results") / f"{'long' * 30}-{n}" for n in range(5)]
+    spaced = [Path("results") / name for name in ("$(rm x)", "-a b", "a b", "..")]
+    elsewhere = [tmp_path / "other" / name for name in ("a", "b", "c")]
+    sets = [pair for of in (at_home, long, spaced, elsewhere) for n in (1, 2, 3)
+            for pair in itertools.permutations(of, n)]  # fmt: skip
+    names = [folder_of(each) for each in sets]
+    assert len(set(names)) == len(sets)
+    assert all(len(name) < 150 and re.fullmatch(r"compare-[\w.+@-]+", name) for name in names)
+    same = [tmp_path / "a" / "b", tmp_path / "c" / "b"], [tmp_path / "a-b", tmp_path / "c-b"]
+    assert folder_of(same[0]) != folder_of(same[1])
 
 
 def test_a_machine_of_another_kind_is_one_of_the_conditions(tmp_path: Path) -> None:

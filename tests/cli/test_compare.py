@@ -255,17 +255,18 @@ def test_three_studies_are_printed_against_the_first_and_rendered(
     tmp_path: Path, compare: Compare, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    write(tmp_path / "one", cells(3))
-    write(tmp_path / "two", cells(3, {2: 1.5}), seed=1)
-    write(tmp_path / "three", cells(2), seed=2)
-    status, out, err = compare("one", "two", "three")
+    write(tmp_path / "results" / "one", cells(3))
+    write(tmp_path / "results" / "two", cells(3, {2: 1.5}), seed=1)
+    write(tmp_path / "results" / "three", cells(2), seed=2)
+    paths = "results/one", "results/two", "results/three"
+    status, out, err = compare(*paths)
     assert (status, err) == (0, "") and out.startswith("A = one\nB = two\nC = three\n")
     (row,) = (line for line in out.splitlines() if line.startswith("cell 2"))
     assert "slower" in row and "unchanged" in row and "1.5" in row
     assert "C against A: 2 timings: 2 unchanged" in out
-    assert out.splitlines()[-1] == "reports/compare-one-two-three/index.html"
-    assert (tmp_path / "reports" / "compare-one-two-three" / "report.md").is_file()
-    status, out, _ = compare("one", "two", "three", "--fail-over", "5%")
+    assert out.splitlines()[-1] == "reports/compare-one+two+three/index.html"
+    assert (tmp_path / "reports" / "compare-one+two+three" / "report.md").is_file()
+    status, out, _ = compare(*paths, "--fail-over", "5%")
     assert status == 1 and "slower (regression)" in out
 
 

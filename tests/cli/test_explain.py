@@ -16,6 +16,8 @@ from safetensors.torch import save_file
 from tests.small import MODEL, TRAIN, train_trial
 from tests.training.stages import CPU, silent
 from vitbench.cli.main import main
+from vitbench.model.architectures import build_model
+from vitbench.model.weights import save_weights
 from vitbench.report.render import render
 from vitbench.spec.recipe import DataSpec
 from vitbench.spec.suite import Info
@@ -120,10 +122,18 @@ def test_images_of_ones_own(trained: Trained, tmp_path: Path, lossless: Path) ->
     Image.new("RGB", (50, 30), "red").save(plain / "red.png")
     assert explained(str(alone), "--images", str(classed), "--out", str(tmp_path / "a")) == 0
     text = (tmp_path / "a" / "report.md").read_text()
-    assert "10 images in classed" in text and "## Confusion matrix" in text and "record of their trial" in text
+    assert (
+        "10 images in classed, at the model's 16 × 16 pixels" in text
+        and "## Confusion matrix" in text
+        and "record of their trial" in text
+    )
     assert explained(str(alone), "--images", str(plain), "--out", str(tmp_path / "b")) == 0
     text = (tmp_path / "b" / "report.md").read_text()
     assert "Confusion matrix: of 0 of 1 images the class is known" in text and "red.png" in text
+    assert explained(str(alone), "--images", str(plain / "red.png"), "--out", str(tmp_path / "c")) == 0
+    text = (tmp_path / "c" / "report.md").read_text()
+    assert "the image red.png, at the model's" in text and "What is not shown, and why" in text
+    assert "first folder that an image lies in: airplane, automobile, bird, cat, deer or one of 5 others" in text
     assert not (tmp_path / "portraits").exists()
 
 
@@ -135,13 +145,26 @@ def test_mistakes_are_one_line(trained: Trained, tmp_path: Path, capsys: pytest.
     text.write_text("no weights")
     (tmp_path / "pickle.pt").write_bytes(b"\x80\x04.")
     (tmp_path / "empty").mkdir()
+    grey = save_weights(build_model(MODEL.model_copy(update={"channels": 1}), seed=0), tmp_path / "grey.safetensors",
+                        {"mean": [0.5] * 3, "std": [0.5] * 3})  # fmt: skip
+    (tmp_path / "colour").mkdir()
+    Image.new("RGB", (16, 16), "red").save(tmp_path / "colour" / "red.png")
     (tmp_path / "broken").mkdir()
     (tmp_path / "broken" / "x.png").write_text("no picture")
     cases = {
         (str(tmp_path / "missing.safetensors"),): "No such file",
         (str(tmp_path / "pickle.pt"),): "weights must be .safetensors",
         (str(text),): "this file is none or is damaged",
-        (str(foreign),): "no file of vitbench's",
+        (str(foreign),): "no file of vitbench's. `vitbench run --keep-weights` writes files that do",
+        (str(weights.parents[1]),): f"is a folder, and CHECKPOINT is a file of weights: give {weights}",
+        (str(tmp_path / "empty"),): "it holds none",
+        (
+            str(grey),
+            "--images",
+            str(tmp_path / "colour"),
+        ): "images of 1 channel, and images are read in 3",
+        (str(alone), "--images", str(tmp_path / "colour"), "--split", "test"): "--images gives others",
+        (str(alone), "--images", str(text)): "cannot identify image file",
         (str(alone),): "give images with --images",
         (str(alone), "--images", str(tmp_path / "empty")): "holds no images",
         (str(alone), "--images", str(tmp_path / "nowhere")): "No such file",
@@ -150,7 +173,9 @@ def test_mistakes_are_one_line(trained: Trained, tmp_path: Path, capsys: pytest.
     for arguments, said in cases.items():
         assert explained(*arguments, "--out", str(tmp_path / "out")) == 2, arguments
         error = capsys.readouterr().err
-        assert said in error and "Traceback" not in error and len(error.strip().splitlines()) <= 2, error
+        assert said in " ".join(error.split()) and "Traceback" not in error, error
+        lines = [line for line in error.strip().splitlines() if line and "vitbench explain" not in line]
+        assert len(lines) <= 2, error
     assert not (tmp_path / "out").exists()
 
 

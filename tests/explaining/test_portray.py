@@ -18,12 +18,14 @@ from tests.training.stages import CPU
 from vitbench import registry
 from vitbench.cli.main import main
 from vitbench.data.catalog import DataError
+from vitbench.explaining.attending import between
 from vitbench.explaining.given import Given, of_folder, statistics
-from vitbench.explaining.portray import _chosen, portray
+from vitbench.explaining.portray import MEASURED, _chosen, portray
 from vitbench.model.architectures import build_model
 from vitbench.model.weights import save_weights
 from vitbench.report.explained import render_portrait
-from vitbench.report.portraits import missing, sections
+from vitbench.report.pixel_charts import Waves
+from vitbench.report.portraits import TOLD, about, missing, sections
 from vitbench.spec.model import ModelSpec
 from vitbench.store.portrait import ARRAYS, KEY, BadPortrait, Portrait, read_portrait, write_portrait
 
@@ -70,12 +72,16 @@ def test_each_component_is_shown_or_the_reason_why_not(slot: str, name: str, tmp
     assert bool(missing(kept)) == bool(lacking)
 
 
-def test_a_baseline_has_a_confusion_matrix_alone(tmp_path: Path) -> None:
+def test_a_baseline_has_a_confusion_matrix_and_what_it_says_of_images(tmp_path: Path) -> None:
     spec = ModelSpec(architecture="cnn", image_size=16, num_classes=5)
     portrait = portrait_of(spec, tmp_path, given([0, 1, 2, 3, 4]))
-    assert list(sections(portrait)) == ["Confusion matrix"]
+    found = sections(portrait)
+    assert list(found) == [TOLD, "Confusion matrix"]
+    assert [picture.name for picture in found[TOLD]] == ["looks-right", "looks-wrong"]
+    assert "told wrong, and above, the class that the model gives them and, in brackets" in found[TOLD][1].caption
     assert "made of convolutions" in portrait.about.absent["attention"]
     write_portrait(tmp_path / "kept.safetensors", portrait)
+    assert about(portrait) == "A model of cnn, seen on some images; it tells 1 of 5 right (20.0 %)."
 
 
 @pytest.mark.parametrize(
@@ -268,3 +274,34 @@ def test_components_that_do_not_say_are_not_guessed(tmp_path: Path, monkeypatch:
     assert read_portrait(files[0]).about == inexact.about, "a report needs no plug-in to show it"
     with pytest.raises(BadPortrait, match=r"number of tokens is not known: .*largest-of-a-test"):
         read_portrait(files[1])
+
+
+def test_of_many_classes_and_images_evenly_chosen_ones_are_seen_and_not_the_first(tmp_path: Path) -> None:
+    """Images in folders come class by class: the first of a thousand are all of one class."""
+    chosen = _chosen([*range(10), *range(10)], [*range(10), *range(1, 10), 0])
+    assert chosen == [0, 3, 6, 9, 10, 13, 16, 19]
+    images = given([i // 100 for i in range(500)])
+    images.pixels[:400] = 0
+    whole = portrait_of(SMALL, tmp_path, images).distances
+    first = portrait_of(SMALL, tmp_path, given([0] * MEASURED)).distances
+    evenly = torch.linspace(0, 499, MEASURED).round().long()
+    seen = Given(images.pixels[evenly], (0,) * MEASURED, ("",) * MEASURED, "some")
+    wanted = portrait_of(SMALL, tmp_path, seen).distances
+    assert whole is not None and first is not None and wanted is not None
+    np.testing.assert_allclose(whole, wanted, rtol=1e-5)
+    assert not np.allclose(whole, first, rtol=1e-5)
+
+
+def test_it_says_how_far_uniform_attention_would_reach(tmp_path: Path) -> None:
+    spec = SMALL.model_copy(update={"image_size": (12, 16), "patch_size": (3, 8)})
+    images = Given(torch.zeros(1, 3, 12, 16, dtype=torch.uint8), (0,), ("one",), "an image")
+    said = sections(portrait_of(spec, tmp_path, images))["Attention by layer and head"][-1].caption
+    assert f"would reach {float(between(spec).mean()):.1f} pixels" in said
+
+
+def test_waves_are_of_channels_that_change(tmp_path: Path) -> None:
+    portrait = portrait_of(SMALL.model_copy(update={"positions": "sinusoidal", "dim": 64}), tmp_path, given([0]))
+    (waves,) = (p for p in sections(portrait)["Positions"] if p.name == "waves")
+    assert isinstance(waves.chart, Waves) and len(waves.chart.names) == 6
+    ranges = np.ptp(waves.chart.values, axis=1)
+    assert (ranges >= 0.1 * ranges.max()).all() and "hardly change" in waves.caption

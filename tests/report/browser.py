@@ -12,6 +12,10 @@ from playwright.sync_api import Browser, Page
 
 from tests.conftest import REPOSITORY, not_there
 
+WIDTHS = (390, 1280, 1920)
+"""Of windows: a phone, a laptop, a screen; CSS pixels."""
+SCHEMES = ("light", "dark")
+
 AXE = REPOSITORY / ".venv" / "node_modules" / "axe-core" / "axe.min.js"
 
 
@@ -54,3 +58,31 @@ def violations(shown: Opened) -> list[str]:
         if each["impact"] in ("serious", "critical")
         for node in each["nodes"]
     ]
+
+
+SILENT_PICTURES = """[...document.querySelectorAll('figure')].filter(f => {
+    const p = f.querySelector('svg[role=img], img');
+    return !p || !(p.getAttribute('aria-label') || p.getAttribute('alt'));
+}).map(f => f.id)"""
+
+
+def faults_of_page(browser: Browser, file: Path, *, width: int, scheme: str, axe: bool = True) -> list[str]:
+    """What is wrong with a page in a window: it speaks, asks for something, is wider, or cannot be read by everybody.
+
+    Args:
+        browser: that opens it.
+        file: the page.
+        width: of the window, CSS pixels.
+        scheme: light or dark.
+        axe: whether axe-core looks at it, too.
+    """
+    with opened(browser, file, width=width, scheme=scheme) as shown:
+        found = [f"says {message}" for message in shown.messages]
+        found += [f"asks for {url}" for url in shown.requests if url != file.as_uri()]
+        if (wide := shown.value("document.documentElement.scrollWidth")) > width:
+            found.append(f"is {wide} pixels wide")
+        dark = shown.value("getComputedStyle(document.body).backgroundColor") != "rgb(255, 255, 255)"
+        if dark != (scheme == "dark"):
+            found.append(f"is {'dark' if dark else 'light'}")
+        found += [f"{figure}: a picture without words" for figure in shown.value(SILENT_PICTURES)]
+        return [*found, *(violations(shown) if axe else [])]

@@ -17,9 +17,9 @@ from vitbench import registry
 from vitbench.environment import Environment
 from vitbench.report.charts import Chart, Drawn
 from vitbench.spec.model import ModelSpec
-from vitbench.spec.recipe import DataSpec, TimeSpec, TrainSpec
+from vitbench.spec.recipe import DataSpec, Level, TimeSpec, TrainSpec
 from vitbench.spec.suite import Fact, Goal, Info, Published
-from vitbench.spec.trial import TimeTrial, TrainTrial, TuneTrial
+from vitbench.spec.trial import SLOT, TimeTrial, TrainTrial, TuneTrial, relevant
 from vitbench.store import (
     Epoch,
     PlannedTrial,
@@ -114,6 +114,7 @@ class Plan:
     dtypes: tuple[str, ...] = ("float32",)
     batch_sizes: tuple[int, ...] = (64,)
     modes: tuple[str, ...] = ("inference", "train")
+    levels: tuple[Level, ...] = ("model",)
     epochs: int = 3
     data_name: str = "cifar10: 5,000 train, 1,000 test images"
     test_images: int = 1000
@@ -190,13 +191,16 @@ def planned_trials(plan: Plan, cell: CellPlan) -> list[PlannedTrial]:
         trials += [
             TimeTrial(
                 kind="time",
-                model=model,
+                level=level,
+                model=relevant(model, level),
                 protocol=TimeSpec(),
                 device=plan.device,
                 dtype=dtype,
                 batch_size=size,
                 mode=mode,
             )
+            for level in plan.levels
+            if level not in SLOT or not model.leaves_out(SLOT[level])
             for dtype in plan.dtypes
             for size in plan.batch_sizes
             for mode in plan.modes

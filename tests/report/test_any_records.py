@@ -20,18 +20,22 @@ from PIL import Image
 
 from tests.report.builders import CPU, GPU, CellPlan, Plan, Values, blank, build, factorial
 from tests.report.markdown import read_page
+from tests.report.sitters import portrait_of
 from vitbench.analysis.frames import level
 from vitbench.environment import Environment
 from vitbench.report.render import render_view
 from vitbench.report.studio import at_once
 from vitbench.report.view import View
+from vitbench.spec.recipe import Level
 from vitbench.spec.suite import Fact, Goal
+from vitbench.spec.trial import TrainTrial
 from vitbench.store import Ceilings, Study, TimeValues, TrainValues
+from vitbench.store.portrait import FOLDER, write_portrait
 from vitbench.store.record import LARGEST, STATES
 
 AXES = {"norm": ("pre", "post"), "heads": (1, 2, 4), "train.learning_rate": (0.001, 0.01), "qkv_bias": (True, False),
         "image_size": (32, (32, 64)), "attention": ("sdpa", "batched", "none"), "num_classes": (4, 10)}  # fmt: skip
-FEW, DRAWN, MANY = 8, 1, int(os.environ.get("VITBENCH_EXAMPLES", "100"))
+FEW, DRAWN, MANY = 5, 1, int(os.environ.get("VITBENCH_EXAMPLES", "60"))
 """Random studies of the fast tests, those whose pictures are drawn, and of the slow tests: drawing takes longest.
 They are the same ones each time; a hunt for others takes another number."""
 FLOATS = (0.0, 1e-9, 1.0, 1e15)
@@ -55,6 +59,10 @@ OF_TUNING: dict[str, tuple[Any, ...]] = {
     "validation_loss": LOSSES, "validation_accuracy_pct": PERCENTS, "epochs": ((),),
 }  # fmt: skip
 """Field → values at the ends of what a record may hold."""
+LEVELS: tuple[Level, ...] = (
+    "model", "block", "patching", "attention", "attention_core", "norm_layer", "positions", "mlp", "pooling",
+)  # fmt: skip
+PICTURES = ("filters", "positions", "similarity", "attention", "distances", "looks", "rollouts", "confusion")
 
 
 def png() -> str:
@@ -114,9 +122,32 @@ def plans(draw: st.DrawFn) -> Plan:
         margin=draw(st.sampled_from([None, 1.0])), tuned=draw(st.sampled_from([(), (1e-3, 1e-2)])),
         recipe={**({"pretrain_epochs": 2} if masked else {}), "stack_seeds": draw(st.booleans())},
         epochs=draw(st.integers(1, 4)), modes=draw(st.sampled_from([("inference",), ("train", "inference")])),
+        levels=tuple(draw(st.lists(st.sampled_from(LEVELS), min_size=1, max_size=3, unique=True))),
         time=draw(st.booleans()), dtypes=draw(st.sampled_from([("float32",), ("float32", "bfloat16")])),
         test_images=draw(st.sampled_from([1, 100, 10_000])), validation_images=draw(st.sampled_from([0, 500])),
     )  # fmt: skip
+
+
+def hang(study: Study, chance: random.Random) -> None:
+    """Portraits of some of a study's models, whole ones and damaged ones, and files that are none."""
+    folder = study.path / FOLDER
+    folder.mkdir()
+    for planned in study.info.trials[:6]:
+        kind = chance.choice(["none", "none", "whole", "some", "another", "damaged", "empty"])
+        if not isinstance(planned.trial, TrainTrial) or kind == "none":
+            continue
+        file = folder / f"{planned.id}.safetensors"
+        if kind in ("damaged", "empty"):
+            file.write_bytes(b"damaged" if kind == "damaged" else b"")
+            continue
+        spec, told = planned.trial.model, [chance.randint(0, 3) for _ in range(3)]
+        without = chance.sample(PICTURES, chance.randint(0, 8)) if kind == "some" else []
+        write_portrait(file, portrait_of(
+            spec, trial="another" if kind == "another" else planned.id, right=told[0], wrong=told[1], unknown=told[2],
+            without=without, learned=chance.random() < 0.5, seed=chance.randint(0, 9),
+        ))  # fmt: skip
+    (folder / "stray.safetensors").write_bytes(b"stray")
+    (folder / "notes.txt").write_text("mine")
 
 
 def check(plan: Plan, out: Path) -> None:
@@ -139,38 +170,45 @@ SETTINGS = settings(
 )
 
 
-def render_all(plan: Plan, *, pictures: bool) -> None:
+def render_all(plan: Plan, portraits: int | None, *, pictures: bool) -> None:
     """Build the study, render and check it; a second time from what it left on the disk."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         draw = at_once if pictures else blank
-        page = render_view(View(build(folder / "study", plan)), folder / "report", draw, exports=["latex"])
+        study = build(folder / "study", plan)
+        if portraits is not None:
+            hang(study, random.Random(portraits))
+        page = render_view(View(study), folder / "report", draw, exports=["latex"])
         check(plan, page.parent)
         again = render_view(View(Study.read(folder / "study")), folder / "again", draw)
         assert again.read_bytes() == page.read_bytes()
 
 
-@given(plan=plans())
+SOME = st.one_of(st.none(), st.integers(0, 1000))
+"""Seeds of portraits; None of a study that has none."""
+
+
+@given(plan=plans(), portraits=SOME)
 @settings(SETTINGS, max_examples=FEW)
-def test_there_is_a_report_of_any_records(plan: Plan) -> None:
-    render_all(plan, pictures=False)
+def test_there_is_a_report_of_any_records(plan: Plan, portraits: int | None) -> None:
+    render_all(plan, portraits, pictures=False)
 
 
-@given(plan=plans())
+@given(plan=plans(), portraits=SOME)
 @settings(SETTINGS, max_examples=DRAWN)
-def test_the_pictures_of_any_records_are_drawn(plan: Plan) -> None:
-    render_all(plan, pictures=True)
+def test_the_pictures_of_any_records_are_drawn(plan: Plan, portraits: int | None) -> None:
+    render_all(plan, portraits, pictures=True)
 
 
 @pytest.mark.slow
-@given(plan=plans())
+@given(plan=plans(), portraits=SOME)
 @settings(SETTINGS, max_examples=MANY)
-def test_there_is_a_report_of_many_records(plan: Plan) -> None:
-    render_all(plan, pictures=False)
+def test_there_is_a_report_of_many_records(plan: Plan, portraits: int | None) -> None:
+    render_all(plan, portraits, pictures=False)
 
 
 @pytest.mark.slow
-@given(plan=plans())
+@given(plan=plans(), portraits=SOME)
 @settings(SETTINGS, max_examples=MANY // 10)
-def test_the_pictures_of_many_records_are_drawn(plan: Plan) -> None:
-    render_all(plan, pictures=True)
+def test_the_pictures_of_many_records_are_drawn(plan: Plan, portraits: int | None) -> None:
+    render_all(plan, portraits, pictures=True)

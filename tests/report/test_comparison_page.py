@@ -12,14 +12,14 @@ from playwright.sync_api import Browser
 from tests.analysis.test_comparison import Timed, write
 from tests.analysis.test_side_by_side import on_two_machines
 from tests.bad_input import files_of
-from tests.report.browser import opened, violations
+from tests.report.browser import SCHEMES, WIDTHS, faults_of_page, opened
 from tests.report.builders import CPU, GPU, Plan, build, factorial
 from tests.report.markdown import read_page
 from tests.test_security import HOSTILE, as_read, hostile_study
 from vitbench.analysis.side_by_side import side_by_side
 from vitbench.report.charts import Forest
 from vitbench.report.comparison import compose, render_comparison
-from vitbench.report.comparison_tables import timings_frame
+from vitbench.report.comparison_frames import timings
 from vitbench.report.comparison_words import opening
 from vitbench.report.files import Files
 from vitbench.report.forest import ratios
@@ -79,29 +79,35 @@ def test_every_ratio_says_over_which_arm_it_is(tmp_path: Path) -> None:
     assert "# Comparison: old, one, new\n" in text.replace("\\", "")
     assert "**Timings of D against B**" in text and "Latency D/B is 2.0" in text and "of D against A" not in text
     assert " C/A |" in text and " D/B |" in text and " D/A |" not in text
-    frame = timings_frame(found)
+    frame = timings(found)
     assert frame.loc[frame["ratio"].notna(), ["arm", "against"]].agg("".join, axis=1).tolist() == ["CA", "DB"]
     (figure,) = ratios(found)
     assert isinstance(figure.chart, Forest)
     assert list(figure.chart.arms)[1:] == ["C/A: new, conditions 1", "D/B: new, conditions 2"]
 
 
+WINDOWS = [
+    pytest.param(width, scheme, marks=[] if (width, scheme) in ((390, "dark"), (1280, "light")) else pytest.mark.slow)
+    for width in WIDTHS
+    for scheme in SCHEMES
+]
+
+
 @pytest.mark.xdist_group("browser")
-@pytest.mark.parametrize(("width", "scheme"), [(390, "dark"), (1280, "light")])
+@pytest.mark.parametrize(("width", "scheme"), WINDOWS)
 @pytest.mark.parametrize("name", NAMES)
 def test_it_opens_without_a_word_or_a_request_and_everybody_can_read_it(
     browser: Browser, pages: dict[str, Path], name: str, width: int, scheme: str
 ) -> None:
-    with opened(browser, pages[name], width=width, scheme=scheme) as shown:
-        assert shown.messages == [] and shown.requests == [pages[name].as_uri()]
-        assert shown.value("document.documentElement.scrollWidth") <= width
-        dark = shown.value("getComputedStyle(document.body).backgroundColor") != "rgb(255, 255, 255)"
-        assert dark == (scheme == "dark")
-        assert violations(shown) == []
+    assert faults_of_page(browser, pages[name], width=width, scheme=scheme) == []
+
+
+@pytest.mark.xdist_group("browser")
+def test_hostile_names_are_text(browser: Browser, pages: dict[str, Path]) -> None:
+    with opened(browser, pages["hostile"]) as shown:
         assert shown.value("document.scripts.length") == 1
-        if name == "hostile":
-            drawn = shown.value("[...document.querySelectorAll('svg text')].map(t => t.textContent)")
-            assert as_read(HOSTILE[0]) in drawn
+        drawn = shown.value("[...document.querySelectorAll('svg text')].map(t => t.textContent)")
+        assert as_read(HOSTILE[0]) in drawn
 
 
 @pytest.mark.xdist_group("browser")

@@ -29,6 +29,8 @@ MOST_ARMS = 16
 """Arms in one comparison: a table has columns for each."""
 LONGEST_NAME = 100
 """Letters of the names that a folder is called after."""
+HOME = Path("results")
+"""Where studies lie unless a user says otherwise."""
 
 
 @dataclass(frozen=True)
@@ -131,15 +133,24 @@ def names_of(paths: Sequence[Path]) -> list[str]:
     return names
 
 
-def folder_of(paths: Sequence[Path]) -> str:
-    """The name of a folder for the comparison of some studies."""
-    # What stands for a slash is rare in a folder's own name: a/b and a-b are two.
-    names = [re.sub(r"[^\w.+-]+", "-", name.replace("/", "+")).strip("-.") or "study" for name in names_of(paths)]
-    joined = "-".join(["compare", *names])
-    if len(joined) <= LONGEST_NAME:
+def folder_of(paths: Sequence[Path], home: Path = HOME) -> str:
+    """The name of a folder for the comparison of some studies: other studies, or another order, give another name.
+
+    Studies that lie in ``home`` are told apart by their names. Elsewhere there may be others of the same names, so that
+    a digest of the paths is added; as it is where a name is not written out.
+
+    Args:
+        paths: folders of the studies.
+        home: where studies lie unless a user says otherwise.
+    """
+    folders = [path.resolve() for path in paths]
+    names = [re.sub(r"[^\w.-]+", "-", name).strip("-.") or "study" for name in names_of(paths)]
+    joined = f"compare-{'+'.join(names)}"  # what stands between names is in none of them: a-b with c, and a with b-c
+    whole = all(each == home.resolve() / name for each, name in zip(folders, names, strict=True))
+    if whole and len(joined) <= LONGEST_NAME:
         return joined
-    every = digest([str(path.resolve()) for path in paths], 8)  # names that are left out tell comparisons apart
-    return f"compare-{names[0][:LONGEST_NAME]}-and-{len(names) - 1}-more-{every}"
+    short = joined if len(joined) <= LONGEST_NAME else f"{joined[:LONGEST_NAME].rstrip('+-.')}-and-so-on"
+    return f"{short}@{digest([str(each) for each in folders], 8)}"
 
 
 def arms_of(paths: Sequence[Path]) -> list[Arm]:

@@ -49,7 +49,8 @@ def fraction(context: click.Context, parameter: click.Parameter, value: str | No
               help='Exit with 1 if a timing became slower by more than this, such as "5%" (or "0.05").')  # fmt: skip
 @click.option("--out", type=FOLDER,
               help="Write a page of the studies side by side into this folder. Default for three studies or more: "
-              "reports/compare-<names of their folders>; of fewer none is written unless it is asked for.")  # fmt: skip
+              "reports/compare-<names of their folders>, and a digest of their paths unless all lie in results/; of "
+              "fewer none is written unless it is asked for.")  # fmt: skip
 @click.pass_context
 def compare(context: click.Context, sides: tuple[Path, ...], fail_over: float | None, out: Path | None) -> None:
     """What changed between studies, or from OLD to NEW: two folders of studies, or two JSON files of pytest-benchmark.

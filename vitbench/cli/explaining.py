@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
+from click.core import ParameterSource
 
 from vitbench import registry
 from vitbench.runner.terminal import Terminal, escape
@@ -15,41 +16,51 @@ if TYPE_CHECKING:
     from vitbench.store import Epoch, Study
 
 FILE = click.Path(path_type=Path, dir_okay=False)
+EITHER = click.Path(path_type=Path)
 FOLDER = click.Path(path_type=Path, file_okay=False)
 
 
 @click.command()
-@click.argument("checkpoint", type=FILE)
-@click.option(
-    "--images", type=FOLDER, help="Folder of images, by class or not. Default: those of the model's own trial."
-)
+@click.argument("checkpoint", type=EITHER)
+@click.option("--images", type=EITHER,
+              help="Folder of images, by class or not, or one image. Default: the model's own trial's.")  # fmt: skip
 @click.option("--split", type=click.Choice(["test", "validation"]), default="test", show_default=True,
               help="Which images of the model's own trial.")  # fmt: skip
 @click.option("--out", type=FOLDER, help="Folder of the page. Default: reports/explained/<name of the file>.")
 @click.option("--device", default="auto", metavar="auto|cpu|cuda[:i]|mps", help="Where to run it. Default: auto.")
 @click.option("--plugin", "plugins", multiple=True, type=FILE, help="A file with components of your own.")
+@click.pass_context
 def explain(
-    checkpoint: Path, images: Path | None, split: Split, out: Path | None, device: str, plugins: tuple[Path, ...]
-) -> None:
+    context: click.Context, checkpoint: Path, images: Path | None, split: Split, out: Path | None, device: str,
+    plugins: tuple[Path, ...],
+) -> None:  # fmt: skip
     """Show what the model whose weights are in CHECKPOINT looks at, as a page of pictures.
 
     CHECKPOINT is a file such as results/<study>/weights/<trial>.safetensors, which `vitbench run --keep-weights`
     writes. What is seen of one in a study's folder is kept there, too, and shown in the study's report, if the images
     are the test images of its own trial; what is seen on others (--images, --split validation) is on the page alone.
     """
+    if checkpoint.is_dir():
+        raise click.UsageError(
+            f"{checkpoint} is a folder, and CHECKPOINT is a file of weights{_weights_in(checkpoint)}"
+        )
+    if images is not None and context.get_parameter_source("split") is ParameterSource.COMMANDLINE:
+        raise click.UsageError("--split is of the images of the model's own trial, and --images gives others: give one")
     for plugin in plugins:
         registry.load_plugin(plugin)
     from vitbench.devices import resolve, unsupported
     from vitbench.explaining.given import class_names, of_folder, of_trial, study_of
     from vitbench.explaining.portray import portray
-    from vitbench.model.weights import read_about, read_spec
+    from vitbench.model.weights import WeightsError, read_about, read_spec
     from vitbench.report.explained import render_portrait
     from vitbench.store.portrait import FOLDER as KEPT
     from vitbench.store.portrait import BadPortrait, write_portrait
 
     about, spec, where = read_about(checkpoint), read_spec(checkpoint), resolve(device)
     if spec is None:
-        raise click.ClickException(f"{checkpoint}: does not say of which model it is: it is no file of vitbench's")
+        raise WeightsError(f"{checkpoint}: does not say of which model it is: it is no file of vitbench's. "
+                           "`vitbench run --keep-weights` writes files that do; it can start from timm's weights "
+                           "(train.start)")  # fmt: skip
     if reason := unsupported(spec, where, "float32", training=False):
         raise click.ClickException(reason)
     study, console = study_of(checkpoint), Terminal()
@@ -71,6 +82,15 @@ def explain(
     except OSError as error:
         raise click.FileError(str(folder), f"cannot be written: {error.strerror}") from error
     console.print(escape(str(page)))
+
+
+def _weights_in(folder: Path) -> str:
+    """Which files of weights a folder has, for who gave the folder."""
+    files = sorted([*folder.glob("*.safetensors"), *folder.glob("weights/*.safetensors")])
+    if not files:
+        return ", such as `vitbench run --keep-weights` writes; it holds none"
+    more = f", or one of {len(files) - 1:,} others" if len(files) > 1 else ""
+    return f": give {files[0]}{more}"
 
 
 def _training(study: Study | None, trial: str | None) -> tuple[str, tuple[Epoch, ...]]:

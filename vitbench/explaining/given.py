@@ -90,15 +90,24 @@ def of_trial(about: Mapping[str, Any], spec: ModelSpec, study: Study | None, spl
 def of_folder(folder: Path, spec: ModelSpec, classes: tuple[str, ...]) -> Given:
     """All images below a folder, each brought to the model's size; the folder's own folders are named like the classes.
 
+    Args:
+        folder: of images, or a single one.
+        spec: of the model.
+        classes: their names.
+
     Raises:
         DataError: where there are none, or one cannot be read.
     """
+    height, width = pair(spec.image_size)
+    size = f"at the model's {height} × {width} pixels"
+    if folder.is_file():
+        return Given(decode([folder], (height, width)), (None,), (folder.name,), f"the image {folder.name}, {size}")
     files = list(folder_images(folder))
-    pixels = decode(files, pair(spec.image_size))
+    pixels = decode(files, (height, width))
     number = {name: index for index, name in enumerate(classes)}
     labels = tuple(number.get(class_of(file, folder)) if file.parent != folder else None for file in files)
     names = tuple(file.relative_to(folder).as_posix() for file in files)
-    words = f"{len(files):,} image{'s' if len(files) > 1 else ''} in {folder.resolve().name}"
+    words = f"{len(files):,} image{'s' if len(files) > 1 else ''} in {folder.resolve().name}, {size}"
     return Given(pixels, labels, names, words)
 
 

@@ -11,6 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from vitbench.data.catalog import DataError
 from vitbench.data.images import normalised
 from vitbench.explaining import places
 from vitbench.explaining.attending import distances, looked_at, rollout
@@ -25,6 +26,9 @@ SHOWN = 4
 
 MEASURED = 128
 """Images over which attention distance is averaged, as in Dosovitskiy et al. 2021, arXiv 2010.11929, appendix D.7."""
+
+NAMED = 5
+"""Classes that a sentence names."""
 
 JUDGED_AT_ONCE = 256
 """Images in a batch."""
@@ -42,9 +46,13 @@ def portray(file: Path, given: Given, device: torch.device) -> Portrait:
 
     Raises:
         WeightsError: see :func:`vitbench.model.weights.load_model`.
-        DataError: where the file does not say how images are normalised, or what it says of classes is damaged.
+        DataError: where the file does not say how images are normalised, what it says of classes is damaged, or its
+            model takes no images in colour.
     """
     about, model = read_about(file), load_model(file).to(device)
+    if (channels := model.spec.channels) != (seen := given.pixels.shape[1]):
+        raise DataError(f"{file}: its model takes images of {channels} channel{'s' if channels > 1 else ''}, and "
+                        f"images are read in {seen}, red, green and blue")  # fmt: skip
     mean, std = statistics(about, file)
     classes = class_names(about, model.spec, file)
     sitting = _Sitting(model, given, classes, mean.to(device), std.to(device), device)
@@ -110,7 +118,7 @@ class _Sitting:
         elif len(labels) < len(told):
             self.absent["confusion"] = (
                 f"of {len(labels):,} of {len(told):,} images the class is known: a confusion matrix needs that of "
-                "all, as the name of the first folder that an image lies in"
+                f"all, as the name of the first folder that an image lies in: {_named(self.classes)}"
             )
         else:
             self.arrays["confusion"] = _confusion(labels, mine, self.classes)
@@ -169,7 +177,8 @@ class _Sitting:
         if not chosen:
             self.absent |= dict.fromkeys(ATTENTION, f"of all images {NO_OUTPUT}")
             return
-        measured = Given(self.given.pixels[:MEASURED], (), (), "")
+        # Not the first: images in folders come class by class.
+        measured = Given(self.given.pixels[_evenly(len(self.given.pixels), MEASURED)], (), (), "")
         means, finite = list[Tensor](), True
         for images in self._batches(measured, at_once):
             maps = model.attention_maps(images)
@@ -240,10 +249,16 @@ def _gaze(shares: Tensor, prefix: int) -> str:
     return "the mean of all tokens, as the pooling weighs them (there is no class token)"
 
 
+def _named(classes: Sequence[str]) -> str:
+    more = f" or one of {len(classes) - NAMED:,} others" if len(classes) > NAMED else ""
+    return f"{', '.join(classes[:NAMED])}{more}"
+
+
 def _chosen(labels: Sequence[int | None], told: Sequence[int | None]) -> list[int]:
     """The images that are shown: of each class the first that is predicted right, and wrong; of unknown ones the first.
 
-    Which they are does not depend on how they look. Those of which the model tells no class are not among them.
+    Of many classes evenly chosen ones. Which they are does not depend on how they look. Those of which the model tells
+    no class are not among them.
     """
     right, wrong, unknown = dict[int, int](), dict[int, int](), list[int]()
     for i, (label, mine) in enumerate(zip(labels, told, strict=True)):
@@ -253,8 +268,17 @@ def _chosen(labels: Sequence[int | None], told: Sequence[int | None]) -> list[in
             unknown.append(i)
         else:
             (right if label == mine else wrong).setdefault(label, i)
-    known = [i for first in (right, wrong) for _, i in sorted(first.items())[:SHOWN]]
+    known = [i for first in (right, wrong) for i in _some([i for _, i in sorted(first.items())], SHOWN)]
     return known or unknown[: 2 * SHOWN]
+
+
+def _some(numbers: Sequence[int], most: int) -> list[int]:
+    return [numbers[i] for i in _evenly(len(numbers), most)]
+
+
+def _evenly(count: int, most: int) -> list[int]:
+    """At most so many of the numbers below ``count``, the first and the last among them."""
+    return [round(place) for place in np.linspace(0, count - 1, min(count, most)).tolist()]
 
 
 def _attended(chosen: Sequence[int], labels: Sequence[int | None], told: Sequence[int | None]) -> list[int]:

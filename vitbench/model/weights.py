@@ -158,6 +158,8 @@ def _opened(file: Path, use: Callable[[Any], Found]) -> Found:
             return use(stored)
     except SafetensorError as error:
         raise WeightsError(f"{file}: weights must be {SUFFIX}, and this file is none or is damaged: {error}") from error
+    except FileNotFoundError as error:  # safetensors' own says no more than the path, and that twice
+        raise WeightsError(f"{file}: No such file") from error
     except OSError as error:
         raise WeightsError(f"{file}: {error.strerror or error}") from error
 

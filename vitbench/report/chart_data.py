@@ -1,4 +1,4 @@
-"""Chart data: the numbers that a picture shows, as a table with one of them in each row."""
+"""Chart data: the numbers that a picture shows, as a table with one of them in each row, or of the picture's shape."""
 
 from __future__ import annotations
 
@@ -7,19 +7,28 @@ import math
 from collections.abc import Iterator
 from typing import Any
 
-import numpy as np
 import pandas as pd
 
 from vitbench.report.charts import Chart, Curves, Forest, Front, Pairs, Roofline, Rows, Trends
+from vitbench.report.matrix_data import DIGITS, of_heat, of_nested, of_tiles
 from vitbench.report.pixel_charts import Heat, Nested, Tiles, Waves
 
 Line = tuple[Any, ...]
 
 
+@functools.singledispatch
 def frame(chart: Chart) -> pd.DataFrame:
-    """A row for each number of a chart, in the order in which it is drawn; ``what`` says which mark it is."""
+    """A row for each number of a chart, in the order in which it is drawn; ``what`` says which mark it is.
+
+    Charts made of pixels have a row for each of theirs, see :mod:`vitbench.report.matrix_data`.
+    """
     columns, lines = _COLUMNS[type(chart)], list(_lines(chart))
     return pd.DataFrame(lines, columns=list(columns))
+
+
+frame.register(Heat, of_heat)
+frame.register(Nested, of_nested)
+frame.register(Tiles, of_tiles)
 
 
 _COLUMNS: dict[type[Chart], tuple[str, ...]] = {
@@ -29,9 +38,6 @@ _COLUMNS: dict[type[Chart], tuple[str, ...]] = {
     Trends: ("axis", "colour", "at", "what", "value"),
     Front: ("cell", "letter", "colour", "cost", "gain", "spread"),
     Forest: ("row", "arm", "quantity", "what", "value"),
-    Tiles: ("strip", "tile", "title", "row", "column", "value"),
-    Heat: ("row", "column", "value"),
-    Nested: ("row", "column", "other_row", "other_column", "value"),
     Waves: ("function", "at", "value"),
     Roofline: ("setting", "colour", "what", "flops_per_byte", "flops_per_s"),
 }
@@ -124,34 +130,7 @@ def _(chart: Forest) -> Iterator[Line]:
 
 
 @_lines.register
-def _(chart: Tiles) -> Iterator[Line]:
-    for strip in chart.strips:
-        for number, tile in enumerate(strip.tiles, 1):
-            for (row, column), value in np.ndenumerate(tile.values if tile.values is not None else np.zeros((0, 0))):
-                yield strip.title, number, tile.title, row + 1, column + 1, _short(value)
-
-
-@_lines.register
-def _(chart: Heat) -> Iterator[Line]:
-    for (row, column), value in np.ndenumerate(chart.values):
-        names = (chart.names[row], chart.names[column]) if chart.names else (row, column)
-        yield *names, _short(value)
-
-
-@_lines.register
-def _(chart: Nested) -> Iterator[Line]:
-    columns = chart.grid[1]
-    for (one, other), value in np.ndenumerate(chart.values):
-        yield one // columns + 1, one % columns + 1, other // columns + 1, other % columns + 1, _short(value)
-
-
-@_lines.register
 def _(chart: Waves) -> Iterator[Line]:
     for name, values in zip(chart.names, chart.values, strict=True):
         for at, value in enumerate(values):
-            yield name, at, _short(value)
-
-
-def _short(value: float | np.generic) -> float:
-    """A number of float32's precision, of which there may be ten thousand."""
-    return round(float(value), 6)
+            yield name, at, round(float(value), DIGITS)

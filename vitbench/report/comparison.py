@@ -10,6 +10,7 @@ from pathlib import Path
 import jinja2
 
 from vitbench.analysis.side_by_side import SideBySide
+from vitbench.report import comparison_frames as frames
 from vitbench.report import comparison_tables as tables
 from vitbench.report import forest, html
 from vitbench.report.comparison_words import caveats, opening
@@ -70,7 +71,7 @@ def _timings(found: SideBySide, files: Files) -> list[Md]:
         *files.pictures(forest.ratios(found)),
         Md(tables.OF_TIMINGS),
         *tables.timings(found),
-        Md(f"As numbers: {files.table('timings', tables.timings_frame(found))}."),
+        Md(f"As numbers: {files.table('timings', frames.timings(found))}."),
     ]
 
 
@@ -81,11 +82,11 @@ def _accuracy(found: SideBySide, files: Files) -> list[Md]:
         *files.pictures(forest.accuracies(found)),
         *tables.accuracy(found),
         *tables.paired(found),
-        Md(f"As numbers: {files.table('accuracy', tables.accuracy_frame(found))}."),
+        Md(f"As numbers: {files.table('accuracy', frames.accuracy(found))}."),
     ]
 
 
 def _training(found: SideBySide, files: Files) -> list[Md]:
     if not tables.shared_cells(found.cells):
         return []
-    return [*tables.training(found), Md(f"Every run: {files.table('training-runs', tables.runs_frame(found))}.")]
+    return [*tables.training(found), Md(f"Every run: {files.table('training-runs', frames.runs(found))}.")]

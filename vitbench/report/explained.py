@@ -24,6 +24,12 @@ MOST = 3
 MOST_MAPS = 6
 """Layers, and heads, whose attention a study's report shows: the model's own page has more."""
 
+MADE = (
+    "What there is to see of models whose weights `vitbench run --keep-weights` has kept, on the test images of their "
+    "own trials. Made by `vitbench explain`, which writes a page of each, too, with its training and with more layers "
+    "and heads where there are many."
+)
+
 TRAINING, VALIDATION = "training", "validation"
 
 
@@ -65,7 +71,7 @@ def of_study(view: View, files: Files) -> list[Md]:
     trials = Trials.of(view.study.info.trials)
     places = [place for place, trial_id in enumerate(trials.ids()) if trial_id in kept]
     planned = [each for each in map(trials.__getitem__, places) if isinstance(each.trial, TrainTrial)]
-    blocks, shown = list[Md](), 0
+    blocks, shown = [Md(MADE)] if planned else [], 0
     for each in planned:
         if shown == MOST:
             blocks.append(Md(f"Of {plural(len(planned), 'portrait')} the first {MOST} are shown."))

@@ -19,13 +19,13 @@ class Tile:
 
     Attributes:
         pixels: (height, width, 3).
-        title: above it; may be empty.
+        title: lines above it; may be empty.
         values: (rows, columns), laid over it, each in a rectangle of its own, bright where it is large; None for none.
         grid: rows and columns between which lines are drawn; None for none.
     """
 
     pixels: Pixels
-    title: str = ""
+    title: Sequence[str] = ()
     values: Numbers | None = None
     grid: tuple[int, int] | None = None
 
@@ -83,16 +83,19 @@ class Heat:
 
 @dataclass(frozen=True)
 class Nested:
-    """Of each place in a grid a map over the same grid.
+    """Of places in a grid a map over the same grid.
 
     Attributes:
-        values: (P, P), in [-1, 1], P = rows x columns; row = the place whose map it is.
-        grid: rows, columns.
+        values: (places that have a map, P), in [-1, 1], P = rows x columns of the grid, row by row.
+        grid: its rows and columns.
+        rows, columns: numbers, from 0, of those of them at whose crossings are the places that have a map.
         label: of the values.
     """
 
     values: Numbers
     grid: tuple[int, int]
+    rows: Sequence[int]
+    columns: Sequence[int]
     label: str
 
 

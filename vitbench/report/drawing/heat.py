@@ -8,13 +8,19 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, MaxNLocator
 
-from vitbench.report.drawing.parts import INK, shorten, single
+from vitbench.report.drawing.parts import INK, inches, shorten, single
 from vitbench.report.pixel_charts import Heat, Nested, Numbers, Waves
 
 WIDTH = 4.3
 """Inches: of a phone."""
-MOST_NAMED, MOST_WRITTEN = 30, 12
-"""Rows that have a name beside them, and whose numbers are written; of more the letters would touch."""
+NAME_POINTS, COUNT_POINTS = 8.0, 6.5
+"""Letters of names beside a matrix, and of numbers in it."""
+LINE, BESIDE = 0.135, 0.55
+"""Inches: of a line of names, the least that a row or column takes to have one; of what else stands beside a matrix."""
+FLATTEST, TALLEST = 0.25, 2.0
+"""Height of a grid of maps over its width."""
+MOST_TICKS = 8
+"""Numbers along an axis of maps."""
 SEQUENTIAL, DIVERGING = "viridis", "PuOr"
 """Colour maps that the colour-blind can read, too; the second is white in the middle."""
 
@@ -23,10 +29,13 @@ def matrix(chart: Heat) -> Figure:
     """A matrix, its first row at the top."""
     rows, columns = chart.values.shape
     names = [shorten(name, 14) for name in chart.names]
-    room = 0.075 * max(map(len, names), default=3) + 0.5
-    square = chart.shares
-    tall = (WIDTH - room) * (rows / columns if square else min(1.2, max(0.35, rows / columns)))
-    made = Figure(figsize=(WIDTH, tall + (room if square else 0.5) + 0.65), layout="constrained")
+    longest = max((inches(name, NAME_POINTS) for name in names), default=0.25)
+    room = longest + BESIDE
+    cell = (WIDTH - room) / columns
+    if cell < LINE:
+        names = []  # they would touch
+    tall = (WIDTH - room) * (rows / columns if chart.shares else min(1.2, max(0.35, rows / columns)))
+    made = Figure(figsize=(WIDTH, tall + (room if chart.shares else 0.5) + 0.65), layout="constrained")
     ax = made.subplots()
     values = chart.values.astype(np.float64)
     if chart.shares:
@@ -36,29 +45,33 @@ def matrix(chart: Heat) -> Figure:
     shown = ax.imshow(values, aspect="auto", interpolation="none", vmin=low, vmax=high,
                       cmap=DIVERGING if chart.centred else SEQUENTIAL)  # fmt: skip
     _named(ax, names)
-    ax.set_ylabel(chart.row)
-    ax.set_xlabel(chart.column)
-    if chart.shares and rows <= MOST_WRITTEN:
+    numbered = " (number)" if chart.names and not names else ""
+    ax.set_ylabel(f"{chart.row}{numbered}")
+    ax.set_xlabel(f"{chart.column}{numbered}")
+    if chart.shares and cell >= LINE and _widest(chart.values) <= cell:
         for row, column in np.ndindex(rows, columns):
-            ax.text(column, row, f"{chart.values[row, column]:,}", ha="center", va="center", fontsize=6.5,
+            ax.text(column, row, f"{chart.values[row, column]:,}", ha="center", va="center", fontsize=COUNT_POINTS,
                     color="white" if values[row, column] < 60 else "black")  # fmt: skip
     _bar(made, ax, shown, chart.label)
     return made
 
 
+def _widest(counts: Numbers) -> float:
+    """Inches of the longest number, with air beside it."""
+    return inches(f"{int(counts.max()):,}", COUNT_POINTS) + 0.04
+
+
 def nested(chart: Nested) -> Figure:
     """A grid of maps with white between them."""
-    rows, columns = chart.grid
-    whole = spread(chart.values, chart.grid)
-    tall = WIDTH * min(2.0, whole.shape[0] / whole.shape[1])
+    whole = spread(chart)
+    tall = WIDTH * min(TALLEST, max(FLATTEST, whole.shape[0] / whole.shape[1]))
     made = Figure(figsize=(WIDTH, tall + 0.75), layout="constrained")
     ax = made.subplots()
     shown = ax.imshow(whole, aspect="auto", interpolation="none", vmin=-1, vmax=1, cmap=DIVERGING)
-    for axis, count, of in ((ax.xaxis, columns, columns), (ax.yaxis, rows, rows)):
-        step = -(-count // 8)
-        places = np.arange(0, count, step)
-        axis.set_major_locator(FixedLocator(list(places * (of + 1) + (of - 1) / 2)))
-        axis.set_ticklabels([str(place + 1) for place in places])
+    for axis, numbers, of in ((ax.xaxis, chart.columns, chart.grid[1]), (ax.yaxis, chart.rows, chart.grid[0])):
+        step = -(-len(numbers) // MOST_TICKS)
+        axis.set_major_locator(FixedLocator([n * (of + 1) + (of - 1) / 2 for n in range(0, len(numbers), step)]))
+        axis.set_ticklabels([str(number + 1) for number in numbers[::step]])
         axis.set_tick_params(length=0)
     ax.spines[:].set_visible(False)
     ax.set_xlabel("column of the patch")
@@ -67,13 +80,12 @@ def nested(chart: Nested) -> Figure:
     return made
 
 
-def spread(values: Numbers, grid: tuple[int, int]) -> Numbers:
-    """(P, P) → a grid of maps, with what is no number between them."""
-    rows, columns = grid
-    maps = values.reshape(rows, columns, rows, columns)
-    apart = np.full((rows, columns, rows + 1, columns + 1), np.nan)
-    apart[:, :, :rows, :columns] = maps
-    whole: Numbers = apart.transpose(0, 2, 1, 3).reshape(rows * (rows + 1), columns * (columns + 1))
+def spread(chart: Nested) -> Numbers:
+    """The maps, each at its place, with what is no number between them."""
+    (rows, columns), down, across = chart.grid, len(chart.rows), len(chart.columns)
+    apart = np.full((down, across, rows + 1, columns + 1), np.nan)
+    apart[:, :, :rows, :columns] = chart.values.reshape(down, across, rows, columns)
+    whole: Numbers = apart.transpose(0, 2, 1, 3).reshape(down * (rows + 1), across * (columns + 1))
     return whole[:-1, :-1]
 
 
@@ -96,7 +108,7 @@ def waves(chart: Waves) -> Figure:
 
 
 def _named(ax: Axes, names: list[str]) -> None:
-    if not names or len(names) > MOST_NAMED:
+    if not names:
         ax.xaxis.set_major_locator(MaxNLocator(6, integer=True))
         ax.yaxis.set_major_locator(MaxNLocator(6, integer=True))
         return

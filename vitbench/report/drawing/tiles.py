@@ -10,15 +10,19 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from PIL import Image
 
-from vitbench.report.drawing.parts import GREY, INK, shorten
+from vitbench.report.drawing.parts import GREY, INK, inches, shorten
 from vitbench.report.pixel_charts import Pixels, Strip, Tile, Tiles
 
 WIDTH = 4.2
 """Inches, of all tiles: a sheet is as wide as a phone, whatever it shows."""
 LARGEST = 2.0
 """Inches, of a tile."""
-GAP, LINE, SCALE, MARGIN = 0.06, 0.2, 0.42, 0.08
-"""Inches: between tiles, of a line of text, of the scale, and around all."""
+TALLEST = 2.0
+"""Height of a tile over its width: a taller image is narrower than its place."""
+GAP, LINE, UNDER, SCALE, MARGIN = 0.06, 0.2, 0.13, 0.42, 0.08
+"""Inches: between tiles, of a line of text, of each line under one, of the scale, and around all."""
+HEADING, TITLE = 8.5, 7.5
+"""Points: letters above a strip, and above a tile."""
 PIXELS_PER_INCH = 150
 """Above which a tile has its pixels averaged: more are not seen, and a sheet may have hundreds of tiles."""
 MAP = mpl.colormaps["viridis"]
@@ -60,30 +64,41 @@ class _Sheet:
 
     def titled(self, strip: Strip) -> float:
         """Room for the titles of its tiles."""
-        return LINE if any(tile.title for tile in strip.tiles) else 0.0
+        lines = max(len(tile.title) for tile in strip.tiles)
+        return LINE + UNDER * (lines - 1) if lines else 0.0
 
     def tall(self, strip: Strip) -> float:
         """Of its tiles, which are alike."""
         height, width = strip.tiles[0].pixels.shape[:2]
-        return self.side * float(height) / float(width)
+        return self.side * min(TALLEST, float(height) / float(width))
 
     def draw(self, ax: Axes, strip: Strip, top: float) -> None:
         """A strip, its upper edge at a height."""
         side, tall, titled = self.side, self.tall(strip), self.titled(strip)
         if strip.title:
-            most = round(self.columns * side * 14)
-            ax.text(0, top + LINE * 0.55, shorten(strip.title, most), fontsize=8.5, color=INK, va="center")
+            room = self.columns * side + GAP * (self.columns - 1)
+            ax.text(0, top + LINE * 0.55, fitting(strip.title, room, HEADING), fontsize=HEADING, color=INK, va="center")
             top += LINE
         for number, tile in enumerate(strip.tiles):
             x = (number % self.columns) * (side + GAP)
             y = top + (number // self.columns) * (titled + tall + GAP)
-            if tile.title:
-                ax.text(x + side / 2, y + LINE * 0.55, shorten(tile.title, max(6, round(side * 16))), fontsize=7.5,
+            for line, text in enumerate(tile.title):
+                ax.text(x + side / 2, y + LINE * 0.55 + UNDER * line, fitting(text, side, TITLE), fontsize=TITLE,
                         color=INK, va="center", ha="center")  # fmt: skip
             y += titled
             pixels = _small(tile.pixels if tile.values is None else overlaid(tile), round(PIXELS_PER_INCH * side))
-            ax.imshow(pixels, extent=(x, x + side, y + tall, y), aspect="auto", interpolation="none")
-            _grid(ax, tile, (x, y, side, tall))
+            wide = min(side, tall * tile.pixels.shape[1] / tile.pixels.shape[0])
+            left = x + (side - wide) / 2
+            ax.imshow(pixels, extent=(left, left + wide, y + tall, y), aspect="auto", interpolation="none")
+            _grid(ax, tile, (left, y, wide, tall))
+
+
+def fitting(text: str, room: float, points: float) -> str:
+    """A text, its middle left out as far as it takes to be no longer than the room for it, inches."""
+    most = len(text)
+    while (short := shorten(text, most)) and inches(short, points) > room and most > 1:
+        most = min(most - 1, len(short) - 1)
+    return short
 
 
 def _grid(ax: Axes, tile: Tile, place: tuple[float, float, float, float]) -> None:

@@ -1,0 +1,130 @@
+"""Labels in pictures of models neither touch nor are cut off, however many layers, heads, classes and tokens."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.report.sitters import portrait_of
+from tests.report.test_labels import LONG, faults, texts
+from vitbench.report import portraits
+from vitbench.report.charts import Chart
+from vitbench.report.drawing import heat, tiles
+from vitbench.report.pixel_charts import Heat, Nested, Tiles, Waves
+from vitbench.spec.model import ModelSpec
+
+SMALL: dict[str, Any] = {"image_size": 32, "patch_size": 4, "dim": 64, "depth": 2, "heads": 4, "num_classes": 4}
+WIDE = "WIDE CAPITALS MW " * 4
+SILENT = {"patches", "filters"}
+"""Pictures without a word in them: their captions say what they are."""
+OF_THE_MODEL = ["positions", "similarity", "attention", "distances"]
+COUNTS = [4, *(pytest.param(n, marks=pytest.mark.slow) for n in (48, 200))]
+
+
+def charts(spec: dict[str, Any], most: int = portraits.MOST, **of: Any) -> Iterator[Chart]:
+    """The charts of a portrait that have words in them."""
+    portrait = portrait_of(ModelSpec.model_validate({**SMALL, **spec}), **of)
+    for pictures in portraits.sections(portrait, "", most).values():
+        yield from (picture.chart for picture in pictures if picture.name not in SILENT)
+
+
+def found(*arguments: Any, **of: Any) -> list[str]:
+    return [fault for chart in charts(*arguments, **of) for fault in faults(chart)]
+
+
+@pytest.mark.parametrize("count", COUNTS)
+def test_of_layers_and_heads(count: int) -> None:
+    assert found({"depth": count, "heads": count, "dim": 4 * count}) == []
+    assert found({"depth": count}, most=6) == []
+
+
+@pytest.mark.parametrize("name", [pytest.param(LONG, marks=pytest.mark.slow), WIDE])
+@pytest.mark.parametrize("count", COUNTS)
+def test_of_classes_with_long_names(count: int, name: str) -> None:
+    names = [f"{n} {name}" for n in range(count)]
+    assert found({"num_classes": count}, classes=names, without=OF_THE_MODEL) == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("many", [1, 10_000_000])
+@pytest.mark.parametrize("count", [3, 9, 12, 13, 20, 23, 24, 30, 31, 1000])
+def test_of_a_confusion_matrix_as_far_as_names_and_numbers_fit(count: int, many: int) -> None:
+    for names in ([f"{n}" for n in range(count)], [f"{n} {WIDE}" for n in range(count)]):
+        (matrix,) = (chart for chart in charts({"num_classes": count}, classes=names, many=many) if is_matrix(chart))
+        assert faults(matrix) == []
+
+
+def is_matrix(chart: Chart) -> bool:
+    return isinstance(chart, Heat) and chart.shares
+
+
+def test_ten_classes_have_their_names_and_numbers() -> None:
+    names = ["airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck"]
+    (matrix,) = (chart for chart in charts({"num_classes": 10}, classes=names, many=999) if is_matrix(chart))
+    assert isinstance(matrix, Heat)
+    said = [text for text, _ in texts(matrix)[0]]
+    assert all(said.count(name) == 2 for name in names)
+    assert sorted(filter(str.isdigit, said))[-1] in {str(count) for count in matrix.values.flat}
+    assert len([text for text in said if text.isdigit()]) >= 100
+
+
+TOKENS = [
+    ((16, 48), 48),
+    *(pytest.param(size, n, marks=pytest.mark.slow)
+      for size, n in ((8, 4), ((40, 80), 200), (56, 196), (96, 576), (128, 1024), ((4, 800), 200), ((800, 4), 200),
+                      ((4, 4096), 1024), ((4096, 4), 1024))),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("size", "patches"), TOKENS)
+def test_of_tokens_and_grids_that_are_no_squares(size: Any, patches: int) -> None:
+    spec = {"image_size": size}
+    assert ModelSpec.model_validate({**SMALL, **spec}).patches == patches
+    drawn = list(charts(spec, learned=False, without=["attention", "confusion"]))
+    assert {type(chart) for chart in drawn} >= {Tiles, Heat, Nested, Waves}
+    assert [fault for chart in drawn for fault in faults(chart)] == []
+
+
+ONE = [{"right": 1, "wrong": 0}, pytest.param({"right": 0, "wrong": 0, "unknown": 1}, marks=pytest.mark.slow)]
+
+
+@pytest.mark.parametrize("shown", ONE)
+def test_of_one_image(shown: dict[str, int]) -> None:
+    name = ["a " + LONG * 3, WIDE * 3]
+    assert (
+        found({"num_classes": 2, "depth": 1, "heads": 1}, classes=name, **shown, without=["positions", "similarity"])
+        == []
+    )
+
+
+def test_of_a_taller_image_the_sheet_is_no_longer_than_of_one_twice_as_high_as_wide() -> None:
+    heights = []
+    for height in (64, 512):
+        chart = next(chart for chart in charts({"image_size": (height, 32)}) if isinstance(chart, Tiles))
+        heights.append(texts(chart)[1][1])
+    assert heights[0] == heights[1]
+
+
+def test_of_many_places_evenly_chosen_ones_have_a_map() -> None:
+    (nested,) = (chart for chart in charts({"image_size": 128}) if isinstance(chart, Nested))
+    assert len(nested.rows) == len(nested.columns) == 16 and {*nested.rows} >= {0, 31}
+    assert nested.values.shape == (256, 1024)
+    similarity = portrait_of(ModelSpec.model_validate({**SMALL, "image_size": 128})).similarity
+    assert similarity is not None
+    np.testing.assert_array_equal(nested.values[17], similarity[32 * nested.rows[1] + nested.columns[1]])
+    (whole,) = (chart for chart in charts({}) if isinstance(chart, Nested))
+    assert whole.rows == whole.columns == list(range(8)) and whole.values.shape == (64, 64)
+
+
+def test_the_measure_sees_what_touches(monkeypatch: pytest.MonkeyPatch) -> None:
+    names = [f"{n} {WIDE}" for n in range(8)]
+    monkeypatch.setattr(tiles, "fitting", lambda text, room, points: text)
+    assert any(
+        " / " in fault for fault in found({"num_classes": 8}, classes=names, without=[*OF_THE_MODEL, "confusion"])
+    )
+    monkeypatch.setattr(heat, "LINE", 0.0)
+    (matrix,) = (chart for chart in charts({"num_classes": 48}) if is_matrix(chart))
+    assert "class 1 / class 2" in faults(matrix)

@@ -1,0 +1,124 @@
+"""Pictures of models in a real browser: the page of `vitbench explain`, and what a study's report has of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Browser
+
+from tests.conftest import REPOSITORY
+from tests.report.browser import SCHEMES, WIDTHS, faults_of_page, opened
+from tests.report.builders import CellPlan, Plan, build, train_values
+from tests.report.sitters import portrait_of
+from tests.test_security import HOSTILE, as_read
+from vitbench.report.explained import render_portrait
+from vitbench.report.portraits import sections
+from vitbench.report.render import render
+from vitbench.spec.model import ModelSpec
+from vitbench.spec.trial import TrainTrial
+from vitbench.store.portrait import FOLDER, read_portrait, write_portrait
+
+pytestmark = pytest.mark.xdist_group("browser")
+
+SPEC = ModelSpec(image_size=32, patch_size=8, dim=32, depth=2, heads=2, num_classes=len(HOSTILE))
+CELLS = [CellPlan("learned", {"positions": "learned"}), CellPlan("sinusoidal", {"positions": "sinusoidal"})]
+
+
+def of_a_model(folder: Path) -> Path:
+    """The page of one model, all of whose classes have hostile names."""
+    study = build(folder / "study", Plan(cells=CELLS, time=False))
+    trial = study.info.trials[0].trial
+    assert isinstance(trial, TrainTrial)
+    epochs = train_values(Plan(cells=CELLS), CELLS[0], trial).epochs
+    portrait = portrait_of(SPEC, classes=HOSTILE, learned=False)
+    return render_portrait(portrait, HOSTILE[0], epochs, folder / "page")
+
+
+def of_a_study(folder: Path) -> Path:
+    """A report with portraits: one with each picture, and one that lacks some and says why."""
+    study = build(folder / "study", Plan(cells=CELLS, time=False))
+    for planned, without in zip(study.info.trials, ((), ("attention", "positions")), strict=True):
+        assert isinstance(planned.trial, TrainTrial)
+        portrait = portrait_of(planned.trial.model, trial=planned.id, without=without, learned=not without)
+        write_portrait(study.path / FOLDER / f"{planned.id}.safetensors", portrait)
+    return render(study, folder / "report")
+
+
+MADE: Mapping[str, Callable[[Path], Path]] = {"a model": of_a_model, "a study": of_a_study}
+
+
+@pytest.fixture(scope="module")
+def pages(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
+    """Name → page, rendered when it is first asked for."""
+    known: dict[str, Path] = {}
+
+    def page(name: str) -> Path:
+        if name not in known:
+            known[name] = MADE[name](tmp_path_factory.mktemp("portraits"))
+        return known[name]
+
+    return page
+
+
+WINDOWS = [
+    pytest.param(width, scheme, marks=[] if (width, scheme) == (390, "dark") else pytest.mark.slow)
+    for width in WIDTHS
+    for scheme in SCHEMES
+]
+KINDS = ["a model", pytest.param("a study", marks=pytest.mark.slow)]
+
+
+@pytest.mark.parametrize(("width", "scheme"), WINDOWS)
+@pytest.mark.parametrize("name", KINDS)
+def test_it_opens_without_a_word_or_a_request_and_everybody_can_read_it(
+    browser: Browser, pages: Callable[[str], Path], name: str, width: int, scheme: str
+) -> None:
+    assert faults_of_page(browser, pages(name), width=width, scheme=scheme) == []
+
+
+def test_hostile_names_of_classes_are_text(browser: Browser, pages: Callable[[str], Path]) -> None:
+    with opened(browser, pages("a model")) as shown:
+        assert shown.value("document.scripts.length") == 1
+        assert shown.value("document.querySelector('h1').textContent").endswith(as_read(HOSTILE[0]))
+        told = shown.value("document.querySelector('#looks-wrong svg').getAttribute('aria-label')")
+        assert as_read(HOSTILE[0]) in told and as_read(HOSTILE[1]) in told
+
+
+@pytest.mark.slow
+def test_a_studys_report_has_all_pictures_of_each_model_or_says_why_not(
+    browser: Browser, pages: Callable[[str], Path]
+) -> None:
+    with opened(browser, pages("a study")) as shown:
+        figures = shown.value("[...document.querySelectorAll('figure')].map(f => f.id)")
+        both = {"patches", "filters", "similarity", "distances", "looks-right", "looks-wrong", "confusion"}
+        assert {f"portrait-{n}-{name}" for n in (1, 2) for name in both} <= set(figures)
+        assert {"portrait-1-attention-1", "portrait-1-attention-2"} <= set(figures)
+        assert "portrait-2-attention-1" not in figures
+        text = shown.value("document.body.textContent")
+        assert "Attention of every layer and head, positions as numbers: of a test." in text
+        sizes = shown.value("[...document.querySelectorAll('svg.pixels')].map(s => s.getBoundingClientRect().width)")
+        assert sizes and min(sizes) > 200, "a picture of images is as large as can be seen"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", [*MADE])
+def test_in_the_dark_photographs_keep_their_colours(browser: Browser, pages: Callable[[str], Path], name: str) -> None:
+    with opened(browser, pages(name), scheme="dark") as shown:
+        filters = shown.value("[...document.querySelectorAll('svg.pixels')].map(s => getComputedStyle(s).filter)")
+        assert filters and set(filters) == {"none"}
+
+
+def test_a_reference_study_ships_portraits_with_every_picture() -> None:
+    """Of learned positions and of sinusoids, so that whoever reads a clone sees each kind of picture."""
+    files = sorted((REPOSITORY / "results" / "reference" / "portraits-small" / FOLDER).iterdir())
+    portraits = [read_portrait(file) for file in files]
+    assert [portrait.about.trial for portrait in portraits] == [file.stem for file in files] and len(files) == 2
+    names = {p.about.model.positions: [i.name for of in sections(p).values() for i in of] for p in portraits}
+    every = ["patches", "filters", "similarity", "attention-1", "attention-2", "distances", "looks-right",
+             "looks-wrong", "confusion"]  # fmt: skip
+    assert names["learned"] == every
+    assert names["sinusoidal"] == [*every[:2], "positions", "waves", *every[2:]]
+    assert not any(portrait.about.absent for portrait in portraits)
+    assert sum(file.stat().st_size for file in files) < 1 << 20
