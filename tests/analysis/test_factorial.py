@@ -65,7 +65,7 @@ def test_rule_10_a_main_effect_is_over_every_matched_pair_averaged_within_its_se
 ) -> None:
     runs, known = whole
     found = by_label(main_effects(runs, AXES))
-    assert list(found) == [f"{a}: {v} - {values[0]}" for a, values in AXES.items() for v in values[1:]]
+    assert list(found) == [f"{a}: {v} \N{MINUS SIGN} {values[0]}" for a, values in AXES.items() for v in values[1:]]
     for (place, axis), seed in itertools.product(enumerate(AXES), SEEDS):
         for value in AXES[axis][1:]:
             if value == "triton":
@@ -75,7 +75,7 @@ def test_rule_10_a_main_effect_is_over_every_matched_pair_averaged_within_its_se
                 for key, result in known.items()
                 if key[place] == value and key[-1] == seed
             ]
-            comparison = found[f"{axis}: {value} - {AXES[axis][0]}"]
+            comparison = found[f"{axis}: {value} \N{MINUS SIGN} {AXES[axis][0]}"]
             i = comparison.seeds.index(seed)
             assert comparison.deltas[i] == pytest.approx(fmean(v - b for v, b in pairs))
             assert comparison.variant[i] == pytest.approx(fmean(v for v, _ in pairs))
@@ -83,8 +83,8 @@ def test_rule_10_a_main_effect_is_over_every_matched_pair_averaged_within_its_se
             assert comparison.blocks == len(pairs)
     assert all(c.planned == 3 and c.failed == 0 for c in found.values() if "triton" not in c.label)
     assert {c.label: c.distinct for c in found.values() if c.label.startswith(("norm", "positions: none"))} == {
-        "norm: post - pre": 3,
-        "positions: none - learned": 2,
+        "norm: post \N{MINUS SIGN} pre": 3,
+        "positions: none \N{MINUS SIGN} learned": 2,
     }
 
 
@@ -92,11 +92,11 @@ def test_what_does_not_run_on_the_device_is_invalid_and_leaves_the_other_axes_al
     whole: tuple[Runs, dict[tuple[str, ...], float]],
 ) -> None:
     found = by_label(main_effects(whole[0], AXES))
-    triton = found["attention: triton - per_head"]
+    triton = found["attention: triton \N{MINUS SIGN} per_head"]
     assert (triton.deltas, triton.failed, triton.planned, triton.unmatched) == ((), 3, 3, 36)
     assert judge([triton], margin=None, noise_floor=None)[0].verdict == "invalid"
-    assert found["norm: post - pre"].unmatched == 2 * 3 * 3  # patching x positions x seeds, of triton
-    assert found["norm: post - pre"].failed == 0
+    assert found["norm: post \N{MINUS SIGN} pre"].unmatched == 2 * 3 * 3  # patching x positions x seeds, of triton
+    assert found["norm: post \N{MINUS SIGN} pre"].failed == 0
 
 
 def test_an_interaction_is_a_difference_of_differences_over_every_matched_quadruple(
@@ -104,8 +104,10 @@ def test_an_interaction_is_a_difference_of_differences_over_every_matched_quadru
 ) -> None:
     runs, known = whole
     found = by_label(interactions(runs, AXES, ["positions", "norm"]))
-    assert list(found) == [f"norm: post - pre by positions: {v} - learned" for v in ("sinusoidal", "none")]
-    comparison = found["norm: post - pre by positions: none - learned"]
+    assert list(found) == [
+        f"norm: post \N{MINUS SIGN} pre by positions: {v} \N{MINUS SIGN} learned" for v in ("sinusoidal", "none")
+    ]
+    comparison = found["norm: post \N{MINUS SIGN} pre by positions: none \N{MINUS SIGN} learned"]
     for seed, delta in zip(comparison.seeds, comparison.deltas, strict=True):
         quadruples = [
             known[p, a, "post", "none", seed]
@@ -241,27 +243,27 @@ def test_an_effect_is_that_of_a_plain_loop_over_seeds_and_blocks(draw: int) -> N
 def test_rule_9_one_failed_seed_is_left_out_whole_and_two_are_invalid(tmp_path: Path) -> None:
     one = runs_in(tmp_path / "1", small(state=failing(("post", "none", 1))), SMALL)
     for comparison in main_effects(one, SMALL):
-        hit = comparison.label != "positions: sinusoidal - learned"
+        hit = comparison.label != "positions: sinusoidal \N{MINUS SIGN} learned"
         assert comparison.failed == int(hit)
         assert comparison.seeds == ((0, 2) if hit else (0, 1, 2)), "also its seed's blocks that did not fail"
     two = runs_in(tmp_path / "2", small(state=failing(("post", "none", 1), ("pre", "none", 2), state="oom")), SMALL)
     found = by_label(main_effects(two, SMALL))
-    assert found["positions: none - learned"].failed == 2
-    assert found["norm: post - pre"].failed == 2
-    assert found["positions: sinusoidal - learned"].failed == 0
+    assert found["positions: none \N{MINUS SIGN} learned"].failed == 2
+    assert found["norm: post \N{MINUS SIGN} pre"].failed == 2
+    assert found["positions: sinusoidal \N{MINUS SIGN} learned"].failed == 0
 
 
 def test_a_block_in_which_all_cells_fail_says_nothing_of_the_axis(tmp_path: Path) -> None:
     """Without positions neither norm trains; of the norm the other blocks tell, of positions none does."""
     failed = [(norm, "none", seed) for norm in SMALL["norm"] for seed in SEEDS]
     found = by_label(main_effects(runs_in(tmp_path / "both", small(state=failing(*failed)), SMALL), SMALL))
-    norm = found["norm: post - pre"]
+    norm = found["norm: post \N{MINUS SIGN} pre"]
     assert (norm.failed, norm.blocks, norm.unmatched, len(norm.deltas)) == (0, 2, 3, 3)
-    assert found["positions: none - learned"].failed == 3
+    assert found["positions: none \N{MINUS SIGN} learned"].failed == 3
     # Where post-norm alone fails, that is an effect of the norm, which no mean over survivors shows.
     failed = [("post", "none", seed) for seed in SEEDS]
     found = by_label(main_effects(runs_in(tmp_path / "one", small(state=failing(*failed)), SMALL), SMALL))
-    assert found["norm: post - pre"].failed == 3
+    assert found["norm: post \N{MINUS SIGN} pre"].failed == 3
     # And where it is all that there is, nothing can be said.
     failed = [(norm, "none", seed) for norm in SMALL["norm"] for seed in SEEDS]
     runs = runs_in(tmp_path / "all", small(state=failing(*failed)), SMALL)
@@ -273,7 +275,7 @@ def test_a_block_in_which_all_cells_fail_says_nothing_of_the_axis(tmp_path: Path
 def test_what_is_still_to_come_has_not_failed(tmp_path: Path, state: str) -> None:
     runs = runs_in(tmp_path, small(state=failing(("post", "none", 1), ("post", "none", 2), state=state)), SMALL)
     norm = main_effects(runs, SMALL)[0]
-    assert (norm.label, norm.failed, norm.seeds, norm.unmatched) == ("norm: post - pre", 0, SEEDS, 2)
+    assert (norm.label, norm.failed, norm.seeds, norm.unmatched) == ("norm: post \N{MINUS SIGN} pre", 0, SEEDS, 2)
     known = {(at["norm"], at["positions"]): runs.results[runs.number[cell]] for cell, at in runs.levels.items()}
     assert np.isnan(known["post", "none"]).tolist() == [False, True, True]
     matched = [known["post", p][1] - known["pre", p][1] for p in ("learned", "sinusoidal")]
@@ -311,7 +313,7 @@ def test_the_reference_is_the_first_value_with_a_result(tmp_path: Path) -> None:
     axes = {"attention": ("triton", "sdpa", "batched"), "norm": ("pre", "post")}
     runs = runs_in(tmp_path, factorial(axes, seeds=SEEDS, state=no_triton, time=False), axes)
     labels = [c.label for c in main_effects(runs, axes, ["attention"])]
-    assert labels == ["attention: triton - sdpa", "attention: batched - sdpa"]
+    assert labels == ["attention: triton \N{MINUS SIGN} sdpa", "attention: batched \N{MINUS SIGN} sdpa"]
     assert reference_of(runs, axes, "attention") == "sdpa"
     assert reference_of(runs, axes, "norm") == "pre"
 
@@ -322,8 +324,10 @@ def test_only_cells_of_the_grid_enter_it_and_what_is_not_planned_is_no_compariso
     runs = runs_in(tmp_path, Plan(cells=cells, axes=dict(SMALL), seeds=SEEDS, time=False), SMALL)
     assert len(runs.levels) == 5 and len(runs.twins) == 6
     found = by_label(main_effects(runs, SMALL))
-    assert found["norm: post - pre"].blocks == 2 and found["norm: post - pre"].unmatched == 0
-    assert list(by_label(interactions(runs, SMALL))) == ["norm: post - pre by positions: sinusoidal - learned"]
+    assert found["norm: post \N{MINUS SIGN} pre"].blocks == 2 and found["norm: post \N{MINUS SIGN} pre"].unmatched == 0
+    assert list(by_label(interactions(runs, SMALL))) == [
+        "norm: post \N{MINUS SIGN} pre by positions: sinusoidal \N{MINUS SIGN} learned"
+    ]
 
 
 def test_without_a_result_there_are_no_runs(tmp_path: Path) -> None:

@@ -29,7 +29,7 @@ def test_the_mean_over_all_seeds_decides(tmp_path: Path) -> None:
     rows = {row["cell"]: row for row in page.table("goal (%)")}
     assert {cell: row["reached"] for cell, row in rows.items()} == {"fast": "yes", "slow": "no"}
     assert rows["fast"]["mean test accuracy (%)"] == "50.0" and rows["fast"]["seeds"] == "3"
-    low, high = map(float, rows["fast"]["95 % interval"].split(" to "))
+    low, high = map(float, rows["fast"]["95 % interval (%)"].split(" to "))
     assert 46 < low < 49.5 and 50.5 < high < 54
 
 

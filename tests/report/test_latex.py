@@ -10,11 +10,12 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import not_there
-from tests.report.builders import COMPONENTS, build, factorial, no_triton
+from tests.report.builders import COMPONENTS, blank, build, factorial, no_triton
 from tests.test_security import hostile_study
 from vitbench.report.blocks import tables
-from vitbench.report.latex import SPECIAL, escape, exported
-from vitbench.report.render import render, render_view
+from vitbench.report.files import Files
+from vitbench.report.latex import SPECIAL, WIDE, escape, exported, parted
+from vitbench.report.render import compose, render, render_view
 from vitbench.report.view import View
 from vitbench.store import Study
 
@@ -28,21 +29,39 @@ def study(request: pytest.FixtureRequest, tmp_path: Path) -> Study:
     return build(tmp_path / "study", factorial(COMPONENTS, state=no_triton, seeds=(0, 1)))
 
 
-def rows_of(tex: str) -> list[str]:
-    return tex.partition("\\midrule\n")[2].partition("\\bottomrule")[0].splitlines()
+def parts_of(tex: str) -> list[tuple[str, list[str], list[str]]]:
+    """(alignment, heads, rows) of each part of a table."""
+    found = re.findall(
+        r"\\begin\{tabular\}\{([^\n]*)\}\n\\toprule\n([^\n]*) \\\\\n\\midrule\n(.*?)\\bottomrule", tex, re.DOTALL
+    )
+    return [(align, [joined(head) for head in cells(heads)], rows.splitlines()) for align, heads, rows in found]
+
+
+def joined(head: str) -> str:
+    """A head of several lines as one."""
+    lines = re.fullmatch(r"\\shortstack\[[lr]\]\{(.*)\}", head)
+    return lines[1].replace(" \\\\ ", " ") if lines else head
+
+
+def cells(line: str) -> list[str]:
+    return re.split(r"(?<!\\) & ", line)
 
 
 def test_every_table_of_the_page_is_there_row_by_row(study: Study, tmp_path: Path) -> None:
     out = render_view(View(study), tmp_path / "out", exports=["latex"]).parent
-    files = {file.stem: file.read_text(encoding="utf-8") for file in (out / "latex").iterdir()}
-    shown = list(tables((out / "report.md").read_text(encoding="utf-8")))
-    assert len(files) == len(shown) > 3
-    assert sorted(len(rows_of(tex)) for tex in files.values()) == sorted(len(table.rows) for table in shown)
-    for tex in files.values():
-        (align,) = re.findall(r"\\begin\{tabular\}\{([lr]+)\}", tex)
-        columns = len(align)
-        for row in rows_of(tex):
-            assert len(re.findall(r"(?<!\\)&", row)) == columns - 1 and row.endswith(r" \\")
+    files = {file.name: file.read_text(encoding="utf-8") for file in (out / "latex").iterdir()}
+    text = (out / "report.md").read_text(encoding="utf-8")
+    found = exported(text)
+    assert files == found and len(files) > 3
+    for tex, table in zip(found.values(), tables(text), strict=True):
+        for align, heads, rows in parts_of(tex):
+            assert len(rows) == len(table.rows)
+            columns = len(re.sub(r">\{[^}]*\}p\{\d+em\}", "l", align))
+            assert columns == len(heads)
+            for row in rows:
+                assert len(re.findall(r"(?<!\\)&", row)) == columns - 1 and row.endswith(r" \\")
+        every = [head for _, heads, _ in parts_of(tex) for head in heads]
+        assert {escape(column) for column in table.columns} == {*every}, "no column is lost where a table is parted"
         assert tex.count("{") - tex.count(r"\{") == tex.count("}") - tex.count(r"\}")
     render(study, out)
     assert not list((out / "latex").iterdir()), "a rendering without them leaves none of an earlier one"
@@ -52,7 +71,8 @@ def test_best_values_are_bold_and_signs_are_those_of_latex(tmp_path: Path) -> No
     study = build(tmp_path / "study", factorial(COMPONENTS, state=no_triton, seeds=(0, 1)))
     tex = exported((render(study, tmp_path / "out").parent / "report.md").read_text(encoding="utf-8"))
     assert re.search(r"\\textbf\{\d+\.\d \$\\pm\$ \d\.\d\}", tex["accuracy.tex"])
-    assert "test accuracy (\\%)" in tex["accuracy.tex"] and "per\\_head" in tex["accuracy.tex"]
+    heads = {head for _, of_part, _ in parts_of(tex["accuracy.tex"]) for head in of_part}
+    assert "test accuracy (\\%)" in heads and "per\\_head" in tex["accuracy.tex"]
     assert not [c for text in tex.values() for c in text if not c.isascii()]
 
 
@@ -71,9 +91,27 @@ def test_it_compiles(study: Study, tmp_path: Path) -> None:
     out = render_view(View(study), tmp_path / "out", exports=["latex"]).parent
     names = sorted(file.stem for file in (out / "latex").iterdir())
     body = "\n".join(f"\\input{{latex/{name}}}\\clearpage" for name in names)
-    head = "\\documentclass{article}\\usepackage[T1]{fontenc}\\usepackage{booktabs}"
+    head = "\\documentclass{article}\\usepackage[T1]{fontenc}\\usepackage{textcomp,booktabs,graphicx,array}"
     document = f"{head}\\begin{{document}}{body}\\end{{document}}"
     (out / "all.tex").write_text(document)
     command = ["pdflatex", "-interaction=nonstopmode", "-halt-on-error", "all.tex"]
     done = subprocess.run(command, cwd=out, capture_output=True, text=True, check=False, timeout=120)
     assert done.returncode == 0, done.stdout[-2000:]
+    if "script" not in study.info.suite.question:  # a word of such a name may be longer than a line
+        assert "Overfull \\hbox" not in done.stdout, "every table is as wide as the text at most"
+
+
+def test_a_wide_table_is_parted_and_each_part_names_its_rows(tmp_path: Path) -> None:
+    axes = {**COMPONENTS, "depth": (2, 3)}
+    study = build(tmp_path / "study", factorial(axes, seeds=(0, 1)))
+    text = compose(View(study), Files(blank))
+    by_cell = next(table for table in tables(text) if "parameters" in table.columns)
+    parts = parted(by_cell)
+    assert len(by_cell.columns) > 12 and len(parts) > 1
+    for columns in parts:
+        assert columns[:5] == [0, 1, 2, 3, 4], "the axes, by which the rows are told apart"
+        assert sum(max(len(row[n].text) for row in by_cell.rows) for n in columns) < WIDE
+    assert [n for columns in parts for n in columns[5:]] == list(range(5, len(by_cell.columns)))
+    tex = exported(text)["accuracy.tex"]
+    assert [f"(part {n} of {len(parts)})" in tex for n in range(1, len(parts) + 1)] == [True] * len(parts)
+    assert all(package in tex.splitlines()[1] for package in ("booktabs", "graphicx", "array"))

@@ -237,7 +237,7 @@ def test_hostile_names_stay_text(tmp_path: Path) -> None:
     assert page.links <= {f"tables/{p.name}" for p in (page.folder / "tables").iterdir()}
     assert all(picture.startswith("figures/") for picture in page.pictures)
     assert page.html == ["<!-- Rendered by vitbench from the study's records; rendered again it is overwritten. -->"]
-    assert page.code == ["vitbench run 'ablations/a`b```c; rm -rf $HOME.toml'"]
+    assert page.code == ["vitbench run 'ablations/a`b```c; rm -rf $HOME.toml' --set train.seeds=1 --device cpu"]
     assert page.strange == set()
     assert not {h for h in page.headings if any(name in h for name in HOSTILE)}
 

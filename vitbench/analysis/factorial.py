@@ -36,6 +36,9 @@ ABSENT = frozenset({"ok", PENDING, "interrupted"})
 ROUNDING = 1e-12
 """Of a result: a difference of means that is no larger comes from adding up floats."""
 
+LESS = "\N{MINUS SIGN}"
+"""Stands between two values in the name of their difference: a hyphen would read as part of a name."""
+
 Bools = npt.NDArray[np.bool_]
 Floats = npt.NDArray[np.float64]
 Numbers = npt.NDArray[np.intp]
@@ -140,7 +143,7 @@ def effect(runs: Runs, axes: Mapping[str, Sequence[str]], axis: str, value: str,
     Source: Montgomery 2017, Design and Analysis of Experiments, §5.3, with seeds as the replicates.
     """
     blocks = _blocks(runs, axes, [{axis: value}, {axis: reference}])
-    return _contrast(f"{axis}: {value} - {reference}", runs, blocks)
+    return _contrast(f"{axis}: {value} {LESS} {reference}", runs, blocks)
 
 
 def reference_of(runs: Runs, axes: Mapping[str, Sequence[str]], axis: str) -> str:
@@ -173,7 +176,7 @@ def interactions(runs: Runs, axes: Mapping[str, Sequence[str]], among: Iterable[
         for a, b in itertools.product(axes[first], axes[second]):
             corners = [{first: x, second: y} for x, y in ((a, b), (a0, b), (a, b0), (a0, b0))]
             if a != a0 and b != b0 and len(blocks := _blocks(runs, axes, corners)):
-                found.append(_contrast(f"{first}: {a} - {a0} by {second}: {b} - {b0}", runs, blocks))
+                found.append(_contrast(f"{first}: {a} {LESS} {a0} by {second}: {b} {LESS} {b0}", runs, blocks))
     return found
 
 

@@ -31,9 +31,11 @@ OF_CELL = ("parameters", "forward_flops", "train_flops", "steps", "test_images")
 """Values that every run of a cell shares."""
 RATES = ("train_images_per_s", "epoch_images_per_s", "trial_images_per_s", "step_ms_p50", "first_step_ms",
          "warm_up_seconds", "of_peak", "stacked")  # fmt: skip
-"""Values of which a cell has the median over its runs."""
+"""Values of which a cell has the median over its runs, and their deviation."""
 CELL = ["device", "cell", "origin", "n", "planned", f"{ACCURACY}_mean", f"{ACCURACY}_std",
-        "validation_accuracy_pct_mean", *RATES, "seconds_mean", "peak_memory_mib", *OF_CELL]  # fmt: skip
+        "validation_accuracy_pct_mean", "validation_accuracy_pct_std",
+        *(column for name in RATES for column in (name, f"{name}_std")), "seconds_mean", "seconds_std",
+        "peak_memory_mib", *OF_CELL]  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -101,9 +103,9 @@ def over_seeds(train: pd.DataFrame) -> pd.DataFrame:
 
     Columns: device, cell, origin; n (runs); planned (seeds of the cell on the device);
     test_accuracy_pct_mean and _std (sample standard deviation, percentage points; missing for n = 1);
-    validation_accuracy_pct_mean (last epoch; missing where any run has none); :data:`RATES`
-    (medians); seconds_mean; peak_memory_mib (largest); parameters;
-    forward_flops; train_flops and steps (of a run); test_images.
+    validation_accuracy_pct_mean and _std (last epoch; missing where any run has none); :data:`RATES`
+    (medians), each with its _std; seconds_mean and _std; peak_memory_mib (largest); parameters;
+    forward_flops; train_flops and steps (of a run); test_images. Every _std is a sample standard deviation.
 
     Args:
         train: rows of kind "train" of :func:`vitbench.analysis.frames.trials_frame`, with the column
@@ -119,14 +121,18 @@ def over_seeds(train: pd.DataFrame) -> pd.DataFrame:
             f"{ACCURACY}_std": (ACCURACY, "std"),
             "validated": ("validation_accuracy_pct", "count"),
             "validation_accuracy_pct_mean": ("validation_accuracy_pct", "mean"),
+            "validation_accuracy_pct_std": ("validation_accuracy_pct", "std"),
             "seconds_mean": ("seconds", "mean"),
+            "seconds_std": ("seconds", "std"),
             "peak_memory_mib": ("peak_memory_mib", "max"),
         },
         **{name: (name, "median") for name in RATES},
+        **{f"{name}_std": (name, "std") for name in RATES},
         **{name: (name, "first") for name in OF_CELL},
     ).reset_index()
     some_missing = found["validated"] < found["n"]
-    found["validation_accuracy_pct_mean"] = found["validation_accuracy_pct_mean"].mask(some_missing)
+    for name in ("validation_accuracy_pct_mean", "validation_accuracy_pct_std"):
+        found[name] = found[name].mask(some_missing)
     return found.merge(planned, on=["device", "cell"])[CELL]
 
 

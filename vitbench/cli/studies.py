@@ -51,6 +51,25 @@ def _read(
         raise with_time(error, device) from error
 
 
+def _command(
+    verb: str, suite: Path, overrides: tuple[str, ...], plugins: tuple[Path, ...], results: Path | None,
+    max_trials: int, *, yes: bool, small: bool,
+) -> list[str]:  # fmt: skip
+    """Arguments of a command line that plan the same trials, but for the device."""
+    made = [verb, _from_here(suite), *(["--small"] if small else [])]
+    made += [part for override in overrides for part in ("--set", override)]
+    made += [part for plugin in plugins for part in ("--plugin", _from_here(plugin))]
+    made += ["--results", _from_here(results)] if results else []
+    made += ["--max-trials", str(max_trials)] if max_trials != MAX_TRIALS else []
+    return [*made, *(["--yes"] if yes else [])]
+
+
+def _from_here(path: Path) -> str:
+    """A path as whoever has the same folder elsewhere would write it: relative, where it lies in the working folder."""
+    whole, here = path.absolute(), Path.cwd()
+    return (whole.relative_to(here) if whole.is_relative_to(here) else path).as_posix()
+
+
 @click.command()
 @suite_options
 @click.option("--all", "every", is_flag=True, help="Print every trial, however many.")
@@ -147,13 +166,10 @@ def run(
     if keep_weights and launcher == "ray":
         raise click.UsageError("--keep-weights: Ray's nodes need not have the study's folder; use local or slurm")
     parameters = tuple(_parameter(text) for text in engine)
-    again = ["run", str(suite), "--max-trials", str(max_trials), "--heartbeat", str(heartbeat)]
-    again += ["--results", str(results)] if results else []
-    again += [part for override in overrides for part in ("--set", override)]
-    again += [part for plugin in plugins for part in ("--plugin", str(plugin))]
-    flags = (("--yes", yes), ("--small", small), ("--rerun-changed", rerun_changed),
-             ("--keep-weights", keep_weights))  # fmt: skip
-    again += [flag for flag, given in flags if given]
+    again = _command("run", suite, overrides, plugins, results, max_trials, yes=yes, small=small)
+    again += ["--keep-weights"] if keep_weights else []
+    command = [*again, *(["--only", only] if only else [])]
+    again += ["--heartbeat", str(heartbeat), *(["--rerun-changed"] if rerun_changed else [])]
 
     from vitbench.runner.plan import KINDS
     from vitbench.runner.run import Options, run_suite  # after the suite: a mistake in it is said before torch loads
@@ -161,7 +177,7 @@ def run(
     options = Options(
         device=device, workers=workers, launcher=launcher, address=address, rerun_changed=rerun_changed,
         keep_weights=keep_weights, heartbeat_s=heartbeat, leave_held=leave_held, engine=parameters,
-        kinds=ONLY[only] if only else KINDS, repeat=tuple(again),
+        kinds=ONLY[only] if only else KINDS, repeat=tuple(again), command=tuple(command),
     )  # fmt: skip
     context.exit(run_suite(asked, results, options, Terminal()))
 
@@ -179,8 +195,9 @@ def time(
     asked = _read(suite, overrides, plugins, device, max_trials, yes=yes, small=small)
     from vitbench.runner.run import Options, run_suite  # after the suite: a mistake in it is said before torch loads
 
+    command = _command("time", suite, overrides, plugins, results, max_trials, yes=yes, small=small)
     options = Options(device=device, kinds=ONLY["timing"], rerun_changed=rerun_changed, heartbeat_s=heartbeat,
-                      leave_held=leave_held)  # fmt: skip
+                      leave_held=leave_held, command=tuple(command))  # fmt: skip
     context.exit(run_suite(asked, results, options, Terminal()))
 
 

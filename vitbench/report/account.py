@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from collections import Counter
 from collections.abc import Sequence
 from typing import Any
@@ -13,7 +12,7 @@ from vitbench import registry
 from vitbench.analysis.frames import PENDING, level
 from vitbench.environment import Environment
 from vitbench.report import spent
-from vitbench.report.markdown import Md, bullets, escape, fenced, listed, table
+from vitbench.report.markdown import Md, bullets, escape, listed, table
 from vitbench.report.numbers import count
 from vitbench.report.view import View, plural
 from vitbench.spec.base import Strict
@@ -81,9 +80,9 @@ def settings(view: View) -> Md:
     environments = list(view.environments.values())
     if len(environments) == 1:
         rows.append(("machine", _machine(environments[0])))
-        rows.append(("software", _software(environments[0])))
+        rows.append(("software", software(environments[0])))
     if environments:
-        rows.append(("code", _commits(view, None)))
+        rows.append(("code", commits(view, None)))
     else:
         rows.append(("machine", Md("unknown: no record tells it")))
     return bullets(Md(f"**{name}**: {value}") for name, value in rows)
@@ -109,8 +108,8 @@ def origins(view: View) -> list[Md]:
             {
                 "on": Md(view.letter(origin)),
                 "machine": _machine(environment),
-                "software": _software(environment),
-                "commit": _commits(view, origin),
+                "software": software(environment),
+                "commit": commits(view, origin),
                 "training runs": count((mine["kind"] == "train").sum()),
                 "timings": count((mine["kind"] == "time").sum()),
             }
@@ -124,7 +123,12 @@ def not_run(view: View) -> list[Md]:
     """Blocks on every planned trial that is not ok, by state and reason."""
     rows = view.trials[view.trials["state"] != "ok"]
     if rows.empty:
-        return [Md(f"Every planned trial ran: {plural(len(view.trials), 'trial')} ok.")] if len(view.trials) else []
+        every = (
+            "The one planned trial is ok"
+            if len(view.trials) == 1
+            else f"All {len(view.trials):,} planned trials are ok"
+        )
+        return [Md(f"{every}.")] if len(view.trials) else []
     lines = []
     for (state, reason), group in rows.groupby(["state", "reason"], sort=False):
         kinds = ", ".join(f"{n} {KINDS[str(k)]}" for k, n in group["kind"].value_counts(sort=False).items())
@@ -132,7 +136,8 @@ def not_run(view: View) -> list[Md]:
         lines.append({"state": escape(state), "reason": why, "trials": Md(kinds), "cells": _which(view, group)})
     blocks = [table(lines[:MAX_ROWS], right=set())]
     if len(lines) > MAX_ROWS:
-        blocks.append(Md(f"{len(lines) - MAX_ROWS:,} further reasons are in tables/not-run.csv."))
+        rest = len(lines) - MAX_ROWS
+        blocks.append(Md(f"{plural(rest, 'further reason')} {'is' if rest == 1 else 'are'} in tables/not-run.csv."))
     return blocks
 
 
@@ -150,7 +155,7 @@ def retries(view: View) -> list[Md]:
         lines.append(cells | {"states in order": Md(", ".join(states)), "stands": escape(row["state"])})
     blocks = [Md(f"{plural(len(again), 'trial')} took more than one attempt:"), table(lines, right={"attempts"})]
     if len(again) > MAX_ROWS:
-        blocks.append(Md(f"{len(again) - MAX_ROWS:,} more are in tables/trials.csv."))
+        blocks.append(Md(f"{len(again) - MAX_ROWS:,} more: see tables/trials.csv."))
     return blocks
 
 
@@ -184,22 +189,6 @@ def not_run_frame(view: View) -> pd.DataFrame:
     return view.trials.loc[view.trials["state"] != "ok", columns]
 
 
-def reproduction(view: View) -> list[Md]:
-    """Blocks on how to run the study again: the suite, the command, the versions, the commit."""
-    info = view.study.info
-    command = shlex.join(["vitbench", "run", f"ablations/{info.suite_file}", *info.options])
-    blocks = [Md(f"Suite file: {escape(info.suite_file)}. The command that made, and continues, the study:"),
-              fenced(" ".join(command.split()), "sh")]  # fmt: skip
-    for origin, environment in view.environments.items():
-        on = f"{view.letter(origin)}: " if len(view.environments) > 1 else ""
-        blocks.append(Md(f"{on}{_software(environment)}; Python {escape(environment.python)}; "
-                         f"{escape(environment.platform)}; {_commits(view, origin)}."))  # fmt: skip
-    checksums = sorted(view.train["data_checksum"].dropna().unique())
-    if checksums:
-        blocks.append(Md(f"SHA-256 of the data's pixels and labels: {listed(checksums, MAX_NAMED)}."))
-    return blocks
-
-
 def _was(items: Sequence[object]) -> str:
     return "was" if len(items) == 1 else "were"
 
@@ -225,7 +214,8 @@ def _data(view: View) -> Md:
     said = escape(info.data_name) + (f" (identity {escape(info.data_identity)})" if info.data_identity else "")
     split = view.train[["train_images", "validation_images", "test_images"]].dropna().drop_duplicates()
     for train, validation, test in list(split.itertuples(index=False))[:MAX_NAMED]:
-        said += f"; {count(train)} images trained on, {count(validation)} for validation, {count(test)} for test"
+        held_out = f"{count(validation)} for validation" if validation else "none for validation"
+        said += f"; {count(train)} images trained on, {held_out}, {count(test)} for test"
     return Md(said)
 
 
@@ -261,10 +251,10 @@ def _fields(spec: type[Strict], values: list[Any], always: tuple[str, ...], leav
 def _timing(view: View, protocols: list[TimeSpec]) -> Md:
     columns = ["device", "dtype", "batch_size", "mode", "level"]
     what = ["/".join(dict.fromkeys(level(v) for v in view.time[name])) for name in columns]
-    how = [f"{p.rounds} processes × {p.iterations} iterations after {p.warmup} for warm-up"
-           + (", compiled" if p.compile else "") + (", as CUDA graphs" if p.cuda_graphs else "")
+    how = [f"{plural(p.rounds, 'process', 'processes')} × {plural(p.iterations, 'iteration')} after {p.warmup} for "
+           + "warm-up" + (", compiled" if p.compile else "") + (", as CUDA graphs" if p.cuda_graphs else "")
            for p in protocols]  # fmt: skip
-    parts = "" if what[4] == "model" else f"{escape(what[4])}; "
+    parts = "" if what[4] == "model" else f"{escape(what[4].replace('_', ' '))}; "
     return Md(f"{parts}on {what[0]}; {what[1]}; batch size {what[2]}; mode {what[3]}; {'; '.join(dict.fromkeys(how))}")
 
 
@@ -275,12 +265,14 @@ def _machine(environment: Environment) -> Md:
     return escape(f"{environment.machine}{memory}{driver}{cuda}")
 
 
-def _software(environment: Environment) -> Md:
+def software(environment: Environment) -> Md:
+    """The versions of vitbench, of its code and of the packages that it stands on."""
     packages = ", ".join(f"{name} {version}" for name, version in sorted(environment.packages.items()))
     return escape(f"vitbench {environment.vitbench} (code {environment.code}), {packages}")
 
 
-def _commits(view: View, origin: str | None) -> Md:
+def commits(view: View, origin: str | None) -> Md:
+    """The commits of the results of one origin; of all where it is None."""
     rows = view.trials if origin is None else view.trials[view.trials["origin"] == origin]
     known = rows[rows["commit"].notna()][["commit", "dirty"]].drop_duplicates()
     named = [f"{str(commit)[:12]}{' with local changes' if dirty is True else ''}"

@@ -9,7 +9,7 @@ import pandas as pd
 from vitbench.analysis.paired import Interval
 from vitbench.analysis.summary import ACCURACY, Matched, texts
 from vitbench.report.markdown import NOTHING, Md, bold, escape, table
-from vitbench.report.numbers import accuracy_decimals, count, fixed, signed, significant, spread
+from vitbench.report.numbers import accuracy_decimals, count, fixed, measured, signed, significant, spread
 from vitbench.report.view import MAX_CELLS, View, plural
 
 TEST = "test accuracy (%)"
@@ -35,12 +35,23 @@ def ranked_cells(view: View, device: str) -> list[str]:
     return sorted(planned, key=lambda cell: -best.get(cell, -math.inf))
 
 
+def task(view: View, cell: str) -> str:
+    """What a cell classifies: its values of the axes that change that; empty where all classify the same."""
+    return " · ".join(view.values_of(cell)[axis] for axis in view.conditions)
+
+
 def by_cell(view: View, device: str) -> Md:
-    """The table of test accuracy, a row for each planned cell; results of different origins in columns apart."""
+    """The table of test accuracy, a row for each planned cell; results of different origins in columns apart.
+
+    The best of each task is bold.
+    """
     rows = view.train[view.train["device"] == device]
     states, origins, missing = view.states(rows), view.origins(rows), view.missing(rows)
     found = {(r["cell"], r["origin"]): r for r in view.by_cell.to_dict("records") if r["device"] == device}
-    best = view.by_cell[view.by_cell["device"] == device].groupby("origin")[MEAN].max().to_dict()
+    best: dict[tuple[str, str], float] = {}
+    for (cell, origin), of_cell in found.items():
+        key = origin, task(view, cell)
+        best[key] = max(best.get(key, -math.inf), of_cell[MEAN])
     validated = bool(view.by_cell["validation_accuracy_pct_mean"].notna().any())
     whole = view.trials[(view.trials["kind"] == "train") | (view.trials["level"] == "model")]
     sizes = whole.groupby("cell", sort=False)[["parameters", "forward_flops"]].first().to_dict("index")
@@ -59,14 +70,16 @@ def by_cell(view: View, device: str) -> Md:
                 line |= {f"{on}{name}": NOTHING for name in names if origins}
                 continue
             shown = spread(result[MEAN], result[STD], decimals)
-            shown = bold(shown) if result[MEAN] >= best[origin] and len(found) > 1 else shown
+            shown = bold(shown) if result[MEAN] >= best[origin, task(view, cell)] and len(found) > 1 else shown
             line[f"{on}seeds"] = seeds(result["n"], result["planned"])
             line[f"{on}{TEST}"] = Md(f"{shown} {SURVIVORS}") if state != "ok" else shown
             if of_mean:
                 line[f"{on}{INTERVAL}"] = ends(of_mean.get((cell, origin)), decimals)
             if validated:
-                line[f"{on}{VALIDATION}"] = fixed(result["validation_accuracy_pct_mean"], decimals)
-            line[f"{on}{SECONDS}"] = significant(result["seconds_mean"])
+                line[f"{on}{VALIDATION}"] = spread(
+                    result["validation_accuracy_pct_mean"], result["validation_accuracy_pct_std"], decimals
+                )
+            line[f"{on}{SECONDS}"] = measured(result["seconds_mean"], result["seconds_std"])
             line |= {f"{on}{STEPS}": count(result["steps"]), f"{on}{TFLOP}": significant(result["train_flops"] / 1e12)}
         line["parameters"] = count(sizes[cell]["parameters"])
         line["FLOPs per image (M)"] = significant(sizes[cell]["forward_flops"] / 1e6)

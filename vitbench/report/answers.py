@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from vitbench.analysis.conclusions import Effect
@@ -68,11 +69,20 @@ def _interactions(view: View, found: Sequence[Judged], on: str) -> list[Md]:
     shown = sorted((each for each in found if each.verdict in SHOWN), key=lambda each: -_size(each))
     if not found or all(each.verdict == "underpowered" for each in found):
         return []
+    if not shown and len(found) == 1:
+        only = found[0]
+        return [Md(f"One interaction of axes was tested{on}, {escape(only.comparison.label)} "
+                   f"({_number(view, only)}), and is not shown: **{only.verdict}**.")]  # fmt: skip
     if not shown:
-        return [Md(f"None of {plural(len(found), 'interaction')} of axes{on} is shown.")]
-    named = "; ".join(f"{escape(each.comparison.label)} {_number(view, each)}" for each in shown[:MOST])
-    more = f" and {len(shown) - MOST:,} more" if len(shown) > MOST else ""
-    return [Md(f"Axes that interact{on}: {named}{more} ({len(shown):,} of {plural(len(found), 'interaction')} shown).")]
+        tally = Counter(each.verdict for each in found)
+        some = [f"{tally[verdict]:,} **{verdict}**" for verdict in AGAINST if tally[verdict]]
+        verdicts = ", ".join(some) if len(some) > 1 else f"all are **{found[0].verdict}**"
+        return [Md(f"None of the {len(found):,} interactions of axes{on} is shown: {verdicts}.")]
+    named = "; ".join(f"{escape(each.comparison.label)} ({_number(view, each)})" for each in shown[:MOST])
+    more = f"; and {len(shown) - MOST:,} more" if len(shown) > MOST else ""
+    counted = "The one interaction" if len(found) == 1 else f"{len(shown):,} of {len(found):,} interactions"
+    verb = "is" if len(shown) == 1 else "are"
+    return [Md(f"{counted} of axes{on} {verb} shown: {named}{more}.")]
 
 
 def _powerless(view: View, judged: Sequence[Judged], on: str, what: str) -> Md:

@@ -38,7 +38,9 @@ def section(view: View, files: Files, axis: str) -> list[Md]:
             blocks += [*files.pictures(pictures(view, place, axis)), *_judged(view, place, axis)]
         blocks += files.pictures(trends.along(view, device, axis, trends.TEST_ACCURACY))
         means = accuracy.over_axis(view, device, axis)
-        blocks += [Md(noise(view)), *means] if means else [Md("No run of it finished.")]
+        # What the first axis says of it whole holds for all of them.
+        floor = noise(view, brief=axis != next(iter(view.axes)))
+        blocks += [Md(floor), *means] if means else [Md("No run of it finished.")]
     return blocks
 
 
@@ -47,8 +49,10 @@ def _judged(view: View, place: Place, axis: str) -> list[Md]:
     found = [effect for effect in place.effects if effect.axis == axis]
     if found:
         said = Md("Its effect, over every matched pair of the grid, averaged within each seed.")
+        first = next(each for each in view.places if any(effect.axis == axis for effect in each.effects))
+        meant = verdicts.columns_explained(view, "effects", axis) if place is first else []
         notes = verdicts.notes(view, [e.judged for e in found], family=len(place.effects))
-        return [said, verdicts.effects(view, found), *notes]
+        return [said, *meant, verdicts.effects(view, found), *notes]
     if axis in view.twin_axes:
         return [Md("No verdict: its values are exact twins of one another, which compute the same function.")]
     return [Md("No verdict: it changes what is classified, and accuracy in one task is no better than in another.")]
@@ -70,14 +74,12 @@ def against_first(view: View, place: Place) -> list[Picture]:
     return [Picture(name, chart, f"Difference in test accuracy of each cell from {first}{on}, every seed", said)]
 
 
-def noise(view: View) -> str:
-    """The noise floor in a sentence, or why there is none."""
+def noise(view: View, *, brief: bool = False) -> str:
+    """The noise floor in a sentence, or why there is none; ``brief`` without the reason."""
     floor = view.noise
     if floor is None:
-        return (
-            "Noise floor: not known. No two finished runs of one seed are exact twins, which would show by how much "
-            "the same experiment differs from itself."
-        )
+        why = "No two finished runs of one seed are exact twins, which would show by how much the same experiment "
+        return f"Noise floor: not known.{'' if brief else f' {why}differs from itself.'}"
     over = f"{plural(floor.runs, 'run')} in {plural(floor.groups, 'group')} of exact twins"
     if not floor.largest:
         return f"Noise floor: none was seen. {over} agree to the last digit."
@@ -101,8 +103,8 @@ def pictures(view: View, place: Place, axis: str) -> list[Picture]:
         read.append(_seeds_read(by_seed))
     if max(map(len, blocks.points), default=0) > seeds:
         columns.append((BY_BLOCK, [blocks]))
-        several = "Right: " if seeds else ""
-        read.append(f"{several}{effects.blocks_read([blocks], 'all other axes and the seed equal', 'the mean')}")
+        of_blocks = effects.blocks_read([blocks], "all other axes and the seed equal", "the mean")
+        read.append(f"On the right {of_blocks[:1].lower()}{of_blocks[1:]}" if seeds else of_blocks)
     if not columns:
         return []
     on, suffix = _on(view, place)

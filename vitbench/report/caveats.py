@@ -5,10 +5,12 @@ from __future__ import annotations
 import math
 
 from vitbench.analysis.results import MOVING
+from vitbench.analysis.summary import finished
 from vitbench.environment import Environment
 from vitbench.report.accuracy import MEAN, SURVIVORS
-from vitbench.report.markdown import Md, bullets, listed
+from vitbench.report.markdown import Md, listed
 from vitbench.report.numbers import count, fixed
+from vitbench.report.speed import UNSTABLE
 from vitbench.report.view import View, plural
 from vitbench.spec.effects import dead
 from vitbench.spec.suite import as_text
@@ -24,10 +26,12 @@ DIFFERING = {
 """Fields of Environment as a reader says them."""
 
 
-def caveats(view: View) -> Md:
+def caveats(view: View) -> list[Md]:
     """What limits the conclusions, one sentence each."""
-    said = [*_about_seeds(view), *_about_looks(view), *_about_origins(view), *_about_data(view), *_about_fairness(view)]
-    return bullets(said)
+    return [
+        *_about_seeds(view), *_about_looks(view), *_about_timings(view), *_about_origins(view), *_about_data(view),
+        *_about_fairness(view),
+    ]  # fmt: skip
 
 
 def _about_seeds(view: View) -> list[Md]:
@@ -52,6 +56,34 @@ def _about_seeds(view: View) -> list[Md]:
         runs = int((view.train["state"] == "ok").sum())
         said.append(Md(f"The test images were read {plural(readings, 'time')} for {plural(runs, 'finished run')}; "
                        "sorting cells by test accuracy is itself a selection, and flatters the first."))  # fmt: skip
+    return said
+
+
+def _about_timings(view: View) -> list[Md]:
+    """How far ratios of timings can be trusted."""
+    timed = finished(view.time)
+    timed, said = timed[timed["latency_ms_p50"].notna()], list[Md]()
+    if timed.empty:
+        return said
+    if marked := int((timed["unstable"].fillna("") != "").sum()):
+        verb = "is" if marked == 1 else "are"
+        said.append(
+            Md(
+                f"**{marked} of {plural(len(timed), 'timing')} {verb} marked {UNSTABLE}**: not to be relied on, "
+                "for the reasons below their tables. Nothing is said to be faster or slower by them."
+            )
+        )
+    alone = int((view.processes.groupby("trial_id").size() == 1).sum())
+    if alone:
+        verb = "comes" if alone == 1 else "come"
+        said.append(Md(f"{plural(alone, 'timing')} {verb} from one process: how another process would differ is not "
+                       "known, and no interval holds it."))  # fmt: skip
+    if timed["speed_low"].notna().any():
+        said.append(Md("The interval of a ratio of timings holds for it alone: of 20 where there is no difference, one "
+                       "excludes 1 by chance."))  # fmt: skip
+    elif len(timed) > 1:
+        said.append(Md("Cells were timed one after the other, and not side by side: their ratios hold what the machine "
+                       "did otherwise meanwhile, and have no interval."))  # fmt: skip
     return said
 
 
@@ -105,6 +137,8 @@ def _differing(environments: list[Environment]) -> list[str]:
 
 
 def _about_data(view: View) -> list[Md]:
+    if view.train.empty:
+        return []  # of images that nothing is trained on nothing depends
     said, name = [], view.study.info.data_name.lower().replace("-", "")
     if view.study.info.fallback is not None:
         said.append(Md("The data are a fallback: accuracies say nothing about the data that the suite names."))
@@ -112,12 +146,15 @@ def _about_data(view: View) -> list[Md]:
         share, which = ("10 %", "CIFAR-100") if name.startswith("cifar100") else ("3.3 %", "CIFAR-10")
         said.append(Md(f"{share} of the test images of {which} have near-duplicates among its train images "
                        "(ciFAIR, Barz and Denzler 2020), which favours memorising."))  # fmt: skip
-    best = view.by_cell.sort_values(MEAN, ascending=False, kind="stable").head(1)
-    for mean, images in best[[MEAN, "test_images"]].itertuples(index=False):
-        p = mean / 100
-        error = 100 * math.sqrt(p * (1 - p) / images) if images else math.nan
-        said.append(Md(f"With {count(images)} test images one run's accuracy of {fixed(mean, 1)} % has a sampling "
-                       f"error of ±{fixed(error, 1)} points (one standard error, √(p(1 − p)/n))."))  # noqa: RUF001  # fmt: skip
+    found = view.by_cell[[MEAN, "test_images"]].dropna()
+    found = found[found["test_images"] > 0]
+    errors = [100 * math.sqrt(mean / 100 * (1 - mean / 100) / n) for mean, n in found.itertuples(index=False)]
+    if errors:
+        of_each = {f"{count(images)} test images" for images in found["test_images"]}
+        which = next(iter(of_each)) if len(of_each) == 1 else "as many test images as each had"
+        upto = "up to " if len(errors) > 1 else ""
+        said.append(Md(f"With {which} one run's accuracy has a sampling error of {upto}±{fixed(max(errors), 1)} points "
+                       "(one standard error, √(p(1 − p)/n))."))  # noqa: RUF001  # fmt: skip
     return said
 
 

@@ -14,6 +14,7 @@ from vitbench.analysis.frames import PENDING
 from vitbench.analysis.side_by_side import IDENTICAL, CellRow, SideBySide, TimingRow, verdict
 from vitbench.analysis.sides import Timing
 from vitbench.analysis.summary import words
+from vitbench.report.accuracy import INTERVAL as OF_MEAN
 from vitbench.report.accuracy import SURVIVORS, seeds
 from vitbench.report.forest import accuracy_of
 from vitbench.report.markdown import NOTHING, Md, bold, escape, listed, table
@@ -91,12 +92,12 @@ def accuracy(found: SideBySide) -> list[Md]:
         letter, cell = found.arms[number].letter, row.cells[number]
         estimate = accuracy_of(cell)
         if cell is None or estimate is None:
-            return {f"{letter}: test accuracy (%)": _absence(cell), f"{letter}: {INTERVAL}": NOTHING,
+            return {f"{letter}: test accuracy (%)": _absence(cell), f"{letter}: {OF_MEAN}": NOTHING,
                     f"{letter}: seeds": Md("0")}  # fmt: skip
         ends = [fixed(end, decimals) for end in (estimate.low, estimate.high)]
         return {
             f"{letter}: test accuracy (%)": fixed(estimate.value, decimals),
-            f"{letter}: {INTERVAL}": Md(" to ".join(ends)) if math.isfinite(estimate.low) else NOTHING,
+            f"{letter}: {OF_MEAN}": Md(" to ".join(ends)) if math.isfinite(estimate.low) else NOTHING,
             f"{letter}: seeds": seeds(len(cell.runs), cell.states.total()),
         }  # fmt: skip
 
@@ -142,12 +143,12 @@ def _judged(found: SideBySide, row: CellRow, number: int) -> dict[str, Md]:
     survivors = f" of {judged.comparison.planned} {SURVIVORS}" if judged.survivors else ""
     line = {
         "cell": escape(row.label),
-        "seeds": Md(f"{judged.n}{survivors}"),
+        "verdict": bold(escape(verdict(judged))),
         DIFFERENCE: signed(judged.mean, decimals),
         INTERVAL: Md(f"{signed(low, decimals)} to {signed(high, decimals)}") if math.isfinite(low) else NOTHING,
-        P: probability(judged.p),
         HOLM: probability(judged.p_holm),
-        "verdict": bold(escape(verdict(judged))),
+        P: probability(judged.p),
+        "seeds": Md(f"{judged.n}{survivors}"),
     }
     if any(each.apart[number] for each in found.cells):
         line["trained otherwise in"] = escape("; ".join(row.apart[number]) or "nothing")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from vitbench.report import effects, figures, roofline, speed, trends
+from vitbench.report import effects, figures, roofline, speed, training_speed, trends
 from vitbench.report.files import Files
 from vitbench.report.markdown import Md, escape, heading
 from vitbench.report.view import TimeGroup, View, beyond
@@ -21,21 +21,31 @@ def throughput(view: View, files: Files) -> list[Md]:
             blocks += files.pictures(figures.training_speed(view, device))
             for axis in view.axes:
                 blocks += files.pictures(trends.along(view, device, axis, trends.THROUGHPUT))
-        about = (
-            "Throughput and memory of the training runs themselves: images/s of the median step, of the epochs with "
-        )
-        about += "their data, and of the whole trial, its evaluation and all else (of all "
-        about += "seeds of a program, where several are trained as one); "
-        blocks += [Md(f"{about}medians over seeds, of memory the largest."), speed.training(view, device)]
+        blocks += [Md(_about_training(view, device)), training_speed.by_cell(view, device)]
         blocks += beyond(view.train[view.train["device"] == device])
     return blocks or [Md("Nothing is planned.")]
+
+
+def _about_training(view: View, device: str) -> str:
+    mine = view.by_cell[view.by_cell["device"] == device]
+    said = (
+        "Images/s of the training runs themselves: of the median step, of the epochs with the loading of their data, "
+    )
+    said += "and of the whole trial, its evaluation and all else"
+    if (mine["stacked"] > 1).any():
+        said += "; where seeds are trained as one program, the images of all of them"
+    several = bool((mine["n"] > 1).any())
+    return (
+        f"{said}. {'Medians over seeds ± standard deviation; peak memory is the largest.' if several else ''}".strip()
+    )
 
 
 def _timings(view: View, files: Files) -> list[Md]:
     settings: dict[str, list[TimeGroup]] = {}
     for group in view.time_groups:
         settings.setdefault(group.setting, []).append(group)
-    blocks, wanted = files.pictures(roofline.rooflines(view)), 0
+    pictures = roofline.rooflines(view)
+    blocks, wanted = files.pictures(pictures) if pictures else roofline.without(view), 0
     for setting, groups in settings.items():
         blocks.append(Md(f"### {escape(setting if not groups[0].what else setting[:1].upper() + setting[1:])}"))
         pictures = effects.speed_by_axis(view, groups)

@@ -14,7 +14,7 @@ from vitbench.report.numbers import fixed, significant
 from vitbench.report.view import View
 
 GOAL, MEAN, INTERVAL, SECONDS, WARM_UP = (
-    "goal (%)", "mean test accuracy (%)", "95 % interval", "training (s)", "warm-up (s)",
+    "goal (%)", "mean test accuracy (%)", "95 % interval (%)", "training (s)", "warm-up (s)",
 )  # fmt: skip
 
 

@@ -2,27 +2,20 @@
 
 from __future__ import annotations
 
-import math
-from collections import Counter
-from collections.abc import Mapping
 from typing import Any
 
 import pandas as pd
 
-from vitbench.analysis.summary import finished
-from vitbench.report import speed, verdicts
+from vitbench.report import accuracy, fastest, verdicts
 from vitbench.report.account import KINDS
 from vitbench.report.accuracy import MEAN, STD, decimals_of, seeds
 from vitbench.report.answers import answers
 from vitbench.report.markdown import Md, bullets, escape
-from vitbench.report.numbers import count, fixed, spread
-from vitbench.report.view import Place, TimeGroup, View, of_origin, plural
+from vitbench.report.numbers import fixed, spread
+from vitbench.report.view import Place, View, plural
 
-MAX_GROUPS = 6
-"""Groups of timings that have a line of their own."""
-FEWEST_GROUPS = 3
-"""Groups of timings from which it is counted which cells are the fastest."""
-MAX_NAMED = 4
+MAX_TASKS = 4
+"""Tasks of which the best cell is named."""
 
 
 def headlines(view: View) -> list[Md]:
@@ -33,9 +26,7 @@ def headlines(view: View) -> list[Md]:
             on = _on(view, device, origin)
             place = next((p for p in view.places if (p.runs.device, p.runs.origin) == (device, origin)), None)
             said += [*_conclusions(view, place, on), _best(view, device, origin, on)] if place else []
-    said += _fastest_of_all(view)
-    for group in view.time_groups[:MAX_GROUPS]:
-        said += _fastest(view, group)
+    said += fastest.sentences(view)
     unfinished = (view.trials["state"] != "ok").any() or not said
     said = [_progress(view), *said] if unfinished else [*said, _progress(view)]
     legend = verdicts.legend(view)
@@ -64,18 +55,43 @@ def _progress(view: View) -> Md:
 
 
 def _best(view: View, device: str, origin: str, on: str) -> Md:
+    """The cell with the highest mean; where axes change what is classified, that of each task."""
     mine = view.by_cell[(view.by_cell["device"] == device) & (view.by_cell["origin"] == origin)]
+    if not view.conditions:
+        first, near = _first(view, mine)
+        said = f"Highest test accuracy{on}: {_shown(view, first)}, {escape(first['cell'])} "
+        said += f"(n = {seeds(first['n'], first['planned'])})."
+        verb = "is" if near == 1 else "are"
+        return Md(f"{said} {plural(near, 'other cell')} {verb} {_as_good(view)}." if near else said)
+    tasks = mine.groupby([accuracy.task(view, cell) for cell in mine["cell"]], sort=False)
+    parts, near = [], 0
+    for task, rows in list(tasks)[:MAX_TASKS]:
+        first, others = _first(view, rows)
+        near = max(near, others)
+        name = " · ".join(v for axis, v in view.values_of(first["cell"]).items() if axis not in view.conditions)
+        with_it = f" and {plural(others, 'other')}" if others else ""
+        parts.append(f"{escape(task)} {_shown(view, first)} ({escape(name or first['cell'])}{with_it})")
+    rest = len(tasks) - len(parts)
+    more = f"; and of {plural(rest, 'more task')}" if rest else ""
+    as_good = f" The others are {_as_good(view)}." if near else ""
+    return Md(f"Highest test accuracy{on} in each task: {'; '.join(parts)}{more}.{as_good}")
+
+
+def _shown(view: View, row: pd.Series[Any]) -> str:
+    return f"{spread(row[MEAN], row[STD], decimals_of(view))} %"
+
+
+def _first(view: View, mine: pd.DataFrame) -> tuple[pd.Series[Any], int]:
+    """The cell with the highest mean of some, and how many others are as good but for the noise floor."""
     first = mine.sort_values(MEAN, ascending=False, kind="stable").iloc[0]
-    shown = spread(first[MEAN], first[STD], decimals_of(view))
-    said = f"Highest test accuracy{on}: {shown} %, {escape(first['cell'])} (n = {seeds(first['n'], first['planned'])})."
-    if view.noise is not None and len(mine) > 1:
-        near = int((mine[MEAN] >= first[MEAN] - view.noise.largest).sum()) - 1
-        if near:
-            floor = fixed(view.noise.largest, 2) if view.noise.largest else ""
-            verb = "is" if near == 1 else "are"
-            where = f"within {floor} points of it, the noise floor" if floor else "exactly as accurate"
-            said += f" {plural(near, 'other cell')} {verb} {where}."
-    return Md(said)
+    if view.noise is None:
+        return first, 0
+    return first, int((mine[MEAN] >= first[MEAN] - view.noise.largest).sum()) - 1
+
+
+def _as_good(view: View) -> str:
+    floor = view.noise.largest if view.noise else 0.0
+    return f"within {fixed(floor, 2)} points of it, the noise floor" if floor else "exactly as accurate"
 
 
 def _conclusions(view: View, place: Place, on: str) -> list[Md]:
@@ -86,54 +102,7 @@ def _conclusions(view: View, place: Place, on: str) -> list[Md]:
     said += answers(view, place, on)
     twins = view.twin_axes
     if twins and view.noise is not None:
-        what = f"up to {fixed(view.noise.largest, 2)} points" if view.noise.largest else "nothing"
-        said.append(Md(f"Exact twins ({', '.join(map(escape, twins))}) differ by {what} in accuracy."))
+        floor = view.noise.largest
+        what = f"differ by up to {fixed(floor, 2)} points in accuracy" if floor else "do not differ in accuracy"
+        said.append(Md(f"Exact twins ({', '.join(map(escape, twins))}) {what}."))
     return said
-
-
-def _fastest_of_all(view: View) -> list[Md]:
-    """What is the fastest of a group of timings, by in how many groups it is."""
-    first = Counter(name for group in view.time_groups if (name := _first(view, group)))
-    if first.total() < FEWEST_GROUPS:
-        return []
-    named = [f"{escape(name)} in {number}" for name, number in first.most_common(MAX_NAMED)]
-    more = f" and {len(first) - MAX_NAMED:,} others" if len(first) > MAX_NAMED else ""
-    return [Md(f"Fastest, of {first.total()} settings that were timed: {', '.join(named)}{more}.")]
-
-
-def _first(view: View, group: TimeGroup) -> str:
-    """The fastest of a group of timings; empty where results of several origins, or too few, cannot tell."""
-    rows = finished(view.timings(group))
-    mine = rows[rows["latency_ms_p50"] > 0].sort_values("latency_ms_p50", kind="stable")
-    if len(mine) < 2 or mine["origin"].nunique() > 1:
-        return ""
-    cell, axes = str(mine["cell"].iloc[0]), speed.axes_of(view, group)
-    return " · ".join(view.values_of(cell)[axis] for axis in axes) if view.factorial and axes else cell
-
-
-def _fastest(view: View, group: TimeGroup) -> list[Md]:
-    said = []
-    rows = view.timings(group)
-    for origin in view.origins(rows):
-        base = speed.baseline(view, group, origin)
-        mine = of_origin(finished(rows), origin)
-        mine = mine[mine["latency_ms_p50"] > 0]
-        if base is None or len(mine) < 2:
-            continue
-        first = mine.sort_values("latency_ms_p50", kind="stable").iloc[0]
-        on = f" on {view.letter(origin)}" if len(view.environments) > 1 else ""
-        against = "the baseline itself" if first["cell"] == base["cell"] else (
-            f"{_times(first, base)} as fast as the baseline, {escape(base['cell'])}")  # fmt: skip
-        said.append(Md(f"Fastest ({escape(group.title)}{on}): {escape(first['cell'])} with "
-                       f"{count(first['images_per_s'])} images/s, {against}."))  # fmt: skip
-    return said
-
-
-def _times(first: pd.Series[Any], base: Mapping[str, Any]) -> str:
-    """How many times as fast: with the interval where both were timed side by side, and a word where it holds 1."""
-    if not math.isfinite(first["speed"]):
-        return f"{fixed(float(base['latency_ms_p50']) / float(first['latency_ms_p50']), 2)} times"
-    doubt = "" if first["speed_low"] > 1 else ", which may be noise"
-    return (
-        f"{fixed(first['speed'], 2)} times ({fixed(first['speed_low'], 2)} to {fixed(first['speed_high'], 2)}{doubt})"
-    )

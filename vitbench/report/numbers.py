@@ -9,12 +9,16 @@ from vitbench.report.markdown import NOTHING, Md
 MINUS = "\N{MINUS SIGN}"
 
 
+def decimals_for(value: float, digits: int = 3) -> int:
+    """Decimals with which a quantity has so many significant digits; none of what has as many before the point."""
+    return max(0, digits - 1 - (math.floor(math.log10(abs(value))) if value else 0))
+
+
 def significant(value: float, digits: int = 3) -> Md:
     """A positive quantity with so many significant digits, thousands apart; the whole part stays whole."""
     if not math.isfinite(value):
         return NOTHING
-    size = math.floor(math.log10(abs(value))) if value else 0
-    decimals = max(0, digits - 1 - size)
+    decimals = decimals_for(value, digits)
     return Md(f"{value:,.{decimals}f}") if decimals <= 6 else Md(f"{value:.{digits - 1}e}")
 
 
@@ -39,6 +43,13 @@ def signed(value: float, decimals: int) -> Md:
 def spread(mean: float, std: float, decimals: int) -> Md:
     """Mean ± standard deviation; the mean alone where there is no deviation to tell."""
     return Md(f"{fixed(mean, decimals)} ± {fixed(std, decimals)}") if math.isfinite(std) else fixed(mean, decimals)
+
+
+def measured(value: float, std: float, digits: int = 3) -> Md:
+    """A positive quantity with so many significant digits ± its standard deviation, to the same decimal."""
+    if not math.isfinite(value) or not math.isfinite(std) or decimals_for(value, digits) > 6:
+        return significant(value, digits)
+    return spread(value, std, decimals_for(value, digits))
 
 
 def accuracy_decimals(test_images: float) -> int:

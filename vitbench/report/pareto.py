@@ -14,7 +14,7 @@ from vitbench.analysis.summary import finished
 from vitbench.report.accuracy import MEAN, STD, SURVIVORS, TEST, decimals_of
 from vitbench.report.charts import Colouring, Front, Picture, Spot
 from vitbench.report.figures import place
-from vitbench.report.markdown import Md, table
+from vitbench.report.markdown import Md, escape, table
 from vitbench.report.numbers import count, significant, spread
 from vitbench.report.view import View, of_origin
 
@@ -100,6 +100,17 @@ def fronts(view: View) -> list[Section]:
                     if len(gains.of_cell) > 1:
                         found.append(_front(view, costs, quantity, gains))
     return found
+
+
+def without(view: View) -> list[Md]:
+    """Why no cell's accuracy stands beside its cost, where some run has one; nothing where none has."""
+    if view.by_cell.empty:
+        return []
+    if view.conditions:
+        axes = " and ".join(map(escape, view.conditions))
+        change = "changes" if len(view.conditions) == 1 else "change"
+        return [Md(f"Not drawn: {axes} {change} what is classified, and accuracy in one task buys nothing in another.")]
+    return [Md("Not drawn: it takes two cells of one device whose accuracy and cost are known.")]
 
 
 def _costs(view: View, device: str, origin: str) -> Iterator[Costs]:

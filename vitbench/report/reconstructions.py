@@ -5,9 +5,10 @@ from __future__ import annotations
 import base64
 from dataclasses import dataclass
 
+from vitbench.report.markdown import Md
 from vitbench.report.view import View, plural
 from vitbench.spec.trial import TrainTrial
-from vitbench.store import TrainValues
+from vitbench.store import PlannedTrial, TrainValues
 
 MOST = 6
 """Cells that are shown."""
@@ -31,26 +32,44 @@ class Sheet:
 
 
 def sheets(view: View) -> list[Sheet]:
-    """Of each cell that was pre-trained without labels, the pictures of its first seed; of the first ``MOST`` cells."""
-    wanted = [p for p in view.planned if isinstance(p.trial, TrainTrial) and p.trial.train.pretrain_epochs]
+    """Of each cell that was pre-trained without labels, the picture of its first seed; of the first ``MOST`` cells.
+
+    Cells that start from the same pre-training have the same picture, which is shown once.
+    """
+    found: dict[bytes, tuple[TrainValues, list[str]]] = {}
+    wanted = _wanted(view)[:MOST]
     standing = view.results.standing
-    attempts = [standing[p.id] for p in wanted if p.id in standing][:MOST]
-    found = {attempt.trial_id: record.values for attempt, record in view.study.records_of(attempts)}
-    made: list[Sheet] = []
+    records = view.study.records_of([standing[planned.id] for planned in wanted])
+    values_of = {attempt.trial_id: record.values for attempt, record in records}
     for planned in wanted:
-        values = found.get(planned.id)
-        if not isinstance(values, TrainValues) or values.reconstructions is None or not values.pretraining:
-            continue
-        epochs, whose = values.pretraining, "validation" if values.validation_images else "training"
-        made.append(
-            Sheet(
-                f"reconstructions-{len(made) + 1}",
-                base64.b64decode(values.reconstructions),
-                f"Images, what was seen of them, and what a masked autoencoder made of that: {planned.cell}",
-                f"{planned.cell}: {whose} images, below what was seen of them, and below that what "
-                f"{plural(len(epochs), 'epoch')} of masked pre-training made of it (loss {epochs[0].train_loss:.3f} "
-                f"in the first, {epochs[-1].train_loss:.3f} "
-                "in the last). Mean and contrast of each hidden patch are the image's own.",
-            )
-        )
-    return made
+        values = values_of.get(planned.id)
+        if isinstance(values, TrainValues) and values.reconstructions is not None and values.pretraining:
+            found.setdefault(base64.b64decode(values.reconstructions), (values, []))[1].append(planned.cell)
+    return [_sheet(number, png, *of) for number, (png, of) in enumerate(found.items(), 1)]
+
+
+def beyond(view: View) -> list[Md]:
+    """What is said where more cells were pre-trained than are shown."""
+    number = len(_wanted(view))
+    return [Md(f"Of {number:,} cells that were pre-trained the first {MOST} are shown.")] if number > MOST else []
+
+
+def _wanted(view: View) -> list[PlannedTrial]:
+    """The first seed of each cell that was pre-trained and has a record."""
+    trained = [p for p in view.planned if isinstance(p.trial, TrainTrial) and p.trial.train.pretrain_epochs]
+    return [planned for planned in trained if planned.id in view.results.standing]
+
+
+def _sheet(number: int, png: bytes, values: TrainValues, cells: list[str]) -> Sheet:
+    epochs, whose = values.pretraining, "validation" if values.validation_images else "training"
+    named = " and ".join(filter(None, (", ".join(cells[:-1]), cells[-1])))
+    same = " (the same in all of them)" if len(cells) > 1 else ""
+    return Sheet(
+        f"reconstructions-{number}",
+        png,
+        f"Images, what was seen of them, and what a masked autoencoder made of that: {named}",
+        f"{named}{same}: {whose} images, below them what was seen of each, and below that what "
+        f"{plural(len(epochs), 'epoch')} of masked pre-training made of it (loss {epochs[0].train_loss:.3f} "
+        f"in the first, {epochs[-1].train_loss:.3f} "
+        "in the last). Mean and contrast of each hidden patch are the image's own.",
+    )

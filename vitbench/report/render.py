@@ -29,13 +29,14 @@ from vitbench.report import (
     latex,
     pareto,
     reconstructions,
+    reproduction,
     tuning,
     verdicts,
 )
 from vitbench.report import axis as of_axis
 from vitbench.report.caveats import caveats
 from vitbench.report.files import MARK, Files
-from vitbench.report.markdown import Md, escape, heading
+from vitbench.report.markdown import Md, bullets, escape, heading
 from vitbench.report.studio import Draw, at_once
 from vitbench.report.view import Place, View, beyond
 from vitbench.spec.base import uncollected_so_far
@@ -172,7 +173,8 @@ def _ran(view: View, files: Files) -> list[Md]:
 
 
 def _caveats(view: View, _: Files) -> list[Md]:
-    return [caveats(view)]
+    said = caveats(view)
+    return [bullets(said)] if said else []
 
 
 def _claims(view: View, _: Files) -> list[Md]:
@@ -181,7 +183,7 @@ def _claims(view: View, _: Files) -> list[Md]:
         if place.claims:
             blocks += _at(view, place)
             blocks += [verdicts.claims(view, place.claims), *verdicts.notes(view, [t.judged for t in place.claims])]
-    return blocks
+    return [*verdicts.columns_explained(view, "claims"), *blocks] if blocks else []
 
 
 def _variants(view: View, files: Files) -> list[Md]:
@@ -190,7 +192,7 @@ def _variants(view: View, files: Files) -> list[Md]:
         if place.variants:
             blocks += [*_at(view, place), *files.pictures(of_axis.against_first(view, place))]
             blocks += [*verdicts.compared(view, place.variants, "cell"), Md(of_axis.noise(view))]
-    return blocks
+    return [*verdicts.columns_explained(view, "variants"), *blocks] if blocks else []
 
 
 def _interactions(view: View, _: Files) -> list[Md]:
@@ -199,9 +201,12 @@ def _interactions(view: View, _: Files) -> list[Md]:
         if place.interactions:
             blocks += [*_at(view, place), *verdicts.compared(view, place.interactions, "interaction")]
     if blocks:
-        said = "By how much the effect of one axis changes with the value of another, averaged within each seed."
-        blocks.insert(0, Md(said))
-    return blocks
+        said = (
+            "By how much the effect of one axis changes with the value of another, averaged within each seed: better "
+        )
+        said += "where it is more in favour of the value, worse where it is less."
+        return [Md(said), *verdicts.columns_explained(view, "interactions"), *blocks]
+    return verdicts.without_interactions(view)
 
 
 def _at(view: View, place: Place) -> list[Md]:
@@ -210,7 +215,7 @@ def _at(view: View, place: Place) -> list[Md]:
 
 
 def _reproduction(view: View, _: Files) -> list[Md]:
-    return account.reproduction(view)
+    return reproduction.blocks(view)
 
 
 def _goals(view: View, files: Files) -> list[Md]:
@@ -225,7 +230,7 @@ def _tuning(view: View, files: Files) -> list[Md]:
 
 def _accuracy(view: View, files: Files) -> list[Md]:
     if not view.train_devices:
-        return [Md("No training is planned.")]
+        return []
     blocks = []
     links = [files.table("accuracy", accuracy.by_cell_frame(view))]
     links += [Md(f"by axis {files.table('accuracy-by-axis', accuracy.axes_frame(view))}")] if view.axes else []
@@ -235,7 +240,8 @@ def _accuracy(view: View, files: Files) -> list[Md]:
             blocks += [Md("Published and measured test accuracy:"), beside]
         blocks += files.pictures(figures.accuracy_by_cell(view, device))
         found = accuracy.by_cell(view, device)
-        order = "the highest mean first, in bold" if len(view.by_cell) else "none has a result"
+        bolded = "; the highest of each task is in bold" if view.conditions else ", in bold"
+        order = f"the highest mean first{bolded}" if len(view.by_cell) else "none has a result"
         blocks += [Md(f"Test accuracy by cell on {escape(device)}, {order}."), found]
         blocks += beyond(view.train[view.train["device"] == device])
         blocks += [DAGGER] if accuracy.SURVIVORS in found else []
@@ -246,12 +252,14 @@ def _fronts(view: View, files: Files) -> list[Md]:
     blocks: list[Md] = []
     for each in pareto.fronts(view):
         blocks += [*files.pictures([each.picture]), each.table]
+    if not blocks:
+        return pareto.without(view)
     return [*blocks, DAGGER] if any(accuracy.SURVIVORS in block for block in blocks) else blocks
 
 
 def _curves(view: View, files: Files) -> list[Md]:
     if not view.train_devices:
-        return [Md("No training is planned.")]
+        return []
     blocks = [b for device in view.train_devices for b in files.pictures(curves.learning_curves(view, device))]
     if not blocks:
         return [Md("No training run finished.")]
@@ -259,11 +267,11 @@ def _curves(view: View, files: Files) -> list[Md]:
 
 
 def _pretraining(view: View, files: Files) -> list[Md]:
-    blocks = []
+    blocks: list[Md] = []
     for sheet in reconstructions.sheets(view):
         blocks.append(files.image(sheet.name, functools.partial(bytes, sheet.png), sheet.alt))
         blocks.append(Md(f"*{escape(sheet.caption)}*"))
-    return blocks
+    return [*blocks, *reconstructions.beyond(view)] if blocks else []
 
 
 def _missing(view: View, files: Files) -> list[Md]:

@@ -7,6 +7,7 @@ import pandas as pd
 from vitbench.analysis.summary import finished
 from vitbench.report.charts import Picture, Point, Roofline
 from vitbench.report.figures import place
+from vitbench.report.markdown import Md
 from vitbench.report.view import View, of_origin
 
 
@@ -39,6 +40,16 @@ def rooflines(view: View) -> list[Picture]:
                 )
             )
     return pictures
+
+
+def without(view: View) -> list[Md]:
+    """Why there is no roofline, where timings finished; nothing where none did."""
+    rows = finished(view.time)
+    if rows.empty:
+        return []
+    ceilings = (rows["ceiling_flops_per_s"] > 0) & (rows["ceiling_bytes_per_s"] > 0)
+    what = "the operations and the traffic of what was timed" if ceilings.any() else "what the device can do at most"
+    return [Md(f"No roofline is drawn: {what} {'were not counted' if ceilings.any() else 'was not measured'}.")]
 
 
 def _points(view: View, rows: pd.DataFrame) -> tuple[str, list[Point]]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -11,7 +11,7 @@ import pandas as pd
 
 from vitbench.analysis.frames import level
 from vitbench.analysis.results import TIMING
-from vitbench.report.accuracy import absence_of, matching, seeds
+from vitbench.report.accuracy import absence_of, matching
 from vitbench.report.markdown import NOTHING, Md, bold, bullets, escape, listed, table
 from vitbench.report.numbers import count, fixed, significant
 from vitbench.report.view import MAX_CELLS, TimeGroup, View, of_origin, plural
@@ -25,9 +25,6 @@ UNSTABLE = "~"
 """Marks a timing that is not to be relied on."""
 
 LATENCY_RATIO, MEMORY_RATIO = "latency (× reference)", "peak memory (× reference)"
-STEP, FIRST_STEP, OF_PEAK = "step p50 (ms)", "first step (ms)", "of peak (%)"
-TOGETHER = "seeds in a program"
-EPOCH, WHOLE, WARM_UP = "epoch (images/s)", "trial (images/s)", "warm-up (s)"
 
 
 def ranked_cells(view: View, group: TimeGroup) -> list[str]:
@@ -193,6 +190,12 @@ def axes_of(view: View, group: TimeGroup) -> list[str]:
     return [axis for axis in view.axes if rows[axis].map(level).nunique() > 1]
 
 
+def called(view: View, group: TimeGroup, cell: str) -> str:
+    """A cell by what tells it from the others of a group: its values of the axes along which these differ."""
+    axes = axes_of(view, group)
+    return " · ".join(view.values_of(cell)[axis] for axis in axes) if view.factorial and axes else cell
+
+
 def telling(view: View, group: TimeGroup, origin: str) -> list[str]:
     """The axes, the one first whose values differ most in latency, by ratio of the geometric means."""
 
@@ -210,52 +213,6 @@ def geometric_mean(ratios: pd.Series[float]) -> float:
     """exp of the mean logarithm; not a number where a ratio is zero or not a number."""
     positive = ratios.to_numpy(dtype="float64")
     return float(np.exp(np.log(positive).mean())) if (positive > 0).all() else math.nan
-
-
-EXTRA: Mapping[str, Callable[[float], Md]] = {
-    WARM_UP: significant,
-    OF_PEAK: lambda share: fixed(100.0 * share, 1),
-    TOGETHER: count,
-}
-"""Columns of training that not every run has, and how their values are written."""
-
-
-def training(view: View, device: str) -> Md:
-    """Throughput and memory of the training runs themselves, a row for each planned cell."""
-    rows = view.train[view.train["device"] == device]
-    found = {(r["cell"], r["origin"]): r for r in view.by_cell.to_dict("records") if r["device"] == device}
-    states, origins, missing = view.states(rows), view.origins(rows), view.missing(rows)
-    speed = {cell: max((found[cell, o]["train_images_per_s"] for o in origins if (cell, o) in found), default=-1)
-             for cell in states}  # fmt: skip
-    best = {o: max(r["train_images_per_s"] for (_, where), r in found.items() if where == o) for o in origins}
-    asked = {WARM_UP: "warm_up_seconds", OF_PEAK: "of_peak", TOGETHER: "stacked"}
-    least = {WARM_UP: 0.0, OF_PEAK: 0.0, TOGETHER: 2.0}  # a value that is missing is no less than that, and no more
-    some = [name for name, key in asked.items() if any(result[key] >= least[name] for result in found.values())]
-    lines = []
-    for cell in sorted(states, key=lambda c: -speed[c])[:MAX_CELLS]:
-        line = {**view.identity(cell), "state": escape(states[cell])}
-        for origin in origins or ["none"]:
-            on = f"{view.letter(origin)}: " if len(origins) > 1 else ""
-            result = found.get((cell, origin))
-            if result is None:
-                line |= {f"{on}seeds": Md("0"), f"{on}{SPEED}": escape(missing[cell])}
-                line |= {f"{on}{name}": NOTHING for name in (EPOCH, WHOLE, STEP, FIRST_STEP, *some, MEMORY)}
-                continue
-            shown = count(result["train_images_per_s"])
-            fastest = result["train_images_per_s"] >= best[origin] and len(found) > 1
-            columns = {
-                "seeds": seeds(result["n"], result["planned"]),
-                SPEED: bold(shown) if fastest else shown,
-                EPOCH: count(result["epoch_images_per_s"]),
-                WHOLE: count(result["trial_images_per_s"]),
-                STEP: significant(result["step_ms_p50"]),
-                FIRST_STEP: significant(result["first_step_ms"]),
-                **{name: EXTRA[name](result[asked[name]]) for name in some},
-                MEMORY: significant(result["peak_memory_mib"]),
-            }
-            line |= {f"{on}{name}": value for name, value in columns.items()}
-        lines.append(line)
-    return table(lines, right={name for line in lines for name in line} - {"cell", "state", *view.axes})
 
 
 def timing_frame(view: View) -> pd.DataFrame:

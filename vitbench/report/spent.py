@@ -12,7 +12,7 @@ from vitbench.report.numbers import count, significant
 from vitbench.report.view import View
 from vitbench.spec.recipe import TrainSpec
 
-AN_HOUR = 3600.0
+A_MINUTE, AN_HOUR = 60.0, 3600.0
 
 
 def budget(view: View, recipes: list[TrainSpec]) -> Md:
@@ -27,9 +27,15 @@ def budget(view: View, recipes: list[TrainSpec]) -> Md:
     if len(of_cells):
         said += f"; {_range(of_cells['steps'].tolist())} steps, {_spent(of_cells['train_flops'])} TFLOP"
     if (seconds := float(done["seconds"].sum())) > 0:
-        said += f"; those that finished add up to {significant(seconds / 3600)} hours" if seconds >= AN_HOUR else (
-            f"; those that finished add up to {significant(seconds / 60)} minutes")  # fmt: skip
+        said += f"; those that finished add up to {duration(seconds)}"
     return Md(said)
+
+
+def duration(seconds: float) -> str:
+    """Hours, minutes or seconds, whichever says it in the fewest digits."""
+    if seconds >= AN_HOUR:
+        return f"{significant(seconds / AN_HOUR)} hours"
+    return f"{significant(seconds / A_MINUTE)} minutes" if seconds >= A_MINUTE else f"{significant(seconds)} seconds"
 
 
 def _range(values: Sequence[float]) -> str:

@@ -13,9 +13,11 @@ from rich.text import Text
 
 from vitbench.report import blocks
 from vitbench.report.blocks import Block, Table
+from vitbench.report.view import plural
 
+ANSWER = "In short"
 SECTIONS = re.compile(
-    r"In short|Claims|Accuracy|Axis: .*|Cells against the first|Interactions|"
+    rf"{ANSWER}|Claims|Accuracy|Axis: .*|Cells against the first|Interactions|"
     r"Throughput, latency and memory|Time to accuracy"
 )
 """Headings of those that are printed; the page has them all."""
@@ -56,10 +58,16 @@ def printed(text: str, width: int) -> Iterator[RenderableType]:
             for line in _lines(block):
                 points.add_row(Text(" •"), Text(line))
             yield points
-        elif kind == "paragraph_open" and SECTIONS.fullmatch(section) and MARKS & set(blocks.plain(block[1])):
+        elif kind == "paragraph_open" and SECTIONS.fullmatch(section) and _is_needed(block, section):
             yield Text(blocks.plain(block[1]), style="dim")
         elif kind == "blockquote_open" or (kind == "paragraph_open" and opening):
             yield from (Text(line) for line in _lines(block))
+
+
+def _is_needed(block: Block, section: str) -> bool:
+    """Whether a paragraph explains a mark or, beside the answer, a word; one that leads to a file does neither."""
+    leads = any(child.type == "link_open" for child in block[1].children or [])
+    return not leads and (section == ANSWER or bool(MARKS & set(blocks.plain(block[1]))))
 
 
 def _lines(block: Block) -> Sequence[str]:
@@ -105,12 +113,13 @@ def _need(table: Table, number: int) -> int:
     """Characters that a column needs at least."""
     words = table.columns[number].split(" ")
     cells = [row[number].text for row in table.rows]
-    longest = max((cell_len(cell) if cell_len(cell) < LONG else _broken(cell) for cell in cells), default=0)
+    least = LONG if number == 0 else LONG // 2  # what a row is about is read first
+    longest = max((cell_len(cell) if cell_len(cell) < LONG else _broken(cell, least) for cell in cells), default=0)
     return max(longest, *map(cell_len, words))
 
 
-def _broken(cell: str) -> int:
-    return max(LONG // 2, *map(cell_len, cell.split(" ")))
+def _broken(cell: str, least: int) -> int:
+    return max(least, *map(cell_len, cell.split(" ")))
 
 
 def _grid(table: Table, width: int) -> Grid:
@@ -121,8 +130,8 @@ def _grid(table: Table, width: int) -> Grid:
     for row in table.rows[:MOST_ROWS]:
         grid.add_row(*(Text(row[number].text, style="bold" if row[number].bold else "") for number in shown))
     left_out = [
-        *([f"{len(table.rows) - MOST_ROWS:,} more rows"] if len(table.rows) > MOST_ROWS else []),
-        *([f"{len(table.columns) - len(shown)} more columns"] if len(shown) < len(table.columns) else []),
+        *([plural(len(table.rows) - MOST_ROWS, "more row")] if len(table.rows) > MOST_ROWS else []),
+        *([plural(len(table.columns) - len(shown), "more column")] if len(shown) < len(table.columns) else []),
     ]
     if left_out:
         grid.caption, grid.caption_justify = f"{' and '.join(left_out)} in the report", "left"

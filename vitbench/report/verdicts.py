@@ -16,17 +16,19 @@ from vitbench.report.markdown import NOTHING, Md, bold, escape, table
 from vitbench.report.numbers import count, fixed, signed
 from vitbench.report.view import Place, View, plural
 
-DIFFERENCE, INTERVAL, P, HOLM = "difference (points)", "95 % interval", "p", "p (Holm)"
-RIGHT = frozenset({"seeds", "blocks", DIFFERENCE, INTERVAL, P, HOLM, "P(better)", "claimed (points)"})
+DIFFERENCE, INTERVAL, P, HOLM = "difference (points)", "95 % interval (points)", "p", "p (Holm)"
+BETTER = "P(better)"
+RIGHT = frozenset({"seeds", "blocks", DIFFERENCE, INTERVAL, P, HOLM, BETTER, "claimed (points)"})
 BELOW = Md("‡")
-MAX_SAID = 16
+MAX_SAID = 8
 """Claims that have a line of their own in the first section; the table has them all."""
+OUTCOMES = ("reproduced", "not reproduced", "undecided")
 MAX_COMPARED = 60
 """Rows of a table of comparisons; what is beyond is in the CSV."""
 MEANING: Mapping[Verdict, str] = {
     "better": "p after Holm's correction over its family of comparisons is at most 0.05",
     "worse": "p after Holm's correction over its family of comparisons is at most 0.05",
-    "equivalent": "the interval lies within the margin",
+    "equivalent": "the interval lies within the margin{margin}, which the suite sets for what does not matter to it",
     "undecided": "neither a difference nor its absence is shown",
     "underpowered": "no result of so few seeds could pass the test",
     "invalid": "more than one seed failed, or what is compared does not run here",
@@ -46,12 +48,12 @@ def _claim(view: View, tested: Tested) -> dict[str, Md]:
     shown = signed(fact.size, 1) if fact.size is not None else NOTHING
     return {
         "claim": escape(fact.claim),
-        "compared": escape(compared),
+        "outcome": bold(escape(tested.outcome)),
+        "verdict": escape(tested.judged.verdict),
         "expected": escape(fact.expected),
         "claimed (points)": shown,
         **_numbers(view, tested.judged),
-        "verdict": escape(tested.judged.verdict),
-        "outcome": bold(escape(tested.outcome)),
+        "compared": escape(compared),
         "source": escape(fact.source),
     }
 
@@ -61,10 +63,10 @@ def effects(view: View, found: Sequence[Effect]) -> Md:
     rows = [
         {
             "value": escape(e.value),
-            "against": escape(e.against),
-            "blocks": _blocks(e.judged),
-            **_numbers(view, e.judged),
             "verdict": bold(escape(e.judged.verdict)),
+            "against": escape(e.against),
+            **_numbers(view, e.judged),
+            "blocks": _blocks(e.judged),
         }
         for e in found
     ]
@@ -74,11 +76,24 @@ def effects(view: View, found: Sequence[Effect]) -> Md:
 def compared(view: View, found: Sequence[Judged], name: str) -> list[Md]:
     """Comparisons by their labels, as one family: interactions, or cells against the first."""
     rows = [
-        {name: escape(j.comparison.label), **_numbers(view, j), "verdict": bold(escape(j.verdict))}
+        {name: escape(j.comparison.label), "verdict": bold(escape(j.verdict)), **_numbers(view, j)}
         for j in found[:MAX_COMPARED]
     ]
+    if all(math.isnan(j.improvement) for j in found):  # nothing is a run of an interaction
+        rows = [{column: cell for column, cell in row.items() if column != BETTER} for row in rows]
     more = [Md(f"Of {len(found):,} rows the first {MAX_COMPARED} are shown.")] if len(found) > MAX_COMPARED else []
     return [table(rows, right=RIGHT), *notes(view, found), *more]
+
+
+def without_interactions(view: View) -> list[Md]:
+    """Why axes have no interactions, where a grid of two or more has results; nothing of any other study."""
+    if len(view.axes) < 2 or not view.places:
+        return []
+    twins = [axis for axis in view.axes if axis in view.twin_axes]
+    if not twins or len(view.axes) - len(twins) > 1:
+        return []
+    which = f"{' and '.join(map(escape, twins))} {'has' if len(twins) == 1 else 'have'} exact twins alone for values"
+    return [Md(f"None can be: an interaction takes two axes that change what is computed, and {which}.")]
 
 
 def _blocks(judged: Judged) -> Md:
@@ -93,12 +108,12 @@ def _numbers(view: View, judged: Judged) -> dict[str, Md]:
     low, high = judged.interval.low, judged.interval.high
     seeds = Md(f"{judged.n} of {judged.comparison.planned} {SURVIVORS}") if judged.survivors else count(judged.n)
     return {
-        "seeds": seeds,
         DIFFERENCE: Md(f"{signed(judged.mean, decimals)}{mark}"),
         INTERVAL: Md(f"{signed(low, decimals)} to {signed(high, decimals)}") if math.isfinite(low) else NOTHING,
-        "P(better)": fixed(judged.improvement, 2),
-        P: probability(judged.p),
         HOLM: probability(judged.p_holm),
+        P: probability(judged.p),
+        BETTER: fixed(judged.improvement, 2),
+        "seeds": seeds,
     }
 
 
@@ -118,10 +133,10 @@ def notes(view: View, judged: Sequence[Judged], family: int = 0) -> list[Md]:
     margin, family = view.study.info.suite.margin, max(family, len(judged))
     counted = f"{family} comparisons" if family > 1 else "One comparison"
     counted += " in one family with the other axes'" if family > len(judged) else ""
-    said = [f"{counted}. Margin: {f'{margin:g} points' if margin else 'none is set, so that nothing is equivalent'}."]
+    said = [f"{counted}. Margin: {points(margin) if margin else 'the suite sets none, so that nothing is equivalent'}."]
     few = [j for j in judged if j.verdict == "underpowered"]
     if few:
-        said.append(f"{seeds_for(family)} seeds are the fewest with which any row of this table can be shown.")
+        said.append(f"{seeds_for(family)} seeds are the fewest with which any row of this table could be shown.")
     if any(j.below_noise_floor and j.mean for j in judged):
         said.append(f"{BELOW} no further from 0 than exact twins are from one another.")
     if any(j.survivors for j in judged):
@@ -129,17 +144,52 @@ def notes(view: View, judged: Sequence[Judged], family: int = 0) -> list[Md]:
     return [Md(f"*{escape(' '.join(said))}*")]
 
 
+def points(number: float) -> str:
+    """Percentage points with their noun: 1 point, 0.5 points."""
+    return f"{number:g} {'point' if number == 1 else 'points'}"
+
+
+def columns_explained(view: View, family: str, axis: str = "") -> list[Md]:
+    """What the columns of tables of comparisons say, for the first such table of a report; nothing for the others.
+
+    Args:
+        view: the study.
+        family: the table's, a field of :class:`vitbench.report.view.Place`.
+        axis: of a table of effects, whose.
+    """
+    order = ("claims", "effects", "variants", "interactions")  # as on the page
+    present = [each for each in order if any(getattr(place, each) for place in view.places)]
+    axes = [axis for axis in view.axes if any(e.axis == axis for place in view.places for e in place.effects)]
+    if present[:1] != [family] or (family == "effects" and axes[:1] != [axis]):
+        return []
+    said = ["A difference is one of test accuracies in percentage points, its mean over seeds; the interval is that of "
+            "the mean. p (Holm) is p corrected for the number of comparisons in the family."]  # fmt: skip
+    if any(not math.isnan(judged.improvement) for place in view.places for judged in _all_of(place)):
+        said.append("P(better) is how often a run of the first beats a run of what it is compared with, over all pairs "
+                    "of their runs, a tie counted half.")  # fmt: skip
+    if margin := view.study.info.suite.margin:
+        said.append(f"The margin, {points(margin)}, is set by the suite: a difference that is surely smaller does not "
+                    "matter to it.")  # fmt: skip
+    return [Md(" ".join(said))]
+
+
 def legend(view: View) -> str:
     """What the verdicts of a report mean, of those that it has; empty where it has none."""
-    return legend_of({judged.verdict for place in view.places for judged in _all_of(place)})
+    present = {judged.verdict for place in view.places for judged in _all_of(place)}
+    return legend_of(present, view.study.info.suite.margin)
 
 
-def legend_of(present: Collection[str]) -> str:
-    """What some verdicts mean; empty where there are none."""
+def legend_of(present: Collection[str], margin: float | None = None) -> str:
+    """What some verdicts mean; empty where there are none.
+
+    Args:
+        present: the verdicts.
+        margin: percentage points, where all of them go by the same.
+    """
     words: dict[str, list[str]] = {}
     for verdict, meaning in MEANING.items():
         if verdict in present:
-            words.setdefault(meaning, []).append(verdict)
+            words.setdefault(meaning.format(margin=f" of {points(margin)}" if margin else ""), []).append(verdict)
     if not words:
         return ""
     said = " ".join(f"{' and '.join(names).capitalize()}: {meaning}." for meaning, names in words.items())
@@ -165,10 +215,21 @@ def found(view: View, judged: Judged) -> Md:
 
 def outcomes_in_words(view: View, tested: Sequence[Tested], on: str) -> list[Md]:
     """How the claims came out: counted, then each with the number that was claimed and the one that was found."""
-    tally = Counter(each.outcome for each in tested)
-    counted = ", ".join(f"{tally[name]} {name}" for name in ("reproduced", "not reproduced", "undecided"))
-    said = [Md(f"Of {plural(len(tested), 'claim')} put to the test{on}: {counted}.")]
-    return [*said, *(_outcome(view, each) for each in tested[:MAX_SAID])]
+    tally = Counter[str](each.outcome for each in tested)
+    said = [Md(f"{plural(len(tested), 'claim')} put to the test{on}: {_counted(tally)}.")]
+    # Those that came out otherwise than claimed are what a reader must not miss.
+    shown = sorted(tested, key=lambda each: each.outcome == OUTCOMES[0]) if len(tested) > MAX_SAID else tested
+    said += [_outcome(view, each) for each in shown[:MAX_SAID]]
+    rest = Counter[str](each.outcome for each in shown[MAX_SAID:])
+    return [*said, Md(f"{plural(rest.total(), 'further claim')}, {_counted(rest)}: see Claims.")] if rest else said
+
+
+def _counted(tally: Counter[str]) -> str:
+    """Outcomes in words: "all reproduced", "3 reproduced, 1 undecided"."""
+    named = [name for name in OUTCOMES if tally[name]]
+    if len(named) == 1 and tally.total() > 1:
+        return f"{'both' if tally.total() == 2 else 'all'} {named[0]}"
+    return ", ".join(f"{tally[name]} {name}" for name in named)
 
 
 def _outcome(view: View, tested: Tested) -> Md:

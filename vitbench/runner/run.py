@@ -69,6 +69,8 @@ class Options:
     """Further parameters of it."""
     repeat: tuple[str, ...] = ()
     """Arguments of the command that runs the same suite, without what is of the launcher."""
+    command: tuple[str, ...] = ()
+    """Arguments of the command line that say what is planned, without the device; the study keeps them."""
     leave_held: bool = False
     rerun_changed: bool = False
     keep_weights: bool = False
@@ -120,8 +122,12 @@ def _session(suite: Suite, site: Site, options: Options, launcher: Launcher, rep
     if prepared:
         suite = with_data(suite, prepared.spec)
 
+    device = launcher.device if options.device == "auto" else options.device
+    commands = ((*options.command, "--device", device),) if options.command else ()
+
     def planner(records: Mapping[str, list[Record]]) -> StudyInfo:
-        return plan(suite, launcher.device, kinds=options.kinds, prepared=prepared, records=records)
+        made = plan(suite, launcher.device, kinds=options.kinds, prepared=prepared, records=records)
+        return made.model_copy(update={"commands": commands})
 
     folder = site.study
     info = planner(tuning_runs(Study.read(folder)) if suite.tune and (folder / "study.json").exists() else {})

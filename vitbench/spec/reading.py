@@ -30,6 +30,7 @@ from vitbench.spec.suite import (
     Tune,
     Value,
     Variant,
+    in_label,
 )
 from vitbench.spec.tables import BUDGETS, TABLES, Tables
 from vitbench.spec.toml import apply, leaves, merged, parse
@@ -304,7 +305,7 @@ class _Reader(Tables):
         for path in changes:
             table, _, field = path.rpartition(".")
             fields.setdefault(table or "model", {})[field] = getattr(alone[table or "model"], field)
-        return Move(value, _show(axis, value), changes, fields)
+        return Move(value, in_label(axis, value), changes, fields)
 
     def combined(self, base: Mapping[str, Any], table: str, moves: Sequence[Move], place: str) -> Any:
         """One table of a combination.
@@ -338,8 +339,3 @@ def _one_by_one(cells: Iterable[Cell]) -> list[str]:
     asked = ((cell.model, cell.train) for cell in cells if cell.train is not None and cell.train.stack_seeds)
     reasons = Counter(reason for model, train in asked if (reason := reason_of(model, train)))
     return [f"train.stack_seeds: {n} cell(s) train their seeds one by one: {reason}" for reason, n in reasons.items()]
-
-
-def _show(path: str, value: Value) -> str:
-    """A component by its name; any other field with its own."""
-    return value if isinstance(value, str) else f"{path.rpartition('.')[2]}={str(value).lower()}"

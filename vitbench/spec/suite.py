@@ -25,6 +25,11 @@ def as_text(value: Value) -> str:
     return format(value, ".12g") if isinstance(value, (int, float)) else value
 
 
+def in_label(axis: str, value: Value) -> str:
+    """An axis' value in the label of a cell: a component by its name; any other field's with the field's own."""
+    return value if isinstance(value, str) else f"{axis.rpartition('.')[2]}={as_text(value)}"
+
+
 def setting_in_words(values: Mapping[str, Value]) -> str:
     """A setting of the nuisance axes: learning_rate=0.001, weight_decay=0.05."""
     return ", ".join(f"{name.rpartition('.')[2]}={as_text(value)}" for name, value in values.items())

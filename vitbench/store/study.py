@@ -19,6 +19,7 @@ from vitbench.spec.trial import TrainTrial, Trial
 from vitbench.store.distrust import distinct, misplaced, reason, refused
 from vitbench.store.files import publish, sweep, write_atomically
 from vitbench.store.index import Attempt, Index, Tried, attempt_of, record_files
+from vitbench.store.labels import relabelled
 from vitbench.store.plan import PlannedTrial, PlannedTrials, Trials
 from vitbench.store.record import AGAIN, BadRecord, Record, read_record
 
@@ -66,6 +67,9 @@ class StudyInfo(Strict):
     suite: Info
     suite_file: str
     options: tuple[str, ...] = Field((), description="of the command line, that changed what the file says")
+    commands: tuple[tuple[str, ...], ...] = Field(
+        (), description="arguments of each command line that planned some of the trials; empty where not all are known"
+    )
     axes: dict[str, tuple[Value, ...]]
     data_name: str = Field(description="what the images are called in the report")
     data_identity: str = Field(description="empty where nothing is trained")
@@ -112,7 +116,7 @@ class Study:
             raise StudyError(f"{file}: cannot be read: {reason(error)}") from error
         if problem := misplaced(Trials.of(info.trials).identities()):
             raise StudyError(f"{file}: {problem}")
-        return cls(path, info)
+        return cls(path, relabelled(info))
 
     @classmethod
     def start(cls, path: Path, info: StudyInfo) -> Study:
@@ -268,7 +272,8 @@ def _joined(known: StudyInfo, info: StudyInfo, run: set[str]) -> StudyInfo:
     planned, old = set(Trials.of(info.trials).ids()), Trials.of(known.trials)
     left = [old[i] for i, trial_id in enumerate(old.ids()) if trial_id in run and trial_id not in planned]
     if not left:
-        return info
+        same = bool(known.commands) and planned == set(old.ids())
+        return info.model_copy(update={"commands": known.commands}) if same else info
     recipes = {(p.trial.kind, _recipe(p.trial)) for p in info.trials}
     of_cell: dict[tuple[str, str], set[str]] = {}
     for p in info.trials:
@@ -283,7 +288,15 @@ def _joined(known: StudyInfo, info: StudyInfo, run: set[str]) -> StudyInfo:
         return (p.trial.kind not in kinds or known_recipe) and models.get(p.cell, p.trial.model) == p.trial.model
 
     kept = [p for p in left if comparable(p)]
-    return info.model_copy(update={"trials": Trials.of([*info.trials, *kept])})
+    commands = _commands(known, info, adds=not planned <= set(old.ids())) if kept else info.commands
+    return info.model_copy(update={"trials": Trials.of([*info.trials, *kept]), "commands": commands})
+
+
+def _commands(known: StudyInfo, info: StudyInfo, *, adds: bool) -> tuple[tuple[str, ...], ...]:
+    """Those of an old plan of which something is left, and the new plan's where it ``adds`` a trial."""
+    if not known.commands:
+        return ()  # a part of them would pass for all
+    return tuple(dict.fromkeys([*known.commands, *(info.commands if adds else ())]))
 
 
 def _added(known: StudyInfo, info: StudyInfo, results: Mapping[str, list[Tried]]) -> list[Addition]:

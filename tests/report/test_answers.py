@@ -1,0 +1,176 @@
+"""What a report answers and warns of in sentences: nothing is claimed that a mark or an interval does not allow."""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import REPOSITORY
+from tests.report.builders import Values, blank, build, factorial
+from vitbench.report import axis, caveats, headlines, pareto, reconstructions, roofline, spent
+from vitbench.report.blocks import tables
+from vitbench.report.fastest import COSTS, sentences
+from vitbench.report.files import Files
+from vitbench.report.render import compose
+from vitbench.report.view import View
+from vitbench.spec import read_suite
+from vitbench.store import Study, TimeValues
+
+REFERENCE = REPOSITORY / "results" / "reference"
+AXES = {"attention": ("batched", "sdpa")}
+
+
+@functools.cache
+def reference(name: str) -> View:
+    return View(Study.read(REFERENCE / name))
+
+
+def beside(processes: int, rounds: int, jitter: float) -> Callable[[Values], Values]:
+    """Timings side by side with their baseline, of so many processes and rounds, none of them quite alike."""
+
+    def samples(middle: float) -> tuple[float, ...]:
+        return tuple(middle * (1 + jitter * (i * 7 % 5 - 2) / 2) for i in range(rounds))
+
+    def changed(values: Values) -> Values:
+        assert isinstance(values, TimeValues)
+        middle = values.first_ms / 6  # as they are built: 12.0 ms for 64 images with sdpa, 13.8 with batched
+        base = 13.8 / 64 * round(values.images_per_s * values.latency_ms_p50 / 1000)
+        one = values.processes[0].model_copy(
+            update={"latencies_ms": samples(middle), "baseline_ms": samples(base), "control_ms": samples(base)}
+        )
+        return values.model_copy(update={"processes": (one,) * processes, "latency_ms_p50": middle})
+
+    return changed
+
+
+def timed(folder: Path, *of_samples: float, **changes: object) -> View:
+    processes, rounds, jitter = of_samples or (3, 20, 0.002)
+    changed = beside(int(processes), int(rounds), jitter)
+    plan = factorial(AXES, train=False, modes=("inference",), changed=changed, **changes)  # type: ignore[arg-type]
+    return View(build(folder, plan))
+
+
+def test_a_ratio_that_is_shown_is_told_with_its_interval_and_no_doubt(tmp_path: Path) -> None:
+    (said,) = sentences(timed(tmp_path))
+    assert re.fullmatch(
+        r"Lowest latency \(cpu, float32, batch size 64, inference\): sdpa, [\d,]+ images/s, 1\.15 times "
+        r"\(1\.1\d to 1\.1\d\) as fast as the baseline, batched\.",
+        said,
+    )
+
+
+def test_a_timing_that_is_marked_shows_nothing(tmp_path: Path) -> None:
+    (said,) = sentences(view := timed(tmp_path, 3, 20, 0.9))
+    assert "its timing (the interval is ±" in said and "and the baseline's (the interval is ±" in said
+    assert said.endswith("are marked ~, so that nothing is shown by it.")
+    assert any(s.startswith("**2 of 2 timings are marked ~**: not to be relied on") for s in caveats.caveats(view))
+
+
+def test_what_has_no_interval_is_said_in_words(tmp_path: Path) -> None:
+    (said,) = sentences(view := timed(tmp_path, 1, 3, 0.002))
+    assert "1.15 times (from one process, so without an interval) as fast as the baseline" in said
+    assert "n/a" not in said and any("come from one process" in s for s in caveats.caveats(view))
+    assert "timing**: on cpu; float32; batch size 64; mode inference" in compose(view, Files(blank))
+
+
+def test_many_settings_are_counted_and_none_is_left_out(tmp_path: Path) -> None:
+    view = timed(tmp_path, batch_sizes=(1, 2, 4, 8, 16, 32, 64, 128))
+    said = sentences(view)
+    assert said[0] == "Lowest latency, in 8 settings that were timed: sdpa in 8."
+    assert sum(s.startswith("Faster than the baseline (") for s in said) == 6
+    assert f"In 2 more settings a cell is shown to be faster than the baseline: see {COSTS}." in said
+
+
+def test_the_answer_of_the_reference_timings_is_what_their_numbers_say() -> None:
+    view = reference("attention-timing-cpu")
+    rows = view.time[view.time["state"] == "ok"].sort_values("latency_ms_p50")
+    settings = rows.groupby(["level_shape", "mode"])
+    first = Counter(str(mine["attention"].iloc[0]) for _, mine in settings)
+    said = sentences(view)
+    assert said[0] == f"Lowest latency, in {len(settings)} settings that were timed: " + (
+        ", ".join(f"{name} in {number}" for name, number in first.most_common()) + "."
+    )
+    sure = rows[rows["unstable"] == ""]
+    bases = rows[rows["attention"] == "sdpa"].set_index(["level_shape", "mode"])["unstable"]
+    sure = sure[[bases[key] == "" for key in zip(sure["level_shape"], sure["mode"], strict=True)]]
+    assert not (sure["speed_low"] > 1).any() and "In none of them is a cell shown to be faster" in said[1]
+    slower = Counter(sure.loc[(sure["speed_high"] < 1) & (sure["attention"] != "sdpa"), "attention"])
+    counted = ", ".join(f"{name} in {number}" for name, number in slower.most_common())
+    assert said[2] == f"Shown to be slower than the baseline, sdpa: {counted}."
+    most = rows.loc[rows["unstable"] == "", "of_roofline"].max()
+    assert said[3].startswith("Nearest to the roofline") and f"with {100 * most:.0f} % of it" in said[3]
+    marked = int((rows["unstable"] != "").sum())
+    assert f"{marked} of {len(rows)} timings are marked ~" in " ".join(caveats.caveats(view))
+
+
+def test_the_best_cell_is_one_of_its_task() -> None:
+    view = reference("planted")
+    (said,) = [s for s in headlines.headlines(view)[0].splitlines() if "Highest test accuracy" in s]
+    for task in view.axes["task"]:
+        mine = view.by_cell[view.by_cell["cell"].str.startswith(task)]
+        best = mine.sort_values("test_accuracy_pct_mean", ascending=False, kind="stable").iloc[0]
+        change = best["cell"].removeprefix(f"{task} · ")
+        assert f"{task} {best['test_accuracy_pct_mean']:.1f} ± {best['test_accuracy_pct_std']:.1f} % ({change}" in said
+    text = compose(view, Files(blank))
+    (by_cell,) = [table for table in tables(text) if "parameters" in table.columns]
+    bold = {row[0].text for row in by_cell.rows if any(cell.bold for cell in row)}
+    assert bold == set(view.axes["task"])
+    assert pareto.without(view) == [
+        "Not drawn: task changes what is classified, and accuracy in one task buys nothing in another."
+    ]
+    assert pareto.without(view)[0] in text and text.count("P(better) is how often") == 1
+    assert [table.columns[1] for table in tables(text) if "verdict" in table.columns] == ["outcome", *["verdict"] * 2]
+
+
+def test_every_median_of_training_runs_has_its_deviation() -> None:
+    text = compose(view := reference("positions-small"), Files(blank))
+    (table,) = [table for table in tables(text) if "step p50 (ms)" in table.columns]
+    for row in table.rows:
+        cells = dict(zip(table.columns, (cell.text for cell in row), strict=True))
+        runs = view.train.loc[view.train["cell"] == cells["positions"], "step_ms_p50"]
+        middle, deviation = map(float, cells["step p50 (ms)"].split(" ± "))
+        assert (middle, deviation) == pytest.approx((runs.median(), runs.std()), abs=0.051)
+        assert all(" ± " in cells[name] for name in ("images/s", "epoch (images/s)", "trial (images/s)"))
+
+
+def test_an_equal_picture_is_shown_once_and_names_its_cells() -> None:
+    view = reference("mae-small")
+    (sheet,) = reconstructions.sheets(view)
+    assert "masked autoencoder · linear probe and masked autoencoder · everything (the same in all" in sheet.caption
+    (said,) = [s for s in headlines.headlines(view)[0].splitlines() if "interaction" in s]
+    assert said.startswith("- One interaction of axes was tested, start: ") and said.endswith("**undecided**.")
+
+
+def test_a_cell_is_called_by_the_values_that_its_columns_have(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In a study whose file is older than that, too, as a suite names them now."""
+    monkeypatch.chdir(REPOSITORY)
+    view = reference("norm-placement-small")
+    suite = read_suite(Path("ablations/norm-placement.toml"), view.study.info.options[2:], small=True)
+    assert view.cells == [cell.label for cell in suite.cells]
+    assert "pre · depth=6 · warmup_epochs=2 · learning_rate=0.0005" in view.cells
+
+
+def test_why_there_is_no_roofline_is_said_where_timings_are_and_nowhere_else(tmp_path: Path) -> None:
+    assert roofline.without(reference("components-cpu")) == [
+        "No roofline is drawn: what the device can do at most was not measured."
+    ]
+    assert not roofline.without(reference("planted"))
+    planned = View(build(tmp_path, factorial(AXES, train=False, state=lambda *_: ("pending", ""))))
+    text = compose(planned, Files(blank))
+    assert not caveats.caveats(planned) and "## Caveats" not in text and "No roofline" not in text
+
+
+@pytest.mark.parametrize(("seconds", "said"), [(1.08, "1.08 seconds"), (90.0, "1.50 minutes"), (7200.0, "2.00 hours")])
+def test_a_time_is_said_in_the_unit_that_fits(seconds: float, said: str) -> None:
+    assert spent.duration(seconds) == said
+
+
+def test_the_noise_floor_s_reason_is_given_once() -> None:
+    text = compose(view := reference("norm-placement-small"), Files(blank))
+    assert text.count("Noise floor: not known.") == len(view.axes) > 1
+    assert text.count(axis.noise(view)) == 1
