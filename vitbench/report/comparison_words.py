@@ -174,7 +174,7 @@ def _about_training(found: SideBySide) -> list[Md]:
         other_data = [row for row in rows if "data" in row.apart[number]]
         recipes = Counter(field for row in rows for field in row.apart[number] if field != "data")
         if other_data:
-            said.append(Md(f"{plural(len(other_data), 'cell')} of {pair} were trained or tested on **other images** or "
+            said.append(Md(f"{plural(len(other_data), 'cell')} of {pair} {'was' if len(other_data) == 1 else 'were'} trained or tested on **other images** or "
                            "another split: their accuracies stand side by side, and are not compared "
                            "seed by seed."))  # fmt: skip
         if recipes:
@@ -201,11 +201,13 @@ def _about_samples(found: SideBySide) -> list[Md]:
         single = sum(len(t.values.processes) == 1 for t in ok if t.values)
         unstable = sum(bool(t.unstable) for t in ok)
         if single:
-            said.append(Md(f"{plural(single, 'timing')} of {arm.letter} come from one process, whose luck no interval "
+            verb = "comes" if single == 1 else "come"
+            said.append(Md(f"{plural(single, 'timing')} of {arm.letter} {verb} from one process, whose luck no interval "
                            "holds."))  # fmt: skip
         if unstable:
-            said.append(Md(f"{unstable} of {plural(len(ok), 'timing')} of {arm.letter} are not to be relied on, marked "
-                           "~; its own report says why."))  # fmt: skip
+            verb = "is" if unstable == 1 else "are"
+            said.append(Md(f"{unstable} of {plural(len(ok), 'timing')} of {arm.letter} {verb} not to be relied on, "
+                           "marked ~; its own report says why."))  # fmt: skip
     return said
 
 

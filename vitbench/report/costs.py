@@ -67,7 +67,9 @@ def _timings(view: View, files: Files) -> list[Md]:
 def _timed(view: View, group: TimeGroup) -> list[Md]:
     blocks = []
     if by_axis := speed.over_axes(view, group):
-        blocks += [Md("By axis: geometric means over matched blocks (all other axes equal)."), *by_axis]
+        marked = any(view.timings(group)["unstable"].fillna("").ne("") & (view.timings(group)["state"] == "ok"))
+        among = f" Timings that are marked {speed.UNSTABLE} below are among them." if marked else ""
+        blocks += [Md(f"By axis: geometric means over matched blocks (all other axes equal).{among}"), *by_axis]
     found, said = speed.by_cell(view, group)
     order = ["By cell, the fastest first; the best of a column is bold."] if said else []
     return [

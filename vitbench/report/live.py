@@ -117,10 +117,8 @@ def _counts(moment: Moment) -> Text:
 def _pace(moment: Moment) -> Text:
     if moment.ended:
         return _line(("ended", "bold"), ": nothing is left to run")
-    tuned = (
-        "1 cell is planned when it is" if moment.untuned == 1 else f"{moment.untuned:,} cells is planned when they are"
-    )
-    more = f"; the training of {tuned} tuned" if moment.untuned else ""
+    cells, when = ("cell", "it is") if moment.untuned == 1 else ("cells", "they are")
+    more = f"; the training of {moment.untuned} {cells} is planned when {when} tuned" if moment.untuned else ""
     if not moment.drivers:
         return _line(("nobody is at work on it", "yellow"), f"; `vitbench run` goes on with what is left{more}")
     drivers = "" if moment.drivers == 1 else f" in {moment.drivers} drivers"

@@ -11,6 +11,7 @@ import pandas as pd
 
 from vitbench.analysis.frames import level
 from vitbench.analysis.results import TIMING
+from vitbench.analysis.timings import UNSTEADY
 from vitbench.report.accuracy import absence_of, matching
 from vitbench.report.markdown import NOTHING, Md, bold, bullets, escape, listed, table
 from vitbench.report.numbers import count, fixed, significant
@@ -23,6 +24,12 @@ LARGEST = "largest batch"
 CONTROL = "A/A control: the baseline again"
 UNSTABLE = "~"
 """Marks a timing that is not to be relied on."""
+
+WIDE = "the interval is ±"
+"""How the reason begins of a timing whose interval is too wide."""
+WIDER = f"the interval is wider than ±{100 * UNSTEADY:.0f} %"
+MAX_MARKED = 12
+"""Marked timings that are named for each reason; the CSV has them all."""
 
 LATENCY_RATIO, MEMORY_RATIO = "latency (× reference)", "peak memory (× reference)"
 
@@ -89,9 +96,12 @@ def unstable(view: View, group: TimeGroup) -> list[Md]:
     if not marked:
         return []
     reasons: dict[str, list[str]] = {}
-    for cell, why in marked:
-        reasons.setdefault(why, []).append(cell)
-    said = [Md(f"{listed(cells, 4)}: {escape(why)}") for why, cells in reasons.items()]
+    for cell, whys in marked:
+        for why in whys.split("; "):
+            # Wide intervals are one reason, whatever the width of each.
+            width = f"±{why.removeprefix(WIDE)}" if why.startswith(WIDE) else ""
+            reasons.setdefault(WIDER if width else why, []).append(f"{cell} ({width})" if width else cell)
+    said = [Md(f"{escape(why)}: {listed(cells, MAX_MARKED)}") for why, cells in reasons.items()]
     return [Md(f"{UNSTABLE} {plural(len(marked), 'timing')} not to be relied on:"), bullets(said)]
 
 
