@@ -174,8 +174,9 @@ def _about_training(found: SideBySide) -> list[Md]:
         other_data = [row for row in rows if "data" in row.apart[number]]
         recipes = Counter(field for row in rows for field in row.apart[number] if field != "data")
         if other_data:
-            said.append(Md(f"{plural(len(other_data), 'cell')} of {pair} {'was' if len(other_data) == 1 else 'were'} trained or tested on **other images** or "
-                           "another split: their accuracies stand side by side, and are not compared "
+            were = "was" if len(other_data) == 1 else "were"
+            said.append(Md(f"{plural(len(other_data), 'cell')} of {pair} {were} trained or tested on **other images** "
+                           "or another split: their accuracies stand side by side, and are not compared "
                            "seed by seed."))  # fmt: skip
         if recipes:
             named = listed([f"{field} in {plural(n, 'cell')}" for field, n in recipes.items()], MOST_SAID)
@@ -202,8 +203,8 @@ def _about_samples(found: SideBySide) -> list[Md]:
         unstable = sum(bool(t.unstable) for t in ok)
         if single:
             verb = "comes" if single == 1 else "come"
-            said.append(Md(f"{plural(single, 'timing')} of {arm.letter} {verb} from one process, whose luck no interval "
-                           "holds."))  # fmt: skip
+            said.append(Md(f"{plural(single, 'timing')} of {arm.letter} {verb} from one process, whose luck no "
+                           "interval holds."))  # fmt: skip
         if unstable:
             verb = "is" if unstable == 1 else "are"
             said.append(Md(f"{unstable} of {plural(len(ok), 'timing')} of {arm.letter} {verb} not to be relied on, "

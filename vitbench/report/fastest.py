@@ -107,7 +107,7 @@ def _leads(view: View, group: TimeGroup) -> Iterable[Lead]:
         if base is None or len(mine) < 2 or not base["latency_ms_p50"] > 0:
             continue
         on = f" on {view.letter(origin)}" if len(view.environments) > 1 else ""
-        names = {str(cell): speed.called(view, group, str(cell)) for cell in mine["cell"]}
+        names = speed.called(view, group, mine["cell"].tolist())
         found = [{str(key): value for key, value in row.items()} for row in mine.to_dict("records")]
         yield Lead(f"{group.title}{on}", found, base, names, of_process)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -200,10 +200,10 @@ def axes_of(view: View, group: TimeGroup) -> list[str]:
     return [axis for axis in view.axes if rows[axis].map(level).nunique() > 1]
 
 
-def called(view: View, group: TimeGroup, cell: str) -> str:
-    """A cell by what tells it from the others of a group: its values of the axes along which these differ."""
-    axes = axes_of(view, group)
-    return " · ".join(view.values_of(cell)[axis] for axis in axes) if view.factorial and axes else cell
+def called(view: View, group: TimeGroup, cells: Iterable[str]) -> dict[str, str]:
+    """Cell of a group → what tells it from the others: its values of the axes along which they differ."""
+    axes = axes_of(view, group) if view.factorial else ()
+    return {cell: " · ".join(view.values_of(cell)[axis] for axis in axes) or cell for cell in cells}
 
 
 def telling(view: View, group: TimeGroup, origin: str) -> list[str]:
