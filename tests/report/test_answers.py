@@ -12,11 +12,12 @@ import pytest
 
 from tests.conftest import REPOSITORY
 from tests.report.builders import Values, blank, build, factorial
-from vitbench.report import axis, caveats, headlines, pareto, reconstructions, roofline, spent
+from vitbench.report import axis, caveats, headlines, pareto, reconstructions, roofline, speed, spent
 from vitbench.report.blocks import tables
 from vitbench.report.fastest import COSTS, sentences
 from vitbench.report.files import Files
 from vitbench.report.render import compose
+from vitbench.report.terminal import fitting
 from vitbench.report.view import View
 from vitbench.spec import read_suite
 from vitbench.store import Study, TimeValues
@@ -174,3 +175,21 @@ def test_the_noise_floor_s_reason_is_given_once() -> None:
     text = compose(view := reference("norm-placement-small"), Files(blank))
     assert text.count("Noise floor: not known.") == len(view.axes) > 1
     assert text.count(axis.noise(view)) == 1
+
+
+def test_a_narrow_terminal_keeps_the_columns_that_answer() -> None:
+    def shown(name: str, column: str) -> set[str]:
+        text = compose(reference(name), Files(blank))
+        table = next(table for table in tables(text) if column in table.columns)
+        return {table.columns[number] for number in fitting(table, 80)}
+
+    assert {"attention", "latency p50 (ms)", "speed (× baseline)"} <= shown("attention-timing-cpu", "GFLOP/s")
+    assert {"claim", "outcome", "verdict", "difference (points)"} <= shown("positions-small", "claim")
+
+
+def test_marks_are_listed_by_reason() -> None:
+    view = reference("components-cpu")
+    for group in view.time_groups:
+        _, reasons = speed.unstable(view, group)
+        assert reasons.startswith("- the interval is ±10 % or wider: ") and reasons.count("\n- ") < 2
+        assert " more" in reasons, "of many some are named and the others counted"

@@ -27,7 +27,7 @@ UNSTABLE = "~"
 
 WIDE = "the interval is ±"
 """How the reason begins of a timing whose interval is too wide."""
-WIDER = f"the interval is wider than ±{100 * UNSTEADY:.0f} %"
+WIDER = f"the interval is ±{100 * UNSTEADY:.0f} % or wider"
 MAX_MARKED = 12
 """Marked timings that are named for each reason; the CSV has them all."""
 

@@ -30,10 +30,12 @@ LONG = 24
 MARKS = frozenset("†‡~")
 """What stands beside a number and has to be explained."""
 
-FIRST_OUT = ("source", "P(better)", "p", "claimed (points)", "blocks", "compared", "FLOPs per image (M)", "parameters",
-             "TFLOP per run", "steps", "seconds per run", "first step (ms)", "warm-up (s)")  # fmt: skip
+FIRST_OUT = ("source", "state", "P(better)", "p", "claimed (points)", "blocks", "compared", "FLOPs per image (M)",
+             "parameters", "TFLOP per run", "steps", "seconds per run", "first step (ms)", "warm-up (s)",
+             "expected")  # fmt: skip
 """Columns that give way first where the terminal is narrow, in this order; then the last ones, these kept:"""
-KEPT = frozenset({"verdict", "outcome", "difference (points)", "test accuracy (%)", "latency p50 (ms)", "images/s"})
+KEPT = frozenset({"verdict", "outcome", "difference (points)", "test accuracy (%)", "latency p50 (ms)", "images/s",
+                  "speed (× baseline)"})  # fmt: skip
 
 
 def printed(text: str, width: int) -> Iterator[RenderableType]:
