@@ -103,8 +103,8 @@ def fronts(view: View) -> list[Section]:
 
 
 def without(view: View) -> list[Md]:
-    """Why no cell's accuracy stands beside its cost, where some run has one; nothing where none has."""
-    if view.by_cell.empty:
+    """Why no cell's accuracy stands beside its cost, where there are cells to choose from and some have a result."""
+    if view.by_cell.empty or len(view.cells) < 2:
         return []
     if view.conditions:
         axes = " and ".join(map(escape, view.conditions))
