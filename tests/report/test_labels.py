@@ -15,25 +15,14 @@ from matplotlib.axis import Axis
 from matplotlib.text import Text
 
 from tests.report.builders import CPU, GPU, CellPlan, Plan, build, factorial
-from vitbench.report.charts import (
-    Chart,
-    Colouring,
-    Curves,
-    Drawn,
-    Front,
-    Paired,
-    Pairs,
-    Panel,
-    Point,
-    Roofline,
-    Rows,
-    Spot,
-    Trends,
-)
+from vitbench.report.charts import Chart, Drawn
 from vitbench.report.drawing import parts, trends
 from vitbench.report.drawing.draw import figure, style
 from vitbench.report.files import Files
+from vitbench.report.marks import Colouring
+from vitbench.report.plane_charts import Curves, Front, Point, Roofline, Spot, Trends
 from vitbench.report.render import compose
+from vitbench.report.row_charts import Paired, Pairs, Panel, Rows
 from vitbench.report.studio import never
 from vitbench.report.view import View
 from vitbench.store.record import STATES
@@ -43,10 +32,12 @@ TOUCH = 1.0
 LONG = "of a long name " * 4
 
 
-def texts(chart: Chart) -> tuple[list[tuple[str, tuple[float, float, float, float]]], tuple[float, float]]:
+def texts(
+    chart: Chart, *, narrow: bool
+) -> tuple[list[tuple[str, tuple[float, float, float, float]]], tuple[float, float]]:
     """The texts of a chart, each with its box (left, bottom, right, top), and the size of the picture; in pixels."""
     with style():
-        made = figure(chart)
+        made = figure(chart, narrow=True) if narrow else figure(chart)
         made.draw_without_rendering()
         shown: list[Text] = [text for legend in made.legends for text in (*legend.get_texts(), legend.get_title())]
         for ax in made.axes:
@@ -67,9 +58,9 @@ def _labels(axis: Axis) -> Iterator[Text]:
             yield tick.label1
 
 
-def faults(chart: Chart) -> list[str]:
+def faults(chart: Chart, *, narrow: bool) -> list[str]:
     """Texts that touch, and texts that the picture's edge cuts off."""
-    found, (width, height) = texts(chart)
+    found, (width, height) = texts(chart, narrow=narrow)
     assert found
     bad = [f"{text} is cut off" for text, (left, bottom, right, top) in found
            if left < -TOUCH or bottom < -TOUCH or right > width + TOUCH or top > height + TOUCH]  # fmt: skip
@@ -130,7 +121,8 @@ def test_labels_of_a_whole_report_neither_touch_nor_are_cut_off(
     compose(View(build(tmp_path / "study", plan(cells))), Files(keep))
     kinds = {type(chart) for chart in charts}
     assert {Rows, Curves} <= kinds and (plan is named or {Pairs, Front} <= kinds)
-    assert [fault for chart in charts for fault in faults(chart)] == []
+    forms = [False, True] if cells < 200 else [False]  # of more cells a phone has more pages
+    assert [fault for chart in charts for narrow in forms for fault in faults(chart, narrow=narrow)] == []
 
 
 def spot(number: int, of: int) -> Spot:
@@ -175,14 +167,17 @@ def of_each_kind() -> Iterator[Chart]:
     yield Trends("train.images", "accuracy (%)", near, {"": [(n, [1.0]) for n in near]}, Colouring(), logarithmic=False)
 
 
+@pytest.mark.parametrize("narrow", [False, True], ids=["page", "phone"])
 @pytest.mark.parametrize("chart", [*of_each_kind()], ids=lambda chart: type(chart).__name__)
-def test_labels_of_each_kind_neither_touch_nor_are_cut_off(chart: Chart) -> None:
-    assert faults(chart) == []
+def test_labels_of_each_kind_neither_touch_nor_are_cut_off(chart: Chart, narrow: bool) -> None:
+    assert faults(chart, narrow=narrow) == []
 
 
 def test_the_measure_sees_what_touches_and_what_is_cut_off(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(trends, "AIR_INCHES", -1.0)
     (near,) = [chart for chart in of_each_kind() if isinstance(chart, Trends) and chart.numbers[0] == 1e4]
-    assert "10,000 / 12,000" in faults(near)
+    assert "10,000 / 12,000" in faults(near, narrow=False)
     monkeypatch.setattr(parts, "EDGE", -6.0)
-    assert any("is cut off" in fault for fault in faults(next(c for c in of_each_kind() if isinstance(c, Front))))
+    assert any(
+        "is cut off" in fault for fault in faults(next(c for c in of_each_kind() if isinstance(c, Front)), narrow=False)
+    )

@@ -12,18 +12,20 @@ from collections.abc import Mapping, Sequence
 from vitbench.analysis.verdicts import Judged
 from vitbench.report import accuracy, effects, trends, verdicts
 from vitbench.report.accuracy import absence_of, decimals_of
-from vitbench.report.charts import MOST_BLOCKS, Paired, Pairs, Picture
+from vitbench.report.charts import Picture
 from vitbench.report.figures import axis_slugs
 from vitbench.report.figures import place as place_in
 from vitbench.report.files import Files
 from vitbench.report.markdown import Md, heading
+from vitbench.report.marks import MOST_BLOCKS
 from vitbench.report.numbers import fixed, signed
+from vitbench.report.row_charts import Paired, Pairs
 from vitbench.report.spread import reading
 from vitbench.report.view import Place, View, plural
 
 LABEL = "difference in test accuracy (percentage points)"
 BY_SEED, BY_BLOCK = "every seed", "every matched block"
-INTERVAL_READ = "the upright bar and the number are the mean over seeds, the broad bar its 95 % interval"
+INTERVAL_READ = "the upright bar and the number are the mean over seeds, the box its 95 % interval"
 
 
 def section(view: View, files: Files, axis: str) -> list[Md]:
@@ -103,8 +105,8 @@ def pictures(view: View, place: Place, axis: str) -> list[Picture]:
         read.append(_seeds_read(by_seed))
     if max(map(len, blocks.points), default=0) > seeds:
         columns.append((BY_BLOCK, [blocks]))
-        of_blocks = effects.blocks_read([blocks], "all other axes and the seed equal", "the mean")
-        read.append(f"On the right {of_blocks[:1].lower()}{of_blocks[1:]}" if seeds else of_blocks)
+        several = f"{BY_BLOCK[:1].upper()}{BY_BLOCK[1:]}: " if seeds else ""
+        read.append(f"{several}{effects.blocks_read([blocks], 'all other axes and the seed equal', 'the mean')}")
     if not columns:
         return []
     on, suffix = _on(view, place)
@@ -151,4 +153,6 @@ def _band(view: View) -> float:
 
 
 def _grey(view: View) -> str:
-    return " The grey band is the noise floor: the largest difference between exact twins." if _band(view) else ""
+    if not _band(view):
+        return ""
+    return " The grey band between dashed lines is the noise floor: the largest difference between exact twins."

@@ -9,9 +9,11 @@ from typing import Any
 
 import pandas as pd
 
-from vitbench.report.charts import Chart, Curves, Forest, Front, Pairs, Roofline, Rows, Trends
+from vitbench.report.charts import Chart
 from vitbench.report.matrix_data import DIGITS, of_heat, of_nested, of_tiles
 from vitbench.report.pixel_charts import Heat, Nested, Tiles, Waves
+from vitbench.report.plane_charts import Curves, Front, Roofline, Trends
+from vitbench.report.row_charts import Forest, Pairs, Rows
 
 Line = tuple[Any, ...]
 

@@ -8,8 +8,10 @@ import pandas as pd
 
 from vitbench.analysis.summary import finished, texts
 from vitbench.report import accuracy
-from vitbench.report.charts import Bundle, Colouring, Curves, Picture
+from vitbench.report.charts import Picture
 from vitbench.report.figures import place
+from vitbench.report.marks import Colouring
+from vitbench.report.plane_charts import Bundle, Curves
 from vitbench.report.view import View, of_origin, plural
 
 MAX_FACETS = 5
@@ -17,8 +19,11 @@ MAX_RUNS = 1000
 """Single runs that are drawn, shared by panels and colours; the mean is of all."""
 MAX_NAMED_CURVES = 8
 OTHERS = "other cells"
-METRICS = {"validation_accuracy_pct": "validation accuracy (%)", "train_loss": "train loss (nats)",
+VALIDATION, TRAINING = "validation_accuracy_pct", "train_accuracy_pct"
+METRICS = {VALIDATION: "validation accuracy (%)", TRAINING: "training accuracy (%)",
+           "train_loss": "training loss (nats)",
            "gradient_norm": "gradient norm"}  # fmt: skip
+"""What is drawn, as far as the records have it; accuracy in training only where none was taken in validation."""
 
 
 def learning_curves(view: View, device: str) -> list[Picture]:
@@ -46,6 +51,8 @@ def epochs_table(view: View) -> pd.DataFrame:
 
 def _picture(view: View, device: str, epochs: pd.DataFrame, on: str, suffix: str) -> Picture:
     metrics = {name: label for name, label in METRICS.items() if epochs[name].notna().any()}
+    if VALIDATION in metrics:
+        metrics.pop(TRAINING, None)
     facet_axis, facets, colouring, epochs = _arrange(view, device, epochs)
     names = [*colouring.values, *([colouring.others] if colouring.others else [])]
     # Runs by number, and no column but what is drawn: the epochs of many runs are taken apart for every panel.
@@ -68,7 +75,12 @@ def _picture(view: View, device: str, epochs: pd.DataFrame, on: str, suffix: str
     said += ": thin lines are single runs, thick lines the mean of those of one colour." if max(sizes) > 1 else "."
     if max(sizes) > most:
         said += f" Of the runs of one colour in one panel the first {most} are drawn."
-    said += " One epoch was trained: each run is a point." if few else ""
+    if TRAINING in metrics:
+        said += " Training accuracy is that of the augmented batches of an epoch, while it trains."
+    if few:
+        said += " One epoch was trained: each run is a point."
+    elif len(names) > 1:
+        said += " Of lines that coincide each is seen in the gaps of another."
     alt = f"Learning curves on {device}{on}: {' and '.join(metrics.values())} by epoch"
     return Picture(f"curves-{device}{suffix}", chart, alt, said)
 

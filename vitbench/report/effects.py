@@ -11,9 +11,11 @@ import pandas as pd
 from vitbench.analysis.summary import Matched
 from vitbench.report import accuracy, speed
 from vitbench.report.accuracy import absence_of
-from vitbench.report.charts import MOST_BLOCKS, Paired, Pairs, Picture
+from vitbench.report.charts import Picture
 from vitbench.report.figures import place
+from vitbench.report.marks import MOST_BLOCKS
 from vitbench.report.numbers import signed
+from vitbench.report.row_charts import Paired, Pairs
 from vitbench.report.spread import reading
 from vitbench.report.view import TimeGroup, View
 

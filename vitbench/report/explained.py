@@ -8,9 +8,11 @@ from pathlib import Path
 import numpy as np
 
 from vitbench.report import html, portraits
-from vitbench.report.charts import Bundle, Colouring, Curves, Picture
+from vitbench.report.charts import Picture
 from vitbench.report.files import MARK, Files
 from vitbench.report.markdown import Md, bullets, escape
+from vitbench.report.marks import Colouring
+from vitbench.report.plane_charts import Bundle, Curves
 from vitbench.report.studio import Draw, at_once
 from vitbench.report.view import View, plural
 from vitbench.spec.trial import TrainTrial

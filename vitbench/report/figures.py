@@ -17,7 +17,9 @@ import pandas as pd
 
 from vitbench.analysis.summary import ACCURACY, finished
 from vitbench.report import accuracy, speed
-from vitbench.report.charts import Colouring, Panel, Picture, Rows, Values, is_many, limits
+from vitbench.report.charts import Picture
+from vitbench.report.marks import Colouring, Values, is_many, limits
+from vitbench.report.row_charts import Panel, Rows
 from vitbench.report.spread import reading
 from vitbench.report.view import TimeGroup, View, of_origin, plural
 
@@ -40,7 +42,7 @@ def accuracy_by_cell(view: View, device: str) -> list[Picture]:
                        pd.Series.mean, spans=_intervals(view, device, o)) for o in origins]  # fmt: skip
     several = any(len(values) > 1 for column in columns for values in column.points.values())
 
-    means = " The upright bar is the mean over seeds, the pale one its 95 % interval." if several else ""
+    means = " The upright bar is the mean over seeds, the box its 95 % interval." if several else ""
 
     def caption(rows: Sequence[Values]) -> str:
         shown = reading(rows, "every seed as a point", "of a cell's seeds")
@@ -71,8 +73,8 @@ def timings(view: View, group: TimeGroup) -> list[Picture]:
 
         def caption(rows: Sequence[Values], title: str = f"{group.title}{on}") -> str:
             said = reading(rows, "a point is the median of one process", "of the medians of a cell's processes",
-                           "the upright bar the value in the table; behind the latency lies the range from p25 to p75 "
-                           "over all iterations")  # fmt: skip
+                           "the upright bar the value in the table; the box around the latency is the range from p25 "
+                           "to p75 over all iterations")  # fmt: skip
             return f"{title}. {said[:1].upper()}{said[1:]}."
 
         alt = f"plots of latency, throughput and peak memory by cell: {group.title}{on}"

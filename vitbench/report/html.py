@@ -23,6 +23,7 @@ from markupsafe import Markup
 
 from vitbench.report.blocks import PARSER, Block, parse, plain
 from vitbench.report.charts import OWN
+from vitbench.report.colours import variables
 from vitbench.report.files import Shown
 
 TEMPLATES = Path(__file__).parent / "templates"
@@ -131,9 +132,10 @@ class _Reader:
         files = [(shown.png, "PNG"), *([(shown.data, "CSV")] if shown.data else [])]
         links = " · ".join(f'<a href="{escape(file)}">{kind}</a>' for file, kind in files)
         said = f"<span>{self.rendered_inline(caption)}</span> " if caption else ""
+        what = f"Picture: {escape(shown.alt)}"
         element = _named(shown.element.replace(OWN, f"{anchor}-"), shown.alt)
         return (
-            f'<figure id="{anchor}"><div class="scroll" role="group" tabindex="0" aria-label="Picture">{element}</div>'
+            f'<figure id="{anchor}"><div class="scroll" role="group" tabindex="0" aria-label="{what}">{element}</div>'
             f'<figcaption>{said}<span class="files">{links}</span></figcaption></figure>\n'
         )
 
@@ -167,9 +169,12 @@ def page(text: str, pictures: Pictures) -> str:
 
 
 def _style(reader: _Reader) -> str:
-    """The page's style, with that of pictures that show images where it has some."""
-    pixels = any(PIXELS in section.body for section in reader.sections)
-    return "".join((TEMPLATES / f"{name}.css").read_text(encoding="utf-8") for name in ("page", "pixels")[: 1 + pixels])
+    """The page's style, with the colours of its pictures, and with that of such as show images where it has some."""
+    bodies = [section.body for section in reader.sections]
+    names = ("page", "pixels")[: 1 + any(PIXELS in body for body in bodies)]
+    written = "".join((TEMPLATES / f"{name}.css").read_text(encoding="utf-8") for name in names)
+    day, night = variables(bodies)
+    return f"{written}:root {{ {day} }}\n@media screen and (prefers-color-scheme: dark) {{ :root {{ {night} }} }}\n"
 
 
 def _picture(block: Sequence[Token]) -> str:
@@ -196,5 +201,5 @@ def _of_width(text: str) -> str:
 def _named(element: str, alt: str) -> str:
     """A picture with its accessible name."""
     if element.startswith("<svg"):
-        return element.replace("<svg", f'<svg role="img" aria-label="{escape(alt)}"', 1)
+        return element.replace("<svg ", f'<svg role="img" aria-label="{escape(alt)}" ')  # in each of its forms
     return element.replace("<img", f'<img alt="{escape(alt)}"', 1)

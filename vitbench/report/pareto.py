@@ -12,10 +12,12 @@ import pandas as pd
 
 from vitbench.analysis.summary import finished
 from vitbench.report.accuracy import MEAN, STD, SURVIVORS, TEST, decimals_of
-from vitbench.report.charts import Colouring, Front, Picture, Spot
+from vitbench.report.charts import Picture
 from vitbench.report.figures import place
 from vitbench.report.markdown import Md, escape, table
+from vitbench.report.marks import Colouring
 from vitbench.report.numbers import count, significant, spread
+from vitbench.report.plane_charts import Front, Spot
 from vitbench.report.view import View, of_origin
 
 MOST = 300

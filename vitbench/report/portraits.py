@@ -11,9 +11,11 @@ from dataclasses import replace
 import numpy as np
 import numpy.typing as npt
 
-from vitbench.report.charts import Colouring, Picture, Trends
+from vitbench.report.charts import Picture
 from vitbench.report.markdown import Md, escape
+from vitbench.report.marks import Colouring
 from vitbench.report.pixel_charts import Heat, Nested, Pixels, Strip, Tile, Tiles, Waves
+from vitbench.report.plane_charts import Trends
 from vitbench.report.view import plural
 from vitbench.spec.base import pair
 from vitbench.store.portrait import Array, Exhibit, Portrait

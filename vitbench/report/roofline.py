@@ -5,9 +5,10 @@ from __future__ import annotations
 import pandas as pd
 
 from vitbench.analysis.summary import finished
-from vitbench.report.charts import Picture, Point, Roofline
+from vitbench.report.charts import Picture
 from vitbench.report.figures import place
 from vitbench.report.markdown import Md
+from vitbench.report.plane_charts import Point, Roofline
 from vitbench.report.view import View, of_origin
 
 
@@ -26,7 +27,9 @@ def rooflines(view: View) -> list[Picture]:
             on, suffix = place(view, origins, origin)
             mine = of_origin(of_device, origin)
             peak, band = mine["ceiling_flops_per_s"].max(), mine["ceiling_bytes_per_s"].max()
-            chart = Roofline(float(peak), float(band), *_points(view, mine))
+            colour, points = _points(view, mine)
+            several = len({point.value for point in points}) > 1
+            chart = Roofline(float(peak), float(band), colour, points)
             title = f"{device}, {dtype}{on}"
             pictures.append(
                 Picture(
@@ -36,7 +39,8 @@ def rooflines(view: View) -> list[Picture]:
                     f"Roofline of {title}. The slope is the measured copy ({band / 1e9:,.0f} GB/s), the level the "
                     f"measured matrix product ({peak / 1e9:,.0f} GFLOP/s); a point is one timing: the operations of "
                     "its function and the least traffic that it needs, over its latency. What stands on the line "
-                    "cannot be faster on this device.",
+                    "cannot be faster on this device."
+                    + (" Points of one intensity stand side by side, by colour." if several else ""),
                 )
             )
     return pictures

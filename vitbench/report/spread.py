@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from vitbench.report.charts import MOST_POINTS, Values, is_many
+from vitbench.report.marks import MOST_POINTS, Values, is_many
 
 
 def reading(rows: Iterable[Values], point: str, of: str, rest: str = "", most: int = MOST_POINTS) -> str:

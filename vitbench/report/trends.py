@@ -9,8 +9,10 @@ from dataclasses import dataclass
 import pandas as pd
 
 from vitbench.analysis.summary import ACCURACY, finished, texts
-from vitbench.report.charts import Colouring, Picture, Trends
+from vitbench.report.charts import Picture
 from vitbench.report.figures import axis_slugs, place
+from vitbench.report.marks import Colouring
+from vitbench.report.plane_charts import Trends
 from vitbench.report.view import View, of_origin
 
 FEWEST = 3

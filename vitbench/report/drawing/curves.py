@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
@@ -11,59 +12,107 @@ from matplotlib.collections import LineCollection
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from vitbench.report.charts import Bundle, Curves
-from vitbench.report.drawing.parts import Colour, colours_of, legend, shorten
+from vitbench.report.drawing.names import inches, labels_of
+from vitbench.report.drawing.parts import NARROW, WIDEST, Colour, Dash, colours_of, guide, legend, legend_inches
+from vitbench.report.plane_charts import Bundle, Curves
 
 MAX_MARKED = 20
 """Single runs of one colour in one panel that have marks at their epochs; of more the marks would hide the lines."""
 MAX_EPOCHS_MARKED = 3
 """Epochs of a row of panels whose curves have marks at them: of so few a line does not show how many there are."""
-
-
 MOST_STEPS = 150
 """Points of a curve that are drawn: a panel is some 250 pixels wide."""
+DASHES: Sequence[Dash] = ("solid", (0, (5, 2.5)), (0, (1.5, 1.5)), (0, (6, 2, 1.5, 2)), (0, (3, 4)), (0, (8, 5)),
+                          (0, (1, 3)), (0, (4, 1.5, 1, 1.5, 1, 1.5)))  # fmt: skip
+"""Of the lines of means, in the order of their colours, the first drawn first: so that of lines which coincide each is
+seen in the gaps of those over it, and by who does not see colours."""
+TITLE_POINTS = 8.5
 
 
-def figure(chart: Curves) -> Figure:
-    """The figure: rows share their y axis, all panels the epochs."""
+def figure(chart: Curves, *, narrow: bool = False) -> Figure:
+    """The figure: rows share their y axis, all panels the epochs. A narrow one has at most two panels side by side."""
     facets, metrics, shades = chart.facets, chart.metrics, colours_of(chart.colouring)
-    width = 1.1 + (5.2 if len(facets) == 1 else 2.4 * len(facets))
-    made = Figure(figsize=(width, 0.9 + 2.2 * len(metrics)), layout="constrained")
-    grid = made.subplots(len(metrics), len(facets), sharex=True, sharey="row", squeeze=False)
-    for row, metric in enumerate(metrics):
+    columns = min(2, len(facets)) if narrow else len(facets)
+    lines = math.ceil(len(facets) / columns)  # of panels, for each metric
+    width = NARROW if narrow else min(WIDEST, 1.1 + (5.2 if columns == 1 else 2.4 * columns))
+    high = (1.9 if any(facets) else 1.75) if narrow else 2.2
+    titles = _titles(chart.facet_axis, facets, (width - 0.7) / columns - 0.1, narrow=narrow)
+    dashes = DASHES if 1 < len(shades) <= len(DASHES) and not _single(chart) else ()
+    height = 0.45 + legend_inches(chart.colouring, width, lines=bool(dashes)) + high * len(metrics) * lines
+    made = Figure(figsize=(width, height), layout="constrained")
+    grid = made.subplots(len(metrics) * lines, columns, sharex=True, sharey=False, squeeze=False)
+    for number, metric in enumerate(metrics):
         of_row = [chart.panels[metric, facet] for facet in facets]
         marked = len({epoch for panel in of_row for epoch in _epochs(panel.values())}) <= MAX_EPOCHS_MARKED
-        for column, (facet, bundles) in enumerate(zip(facets, of_row, strict=True)):
-            ax = grid[row, column]
-            _panel(ax, bundles, shades, grey=chart.colouring.others, marked=marked)
-            if column == 0:
+        panels = grid[number * lines : (number + 1) * lines].ravel()
+        for place, (facet, bundles, ax) in enumerate(zip(facets, of_row, panels, strict=False)):
+            if place:
+                ax.sharey(panels[0])
+            _panel(ax, bundles, shades, dashes, grey=chart.colouring.others, marked=marked)
+            if place % columns == 0:
                 ax.set_ylabel(metric)
-            if row == 0 and facet:
-                ax.set_title(f"{shorten(chart.facet_axis, 20)} = {shorten(facet, 20)}", fontsize=8.5)
-    for ax in grid[-1]:
-        ax.set_xlabel("epoch")
-        ax.xaxis.set_major_locator(MaxNLocator(4, integer=True))
-    legend(made, chart.colouring)
+            else:
+                ax.tick_params(axis="y", labelleft=False)
+            if facet and (narrow or number == 0):
+                ax.set_title(titles[place], fontsize=TITLE_POINTS)
+        for ax in panels[len(facets) :]:
+            ax.remove()
+    _epoch_axes(made, narrow=narrow)
+    legend(made, chart.colouring, dashes)
     return made
 
 
-def _panel(ax: Axes, bundles: Mapping[str, Bundle], shades: dict[str, Colour], *, grey: str, marked: bool) -> None:
-    ax.grid(color="0.93", linewidth=0.8)
-    ax.set_axisbelow(True)
-    for name, shade in reversed(shades.items()):
+def _single(chart: Curves) -> bool:
+    """Whether all that is drawn are points: of one epoch there are no lines."""
+    return len(_epochs(bundle for panel in chart.panels.values() for bundle in panel.values())) <= 1
+
+
+def _epoch_axes(made: Figure, *, narrow: bool) -> None:
+    """Epochs beneath the lowest panel of each column."""
+    lowest: dict[int, Axes] = {}
+    for ax in made.axes:
+        spec = ax.get_subplotspec()
+        assert spec is not None
+        ax.xaxis.set_major_locator(MaxNLocator(3 if narrow else 4, integer=True))
+        ax.tick_params(axis="x", labelbottom=False)
+        lowest[spec.colspan.start] = ax  # they come row by row
+    for ax in lowest.values():
+        ax.tick_params(axis="x", labelbottom=True)
+        ax.set_xlabel("epoch")
+
+
+def _titles(axis: str, values: Sequence[str], room: float, *, narrow: bool) -> list[str]:
+    """What each panel shows; in two lines where there is little room."""
+    named = labels_of([f"{axis} ="], room if narrow else room / 2, TITLE_POINTS)[0]
+    rest = room if narrow else room - inches(f"{named} ", TITLE_POINTS)
+    between = "\n" if narrow else " "
+    return [f"{named}{between}{value}" for value in labels_of(values, rest, TITLE_POINTS)]
+
+
+def _panel(
+    ax: Axes, bundles: Mapping[str, Bundle], shades: dict[str, Colour], dashes: Sequence[Dash], *, grey: str,
+    marked: bool,
+) -> None:  # fmt: skip
+    guide(ax)
+    dash_of = dict(zip(shades, dashes, strict=False))
+    for name, shade in shades.items():  # all runs, and then all means: a mean is not hidden by a run
         if name not in bundles:
             continue
-        runs, mean = [_thinned(run) for run in bundles[name].runs], bundles[name].mean
-        faint = max(0.12, min(0.4, 10 / max(len(runs), 1)))  # so that a bundle of lines keeps its structure
-        thin = len(runs) > 1 or name == grey
+        runs, alone = [_thinned(run) for run in bundles[name].runs], len(bundles[name].runs) == 1 and name != grey
+        thin = max(0.3, min(0.7, 8 / max(len(runs), 1)))  # so that a bundle of lines keeps its structure
         if len(runs) > MAX_MARKED:
-            _bundle(ax, runs, shade, faint)
-        else:
-            for run in runs:
-                ax.plot(*run.T, color=shade, lw=0.7 if thin else 1.8, alpha=faint if thin else 1.0,
-                        marker=_mark(run, marked=marked), markersize=3)  # fmt: skip
+            _bundle(ax, runs, shade, thin)
+            continue
+        for run in runs:
+            ax.plot(*run.T, color=shade, lw=1.8 if alone else thin, linestyle=dash_of.get(name, "-") if alone else "-",
+                    marker=_mark(run, marked=marked), markersize=3, zorder=2.5 if alone else 2)  # fmt: skip
+    for name, shade in shades.items():
+        mean = bundles[name].mean if name in bundles else None
         if mean is not None:
-            ax.plot(*mean.T, color=shade, linewidth=2, marker=_mark(mean, marked=marked), markersize=5)
+            # A rim in the paper's colour sets it off from its runs; not from other means, which it would hide.
+            ax.plot(*mean.T, color="white", linewidth=3.6, zorder=2.2)
+            ax.plot(*mean.T, color=shade, linewidth=2, linestyle=dash_of.get(name, "-"), zorder=3,
+                    marker=_mark(mean, marked=marked), markersize=5)  # fmt: skip
     ax.autoscale_view()  # a collection does not ask for it
 
 
@@ -79,13 +128,13 @@ def _mark(curve: npt.NDArray[np.float64], *, marked: bool) -> str:
     return "o" if marked or len(curve) == 1 else ""  # a line of one point would not be seen
 
 
-def _bundle(ax: Axes, runs: Sequence[npt.NDArray[np.float64]], shade: Colour, alpha: float) -> None:
+def _bundle(ax: Axes, runs: Sequence[npt.NDArray[np.float64]], shade: Colour, thin: float) -> None:
     """Thin lines without marks, points where there is one epoch; all at once, since a thousand calls take seconds."""
     if all(len(run) == 1 for run in runs):
-        ax.plot(*np.concatenate(runs).T, color=shade, alpha=alpha, linestyle="none", marker="o", markersize=3)
+        ax.plot(*np.concatenate(runs).T, color=shade, linestyle="none", marker="o", markersize=2)
         return
-    ax.add_collection(LineCollection(runs, colors=shade, linewidths=0.7, alpha=alpha, capstyle="projecting",
-                                     joinstyle="round", zorder=2))  # fmt: skip
+    ax.add_collection(LineCollection(runs, colors=shade, linewidths=thin, capstyle="projecting", joinstyle="round",
+                                     zorder=2))  # fmt: skip
 
 
 def _epochs(bundles: Iterable[Bundle]) -> set[float]:

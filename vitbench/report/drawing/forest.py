@@ -11,46 +11,55 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullLocator
 
-from vitbench.report.charts import Estimate, Forest
-from vitbench.report.drawing.parts import ROW_INCHES, Colour, colours, shorten
+from vitbench.report.drawing.names import above_rows, inches, labels_of, wrapped
+from vitbench.report.drawing.parts import GREY, LEGEND_POINTS, NARROW, ROW_INCHES, RULE, WIDEST, Colour, colours, guide
+from vitbench.report.row_charts import Estimate, Forest
 
 MARKS = "osD^vP*X"
 """Of the arms, beside their colours: so that they are told apart without these, too."""
 ARM_INCHES = 0.11
 """Of the height of a row, for each arm beyond the first."""
+LABEL_POINTS = 9.0
 FEW_DECADES = 2.5
 """Powers of ten above which only they are labelled on a logarithmic axis."""
 
 
-def figure(chart: Forest) -> Figure:
-    """The figure; its height grows with the rows and with the arms of each."""
+def figure(chart: Forest, *, narrow: bool = False) -> Figure:
+    """The figure; its height grows with the rows and with the arms of each. A narrow one has names above the rows."""
     arms = len(chart.arms)
-    labels = [shorten(name) for name in chart.names]
+    labels, named = wrapped(chart.names, NARROW - 0.35) if narrow else (labels_of(chart.names, WIDEST), 0.0)
     row_inches = ROW_INCHES + ARM_INCHES * max(arms - 1, 0) + (0.06 if arms > 1 else 0.0)
-    height = 1.2 + row_inches * max(len(labels), 2)
-    made = Figure(figsize=(6.2 + 0.062 * max(map(len, labels), default=1), height), layout="constrained")
+    marked = row_inches / (row_inches + named)  # share of a row's height that its marks have
+    height = 1.2 + row_inches / marked * max(len(labels), 2) + (0.15 * arms if narrow else 0.0)
+    width = NARROW if narrow else min(WIDEST, 6.2 + 0.062 * max(map(len, labels), default=1))
+    made = Figure(figsize=(width, height), layout="constrained")
     ax = made.subplots()
-    ax.set_axisbelow(True)
-    ax.grid(axis="x", color="0.93", linewidth=0.8)
+    guide(ax, "x")
     ax.tick_params(axis="y", length=0)
-    for edge in range(1, len(labels)):
-        ax.axhline(edge - 0.5, color="0.93", linewidth=0.8, zorder=0)
+    for row in range(len(labels) - 1):
+        ax.axhline(row + marked / 2, color=RULE, linewidth=0.8, zorder=0)
     if chart.neutral is not None:
-        ax.axvline(chart.neutral, color="0.5", linewidth=1.0, zorder=1)
+        ax.axvline(chart.neutral, color=GREY, linewidth=1.0, zorder=1)
     shades = [*colours([str(n) for n in range(max(chart.places, default=0) + 1)]).values()]
     for number, (estimates, place) in enumerate(zip(chart.arms.values(), chart.places, strict=True)):
         offset = 0.0 if arms == 1 else (number - (arms - 1) / 2) * (0.66 / (arms - 1) if arms > 2 else 0.4)
-        _mark(ax, estimates, offset, shades[place], MARKS[place % len(MARKS)])
-    ax.set_yticks(range(len(labels)), labels)
-    ax.set_ylim(len(labels) - 0.4, -0.6)
-    ax.set_xlabel(chart.label)
-    _scale(ax, chart)
+        _mark(ax, estimates, offset * marked, shades[place], MARKS[place % len(MARKS)])
+    if narrow:
+        ax.set_yticks([])
+        above_rows(ax, labels, 0.5)
+    else:
+        ax.set_yticks(range(len(labels)), labels)
+    ax.set_ylim(len(labels) - 0.9 + marked / 2, marked / 2 - 1.1)
+    ax.set_xlabel(_broken(chart.label, width - 0.4))
+    _scale(ax, chart, 4 if narrow else 6)
     handles = [
         Line2D([], [], color=shades[p], marker=MARKS[p % len(MARKS)], linestyle="-", markersize=4.5, linewidth=1.2)
         for p in chart.places
     ]
-    made.legend(handles, [shorten(name, 60) for name in chart.arms], loc="outside upper center",
-                ncols=1 if max(map(len, chart.arms), default=0) > 30 else min(arms, 3))  # fmt: skip
+    room = width - 0.6
+    names = labels_of([*chart.arms], room, LEGEND_POINTS)
+    each = max((inches(name, LEGEND_POINTS) for name in names), default=1.0) + 0.6
+    made.legend(handles, names, loc="outside upper left", ncols=max(1, min(arms, 3, int(width / each))))
     return made
 
 
@@ -71,22 +80,30 @@ def _mark(ax: Axes, estimates: Sequence[Estimate | None], offset: float, shade: 
                zorder=5)  # fmt: skip
 
 
-def _scale(ax: Axes, chart: Forest) -> None:
+def _broken(label: str, room: float) -> str:
+    """A label in two lines where it is longer than its axis: what is measured, and which side is better."""
+    before, mark, rest = label.partition(" (")
+    return f"{before}\n({rest}" if mark and inches(label, LABEL_POINTS) > room else label
+
+
+def _scale(ax: Axes, chart: Forest, ticks: int) -> None:
     if chart.ends is None:
         return
     low, high = chart.ends
     if not chart.logarithmic:
         air = 0.04 * (high - low) or 0.5
         ax.set_xlim(low - air, high + air)
-        ax.xaxis.set_major_locator(MaxNLocator(6, steps=[1, 2, 2.5, 5, 10]))
+        ax.xaxis.set_major_locator(MaxNLocator(ticks, steps=[1, 2, 2.5, 5, 10]))
         return
     low, high = math.log10(low), math.log10(high)
     air = max(0.05 * (high - low), 0.01)
     ax.set_xscale("log")
     ax.set_xlim(10 ** (low - air), 10 ** (high + air))
     if high - low < 0.4:  # less than a factor of 2.5: evenly spaced labels are nearly right, and all different
-        ax.xaxis.set_major_locator(MaxNLocator(6, steps=[1, 2, 2.5, 5, 10]))
+        ax.xaxis.set_major_locator(MaxNLocator(ticks, steps=[1, 2, 2.5, 5, 10]))
     else:
-        ax.xaxis.set_major_locator(LogLocator(10, subs=(1.0,) if high - low > FEW_DECADES else (1.0, 2.0, 5.0)))
+        ax.xaxis.set_major_locator(
+            LogLocator(10, subs=(1.0,) if high - low > FEW_DECADES else (1.0, 2.0, 5.0), numticks=2 * ticks)
+        )
     ax.xaxis.set_minor_locator(NullLocator())
     ax.xaxis.set_major_formatter(FuncFormatter(lambda x, _: f"{x:,.4g}"))

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import functools
 import io
 import re
 from collections.abc import Container
 from html import unescape
+from typing import Literal
 
 from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure
@@ -13,15 +15,21 @@ from matplotlib.font_manager import FontProperties
 from matplotlib.textpath import text_to_path
 
 from vitbench.report.charts import OWN
+from vitbench.report.colours import WRITTEN
 
 PIXELS_PER_INCH = 110
 """Of a page at its normal size: letters of 9 points are a little smaller than its text."""
-LEAST = 0.75
+LEAST = 0.72
 """Share of its width below which a picture is rolled sideways, and not made smaller: it could not be read."""
+LARGEST = 1.3
+"""Share of its width to which a narrow picture grows where a window is wider than a phone."""
+
+Slant = Literal["normal", "italic"]
 
 _TAG = re.compile(r"<[^>]*>")
 _NAMED = re.compile(r' id="([^"]+)"')
 _POINTING = re.compile(r'(?<=url\(#)[^)]+(?=\))|(?<=href="#)[^"]+(?=")')
+_STYLE = re.compile(r' style="[^"]*"')
 _PLACES = re.compile(r' (?:d|x|y|points|transform)="[^"]*"')
 _LONG = re.compile(r"(?<![\d.])-?\d+\.\d{3,}")
 _LEFT_OUT = re.compile(r"<metadata>.*?</metadata>|<style[^>]*>.*?</style>|<!--.*?-->", re.DOTALL)
@@ -29,9 +37,11 @@ _HEAD = re.compile(r'<svg [^>]*?viewBox="([^"]+)"[^>]*>', re.DOTALL)
 _TEXT = re.compile(r'<text style="([^"]*)"([^>]*)>([^<]*)</text>')
 
 
-def svg(figure: Figure) -> str:
+def svg(figure: Figure, form: Literal["", "wide", "narrow"] = "") -> str:
     """An ``<svg>`` element as wide as its place, and no wider than the figure, without a ground of its own.
 
+    Its colours are variables of the page (see :func:`vitbench.report.colours.variables`), which are others in the dark.
+    Of a chart in two forms the class names the form: a page shows the one that fits its window.
     Its lines' ends and its letters' shapes are left to the page; each text is as long as it was laid out, whatever the
     reader's letters are. What nothing in it points to has no id, and the other ids begin with :data:`OWN`. One that
     shows images says so by its class: a page must not change their colours.
@@ -46,19 +56,25 @@ def svg(figure: Figure) -> str:
     assert head is not None
     body = text[head.end() :]
     wanted = {name for tag in _TAG.findall(body) for name in _POINTING.findall(tag)}
-    body = _TAG.sub(lambda tag: _cleaned(tag[0], wanted), body)
+    pixels = any(ax.images for ax in figure.axes)
+    # Ids of a chart's two forms are not the same: a page has both.
+    own = f"{OWN}n-" if form == "narrow" else OWN
+    body = _TAG.sub(lambda tag: _cleaned(tag[0], wanted, own, coloured=not pixels), body)
     body = _TEXT.sub(_laid_out, body)
     body = re.sub(r"\s*\n\s*", "\n", body)
     width = figure.get_figwidth() * PIXELS_PER_INCH
-    size = f"min-width: {LEAST * width:.0f}px; max-width: {width:.0f}px"
-    kind = ' class="pixels"' if any(ax.images for ax in figure.axes) else ""
+    least, largest = (0.0, LARGEST) if form == "narrow" else (LEAST, 1.0)
+    size = f"min-width: {least * width:.0f}px; max-width: {largest * width:.0f}px"
+    kind = ' class="pixels"' if pixels else f' class="{form}"' if form else ""
     return f'<svg xmlns="http://www.w3.org/2000/svg"{kind} viewBox="{head[1]}" style="{size}">{body.strip()}'
 
 
-def _cleaned(tag: str, wanted: Container[str]) -> str:
+def _cleaned(tag: str, wanted: Container[str], own: str, *, coloured: bool) -> str:
     """A tag with the ids that are wanted, made the picture's own. What is between tags stays as it is."""
-    tag = _NAMED.sub(lambda m: f' id="{OWN}{m[1]}"' if m[1] in wanted else "", tag)
-    tag = _POINTING.sub(lambda m: f"{OWN}{m[0]}", tag).replace(' xlink:href="', ' href="')
+    tag = _NAMED.sub(lambda m: f' id="{own}{m[1]}"' if m[1] in wanted else "", tag)
+    tag = _POINTING.sub(lambda m: f"{own}{m[0]}", tag).replace(' xlink:href="', ' href="')
+    if coloured:
+        tag = _STYLE.sub(lambda m: WRITTEN.sub(lambda c: f"var(--c{c[0][1:]})", m[0]), tag)
     return _PLACES.sub(lambda m: m[0] if "scale(" in m[0] else _LONG.sub(_short, m[0]), tag)
 
 
@@ -67,14 +83,19 @@ def _short(number: re.Match[str]) -> str:
     return f"{float(number[0]):.2f}".rstrip("0").rstrip(".")
 
 
+@functools.lru_cache(maxsize=4096)
+def _length(text: str, size: float, slant: Slant, weight: int) -> float:
+    font = FontProperties(size=size, style=slant, weight=weight)
+    return float(text_to_path.get_text_width_height_descent(text, font, ismath=False)[0])
+
+
 def _laid_out(text: re.Match[str]) -> str:
     """A text in the page's font, at the length that the picture was laid out with."""
     style = {name: value for name, _, value in (part.partition(": ") for part in text[1].split("; "))}
-    font = FontProperties(
-        size=float(style["font-size"].removesuffix("px")), style="italic" if "font-style" in style else "normal",
-        weight=int(style.get("font-weight", "400")),
-    )  # fmt: skip
-    length = text_to_path.get_text_width_height_descent(unescape(text[3]), font, ismath=False)[0]
+    slant: Slant = "italic" if "font-style" in style else "normal"
+    length = _length(
+        unescape(text[3]), float(style["font-size"].removesuffix("px")), slant, int(style.get("font-weight", "400"))
+    )
     kept = "; ".join(f"{name}: {value}" for name, value in style.items() if name != "font-family")
     place = text[2] if "rotate(-0 " not in text[2] else text[2][: text[2].index(" transform=")]
     return f'<text style="{kept}"{place} textLength="{length:.1f}" lengthAdjust="spacingAndGlyphs">{text[3]}</text>'

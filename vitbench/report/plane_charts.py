@@ -1,0 +1,135 @@
+"""Plane charts: what a picture shows along two axes of numbers, as data, like :mod:`vitbench.report.charts`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from vitbench.report.marks import Colouring
+
+
+@dataclass(frozen=True)
+class Bundle:
+    """Curves of one colour in one panel, each of them (epochs, 2): epoch and value.
+
+    Attributes:
+        runs: single runs, not necessarily all.
+        mean: over all runs; None where there is one run, or where the mean would be of unlike cells.
+    """
+
+    runs: Sequence[npt.NDArray[np.float64]]
+    mean: npt.NDArray[np.float64] | None
+
+
+@dataclass(frozen=True)
+class Curves:
+    """Learning curves: a row of panels for each metric, a column for each value of an axis.
+
+    Attributes:
+        metrics: labels of the rows, with units.
+        facet_axis: name of the axis whose values have a column each; empty for a single column.
+        facets: its values.
+        panels: (metric, facet) → value of ``colouring`` → its curves.
+        colouring: what the colours stand for.
+    """
+
+    metrics: Sequence[str]
+    facet_axis: str
+    facets: Sequence[str]
+    panels: Mapping[tuple[str, str], Mapping[str, Bundle]]
+    colouring: Colouring
+
+
+@dataclass(frozen=True)
+class Trends:
+    """A measured quantity along an axis of numbers.
+
+    Attributes:
+        axis: its name.
+        label: of the quantity, with the unit.
+        numbers: of the axis, in ascending order.
+        lines: value of ``colouring`` → (number, what each run measured there), the numbers in ascending order.
+        colouring: what the colours stand for.
+        logarithmic: whether the axis is.
+        from_zero: whether the quantity begins at 0.
+    """
+
+    axis: str
+    label: str
+    numbers: Sequence[float]
+    lines: Mapping[str, Sequence[tuple[float, Sequence[float]]]]
+    colouring: Colouring
+    logarithmic: bool
+    from_zero: bool = False
+
+
+@dataclass(frozen=True)
+class Point:
+    """One timing: operations per byte, operations per second, and the words that choose its mark and its colour."""
+
+    intensity: float
+    flops_per_s: float
+    setting: str
+    value: str
+
+
+@dataclass(frozen=True)
+class Roofline:
+    """Two ceilings and the points under them.
+
+    Attributes:
+        flops_per_s: the level ceiling.
+        bytes_per_s: the sloping one.
+        title: what the colours stand for.
+        points: the timings.
+    """
+
+    flops_per_s: float
+    bytes_per_s: float
+    title: str
+    points: Sequence[Point]
+
+
+@dataclass(frozen=True)
+class Spot:
+    """One cell between what it costs and what it gives.
+
+    Attributes:
+        cost: along the x axis.
+        gain: along the y axis.
+        spread: half the length of a bar through it, along the y axis; not a number for none.
+        value: of the colouring.
+        letter: by which a table names it; empty where another cell gives as much for no more.
+        name: of the cell.
+    """
+
+    cost: float
+    gain: float
+    spread: float
+    value: str
+    letter: str
+    name: str
+
+
+@dataclass(frozen=True)
+class Front:
+    """Cells between cost and gain, and the line of those that no other surpasses in both.
+
+    Attributes:
+        cost: label of the x axis, with the unit.
+        gain: label of the y axis, with the unit.
+        cheap: whether less of the cost's quantity is better (memory), or more (throughput).
+        spots: the cells.
+        colouring: what the colours stand for.
+        logarithmic: whether the x axis is.
+    """
+
+    cost: str
+    gain: str
+    cheap: bool
+    spots: Sequence[Spot]
+    colouring: Colouring
+    logarithmic: bool
