@@ -125,7 +125,7 @@ def test_labels_in_its_pictures_neither_touch_nor_are_cut_off(browser: Browser, 
                 return bad.map(([name]) => name);
             })"""
         )
-        assert found == [] and shown.value("document.querySelectorAll('figure svg').length") == 2
+        assert found == [] and shown.value("document.querySelectorAll('figure svg.wide').length") == 2
 
 
 def test_it_says_what_differs_first_and_what_limits_the_comparison(pages: dict[str, Path]) -> None:

@@ -136,7 +136,8 @@ def roofline(points: int) -> Roofline:
         Point(2.0**n % 300 + 0.1, 1e9 * (n + 1), f"cpu, float32, batch size {n} {LONG}", f"v{n % 9} {LONG}")
         for n in range(points)
     ]
-    return Roofline(1e12, 1e10, LONG, made)
+    values = [*dict.fromkeys(point.value for point in made)]
+    return Roofline(1e12, 1e10, Colouring(LONG, values, values), made)
 
 
 VALUES = [f"value {n} {'x' * 60}" for n in range(12)]

@@ -13,6 +13,7 @@ from tests.conftest import REPOSITORY
 from tests.report.browser import SCHEMES, WIDTHS, faults_of_page, opened, violations
 from tests.report.builders import CPU, CellPlan, Plan, build, factorial
 from tests.test_security import HOSTILE, as_read, hostile_study
+from vitbench.report import colours
 from vitbench.report.files import PAGE
 from vitbench.report.render import render
 from vitbench.store import Study
@@ -197,7 +198,8 @@ def test_hostile_names_are_text(browser: Browser, pages: Pages) -> None:
         assert len(ids) == len(set(ids))
 
 
-def test_labels_in_pictures_neither_touch_nor_are_cut_off(browser: Browser, tmp_path: Path) -> None:
+@pytest.mark.parametrize("width", [390, 1280])
+def test_labels_in_pictures_neither_touch_nor_are_cut_off(browser: Browser, tmp_path: Path, width: int) -> None:
     """Of few cells: the browser has the letters where they were laid out, which test_labels.py measures of many."""
     cells = 12
     planned = [
@@ -205,7 +207,7 @@ def test_labels_in_pictures_neither_touch_nor_are_cut_off(browser: Browser, tmp_
         for n in range(cells)
     ]
     page = render(build(tmp_path / "study", Plan(cells=planned, seeds=(0, 1))), tmp_path / "out")
-    with opened(browser, page) as shown:
+    with opened(browser, page, width=width) as shown:
         found = shown.value(
             """() => [...document.querySelectorAll('figure svg')].flatMap(svg => {
                 const frame = svg.getBoundingClientRect();
@@ -222,6 +224,130 @@ def test_labels_in_pictures_neither_touch_nor_are_cut_off(browser: Browser, tmp_
         )
         assert found == []
         assert shown.value("document.querySelectorAll('figure svg text').length") >= min(cells, 60)
+
+
+SMALLEST_LETTERS = 9.0
+"""Pixels, of a picture's smallest letters."""
+
+
+@pytest.mark.parametrize("name", ["grid", *(pytest.param(name, marks=pytest.mark.slow) for name in STUDIES)])
+def test_on_a_phone_pictures_are_read_without_rolling_them(browser: Browser, pages: Pages, name: str) -> None:
+    with opened(browser, pages[name], width=390) as shown:
+        found = shown.value(
+            """() => [...document.querySelectorAll('figure')].map(figure => {
+                const scale = text => Math.hypot(text.getScreenCTM().a, text.getScreenCTM().b);
+                const box = figure.querySelector('.scroll');
+                const seen = [...box.children].filter(p => p.getBoundingClientRect().width > 0);
+                const sizes = [...box.querySelectorAll('svg text')].filter(t => t.getBoundingClientRect().width > 0)
+                    .map(t => parseFloat(getComputedStyle(t).fontSize) * scale(t));
+                return [seen.length, box.scrollWidth - box.clientWidth, Math.min(...sizes, 99)];
+            })"""
+        )
+        assert found or name == "nothing ok"
+        assert [(forms, rolled) for forms, rolled, _ in found] == [(1, 0)] * len(found)
+        assert min(smallest for *_, smallest in found) >= SMALLEST_LETTERS
+        assert shown.value(BROKEN) == []
+
+
+def test_what_is_rolled_has_a_name_a_shadow_and_keeps_its_first_column(browser: Browser, pages: Pages) -> None:
+    with opened(browser, pages["grid"], width=390) as shown:
+        boxes = shown.value(
+            "[...document.querySelectorAll('.scroll')].map(b => [b.tabIndex, b.getAttribute('aria-label'),"
+            " getComputedStyle(b).backgroundImage.split('linear-gradient').length - 1])"
+        )
+        assert all(place == 0 and shadows == 4 for place, _, shadows in boxes)
+        names = [name for _, name, _ in boxes]
+        assert all(re.match(r"(Table|Picture): .{5}", name) for name in names)
+        assert len(set(names)) == len(names), "each says what it is"
+        first, second, after, moved = shown.value(
+            """() => {
+                const box = [...document.querySelectorAll('.table .scroll')].find(
+                    b => b.scrollWidth > b.clientWidth + 60);
+                const left = () => [0, 1].map(n => box.querySelector('tbody tr').cells[n].getBoundingClientRect().left);
+                const before = left();
+                box.scrollLeft = 50;
+                return [...before, ...left()];
+            }"""
+        )
+        assert after == first and moved == second - 50
+
+
+SEEN = """() => [...document.querySelectorAll('figure svg:not(.pixels)')].flatMap(svg =>
+    [...svg.querySelectorAll('path, use, text')].filter(e => !e.closest('defs, clipPath')).map(e => {
+        const style = getComputedStyle(e), own = e.getAttribute('style') || '';
+        const paint = kind => [style[kind], style[`${kind}Opacity`] * style.opacity, (own.match(
+            new RegExp(`(?:^|; ?)${kind}: ([^;]*)`)) || [])[1] || ''];
+        return [e.tagName, e.textContent, paint('fill'), paint('stroke')];
+    }))"""
+"""What is drawn: kind, text, and of fill and stroke the colour that the browser shows, its opacity, and its name."""
+
+
+@pytest.mark.parametrize("scheme", SCHEMES)
+@pytest.mark.parametrize("name", ["grid", *(pytest.param(name, marks=pytest.mark.slow) for name in STUDIES)])
+def test_letters_and_marks_of_pictures_stand_out(browser: Browser, pages: Pages, name: str, scheme: str) -> None:
+    """As the browser shows them, on the page's own ground. Lines that only guide the eye, and the paper, need not."""
+    page_of = {"light": colours.PAPER, "dark": colours.NIGHT}
+    guides = {f"var(--c{colour[1:]})" for colour in (colours.RULE, colours.PAPER)}
+    with opened(browser, pages[name], scheme=scheme) as shown:
+        ground = hexadecimal(shown.value("getComputedStyle(document.body).backgroundColor"))
+        assert ground == page_of[scheme], "the colours are made for this ground"
+        drawn = shown.value(SEEN)
+    assert drawn
+    bad, letters = set[str](), 0
+    for tag, text, *paints in drawn:
+        seen = [
+            colours.contrast(colours.over(hexadecimal(colour), float(opacity), ground), ground)
+            for colour, opacity, named in paints
+            if colour != "none" and named not in guides
+        ]
+        least = colours.LEAST_TEXT if tag == "text" else colours.LEAST_MARK
+        letters += tag == "text"
+        if seen and max(seen) < least:
+            bad.add(f"{tag} {text} {paints}: {max(seen):.2f}")
+    assert letters and not bad, "\n".join(sorted(bad))
+
+
+def hexadecimal(colour: str) -> str:
+    """A browser's ``rgb(…)`` as ``#rrggbb``."""
+    red, green, blue = (float(part) / 255 for part in re.findall(r"[\d.]+", colour)[:3])
+    return colours.written((red, green, blue))
+
+
+BROKEN = """() => [...document.querySelectorAll('th, td')].flatMap(cell => {
+    const texts = document.createTreeWalker(cell, NodeFilter.SHOW_TEXT), broken = [];
+    for (let text; (text = texts.nextNode());) for (const word of text.data.matchAll(/[^\\s-]+/g)) {
+        const range = document.createRange();
+        range.setStart(text, word.index);
+        range.setEnd(text, word.index + word[0].length);
+        const lines = [...range.getClientRects()].filter(box => box.width > 1).map(box => Math.round(box.top));
+        if (new Set(lines).size > 1 && word[0].length < 30) broken.push(word[0]);
+    }
+    return broken;
+})"""
+"""Words of tables that stand in two lines: between their letters, and not at a hyphen."""
+A4 = 703
+"""CSS pixels of a line on A4 paper: 210 mm, less the margins of 12 mm."""
+
+
+@pytest.mark.parametrize("name", ["grid", "hostile", *(pytest.param(n, marks=pytest.mark.slow) for n in STUDIES)])
+def test_on_paper_nothing_is_cut_off(browser: Browser, pages: Pages, name: str) -> None:
+    with opened(browser, pages[name], width=A4) as shown:
+        shown.page.emulate_media(media="print")
+        wide = shown.value(
+            "w => [...document.querySelectorAll('table, figure svg, pre')].filter(e => e.scrollWidth > w + 1 ||"
+            " e.getBoundingClientRect().right > w + 1).map(e => `${e.tagName} ${e.textContent.slice(0, 60)}`)",
+            A4,
+        )
+        assert wide == [] and shown.value(BROKEN) == []
+        assert shown.value("document.documentElement.scrollWidth") <= A4
+        letters = shown.value(
+            """() => {
+                const scale = text => Math.hypot(text.getScreenCTM().a, text.getScreenCTM().b);
+                return [...document.querySelectorAll('td, figure svg.wide text')].map(t =>
+                    parseFloat(getComputedStyle(t).fontSize) * (t.getScreenCTM ? scale(t) : 1));
+            }"""
+        )
+        assert min(letters) >= 6.9, "five points"
 
 
 def test_on_paper_the_whole_table_is_there(grid: Page) -> None:

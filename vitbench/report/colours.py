@@ -70,13 +70,15 @@ def over(colour: str, opacity: float, ground: str) -> str:
 
 @functools.lru_cache(maxsize=4096)
 def at_night(colour: str) -> str:
-    """The colour that stands on dark paper for one on white.
+    """The colour that stands on dark paper for one on white; for white the dark paper.
 
     A grey has the contrast that it has by day. A colour keeps its hue and is :data:`LIGHTER`, so that colours stay as
     far from one another as they were, and lighter still where that does not reach :data:`LEAST_MARK`. What no screen
     shows has its chroma reduced. Lightness is that of OKLCH; source: Ottosson 2020, "A perceptual color space for image
     processing".
     """
+    if colour == PAPER:
+        return NIGHT
     lightness, chroma, hue = _oklch(rgb(colour))
     grey = chroma < GREYISH
     wanted = contrast(colour, PAPER) if grey else LEAST_MARK + MARGIN

@@ -29,6 +29,8 @@ from vitbench.report.files import Shown
 TEMPLATES = Path(__file__).parent / "templates"
 FILTERED = 8
 """Rows above which a table can be filtered."""
+NARROW = 11
+"""Columns up to which a table fits on paper in letters of the usual size."""
 NAME, SENTENCE = 24, 36
 """Characters up to which a cell is not broken into lines, and from which it has room for several words in one."""
 
@@ -120,9 +122,10 @@ class _Reader:
         name = ", ".join(self.above[1:]) or self.title
         self.tables[name] += 1
         name = escape(f"{name} ({self.tables[name]})" if self.tables[name] > 1 else name)
+        wide = " wide" if sum(token.type == "th_open" for token in block) > NARROW else ""
         much = f' data-filtered="{name}"' if rows > FILTERED else ""
         return (
-            f'<div class="table"{much}><div class="scroll" role="group" tabindex="0" aria-label="Table: {name}">'
+            f'<div class="table{wide}"{much}><div class="scroll" role="group" tabindex="0" aria-label="Table: {name}">'
             f"{self.rendered(block)}</div></div>\n"
         )
 

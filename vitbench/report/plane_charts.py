@@ -83,13 +83,13 @@ class Roofline:
     Attributes:
         flops_per_s: the level ceiling.
         bytes_per_s: the sloping one.
-        title: what the colours stand for.
+        colouring: what the colours stand for.
         points: the timings.
     """
 
     flops_per_s: float
     bytes_per_s: float
-    title: str
+    colouring: Colouring
     points: Sequence[Point]
 
 

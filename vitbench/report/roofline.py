@@ -8,6 +8,7 @@ from vitbench.analysis.summary import finished
 from vitbench.report.charts import Picture
 from vitbench.report.figures import place
 from vitbench.report.markdown import Md
+from vitbench.report.marks import Colouring
 from vitbench.report.plane_charts import Point, Roofline
 from vitbench.report.view import View, of_origin
 
@@ -56,7 +57,7 @@ def without(view: View) -> list[Md]:
     return [Md(f"No roofline is drawn: {what} {'were not counted' if ceilings.any() else 'was not measured'}.")]
 
 
-def _points(view: View, rows: pd.DataFrame) -> tuple[str, list[Point]]:
+def _points(view: View, rows: pd.DataFrame) -> tuple[Colouring, list[Point]]:
     """What the colours stand for (an axis of the suite, or the cell), and the points."""
     groups = {(g.level, g.shape, g.batch_size, g.mode): g for g in view.time_groups}
     axis = next((a for a in view.axes if rows[a].nunique() > 1), None) if view.factorial else None
@@ -65,4 +66,7 @@ def _points(view: View, rows: pd.DataFrame) -> tuple[str, list[Point]]:
         group = groups[row["level"], row["level_shape"], int(row["batch_size"]), row["mode"]]
         setting = f"{group.what}batch {group.batch_size}, {group.mode_name}"
         points.append(Point(row["intensity"], row["flops_per_s"], setting, str(row[axis] if axis else row["cell"])))
-    return axis or "cell", points
+    present = [*dict.fromkeys(point.value for point in points)]
+    # A value has the colour that it has in the other pictures of the axis, whatever else was timed.
+    values = view.axes[axis] if axis else present
+    return Colouring(axis or "cell", values, [value for value in values if value in present]), points

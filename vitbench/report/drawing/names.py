@@ -37,13 +37,13 @@ def shorten(text: str, width: int = LONGEST, share: float = HEADS[0]) -> str:
     return f"{line[:head]}…{line[len(line) - (width - 1 - head) :]}"
 
 
-def labels_of(names: Sequence[str], room: float, points: float = ROW_POINTS) -> list[str]:
-    """Names of different things, each in at most so many inches; those that differ stay different.
+def labels_of(names: Sequence[str], room: float, points: float = ROW_POINTS, longest: int = LONGEST) -> list[str]:
+    """Names of different things, each in at most so many inches and letters; those that differ stay different.
 
     Where cut middles would not tell names apart, they are cut elsewhere; where nothing does, they are counted.
     """
     lines = [_line(name) for name in names]
-    cut = [_fitted(line, room, points) for line in lines]
+    cut = [_fitted(line, room, points, longest=longest) for line in lines]
     while alike := _alike(lines, cut):
         others = {text for n, text in enumerate(cut) if n not in alike}
         different = len({lines[n] for n in alike})
@@ -103,9 +103,9 @@ def _line(text: str) -> str:
     return " ".join("".join(c if c.isprintable() else " " for c in text).split())
 
 
-def _fitted(text: str, room: float, points: float, share: float = HEADS[0]) -> str:
+def _fitted(text: str, room: float, points: float, share: float = HEADS[0], longest: int = LONGEST) -> str:
     """A name in at most so many inches and so many letters, of which at least a few are left."""
-    width = min(LONGEST, len(_line(text)))
+    width = min(longest, len(_line(text)))
     short = shorten(text, width, share)
     while width > 4 and (long := inches(short, points)) > room:
         width = max(4, min(width - 1, int(width * room / long)))
