@@ -274,31 +274,29 @@ def test_what_is_rolled_has_a_name_a_shadow_and_keeps_its_first_column(browser: 
 
 SEEN = """() => [...document.querySelectorAll('figure svg:not(.pixels)')].flatMap(svg =>
     [...svg.querySelectorAll('path, use, text')].filter(e => !e.closest('defs, clipPath')).map(e => {
-        const style = getComputedStyle(e), own = e.getAttribute('style') || '';
-        const paint = kind => [style[kind], style[`${kind}Opacity`] * style.opacity, (own.match(
-            new RegExp(`(?:^|; ?)${kind}: ([^;]*)`)) || [])[1] || ''];
+        const style = getComputedStyle(e), paint = kind => [style[kind], style[`${kind}Opacity`] * style.opacity];
         return [e.tagName, e.textContent, paint('fill'), paint('stroke')];
     }))"""
-"""What is drawn: kind, text, and of fill and stroke the colour that the browser shows, its opacity, and its name."""
+"""What is drawn: kind, text, and of fill and stroke the colour that the browser shows and its opacity."""
 
 
 @pytest.mark.parametrize("scheme", SCHEMES)
 @pytest.mark.parametrize("name", ["grid", *(pytest.param(name, marks=pytest.mark.slow) for name in STUDIES)])
 def test_letters_and_marks_of_pictures_stand_out(browser: Browser, pages: Pages, name: str, scheme: str) -> None:
     """As the browser shows them, on the page's own ground. Lines that only guide the eye, and the paper, need not."""
-    page_of = {"light": colours.PAPER, "dark": colours.NIGHT}
-    guides = {f"var(--c{colour[1:]})" for colour in (colours.RULE, colours.PAPER)}
+    guides = {colours.RULE, colours.PAPER}
+    guides = guides if scheme == "light" else set(map(colours.at_night, guides))
     with opened(browser, pages[name], scheme=scheme) as shown:
         ground = hexadecimal(shown.value("getComputedStyle(document.body).backgroundColor"))
-        assert ground == page_of[scheme], "the colours are made for this ground"
+        assert ground == {"light": colours.PAPER, "dark": colours.NIGHT}[scheme], "the colours are made for this ground"
         drawn = shown.value(SEEN)
     assert drawn
     bad, letters = set[str](), 0
     for tag, text, *paints in drawn:
         seen = [
             colours.contrast(colours.over(hexadecimal(colour), float(opacity), ground), ground)
-            for colour, opacity, named in paints
-            if colour != "none" and named not in guides
+            for colour, opacity in paints
+            if colour != "none" and hexadecimal(colour) not in guides
         ]
         least = colours.LEAST_TEXT if tag == "text" else colours.LEAST_MARK
         letters += tag == "text"

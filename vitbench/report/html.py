@@ -11,7 +11,7 @@ import hashlib
 import itertools
 import re
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from html import escape
 from pathlib import Path
@@ -23,8 +23,8 @@ from markupsafe import Markup
 
 from vitbench.report.blocks import PARSER, Block, parse, plain
 from vitbench.report.charts import OWN
-from vitbench.report.colours import variables
 from vitbench.report.files import Shown
+from vitbench.report.styles import Styles
 
 TEMPLATES = Path(__file__).parent / "templates"
 FILTERED = 8
@@ -67,6 +67,9 @@ class _Reader:
     anchors: set[str] = field(default_factory=lambda: {"content"})
     above: tuple[str, ...] = ()
     """The headings under which the reader is."""
+    numbers: Iterator[int] = field(default_factory=itertools.count)
+    """Of pictures, for ids in them: these stand at every mark, and the picture's own name would be long."""
+    styles: Styles = field(default_factory=Styles)
     tables: Counter[str] = field(default_factory=Counter)
     """Name of a table → how many have it so far."""
 
@@ -136,7 +139,7 @@ class _Reader:
         links = " · ".join(f'<a href="{escape(file)}">{kind}</a>' for file, kind in files)
         said = f"<span>{self.rendered_inline(caption)}</span> " if caption else ""
         what = f"Picture: {escape(shown.alt)}"
-        element = _named(shown.element.replace(OWN, f"{anchor}-"), shown.alt)
+        element = _named(self.styles.shared(shown.element.replace(OWN, f"p{next(self.numbers)}-")), shown.alt)
         return (
             f'<figure id="{anchor}"><div class="scroll" role="group" tabindex="0" aria-label="{what}">{element}</div>'
             f'<figcaption>{said}<span class="files">{links}</span></figcaption></figure>\n'
@@ -176,8 +179,7 @@ def _style(reader: _Reader) -> str:
     bodies = [section.body for section in reader.sections]
     names = ("page", "pixels")[: 1 + any(PIXELS in body for body in bodies)]
     written = "".join((TEMPLATES / f"{name}.css").read_text(encoding="utf-8") for name in names)
-    day, night = variables(bodies)
-    return f"{written}:root {{ {day} }}\n@media screen and (prefers-color-scheme: dark) {{ :root {{ {night} }} }}\n"
+    return f"{written}{reader.styles.sheet()}"
 
 
 def _picture(block: Sequence[Token]) -> str:
