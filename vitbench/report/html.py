@@ -122,6 +122,8 @@ class _Reader:
                     token.attrs["scope"] = "col"
                 elif not token.attrs and (kind := _of_width(plain(inside))):
                     token.attrs["class"] = kind
+                if max(map(len, plain(inside).split()), default=0) > NAME:
+                    token.attrs["class"] = f"{token.attrs.get('class', '')} long".strip()
         name = ", ".join(self.above[1:]) or self.title
         self.tables[name] += 1
         name = escape(f"{name} ({self.tables[name]})" if self.tables[name] > 1 else name)

@@ -16,6 +16,8 @@ ROW_POINTS = 7.5
 """Size of the names of rows."""
 LINE_INCHES, AIR_INCHES = 0.12, 0.05
 """Of a line of such a name, and above it."""
+GROUND = {"facecolor": "white", "linewidth": 0, "pad": 0.5}
+"""Of a text in a panel, whose lines do not cross its letters."""
 LONGEST = 60
 """Letters of a name, whatever room there is."""
 HEADS = (0.6, 0.0, 1.0, 0.3, 0.8, 0.15, 0.45)
@@ -94,7 +96,7 @@ def above_rows(ax: Axes, labels: Sequence[str], height: float, notes: Sequence[s
             if text:  # on a ground of its own: lines of the panel do not cross the letters
                 ax.text(
                     x, row - height, text, transform=place, ha=side, va="center", fontsize=ROW_POINTS, in_layout=False,
-                    linespacing=1.1, bbox={"facecolor": "white", "linewidth": 0, "pad": 0.5},
+                    linespacing=1.1, bbox=GROUND,
                     zorder=1.5 if side == "left" else 5,
                 )  # fmt: skip
 

@@ -9,7 +9,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from vitbench.report.drawing.names import above_rows, inches, labels_of, wrapped
+from vitbench.report.drawing.names import GROUND, above_rows, inches, labels_of, wrapped
 from vitbench.report.drawing.parts import (
     GREY,
     INK,
@@ -125,7 +125,8 @@ def _compare(ax: Axes, axis: Paired, neutral: float, band: float, tall: float) -
     for row, (points, middle, word) in enumerate(zip(axis.points, axis.middles, axis.words, strict=True)):
         if word:
             place = ax.get_yaxis_transform()
-            ax.text(0.01, row, word, transform=place, va="center", fontsize=7.5, color=GREY, style="italic")
+            ax.text(0.01, row, word, transform=place, va="center", fontsize=7.5, color=GREY, style="italic",
+                    bbox=GROUND)  # fmt: skip
             continue
         if is_many(points, MOST_BLOCKS):
             spreads(ax, [row], [points], [shade], width=6)
