@@ -66,6 +66,11 @@ SILENT_PICTURES = """[...document.querySelectorAll('figure')].filter(f => {
 }).map(f => f.id)"""
 
 
+FORMS = """Object.fromEntries([...document.querySelectorAll('figure .scroll')].map(box => [box.closest('figure').id,
+    [...box.children].filter(form => form.getBoundingClientRect().width > 0).length]))"""
+"""Of a chart's two forms, one for wide windows and one for phones, the page shows the one that fits."""
+
+
 def faults_of_page(browser: Browser, file: Path, *, width: int, scheme: str, axe: bool = True) -> list[str]:
     """What is wrong with a page in a window: it speaks, asks for something, is wider, or cannot be read by everybody.
 
@@ -85,4 +90,5 @@ def faults_of_page(browser: Browser, file: Path, *, width: int, scheme: str, axe
         if dark != (scheme == "dark"):
             found.append(f"is {'dark' if dark else 'light'}")
         found += [f"{figure}: a picture without words" for figure in shown.value(SILENT_PICTURES)]
+        found += [f"{figure}: {n} forms of a chart at once" for figure, n in shown.value(FORMS).items() if n != 1]
         return [*found, *(violations(shown) if axe else [])]

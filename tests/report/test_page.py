@@ -311,18 +311,18 @@ def hexadecimal(colour: str) -> str:
     return colours.written((red, green, blue))
 
 
-BROKEN = """() => [...document.querySelectorAll('th, td')].flatMap(cell => {
+BROKEN = """() => [...document.querySelectorAll('th:not(.long), td:not(.long)')].flatMap(cell => {
     const texts = document.createTreeWalker(cell, NodeFilter.SHOW_TEXT), broken = [];
-    for (let text; (text = texts.nextNode());) for (const word of text.data.matchAll(/[^\\s-]+/g)) {
+    for (let text; (text = texts.nextNode());) for (const word of text.data.matchAll(/\\w+/g)) {
         const range = document.createRange();
         range.setStart(text, word.index);
         range.setEnd(text, word.index + word[0].length);
         const lines = [...range.getClientRects()].filter(box => box.width > 1).map(box => Math.round(box.top));
-        if (new Set(lines).size > 1 && word[0].length < 30) broken.push(word[0]);
+        if (new Set(lines).size > 1) broken.push(word[0]);
     }
     return broken;
 })"""
-"""Words of tables that stand in two lines: between their letters, and not at a hyphen."""
+"""Words of tables that stand in two lines; those that are too long for one are known to the page."""
 A4 = 703
 """CSS pixels of a line on A4 paper: 210 mm, less the margins of 12 mm."""
 

@@ -37,7 +37,7 @@ def figure(chart: Curves, *, narrow: bool = False) -> Figure:
     width = NARROW if narrow else min(WIDEST, 1.1 + (5.2 if columns == 1 else 2.4 * columns))
     high = (1.9 if any(facets) else 1.75) if narrow else 2.2
     titles = _titles(chart.facet_axis, facets, (width - 0.7) / columns - 0.1, narrow=narrow)
-    dashes = DASHES if 1 < len(shades) <= len(DASHES) and not _single(chart) else ()
+    dashes = DASHES if 1 < len(chart.colouring.values) <= len(DASHES) and not _single(chart) else ()
     height = 0.45 + legend_inches(chart.colouring, width, lines=bool(dashes)) + high * len(metrics) * lines
     made = Figure(figsize=(width, height), layout="constrained")
     grid = made.subplots(len(metrics) * lines, columns, sharex=True, sharey=False, squeeze=False)

@@ -80,7 +80,8 @@ def legend(figure: Figure, colouring: Colouring, dashes: Sequence[Dash] = ()) ->
     if not colouring.shown:
         return
     chosen = colours_of(colouring)
-    dash_of = dict(zip(chosen, dashes, strict=False))
+    dash_of: dict[str, Dash] = dict.fromkeys(chosen, "solid") if dashes else {}
+    dash_of.update(zip(colouring.values, dashes, strict=False))
     named, columns = _named(colouring, figure.get_figwidth(), lines=bool(dashes))
     marks = [
         Line2D([], [], color=chosen[n], linewidth=2, linestyle=dash_of[n])
