@@ -32,7 +32,7 @@ def charts(spec: dict[str, Any], most: int = portraits.MOST, **of: Any) -> Itera
 
 
 def found(*arguments: Any, **of: Any) -> list[str]:
-    return [fault for chart in charts(*arguments, **of) for fault in faults(chart)]
+    return [fault for chart in charts(*arguments, **of) for fault in faults(chart, narrow=False)]
 
 
 @pytest.mark.parametrize("count", COUNTS)
@@ -54,7 +54,7 @@ def test_of_classes_with_long_names(count: int, name: str) -> None:
 def test_of_a_confusion_matrix_as_far_as_names_and_numbers_fit(count: int, many: int) -> None:
     for names in ([f"{n}" for n in range(count)], [f"{n} {WIDE}" for n in range(count)]):
         (matrix,) = (chart for chart in charts({"num_classes": count}, classes=names, many=many) if is_matrix(chart))
-        assert faults(matrix) == []
+        assert faults(matrix, narrow=False) == []
 
 
 def is_matrix(chart: Chart) -> bool:
@@ -65,7 +65,7 @@ def test_ten_classes_have_their_names_and_numbers() -> None:
     names = ["airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck"]
     (matrix,) = (chart for chart in charts({"num_classes": 10}, classes=names, many=999) if is_matrix(chart))
     assert isinstance(matrix, Heat)
-    said = [text for text, _ in texts(matrix)[0]]
+    said = [text for text, _ in texts(matrix, narrow=False)[0]]
     assert all(said.count(name) == 2 for name in names)
     assert sorted(filter(str.isdigit, said))[-1] in {str(count) for count in matrix.values.flat}
     assert len([text for text in said if text.isdigit()]) >= 100
@@ -85,7 +85,7 @@ def test_of_tokens_and_grids_that_are_no_squares(size: Any, patches: int) -> Non
     assert ModelSpec.model_validate({**SMALL, **spec}).patches == patches
     drawn = list(charts(spec, learned=False, without=["attention", "confusion"]))
     assert {type(chart) for chart in drawn} >= {Tiles, Heat, Nested, Waves}
-    assert [fault for chart in drawn for fault in faults(chart)] == []
+    assert [fault for chart in drawn for fault in faults(chart, narrow=False)] == []
 
 
 ONE = [{"right": 1, "wrong": 0}, pytest.param({"right": 0, "wrong": 0, "unknown": 1}, marks=pytest.mark.slow)]
@@ -104,7 +104,7 @@ def test_of_a_taller_image_the_sheet_is_no_longer_than_of_one_twice_as_high_as_w
     heights = []
     for height in (64, 512):
         chart = next(chart for chart in charts({"image_size": (height, 32)}) if isinstance(chart, Tiles))
-        heights.append(texts(chart)[1][1])
+        heights.append(texts(chart, narrow=False)[1][1])
     assert heights[0] == heights[1]
 
 
@@ -127,4 +127,4 @@ def test_the_measure_sees_what_touches(monkeypatch: pytest.MonkeyPatch) -> None:
     )
     monkeypatch.setattr(heat, "LINE", 0.0)
     (matrix,) = (chart for chart in charts({"num_classes": 48}) if is_matrix(chart))
-    assert "class 1 / class 2" in faults(matrix)
+    assert "class 1 / class 2" in faults(matrix, narrow=False)

@@ -20,7 +20,7 @@ from tests.runner.runs import all_end
 from vitbench.report.drawing import draw
 from vitbench.report.render import render, render_view
 from vitbench.report.row_charts import Panel, Rows
-from vitbench.report.studio import DRAWER, ENDED, DrawingStopped, Studio
+from vitbench.report.studio import DRAWER, ENDED, HANDS, DrawingStopped, Studio
 from vitbench.report.view import View
 from vitbench.store import Study
 
@@ -66,27 +66,35 @@ def test_the_drawer_imports_nothing_that_lies_where_it_is_called(study: Study, t
 
 def test_what_was_not_asked_for_is_not_waited_for() -> None:
     with pytest.raises(KeyError), Studio() as studio:
-        assert studio.draw(CHART)() == draw(CHART)  # it is there
-        drawer = drawer_of(os.getpid())
+        assert [studio.draw(CHART)() for _ in range(HANDS)] == [draw(CHART)] * HANDS  # all of them are there
+        drawers = drawers_of(os.getpid())
         for _ in range(200):
             studio.draw(LONG)
         raise KeyError
-    assert all_end({drawer.pid}) and not studio.folder.exists()
-    assert studio.answered == 1 < studio.ordered
+    assert all_end(drawers) and not any(hand.folder.exists() for hand in studio.hands)
+    assert [hand.answered for hand in studio.hands] == [1] * HANDS and studio.ordered > 200
 
 
-def drawer_of(pid: int) -> psutil.Process:
-    (drawer,) = [p for p in psutil.Process(pid).children() if DRAWER in p.cmdline()]
-    return drawer
+def drawers_of(pid: int) -> set[int]:
+    found = {p.pid for p in psutil.Process(pid).children() if DRAWER in p.cmdline()}
+    assert len(found) == HANDS
+    return found
+
+
+def test_one_chart_is_drawn_by_one_process() -> None:
+    with Studio() as studio:
+        assert studio.draw(CHART)() and len(studio.hands) == 1
 
 
 def test_a_killed_drawer_is_said() -> None:
     with Studio() as studio:
-        assert studio.draw(CHART)()
-        drawer = drawer_of(os.getpid())
-        drawer.suspend()  # so that it does not come to it
+        assert [studio.draw(CHART)() for _ in range(HANDS)]
+        drawers = [psutil.Process(pid) for pid in drawers_of(os.getpid())]
+        for drawer in drawers:
+            drawer.suspend()  # so that it does not come to it
         waiting = studio.draw(CHART)
-        drawer.kill()
+        for drawer in drawers:
+            drawer.kill()
         with pytest.raises(DrawingStopped, match="has ended"):
             waiting()
         with pytest.raises(DrawingStopped, match="has ended"):
@@ -95,8 +103,9 @@ def test_a_killed_drawer_is_said() -> None:
 
 def test_a_folder_that_is_gone_is_named_and_not_the_reports(study: Study, tmp_path: Path) -> None:
     with Studio() as studio:
-        shutil.rmtree(studio.folder)
-        with pytest.raises(DrawingStopped, match=f"{studio.folder}: pictures cannot be put there"):
+        folder = studio.hands[0].folder
+        shutil.rmtree(folder)
+        with pytest.raises(DrawingStopped, match=f"{folder}: pictures cannot be put there"):
             render_view(View(study), tmp_path / "report", studio.draw)
     assert not (tmp_path / "report").exists()
 
@@ -124,7 +133,8 @@ import sys, time
 from tests.report.test_studio import LONG, Panel, Rows
 from vitbench.report.studio import Studio
 with Studio() as studio:
-    studio.draw(LONG)()
+    for picture in [studio.draw(LONG), studio.draw(LONG)]:
+        picture()
     for _ in range(1000):
         studio.draw(LONG)
     print("drawing", flush=True)
@@ -156,10 +166,10 @@ def busy(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[subprocess.
 def test_it_ends_with_the_process_that_began_it(
     busy: subprocess.Popen[str], number: signal.Signals, tmp_path: Path
 ) -> None:
-    drawer = drawer_of(busy.pid)
+    drawers = drawers_of(busy.pid)
     os.killpg(busy.pid, number)  # as a terminal sends Ctrl-C: to all of the group
     busy.wait(60)
-    assert all_end({drawer.pid}, within_s=60)
+    assert all_end(drawers, within_s=60)
     assert not list(tmp_path.iterdir()), "pictures are left behind"
     assert busy.stderr
     said = busy.stderr.read()
@@ -171,10 +181,10 @@ def test_it_ends_with_the_process_that_began_it(
     "after_s", [0.0, 0.01, *(pytest.param(s, marks=pytest.mark.slow) for s in (0.002, 0.005, 0.05, 0.15))]
 )
 def test_a_second_ctrl_c_does_not_make_it_wait(busy: subprocess.Popen[str], after_s: float) -> None:
-    drawer = drawer_of(busy.pid)
+    drawers = drawers_of(busy.pid)
     for pause in (after_s, 0.0):
         with contextlib.suppress(ProcessLookupError):
             os.killpg(busy.pid, signal.SIGINT)
         time.sleep(pause)
     busy.wait(60)
-    assert all_end({drawer.pid}, within_s=60)
+    assert all_end(drawers, within_s=60)

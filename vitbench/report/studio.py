@@ -1,6 +1,6 @@
-"""Studio: pictures are drawn by a process of their own, while this one makes the rest of a report.
+"""Studio: pictures are drawn by processes of their own, while this one makes the rest of a report.
 
-Drawing takes as long as all else, and loading the library that draws a second more. The bytes are the same wherever a
+Drawing takes longer than all else, and loading the library that draws a second more. The bytes are the same wherever a
 chart is drawn.
 """
 
@@ -23,6 +23,8 @@ Draw = Callable[[Chart], Callable[[], Drawn]]
 """Takes a chart; what comes back gives the picture, once that is asked for."""
 
 DRAWER = "vitbench.report.drawer"
+HANDS = 2
+"""Processes that draw, at the most: with both forms of each chart drawing takes twice as long as what it waits for."""
 ENDED = "the process that draws the pictures has ended, as where the system killed it for memory; nothing was written"
 
 
@@ -48,9 +50,36 @@ def never(chart: Chart) -> Callable[[], Drawn]:
 
 
 class Studio:
+    """Processes that draw charts in turns, from entering to leaving; they end when the one that began them does.
+
+    The first begins at once, so that it is ready when the first chart is, and each other with the first chart that is
+    its turn. What was not asked for on leaving is given up.
+    """
+
+    def __enter__(self) -> Self:
+        self.ordered = 0
+        self.stack = ExitStack()
+        self.hands = [self.stack.enter_context(Hand())]
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stack.close()
+
+    def draw(self, chart: Chart) -> Callable[[], Drawn]:
+        """See :data:`Draw`. What comes back raises DrawingStopped where there is no picture."""
+        turn = self.ordered % HANDS
+        if turn == len(self.hands):
+            self.hands.append(self.stack.enter_context(Hand()))
+        self.ordered += 1
+        return self.hands[turn].draw(chart)
+
+
+class Hand:
     """A process that draws charts, from entering to leaving; it ends when the one that began it does, however it ends.
 
-    It has a session of its own: Ctrl-C is for the process that began it. What was not asked for on leaving is given up.
+    It has a session of its own: Ctrl-C is for the process that began it.
     """
 
     def __enter__(self) -> Self:
