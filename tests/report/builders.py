@@ -6,7 +6,7 @@ import contextlib
 import itertools
 import random
 import statistics
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -16,6 +16,8 @@ from unittest import mock
 from vitbench import registry
 from vitbench.environment import Environment
 from vitbench.report.charts import Chart, Drawn
+from vitbench.report.render import render_view
+from vitbench.report.view import View
 from vitbench.spec.model import ModelSpec
 from vitbench.spec.recipe import DataSpec, Level, TimeSpec, TrainSpec
 from vitbench.spec.suite import Fact, Goal, Info, Published
@@ -330,3 +332,8 @@ def clip(percent: float) -> float:
 def blank(chart: Chart) -> Callable[[], Drawn]:
     """Draws nothing, in a thousandth of the time: for tests that look at no picture."""
     return lambda: Drawn(b"", "<svg></svg>")
+
+
+def written(study: Study, out: Path, exports: Collection[str] = ()) -> Path:
+    """A study's report without its drawings, which take most of the time; the path of its page."""
+    return render_view(View(study), out, draw=blank, exports=exports)

@@ -11,11 +11,11 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import REPOSITORY, not_there
-from tests.report.builders import CellPlan, Plan, build, factorial, no_triton
+from tests.report.builders import CellPlan, Plan, blank, build, factorial, no_triton, written
 from tests.test_security import hostile_study
 from vitbench.cli.main import main
 from vitbench.report.extras import EXTRAS
-from vitbench.report.render import EXPORTS, render, render_view
+from vitbench.report.render import EXPORTS, render_view
 from vitbench.report.view import View
 from vitbench.store import Study
 
@@ -60,7 +60,7 @@ def test_mlflow_reads_every_record_as_a_run(tmp_path: Path) -> None:
     wanted("mlflow")
     study = made(tmp_path)
     view = View(study)
-    out = render_view(view, tmp_path / "out", exports=["mlflow"]).parent
+    out = render_view(view, tmp_path / "out", blank, exports=["mlflow"]).parent
     from mlflow import MlflowClient
 
     client = MlflowClient(tracking_uri=f"sqlite:///{out / 'mlflow' / 'mlflow.db'}")
@@ -93,7 +93,7 @@ def test_mlflow_reads_every_record_as_a_run(tmp_path: Path) -> None:
 def test_tensorboard_reads_every_record_as_a_run(tmp_path: Path) -> None:
     wanted("tensorboard")
     study = made(tmp_path)
-    out = render_view(View(study), tmp_path / "out", exports=["tensorboard"]).parent
+    out = written(study, tmp_path / "out", exports=["tensorboard"]).parent
     from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
     files = sorted((out / "tensorboard").rglob("*tfevents*"))
@@ -110,7 +110,7 @@ def test_tensorboard_reads_every_record_as_a_run(tmp_path: Path) -> None:
             assert loss == [(e.epoch, pytest.approx(e.train_loss)) for e in record.values.epochs]
             (last,) = scalars(events, "final/test_accuracy_pct")
             assert last.value == pytest.approx(record.values.test_accuracy_pct)
-    render(study, out)
+    written(study, out)
     assert not list((out / "tensorboard").rglob("*tfevents*")), "a rendering without them leaves none of an earlier one"
 
 
@@ -133,7 +133,7 @@ def scalars(events, name: str):
 def test_hostile_names_and_empty_studies_are_exported(tmp_path: Path, name: str) -> None:
     wanted(name)
     out = tmp_path / "out"
-    render_view(View(hostile_study(tmp_path / "hostile")), out, exports=[name])
+    written(hostile_study(tmp_path / "hostile"), out, exports=[name])
     assert all(file.resolve().is_relative_to(out.resolve()) for file in out.rglob("*"))
-    render_view(View(build(tmp_path / "empty", Plan([CellPlan("a", {})], state=lambda *_: ("pending", "")))),
-                tmp_path / "none", exports=[name])  # fmt: skip
+    pending = Plan([CellPlan("a", {})], state=lambda *_: ("pending", ""))
+    written(build(tmp_path / "empty", pending), tmp_path / "none", exports=[name])

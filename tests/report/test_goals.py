@@ -6,9 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.report.builders import CellPlan, Plan, build
+from tests.report.builders import CellPlan, Plan, build, written
 from tests.report.markdown import Page, read_page
-from vitbench.report.render import render
 from vitbench.spec.suite import Goal
 
 FAST, SLOW = CellPlan("fast", {"heads": 1}), CellPlan("slow", {"heads": 2})
@@ -21,7 +20,7 @@ def rendered(tmp_path: Path, **changes: object) -> Page:
         cells=[FAST, SLOW], seeds=(0, 1, 2), time=False, goals=GOALS,
         accuracy=lambda cell, seed: ACCURACY[cell.label][seed], **changes,
     )  # fmt: skip
-    return read_page(render(build(tmp_path / "study", plan), tmp_path / "report").parent)
+    return read_page(written(build(tmp_path / "study", plan), tmp_path / "report").parent)
 
 
 def test_the_mean_over_all_seeds_decides(tmp_path: Path) -> None:

@@ -10,12 +10,12 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import not_there
-from tests.report.builders import COMPONENTS, blank, build, factorial, no_triton
+from tests.report.builders import COMPONENTS, blank, build, factorial, no_triton, written
 from tests.test_security import hostile_study
 from vitbench.report.blocks import tables
 from vitbench.report.files import Files
 from vitbench.report.latex import SPECIAL, WIDE, escape, exported, parted
-from vitbench.report.render import compose, render, render_view
+from vitbench.report.render import compose
 from vitbench.report.view import View
 from vitbench.store import Study
 
@@ -48,7 +48,7 @@ def cells(line: str) -> list[str]:
 
 
 def test_every_table_of_the_page_is_there_row_by_row(study: Study, tmp_path: Path) -> None:
-    out = render_view(View(study), tmp_path / "out", exports=["latex"]).parent
+    out = written(study, tmp_path / "out", exports=["latex"]).parent
     files = {file.name: file.read_text(encoding="utf-8") for file in (out / "latex").iterdir()}
     text = (out / "report.md").read_text(encoding="utf-8")
     found = exported(text)
@@ -63,13 +63,13 @@ def test_every_table_of_the_page_is_there_row_by_row(study: Study, tmp_path: Pat
         every = [head for _, heads, _ in parts_of(tex) for head in heads]
         assert {escape(column) for column in table.columns} == {*every}, "no column is lost where a table is parted"
         assert tex.count("{") - tex.count(r"\{") == tex.count("}") - tex.count(r"\}")
-    render(study, out)
+    written(study, out)
     assert not list((out / "latex").iterdir()), "a rendering without them leaves none of an earlier one"
 
 
 def test_best_values_are_bold_and_signs_are_those_of_latex(tmp_path: Path) -> None:
     study = build(tmp_path / "study", factorial(COMPONENTS, state=no_triton, seeds=(0, 1)))
-    tex = exported((render(study, tmp_path / "out").parent / "report.md").read_text(encoding="utf-8"))
+    tex = exported((written(study, tmp_path / "out").parent / "report.md").read_text(encoding="utf-8"))
     assert re.search(r"\\textbf\{\d+\.\d \$\\pm\$ \d\.\d\}", tex["accuracy.tex"])
     heads = {head for _, of_part, _ in parts_of(tex["accuracy.tex"]) for head in of_part}
     assert "test accuracy (\\%)" in heads and "per\\_head" in tex["accuracy.tex"]
@@ -88,7 +88,7 @@ def test_nothing_in_a_name_is_obeyed(text: str) -> None:
 def test_it_compiles(study: Study, tmp_path: Path) -> None:
     if shutil.which("pdflatex") is None:
         not_there("pdflatex is not installed: make latex")
-    out = render_view(View(study), tmp_path / "out", exports=["latex"]).parent
+    out = written(study, tmp_path / "out", exports=["latex"]).parent
     names = sorted(file.stem for file in (out / "latex").iterdir())
     body = "\n".join(f"\\input{{latex/{name}}}\\clearpage" for name in names)
     head = "\\documentclass{article}\\usepackage[T1]{fontenc}\\usepackage{textcomp,booktabs,graphicx,array}"

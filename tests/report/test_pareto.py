@@ -8,10 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.report.builders import COMPONENTS, CellPlan, Plan, build, factorial, no_triton
+from tests.report.builders import COMPONENTS, CellPlan, Plan, build, factorial, no_triton, written
 from tests.report.markdown import read_page
 from vitbench.report.pareto import unsurpassed
-from vitbench.report.render import render
 
 CELLS = st.dictionaries(st.text("abcdefgh", min_size=1), st.tuples(st.integers(1, 9), st.integers(0, 9)), min_size=1)
 
@@ -34,7 +33,7 @@ def test_the_front_is_what_no_cell_surpasses(cells: dict[str, tuple[int, int]], 
 
 def test_a_study_of_both_has_fronts_of_its_timings(tmp_path: Path) -> None:
     study = build(tmp_path / "study", factorial(COMPONENTS, state=no_triton, seeds=(0, 1)))
-    page = read_page(render(study, tmp_path / "out").parent)
+    page = read_page(written(study, tmp_path / "out").parent)
     assert "Accuracy against cost" in page.headings
     rows = page.table("throughput (images/s)", "Accuracy against cost")
     assert [row["point"] for row in rows] == list("ABCDEFGHIJ")[: len(rows)]
@@ -50,7 +49,7 @@ def test_a_study_of_both_has_fronts_of_its_timings(tmp_path: Path) -> None:
 
 def test_training_alone_is_its_own_cost(tmp_path: Path) -> None:
     study = build(tmp_path / "study", factorial({"norm": ("pre", "post")}, time=False))
-    page = read_page(render(study, tmp_path / "out").parent)
+    page = read_page(written(study, tmp_path / "out").parent)
     assert "Accuracy against cost" in page.headings and "figures/front-throughput-training-cpu.png" in page.pictures
 
 
@@ -58,5 +57,5 @@ def test_training_alone_is_its_own_cost(tmp_path: Path) -> None:
     "plan", [Plan(cells=[CellPlan("base", {})]), factorial({"norm": ("pre", "post")}, train=False)]
 )
 def test_nothing_to_weigh_is_no_section(plan: Plan, tmp_path: Path) -> None:
-    page = read_page(render(build(tmp_path / "study", plan), tmp_path / "out").parent)
+    page = read_page(written(build(tmp_path / "study", plan), tmp_path / "out").parent)
     assert "Accuracy against cost" not in page.headings

@@ -22,6 +22,7 @@ from tests.report.builders import (
     factorial,
     grid,
     no_triton,
+    written,
 )
 from tests.report.markdown import Page, read_page
 from vitbench.report.render import render
@@ -56,7 +57,7 @@ SMALL = {"norm": ("pre", "post"), "positions": ("learned", "none")}
 
 def rendered(tmp_path: Path, plan: Plan) -> Page:
     out = tmp_path / "report"
-    assert render(build(tmp_path / "study", plan), out) == out / "index.html"
+    assert written(build(tmp_path / "study", plan), out) == out / "index.html"
     return read_page(out)
 
 
@@ -92,13 +93,13 @@ def test_a_later_rendering_leaves_nothing_of_an_earlier_one_and_touches_no_other
     study = build(tmp_path / "study", factorial(SMALL))
     (out / "figures").mkdir(parents=True)
     (out / "figures" / "mine.png").write_bytes(b"drawn by hand")
-    render(study, out)
+    written(study, out)
     assert (out / "figures" / "mine.png").exists()  # the folder held no report of ours yet
     (out / "figures" / "stale.png").write_bytes(b"")
     (out / "figures" / "stale.csv").write_bytes(b"")
     (out / "tables" / "stale.csv").write_bytes(b"")
     (out / "tables" / "notes.txt").write_text("kept")
-    render(study, out)
+    written(study, out)
     left = set(contents(out))
     assert not left & {"figures/stale.png", "figures/stale.csv", "tables/stale.csv"}
     assert {"tables/notes.txt", "report.md", "index.html"} <= left
@@ -107,7 +108,7 @@ def test_a_later_rendering_leaves_nothing_of_an_earlier_one_and_touches_no_other
     for name, text in mine.items():
         (out / name).parent.mkdir(exist_ok=True)
         (out / name).write_text(text)
-    render(study, out)
+    written(study, out)
     assert all((out / name).read_text() == text for name, text in mine.items())
 
 
@@ -116,7 +117,7 @@ def test_a_page_of_somebody_else_is_not_overwritten(tmp_path: Path) -> None:
     (tmp_path / "site").mkdir()
     (tmp_path / "site" / "index.html").write_text("<!doctype html><title>mine</title>")
     with pytest.raises(FileExistsError, match="no report of vitbench's"):
-        render(study, tmp_path / "site")
+        written(study, tmp_path / "site")
     assert contents(tmp_path / "site") == {"index.html": b"<!doctype html><title>mine</title>"}
 
 
@@ -336,7 +337,7 @@ def test_retries_exclusions_damage_and_leftovers_are_told(tmp_path: Path) -> Non
     info = study.info.model_copy(update={"trials": study.info.trials[1:]})
     pages = []
     for name in ("first", "second"):  # the first reading sets the damaged file aside; the second must tell the same
-        render(Study(tmp_path / "study", info), tmp_path / name)
+        written(Study(tmp_path / "study", info), tmp_path / name)
         pages.append(read_page(tmp_path / name))
     page = pages[0]
     assert page.text == pages[1].text
@@ -371,7 +372,9 @@ def test_two_hundred_cells(tmp_path: Path) -> None:
 
 
 def test_pictures_have_something_in_them_and_stay_small_when_cells_are_few(tmp_path: Path) -> None:
-    page = rendered(tmp_path, Plan(cells=grid({"norm": ("pre",)})))
+    page = read_page(
+        render(build(tmp_path / "study", Plan(cells=grid({"norm": ("pre",)}))), tmp_path / "report").parent
+    )
     assert {p.split("/")[1].split("-")[0] for p in page.pictures} == {"accuracy", "timing", "curves"}
     for picture in page.pictures:
         with Image.open(page.folder / picture) as image:
@@ -391,6 +394,6 @@ def test_no_word_is_lost_where_an_ok_record_holds_no_values(tmp_path: Path) -> N
     for planned in study.info.trials:
         study.write(Record(trial_id=planned.id, attempt=1, state="ok", trial=planned.trial, seconds=1.0,
                            started_at=datetime(2026, 1, 1, tzinfo=UTC)))  # fmt: skip
-    render(study, tmp_path / "report")
+    written(study, tmp_path / "report")
     page = read_page(tmp_path / "report")
     assert {row["test accuracy (%)"] for row in page.table("test accuracy (%)")} == {"no value"}

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from tests.report.builders import written
 from tests.report.markdown import Page, read_page
 from tests.small import SUITE
-from vitbench.report.render import render
 from vitbench.store import Study, TimeValues
 
 pytestmark = pytest.mark.xdist_group("timing_report")  # what its fixtures run is run once
@@ -31,7 +31,7 @@ def timed(tmp_path_factory: pytest.TempPathFactory) -> tuple[Page, Study]:
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=300, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     study = Study.read(folder / "study")
-    render(study, folder / "report")
+    written(study, folder / "report")
     return read_page(folder / "report"), study
 
 
@@ -85,7 +85,7 @@ def test_a_table_s_header_does_not_come_from_its_first_row(timed: tuple[Page, St
         if not file.name.startswith(first):
             target.write_bytes(file.read_bytes())
     (tmp_path / "study" / "study.json").write_bytes((study.path / "study.json").read_bytes())
-    render(Study.read(tmp_path / "study"), tmp_path / "report")
+    written(Study.read(tmp_path / "study"), tmp_path / "report")
     rows = read_page(tmp_path / "report").csv("timing")
     assert rows[0]["state"] == "pending" and rows[0]["latency_ms_p50"] == ""
     assert any(row["latency_ms_p50"] for row in rows)
