@@ -79,8 +79,8 @@ def test_best_values_are_bold_and_signs_are_those_of_latex(tmp_path: Path) -> No
 @pytest.mark.parametrize("text", ["a_b & 5 % of $x^2$ #1 {y} ~ \\z < > |", "\\input{/etc/passwd}", "\\write18{ls}"])
 def test_nothing_in_a_name_is_obeyed(text: str) -> None:
     shown = escape(text)
-    for written, sign in sorted(PLAIN.items(), key=lambda pair: -len(pair[0])):
-        shown = shown.replace(written, f"\0{ord(sign)}\0")
+    for spelled, sign in sorted(PLAIN.items(), key=lambda pair: -len(pair[0])):
+        shown = shown.replace(spelled, f"\0{ord(sign)}\0")
     assert "\\" not in shown, "no command is left but those that stand for a sign"
     assert re.sub("\0(\\d+)\0", lambda m: chr(int(m[1])), shown) == text
 
