@@ -55,7 +55,9 @@ def test_operations_by_closed_form(name: str, size: int) -> None:
     assert approximate_flops(spec) == pytest.approx(forward_flops(spec), rel=0.01)
 
 
-@pytest.mark.parametrize("name", BASELINES)
+@pytest.mark.parametrize(
+    "name", [pytest.param(n, marks=[pytest.mark.slow] if "resnet" in n else []) for n in BASELINES]
+)
 def test_it_learns(name: str) -> None:
     trial = train_trial(model=small(name), train=recipe(epochs=4))
     values = train(trial, CPU, silent)

@@ -68,9 +68,14 @@ def test_logits_are_timms_and_the_way_back_leads_to_the_same(name: str, tmp_path
 
 EXACT = [(slot, name) for slot in ("patching", "attention") for name in registry.names(slot)
          if registry.facts(slot, name).exact and "cpu" in registry.facts(slot, name).devices]  # fmt: skip
+COMPILED = {"flex"}
+"""What torch compiles before it runs: half a minute."""
 
 
-@pytest.mark.parametrize(("slot", "name"), EXACT)
+@pytest.mark.parametrize(
+    ("slot", "name"),
+    [pytest.param(*each, marks=[pytest.mark.slow] if each[1] in COMPILED else []) for each in EXACT],
+)
 def test_every_exact_component_takes_timms_weights(slot: str, name: str) -> None:
     spec = SMALL.model_copy(update={slot: name})
     if spec.conflicts() or spec.unsupported("cpu", "float32", training=False):

@@ -120,6 +120,7 @@ def test_the_right_one_beside_them_gets_its_number(refused: dict[str, list[Recor
     assert record.environment is not None and record.environment.packages["torch"], "a row without its versions"
 
 
+@pytest.mark.slow
 def test_what_is_right_at_one_length_passes_there(tmp_path: Path) -> None:
     """So it is the length that the gate looks at, and not luck."""
     plugin = write_plugin(tmp_path, {"right_at_one_length": DEFECTS["right_at_one_length"][0]})
@@ -158,6 +159,7 @@ def test_what_fits_alone_and_not_together_is_timed_by_halves(tmp_path: Path) -> 
     assert {(r.state, r.attempt) for r in records} == {("ok", 1)} and len(records) == 7
 
 
+@pytest.mark.slow
 def test_trials_that_are_added_are_timed_beside_the_same_baseline(tmp_path: Path) -> None:
     fine = "return right(q, k, v, self.scale)"
     plugin = write_plugin(tmp_path, {"fine": fine, "other": fine})

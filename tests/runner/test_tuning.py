@@ -104,6 +104,7 @@ def test_a_setting_that_diverges_is_not_chosen(tmp_path: Path) -> None:
     assert status == 1, "a diverged trial is no success"
 
 
+@pytest.mark.slow
 def test_a_cell_of_which_no_setting_finishes_is_named_and_not_trained(tmp_path: Path) -> None:
     status, study = diverging(tmp_path, "[1e12]")
     assert study.info.excluded == (("learned", NO_SETTING),) and status == 1
