@@ -42,8 +42,14 @@ def planned_by(line: list[str]) -> StudyInfo:
 
 
 @pytest.mark.parametrize("folder", STUDIES, ids=lambda p: p.name)
-def test_the_command_of_a_reference_study_plans_its_trials(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(REPOSITORY)
+def test_the_command_of_a_reference_study_plans_its_trials(
+    folder: Path, lossless: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In a checkout with the images where they lay when it ran."""
+    (tmp_path / "ablations").symlink_to(REPOSITORY / "ablations")
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / "cifar10-lossless-6k").symlink_to(lossless)
+    monkeypatch.chdir(tmp_path)
     study = Study.read(folder)
     found = [planned_by(line) for line in commands_of(study)]
     assert {i for info in found for i in Trials.of(info.trials).ids()} == set(Trials.of(study.info.trials).ids())
