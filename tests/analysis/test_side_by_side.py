@@ -160,7 +160,7 @@ def test_a_device_of_the_first_study_is_no_regression_and_hides_none(tmp_path: P
 
     def status(**slower: float) -> int:
         name = "-".join(slower) or "same"
-        return side_by_side([old, write(tmp_path / name, on_two_devices(**slower), seed=1)]).exit_status(0.05)  # type: ignore[arg-type]
+        return side_by_side([old, write(tmp_path / name, on_two_devices(**slower), seed=1)]).exit_status(0.05)
 
     assert (status(), status(cpu=1.5), status(gpu=0.15)) == (0, 1, 1)
 

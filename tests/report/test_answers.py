@@ -52,7 +52,7 @@ def beside(processes: int, rounds: int, jitter: float) -> Callable[[Values], Val
 def timed(folder: Path, *of_samples: float, **changes: object) -> View:
     processes, rounds, jitter = of_samples or (3, 20, 0.002)
     changed = beside(int(processes), int(rounds), jitter)
-    plan = factorial(AXES, train=False, modes=("inference",), changed=changed, **changes)  # type: ignore[arg-type]
+    plan = factorial(AXES, train=False, modes=("inference",), changed=changed, **changes)
     return View(build(folder, plan))
 
 

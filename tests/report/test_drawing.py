@@ -144,8 +144,8 @@ def pixels(ax: Axes, data: object) -> np.ndarray:
 
 def test_a_value_has_one_colour_in_the_pictures_of_its_axis(timed: View) -> None:
     (picture,) = roofline.rooflines(timed)
-    colourings = [picture.chart.colouring]  # type: ignore[union-attr]
-    colourings += [p.chart.colouring for g in timed.time_groups for p in figures.timings(timed, g)]  # type: ignore[union-attr]
+    colourings = [picture.chart.colouring]
+    colourings += [p.chart.colouring for g in timed.time_groups for p in figures.timings(timed, g)]
     for one, other in itertools.combinations(map(colours_of, colourings), 2):
         assert all(one[value] == other[value] for value in one.keys() & other.keys())
 
