@@ -361,7 +361,8 @@ def test_two_hundred_cells(tmp_path: Path) -> None:
         "positions": ("learned", "none"),
         "norm": ("pre", "post"),
     }
-    page = rendered(tmp_path, factorial(axes, modes=("inference",), epochs=2))
+    study = build(tmp_path / "study", factorial(axes, modes=("inference",), epochs=2))
+    page = read_page(render(study, tmp_path / "report").parent)
     assert len(page.table("test accuracy (%)")) == 200
     assert len([p for p in page.pictures if p.startswith("figures/accuracy-cpu-")]) == 4
     assert len((page.folder / "index.html").read_bytes()) < 2_000_000

@@ -8,12 +8,13 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, MaxNLocator
 
+from vitbench.report.colours import RULE
 from vitbench.report.drawing.parts import INK, inches, shorten, single
 from vitbench.report.pixel_charts import Heat, Nested, Numbers, Waves
 
-WIDTH = 4.3
+WIDTH = 3.6
 """Inches: of a phone."""
-NAME_POINTS, COUNT_POINTS = 8.0, 6.5
+NAME_POINTS, COUNT_POINTS = 8.0, 6.6
 """Letters of names beside a matrix, and of numbers in it."""
 LINE, BESIDE = 0.135, 0.55
 """Inches: of a line of names, the least that a row or column takes to have one; of what else stands beside a matrix."""
@@ -95,7 +96,7 @@ def waves(chart: Waves) -> Figure:
     made = Figure(figsize=(WIDTH, 0.55 + 0.42 * count), layout="constrained")
     panels = made.subplots(count, 1, sharex=True, squeeze=False)[:, 0]
     for ax, name, values in zip(panels, chart.names, chart.values, strict=True):
-        ax.axhline(0, color="0.9", linewidth=0.8)
+        ax.axhline(0, color=RULE, linewidth=0.8)
         ax.plot(values, color=single(), linewidth=1.3)
         ax.set_ylim(-1.15, 1.15)
         ax.set_yticks([])

@@ -13,7 +13,7 @@ from PIL import Image
 from vitbench.report.drawing.parts import GREY, INK, inches, shorten
 from vitbench.report.pixel_charts import Pixels, Strip, Tile, Tiles
 
-WIDTH = 4.2
+WIDTH = 3.3
 """Inches, of all tiles: a sheet is as wide as a phone, whatever it shows."""
 LARGEST = 2.0
 """Inches, of a tile."""
