@@ -229,7 +229,7 @@ def test_folders_are_named_by_as_much_as_tells_them_apart(tmp_path: Path) -> Non
 
 
 def test_other_studies_or_another_order_give_another_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
+    monkeypatch.chdir(tmp_path)  # studies in the working folder's results/ are told by their names alone
     at_home = [Path("results") / name for name in ("a", "b", "a-b", "b-c", "c", "a+b")]
     assert folder_of(at_home[:3]) == "compare-a+b+a-b" == folder_of([path.resolve() for path in at_home[:3]])
     long = [Path("results") / f"{'long' * 30}-{n}" for n in range(5)]

@@ -147,11 +147,10 @@ def test_an_equal_picture_is_shown_once_and_names_its_cells() -> None:
     assert said.startswith("- One interaction of axes was tested, start: ") and said.endswith("**undecided**.")
 
 
-def test_a_cell_is_called_by_the_values_that_its_columns_have(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_cell_is_called_by_the_values_that_its_columns_have() -> None:
     """In a study whose file is older than that, too, as a suite names them now."""
-    monkeypatch.chdir(REPOSITORY)
     view = reference("norm-placement-small")
-    suite = read_suite(Path("ablations/norm-placement.toml"), view.study.info.options[2:], small=True)
+    suite = read_suite(REPOSITORY / "ablations/norm-placement.toml", view.study.info.options[2:], small=True)
     assert view.cells == [cell.label for cell in suite.cells]
     assert "pre · depth=6 · warmup_epochs=2 · learning_rate=0.0005" in view.cells
 

@@ -114,11 +114,16 @@ def silent(_: str) -> None:
     pass
 
 
+def wants_compiler() -> None:
+    """Skips where there is none: torch makes C++ of what it compiles for a CPU, and a user may do without."""
+    if shutil.which("c++") is None:
+        pytest.skip("compiling for the CPU needs a C++ compiler")
+
+
 @pytest.mark.slow
 def test_where_no_cuda_graph_is_captured_the_record_says_so() -> None:
     """On a CPU there is none to capture, and torch runs what it compiled without a word."""
-    if shutil.which("c++") is None:
-        pytest.skip("compiling for the CPU needs a C++ compiler")
+    wants_compiler()
     asked = TRAIN.model_copy(update={"cuda_graphs": True})
     (notice,) = train(train_trial(train=asked, data=FEW), torch.device("cpu"), silent).notices
     assert notice.startswith("CUDA graphs were asked for, and torch ran ")
@@ -145,8 +150,8 @@ def test_there_is_one_for_every_field() -> None:
 @pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize(("field", "option"), CASES)
 def test_it_trains_and_is_no_dead_letter(field: str, option: dict[str, Any], device: str, tmp_path: Path) -> None:
-    if option.get("compile") and device == "cpu" and shutil.which("c++") is None:
-        pytest.skip("compiling for the CPU needs a C++ compiler")
+    if option.get("compile") and device == "cpu":
+        wants_compiler()
     seeds = 2 if field.startswith("stack") else 1
     found = trained(device, tmp_path, seeds, **option)
     plain = losses(device, seeds, tuple(NEUTRAL.get(field, {}).items()))
