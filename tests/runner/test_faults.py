@@ -18,7 +18,7 @@ import pytest
 
 from tests.runner.runs import Runs, all_end, descendants, living
 from vitbench.store import Record, Study, TimeValues
-from vitbench.store.study import standing
+from vitbench.store.attempts import standing
 
 pytestmark = pytest.mark.slow  # each starts drivers of its own; .ci/run runs them
 

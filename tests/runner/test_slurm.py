@@ -32,7 +32,7 @@ from vitbench.runner.session import Session
 from vitbench.spec import read_suite
 from vitbench.spec.suite import Resources
 from vitbench.store import Study, TrainValues
-from vitbench.store.study import standing
+from vitbench.store.attempts import standing
 
 slow = pytest.mark.slow
 

@@ -14,8 +14,8 @@ from tests.small import SUITE, record, time_trial, train_trial
 from vitbench.runner.plan import plan
 from vitbench.spec import read_suite
 from vitbench.store import Study, StudyError, StudyInfo
+from vitbench.store.attempts import finished
 from vitbench.store.record import BadRecord, from_json
-from vitbench.store.study import finished
 
 
 @pytest.fixture

@@ -27,8 +27,8 @@ from vitbench.environment import ROOT, VERSION, Environment
 from vitbench.spec.base import STORED, digest, uncollected
 from vitbench.spec.trial import TimeTrial, TrainTrial
 from vitbench.store import Epoch, Record, Study, TimeValues, TrainValues
+from vitbench.store.attempts import standing
 from vitbench.store.index import Attempt, Segment
-from vitbench.store.study import standing
 
 MOVING = ("commit", "dirty", "device", "load_average", "memory_gib", "platform", "python")
 """Fields of Environment in which results that stand side by side may differ: the code's digest says what the

@@ -19,7 +19,7 @@ from vitbench.analysis.results import MOVING
 from vitbench.environment import Environment
 from vitbench.runner.progress import describe
 from vitbench.store import PlannedTrial, Record, Samples, Study, TimeValues
-from vitbench.store.study import standing
+from vitbench.store.attempts import standing
 
 BATCHES = 200
 """Most samples that a benchmark's rounds make: consecutive ones beyond are summed up by the median of their batch."""

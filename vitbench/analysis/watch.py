@@ -9,10 +9,10 @@ from dataclasses import dataclass
 
 from vitbench.runner.progress import describe
 from vitbench.store import Attempt, Record, Study, StudyError, Trials
+from vitbench.store.attempts import finished, standing
 from vitbench.store.claims import AtWork, at_work
 from vitbench.store.index import attempt_of, record_files
 from vitbench.store.record import BadRecord, read_record
-from vitbench.store.study import finished, standing
 
 PENDING, RUNNING = "pending", "running"
 LATEST = 8

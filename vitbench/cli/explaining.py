@@ -96,7 +96,7 @@ def _weights_in(folder: Path) -> str:
 def _training(study: Study | None, trial: str | None) -> tuple[str, tuple[Epoch, ...]]:
     """What a study calls a model, and the epochs of its training; nothing where it knows no such trial."""
     from vitbench.store import TrainValues
-    from vitbench.store.study import standing
+    from vitbench.store.attempts import standing
 
     if study is None or trial is None:
         return "", ()

@@ -36,8 +36,8 @@ from vitbench.store import (
     Trials,
     TuneValues,
 )
+from vitbench.store.attempts import last_attempt, standing
 from vitbench.store.files import sweep
-from vitbench.store.study import last_attempt, standing
 
 VALUES: Mapping[str, type[TrainValues] | type[TuneValues]] = {"train": TrainValues, "tune": TuneValues}
 LOOK_SECONDS = 0.5

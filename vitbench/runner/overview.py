@@ -22,8 +22,8 @@ from vitbench.spec.recipe import Device, TrainSpec
 from vitbench.spec.suite import Suite
 from vitbench.spec.trial import TimeTrial, Trial
 from vitbench.store import Study, StudyError, Trials
+from vitbench.store.attempts import finished, standing
 from vitbench.store.index import Attempt
-from vitbench.store.study import finished, standing
 
 KINDS_OF_DEVICE: dict[str, Device] = {"cpu": "cpu", "cuda": "cuda", "mps": "mps"}
 

@@ -23,8 +23,8 @@ from vitbench.spec.model import ModelSpec
 from vitbench.spec.recipe import DataSpec, Device, Level, TimeSpec, TimeTable, TrainTable
 from vitbench.spec.suite import Cell, Setting, Suite
 from vitbench.spec.trial import SLOT, TimeTrial, relevant
-from vitbench.store import PlannedTrial, Record, StudyInfo, Trials, TrialsBuilder
-from vitbench.store.plan import UNTUNED, Place
+from vitbench.store import PlannedTrial, Record, StudyInfo, TablesBuilder, Trials
+from vitbench.store.tables import UNTUNED, Place
 
 KINDS = ("tune", "train", "time")
 NO_SETTING = "no setting of its tuning could be chosen: of each of them a run has no result"
@@ -122,12 +122,12 @@ class Planner:
 
     def __init__(self, suite: Suite, device: Device) -> None:
         self.suite, self.device = suite, device
-        self.builder = TrialsBuilder()
+        self.builder = TablesBuilder()
         self.exact, self.recipe = by_identity(_exact), by_identity(TrainTable.recipe)
 
     def trials(self) -> Trials:
         """What has been planned so far."""
-        return self.builder.trials()
+        return Trials(self.builder.tables())
 
     def tune(self, identity: str) -> None:
         """Every setting of every cell, as often for each."""

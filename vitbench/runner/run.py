@@ -25,8 +25,8 @@ from vitbench.runner.tuning import tuning_runs
 from vitbench.spec.recipe import Device
 from vitbench.spec.suite import Suite
 from vitbench.store import Record, Study, StudyInfo, Trials
+from vitbench.store.attempts import standing
 from vitbench.store.claims import INTERVAL_SECONDS
-from vitbench.store.study import standing
 
 LAUNCHERS: Mapping[str, str] = {
     "local": "vitbench.runner.launchers.local:Local",

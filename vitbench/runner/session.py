@@ -11,8 +11,8 @@ from vitbench.runner.process import Stop
 from vitbench.runner.progress import Reporter
 from vitbench.runner.tuning import tuning_runs
 from vitbench.store import PlannedTrial, Record, Study, StudyInfo, Trials
+from vitbench.store.attempts import finished, standing
 from vitbench.store.index import Tried
-from vitbench.store.study import finished, standing
 
 Planner = Callable[[Mapping[str, list[Record]]], StudyInfo]
 

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from vitbench.spec.base import dumps
 from vitbench.spec.suite import Setting, Suite, Value
 from vitbench.store import PlannedTrial, Record, Study, TuneValues
-from vitbench.store.study import finished, standing
+from vitbench.store.attempts import finished, standing
 
 FIRST_SEED = 900
 """Tuning runs have seeds of their own, behind those that a master seed gives to runs: a setting that was lucky with

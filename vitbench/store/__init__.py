@@ -1,10 +1,13 @@
 """Studies on disk: what was planned, and one immutable record for each attempt at a trial."""
 
+from vitbench.store.builder import TablesBuilder
 from vitbench.store.claims import Claims, Held
 from vitbench.store.index import Attempt
-from vitbench.store.plan import PlannedTrial, Trials, TrialsBuilder
+from vitbench.store.info import StudyInfo
+from vitbench.store.plan import Trials
 from vitbench.store.record import SCHEMA, Ceilings, Epoch, Record, Samples, State, TimeValues, TrainValues, TuneValues
-from vitbench.store.study import Study, StudyError, StudyInfo
+from vitbench.store.study import Study, StudyError
+from vitbench.store.tables import PlannedTrial
 
 __all__ = [
     "SCHEMA",
@@ -20,9 +23,9 @@ __all__ = [
     "Study",
     "StudyError",
     "StudyInfo",
+    "TablesBuilder",
     "TimeValues",
     "TrainValues",
     "Trials",
-    "TrialsBuilder",
     "TuneValues",
 ]

@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
 
 from vitbench.spec.suite import Fact, Value, in_label
+from vitbench.store.info import StudyInfo
 from vitbench.store.plan import Trials
-
-if TYPE_CHECKING:
-    from vitbench.store.study import StudyInfo
 
 BETWEEN = " · "
 

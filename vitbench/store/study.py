@@ -5,90 +5,29 @@ from __future__ import annotations
 import contextlib
 import functools
 import itertools
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from pathlib import Path
-from typing import Literal, TypeVar
 
-from pydantic import Field, ValidationError
+from pydantic import ValidationError
 
-from vitbench.spec.base import STORED, Strict, digest, uncollected
-from vitbench.spec.suite import Fact, Goal, Info, Value
-from vitbench.spec.trial import TrainTrial, Trial
+from vitbench.spec.base import STORED, uncollected
+from vitbench.store.attempts import Of, last_attempt, standing
 from vitbench.store.distrust import distinct, misplaced, reason, refused
 from vitbench.store.files import publish, sweep, write_atomically
 from vitbench.store.index import Attempt, Index, Tried, attempt_of, record_files
+from vitbench.store.info import StudyInfo
+from vitbench.store.joining import added, joined
 from vitbench.store.labels import relabelled
-from vitbench.store.plan import PlannedTrial, PlannedTrials, Trials
-from vitbench.store.record import AGAIN, BadRecord, Record, read_record
+from vitbench.store.plan import Trials
+from vitbench.store.record import BadRecord, Record, from_json, read_record
 
 INDEX = "index"
 """Folder in a study's, see :mod:`vitbench.store.index`."""
 
-Of = TypeVar("Of", bound=Tried)
-
 
 class StudyError(ValueError):
     """A folder that holds no study, another one, or cannot be written. The message says what to do."""
-
-
-class Addition(Strict):
-    """Seeds that joined a study when results of it were there: its p-values take no account of such looks."""
-
-    at: datetime
-    seeds: tuple[int, ...]
-    trials: int
-    results: int = Field(description="finished training runs that were there")
-
-
-OF_TRAINING = (
-    "data_name",
-    "data_identity",
-    "fallback",
-    "class_names",
-    "facts",
-    "goals",
-    "tuned",
-    "untuned",
-    "excluded",
-    "options",
-)
-"""Fields of StudyInfo that a plan which only times leaves as they are."""
-
-
-class StudyInfo(Strict):
-    """What a study is about: written when a run starts, replaced when its suite has changed.
-
-    Schema version 1 named all of every trial in a list; it is read for ever.
-    """
-
-    schema_version: Literal[1, 2] = 2
-    suite: Info
-    suite_file: str
-    options: tuple[str, ...] = Field((), description="of the command line, that changed what the file says")
-    commands: tuple[tuple[str, ...], ...] = Field(
-        (), description="arguments of each command line that planned some of the trials; empty where not all are known"
-    )
-    axes: dict[str, tuple[Value, ...]]
-    data_name: str = Field(description="what the images are called in the report")
-    data_identity: str = Field(description="empty where nothing is trained")
-    fallback: str | None = Field(None, description="why the data are not those that the suite asks for")
-    class_names: tuple[str, ...] = ()
-    excluded: tuple[tuple[str, str], ...] = ()
-    facts: tuple[Fact, ...] = ()
-    goals: tuple[Goal, ...] = ()
-    tuned: dict[str, tuple[Value, ...]] = Field(
-        default_factory=dict, description="nuisance axes and their values; each cell has its own choice of them"
-    )
-    untuned: tuple[str, ...] = Field((), description="cells whose training waits for the choice of a setting")
-    additions: tuple[Addition, ...] = ()
-    trials: PlannedTrials
-
-    def to_json(self) -> str:
-        """Text of ``study.json``: schema version 2, in which trials stand as the tables of what they share."""
-        head = self.model_dump_json(indent=1, exclude_defaults=True, exclude={"schema_version", "trials"})
-        return f'{head[:-2]},\n "schema_version": 2,\n "trials": {Trials.of(self.trials).tables.to_json()}\n}}\n'
 
 
 @dataclass
@@ -144,8 +83,8 @@ class Study:
                 )
             same = set(Trials.of(known.trials).ids()) == set(Trials.of(info.trials).ids())
             results = {} if same else cls(path, known).states()  # which of the others have been run
-            info = _joined(known, info, set(results))
-            info = info.model_copy(update={"additions": (*known.additions, *_added(known, info, results))})
+            info = joined(known, info, set(results))
+            info = info.model_copy(update={"additions": (*known.additions, *added(known, info, results))})
         try:
             (path / "records").mkdir(parents=True, exist_ok=True)
             sweep(path / "records")  # also shows that it can be written, before anything is trained for it
@@ -260,95 +199,21 @@ class Study:
                 file.rename(file.with_name(f"{file.name}.corrupt"))
             return None
 
+    def set_aside(self) -> list[tuple[str, str]]:
+        """(name, reason) of the files that are no records, set aside now or by an earlier reading."""
+        found = dict(entry.split(": ", 1) for entry in self.damaged if ": " in entry)
+        for file in sorted((self.path / "records").glob("*.json.corrupt")):
+            name = file.name.removesuffix(".corrupt")
+            try:
+                from_json(file.read_bytes())
+            except BadRecord as error:
+                found[name] = str(error)
+            except OSError as error:
+                found[name] = str(error.strerror)
+            else:
+                found[name] = "set aside; it can be read now"
+        return sorted(found.items())
+
     def outcomes(self) -> dict[str, Record]:
         """Trial id → the record that stands for it: its last ok one, else its last attempt."""
         return {trial_id: standing(attempts) for trial_id, attempts in self.records().items()}
-
-
-def _joined(known: StudyInfo, info: StudyInfo, run: set[str]) -> StudyInfo:
-    """The new plan, and behind it what was run of the old one; ``run`` holds the ids that have records."""
-    if not info.data_identity:
-        info = info.model_copy(update={name: getattr(known, name) for name in OF_TRAINING})
-    planned, old = set(Trials.of(info.trials).ids()), Trials.of(known.trials)
-    left = [old[i] for i, trial_id in enumerate(old.ids()) if trial_id in run and trial_id not in planned]
-    if not left:
-        same = bool(known.commands) and planned == set(old.ids())
-        return info.model_copy(update={"commands": known.commands}) if same else info
-    recipes = {(p.trial.kind, _recipe(p.trial)) for p in info.trials}
-    of_cell: dict[tuple[str, str], set[str]] = {}
-    for p in info.trials:
-        of_cell.setdefault((p.trial.kind, p.cell), set()).add(_recipe(p.trial))
-    models = {p.cell: p.trial.model for p in info.trials}
-    kinds = {p.trial.kind for p in info.trials}
-
-    def comparable(p: PlannedTrial) -> bool:
-        """Whether it may stand in one table with the new ones: a run under another recipe is no further seed."""
-        mine = of_cell.get((p.trial.kind, p.cell))  # each cell has its own, where they are tuned
-        known_recipe = _recipe(p.trial) in mine if mine else (p.trial.kind, _recipe(p.trial)) in recipes
-        return (p.trial.kind not in kinds or known_recipe) and models.get(p.cell, p.trial.model) == p.trial.model
-
-    kept = [p for p in left if comparable(p)]
-    commands = _commands(known, info, adds=not planned <= set(old.ids())) if kept else info.commands
-    return info.model_copy(update={"trials": Trials.of([*info.trials, *kept]), "commands": commands})
-
-
-def _commands(known: StudyInfo, info: StudyInfo, *, adds: bool) -> tuple[tuple[str, ...], ...]:
-    """Those of an old plan of which something is left, and the new plan's where it ``adds`` a trial."""
-    if not known.commands:
-        return ()  # a part of them would pass for all
-    return tuple(dict.fromkeys([*known.commands, *(info.commands if adds else ())]))
-
-
-def _added(known: StudyInfo, info: StudyInfo, results: Mapping[str, list[Tried]]) -> list[Addition]:
-    """The seeds that a new plan adds to cells of which results are there."""
-    there = set(Trials.of(known.trials).ids())
-    if there.issuperset(Trials.of(info.trials).ids()):
-        return []
-    trained = [p for p in known.trials if isinstance(p.trial, TrainTrial)]
-    looked = [p for p in trained if _ok(results.get(p.id, []))]
-    cells, before = {p.cell for p in looked}, {_seed(p) for p in trained}
-    new = [
-        _seed(p)
-        for p in info.trials
-        if p.id not in there and isinstance(p.trial, TrainTrial) and p.cell in cells and _seed(p) not in before
-    ]
-    if not new:
-        return []
-    seeds = tuple(dict.fromkeys(new))
-    return [Addition(at=datetime.now(UTC), seeds=seeds, trials=len(new), results=len(looked))]
-
-
-def _seed(planned: PlannedTrial) -> int:
-    assert isinstance(planned.trial, TrainTrial)
-    return planned.trial.seed
-
-
-def _ok(attempts: Sequence[Tried]) -> bool:
-    return bool(attempts) and standing(attempts).state == "ok"
-
-
-def _recipe(trial: Trial) -> str:
-    """What two trials of one kind must share to be compared, beside the model, the seed and the device."""
-    body = trial.canonical()
-    return digest([body.get(key) for key in ("data", "train", "protocol")])
-
-
-def standing(attempts: Sequence[Of]) -> Of:
-    """The record that stands for a trial: the last ok one, else the last. (There is a second one only where a user
-    had results of other code run again.)"""
-    return next((r for r in reversed(attempts) if r.state == "ok"), attempts[-1])
-
-
-def last_attempt(attempts: Sequence[Tried]) -> int:
-    """Number of the last attempt; 0 where there is none. A damaged one leaves a gap."""
-    return max((r.attempt for r in attempts), default=0)
-
-
-def finished(attempts: Sequence[Tried], max_attempts: int) -> bool:
-    """Whether a trial needs no further attempt."""
-    if not attempts:
-        return False
-    state = standing(attempts).state
-    if state in AGAIN:
-        return sum(r.state in AGAIN for r in attempts) >= max_attempts
-    return state != "interrupted"

@@ -1,0 +1,125 @@
+"""Builder: the tables of a plan, made trial by trial."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Generic, Literal, TypeVar
+
+from vitbench.spec.base import Strict, dumps
+from vitbench.spec.model import ModelSpec
+from vitbench.spec.recipe import DataSpec, Device, TimeSpec, TrainSpec
+from vitbench.spec.suite import Published, Value
+from vitbench.spec.trial import TimeTrial, images_body, training_id
+from vitbench.store.tables import UNTUNED, Place, PlannedTrial, Row, Tables
+
+Item = TypeVar("Item")
+
+
+@dataclass
+class Table(Generic[Item]):
+    """Entries, each once; what tells them apart is their text, and an object that is known by itself is not written."""
+
+    text_of: Callable[[Item], str]
+    entries: list[Item] = field(default_factory=list)
+    texts: list[str] = field(default_factory=list)
+    by_text: dict[str, int] = field(default_factory=dict)
+    by_object: dict[int, tuple[int, Item]] = field(default_factory=dict)
+
+    def __call__(self, entry: Item) -> int:
+        """The index of an entry."""
+        if (known := self.by_object.get(id(entry))) is not None:
+            return known[0]
+        text = self.text_of(entry)
+        index = self.by_text.setdefault(text, len(self.entries))
+        if index == len(self.entries):
+            self.entries.append(entry)
+            self.texts.append(text)
+        self.by_object[id(entry)] = index, entry  # kept alive: an id is of a living object
+        return index
+
+
+def key(values: Mapping[Any, object]) -> str:
+    """The same for the same values, also where some are tuples."""
+    return dumps(list(values.items()))
+
+
+def text_of_spec(spec: Strict) -> str:
+    """The text of a spec in the ids of trials."""
+    return dumps(spec.canonical())
+
+
+class TablesBuilder:
+    """Trials being planned, each once. Their ids are spliced from the texts of their parts, each written once."""
+
+    def __init__(self) -> None:
+        self.axes, self.exact = Table[tuple[str, ...]](dumps), Table[Mapping[str, bool]](dumps)
+        self.settings, self.published = Table[Mapping[str, Value]](key), Table[Published](text_of_spec)
+        self.models, self.data = Table[ModelSpec](text_of_spec), Table[DataSpec](text_of_spec)
+        self.recipes, self.protocols = Table[TrainSpec](text_of_spec), Table[TimeSpec](text_of_spec)
+        self.places = Table[Place](lambda place: key(dict(enumerate(place))))
+        self.images: dict[tuple[int, str], str] = {}
+        """Index of the data's spec, identity → their text in an id."""
+        self.rows: dict[str, Row] = {}
+
+    def place(
+        self, cell: str, axes: Mapping[str, Value], exact: Mapping[str, bool], published: Published | None = None,
+        setting: Mapping[str, Value] = UNTUNED,
+    ) -> Place:  # fmt: skip
+        """What the trials of a cell share, to be kept for all of them."""
+        number = None if published is None else self.published(published)
+        return cell, self.axes(tuple(axes)), tuple(axes.values()), self.exact(exact), self.settings(setting), number
+
+    def training(
+        self, place: Place, *, kind: Literal["train", "tune"], model: ModelSpec, data: DataSpec, train: TrainSpec,
+        seed: int, device: Device, data_identity: str,
+    ) -> str:  # fmt: skip
+        """Plan the training of a cell with a seed, see :class:`TrainingTrial`. Returns the trial's id."""
+        m, d, t = self.models(model), self.data(data), self.recipes(train)
+        if (images := self.images.get((d, data_identity))) is None:
+            images = self.images[d, data_identity] = dumps(images_body(data, data_identity))
+        model_text, train_text = self.models.texts[m], self.recipes.texts[t]
+        trial_id = training_id(kind=kind, model=model_text, images=images, train=train_text, seed=seed, device=device)
+        if trial_id not in self.rows:
+            self.rows[trial_id] = trial_id, kind, self.places(place), m, d, t, device, data_identity, seed
+        return trial_id
+
+    def timing(self, place: Place, trial: TimeTrial) -> None:
+        """Plan the timing of a cell."""
+        if (trial_id := trial.id) not in self.rows:
+            self.rows[trial_id] = (
+                trial_id, "time", self.places(place), self.models(trial.model), self.protocols(trial.protocol),
+                trial.level, trial.device, trial.dtype, trial.batch_size, trial.mode,
+            )  # fmt: skip
+
+    def add(self, planned: PlannedTrial) -> None:
+        """Take over a trial that was planned elsewhere, with the id that it has there."""
+        place = self.place(planned.cell, planned.axes, planned.exact, planned.published, planned.setting)
+        trial = planned.trial
+        if planned.id in self.rows:
+            return
+        if isinstance(trial, TimeTrial):
+            self.rows[planned.id] = (
+                planned.id, "time", self.places(place), self.models(trial.model), self.protocols(trial.protocol),
+                trial.level, trial.device, trial.dtype, trial.batch_size, trial.mode,
+            )  # fmt: skip
+        else:
+            self.rows[planned.id] = (
+                planned.id, trial.kind, self.places(place), self.models(trial.model), self.data(trial.data),
+                self.recipes(trial.train), trial.device, trial.data_identity, trial.seed,
+            )  # fmt: skip
+
+    def tables(self) -> Tables:
+        """What has been planned."""
+        return Tables(
+            axes=tuple(self.axes.entries),
+            exact=tuple(map(dict, self.exact.entries)),
+            settings=tuple(map(dict, self.settings.entries)),
+            published=tuple(self.published.entries),
+            places=tuple(self.places.entries),
+            models=tuple(self.models.entries),
+            data=tuple(self.data.entries),
+            recipes=tuple(self.recipes.entries),
+            protocols=tuple(self.protocols.entries),
+            rows=tuple(self.rows.values()),
+        )

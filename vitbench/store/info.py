@@ -1,0 +1,55 @@
+"""What a study is about: ``study.json``."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Literal
+
+from pydantic import Field
+
+from vitbench.spec.base import Strict
+from vitbench.spec.suite import Fact, Goal, Info, Value
+from vitbench.store.plan import PlannedTrials, Trials
+
+
+class Addition(Strict):
+    """Seeds that joined a study when results of it were there: its p-values take no account of such looks."""
+
+    at: datetime
+    seeds: tuple[int, ...]
+    trials: int
+    results: int = Field(description="finished training runs that were there")
+
+
+class StudyInfo(Strict):
+    """What a study is about: written when a run starts, replaced when its suite has changed.
+
+    Schema version 1 named all of every trial in a list; it is read for ever.
+    """
+
+    schema_version: Literal[1, 2] = 2
+    suite: Info
+    suite_file: str
+    options: tuple[str, ...] = Field((), description="of the command line, that changed what the file says")
+    commands: tuple[tuple[str, ...], ...] = Field(
+        (), description="arguments of each command line that planned some of the trials; empty where not all are known"
+    )
+    axes: dict[str, tuple[Value, ...]]
+    data_name: str = Field(description="what the images are called in the report")
+    data_identity: str = Field(description="empty where nothing is trained")
+    fallback: str | None = Field(None, description="why the data are not those that the suite asks for")
+    class_names: tuple[str, ...] = ()
+    excluded: tuple[tuple[str, str], ...] = ()
+    facts: tuple[Fact, ...] = ()
+    goals: tuple[Goal, ...] = ()
+    tuned: dict[str, tuple[Value, ...]] = Field(
+        default_factory=dict, description="nuisance axes and their values; each cell has its own choice of them"
+    )
+    untuned: tuple[str, ...] = Field((), description="cells whose training waits for the choice of a setting")
+    additions: tuple[Addition, ...] = ()
+    trials: PlannedTrials
+
+    def to_json(self) -> str:
+        """Text of ``study.json``: schema version 2, in which trials stand as the tables of what they share."""
+        head = self.model_dump_json(indent=1, exclude_defaults=True, exclude={"schema_version", "trials"})
+        return f'{head[:-2]},\n "schema_version": 2,\n "trials": {Trials.of(self.trials).tables.to_json()}\n}}\n'

@@ -1,0 +1,96 @@
+"""Joining: a new plan, and what stays of the one that a study had."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+
+from vitbench.spec.base import digest
+from vitbench.spec.trial import TrainTrial, Trial
+from vitbench.store.attempts import standing
+from vitbench.store.index import Tried
+from vitbench.store.info import Addition, StudyInfo
+from vitbench.store.plan import Trials
+from vitbench.store.tables import PlannedTrial
+
+OF_TRAINING = (
+    "data_name",
+    "data_identity",
+    "fallback",
+    "class_names",
+    "facts",
+    "goals",
+    "tuned",
+    "untuned",
+    "excluded",
+    "options",
+)
+"""Fields of StudyInfo that a plan which only times leaves as they are."""
+
+
+def joined(known: StudyInfo, info: StudyInfo, run: set[str]) -> StudyInfo:
+    """The new plan, and behind it what was run of the old one; ``run`` holds the ids that have records."""
+    if not info.data_identity:
+        info = info.model_copy(update={name: getattr(known, name) for name in OF_TRAINING})
+    planned, old = set(Trials.of(info.trials).ids()), Trials.of(known.trials)
+    left = [old[i] for i, trial_id in enumerate(old.ids()) if trial_id in run and trial_id not in planned]
+    if not left:
+        same = bool(known.commands) and planned == set(old.ids())
+        return info.model_copy(update={"commands": known.commands}) if same else info
+    recipes = {(p.trial.kind, _recipe(p.trial)) for p in info.trials}
+    of_cell: dict[tuple[str, str], set[str]] = {}
+    for p in info.trials:
+        of_cell.setdefault((p.trial.kind, p.cell), set()).add(_recipe(p.trial))
+    models = {p.cell: p.trial.model for p in info.trials}
+    kinds = {p.trial.kind for p in info.trials}
+
+    def comparable(p: PlannedTrial) -> bool:
+        """Whether it may stand in one table with the new ones: a run under another recipe is no further seed."""
+        mine = of_cell.get((p.trial.kind, p.cell))  # each cell has its own, where they are tuned
+        known_recipe = _recipe(p.trial) in mine if mine else (p.trial.kind, _recipe(p.trial)) in recipes
+        return (p.trial.kind not in kinds or known_recipe) and models.get(p.cell, p.trial.model) == p.trial.model
+
+    kept = [p for p in left if comparable(p)]
+    commands = _commands(known, info, adds=not planned <= set(old.ids())) if kept else info.commands
+    return info.model_copy(update={"trials": Trials.of([*info.trials, *kept]), "commands": commands})
+
+
+def _commands(known: StudyInfo, info: StudyInfo, *, adds: bool) -> tuple[tuple[str, ...], ...]:
+    """Those of an old plan of which something is left, and the new plan's where it ``adds`` a trial."""
+    if not known.commands:
+        return ()  # a part of them would pass for all
+    return tuple(dict.fromkeys([*known.commands, *(info.commands if adds else ())]))
+
+
+def added(known: StudyInfo, info: StudyInfo, results: Mapping[str, list[Tried]]) -> list[Addition]:
+    """The seeds that a new plan adds to cells of which results are there."""
+    there = set(Trials.of(known.trials).ids())
+    if there.issuperset(Trials.of(info.trials).ids()):
+        return []
+    trained = [p for p in known.trials if isinstance(p.trial, TrainTrial)]
+    looked = [p for p in trained if _ok(results.get(p.id, []))]
+    cells, before = {p.cell for p in looked}, {_seed(p) for p in trained}
+    new = [
+        _seed(p)
+        for p in info.trials
+        if p.id not in there and isinstance(p.trial, TrainTrial) and p.cell in cells and _seed(p) not in before
+    ]
+    if not new:
+        return []
+    seeds = tuple(dict.fromkeys(new))
+    return [Addition(at=datetime.now(UTC), seeds=seeds, trials=len(new), results=len(looked))]
+
+
+def _seed(planned: PlannedTrial) -> int:
+    assert isinstance(planned.trial, TrainTrial)
+    return planned.trial.seed
+
+
+def _ok(attempts: Sequence[Tried]) -> bool:
+    return bool(attempts) and standing(attempts).state == "ok"
+
+
+def _recipe(trial: Trial) -> str:
+    """What two trials of one kind must share to be compared, beside the model, the seed and the device."""
+    body = trial.canonical()
+    return digest([body.get(key) for key in ("data", "train", "protocol")])

@@ -1,0 +1,66 @@
+"""Tables: a plan's trials as they are stored. Each cell, model, data, recipe and protocol is named once."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Literal
+
+from pydantic import Field
+
+from vitbench.spec.base import Seed, Strict, dumps
+from vitbench.spec.model import ModelSpec
+from vitbench.spec.recipe import DataSpec, Device, DType, Level, Mode, TimeSpec, TrainSpec
+from vitbench.spec.suite import Published, Value
+from vitbench.spec.trial import Trial
+
+UNTUNED: Mapping[str, Value] = MappingProxyType({})
+
+
+class PlannedTrial(Strict):
+    """A trial of a study's plan, and where it belongs in the tables."""
+
+    id: str
+    cell: str = Field(description="label of the cell")
+    axes: dict[str, Value]
+    exact: dict[str, bool] = Field(description="slot → whether its component is exact")
+    trial: Trial
+    published: Published | None = None
+    setting: dict[str, Value] = Field(
+        default_factory=dict,
+        description="of the nuisance axes: tried by a tuning run, chosen for a training run",
+    )
+
+
+Place = tuple[str, int, tuple[Value, ...], int, int, int | None]
+"""What the trials of a cell share beside what they run: its label, index of the names of its axes, their values;
+indices of which components are exact, of the setting of the nuisance axes, of the published number if there is one."""
+
+TrainRow = tuple[str, Literal["train", "tune"], int, int, int, int, Device, str, Seed]
+"""id, kind, indices of the place, model, data and recipe, device, identity of the data, seed."""
+
+TimeRow = tuple[str, Literal["time"], int, int, int, Level, Device, DType, int, Mode]
+"""id, kind, indices of the place, model and protocol, level, device, dtype, batch size, mode."""
+
+Row = TrainRow | TimeRow
+
+
+class Tables(Strict):
+    """A plan's trials as they are stored: what they share, each once, and a row for each, in the plan's order."""
+
+    axes: tuple[tuple[str, ...], ...]
+    exact: tuple[dict[str, bool], ...]
+    settings: tuple[dict[str, Value], ...]
+    published: tuple[Published, ...] = ()
+    places: tuple[Place, ...]
+    models: tuple[ModelSpec, ...]
+    data: tuple[DataSpec, ...] = ()
+    recipes: tuple[TrainSpec, ...] = ()
+    protocols: tuple[TimeSpec, ...] = ()
+    rows: tuple[Row, ...]
+
+    def to_json(self) -> str:
+        """JSON text with a line for each entry."""
+        body = self.model_dump(mode="json", exclude_defaults=True)
+        tables = [f'  "{name}": [\n' + ",\n".join(map(dumps, rows)) + "\n  ]" for name, rows in body.items()]
+        return "{\n" + ",\n".join(tables) + "\n }"
