@@ -13,8 +13,8 @@ from vitbench.analysis.frames import PENDING, level
 from vitbench.environment import Environment
 from vitbench.report import spent
 from vitbench.report.markdown import Md, bullets, escape, listed, table
-from vitbench.report.numbers import count
-from vitbench.report.view import View, plural
+from vitbench.report.numbers import count, plural
+from vitbench.report.view import View
 from vitbench.spec.base import Strict
 from vitbench.spec.effects import dead
 from vitbench.spec.model import OF_ANY
@@ -77,7 +77,7 @@ def settings(view: View) -> Md:
     if protocols:
         rows.append(("timing", _timing(view, protocols)))
     rows += [("dates", span)] if (span := spent.dates(view)) else []
-    environments = list(view.environments.values())
+    environments = list(view.origins.environments.values())
     if len(environments) == 1:
         rows.append(("machine", _machine(environments[0])))
         rows.append(("software", software(environments[0])))
@@ -99,14 +99,14 @@ def _together(view: View) -> list[tuple[str, Md]]:
 
 def origins(view: View) -> list[Md]:
     """Where results come from, where that is more than one machine or state of the software; else nothing."""
-    if len(view.environments) < 2:
+    if not view.origins.several:
         return []
     lines = []
-    for origin, environment in view.environments.items():
+    for origin, environment in view.origins.environments.items():
         mine = view.trials[view.trials["origin"] == origin]
         lines.append(
             {
-                "on": Md(view.letter(origin)),
+                "on": Md(view.origins.letter(origin)),
                 "machine": _machine(environment),
                 "software": software(environment),
                 "commit": commits(view, origin),

@@ -9,8 +9,9 @@ import pandas as pd
 from vitbench.analysis.paired import Interval
 from vitbench.analysis.summary import ACCURACY, Matched, texts
 from vitbench.report.markdown import NOTHING, Md, bold, escape, table
-from vitbench.report.numbers import accuracy_decimals, count, fixed, measured, signed, significant, spread
-from vitbench.report.view import MAX_CELLS, View, plural
+from vitbench.report.numbers import accuracy_decimals, count, fixed, measured, plural, signed, significant, spread
+from vitbench.report.origins import states_of
+from vitbench.report.view import MAX_CELLS, View
 
 TEST = "test accuracy (%)"
 INTERVAL = "95 % interval (%)"
@@ -46,7 +47,7 @@ def by_cell(view: View, device: str) -> Md:
     The best of each task is bold.
     """
     rows = view.train[view.train["device"] == device]
-    states, origins, missing = view.states(rows), view.origins(rows), view.missing(rows)
+    states, origins, missing = states_of(rows), view.origins.of(rows), view.origins.missing(rows)
     found = {(r["cell"], r["origin"]): r for r in view.by_cell.to_dict("records") if r["device"] == device}
     best: dict[tuple[str, str], float] = {}
     for (cell, origin), of_cell in found.items():
@@ -61,7 +62,7 @@ def by_cell(view: View, device: str) -> Md:
         state = states[cell]
         line = {**view.identity(cell), "state": escape(state)}
         for origin in origins or ["none"]:
-            on = f"{view.letter(origin)}: " if len(origins) > 1 else ""
+            on = f"{view.origins.letter(origin)}: " if len(origins) > 1 else ""
             result = found.get((cell, origin))
             if result is None:
                 names = (VALIDATION, SECONDS, STEPS, TFLOP) if validated else (SECONDS, STEPS, TFLOP)
@@ -100,7 +101,7 @@ def seeds(n: int, planned: int) -> Md:
 def by_cell_frame(view: View) -> pd.DataFrame:
     """The same as numbers: a row for each device, cell and origin; for a cell without a result, one with its state."""
     values = view.trials.drop_duplicates("cell").set_index("cell")[list(view.axes)]
-    states = {device: view.states(rows) for device, rows in view.train.groupby("device", sort=False)}
+    states = {device: states_of(rows) for device, rows in view.train.groupby("device", sort=False)}
     planned = view.train.groupby(["device", "cell"], sort=False).size().rename("planned").reset_index()
     frame = planned.merge(view.by_cell.drop(columns="planned"), on=["device", "cell"], how="left")
     frame = frame.join(values, on="cell")
@@ -111,7 +112,7 @@ def by_cell_frame(view: View) -> pd.DataFrame:
         frame.insert(place, f"{ACCURACY}_{name}", [getattr(each, name) if each else math.nan for each in found])
     frame["n"] = frame["n"].astype("float64").fillna(0).astype(int)
     frame["state"] = [states[d][c] for d, c in zip(frame["device"], frame["cell"], strict=True)]
-    frame["origin"] = [view.letter(o) if isinstance(o, str) else "" for o in frame["origin"]]
+    frame["origin"] = [view.origins.letter(o) if isinstance(o, str) else "" for o in frame["origin"]]
     first = ["device", "cell", *view.axes, "state", "origin", "n", "planned"]
     return frame[[*first, *(c for c in frame.columns if c not in first)]]
 
@@ -119,17 +120,17 @@ def by_cell_frame(view: View) -> pd.DataFrame:
 def over_axis(view: View, device: str, axis: str) -> list[Md]:
     """Blocks for one axis: what was matched, and the table of its values; none where nothing can be matched."""
     rows = view.train[(view.train["device"] == device) & view.train["factorial"].astype(bool)]
-    origins = view.origins(rows)
+    origins = view.origins.of(rows)
     exact = [view.exact(axis, value) for value in view.axes[axis]]
     lines: list[dict[str, Md]] = []
     said, comparable = list[str](), False
     for origin in origins:
         found = view.accuracy_over(axis, origin, device)
-        on = f"On {view.letter(origin)}: " if len(origins) > 1 else ""
+        on = f"On {view.origins.letter(origin)}: " if len(origins) > 1 else ""
         said.append(on + matching(found, "run", repeats=not all(exact)))
         comparable = comparable or len(found.table.columns) > 1
         for value in view.axes[axis]:
-            line = {"on": Md(view.letter(origin))} if len(origins) > 1 else {}
+            line = {"on": Md(view.origins.letter(origin))} if len(origins) > 1 else {}
             absence = "" if value in found.table else absence_of(view, rows, axis, value)
             lines.append(line | {axis: escape(value)} | _effect(view, found, value, absence))
     if not lines:
@@ -203,7 +204,7 @@ def matching(found: Matched, noun: str, repeats: bool = False) -> str:
 
 def absence_of(view: View, rows: pd.DataFrame, axis: str, value: str) -> str:
     """The word that stands for the trials with one value of an axis where they have no result."""
-    return view.absence(rows[[text == value for text in texts(rows[axis])]])
+    return view.origins.absence(rows[[text == value for text in texts(rows[axis])]])
 
 
 def axes_frame(view: View) -> pd.DataFrame:
@@ -211,7 +212,7 @@ def axes_frame(view: View) -> pd.DataFrame:
     lines = []
     for device in view.train_devices:
         rows = view.train[view.train["device"] == device]
-        for origin in view.origins(rows):
+        for origin in view.origins.of(rows):
             for axis in view.axes:
                 found = view.accuracy_over(axis, origin, device)
                 for value in found.table.columns:
@@ -219,7 +220,7 @@ def axes_frame(view: View) -> pd.DataFrame:
                     lines.append(
                         {
                             "device": device,
-                            "origin": view.letter(origin),
+                            "origin": view.origins.letter(origin),
                             "axis": axis,
                             "value": value,
                             "reference": found.reference,
@@ -240,14 +241,14 @@ def published(view: View, device: str) -> Md | None:
     rows = view.train[(view.train["device"] == device) & view.train["published"].notna()]
     if rows.empty:
         return None
-    decimals, lines, origins = decimals_of(view), list[dict[str, Md]](), view.origins(rows)
-    states = view.states(rows)
+    decimals, lines, origins = decimals_of(view), list[dict[str, Md]](), view.origins.of(rows)
+    states = states_of(rows)
     found = {(r["cell"], r["origin"]): r for r in view.by_cell.to_dict("records") if r["device"] == device}
     for row in rows.drop_duplicates("cell").to_dict("records"):
         for origin in [o for o in origins if (row["cell"], o) in found] or [""]:
             line = {"cell": escape(row["cell"]), "published (%)": significant(row["published"])}
             if len(origins) > 1:
-                line["on"] = Md(view.letter(origin)) if origin else Md("nowhere")
+                line["on"] = Md(view.origins.letter(origin)) if origin else Md("nowhere")
             if origin:
                 result = found[row["cell"], origin]
                 mark = f" {SURVIVORS}" if states[row["cell"]] != "ok" else ""

@@ -10,9 +10,10 @@ from vitbench.analysis.conclusions import Effect
 from vitbench.analysis.multiplicity import seeds_for
 from vitbench.analysis.verdicts import Judged, Verdict
 from vitbench.report.accuracy import decimals_of
+from vitbench.report.judgements import Place
 from vitbench.report.markdown import Md, escape
-from vitbench.report.numbers import signed
-from vitbench.report.view import Place, View, plural
+from vitbench.report.numbers import plural, signed
+from vitbench.report.view import View
 
 AGAINST: Mapping[Verdict, str] = {
     "better": "than", "worse": "than", "equivalent": "to", "undecided": "against", "underpowered": "against",

@@ -14,14 +14,14 @@ from vitbench.report import accuracy, effects, trends, verdicts
 from vitbench.report.accuracy import absence_of, decimals_of
 from vitbench.report.charts import Picture
 from vitbench.report.figures import axis_slugs
-from vitbench.report.figures import place as place_in
 from vitbench.report.files import Files
+from vitbench.report.judgements import Place
 from vitbench.report.markdown import Md, heading
 from vitbench.report.marks import MOST_BLOCKS
-from vitbench.report.numbers import fixed, signed
+from vitbench.report.numbers import fixed, plural, signed
 from vitbench.report.row_charts import Paired, Pairs
 from vitbench.report.spread import reading
-from vitbench.report.view import Place, View, plural
+from vitbench.report.view import View
 
 LABEL = "difference in test accuracy (percentage points)"
 BY_SEED, BY_BLOCK = "every seed", "every matched block"
@@ -65,7 +65,7 @@ def against_first(view: View, place: Place) -> list[Picture]:
     shown = place.variants[: verdicts.MAX_COMPARED]
     first = str(view.train["cell"].iloc[0])
     rows = view.train[view.train["device"] == place.runs.device]
-    words = {j.comparison.label: view.absence(rows[rows["cell"] == j.comparison.label]) for j in shown}
+    words = {j.comparison.label: view.origins.absence(rows[rows["cell"] == j.comparison.label]) for j in shown}
     paired = _by_seed(view, f"against {first}", {j.comparison.label: j for j in shown}, words)
     if not any(len(points) for points in paired.points):
         return []
@@ -145,7 +145,8 @@ def _seeds_read(paired: Paired) -> str:
 
 def _on(view: View, place: Place) -> tuple[str, str]:
     """What tells a place from the others on its device, in words and as the ending of a file's name."""
-    return place_in(view, [p.runs.origin for p in view.places if p.runs.device == place.runs.device], place.runs.origin)
+    beside = [p.runs.origin for p in view.places if p.runs.device == place.runs.device]
+    return view.origins.on(place.runs.origin, beside)
 
 
 def _band(view: View) -> float:

@@ -9,9 +9,9 @@ from vitbench.analysis.summary import finished
 from vitbench.environment import Environment
 from vitbench.report.accuracy import MEAN, SURVIVORS
 from vitbench.report.markdown import Md, listed
-from vitbench.report.numbers import count, fixed
+from vitbench.report.numbers import count, fixed, plural
 from vitbench.report.speed import UNSTABLE
-from vitbench.report.view import View, plural
+from vitbench.report.view import View
 from vitbench.spec.effects import dead
 from vitbench.spec.suite import as_text
 from vitbench.spec.trial import TrainTrial
@@ -94,13 +94,13 @@ def _survivors(view: View) -> int:
 
 def _about_origins(view: View) -> list[Md]:
     said = []
-    if len(view.environments) > 1:
+    if view.origins.several:
         ok = view.trials[view.trials["state"] == "ok"]
-        other = int((ok["origin"] != next(iter(view.environments))).sum())
-        differs = ", ".join(_differing(list(view.environments.values())))
+        other = int((ok["origin"] != next(iter(view.origins.environments))).sum())
+        differs = ", ".join(_differing(list(view.origins.environments.values())))
         said.append(Md(f"{plural(other, 'result')} came about under other conditions than A "
                        f"(different: {differs}): in columns apart, never averaged with it."))  # fmt: skip
-    codes = {origin: environment.code for origin, environment in view.environments.items()}
+    codes = {origin: environment.code for origin, environment in view.origins.environments.items()}
     if len(set(codes.values())) > 1:
         made = view.trials.dropna(subset=["origin", "started_at"])
         latest = codes[made.sort_values("started_at", kind="stable")["origin"].iloc[-1]]
@@ -112,7 +112,7 @@ def _about_origins(view: View) -> list[Md]:
     if dirty:
         said.append(Md(f"{plural(dirty, 'result')} came from a working tree with changes that no commit holds."))
     load = view.processes["load_average"].astype("float64").max()
-    cores = min((e.cpu_cores for e in view.environments.values()), default=0)
+    cores = min((e.cpu_cores for e in view.origins.environments.values()), default=0)
     if math.isfinite(load) and cores and load > cores + 1:
         said.append(Md(f"The load average reached {fixed(load, 1)} on {cores} cores while timing: other work may have "
                        "slowed some processes."))  # fmt: skip

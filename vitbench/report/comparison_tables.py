@@ -18,9 +18,8 @@ from vitbench.report.accuracy import INTERVAL as OF_MEAN
 from vitbench.report.accuracy import SURVIVORS, seeds
 from vitbench.report.forest import accuracy_of
 from vitbench.report.markdown import NOTHING, Md, bold, escape, listed, table
-from vitbench.report.numbers import accuracy_decimals, count, fixed, signed, significant
+from vitbench.report.numbers import accuracy_decimals, count, fixed, plural, signed, significant
 from vitbench.report.verdicts import HOLM, INTERVAL, P, legend_of, probability
-from vitbench.report.view import plural
 
 Row = TypeVar("Row", TimingRow, CellRow)
 

@@ -12,8 +12,7 @@ from vitbench.analysis.conditions import Condition
 from vitbench.analysis.side_by_side import IDENTICAL, SideBySide, verdict
 from vitbench.report.comparison_tables import shared, shared_cells
 from vitbench.report.markdown import Md, bold, bullets, escape, listed
-from vitbench.report.numbers import fixed, signed
-from vitbench.report.view import plural
+from vitbench.report.numbers import fixed, plural, signed
 
 KINDS = {"machine": "machine", "software": "software", "data": "data", "recipe": "recipe", "protocol": "timing"}
 """Kinds of conditions, as the first sentence names them where none of a kind differs."""

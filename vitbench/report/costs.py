@@ -5,7 +5,8 @@ from __future__ import annotations
 from vitbench.report import effects, figures, roofline, speed, training_speed, trends
 from vitbench.report.files import Files
 from vitbench.report.markdown import Md, escape, heading
-from vitbench.report.view import TimeGroup, View, beyond
+from vitbench.report.time_groups import TimeGroup
+from vitbench.report.view import View, beyond
 
 MAX_SPEED_PICTURES = 24
 """Pictures of timings in one report; what is beyond is in the tables."""

@@ -9,10 +9,11 @@ import pandas as pd
 from vitbench.analysis.summary import finished, texts
 from vitbench.report import accuracy
 from vitbench.report.charts import Picture
-from vitbench.report.figures import place
 from vitbench.report.marks import Colouring
+from vitbench.report.numbers import plural
+from vitbench.report.origins import of_origin
 from vitbench.report.plane_charts import Bundle, Curves
-from vitbench.report.view import View, of_origin, plural
+from vitbench.report.view import View
 
 MAX_FACETS = 5
 MAX_RUNS = 1000
@@ -29,10 +30,10 @@ METRICS = {VALIDATION: "validation accuracy (%)", TRAINING: "training accuracy (
 def learning_curves(view: View, device: str) -> list[Picture]:
     """One picture of every finished run on a device, for each origin; nothing where none finished."""
     planned = view.train[view.train["device"] == device]
-    origins = view.origins(planned)
+    origins = view.origins.of(planned)
     done = finished(planned)
     curves = {o: view.epochs[view.epochs["trial_id"].isin(of_origin(done, o)["trial_id"])] for o in origins}
-    return [_picture(view, device, epochs, *place(view, origins, o)) for o, epochs in curves.items() if len(epochs)]
+    return [_picture(view, device, epochs, *view.origins.on(o, origins)) for o, epochs in curves.items() if len(epochs)]
 
 
 def epochs_table(view: View) -> pd.DataFrame:

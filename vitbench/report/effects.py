@@ -12,12 +12,12 @@ from vitbench.analysis.summary import Matched
 from vitbench.report import accuracy, speed
 from vitbench.report.accuracy import absence_of
 from vitbench.report.charts import Picture
-from vitbench.report.figures import place
 from vitbench.report.marks import MOST_BLOCKS
 from vitbench.report.numbers import signed
 from vitbench.report.row_charts import Paired, Pairs
 from vitbench.report.spread import reading
-from vitbench.report.view import TimeGroup, View
+from vitbench.report.time_groups import TimeGroup
+from vitbench.report.view import View
 
 
 def by_block(view: View, found: Matched, rows: pd.DataFrame) -> Paired:
@@ -40,11 +40,11 @@ def speed_by_axis(view: View, groups: Sequence[TimeGroup]) -> list[Picture]:
         groups: timings on one device, in one dtype, with one batch size, that differ in mode.
     """
     rows = pd.concat([view.timings(g) for g in groups])
-    pictures, origins = [], view.origins(rows[rows["factorial"].astype(bool)])
+    pictures, origins = [], view.origins.of(rows[rows["factorial"].astype(bool)])
     where, name = groups[0].setting, groups[0].slug.removesuffix(f"-{groups[0].mode}")
     groups = [group for group in groups if len(speed.axes_of(view, group)) > 1]
     for origin in origins:
-        on, suffix = place(view, origins, origin)
+        on, suffix = view.origins.on(origin, origins)
         columns = []
         for group in groups:
             found = [view.timing_over(axis, origin, group, "latency_ms_p50") for axis in speed.axes_of(view, group)]

@@ -12,9 +12,10 @@ from vitbench.report.charts import Picture
 from vitbench.report.files import MARK, Files
 from vitbench.report.markdown import Md, bullets, escape
 from vitbench.report.marks import Colouring
+from vitbench.report.numbers import plural
 from vitbench.report.plane_charts import Bundle, Curves
 from vitbench.report.studio import Draw, at_once
-from vitbench.report.view import View, plural
+from vitbench.report.view import View
 from vitbench.spec.trial import TrainTrial
 from vitbench.store import Epoch
 from vitbench.store.plan import Trials

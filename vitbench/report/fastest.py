@@ -18,8 +18,10 @@ import pandas as pd
 from vitbench.analysis.summary import finished
 from vitbench.report import speed
 from vitbench.report.markdown import Md, escape
-from vitbench.report.numbers import count, fixed
-from vitbench.report.view import TimeGroup, View, of_origin, plural
+from vitbench.report.numbers import count, fixed, plural
+from vitbench.report.origins import of_origin
+from vitbench.report.time_groups import TimeGroup
+from vitbench.report.view import View
 
 COSTS = "Throughput, latency and memory"
 """Heading of the section that has every timing."""
@@ -100,13 +102,13 @@ def sentences(view: View) -> list[Md]:
 def _leads(view: View, group: TimeGroup) -> Iterable[Lead]:
     rows = view.timings(group)
     of_process = Counter[str](view.processes["trial_id"].tolist())
-    for origin in view.origins(rows):
+    for origin in view.origins.of(rows):
         base = speed.baseline(view, group, origin)
         mine = of_origin(finished(rows), origin)
         mine = mine[mine["latency_ms_p50"] > 0].sort_values("latency_ms_p50", kind="stable")
         if base is None or len(mine) < 2 or not base["latency_ms_p50"] > 0:
             continue
-        on = f" on {view.letter(origin)}" if len(view.environments) > 1 else ""
+        on = f" on {view.origins.letter(origin)}" if view.origins.several else ""
         names = speed.called(view, group, mine["cell"].tolist())
         found = [{str(key): value for key, value in row.items()} for row in mine.to_dict("records")]
         yield Lead(f"{group.title}{on}", found, base, names, of_process)

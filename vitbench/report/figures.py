@@ -19,9 +19,12 @@ from vitbench.analysis.summary import ACCURACY, finished
 from vitbench.report import accuracy, speed
 from vitbench.report.charts import Picture
 from vitbench.report.marks import Colouring, Values, is_many, limits
+from vitbench.report.numbers import plural
+from vitbench.report.origins import of_origin
 from vitbench.report.row_charts import Panel, Rows
 from vitbench.report.spread import reading
-from vitbench.report.view import TimeGroup, View, of_origin, plural
+from vitbench.report.time_groups import TimeGroup
+from vitbench.report.view import View
 
 ROWS_A_PAGE = 60
 MAX_PAGES = 4
@@ -33,12 +36,12 @@ MAX_WORDS = 8
 def accuracy_by_cell(view: View, device: str) -> list[Picture]:
     """Test accuracy of the seeds, a row for each cell, a panel for each origin; nothing without any result."""
     planned = view.train[view.train["device"] == device]
-    origins = view.origins(planned)
+    origins = view.origins.of(planned)
     if not origins:
         return []
     results = finished(planned)
     every = [*results[ACCURACY].dropna(), *(end for i in view.intervals(device).values() for end in (i.low, i.high))]
-    columns = [_Column(f"test accuracy (%){place(view, origins, o)[0]}", _values(of_origin(results, o), ACCURACY),
+    columns = [_Column(f"test accuracy (%){view.origins.on(o, origins)[0]}", _values(of_origin(results, o), ACCURACY),
                        pd.Series.mean, spans=_intervals(view, device, o)) for o in origins]  # fmt: skip
     several = any(len(values) > 1 for column in columns for values in column.points.values())
 
@@ -56,9 +59,9 @@ def accuracy_by_cell(view: View, device: str) -> list[Picture]:
 def timings(view: View, group: TimeGroup) -> list[Picture]:
     """Latency, throughput and memory of one group's processes, a row for each cell."""
     planned = view.timings(group)
-    pictures, origins = [], view.origins(planned)
+    pictures, origins = [], view.origins.of(planned)
     for origin in origins:
-        on, suffix = place(view, origins, origin)
+        on, suffix = view.origins.on(origin, origins)
         mine = of_origin(finished(planned), origin)
         mine = mine[mine["latency_ms_p50"].notna()]
         processes = mine[["trial_id", "cell"]].merge(view.processes, on="trial_id")
@@ -86,9 +89,9 @@ def timings(view: View, group: TimeGroup) -> list[Picture]:
 def training_speed(view: View, device: str) -> list[Picture]:
     """Throughput and memory of the training runs, a row for each cell."""
     planned = view.train[view.train["device"] == device]
-    pictures, origins = [], view.origins(planned)
+    pictures, origins = [], view.origins.of(planned)
     for origin in origins:
-        on, suffix = place(view, origins, origin)
+        on, suffix = view.origins.on(origin, origins)
         mine = of_origin(finished(planned), origin)
         labels = {"train_images_per_s": "training throughput (images/s)", "peak_memory_mib": "peak memory (MiB)"}
         columns = [
@@ -170,7 +173,7 @@ class _Chart:
             caption: how the rows of a page are to be read.
         """
         have = {cell for column in self.columns for cell in (*column.points, *(column.middles or {}))}
-        words = {cell: "" if cell in have else word for cell, word in self.view.missing(planned).items()}
+        words = {cell: "" if cell in have else word for cell, word in self.view.origins.missing(planned).items()}
         without, absent = Counter(words[cell] for cell in ranked if words[cell]), ""
         if without.total() > MAX_WORDS:
             ranked = [cell for cell in ranked if not words[cell]]
@@ -211,13 +214,6 @@ def _values(rows: pd.DataFrame, name: str) -> dict[str, npt.NDArray[np.float64]]
     """Cell → its values of a column, those that are missing left out."""
     known = rows[rows[name].notna()]
     return {str(cell): values.to_numpy(np.float64) for cell, values in known.groupby("cell", sort=False)[name]}
-
-
-def place(view: View, origins: Sequence[str], origin: str) -> tuple[str, str]:
-    """(words, ending of a file's name) that tell an origin from the others; nothing where there is but one."""
-    letter = view.letter(origin)
-    # A question mark would end the path of a link.
-    return (f" on {letter}", f"-{letter}" if letter.isalnum() else "-unknown") if len(origins) > 1 else ("", "")
 
 
 def _intervals(view: View, device: str, origin: str) -> dict[str, tuple[float, float]]:

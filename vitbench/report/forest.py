@@ -10,8 +10,8 @@ from vitbench.analysis.arms import Arm, Trained
 from vitbench.analysis.paired import interval
 from vitbench.analysis.side_by_side import CellRow, SideBySide, TimingRow
 from vitbench.report.charts import Picture
+from vitbench.report.numbers import plural
 from vitbench.report.row_charts import Estimate, Forest
-from vitbench.report.view import plural
 from vitbench.spec.trial import TimeTrial
 
 Row = TypeVar("Row")

@@ -23,7 +23,7 @@ def by_cell(view: View) -> list[Md]:
     goals = view.study.info.goals
     if not goals:
         return []
-    found, decimals, several = timed(view.train, goals), decimals_of(view), len(view.environments) > 1
+    found, decimals, several = timed(view.train, goals), decimals_of(view), view.origins.several
     lines = [_line(view, each, decimals, several=several) for each in found]
     without = [goal.cell for goal in goals if goal.cell not in {each.goal.cell for each in found}]
     said = [
@@ -36,7 +36,7 @@ def by_cell(view: View) -> list[Md]:
 
 def _line(view: View, each: Timed, decimals: int, *, several: bool) -> dict[str, Md]:
     ends = " to ".join(fixed(end, decimals) for end in (each.interval.low, each.interval.high))
-    on = f"{each.device} {view.letter(each.origin)}" if several else each.device
+    on = f"{each.device} {view.origins.letter(each.origin)}" if several else each.device
     return {
         "cell": escape(each.goal.cell),
         "on": escape(on),
@@ -60,7 +60,7 @@ def frame(view: View) -> pd.DataFrame:
     columns = ["cell", "device", "origin", "goal_pct", "n", "planned", "test_accuracy_pct_mean", "low_pct", "high_pct",
                "reached", "training_seconds_mean", "warm_up_seconds_mean"]  # fmt: skip
     rows = [
-        (each.goal.cell, each.device, view.letter(each.origin), each.goal.test_accuracy, each.n, each.planned,
+        (each.goal.cell, each.device, view.origins.letter(each.origin), each.goal.test_accuracy, each.n, each.planned,
          each.accuracy_pct, each.interval.low, each.interval.high, each.reached, statistics.mean(each.seconds),
          statistics.mean(each.warm_up_seconds))
         for each in timed(view.train, view.study.info.goals)

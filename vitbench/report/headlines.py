@@ -10,9 +10,10 @@ from vitbench.report import accuracy, fastest, verdicts
 from vitbench.report.account import KINDS
 from vitbench.report.accuracy import MEAN, STD, decimals_of, seeds
 from vitbench.report.answers import answers
+from vitbench.report.judgements import Place
 from vitbench.report.markdown import Md, bullets, escape
-from vitbench.report.numbers import fixed, spread
-from vitbench.report.view import Place, View, plural
+from vitbench.report.numbers import fixed, plural, spread
+from vitbench.report.view import View
 
 MAX_TASKS = 4
 """Tasks of which the best cell is named."""
@@ -22,7 +23,7 @@ def headlines(view: View) -> list[Md]:
     """Blocks: the answer, which are the verdicts in sentences, then the best cells; what ran comes last if all did."""
     said: list[Md] = []
     for device in view.train_devices:
-        for origin in view.origins(view.train[view.train["device"] == device]):
+        for origin in view.origins.of(view.train[view.train["device"] == device]):
             on = _on(view, device, origin)
             place = next((p for p in view.places if (p.runs.device, p.runs.origin) == (device, origin)), None)
             said += [*_conclusions(view, place, on), _best(view, device, origin, on)] if place else []
@@ -35,7 +36,7 @@ def headlines(view: View) -> list[Md]:
 
 def _on(view: View, device: str, origin: str) -> str:
     where = device if len(view.train_devices) > 1 else ""
-    which = view.letter(origin) if len(view.environments) > 1 else ""
+    which = view.origins.letter(origin) if view.origins.several else ""
     return f" on {' '.join(filter(None, (where, which)))}" if where or which else ""
 
 

@@ -55,3 +55,8 @@ def measured(value: float, std: float, digits: int = 3) -> Md:
 def accuracy_decimals(test_images: float) -> int:
     """Decimals of a percentage that so many images can resolve."""
     return 2 if math.isfinite(test_images) and test_images >= 5000 else 1
+
+
+def plural(number: int, one: str, many: str = "") -> str:
+    """A number with its noun: 1 cell, 1,000 cells."""
+    return f"{number:,} {one if number == 1 else many or one + 's'}"

@@ -13,12 +13,12 @@ import pandas as pd
 from vitbench.analysis.summary import finished
 from vitbench.report.accuracy import MEAN, STD, SURVIVORS, TEST, decimals_of
 from vitbench.report.charts import Picture
-from vitbench.report.figures import place
 from vitbench.report.markdown import Md, escape, table
 from vitbench.report.marks import Colouring
 from vitbench.report.numbers import count, significant, spread
+from vitbench.report.origins import of_origin
 from vitbench.report.plane_charts import Front, Spot
-from vitbench.report.view import View, of_origin
+from vitbench.report.view import View
 
 MOST = 300
 """Cells of a front that are drawn."""
@@ -86,12 +86,12 @@ def fronts(view: View) -> list[Section]:
         return found
     for device in view.train_devices:
         trained = view.by_cell[view.by_cell["device"] == device]
-        origins = view.origins(view.train[view.train["device"] == device])
+        origins = view.origins.of(view.train[view.train["device"] == device])
         for origin in origins:
             rows = trained[trained["origin"] == origin]
             values = zip(rows["cell"].tolist(), rows[MEAN].tolist(), rows[STD].tolist(), strict=True)
             every = Gains(
-                place(view, origins, origin),
+                view.origins.on(origin, origins),
                 {str(cell): {MEAN: mean, STD: std} for cell, mean, std in values},
                 set(rows.loc[rows["n"] < rows["planned"], "cell"]),
             )
@@ -122,9 +122,9 @@ def _costs(view: View, device: str, origin: str) -> Iterator[Costs]:
     timed = False
     for group in largest.values():
         rows = finished(view.timings(group))
-        origins = view.origins(rows)
+        origins = view.origins.of(rows)
         for mine in origins:
-            on, suffix = place(view, origins, mine)
+            on, suffix = view.origins.on(mine, origins)
             of_cell = _values(of_origin(rows, mine), THROUGHPUT)
             if of_cell:
                 timed = True

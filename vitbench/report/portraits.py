@@ -14,9 +14,9 @@ import numpy.typing as npt
 from vitbench.report.charts import Picture
 from vitbench.report.markdown import Md, escape
 from vitbench.report.marks import Colouring
+from vitbench.report.numbers import plural
 from vitbench.report.pixel_charts import Heat, Nested, Pixels, Strip, Tile, Tiles, Waves
 from vitbench.report.plane_charts import Trends
-from vitbench.report.view import plural
 from vitbench.spec.base import pair
 from vitbench.store.portrait import Array, Exhibit, Portrait
 from vitbench.store.portrait import Picture as Name

@@ -6,7 +6,8 @@ import base64
 from dataclasses import dataclass
 
 from vitbench.report.markdown import Md
-from vitbench.report.view import View, plural
+from vitbench.report.numbers import plural
+from vitbench.report.view import View
 from vitbench.spec.trial import TrainTrial
 from vitbench.store import PlannedTrial, TrainValues
 

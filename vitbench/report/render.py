@@ -36,9 +36,10 @@ from vitbench.report import (
 from vitbench.report import axis as of_axis
 from vitbench.report.caveats import caveats
 from vitbench.report.files import MARK, Files
+from vitbench.report.judgements import Place
 from vitbench.report.markdown import Md, bullets, escape, heading
 from vitbench.report.studio import Draw, at_once
-from vitbench.report.view import Place, View, beyond
+from vitbench.report.view import View, beyond
 from vitbench.spec.base import uncollected_so_far
 from vitbench.store import Study
 

@@ -34,8 +34,8 @@ def blocks(view: View) -> list[Md]:
     lines = [" ".join(shlex.join(["vitbench", *arguments]).split()) for arguments in made]
     found = [Md(f"Suite: {escape(info.suite.name)}, in the file {escape(info.suite_file)}. {said}"),
              fenced("\n".join(lines), "sh")]  # fmt: skip
-    for origin, environment in view.environments.items():
-        on = f"{view.letter(origin)}: " if len(view.environments) > 1 else ""
+    for origin, environment in view.origins.environments.items():
+        on = f"{view.origins.letter(origin)}: " if view.origins.several else ""
         found.append(Md(f"{on}{account.software(environment)}; Python {escape(environment.python)}; "
                         f"{escape(environment.platform)}; {account.commits(view, origin)}."))  # fmt: skip
     checksums = sorted(view.train["data_checksum"].dropna().unique())

@@ -6,11 +6,11 @@ import pandas as pd
 
 from vitbench.analysis.summary import finished
 from vitbench.report.charts import Picture
-from vitbench.report.figures import place
 from vitbench.report.markdown import Md
 from vitbench.report.marks import Colouring
+from vitbench.report.origins import of_origin
 from vitbench.report.plane_charts import Point, Roofline
-from vitbench.report.view import View, of_origin
+from vitbench.report.view import View
 
 
 def rooflines(view: View) -> list[Picture]:
@@ -23,9 +23,9 @@ def rooflines(view: View) -> list[Picture]:
     rows = rows[measured & (rows["flops_per_s"] > 0) & (rows["intensity"] > 0)]
     pictures = []
     for (device, dtype), of_device in rows.groupby(["device", "dtype"], sort=False):
-        origins = view.origins(of_device)
+        origins = view.origins.of(of_device)
         for origin in origins:
-            on, suffix = place(view, origins, origin)
+            on, suffix = view.origins.on(origin, origins)
             mine = of_origin(of_device, origin)
             peak, band = mine["ceiling_flops_per_s"].max(), mine["ceiling_bytes_per_s"].max()
             colour, points = _points(view, mine)

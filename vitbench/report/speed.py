@@ -14,8 +14,10 @@ from vitbench.analysis.results import TIMING
 from vitbench.analysis.timings import UNSTEADY
 from vitbench.report.accuracy import absence_of, matching
 from vitbench.report.markdown import NOTHING, Md, bold, bullets, escape, listed, table
-from vitbench.report.numbers import count, fixed, significant
-from vitbench.report.view import MAX_CELLS, TimeGroup, View, of_origin, plural
+from vitbench.report.numbers import count, fixed, plural, significant
+from vitbench.report.origins import of_origin, states_of
+from vitbench.report.time_groups import TimeGroup
+from vitbench.report.view import MAX_CELLS, View
 
 LATENCY, QUARTILES, SPEED = "latency p50 (ms)", "p25 to p75 (ms)", "images/s"
 RATIO, MEMORY, FIRST, FLOPS = "speed (× baseline)", "peak memory (MiB)", "first iteration (ms)", "GFLOP/s"
@@ -51,9 +53,9 @@ def baseline(view: View, group: TimeGroup, origin: str) -> dict[str, Any] | None
 def by_cell(view: View, group: TimeGroup) -> tuple[Md, list[Md]]:
     """The table of one group, a row for each planned cell, and what is to be said of it."""
     rows = view.timings(group)
-    origins = view.origins(rows)
+    origins = view.origins.of(rows)
     found = {(r["cell"], _origin(r)): r for r in _finished(rows).to_dict("records")}
-    states, missing = view.states(rows), view.missing(rows)
+    states, missing = states_of(rows), view.origins.missing(rows)
     bases = {origin: base for origin in origins if (base := baseline(view, group, origin))}
     names, lines = _names(list(found.values())), list[dict[str, Md]]()
     # Of a part of the model only some axes matter: those in which the timings differ name them.
@@ -61,7 +63,7 @@ def by_cell(view: View, group: TimeGroup) -> tuple[Md, list[Md]]:
     for cell in ranked_cells(view, group)[:MAX_CELLS]:
         line = {**view.identity(cell, shown), "state": escape(states[cell])}
         for origin in origins or ["none"]:
-            on = f"{view.letter(origin)}: " if len(origins) > 1 else ""
+            on = f"{view.origins.letter(origin)}: " if len(origins) > 1 else ""
             result = found.get((cell, origin))
             if result is None:
                 word = escape(missing[cell])
@@ -84,7 +86,7 @@ def _controls(
         return []
     line = dict.fromkeys(columns, NOTHING) | {columns[0]: Md(CONTROL)}
     for origin, base in bases.items():
-        on = f"{view.letter(origin)}: " if len(bases) > 1 else ""
+        on = f"{view.origins.letter(origin)}: " if len(bases) > 1 else ""
         line[f"{on}{RATIO}"] = _with_interval(base["control"], base["control_low"], base["control_high"])
     return [line]
 
@@ -108,7 +110,7 @@ def unstable(view: View, group: TimeGroup) -> list[Md]:
 def _about(view: View, group: TimeGroup, origin: str, base: dict[str, Any], several: bool) -> Md:
     first = view.timings(group)["cell"].iloc[0] == base["cell"]
     which = "the first cell of the plan" if first else "the first cell of the plan that has a result here"
-    on = f" on {view.letter(origin)}" if several else ""
+    on = f" on {view.origins.letter(origin)}" if several else ""
     return Md(f"Baseline{on}: {escape(base['cell'])}, {which}.")
 
 
@@ -162,7 +164,7 @@ def over_axes(view: View, group: TimeGroup) -> list[Md]:
     """Blocks on the axes of one group: the geometric mean ratios over matched blocks, and their range."""
     rows = view.timings(group)
     rows = rows[rows["factorial"].astype(bool)]
-    origins = view.origins(rows)
+    origins = view.origins.of(rows)
     lines: list[dict[str, Md]] = []
     notes: list[str] = []
     telling = axes_of(view, group)
@@ -173,7 +175,7 @@ def over_axes(view: View, group: TimeGroup) -> list[Md]:
             if latency.incomplete:
                 notes.append(f"{axis}: {matching(latency, 'timing')}")
             for value in view.axes[axis]:
-                line = {"on": Md(view.letter(origin))} if len(origins) > 1 else {}
+                line = {"on": Md(view.origins.letter(origin))} if len(origins) > 1 else {}
                 line |= {"axis": escape(axis), "value": escape(value), "blocks": count(0)}
                 if value not in latency.table:
                     line[LATENCY_RATIO] = escape(absence_of(view, rows, axis, value))
@@ -233,7 +235,7 @@ def timing_frame(view: View) -> pd.DataFrame:
                "peak_memory_mib", "peak_reserved_mib", "first_ms", "parameters", "forward_flops", "flops", "bytes",
                "energy_mj_per_image", "largest_batch", *TIMING]  # fmt: skip
     frame = view.time[columns].copy()
-    frame["origin"] = [view.letter(o) if isinstance(o, str) else "" for o in frame["origin"]]
+    frame["origin"] = [view.origins.letter(o) if isinstance(o, str) else "" for o in frame["origin"]]
     return frame
 
 
@@ -241,7 +243,7 @@ def axes_frame(view: View) -> pd.DataFrame:
     """Ratios over matched blocks as numbers: a row for each group, origin, axis and value."""
     lines = []
     for group in view.time_groups:
-        for origin in view.origins(view.timings(group)):
+        for origin in view.origins.of(view.timings(group)):
             for axis in axes_of(view, group):
                 latency = view.timing_over(axis, origin, group, "latency_ms_p50")
                 memory = view.timing_over(axis, origin, group, "peak_memory_mib")
@@ -254,7 +256,7 @@ def axes_frame(view: View) -> pd.DataFrame:
                             "mode": group.mode,
                             "level": group.level,
                             "level_shape": group.shape,
-                            "origin": view.letter(origin),
+                            "origin": view.origins.letter(origin),
                             "axis": axis,
                             "value": value,
                             "reference": latency.reference,

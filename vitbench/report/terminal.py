@@ -13,7 +13,7 @@ from rich.text import Text
 
 from vitbench.report import blocks
 from vitbench.report.blocks import Block, Table
-from vitbench.report.view import plural
+from vitbench.report.numbers import plural
 
 ANSWER = "In short"
 SECTIONS = re.compile(

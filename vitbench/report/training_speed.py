@@ -8,6 +8,7 @@ from typing import Any
 from vitbench.report.accuracy import seeds
 from vitbench.report.markdown import NOTHING, Md, bold, escape, table
 from vitbench.report.numbers import count, measured, significant, spread
+from vitbench.report.origins import states_of
 from vitbench.report.speed import MEMORY, SPEED
 from vitbench.report.view import MAX_CELLS, View
 
@@ -27,7 +28,7 @@ def by_cell(view: View, device: str) -> Md:
     """Throughput and memory of the training runs themselves, a row for each planned cell."""
     rows = view.train[view.train["device"] == device]
     found = {(r["cell"], r["origin"]): r for r in view.by_cell.to_dict("records") if r["device"] == device}
-    states, origins, missing = view.states(rows), view.origins(rows), view.missing(rows)
+    states, origins, missing = states_of(rows), view.origins.of(rows), view.origins.missing(rows)
     speed = {cell: max((found[cell, o]["train_images_per_s"] for o in origins if (cell, o) in found), default=-1)
              for cell in states}  # fmt: skip
     best = {o: max(r["train_images_per_s"] for (_, where), r in found.items() if where == o) for o in origins}
@@ -38,7 +39,7 @@ def by_cell(view: View, device: str) -> Md:
     for cell in sorted(states, key=lambda c: -speed[c])[:MAX_CELLS]:
         line = {**view.identity(cell), "state": escape(states[cell])}
         for origin in origins or ["none"]:
-            on = f"{view.letter(origin)}: " if len(origins) > 1 else ""
+            on = f"{view.origins.letter(origin)}: " if len(origins) > 1 else ""
             result = found.get((cell, origin))
             if result is None:
                 line |= {f"{on}seeds": Md("0"), f"{on}{SPEED}": escape(missing[cell])}

@@ -10,10 +10,11 @@ import pandas as pd
 
 from vitbench.analysis.summary import ACCURACY, finished, texts
 from vitbench.report.charts import Picture
-from vitbench.report.figures import axis_slugs, place
+from vitbench.report.figures import axis_slugs
 from vitbench.report.marks import Colouring
+from vitbench.report.origins import of_origin
 from vitbench.report.plane_charts import Trends
-from vitbench.report.view import View, of_origin
+from vitbench.report.view import View
 
 FEWEST = 3
 """Numbers of an axis along which there is a trend."""
@@ -55,10 +56,10 @@ def along(view: View, device: str, axis: str, quantity: Quantity) -> list[Pictur
         return pictures
     done = finished(planned)
     done = done[done[quantity.column].notna()]
-    origins = view.origins(done)
+    origins = view.origins.of(done)
     wide = min(numbers) > 0 and max(numbers) / min(numbers) >= WIDE
     for origin in origins:
-        on, suffix = place(view, origins, origin)
+        on, suffix = view.origins.on(origin, origins)
         runs = of_origin(done, origin)
         at, of = texts(runs[axis]), _combined(runs, others)
         lines: dict[str, dict[float, list[float]]] = {name: {} for name in named}

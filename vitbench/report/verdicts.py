@@ -12,9 +12,10 @@ from vitbench.analysis.conclusions import Effect, Tested
 from vitbench.analysis.multiplicity import seeds_for
 from vitbench.analysis.verdicts import Judged, Verdict
 from vitbench.report.accuracy import SURVIVORS, decimals_of
+from vitbench.report.judgements import Place
 from vitbench.report.markdown import NOTHING, Md, bold, escape, table
-from vitbench.report.numbers import count, fixed, signed
-from vitbench.report.view import Place, View, plural
+from vitbench.report.numbers import count, fixed, plural, signed
+from vitbench.report.view import View
 
 DIFFERENCE, INTERVAL, P, HOLM = "difference (points)", "95 % interval (points)", "p", "p (Holm)"
 BETTER = "P(better)"
@@ -243,7 +244,7 @@ def frame(view: View) -> pd.DataFrame:
     """Every judged comparison as numbers, a row each: the family it belongs to, and all that was found."""
     rows = []
     for place in view.places:
-        at = {"device": place.runs.device, "origin": view.letter(place.runs.origin)}
+        at = {"device": place.runs.device, "origin": view.origins.letter(place.runs.origin)}
         for each in place.claims:
             rows.append({**at, "family": "claims", "comparison": each.fact.claim, **_row(each.judged),
                          "expected": each.fact.expected, "published_points": each.fact.size,

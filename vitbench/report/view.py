@@ -2,19 +2,12 @@
 
 from __future__ import annotations
 
-import re
-import string
-from collections import Counter
-from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection
 from functools import cached_property
 
 import pandas as pd
 
-from vitbench.analysis import conclusions
-from vitbench.analysis.conclusions import Effect, Tested
 from vitbench.analysis.design import conditions, images
-from vitbench.analysis.factorial import Runs, runs_of
 from vitbench.analysis.frames import (
     axes_of,
     epochs_frame,
@@ -36,81 +29,22 @@ from vitbench.analysis.summary import (
     matched,
     over_seeds,
     twin_noise,
-    words,
 )
-from vitbench.analysis.verdicts import Judged
-from vitbench.environment import Environment
+from vitbench.report.judgements import Place, places
 from vitbench.report.markdown import Md, escape
+from vitbench.report.numbers import plural
+from vitbench.report.origins import Origins, of_origin
+from vitbench.report.time_groups import TimeGroup
 from vitbench.spec.base import by_identity, uncollected
 from vitbench.spec.trial import TrainTrial
 from vitbench.store import Study
 from vitbench.store.plan import Trials
-from vitbench.store.record import BadRecord, from_json
 
 MAX_CELLS = 500
 """Rows of a table by cell; what is beyond is in the CSV."""
 
 MAX_AXIS_COLUMNS = 6
 """Axes above which a table names its cells by their labels, not by a column for each axis."""
-
-
-@dataclass(frozen=True)
-class Place:
-    """What the training runs of one device and origin say.
-
-    Attributes:
-        runs: the runs.
-        effects: of the axes under study, see :func:`vitbench.analysis.conclusions.effects`.
-        interactions: of pairs of them.
-        variants: named cells against the first.
-        claims: of the suite, put to the test.
-    """
-
-    runs: Runs
-    effects: list[Effect]
-    interactions: list[Judged]
-    variants: list[Judged]
-    claims: list[Tested]
-
-
-@dataclass(frozen=True)
-class TimeGroup:
-    """Timings that may be compared: one device, dtype, batch size, mode, level and shape."""
-
-    device: str
-    dtype: str
-    batch_size: int
-    mode: str
-    level: str = "model"
-    shape: str = ""
-
-    @property
-    def setting(self) -> str:
-        """All but the mode, as a heading."""
-        return f"{self.what}{self.device}, {self.dtype}, batch size {self.batch_size}"
-
-    @property
-    def title(self) -> str:
-        """As a heading."""
-        return f"{self.setting}, {self.mode_name}"
-
-    @property
-    def what(self) -> str:
-        """The part of a model that is timed, and its shape; empty for whole models."""
-        return "" if self.level == "model" else f"{self.level.replace('_', ' ')} ({self.shape}), "
-
-    @property
-    def mode_name(self) -> str:
-        """The mode as a reader says it: what it is for a whole model, and for a part of one."""
-        if self.mode != "train":
-            return self.mode
-        return "training step" if self.level == "model" else "forward and backward"
-
-    @property
-    def slug(self) -> str:
-        """As part of a file's name."""
-        part = "" if self.level == "model" else re.sub(r"[^A-Za-z0-9]+", "-", f"{self.level} {self.shape}") + "-"
-        return f"{part}{self.device}-{self.dtype}-{self.batch_size}-{self.mode}"
 
 
 class View:
@@ -136,7 +70,7 @@ class View:
         self.study = study
         _, self.planned = Trials.of(study.info.trials).up_to_seed
         self.results = results_of(study)
-        self.damaged = _damaged(study)
+        self.damaged = study.set_aside()
         self.trials = trials_frame(study, self.results)
         self.epochs = epochs_frame(study, self.results)
         self.processes = processes_frame(study, self.results)
@@ -163,29 +97,11 @@ class View:
         return bool(self.axes) and bool(self.trials["factorial"].all())
 
     @cached_property
-    def environments(self) -> dict[str, Environment]:
-        """Origin → environment of the first record from it, over the records that stand, in the plan's order."""
+    def origins(self) -> Origins:
+        """Where the records that stand come from."""
         found = self.results.environments(self.trials["trial_id"].tolist())
         standing = set(self.trials["origin"].dropna().unique())
-        return {origin: found[origin] for origin in found if origin in standing}
-
-    @cached_property
-    def letters(self) -> dict[str, str]:
-        """Origin → the letter by which tables name it."""
-        names = [*string.ascii_uppercase, *(f"{a}{b}" for a in string.ascii_uppercase for b in string.digits)]
-        return dict(zip(self.environments, names, strict=False))
-
-    def letter(self, origin: str) -> str:
-        """The letter of an origin; "?" where its records tell no environment."""
-        return self.letters.get(origin, "?")
-
-    def origins(self, rows: pd.DataFrame) -> list[str]:
-        """Origins of those among some trials that have a result, in the order of their letters."""
-        return self._in_order(dict.fromkeys(_origins(rows.loc[_has_result(rows), ["origin"]].drop_duplicates())))
-
-    def _in_order(self, present: Iterable[str]) -> list[str]:
-        order = list(self.environments)
-        return sorted(present, key=lambda o: order.index(o) if o in order else len(order))
+        return Origins({origin: found[origin] for origin in found if origin in standing})
 
     @cached_property
     def train_devices(self) -> list[str]:
@@ -256,31 +172,20 @@ class View:
     @cached_property
     def places(self) -> list[Place]:
         """Verdicts on the runs of each device and origin that has a result."""
-        margin, floor = self.study.info.suite.margin, self.noise.largest if self.noise else None
-        outside = [str(cell) for cell in self.train.loc[~self.train["factorial"].astype(bool), "cell"].unique()]
-        compared = list(dict.fromkeys([str(cell) for cell in self.train["cell"].head(1)] + outside))
-        return [
-            Place(
-                runs,
-                conclusions.effects(runs, self.axes, self.under_study, margin=margin, noise_floor=floor),
-                conclusions.two_way(
-                    runs, self.axes, self.under_study, self.conditions, margin=margin, noise_floor=floor
-                ),
-                conclusions.against_first(runs, compared, margin=margin, noise_floor=floor),
-                conclusions.claims(runs, self.axes, self.study.info.facts, margin=margin, noise_floor=floor),
-            )
-            for runs in runs_of(self.train, self.axes)
-        ]
+        return places(
+            self.train, self.axes, self.under_study, self.conditions, self.study.info.facts,
+            margin=self.study.info.suite.margin, noise_floor=self.noise.largest if self.noise else None,
+        )  # fmt: skip
 
     def place_name(self, place: Place) -> str:
         """Device and, where results come from more than one origin, its letter."""
-        which = f" {self.letter(place.runs.origin)}" if len(self.environments) > 1 else ""
+        which = f" {self.origins.letter(place.runs.origin)}" if self.origins.several else ""
         return f"{place.runs.device}{which}"
 
     def accuracy_over(self, axis: str, origin: str, device: str) -> Matched:
         """Test accuracy (percent) over the matched blocks of an axis, of one device and origin."""
         if (axis, origin, device) not in self._accuracy_over:
-            rows = self.train[(self.train["device"] == device) & (_origins(self.train) == origin)]
+            rows = of_origin(self.train[self.train["device"] == device], origin)
             found = matched(rows, self.axes, axis, ACCURACY, TRAIN_BLOCK)
             self._accuracy_over[axis, origin, device] = found
         return self._accuracy_over[axis, origin, device]
@@ -293,7 +198,7 @@ class View:
     def telling(self) -> list[str]:
         """The axes, the one with the largest effect on test accuracy first."""
         devices = self.train.groupby("device", sort=False)
-        places = [(origin, str(device)) for device, rows in devices for origin in self.origins(rows)]
+        places = [(origin, str(device)) for device, rows in devices for origin in self.origins.of(rows)]
         if len(places) == 1:  # what the tables show, too
             return by_effect([self.accuracy_over(axis, *places[0]) for axis in self.axes])
         return by_effect([matched(self.train, self.axes, axis, ACCURACY, TRAIN_BLOCK) for axis in self.axes])
@@ -328,32 +233,6 @@ class View:
         rows = self.trials.drop_duplicates("cell").to_dict("records")
         return {str(row["cell"]): {axis: level(row[axis]) for axis in self.axes} for row in rows}
 
-    def missing(self, rows: pd.DataFrame) -> dict[str, str]:
-        """Cell → the word where it has no result: its state, or the letters of the origins where it has one."""
-        origins: dict[str, list[str]] = {}
-        with_result = rows.loc[_has_result(rows), ["cell", "origin"]].drop_duplicates()
-        for cell, origin in zip(with_result["cell"].tolist(), _origins(with_result).tolist(), strict=True):
-            origins.setdefault(cell, []).append(origin)
-        return {
-            cell: self._absence(states, self._in_order(origins.get(cell, ()))) for cell, states in _states(rows).items()
-        }
-
-    def absence(self, rows: pd.DataFrame) -> str:
-        """The word that stands for some trials where they have no result: their states, or where they have one."""
-        if rows.empty:
-            return "not planned"
-        return self._absence(Counter(rows["state"].tolist()), self.origins(rows))
-
-    def _absence(self, states: Counter[str], elsewhere: Sequence[str]) -> str:
-        if elsewhere:
-            return f"on {', '.join(map(self.letter, elsewhere))}"
-        return words(states) if "ok" not in states else "no value"
-
-    @staticmethod
-    def states(rows: pd.DataFrame) -> dict[str, str]:
-        """Cell → what became of its trials, in words."""
-        return {cell: words(of_cell) for cell, of_cell in _states(rows).items()}
-
 
 def beyond(rows: pd.DataFrame) -> list[Md]:
     """What is said below a table by cell of some trials that shows :data:`MAX_CELLS` of their cells."""
@@ -362,49 +241,5 @@ def beyond(rows: pd.DataFrame) -> list[Md]:
     return [Md(said)] if cells > MAX_CELLS else []
 
 
-def of_origin(rows: pd.DataFrame, origin: str) -> pd.DataFrame:
-    """Those of some trials whose records come from one origin."""
-    return rows[_origins(rows) == origin]
-
-
-def _states(rows: pd.DataFrame) -> dict[str, Counter[str]]:
-    """Cell → state → trials, in the order in which they come."""
-    found: dict[str, Counter[str]] = {}
-    numbers = rows.groupby(["cell", "state"], sort=False).size().reset_index(name="trials")
-    for cell, state, number in numbers.itertuples(index=False):
-        found.setdefault(cell, Counter())[state] = number
-    return found
-
-
 def _cut_off(of_mean: Interval) -> Interval:
     return Interval(max(0.0, of_mean.low), min(100.0, of_mean.high))
-
-
-def _has_result(rows: pd.DataFrame) -> pd.Series[bool]:
-    return (rows["state"] == "ok") & (rows[ACCURACY].notna() | rows["latency_ms_p50"].notna())
-
-
-def _origins(rows: pd.DataFrame) -> pd.Series:
-    """The origin of each row; "unknown" where no process came so far as to look."""
-    origin = rows["origin"].astype(object)
-    return origin.where(origin.notna(), "unknown")
-
-
-def _damaged(study: Study) -> list[tuple[str, str]]:
-    """Damaged files by name, with the reason: of those set aside earlier it is found again by reading them."""
-    found = dict(entry.split(": ", 1) for entry in study.damaged if ": " in entry)
-    for file in sorted((study.path / "records").glob("*.json.corrupt")):
-        try:
-            from_json(file.read_bytes())
-        except BadRecord as error:
-            found[file.name.removesuffix(".corrupt")] = str(error)
-        except OSError as error:
-            found[file.name.removesuffix(".corrupt")] = str(error.strerror)
-        else:
-            found[file.name.removesuffix(".corrupt")] = "set aside; it can be read now"
-    return sorted(found.items())
-
-
-def plural(number: int, one: str, many: str = "") -> str:
-    """A number with its noun: 1 cell, 1,000 cells."""
-    return f"{number:,} {one if number == 1 else many or one + 's'}"
