@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import json
 import re
+import shutil
 from pathlib import Path
 
 import pytest
@@ -247,6 +248,17 @@ def test_i26_a_report_that_cannot_be_written(tmp_path: Path, capsys: pytest.Capt
     (tmp_path / "taken").write_text("")
     said = refused_here(tmp_path, capsys, "report", "study", "--out", "taken/report")
     assert "taken/report" in said and "cannot be written: Not a directory" in said
+
+
+@pytest.mark.parametrize(
+    "command", ["report study --out page", "report --print study", "status study", "compare study study"]
+)
+def test_i26_records_that_cannot_be_listed(command: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    study_of(tmp_path / "study")
+    shutil.rmtree(tmp_path / "study" / "records")
+    (tmp_path / "study" / "records").write_text("")
+    said = refused_here(tmp_path, capsys, *command.split())
+    assert "study/records: cannot be read: Not a directory" in said
 
 
 def test_i27_plugin_that_is_missing(tmp_path: Path) -> None:

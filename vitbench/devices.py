@@ -14,12 +14,13 @@ from pathlib import Path
 import torch
 
 from vitbench import registry
+from vitbench.errors import UserError
 from vitbench.spec.model import ModelSpec
 
 DTYPES = {"float32": torch.float32, "float16": torch.float16, "bfloat16": torch.bfloat16}
 
 
-class DeviceError(ValueError):
+class DeviceError(UserError, ValueError):
     """A device that is asked for and is not there. The message says what there is."""
 
 

@@ -22,6 +22,8 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any, TypeVar
 
+from vitbench.errors import UserError
+
 COMPONENTS = Path(__file__).parent / "components"
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 DEVICE_FILES = frozenset({"con", "prn", "aux", "nul", *(f"{port}{i}" for port in ("com", "lpt") for i in range(1, 10))})
@@ -33,11 +35,11 @@ DTYPES = ("float32", "float16", "bfloat16")
 Class = TypeVar("Class", bound=type)
 
 
-class UnknownComponent(ValueError):
+class UnknownComponent(UserError, ValueError):
     """A name that is not a component of its slot. The message gives the nearest and the known names."""
 
 
-class PluginError(ValueError):
+class PluginError(UserError, ValueError):
     """A plug-in that cannot be used: missing, failing on import, or registering a name that exists."""
 
 

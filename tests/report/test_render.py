@@ -25,6 +25,7 @@ from tests.report.builders import (
     written,
 )
 from tests.report.markdown import Page, read_page
+from vitbench.report.files import ReportError
 from vitbench.report.render import render
 from vitbench.spec.suite import Published
 from vitbench.store import Study
@@ -116,7 +117,7 @@ def test_a_page_of_somebody_else_is_not_overwritten(tmp_path: Path) -> None:
     study = build(tmp_path / "study", factorial(SMALL))
     (tmp_path / "site").mkdir()
     (tmp_path / "site" / "index.html").write_text("<!doctype html><title>mine</title>")
-    with pytest.raises(FileExistsError, match="no report of vitbench's"):
+    with pytest.raises(ReportError, match="no report of vitbench's"):
         written(study, tmp_path / "site")
     assert contents(tmp_path / "site") == {"index.html": b"<!doctype html><title>mine</title>"}
 

@@ -17,6 +17,7 @@ from vitbench.analysis import timings
 from vitbench.analysis.frames import PENDING
 from vitbench.analysis.results import MOVING
 from vitbench.environment import Environment
+from vitbench.errors import UserError
 from vitbench.runner.progress import describe
 from vitbench.store import PlannedTrial, Record, Samples, Study, TimeValues
 from vitbench.store.attempts import standing
@@ -43,7 +44,7 @@ OF_CPU = ("brand_raw", "count", "arch")
 PYTHON = frozenset({"python_implementation", "python_version", "python_compiler"})
 
 
-class ComparisonError(ValueError):
+class ComparisonError(UserError, ValueError):
     """What was given cannot be compared. The message says why, and what to do."""
 
 

@@ -121,10 +121,7 @@ def _several(sides: tuple[Path, ...], fail_over: float | None, out: Path | None)
             found = side_by_side(sides)
             status = found.exit_status(fail_over)
             folder = out or Path("reports") / folder_of(sides)
-            try:
-                page = render_comparison(found, folder, studio.draw)
-            except OSError as error:
-                raise click.FileError(str(folder), f"cannot be written: {error.strerror}") from error
+            page = render_comparison(found, folder, studio.draw)
     except DrawingStopped as error:
         raise click.ClickException(str(error)) from error
     console = Terminal()

@@ -77,10 +77,7 @@ def explain(
             console.print(f"[yellow]not kept with the study[/]: {escape(said)}")
     title, epochs = _training(study, portrait.about.trial)
     folder = out or Path("reports") / "explained" / checkpoint.stem
-    try:
-        page = render_portrait(portrait, title or checkpoint.stem, epochs, folder)
-    except OSError as error:
-        raise click.FileError(str(folder), f"cannot be written: {error.strerror}") from error
+    page = render_portrait(portrait, title or checkpoint.stem, epochs, folder)
     console.print(escape(str(page)))
 
 

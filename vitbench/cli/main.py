@@ -9,7 +9,7 @@ import click
 
 from vitbench.cli import comparing, explaining, inspecting, studies, summary
 from vitbench.environment import VERSION
-from vitbench.registry import PluginError, UnknownComponent
+from vitbench.errors import UserError
 from vitbench.runner.terminal import visible
 
 
@@ -45,17 +45,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
         status = 2
     except click.Abort:
         status = 130
-    except Exception as error:
-        if "--debug" in arguments or not _is_users(error):
+    except UserError as error:
+        if "--debug" in arguments:
             raise
         message = visible(str(error))  # a name in it may hold what a terminal obeys
         click.echo(f"vitbench: {message}" if "\n" not in message else message, err=True)
         status = 2
     sys.exit(status)
-
-
-def _is_users(error: Exception) -> bool:
-    """Whether an error is one that its message explains. Every such class is imported only when it was raised."""
-    names = {"SpecError", "DataError", "MissingData", "StudyError", "DeviceError", "ComparisonError", "LauncherError",
-             "MissingExtra", "WeightsError"}  # fmt: skip
-    return isinstance(error, (PluginError, UnknownComponent)) or type(error).__name__ in names

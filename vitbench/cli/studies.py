@@ -256,10 +256,7 @@ def report(study: Path, out: Path | None, printed: bool, exports: tuple[str, ...
             from vitbench.report.view import View
 
             view = View(opened)
-            try:
-                page = render_view(view, folder, studio.draw, exports)
-            except OSError as error:
-                raise click.FileError(str(folder), f"cannot be written: {error.strerror}") from error
+            page = render_view(view, folder, studio.draw, exports)
     except DrawingStopped as error:
         raise click.ClickException(str(error)) from error
     console = Terminal()

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from types import MappingProxyType
 
+from vitbench.errors import UserError
 from vitbench.spec.base import pair
 from vitbench.spec.model import ModelSpec
 from vitbench.spec.recipe import DataSpec, TrainSpec
@@ -18,7 +19,7 @@ SYNTHETIC_VERSION = 2
 """Raised whenever the pixels that a seed gives change: the version is the data's identity."""
 
 
-class DataError(ValueError):
+class DataError(UserError, ValueError):
     """Images that are missing, damaged or not what the suite says. The message says what to do."""
 
 

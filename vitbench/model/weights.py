@@ -14,6 +14,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save
 from torch import Tensor, nn
 
+from vitbench.errors import UserError
 from vitbench.model.architectures import Model, network
 from vitbench.spec.base import STORED, dumps
 from vitbench.spec.model import ModelSpec
@@ -26,7 +27,7 @@ OURS = "vitbench"
 """Key of the file's metadata under which it says what it holds, as JSON: ``model``, and what else is known."""
 
 
-class WeightsError(ValueError):
+class WeightsError(UserError, ValueError):
     """A file that holds no weights, or those of another model. The message names the file and the tensor."""
 
 

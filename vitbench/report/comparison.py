@@ -34,7 +34,7 @@ def render_comparison(found: SideBySide, out: Path, draw: Draw = at_once) -> Pat
         The path of ``index.html``.
 
     Raises:
-        OSError: where the folder cannot be written, or holds a page of somebody else's.
+        ReportError: where the folder cannot be written, or holds a page of somebody else's.
     """
     files = Files(draw)
     with uncollected_so_far():

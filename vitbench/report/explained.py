@@ -50,7 +50,7 @@ def render_portrait(portrait: Portrait, title: str, epochs: Sequence[Epoch], out
         The path of ``index.html``.
 
     Raises:
-        OSError: where the folder cannot be written.
+        ReportError: where the folder cannot be written, or holds a page of somebody else's.
     """
     files = Files(draw)
     parts = [f"{MARK}\n", f"# What a model looks at: {escape(title)}", portraits.about(portrait)]

@@ -5,6 +5,8 @@ from __future__ import annotations
 import importlib.util
 from collections.abc import Mapping, Sequence
 
+from vitbench.errors import UserError
+
 EXTRAS: Mapping[str, Sequence[str]] = {
     "mlflow": ("mlflow", "sqlalchemy", "alembic"),
     "tensorboard": ("tensorboard",),
@@ -12,7 +14,7 @@ EXTRAS: Mapping[str, Sequence[str]] = {
 """Extra of vitbench → what it takes."""
 
 
-class MissingExtra(RuntimeError):
+class MissingExtra(UserError, RuntimeError):
     """What an export takes is not installed. The message says how it is."""
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import errno
 import functools
 import os
 import secrets
@@ -13,6 +12,7 @@ from pathlib import Path
 
 import pandas as pd
 
+from vitbench.errors import UserError
 from vitbench.report.chart_data import frame
 from vitbench.report.charts import Picture
 from vitbench.report.markdown import Md, csv, escape
@@ -26,6 +26,10 @@ OURS = b'<meta name="generator" content="vitbench">'
 """In the head of every page of ours."""
 TEX_MARK = "% Rendered by vitbench from a study's records; rendered again it is overwritten."
 """First line of every table for LaTeX."""
+
+
+class ReportError(UserError):
+    """A report's folder that cannot be written, or that holds somebody else's page. The message says which."""
 
 
 @dataclass(frozen=True)
@@ -71,7 +75,7 @@ class Files:
         if data:  # a sheet of images alone shows no numbers
             self._numbers(data, numbers)
         drawn = self.draw(picture.chart)
-        self.contents[path] = lambda: drawn().png
+        self._add(path, lambda: drawn().png)
         self.shown[path] = lambda: Shown(drawn().svg, _seen(picture.alt), path, data)
         return Md(f"![{escape(picture.alt)}]({path})")
 
@@ -82,7 +86,7 @@ class Files:
     def image(self, name: str, png: Callable[[], bytes], alt: str) -> Md:
         """The same of a picture that is no chart."""
         path = f"figures/{name}.png"
-        self.contents[path] = png
+        self._add(path, png)
         self.shown[path] = lambda: Shown(_pixels(png()), _seen(alt), path, "")
         return Md(f"![{escape(alt)}]({path})")
 
@@ -90,7 +94,7 @@ class Files:
         """Add ``<folder>/<name>``, which is in another language or form than the page."""
         for name, content in files.items():
             whole = content if isinstance(content, bytes) else content.encode("utf-8", "replace")
-            self.contents[f"{folder}/{name}"] = functools.partial(bytes, whole)
+            self._add(f"{folder}/{name}", functools.partial(bytes, whole))
 
     def write(self, out: Path, text: str, page: str) -> Path:
         """Write all files, text and page last, and remove the pictures and tables that an earlier rendering left.
@@ -98,23 +102,29 @@ class Files:
         Each file is replaced as a whole, so that a reader never sees half of one. Returns the page's path.
 
         Raises:
-            OSError: where the folder cannot be written, or holds a page of somebody else's.
+            ReportError: where the folder cannot be written, or holds a page of somebody else's.
         """
-        if (out / PAGE).exists() and OURS not in (out / PAGE).read_bytes()[:4096]:
-            raise FileExistsError(errno.EEXIST, f"its {PAGE} is no report of vitbench's; give another folder")
         contents = {path: content() for path, content in self.contents.items()}
-        stale = _stale(out, contents) if _is_ours(out / TEXT) else []
-        for path, content in contents.items():
-            _replace(out / path, content)
-        for name, whole in ((TEXT, text), (PAGE, page)):
-            _replace(out / name, whole.encode("utf-8", errors="replace"))
-        for file in stale:
-            file.unlink()
+        contents |= {name: whole.encode("utf-8", errors="replace") for name, whole in ((TEXT, text), (PAGE, page))}
+        try:
+            if (out / PAGE).exists() and OURS not in (out / PAGE).read_bytes()[:4096]:
+                raise ReportError(f"{out}: its {PAGE} is no report of vitbench's; give another folder with --out")
+            stale = _stale(out, contents) if _is_ours(out / TEXT) else []
+            for path, content in contents.items():
+                _replace(out / path, content)
+            for file in stale:
+                file.unlink()
+        except OSError as error:
+            raise ReportError(f"{out}: cannot be written: {error.strerror}") from error
         return out / PAGE
+
+    def _add(self, path: str, content: Callable[[], bytes]) -> None:
+        assert path not in self.contents, f"two contents of one report are called {path}"
+        self.contents[path] = content
 
     def _numbers(self, path: str, numbers: pd.DataFrame) -> Md:
         content = csv(numbers).encode("utf-8", errors="replace")
-        self.contents[path] = lambda: content
+        self._add(path, lambda: content)
         return Md(f"[{path}]({path})")
 
 

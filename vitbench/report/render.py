@@ -63,7 +63,7 @@ def render(study: Study, out: Path) -> Path:
         The path of ``index.html``.
 
     Raises:
-        OSError: where the folder cannot be written.
+        ReportError: where the folder cannot be written, or holds a page of somebody else's.
     """
     return render_view(View(study), out)
 

@@ -8,6 +8,7 @@ from typing import Any, get_args
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
+from vitbench.errors import UserError
 from vitbench.registry import nearest
 
 PYTHON_TO_TOML = {"str": "string", "int": "integer", "float": "number", "bool": "boolean", "dict": "table",
@@ -28,7 +29,7 @@ SHOWN = 100
 """Messages of one file that a user is shown; the others are counted."""
 
 
-class SpecError(ValueError):
+class SpecError(UserError, ValueError):
     """Everything that is wrong with a suite, one message each."""
 
     def __init__(self, messages: Iterable[str]) -> None:

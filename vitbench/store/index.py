@@ -126,7 +126,11 @@ def attempt_of(record: Record, file: os.DirEntry[str], stat: os.stat_result) -> 
 
 
 def record_files(folder: Path) -> list[tuple[os.DirEntry[str], os.stat_result]]:
-    """The files of records in a folder, by name, each as it is now."""
+    """The files of records in a folder, by name, each as it is now.
+
+    Raises:
+        OSError: where the folder is there and cannot be read.
+    """
     found = dict[str, tuple[os.DirEntry[str], os.stat_result]]()
     with contextlib.suppress(FileNotFoundError), os.scandir(folder) as entries:
         for entry in entries:

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
+from vitbench.errors import UserError
 from vitbench.spec.base import STORED, uncollected
 from vitbench.store.attempts import Of, last_attempt, standing
 from vitbench.store.distrust import distinct, misplaced, reason, refused
@@ -26,7 +27,7 @@ INDEX = "index"
 """Folder in a study's, see :mod:`vitbench.store.index`."""
 
 
-class StudyError(ValueError):
+class StudyError(UserError, ValueError):
     """A folder that holds no study, another one, or cannot be written. The message says what to do."""
 
 
@@ -162,7 +163,11 @@ class Study:
     def _scan(self, seen: Callable[[Attempt, Record], None] | None = None) -> list[Attempt]:
         """Every attempt by file, taken into the index where it is not there yet."""
         attempts = list[Attempt]()
-        for file, stat in record_files(self.path / "records"):
+        try:
+            files = record_files(self.path / "records")
+        except OSError as error:
+            raise StudyError(f"{self.path / 'records'}: cannot be read: {error.strerror}") from error
+        for file, stat in files:
             attempt = self.index.get(file, stat)
             if attempt is None:
                 if (record := self._read(Path(file.path))) is None:

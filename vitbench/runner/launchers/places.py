@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Protocol
 
 from vitbench.environment import Environment
+from vitbench.errors import UserError
 from vitbench.runner.process import Outcome, Say, Started, Stop
 from vitbench.runner.work import Request
 from vitbench.spec.recipe import Device
@@ -16,7 +17,7 @@ from vitbench.spec.suite import Resources
 from vitbench.spec.trial import Trial
 
 
-class LauncherError(ValueError):
+class LauncherError(UserError, ValueError):
     """An engine that cannot be reached or used. The message says which, where, and what to do."""
 
 

@@ -1,0 +1,8 @@
+"""What a user can put right."""
+
+
+class UserError(Exception):
+    """Something wrong with what was given, or with the machine that it was given to.
+
+    The message says what is wrong and what to do: the command line prints it and nothing else, with exit status 2.
+    """
