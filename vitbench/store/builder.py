@@ -11,7 +11,7 @@ from vitbench.spec.model import ModelSpec
 from vitbench.spec.recipe import DataSpec, Device, TimeSpec, TrainSpec
 from vitbench.spec.suite import Published, Value
 from vitbench.spec.trial import TimeTrial, images_body, training_id
-from vitbench.store.tables import UNTUNED, Place, PlannedTrial, Row, Tables
+from vitbench.store.tables import UNTUNED, Place, PlannedTrial, Row, Tables, TimeRow
 
 Item = TypeVar("Item")
 
@@ -87,22 +87,21 @@ class TablesBuilder:
     def timing(self, place: Place, trial: TimeTrial) -> None:
         """Plan the timing of a cell."""
         if (trial_id := trial.id) not in self.rows:
-            self.rows[trial_id] = (
-                trial_id, "time", self.places(place), self.models(trial.model), self.protocols(trial.protocol),
-                trial.level, trial.device, trial.dtype, trial.batch_size, trial.mode,
-            )  # fmt: skip
+            self.rows[trial_id] = self._timing(trial_id, place, trial)
+
+    def _timing(self, trial_id: str, place: Place, trial: TimeTrial) -> TimeRow:
+        return (
+            trial_id, "time", self.places(place), self.models(trial.model), self.protocols(trial.protocol),
+            trial.level, trial.device, trial.dtype, trial.batch_size, trial.mode,
+        )  # fmt: skip
 
     def add(self, planned: PlannedTrial) -> None:
         """Take over a trial that was planned elsewhere, with the id that it has there."""
-        place = self.place(planned.cell, planned.axes, planned.exact, planned.published, planned.setting)
-        trial = planned.trial
         if planned.id in self.rows:
             return
-        if isinstance(trial, TimeTrial):
-            self.rows[planned.id] = (
-                planned.id, "time", self.places(place), self.models(trial.model), self.protocols(trial.protocol),
-                trial.level, trial.device, trial.dtype, trial.batch_size, trial.mode,
-            )  # fmt: skip
+        place = self.place(planned.cell, planned.axes, planned.exact, planned.published, planned.setting)
+        if isinstance(trial := planned.trial, TimeTrial):
+            self.rows[planned.id] = self._timing(planned.id, place, trial)
         else:
             self.rows[planned.id] = (
                 planned.id, trial.kind, self.places(place), self.models(trial.model), self.data(trial.data),
