@@ -17,9 +17,9 @@ AXE   := .venv/node_modules/axe-core/axe.min.js
 
 .PHONY: ablations report test bench lint setup browser latex clean
 
-# The report is rendered whatever the run's outcome, and the run's exit status is the target's.
+# The report is rendered whatever the run's outcome, Ctrl-C included, and the run's exit status is the target's.
 ablations: $(STAMP)
-	@status=0; $(BIN)/vitbench run $(SUITE) --results $(RESULTS) $(ARGS) || status=$$?; \
+	@trap : INT; status=0; $(BIN)/vitbench run $(SUITE) --results $(RESULTS) $(ARGS) || status=$$?; \
 	if [ -f $(RESULTS)/study.json ]; then $(BIN)/vitbench report $(RESULTS) --out $(REPORT) || exit $$?; fi; \
 	exit $$status
 

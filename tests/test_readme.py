@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -94,22 +95,46 @@ def test_links_lead_somewhere() -> None:
         assert (REPOSITORY / target).exists(), target
 
 
+BUDGET = ("train.epochs=1", "data.train_images=300", "data.test_images=100", "data.validation_images=50",
+          "time.rounds=1", "time.iterations=3", "time.warmup=1")  # fmt: skip
+ABLATIONS = ["make", "--old-file=.venv/.installed", "ablations",
+             "ARGS=--device cpu " + " ".join(f"--set {value}" for value in BUDGET)]  # fmt: skip
+
+
+@pytest.fixture
+def clone(tmp_path: Path) -> Path:
+    """A clone of this checkout, with this environment."""
+    folder = tmp_path / "clone"
+    subprocess.run(["git", "clone", "--quiet", str(REPOSITORY), str(folder)], check=True)
+    (folder / ".venv").symlink_to(Path(sys.executable).parent.parent)
+    return folder
+
+
 @pytest.mark.slow
-def test_make_ablations(tmp_path: Path) -> None:
-    """The main job by its one command, in a clone of this checkout, on a smaller budget; then again, for nothing."""
-    clone = tmp_path / "clone"
-    subprocess.run(["git", "clone", "--quiet", str(REPOSITORY), str(clone)], check=True)
-    (clone / ".venv").symlink_to(Path(sys.executable).parent.parent)
-    budget = ["train.epochs=1", "data.train_images=300", "data.test_images=100", "data.validation_images=50",
-              "time.rounds=1", "time.iterations=3", "time.warmup=1"]  # fmt: skip
-    command = [
-        "make",
-        "--old-file=.venv/.installed",
-        "ablations",
-        "ARGS=--device cpu " + " ".join(f"--set {b}" for b in budget),
-    ]
+def test_make_ablations_that_is_stopped_reports_what_is_there(clone: Path) -> None:
+    """Ctrl-C reaches make, its shell and the run, all of them."""
+    run = subprocess.Popen(
+        ABLATIONS, cwd=clone, env=environment(), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+        start_new_session=True,
+    )  # fmt: skip
+    assert run.stdout
+    said = []
+    for line in run.stdout:
+        said.append(line)
+        if ": ok" in line:  # the first trial's
+            os.killpg(run.pid, signal.SIGINT)
+            break
+    said.append(run.communicate(timeout=120)[0])
+    assert run.returncode != 0 and "the same command goes on from here" in said[-1], "".join(said)
+    assert "1 ok" in said[-1] and "pending" in said[-1]
+    assert "not run yet" in (clone / "reports" / "components" / "report.md").read_text()
+
+
+@pytest.mark.slow
+def test_make_ablations(clone: Path) -> None:
+    """The main job by its one command, on a smaller budget; then again, for nothing."""
     done = subprocess.run(
-        command, cwd=clone, env=environment(), capture_output=True, text=True, timeout=900, check=False
+        ABLATIONS, cwd=clone, env=environment(), capture_output=True, text=True, timeout=900, check=False
     )
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
     assert "144 trials: 108 ok, 36 unsupported" in done.stdout
@@ -118,7 +143,7 @@ def test_make_ablations(tmp_path: Path) -> None:
     records = sorted(p.name for p in (clone / "results" / "components" / "records").iterdir())
     assert len(records) == 144
     again = subprocess.run(
-        command, cwd=clone, env=environment(), capture_output=True, text=True, timeout=300, check=False
+        ABLATIONS, cwd=clone, env=environment(), capture_output=True, text=True, timeout=300, check=False
     )
     assert again.returncode == 0 and "144 of them finished before" in again.stdout
     assert sorted(p.name for p in (clone / "results" / "components" / "records").iterdir()) == records
