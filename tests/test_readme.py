@@ -126,8 +126,8 @@ def test_make_ablations_that_is_stopped_reports_what_is_there(clone: Path) -> No
             break
     said.append(run.communicate(timeout=120)[0])
     assert run.returncode != 0 and "the same command goes on from here" in said[-1], "".join(said)
-    assert "1 ok" in said[-1] and "pending" in said[-1]
-    assert "not run yet" in (clone / "reports" / "components" / "report.md").read_text()
+    assert "reports/components/index.html" in said[-1]  # whether the second trial had begun is chance
+    assert "pending" in (clone / "reports" / "components" / "report.md").read_text()
 
 
 @pytest.mark.slow
