@@ -73,6 +73,12 @@ def test_of_what_is_not_recorded_nothing_is_said_to_be_the_same(tmp_path: Path) 
     assert said(Timed(environment=None), Timed(environment=None)).startswith("**Of A and B nothing is recorded")
 
 
+def test_a_study_beside_itself_is_said_to_be_one(tmp_path: Path) -> None:
+    one = write(tmp_path / "one", {"cell 1": Timed()})
+    said = [str(block) for block in opening(side_by_side([one, one]))]
+    assert said[0].startswith("**A and B are the same study**") and "one measurement, and not two" in said[1]
+
+
 def test_every_ratio_says_over_which_arm_it_is(tmp_path: Path) -> None:
     """Two machines in each study: the second machine's timings are compared with the second machine's."""
     paths = [write(tmp_path / name, on_two_machines(slower), seed=seed)

@@ -131,8 +131,9 @@ def paired(found: SideBySide) -> list[Md]:
         blocks += _meant({verdict(row.judged[number]) for row, number in judged})
         if max(families) > 1:
             blocks.append(Md("Holm's correction is over the cells of one pair of arms."))
-    blocks += [Md(f"**Identical** in every seed, to the last digit: {plural(cells, 'cell')} of "
-                  f"{', of '.join(pairs)}.") for cells, pairs in same.items()]  # fmt: skip
+    for cells, pairs in same.items():
+        which = f"{plural(cells, 'cell')}{' each' if len(pairs) > 1 else ''} of {', of '.join(pairs)}"
+        blocks.append(Md(f"**Identical** in every seed, to the last digit: {which}."))
     blocks += [Md(f"Not compared seed by seed, for want of a seed that both finished on the same images: "
                   f"{listed(labels, MOST_NAMED)} of {', of '.join(pairs)}.")
                for labels, pairs in without.items()]  # fmt: skip

@@ -65,6 +65,8 @@ def _differing(found: SideBySide) -> Md:
     unknown = [arm.letter for arm in found.arms if arm.environment is None]
     if unknown:
         alike += " Whether anything else differs, no record tells."
+    if len({(arm.study.path.resolve(), arm.name) for arm in found.arms}) == 1:
+        return Md(f"**{who} are the same study**, so that nothing can differ between them.")
     if not apart and unknown:
         return Md(f"**Of {_letters(unknown)} nothing is recorded of machine and software**, so that what differs "
                   f"between {who} may be due to either.{alike}")  # fmt: skip
