@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import tempfile
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -12,7 +13,7 @@ import numpy as np
 import pytest
 
 from tests.small import MODEL, time_trial, train_trial
-from vitbench.analysis.comparison import Change, compare
+from vitbench.analysis.comparison import Change, compare, meanings, within
 from vitbench.analysis.comparison import Comparison as Compared
 from vitbench.analysis.sides import ComparisonError, Side, read_side
 from vitbench.analysis.timings import Interval
@@ -107,10 +108,10 @@ def words(found: Compared) -> dict[str, str]:
     return {change.label.split(",")[0]: change.word for change in found.changes}
 
 
-def test_a_study_and_its_copy_are_unchanged(tmp_path: Path) -> None:
+def test_a_study_and_its_copy_are_identical(tmp_path: Path) -> None:
     one, two = (read_side(write(tmp_path / name, cells(4), seed=3)) for name in "AB")
     found = compare(one, two)
-    assert set(words(found).values()) == {"unchanged"} and found.notes == ()
+    assert set(words(found).values()) == {"identical"} and found.notes == ()
     assert [c.ratio.estimate for c in found.changes if c.ratio] == [1.0] * 4
     assert found.exit_status(0.0001) == 0
     assert compare(one, one).notes == ("A and B are the same.",)
@@ -162,7 +163,38 @@ def test_a_large_difference_within_the_noise_is_no_regression(between: Between) 
     found = between(cells(1, spread=0.8, processes=3), cells(1, {1: 2.2}, spread=0.8, processes=3))
     (change,) = found.changes
     assert change.ratio is not None and change.ratio.estimate > 1.05, "it looks slower"
-    assert change.word == "unchanged" and found.exit_status(0.05) == 0
+    assert change.word == "undecided" and found.exit_status(0.05) == 0
+
+
+def test_no_difference_seen_is_not_yet_equivalence(tmp_path: Path) -> None:
+    """Equivalent is an interval within the margin as a whole, and one that can be believed."""
+
+    def word(margin: float = 0.05, **of_both: object) -> str:
+        folder = Path(tempfile.mkdtemp(dir=tmp_path))
+        old, new = (read_side(write(folder / name, cells(1, **of_both), seed)) for seed, name in enumerate("AB"))
+        (change,) = compare(old, new, margin).changes
+        assert change.ratio is not None and change.ratio.holds(1.0) and change.judged
+        return change.word
+
+    assert word(spread=0.02) == "equivalent" and word(0.005, spread=0.02) == "undecided"
+    assert word(spread=0.1) == "undecided" and word(0.5, spread=0.1) == "equivalent"
+    assert word(0.5, spread=0.002, processes=1) == "undecided", "no interval holds the luck of one process"
+    assert word(5.0, spread=0.5) == "undecided", "neither timing is to be relied on"
+
+
+def test_a_margin_means_the_same_in_either_direction_and_moves_no_gate(between: Between) -> None:
+    assert math.prod(within(0.25)) == pytest.approx(1.0)
+    found = between(cells(2, spread=0.002), cells(2, {2: 1.03}, spread=0.002))
+    assert words(found) == {"cell 2": "slower", "cell 1": "equivalent"}, "a change is one however small"
+    assert (found.exit_status(0.02), found.exit_status(0.05)) == (1, 0)
+
+
+def test_words_are_explained_where_they_are_used() -> None:
+    assert meanings([], 0.05) == meanings(["oom", "only in A"], 0.05) == []
+    assert meanings(["slower"], 0.05) == ["Slower: the 95 % interval of the ratio excludes 1, by however little."]
+    first, undecided, equivalent = meanings(["undecided", "faster", "slower"], 0.1)
+    assert first.startswith("Slower and faster: ") and undecided.startswith("Undecided: ")
+    assert "between 0.909 and 1.100 (a margin of 10 %)" in equivalent, "undecided is told by what equivalent is"
 
 
 @pytest.mark.slow
@@ -181,14 +213,14 @@ def test_what_was_ok_and_is_not_any_more_is_a_regression(between: Between, state
     assert (first.label[:6], first.word, first.lost, first.new) == ("cell 2", state, True, None)
     assert found.regressions(10.0) == [first]
     assert (found.exit_status(10.0), found.exit_status(None)) == (1, 0)
-    assert found.summary(None) == f"3 timings: 1 {state}, 2 unchanged"
+    assert found.summary(None) == f"3 timings: 1 {state}, 2 equivalent"
 
 
 def test_what_was_not_ok_before_is_no_regression(between: Between) -> None:
     broken = Timed(state="oom")
     found = between(cells(3) | {"cell 2": broken, "cell 3": broken}, cells(3) | {"cell 3": Timed(state="failed")})
-    assert words(found) == {"cell 1": "unchanged", "cell 2": "ok now"} and found.neither == 1
-    assert found.summary(0.05) == "3 timings: 1 unchanged, 1 ok now, 1 ok in neither; no regression beyond 5 %"
+    assert words(found) == {"cell 1": "equivalent", "cell 2": "ok now"} and found.neither == 1
+    assert found.summary(0.05) == "3 timings: 1 equivalent, 1 ok now, 1 ok in neither; no regression beyond 5 %"
     assert found.exit_status(0.05) == 0
 
 
@@ -197,7 +229,7 @@ def test_what_one_side_alone_has_is_listed_last(between: Between) -> None:
     del old["cell 1"], new["cell 2"]
     found = between(old, new)
     assert words(found) == {
-        "cell 3": "unchanged", "cell 4": "unchanged", "cell 2": "only in A", "cell 1": "only in B",
+        "cell 3": "equivalent", "cell 4": "equivalent", "cell 2": "only in A", "cell 1": "only in B",
         "cell 5": "only in B",
     }  # fmt: skip
     assert [c.word for c in found.changes][2:] == ["only in A", "only in B", "only in B"]

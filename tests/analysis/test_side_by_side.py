@@ -33,7 +33,7 @@ def test_a_copy_differs_in_nothing(tmp_path: Path) -> None:
     shutil.copytree(old, tmp_path / "new")
     found = side_by_side([old, tmp_path / "new"])
     assert differing(found) == {} and [arm.letter for arm in found.arms] == ["A", "B"]
-    assert len(found.timings) == 8 and {row.changes[1].word for row in found.timings if row.changes[1]} == {"unchanged"}
+    assert len(found.timings) == 8 and {row.changes[1].word for row in found.timings if row.changes[1]} == {"identical"}
     assert len(found.cells) == 4 and {verdict(row.judged[1]) for row in found.cells} == {"identical"}
     assert found.exit_status(0.001) == 0
 

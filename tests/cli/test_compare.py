@@ -85,8 +85,23 @@ def test_a_slowdown_of_20_percent_fails_a_gate_of_5_and_passes_one_of_30(tmp_pat
     status, out, err = compare(old, new)
     lines = [line.rstrip() for line in out.splitlines()]
     assert (status, err) == (0, "") and lines[:2] == [f"A = {old}", f"B = {new}"]
-    assert lines[-4].startswith("slower") and lines[-4].endswith("cell 2, inference, float32, batch 8")
-    assert lines[-1] == "3 timings: 1 slower, 2 unchanged"
+    assert lines[3].startswith("slower") and lines[3].endswith("cell 2, inference, float32, batch 8")
+    assert lines[-3:-1] == [
+        "Slower: the 95 % interval of the ratio excludes 1, by however little.",
+        "Equivalent: the whole interval lies between 0.952 and 1.050 (a margin of 5 %), both timings are to be relied "
+        "on, and each has 2 processes or more.",
+    ]
+    assert lines[-1] == "3 timings: 1 slower, 2 equivalent"
+
+
+def test_the_margin_of_equivalence_is_the_users_and_moves_no_gate(tmp_path: Path, compare: Compare) -> None:
+    old, new = write(tmp_path / "A", cells(3)), write(tmp_path / "B", cells(3, {2: 1.2}), seed=1)
+    status, out, _ = compare(old, new, "--fail-over", "5%", "--equivalent-within", "0.1%")
+    assert status == 1 and "3 timings: 1 slower, 2 undecided; 1 regression beyond 5 %" in out
+    status, out, _ = compare(old, new, "--fail-over", "5%", "--equivalent-within", "90%", "--out", tmp_path / "page")
+    assert status == 1 and "1 slower, 2 equivalent" in out
+    assert "between 0.526 and 1.900" in (tmp_path / "page" / "report.md").read_text(encoding="utf-8")
+    assert compare(old, new, "--equivalent-within", "0")[0] == 2
 
 
 @pytest.mark.parametrize(("regressions", "status"), [(0, 0), (1, 1), (2, 1)])
@@ -104,10 +119,10 @@ def test_lost_and_new_timings_and_other_machines_are_shown(tmp_path: Path, compa
     status, out, _ = compare(old, new, "--fail-over", "500%")
     assert status == 1
     assert "The machines differ: processor (Example CPU 3000 → Other CPU)." in out
-    rows = [line.split("  ")[0] for line in out.splitlines()[4:-1]]
-    assert rows == ["oom, regression", "unchanged", "only in A", "only in B"] and "batch 8 (a test)" in out
+    rows = [line.split("  ")[0] for line in out.splitlines()[4:-2]]
+    assert rows == ["oom, regression", "equivalent", "only in A", "only in B"] and "batch 8 (a test)" in out
     assert out.splitlines()[-1] == (
-        "4 timings: 1 oom, 1 unchanged, 1 only in A, 1 only in B; 1 regression beyond 500 %"
+        "4 timings: 1 oom, 1 equivalent, 1 only in A, 1 only in B; 1 regression beyond 500 %"
     )
 
 
@@ -117,7 +132,7 @@ def test_benchmarks_of_pytest_are_compared_by_their_rounds(benchmarked: Path, co
     (row,) = (line for line in out.splitlines() if SLEEP in line)
     assert row.startswith("slower, regression") and SUM in out and "machines differ" not in out
     status, out, _ = compare(benchmarked / "old.json", benchmarked / "old.json", "--fail-over", "1%")
-    assert status == 0 and "2 timings: 2 unchanged; no regression beyond 1 %" in out
+    assert status == 0 and "2 timings: 2 identical; no regression beyond 1 %" in out
 
 
 @pytest.mark.parametrize(("limit", "status"), [("5%", 1), ("30%", 0)])
@@ -206,7 +221,7 @@ def test_a_limit_that_is_no_percentage_is_a_mistake_in_usage(tmp_path: Path, com
 def test_too_few_samples_for_a_gate_are_shown_and_fail_it(tmp_path: Path, compare: Compare) -> None:
     study = write(tmp_path / "A", cells(1, processes=1, rounds=3))
     status, out, err = compare(study, study, "--fail-over", "5%")
-    assert status == 2 and out.splitlines()[-2].startswith("too few samples") and "nothing to judge" in err
+    assert status == 2 and out.splitlines()[-3].startswith("too few samples") and "nothing to judge" in err
     assert compare(study, study)[0] == 0
 
 
@@ -217,16 +232,16 @@ def test_a_narrow_terminal_shows_all_of_it(
     monkeypatch.setenv("COLUMNS", str(width))
     old, new = write(tmp_path / "A", cells(2)), write(tmp_path / "B", cells(2, {2: 1.5}), seed=1)
     plain = compare(old, new, "--fail-over", "5%")[1]
-    assert sum(line.startswith(("slower", "unchanged")) for line in plain.splitlines()) == 2, "one line each"
+    assert sum(line.startswith(("slower", "equivalent")) for line in plain.splitlines()) == 2, "one line each"
     assert "\x1b[" not in plain
     monkeypatch.setenv("FORCE_COLOR", "1")
     monkeypatch.setenv("NO_COLOR", "1")
     shown = compare(old, new, "--fail-over", "5%")[1].splitlines()
     start = next(i for i, line in enumerate(shown) if "timing" in line)
-    table = shown[start:-1]
+    table = shown[start : next(i for i, line in enumerate(shown) if "excludes 1" in line)]
     assert all(len(line.replace("\x1b[1m", "").replace("\x1b[0m", "")) <= width for line in table)
     assert not any("…" in line for line in table), "folded, not cut off"
-    assert any("unchanged" in line for line in table) and any("regression" in line for line in table)
+    assert any("equivalent" in line for line in table) and any("regression" in line for line in table)
 
 
 def test_help_needs_no_numpy() -> None:
@@ -262,8 +277,8 @@ def test_three_studies_are_printed_against_the_first_and_rendered(
     status, out, err = compare(*paths)
     assert (status, err) == (0, "") and out.startswith("A = one\nB = two\nC = three\n")
     (row,) = (line for line in out.splitlines() if line.startswith("cell 2"))
-    assert "slower" in row and "unchanged" in row and "1.5" in row
-    assert "C against A: 2 timings: 2 unchanged" in out
+    assert "slower" in row and "equivalent" in row and "1.5" in row
+    assert "C against A: 2 timings: 2 equivalent" in out
     assert out.splitlines()[-1] == "reports/compare-one+two+three/index.html"
     assert (tmp_path / "reports" / "compare-one+two+three" / "report.md").is_file()
     status, out, _ = compare(*paths, "--fail-over", "5%")

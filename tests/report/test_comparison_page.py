@@ -7,9 +7,10 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
+from matplotlib.collections import PathCollection
 from playwright.sync_api import Browser
 
-from tests.analysis.test_comparison import Timed, write
+from tests.analysis.test_comparison import Timed, cells, write
 from tests.analysis.test_side_by_side import on_two_machines
 from tests.bad_input import files_of
 from tests.report.browser import SCHEMES, WIDTHS, faults_of_page, opened
@@ -20,9 +21,10 @@ from vitbench.analysis.side_by_side import side_by_side
 from vitbench.report.comparison import compose, render_comparison
 from vitbench.report.comparison_frames import timings
 from vitbench.report.comparison_words import opening
+from vitbench.report.drawing.forest import figure
 from vitbench.report.files import Files
 from vitbench.report.forest import ratios
-from vitbench.report.row_charts import Forest
+from vitbench.report.row_charts import Estimate, Forest
 from vitbench.report.studio import at_once
 
 GRID = {"attention": ("per_head", "sdpa"), "positions": ("learned", "sinusoidal", "none")}
@@ -71,19 +73,77 @@ def test_of_what_is_not_recorded_nothing_is_said_to_be_the_same(tmp_path: Path) 
     assert said(Timed(environment=None), Timed(environment=None)).startswith("**Of A and B nothing is recorded")
 
 
+def test_a_study_beside_itself_is_said_to_be_one(tmp_path: Path) -> None:
+    one = write(tmp_path / "one", {"cell 1": Timed()})
+    said = [str(block) for block in opening(side_by_side([one, one]))]
+    assert said[0].startswith("**A and B are the same study**") and "one measurement, and not two" in said[1]
+
+
 def test_every_ratio_says_over_which_arm_it_is(tmp_path: Path) -> None:
     """Two machines in each study: the second machine's timings are compared with the second machine's."""
     paths = [write(tmp_path / name, on_two_machines(slower), seed=seed)
              for seed, (name, slower) in enumerate({"old, one": 1.0, "new": 2.0}.items())]  # fmt: skip
     text = compose(found := side_by_side(paths), Files(at_once))
     assert "# Comparison: old, one, new\n" in text.replace("\\", "")
-    assert "**Timings of D against B**" in text and "Latency D/B is 2.0" in text and "of D against A" not in text
-    assert " C/A |" in text and " D/B |" in text and " D/A |" not in text
+    (said,) = (line for line in text.splitlines() if line.startswith("- **Timings of D against B**"))
+    assert "1 slower. The ratio of latencies: 2.0" in said and "of D against A" not in text
+    assert " (C/A) |" in text and " (D/B) |" in text and "D/A" not in text
     frame = timings(found)
     assert frame.loc[frame["ratio"].notna(), ["arm", "against"]].agg("".join, axis=1).tolist() == ["CA", "DB"]
-    (figure,) = ratios(found)
-    assert isinstance(figure.chart, Forest)
-    assert list(figure.chart.arms)[1:] == ["C/A: new, conditions 1", "D/B: new, conditions 2"]
+    (picture,) = ratios(found)
+    assert isinstance(picture.chart, Forest)
+    assert list(picture.chart.arms) == ["C/A: new, conditions 1", "D/B: new, conditions 2"], "B has no ratio to A"
+    assert picture.chart.label.startswith("latency ratio, such as C/A")
+
+
+def test_nothing_is_said_of_a_ratio_that_does_not_exist(tmp_path: Path) -> None:
+    """Two machines share no timing: B stands for what D is compared with, and is compared with nothing itself."""
+    paths = [write(tmp_path / name, on_two_machines(), seed=seed) for seed, name in enumerate(("old", "new"))]
+    text = compose(side_by_side(paths), Files(at_once))
+    assert "B/A" not in text and "B against A" not in text and "other machines" not in text
+
+
+def test_arms_of_which_the_same_is_to_be_said_share_a_line(tmp_path: Path) -> None:
+    newer = {"version": {"code": "fedcba987654"}}
+    old = write(tmp_path / "old", on_two_machines())
+    new = [write(tmp_path / name, on_two_machines(**newer), seed=seed) for seed, name in enumerate(("new", "next"), 1)]
+    text = compose(side_by_side([old, *new]), Files(at_once))
+    assert text.count("**other software**") == 1
+    assert "- C against A, D against B, E against A and F against B: **other software** (code of vitbench)" in text
+    assert "One study, in an arm for each device and set of conditions: A and B; C and D; E and F." in text
+
+
+def test_how_well_ratios_are_known_is_said_beside_them(tmp_path: Path) -> None:
+    """Ratios that agree are no narrow interval, and a timing that is marked shows nothing to be equivalent."""
+    old = write(tmp_path / "old", cells(3, spread=0.004) | {"cell 4": Timed(), "cell 5": Timed()})
+    new = cells(2, {2: 1.2}, spread=0.004) | {"cell 3": Timed(spread=0.3), "cell 4": Timed(state="oom")}
+    text = compose(side_by_side([old, write(tmp_path / "new", new, seed=1)]), Files(at_once))
+    (said,) = (line for line in text.splitlines() if line.startswith("- **Timings of B against A**"))
+    assert "of 3 that are ok in both, 1 slower, 1 undecided, 1 equivalent; not to be relied on (~): 1." in said
+    assert "in the geometric mean 1." in said and "widest 95 % interval 0." in said
+    assert said.endswith("**No longer ok: 1 oom**.")
+    assert "**undecided** ~" in text and "of 3 ratios between timings that do not differ, 0.15 would be" in text
+
+
+def test_what_differs_stands_before_and_what_is_the_same_after_the_results(pages: dict[str, Path]) -> None:
+    page = read_page(pages["devices and versions"].parent)
+    apart, alike = page.table("condition", "What is compared"), page.table("condition", "What is the same")
+    assert apart[0]["condition"] == "study" and {"runs on", "torch"} <= {row["condition"] for row in apart}
+    assert {"optimizer", "data"} <= {row["condition"] for row in alike} and set(alike[0]) == {"condition", "in all"}
+    assert not {row["condition"] for row in apart} & {row["condition"] for row in alike}
+    assert page.headings.index("What is the same") == len(page.headings) - 1
+
+
+def test_arms_of_a_row_stand_around_its_middle_whichever_it_has() -> None:
+    one = Estimate(1.0, 0.9, 1.1)
+    arms = {"C/A": [one, None, one], "D/B": [None, one, one], "E/A": [one, one, None], "F/B": [None, None, one]}
+    drawn = figure(Forest(["a", "b", "c"], arms, "ratio", [2, 3, 4, 5], (0.9, 1.1), neutral=1.0, logarithmic=True))
+    marks = [tuple(xy) for each in drawn.axes[0].collections if isinstance(each, PathCollection)
+             for xy in each.get_offsets()]  # fmt: skip
+    rows = [sorted(y for _, y in marks if round(y) == row) for row in range(3)]
+    assert [len(row) for row in rows] == [2, 2, 3]
+    assert [sum(row) / len(row) for row in rows] == pytest.approx([0.0, 1.0, 2.0])
+    assert rows[0][1] - rows[0][0] == pytest.approx(rows[2][1] - rows[2][0]), "as far apart in all rows"
 
 
 WINDOWS = [
@@ -134,10 +194,9 @@ def test_it_says_what_differs_first_and_what_limits_the_comparison(pages: dict[s
     assert "A, B and C differ in **runs on** (cpu in A and B, cuda in C)" in opening
     assert "**torch** (2.15.0 in A and C, 2.16.0 in B)" in opening and "The same: data, timing." in opening
     caveats = text.partition("## Caveats")[2].partition("##")[0]
-    assert "B and A ran **other software** (torch, code of vitbench) on machines of one kind" in caveats
+    assert "B against A: **other software** (torch, code of vitbench) on machines of one kind" in caveats
     assert (
-        "C and A ran on **other machines or devices** (runs on, accelerator, and the software is another too)"
-        in caveats
+        "C against A: **other machines or devices** (runs on, accelerator, and the software is another too)" in caveats
     )
     assert "with the device left out" in caveats and "epochs 3 → 4 in 6 cells" in caveats
 
@@ -147,12 +206,14 @@ def test_every_number_is_in_a_table_and_the_same_as_in_the_studies(pages: dict[s
     folder = page.folder / "tables"
     timings, accuracy = pd.read_csv(folder / "timings.csv"), pd.read_csv(folder / "accuracy.csv")
     assert len(timings) == 3 * 12 and len(accuracy) == 3 * 6
-    assert set(timings.loc[timings["arm"] != "A", "change"]) == {"unchanged"}
+    assert set(timings.loc[timings["arm"] != "A", "change"]) == {"identical"}
     newer = accuracy[accuracy["arm"] == "B"]
     assert set(newer["test_accuracy_pct"].round(6)) == {42.0} and set(newer["paired_seeds"]) == {3}
     assert set(accuracy.loc[accuracy["arm"] == "C", "paired_seeds"]) == {2}
-    rows = page.table("B/A")
-    assert len(rows) == 6 and {row["B"] for row in rows} == {"unchanged"}
+    rows = page.table("ratio to A")
+    assert len(rows) == 3 * 6 and {row["verdict"] for row in rows if row["arm: cell"][0] == "A"} == {"reference"}
+    assert {row["verdict"].removesuffix(" ~") for row in rows if row["arm: cell"][0] in "BC"} == {"identical"}
+    assert "arms: cell" in page.table("verdict", "Seed by seed")[0]
 
 
 def test_rendered_again_it_is_the_same_bytes_and_leaves_nothing_of_before(tmp_path: Path) -> None:

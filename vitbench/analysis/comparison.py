@@ -1,25 +1,36 @@
 """What changed between two measurements of the same timings: two studies, or two JSON files of pytest-benchmark.
 
 The older is called A and the newer B. A timing has changed if the 95 % interval of its ratio B/A excludes 1; it is a
-regression if its estimate is also slower by more than what the user allows, or if it was ok in A and is not in B.
+regression if its estimate is also slower by more than what the user allows, or if it was ok in A and is not in B. An
+interval that holds 1 shows no change, and does not show either that there is none: it takes one that lies within a
+margin as a whole (Schuirmann 1987, J. Pharmacokin. Biopharm. 15; here with a 95 % interval, where 90 % would do).
 """
 
 from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from vitbench.analysis import timings
 from vitbench.analysis.sides import ComparisonError, Side, Timing
 from vitbench.analysis.timings import FEW, Interval
+from vitbench.store import TimeValues
 
-SLOWER, FASTER, UNCHANGED = "slower", "faster", "unchanged"
-UNDECIDED = "too few samples"
+SLOWER, FASTER, UNDECIDED, EQUIVALENT = "slower", "faster", "undecided", "equivalent"
+IDENTICAL = "identical"
+"""Said of two results that agree in every digit: there is nothing to be tested."""
+TOO_FEW = "too few samples"
 OK_NOW, ONLY_A, ONLY_B = "ok now", "only in A", "only in B"
-WORDS = (SLOWER, UNDECIDED, UNCHANGED, FASTER, OK_NOW, ONLY_A, ONLY_B)
+WORDS = (SLOWER, TOO_FEW, UNDECIDED, EQUIVALENT, IDENTICAL, FASTER, OK_NOW, ONLY_A, ONLY_B)
 """What became of a timing, worst first; before all of them comes the new state of one that is no longer ok."""
+
+MARGIN = 0.05
+"""Change of a latency that passes for none where a user names no other: a convention, and no property of a machine."""
+
+FEWEST_PROCESSES = 2
+"""Processes on each side below which nothing is equivalent: no interval holds the luck of a single one."""
 
 ABSENT = "absent"
 """Said of a condition that one side does not have, such as a package that is not installed."""
@@ -36,6 +47,7 @@ class Change:
         new: latency in B, ms.
         ratio: B/A; above 1 is slower.
         note: the reason of a state, for a reader.
+        doubtful: whether one of the two timings is not to be relied on.
         lost: whether it was ok in A, and is in B but not ok.
     """
 
@@ -45,7 +57,13 @@ class Change:
     new: Interval | None = None
     ratio: Interval | None = None
     note: str = ""
+    doubtful: bool = False
     lost: bool = False
+
+    @property
+    def judged(self) -> bool:
+        """Whether its ratio has an interval, so that it can be judged."""
+        return self.ratio is not None and not math.isnan(self.ratio.low) and not math.isnan(self.ratio.high)
 
     def regressed(self, fail_over: float) -> bool:
         """Whether it counts as a regression where so large a fraction is allowed (0.05: 5 % slower is allowed)."""
@@ -84,7 +102,7 @@ class Comparison:
         """
         if fail_over is None:
             return 0
-        if not any(c.lost or c.word in (SLOWER, UNCHANGED, FASTER) for c in self.changes):
+        if not any(c.lost or c.judged for c in self.changes):
             raise ComparisonError(
                 f"nothing to judge: an interval takes {FEW} samples on both sides, which no timing has"
             )
@@ -102,8 +120,13 @@ class Comparison:
         return f"{text}; {counted(found, 'regression') if found else 'no regression'} beyond {100 * fail_over:g} %"
 
 
-def compare(old: Side, new: Side) -> Comparison:
+def compare(old: Side, new: Side, margin: float = MARGIN) -> Comparison:
     """What changed from one side to the other.
+
+    Args:
+        old: A.
+        new: B.
+        margin: see :func:`change`.
 
     Raises:
         ComparisonError: where the two are of different kinds, or nothing that was ok in A is also in B.
@@ -117,28 +140,69 @@ def compare(old: Side, new: Side) -> Comparison:
         why = f"none of the {counted(len(both), 'timing')} that both have was ok in A" if both else _nothing(old, new)
         raise ComparisonError(f"nothing to compare: {why}")
     pairs = [(old.timings[key], new.timings[key]) for key in both]
-    changes = [found for a, b in pairs if (found := change(a, b)) is not None]
+    changes = [found for a, b in pairs if (found := change(a, b, margin)) is not None]
     changes += [_alone(t, ONLY_A) for key, t in old.timings.items() if key not in new.timings]
     changes += [_alone(t, ONLY_B) for key, t in new.timings.items() if key not in old.timings]
     neither = sum(a.state != "ok" and b.state != "ok" for a, b in pairs)
     return Comparison(tuple(sorted(changes, key=_order)), tuple(_notes(old, new, pairs)), neither)
 
 
-def change(a: Timing, b: Timing) -> Change | None:
-    """What became of a timing; None of one that is ok on neither side: there was nothing, and there is nothing."""
+def change(a: Timing, b: Timing, margin: float) -> Change | None:
+    """What became of a timing; None of one that is ok on neither side: there was nothing, and there is nothing.
+
+    Args:
+        a: the earlier timing.
+        b: the later one.
+        margin: fraction by which a latency may differ and still be equivalent.
+    """
     if b.values is None:
         if a.values is None:
             return None
         return Change(b.label, b.state, timings.latency(a.values), note=b.reason, lost=True)
     if a.values is None:
         return Change(b.label, OK_NOW, new=timings.latency(b.values), note=f"{a.state} in A")
-    ratio = timings.ratio_between(b.values, a.values)
-    # An interval without ends excludes 1 as little as it holds it.
+    ratio, doubtful = timings.ratio_between(b.values, a.values), bool(a.unstable or b.unstable)
+    word = _judged(ratio, a.values, b.values, margin, doubtful=doubtful)
+    return Change(b.label, word, timings.latency(a.values), timings.latency(b.values), ratio, doubtful=doubtful)
+
+
+def _judged(ratio: Interval, a: TimeValues, b: TimeValues, margin: float, *, doubtful: bool) -> str:
+    """What a ratio and its interval show, in a word."""
     if math.isnan(ratio.low) or math.isnan(ratio.high):
-        word = UNDECIDED
-    else:
-        word = UNCHANGED if ratio.holds(1.0) else SLOWER if ratio.estimate > 1.0 else FASTER
-    return Change(b.label, word, timings.latency(a.values), timings.latency(b.values), ratio)
+        return TOO_FEW  # an interval without ends excludes 1 as little as it holds it
+    if not ratio.holds(1.0):
+        return SLOWER if ratio.estimate > 1.0 else FASTER
+    if [p.latencies_ms for p in a.processes] == [p.latencies_ms for p in b.processes]:
+        return IDENTICAL
+    low, high = within(margin)
+    enough = min(len(a.processes), len(b.processes)) >= FEWEST_PROCESSES
+    return EQUIVALENT if enough and not doubtful and low <= ratio.low and ratio.high <= high else UNDECIDED
+
+
+def within(margin: float) -> tuple[float, float]:
+    """Ratios between which two latencies are equivalent; the lower is the upper's inverse, so that A/B says as B/A."""
+    return 1.0 / (1.0 + margin), 1.0 + margin
+
+
+def meanings(words: Collection[str], margin: float) -> list[str]:
+    """What the words that judge a ratio mean, a sentence each, of those that are there."""
+    low, high = within(margin)
+    of_both = [
+        word.capitalize() if n == 0 else word for n, word in enumerate(w for w in (SLOWER, FASTER) if w in words)
+    ]
+    said = {
+        UNDECIDED: "the interval holds 1, and the two are not shown to be equivalent",
+        EQUIVALENT: f"the whole interval lies between {low:.3f} and {high:.3f} (a margin of {100 * margin:g} %), both "
+                    f"timings are to be relied on, and each has {FEWEST_PROCESSES} processes or more",
+        IDENTICAL: "both sides hold the same samples: this is one measurement and not two, and the interval that of "
+                   "two such",
+        TOO_FEW: f"fewer than {FEW} samples on one side give no interval",
+    }  # fmt: skip
+    explained = {word for word in words if word in said} | ({EQUIVALENT} if UNDECIDED in words else set())
+    first = (
+        [f"{' and '.join(of_both)}: the 95 % interval of the ratio excludes 1, by however little."] if of_both else []
+    )
+    return [*first, *(f"{word.capitalize()}: {said[word]}." for word in said if word in explained)]
 
 
 def _alone(timing: Timing, word: str) -> Change:

@@ -55,6 +55,11 @@ class Condition:
         return len({value for value in self.values if value}) > 1
 
     @property
+    def alike(self) -> bool:
+        """Whether all arms are known to have the same; a study's name tells arms apart, even where it is one name."""
+        return self.known and not self.apart and self.name != "study"
+
+    @property
     def known(self) -> bool:
         """Whether something is known of every arm."""
         return all(self.values)

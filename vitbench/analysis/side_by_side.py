@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from vitbench.analysis.arms import Arm, Trained, arms_of
-from vitbench.analysis.comparison import Change, change, counted
+from vitbench.analysis.comparison import IDENTICAL, MARGIN, Change, change, counted
 from vitbench.analysis.comparison import Comparison as Changes
 from vitbench.analysis.conditions import Condition, conditions_of
 from vitbench.analysis.counterparts import counterpart, counterparts
@@ -89,6 +89,7 @@ class SideBySide:
         cells: likewise.
         pairs: (number of an arm, number of one that it is compared with), in their order; of every arm but the first
             there is one at least.
+        margin: fraction by which latencies may differ and still be equivalent.
     """
 
     arms: tuple[Arm, ...]
@@ -96,6 +97,7 @@ class SideBySide:
     timings: tuple[TimingRow, ...]
     cells: tuple[CellRow, ...]
     pairs: tuple[tuple[int, int], ...]
+    margin: float
 
     def exit_status(self, fail_over: float | None) -> int:
         """1 where a timing of a later study regressed against the first study; see :meth:`Comparison.exit_status`.
@@ -142,14 +144,15 @@ class SideBySide:
         """The arms that an arm is compared with; several where the first study has no single one like it."""
         return [base for other, base in self.pairs if other == number]
 
+    def compared(self, number: int, base: int) -> bool:
+        """Whether any timing or cell of an arm is compared with another arm's."""
+        of_rows = [*(row.bases for row in self.timings), *(row.bases for row in self.cells)]
+        return any(bases[number] == base for bases in of_rows)
+
     def changes(self, number: int, base: int) -> Changes:
         """What became of the timings of an arm that are compared with those of another."""
         both = [row.changes[number] for row in self.timings if row.bases[number] == base]
         return Changes(tuple(c for c in both if c is not None), neither=both.count(None))
-
-
-IDENTICAL = "identical"
-"""The verdict where every seed gives the same accuracy to the last digit: there is nothing to be tested."""
 
 
 def verdict(judged: Judged | None) -> str:
@@ -159,8 +162,12 @@ def verdict(judged: Judged | None) -> str:
     return IDENTICAL if judged.n and not any(judged.comparison.deltas) else judged.verdict
 
 
-def side_by_side(paths: Sequence[Path]) -> SideBySide:
+def side_by_side(paths: Sequence[Path], margin: float = MARGIN) -> SideBySide:
     """Compare the studies in some folders with the first of them; of one alone, its devices and conditions.
+
+    Args:
+        paths: folders of the studies.
+        margin: fraction by which latencies may differ and still be equivalent; of accuracies it is the suites' own.
 
     Raises:
         ComparisonError: where there is nothing that two of them have, or too many of them.
@@ -170,7 +177,7 @@ def side_by_side(paths: Sequence[Path]) -> SideBySide:
     if len(arms) < 2:
         raise ComparisonError("a comparison takes two studies, or one that ran on two devices or under two conditions")
     candidates = counterparts(arms)
-    timings, cells = _timings(arms, candidates), _cells(arms, candidates)
+    timings, cells = _timings(arms, candidates, margin), _cells(arms, candidates)
     shared = [row for row in timings if _planned(row.timings) > 1], [row for row in cells if _planned(row.cells) > 1]
     if not any(shared):
         raise ComparisonError(
@@ -185,19 +192,19 @@ def side_by_side(paths: Sequence[Path]) -> SideBySide:
         for number, bases in enumerate(candidates)
         for base in [base for base in bases if (number, base) in used] or bases[:1]
     )
-    return SideBySide(tuple(arms), tuple(conditions_of(arms)), tuple(timings), tuple(cells), pairs)
+    return SideBySide(tuple(arms), tuple(conditions_of(arms)), tuple(timings), tuple(cells), pairs, margin)
 
 
 def _planned(of_arms: Sequence[object]) -> int:
     return sum(each is not None for each in of_arms)
 
 
-def _timings(arms: Sequence[Arm], candidates: Sequence[tuple[int, ...]]) -> list[TimingRow]:
+def _timings(arms: Sequence[Arm], candidates: Sequence[tuple[int, ...]], margin: float) -> list[TimingRow]:
     rows = []
     for key in dict.fromkeys(key for arm in arms for key in arm.timings):
         found = tuple(arm.timings.get(key) for arm in arms)
         bases = _bases(found, candidates, lambda timing: timing.values is not None)
-        changes = tuple(_changed(base if base is None else found[base], other)
+        changes = tuple(_changed(base if base is None else found[base], other, margin)
                         for base, other in zip(bases, found, strict=True))  # fmt: skip
         planned = next(arm.timed[key] for arm in arms if key in arm.timed)
         rows.append(TimingRow(next(t.label for t in found if t), planned, found, bases, changes))
@@ -214,8 +221,8 @@ def _bases(
     )
 
 
-def _changed(one: Timing | None, other: Timing | None) -> Change | None:
-    return change(one, other) if one and other else None
+def _changed(one: Timing | None, other: Timing | None, margin: float) -> Change | None:
+    return change(one, other, margin) if one and other else None
 
 
 def _cells(arms: Sequence[Arm], candidates: Sequence[tuple[int, ...]]) -> list[CellRow]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from vitbench.analysis.side_by_side import SideBySide, TimingRow
     from vitbench.analysis.timings import Interval
 
-COLOURS = {"slower": "yellow", "faster": "green", "unchanged": "", "ok now": "green"}
+COLOURS = {"slower": "yellow", "faster": "green", "ok now": "green", "undecided": "", "equivalent": "", "identical": ""}
 EITHER = click.Path(path_type=Path, exists=True)
 FOLDER = click.Path(path_type=Path, file_okay=False)
 MOST_WHOLE = 3
@@ -47,12 +48,17 @@ def fraction(context: click.Context, parameter: click.Parameter, value: str | No
 @click.argument("sides", nargs=-1, required=True, type=EITHER, metavar="OLD NEW | DIR [DIR]...")
 @click.option("--fail-over", callback=fraction, metavar="PERCENT",
               help='Exit with 1 if a timing became slower by more than this, such as "5%" (or "0.05").')  # fmt: skip
+@click.option("--equivalent-within", "margin", callback=fraction, metavar="PERCENT", default="5%", show_default=True,
+              help="Call a timing equivalent if the whole interval of its ratio lies within this of 1; it moves no "
+              "regression.")  # fmt: skip
 @click.option("--out", type=FOLDER,
               help="Write a page of the studies side by side into this folder. Default for three studies or more: "
               "reports/compare-<names of their folders>, and a digest of their paths unless all lie in results/; of "
               "fewer none is written unless it is asked for.")  # fmt: skip
 @click.pass_context
-def compare(context: click.Context, sides: tuple[Path, ...], fail_over: float | None, out: Path | None) -> None:
+def compare(
+    context: click.Context, sides: tuple[Path, ...], fail_over: float | None, margin: float, out: Path | None
+) -> None:
     """What changed between studies, or from OLD to NEW: two folders of studies, or two JSON files of pytest-benchmark.
 
     \b
@@ -64,7 +70,9 @@ def compare(context: click.Context, sides: tuple[Path, ...], fail_over: float | 
 
     Each timing that both have, by trial id or by the benchmark's full name, is shown with its latency in OLD (A) and
     NEW (B) and their ratio with its 95 % interval. It is "slower" or "faster" if that interval excludes 1, which by
-    chance alone one in 20 does.
+    chance alone one in 20 does (no verdict is corrected for their number), "equivalent" if the whole interval lies
+    within a margin around 1 and nothing speaks against the two timings, "undecided" if neither is shown, and
+    "identical" if both sides hold the same samples.
 
     A regression is a timing that is slower by its interval and by more than --fail-over, or that was ok and is not any
     more. What only one side has is listed and is no regression; pytest-benchmark leaves out benchmarks that raise, so
@@ -86,29 +94,30 @@ def compare(context: click.Context, sides: tuple[Path, ...], fail_over: float | 
             "of one study are)"
         )
     if len(sides) == 2 and out is None:
-        context.exit(_two(*sides, fail_over))
+        context.exit(_two(*sides, fail_over, margin))
     if files := [side for side in sides if not side.is_dir()]:
         why = "--out writes a page of studies" if len(sides) <= 2 else "three or more are compared as studies"
         raise click.UsageError(f"{files[0]} is a file: {why}, and takes their folders")
-    context.exit(_several(sides, fail_over, out))
+    context.exit(_several(sides, fail_over, margin, out))
 
 
-def _two(old: Path, new: Path, fail_over: float | None) -> int:
+def _two(old: Path, new: Path, fail_over: float | None, margin: float) -> int:
     """Print what changed from one side to the other. Returns the exit status."""
     from vitbench.analysis.comparison import compare as compared
     from vitbench.analysis.sides import read_side
 
-    comparison = compared(read_side(old), read_side(new))
+    comparison = compared(read_side(old), read_side(new), margin)
     console = Terminal()
     console.print(Text(f"A = {old}\nB = {new}"))
     for note in comparison.notes:
         console.print(Text(note, style="yellow"))
     print_changes(comparison, fail_over, console)
+    print_meanings(comparison.changes, margin, console)
     console.print(Text(comparison.summary(fail_over)))
     return comparison.exit_status(fail_over)
 
 
-def _several(sides: tuple[Path, ...], fail_over: float | None, out: Path | None) -> int:
+def _several(sides: tuple[Path, ...], fail_over: float | None, margin: float, out: Path | None) -> int:
     """Render the page of several studies and print their timings against the first. Returns the exit status."""
     from vitbench.report.studio import DrawingStopped, Studio
 
@@ -118,7 +127,7 @@ def _several(sides: tuple[Path, ...], fail_over: float | None, out: Path | None)
             from vitbench.analysis.side_by_side import side_by_side
             from vitbench.report.comparison import render_comparison
 
-            found = side_by_side(sides)
+            found = side_by_side(sides, margin)
             status = found.exit_status(fail_over)
             folder = out or Path("reports") / folder_of(sides)
             page = render_comparison(found, folder, studio.draw)
@@ -136,7 +145,7 @@ def print_side_by_side(found: SideBySide, fail_over: float | None, console: Term
     """One row for each timing that is compared: its latency where others are compared with it, and their ratios."""
     rows = [row for row in found.timings if any(row.changes)]
     bases = sorted({base for _, base in found.pairs})
-    others = range(1, len(found.arms))
+    others = [n for n in range(1, len(found.arms)) if any(row.changes[n] for row in rows)]
     narrow = console.is_terminal and console.width < NARROW
     if not console.is_terminal:
         console.width = 100_000
@@ -156,6 +165,7 @@ def print_side_by_side(found: SideBySide, fail_over: float | None, console: Term
         table.add_row(Text(row.label), *(Text(_latency_in(row, base)) for base in bases), *cells)
     if rows:
         console.print(table, soft_wrap=False)
+    print_meanings([change for row in rows for change in row.changes if change], found.margin, console)
     for line in found.summaries(fail_over):
         console.print(Text(line))
 
@@ -199,6 +209,14 @@ def print_changes(comparison: Comparison, fail_over: float | None, console: Term
         else:
             table.add_row(word, Text(ratio), Text(old), Text(new), label)
     console.print(table, soft_wrap=False)  # cells are folded, which soft wrapping would prevent
+
+
+def print_meanings(changes: Iterable[Change], margin: float, console: Terminal) -> None:
+    """What the words of a table mean."""
+    from vitbench.analysis.comparison import meanings
+
+    for said in meanings({change.word for change in changes}, margin):
+        console.print(Text(said, style="dim"))
 
 
 def _ratio(ratio: Interval | None) -> str:

@@ -10,6 +10,7 @@ from pathlib import Path
 import jinja2
 
 from vitbench.analysis.side_by_side import SideBySide
+from vitbench.report import comparison_conditions as conditions
 from vitbench.report import comparison_frames as frames
 from vitbench.report import comparison_tables as tables
 from vitbench.report import forest, html
@@ -54,12 +55,13 @@ def compose(found: SideBySide, files: Files) -> str:
         mark=MARK,
         title=escape(f"Comparison: {', '.join(names)}"),
         opening=opening(found),
-        compared=tables.conditions(found),
+        compared=conditions.conditions(found),
         caveats=caveats(found),
         timings=_timings(found, files),
         accuracy=_accuracy(found, files),
         training=_training(found, files),
-        alone=tables.alone(found),
+        alone=conditions.alone(found),
+        alike=conditions.alike(found),
     )
     return page.rstrip() + "\n"
 
@@ -69,7 +71,7 @@ def _timings(found: SideBySide, files: Files) -> list[Md]:
         return []
     return [
         *files.pictures(forest.ratios(found)),
-        Md(tables.OF_TIMINGS),
+        *tables.of_timings(found),
         *tables.timings(found),
         Md(f"As numbers: {files.table('timings', frames.timings(found))}."),
     ]

@@ -35,6 +35,7 @@ def timings(found: SideBySide) -> pd.DataFrame:
                     "ratio_low": ratio.low if ratio else math.nan,
                     "ratio_high": ratio.high if ratio else math.nan,
                     "change": change.word if change else "",
+                    "equivalent_within": found.margin,
                     "unstable": "; ".join(timing.unstable) if timing else "",
                 }
             )  # fmt: skip

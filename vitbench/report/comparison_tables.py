@@ -1,4 +1,4 @@
-"""Tables of a comparison: a row for each timing or cell, columns for each arm, named by its letter."""
+"""Tables of a comparison: a row for each timing or cell of each arm, so that it names itself on any screen."""
 
 from __future__ import annotations
 
@@ -9,15 +9,17 @@ from typing import TypeVar
 
 from vitbench.analysis import timings as samples
 from vitbench.analysis.arms import Run, Trained
-from vitbench.analysis.comparison import Change
+from vitbench.analysis.comparison import IDENTICAL, Change, meanings
 from vitbench.analysis.frames import PENDING
-from vitbench.analysis.side_by_side import IDENTICAL, CellRow, SideBySide, TimingRow, verdict
+from vitbench.analysis.side_by_side import CellRow, SideBySide, TimingRow, verdict
 from vitbench.analysis.sides import Timing
 from vitbench.analysis.summary import words
+from vitbench.analysis.timings import LEVEL
 from vitbench.report.accuracy import INTERVAL as OF_MEAN
 from vitbench.report.accuracy import SURVIVORS, seeds
+from vitbench.report.comparison_conditions import MOST_NAMED
 from vitbench.report.forest import accuracy_of
-from vitbench.report.markdown import NOTHING, Md, bold, escape, listed, table
+from vitbench.report.markdown import NOTHING, Md, bold, bullets, escape, heading, listed, table
 from vitbench.report.numbers import accuracy_decimals, count, fixed, plural, signed, significant
 from vitbench.report.verdicts import HOLM, INTERVAL, P, legend_of, probability
 
@@ -25,26 +27,12 @@ Row = TypeVar("Row", TimingRow, CellRow)
 
 MOST_ROWS = 500
 """Rows of a table; what is beyond is in the CSV."""
-MOST_NAMED = 12
-"""Timings or cells that a row of what only some have lists before it counts the others."""
 UNSTABLE = Md("~")
 NOT_PLANNED = "not planned"
-OF_TIMINGS = (
-    "Ratios are of latencies, with their 95 % interval: above 1 is slower. slower and faster: the interval excludes 1, "
-    "which by chance alone one in 20 does. ~ marks a timing that is not to be relied on; the study's own report says "
-    "why."
-)
-
-
-def conditions(found: SideBySide) -> list[Md]:
-    """What the arms are, a row for each thing that is known of them; those in which they differ are bold."""
-    lines = []
-    for each in found.conditions:
-        name = escape(each.name)
-        values = (escape(value) if value else NOTHING for value in each.values)
-        line = {"condition": bold(name) if each.differs else name}
-        lines.append(line | {arm.letter: value for arm, value in zip(found.arms, values, strict=True)})
-    return [Md("One column for each study, device and set of conditions. Bold: what differs."), table(lines, set())]
+CELL, PAIR = "arm: cell", "arms: cell"
+VERDICT, RATIO, OF_RATIO = "verdict", "ratio", "95 % interval"
+REFERENCE = Md("reference")
+"""The verdict of what the others of a cell are compared with."""
 
 
 def shared(rows: Sequence[TimingRow]) -> list[TimingRow]:
@@ -59,28 +47,42 @@ def shared_cells(rows: Sequence[CellRow]) -> list[CellRow]:
 
 def timings(found: SideBySide) -> list[Md]:
     """Latency, throughput and peak memory of each arm and the ratio to its counterpart, a table for each setting."""
+    column = _ratio_column(found, found.timings)
 
     def cells(row: TimingRow, number: int) -> dict[str, Md]:
-        letter, timing = found.arms[number].letter, row.timings[number]
-        line = {f"{letter} (ms)": _latency(timing), f"{letter} (images/s)": _rate(timing)}
-        if number:
-            line |= {found.over(number): _named(found, row, number, _ratio(row.changes[number])),
-                     letter: _word(row, number)}  # fmt: skip
-        return line
-
-    def peaks(row: TimingRow) -> dict[str, Md]:
-        # A largest value over processes has no interval, and gets no word.
-        found_peaks = zip(found.arms, map(_peak, row.timings), strict=True)
-        return {f"{arm.letter} peak (MiB)": significant(peak) for arm, peak in found_peaks}
+        timing, change = row.timings[number], row.changes[number]
+        return {
+            "latency (ms)": _latency(timing),
+            column: _named(found, row, number, _ratio(change), column),
+            VERDICT: _word(row, number),
+            OF_RATIO: _interval(change),
+            "images/s": _rate(timing),
+            "peak (MiB)": significant(_peak(timing)),  # a largest value over processes has no interval, and no word
+        }
 
     settings: dict[str, list[TimingRow]] = {}
     for row in shared(found.timings):
         settings.setdefault(row.setting, []).append(row)
     blocks: list[Md] = []
     for setting, rows in settings.items():
-        blocks.append(Md(f"### {escape(setting[:1].upper() + setting[1:])}"))
-        blocks += _table(found, rows, lambda row: row.cell, cells, peaks)
+        blocks.append(heading(f"{setting[:1].upper()}{setting[1:]}"))
+        blocks += _table(found, rows, lambda row: (row.cell, row.timings), cells)
     return blocks
+
+
+def of_timings(found: SideBySide) -> list[Md]:
+    """What the numbers and words of these tables mean."""
+    changes = [change for row in found.timings for change in row.changes if change]
+    tested = sum(change.judged and change.word != IDENTICAL for change in changes)
+    said = [escape(each) for each in meanings({change.word for change in changes}, found.margin)]
+    if any(timing and timing.unstable for row in shared(found.timings) for timing in row.timings):
+        said.append(Md(f"{UNSTABLE}: a timing that is not to be relied on, or a verdict on one; the study's own report "
+                       "says why."))  # fmt: skip
+    if tested:
+        said.append(Md(f"No verdict is corrected for the number of ratios: of {plural(tested, 'ratio')} between "
+                       f"timings that do not differ, {(1 - LEVEL) * tested:.2g} would be called slower or faster by "
+                       "chance."))  # fmt: skip
+    return [Md("Ratios are of latencies: above 1 is slower than the reference."), *([bullets(said)] if said else [])]
 
 
 def accuracy(found: SideBySide) -> list[Md]:
@@ -88,39 +90,53 @@ def accuracy(found: SideBySide) -> list[Md]:
     decimals = _decimals(found)
 
     def cells(row: CellRow, number: int) -> dict[str, Md]:
-        letter, cell = found.arms[number].letter, row.cells[number]
+        cell = row.cells[number]
         estimate = accuracy_of(cell)
         if cell is None or estimate is None:
-            return {f"{letter}: test accuracy (%)": _absence(cell), f"{letter}: {OF_MEAN}": NOTHING,
-                    f"{letter}: seeds": Md("0")}  # fmt: skip
+            return {"test accuracy (%)": _absence(cell), OF_MEAN: NOTHING, "seeds": Md("0")}
         ends = [fixed(end, decimals) for end in (estimate.low, estimate.high)]
         return {
-            f"{letter}: test accuracy (%)": fixed(estimate.value, decimals),
-            f"{letter}: {OF_MEAN}": Md(" to ".join(ends)) if math.isfinite(estimate.low) else NOTHING,
-            f"{letter}: seeds": seeds(len(cell.runs), cell.states.total()),
-        }  # fmt: skip
+            "test accuracy (%)": fixed(estimate.value, decimals),
+            OF_MEAN: Md(" to ".join(ends)) if math.isfinite(estimate.low) else NOTHING,
+            "seeds": seeds(len(cell.runs), cell.states.total()),
+        }
 
     return [Md("Mean over seeds, and the 95 % interval of that mean."),
-            *_table(found, shared_cells(found.cells), lambda row: row.label, cells)]  # fmt: skip
+            *_table(found, shared_cells(found.cells), lambda row: (row.label, row.cells), cells)]  # fmt: skip
 
 
 def paired(found: SideBySide) -> list[Md]:
     """Each arm against its counterpart, seed by seed, where both were trained on the same images."""
-    blocks: list[Md] = []
+    judged: list[tuple[CellRow, int]] = []
+    same: dict[int, list[str]] = {}
+    without: dict[tuple[str, ...], list[str]] = {}
+    families: set[int] = set()
     for number, base in found.pairs:
-        both = [row for row in found.cells if row.bases[number] == base]
-        if not both:
-            continue
-        blocks.append(Md(f"### {found.against(number, base)}, seed by seed"))
-        rows = [row for row in both if row.judged[number]]
-        without = [row for row in both if not row.judged[number]]
-        if rows:
-            blocks.append(table([_judged(found, row, number) for row in rows[:MOST_ROWS]], _RIGHT))
-            blocks += _beyond(rows)
-            blocks += _meant({verdict(row.judged[number]) for row in rows})
-        if without:
-            blocks.append(Md(f"Not compared seed by seed, for want of a seed that both finished on the same images: "
-                             f"{listed([row.label for row in without], MOST_NAMED)}."))  # fmt: skip
+        both, pair = [row for row in found.cells if row.bases[number] == base], found.against(number, base)
+        tested = [row for row in both if row.judged[number]]
+        if all(verdict(row.judged[number]) == IDENTICAL for row in tested):
+            same.setdefault(len(tested), []).append(pair)
+        else:
+            judged += [(row, number) for row in tested]
+            families.add(len(tested))
+        if missing := tuple(row.label for row in both if not row.judged[number]):
+            without.setdefault(missing, []).append(pair)
+    same.pop(0, None)
+    if not (judged or same or without):
+        return []
+    blocks = [heading("Seed by seed")]
+    if judged:
+        blocks.append(table([_judged(found, row, number) for row, number in judged[:MOST_ROWS]], _RIGHT))
+        blocks += _beyond(judged)
+        blocks += _meant({verdict(row.judged[number]) for row, number in judged})
+        if max(families) > 1:
+            blocks.append(Md("Holm's correction is over the cells of one pair of arms."))
+    for cells, pairs in same.items():
+        which = f"{plural(cells, 'cell')}{' each' if len(pairs) > 1 else ''} of {', of '.join(pairs)}"
+        blocks.append(Md(f"**Identical** in every seed, to the last digit: {which}."))
+    blocks += [Md(f"Not compared seed by seed, for want of a seed that both finished on the same images: "
+                  f"{listed(labels, MOST_NAMED)} of {', of '.join(pairs)}.")
+               for labels, pairs in without.items()]  # fmt: skip
     return blocks
 
 
@@ -136,20 +152,20 @@ _RIGHT = frozenset({"seeds", DIFFERENCE, INTERVAL, P, HOLM})
 
 
 def _judged(found: SideBySide, row: CellRow, number: int) -> dict[str, Md]:
-    judged, decimals = row.judged[number], _decimals(found) + 1
-    assert judged is not None
+    judged, base, decimals = row.judged[number], row.bases[number], _decimals(found) + 1
+    assert judged is not None and base is not None
     low, high = judged.interval.low, judged.interval.high
     survivors = f" of {judged.comparison.planned} {SURVIVORS}" if judged.survivors else ""
     line = {
-        "cell": escape(row.label),
-        "verdict": bold(escape(verdict(judged))),
+        PAIR: escape(f"{found.against(number, base)}: {row.label}"),
+        VERDICT: bold(escape(verdict(judged))),
         DIFFERENCE: signed(judged.mean, decimals),
         INTERVAL: Md(f"{signed(low, decimals)} to {signed(high, decimals)}") if math.isfinite(low) else NOTHING,
         HOLM: probability(judged.p_holm),
         P: probability(judged.p),
         "seeds": Md(f"{judged.n}{survivors}"),
     }
-    if any(each.apart[number] for each in found.cells):
+    if any(apart for each in found.cells for apart in each.apart):
         line["trained otherwise in"] = escape("; ".join(row.apart[number]) or "nothing")
     return line
 
@@ -160,57 +176,45 @@ def training(found: SideBySide) -> list[Md]:
     def speed(cell: Trained | None) -> float:
         return _median(cell, lambda run: run.images_per_s)
 
+    column = _ratio_column(found, found.cells)
+
     def cells(row: CellRow, number: int) -> dict[str, Md]:
-        letter, cell, base = found.arms[number].letter, row.cells[number], row.bases[number]
-        line = {f"{letter} (images/s)": count(speed(cell)) if math.isfinite(speed(cell)) else _absence(cell)}
+        cell, base = row.cells[number], row.bases[number]
         ratio = math.nan if base is None else _over(speed(cell), speed(row.cells[base]))
-        line |= {found.over(number): _named(found, row, number, fixed(ratio, 2))} if number else {}
         peak = max((run.peak_memory_mib for run in cell.runs.values()), default=math.nan) if cell else math.nan
-        line[f"{letter} (MiB)"] = significant(peak)
-        line[f"{letter} (s per run)"] = significant(_median(cell, lambda run: run.seconds))
-        return line
+        return {
+            "images/s": count(speed(cell)) if math.isfinite(speed(cell)) else _absence(cell),
+            column: _named(found, row, number, fixed(ratio, 2), column),
+            "peak (MiB)": significant(peak),
+            "s per run": significant(_median(cell, lambda run: run.seconds)),
+        }
 
     said = (
         "Throughput of the median step, medians over seeds; peak memory is the largest. Runs are not made side by side "
         "as timings are, and their ratios have no interval: above 1 is faster, if by more than what the machine did "
         "otherwise at the time."
     )
-    return [Md(said), *_table(found, shared_cells(found.cells), lambda row: row.label, cells)]
-
-
-def alone(found: SideBySide) -> list[Md]:
-    """What is planned in some arms and not in the others."""
-    groups: dict[tuple[str, str], list[str]] = {}
-    for kind, rows in (
-        ("timings", [(row.label, row.timings) for row in found.timings]),
-        ("trained cells", [(row.label, row.cells) for row in found.cells]),
-    ):
-        for label, of_arms in rows:
-            letters = [arm.letter for arm, each in zip(found.arms, of_arms, strict=True) if each is not None]
-            if len(letters) < len(found.arms):
-                groups.setdefault((", ".join(letters), kind), []).append(label)
-    if not groups:
-        return [Md("Nothing: what one plans, all plan.")]
-    lines = [
-        {"planned in": Md(letters), "what": Md(kind), "number": count(len(labels)), "which": listed(labels, MOST_NAMED)}
-        for (letters, kind), labels in groups.items()
-    ]
-    return [table(lines, {"number"})]
+    return [Md(said), *_table(found, shared_cells(found.cells), lambda row: (row.label, row.cells), cells)]
 
 
 def _table(
-    found: SideBySide, rows: Sequence[Row], label: Callable[[Row], str], cells: Callable[[Row, int], Mapping[str, Md]],
-    last: Callable[[Row], Mapping[str, Md]] = lambda row: {},
+    found: SideBySide, rows: Sequence[Row], of: Callable[[Row], tuple[str, Sequence[object]]],
+    cells: Callable[[Row, int], Mapping[str, Md]],
 ) -> list[Md]:  # fmt: skip
-    """A row for each: its label, the cells of each arm, and those that come last."""
-    lines = []
-    for row in rows[:MOST_ROWS]:
-        line = {"cell": escape(label(row))}
-        for number in range(len(found.arms)):
-            line |= cells(row, number)
-        lines.append({**line, **last(row)})
-    words_alone = {arm.letter for arm in found.arms}
-    return [table(lines, {column for line in lines for column in line} - words_alone - {"cell"}), *_beyond(rows)]
+    """Rows of each arm that plans what a row is about, one below the other.
+
+    Args:
+        found: the arms.
+        rows: timings or cells.
+        of: a row's label, and what each arm has of it; None where it plans nothing.
+        cells: the cells of one arm.
+    """
+    lines: list[dict[str, Md]] = []
+    for row in rows:
+        label, of_arms = of(row)
+        there = [number for number, each in enumerate(of_arms) if each is not None]
+        lines += [{CELL: escape(f"{found.arms[n].letter}: {label}"), **cells(row, n)} for n in there]
+    return [table(lines[:MOST_ROWS], {column for line in lines for column in line} - {CELL, VERDICT}), *_beyond(lines)]
 
 
 def _beyond(rows: Sequence[object]) -> list[Md]:
@@ -238,27 +242,45 @@ def _state(timing: Timing | None) -> Md:
 
 
 def _ratio(change: Change | None) -> Md:
-    if change is None or change.ratio is None:
+    return fixed(change.ratio.estimate, _digits(change)) if change and change.ratio else NOTHING
+
+
+def _interval(change: Change | None) -> Md:
+    if change is None or change.ratio is None or not change.judged:
         return NOTHING
-    ratio, decimals = change.ratio, 3 if change.ratio.estimate < 10 else 1
-    if math.isnan(ratio.low):
-        return fixed(ratio.estimate, decimals)
-    return Md(f"{fixed(ratio.estimate, decimals)} ({fixed(ratio.low, decimals)} to {fixed(ratio.high, decimals)})")
+    return Md(f"{fixed(change.ratio.low, _digits(change))} to {fixed(change.ratio.high, _digits(change))}")
 
 
-def _named(found: SideBySide, row: TimingRow | CellRow, number: int, ratio: Md) -> Md:
-    """A ratio, and of which arm it is one where the column has several."""
+def _digits(change: Change) -> int:
+    """Decimals of a ratio: as many as it takes to see that an interval excludes 1, where it does."""
+    if change.ratio is None or change.ratio.estimate >= 10:
+        return 1
+    ends = [end for end in (change.ratio.low, change.ratio.high) if change.judged and not change.ratio.holds(1.0)]
+    return next((n for n in range(3, 6) if all(round(end, n) != 1.0 for end in ends)), 6)
+
+
+def _ratio_column(found: SideBySide, rows: Sequence[TimingRow] | Sequence[CellRow]) -> str:
+    """The head of a column of ratios: with the arm that all are compared with, where it is one."""
+    bases = {base for row in rows for base in row.bases if base is not None}
+    return f"{RATIO} to {found.arms[bases.pop()].letter}" if len(bases) == 1 else RATIO
+
+
+def _named(found: SideBySide, row: TimingRow | CellRow, number: int, ratio: Md, column: str) -> Md:
+    """A ratio, and of which arms it is one where the column's head does not say it."""
     base = row.bases[number]
-    if base is None or ratio == NOTHING or len(found.bases(number)) == 1:
+    if base is None or ratio == NOTHING or column != RATIO:
         return ratio
-    return Md(f"{ratio}, over {found.arms[base].letter}")
+    return Md(f"{ratio} ({found.arms[number].letter}/{found.arms[base].letter})")
 
 
 def _word(row: TimingRow, number: int) -> Md:
     change = row.changes[number]
     if change is not None:
-        return escape(change.word)
-    return Md("ok in neither") if row.bases[number] is not None else NOTHING
+        word = escape(change.word)
+        return Md(f"{bold(word) if change.judged else word}{f' {UNSTABLE}' if change.doubtful else ''}")
+    if row.bases[number] is not None:
+        return Md("ok in neither")
+    return REFERENCE if number in row.bases else NOTHING
 
 
 def _absence(cell: Trained | None) -> Md:

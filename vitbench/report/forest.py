@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import TypeVar
 
 from vitbench.analysis.arms import Arm, Trained
+from vitbench.analysis.comparison import within
 from vitbench.analysis.paired import interval
 from vitbench.analysis.side_by_side import CellRow, SideBySide, TimingRow
 from vitbench.report.charts import Picture
@@ -29,11 +30,6 @@ def arm_name(arm: Arm) -> str:
 def ratios(found: SideBySide) -> list[Picture]:
     """Latency of each arm over that of its counterpart, a row for each timing that both have; none without any."""
     rows = [row for row in found.timings if any(change and change.ratio for change in row.changes)]
-    others = range(1, len(found.arms))
-    bases = dict.fromkeys(base for _, base in found.pairs)
-    # One for all is named once, else each arm's name says over what its ratios are.
-    single = found.arms[next(iter(bases))].letter if len(bases) == 1 else None
-    than = single or "the arm after the stroke"
 
     def estimate(row: TimingRow, number: int) -> Estimate | None:
         change = row.changes[number]
@@ -41,19 +37,36 @@ def ratios(found: SideBySide) -> list[Picture]:
             return None
         return Estimate(change.ratio.estimate, change.ratio.low, change.ratio.high)
 
+    others = [n for n in range(1, len(found.arms)) if any(estimate(row, n) for row in rows)]
+    if not others:
+        return []
+    bases = {base for row in rows for n in others if estimate(row, n) and (base := row.bases[n]) is not None}
+    # One for all is named once, else each arm's name says over what its ratios are.
+    single = found.arms[bases.pop()].letter if len(bases) == 1 else None
+    first = found.arms[others[0]].letter
+    under = next(found.arms[base].letter for row in rows
+                 if estimate(row, others[0]) and (base := row.bases[others[0]]) is not None)  # fmt: skip
+    than = f"latency, × that of {single}" if single else f"latency ratio, such as {first}/{under}"
+
     def page(shown: Sequence[TimingRow]) -> Forest:
         who = {n: arm_name(found.arms[n]) if single else f"{found.over(n)}: {found.arms[n].name}" for n in others}
         arms = {who[n]: [estimate(row, n) for row in shown] for n in others}
-        label = f"latency, × that of {than} (to the right: slower)"
-        return Forest([names[id(row)] for row in shown], arms, label, [*others], ends, neutral=1.0, logarithmic=True)
+        return Forest([names[id(row)] for row in shown], arms, f"{than} (to the right: slower)", others, ends,
+                      neutral=1.0, band=within(found.margin), logarithmic=True)  # fmt: skip
 
-    ends = _ends([estimate(row, n) for row in rows for n in range(1, len(found.arms))], neutral=1.0)
+    ends = _ends([estimate(row, n) for row in rows for n in others], neutral=1.0)
     names = dict(zip(map(id, rows), _short([_parts(row) for row in rows]), strict=True))
     letters = " and ".join(found.arms[n].letter if single else found.over(n) for n in others)
     alt = f"Forest plot of the latency of {letters} over that of {single}" if single else f"Forest plot of {letters}"
+    of = f"Latency over that of {single}" if single else (
+        f"Latency of the arm before the slash over that of the arm after it ({first}/{under}: that of {first} over "
+        f"that of {under})"
+    )  # fmt: skip
+    ends_of_band = " to ".join(f"{end:.3f}" for end in within(found.margin))
     caption = (
-        f"Latency over that of {than}, timing by timing; the line is the 95 % interval, which holds the noise of "
-        "both. Left of 1 is faster. The axis is logarithmic. The table below names each timing in full."
+        f"{of}, timing by timing; the line is the 95 % interval, which holds the noise of both. Left of 1 is faster. "
+        f"The band is the margin, {ends_of_band}, within which a whole interval lies where two timings are equivalent. "
+        "The axis is logarithmic. The table below names each timing in full."
     )
     return _pages("latency-ratios", rows, page, alt, caption)
 

@@ -115,6 +115,7 @@ class Forest:
         places: of each arm among the palette's colours, so that an arm has one colour in all pictures.
         ends: smallest and largest value that the axis holds, shared by a picture's pages; None: nothing is known.
         neutral: where nothing differs; None for no line.
+        band: ends of what passes for no difference; None for no band.
         logarithmic: whether the axis is, as for ratios.
     """
 
@@ -124,4 +125,5 @@ class Forest:
     places: Sequence[int]
     ends: tuple[float, float] | None
     neutral: float | None = None
+    band: tuple[float, float] | None = None
     logarithmic: bool = False
