@@ -13,10 +13,14 @@ from vitbench.report.markdown import Md, bullets
 from vitbench.report.view import View
 
 LETTERS = {"N": "N tokens", "D": "width D of the model", "H": "H heads", "K": "width K of a head"}
+RESIDENT = (
+    "the largest resident set of a fresh process, less what it held before, which differs from one process to the next, so "
+    "that none is marked as the best"
+)
 MEMORY = {
-    "cpu": "on the CPU the largest resident set of a fresh process, less what it held before, which differs from one "
-    "process to the next, so that none is marked as the best",
-    "cuda": "on a GPU the most that torch had allocated, less what it held before",
+    "cpu": f"on the CPU {RESIDENT}",
+    "mps": f"beside mps, of whose own nothing is known, {RESIDENT}",
+    "cuda": "on a GPU the most that torch had allocated, less what it held before; the least is bold",
 }
 """Device → what its peak memory is."""
 
