@@ -35,7 +35,7 @@ FIRST_OUT = ("source", "state", "P(better)", "p", "claimed (points)", "blocks", 
              "expected")  # fmt: skip
 """Columns that give way first where the terminal is narrow, in this order; then the last ones, these kept:"""
 KEPT = frozenset({"verdict", "outcome", "difference (points)", "test accuracy (%)", "latency p50 (ms)", "images/s",
-                  "sequences/s", "speed (× baseline)"})  # fmt: skip
+                  "speed (× baseline)"})  # fmt: skip
 
 
 def printed(text: str, width: int) -> Iterator[RenderableType]:
