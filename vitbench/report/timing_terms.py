@@ -14,8 +14,8 @@ from vitbench.report.view import View
 
 LETTERS = {"N": "N tokens", "D": "width D of the model", "H": "H heads", "K": "width K of a head"}
 RESIDENT = (
-    "the largest resident set of a fresh process, less what it held before, which differs from one process to the next, "
-    "so that none is marked as the best"
+    "the largest resident set of a fresh process, less what it held before, which differs from process to process, so "
+    "that none is marked as the best"
 )
 MEMORY = {
     "cpu": f"on the CPU {RESIDENT}",
