@@ -76,12 +76,15 @@ def timings(view: View, group: TimeGroup, colour_by: Sequence[str]) -> list[Pict
         labels = {"latency_ms_p50": "latency (ms)", "images_per_s": f"throughput ({group.rate})",
                   "peak_memory_mib": "peak memory (MiB)"}  # fmt: skip
         columns = [
-            _Column(label, _values(processes, name), middles=dict(zip(mine["cell"], mine[name], strict=True)),
-                    spans=spans if name == "latency_ms_p50" else {}, from_zero=True)
+            # Of memory there may be one value, of the process that the variant had for itself.
+            _Column(
+                label, _values(processes, name) or _values(mine, name),
+                middles=dict(zip(mine["cell"], mine[name], strict=True)),
+                spans=spans if name == "latency_ms_p50" else {}, from_zero=True,
+            )
             for name, label in labels.items()
         ]  # fmt: skip
-
-        title, alone = f"{speed.headed(view, group)}{on}", not columns[-1].points
+        title, alone = f"{speed.headed(view, group)}{on}", bool(processes["peak_memory_mib"].isna().all())
         spanned = any(math.isfinite(low) for low, _ in spans.values())
 
         def caption(rows: Sequence[Values], title: str = title, spanned: bool = spanned, alone: bool = alone) -> str:
