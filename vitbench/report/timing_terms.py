@@ -52,8 +52,8 @@ def _speed(rows: pd.DataFrame) -> Md:
     return Md(
         "**Speed**: the median over rounds of the baseline's latency over that of the cell in the same round, which "
         "need not be the ratio of the two latencies in the table; more than 1 is faster. **In bold**: the lowest "
-        f"latency without {speed.UNSTABLE}, and those whose interval of the speed overlaps with its; no latency where "
-        "that is all of them."
+        f"latency without {speed.UNSTABLE}, and those whose interval of the speed, each by itself, overlaps with its; "
+        "none where that is all of them."
     )
 
 
