@@ -49,12 +49,24 @@ def test_a_slowdown_of_5_percent_is_found_where_latencies_drift_by_20() -> None:
 def test_the_interval_covers_the_truth_as_often_as_it_says(processes: int, luck: float) -> None:
     """300 simulated timings of a variant that is no slower, at 95 %: 15 misses, give or take two deviations of 3.8."""
     chance = np.random.default_rng(1)
-    missed = 0
+    missed = rejected = 0
     for _ in range(300):
-        found = timings.ratio(made(chance, processes=processes, rounds=20, luck=luck))
-        assert found is not None
+        values = made(chance, processes=processes, rounds=20, luck=luck)
+        found, p = timings.ratio(values), timings.chance(values)
+        assert found is not None and p is not None
         missed += not found.holds(1.0)
-    assert missed <= 22
+        rejected += p <= 0.05
+        assert p > 0.05 or not found.holds(1.0), "what an interval includes is not rejected"
+    assert rejected <= missed <= 22
+
+
+def test_a_p_is_as_small_as_processes_and_rounds_allow() -> None:
+    chance = np.random.default_rng(8)
+    one, few, many = (timings.chance(made(chance, slower=1.5, processes=n, luck=0.005)) for n in (1, 3, 9))
+    assert one is not None and few is not None and many is not None
+    assert one < 1e-3, "of one process the luck of its rounds alone, and less than the draws can count"
+    assert many < few < 0.05, "of three processes not much less: Student's t has two degrees of freedom"
+    assert timings.chance(made(chance, processes=1, rounds=3)) is None
 
 
 def test_a_control_that_is_off_marks_the_timing() -> None:

@@ -115,7 +115,7 @@ def timed() -> View:
 
 @pytest.mark.parametrize("narrow", [False, True], ids=["page", "phone"])
 def test_a_roofline_has_no_word_on_its_line_and_no_colour_on_another(timed: View, narrow: bool) -> None:
-    (picture,) = roofline.rooflines(timed)
+    (picture,) = roofline.rooflines(timed, list(timed.axes))
     with style():
         made = figure(picture.chart, narrow=narrow)
         made.draw_without_rendering()
@@ -143,9 +143,9 @@ def pixels(ax: Axes, data: object) -> np.ndarray:
 
 
 def test_a_value_has_one_colour_in_the_pictures_of_its_axis(timed: View) -> None:
-    (picture,) = roofline.rooflines(timed)
+    (picture,) = roofline.rooflines(timed, list(timed.axes))
     colourings = [picture.chart.colouring]
-    colourings += [p.chart.colouring for g in timed.time_groups for p in figures.timings(timed, g)]
+    colourings += [p.chart.colouring for g in timed.time_groups for p in figures.timings(timed, g, list(timed.axes))]
     for one, other in itertools.combinations(map(colours_of, colourings), 2):
         assert all(one[value] == other[value] for value in one.keys() & other.keys())
 

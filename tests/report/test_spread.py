@@ -52,7 +52,7 @@ def drawn(picture: Picture) -> tuple[int, int]:
 
 
 def by_cell(view: View) -> list[Picture]:
-    return [*figures.accuracy_by_cell(view, "cpu"), *figures.training_speed(view, "cpu")]
+    return [*figures.accuracy_by_cell(view, "cpu"), *figures.training_speed(view, "cpu", list(view.axes))]
 
 
 @pytest.mark.parametrize(
@@ -127,7 +127,7 @@ def test_limits_hold_all_that_is_finite() -> None:
 def test_no_bar_leaves_its_panel() -> None:
     view = View(Study.read(REPOSITORY / "results" / "reference" / "attention-timing-cpu"))
     wide = 0
-    for picture in (p for group in view.time_groups for p in figures.timings(view, group)):
+    for picture in (p for group in view.time_groups for p in figures.timings(view, group, list(view.axes))):
         chart = picture.chart
         assert isinstance(chart, Rows)
         for ax, panel in zip(figure(chart).axes, chart.panels, strict=False):

@@ -12,6 +12,8 @@ import pytest
 from tests.report.builders import written
 from tests.report.markdown import Page, read_page
 from tests.small import SUITE
+from vitbench.analysis.timings import WIDE
+from vitbench.report import speed
 from vitbench.store import Study, TimeValues
 
 pytestmark = pytest.mark.xdist_group("timing_report")  # what its fixtures run is run once
@@ -44,7 +46,7 @@ def test_the_control_stands_in_every_table(timed: tuple[Page, Study], section: s
     shown = {r["attention"]: r[SPEED] for r in rows}
     assert shown["sdpa"] == "1", "the baseline"
     for name in ("batched", CONTROL):
-        estimate, low, _, high = re.sub("[(),]", "", shown[name]).split()
+        estimate, low, _, high, *_ = re.sub("[(),]", "", shown[name]).split()
         assert float(low) <= float(estimate) <= float(high)
     assert next(r for r in rows if r["attention"] == "triton")["latency p50 (ms)"] == "unsupported"
 
@@ -54,10 +56,12 @@ def test_what_is_not_to_be_relied_on_is_marked_with_its_reason(timed: tuple[Page
     marked = [t for t in page.csv("timing") if t["unstable"]]
     shown = [r for above, rows in page.tables for r in rows if "~" in r.get("latency p50 (ms)", "")]
     assert len(shown) == len(marked)
+    for row in shown:
+        assert row.get("images/s", row.get("sequences/s", "")).endswith(" ~"), "a rate is no surer than its latency"
     for row in marked:
         first = row["unstable"].split("; ")[0]
-        wide = re.fullmatch(r"the interval is (±\d+ %)", first)
-        assert (f"{row['cell']} ({wide[1]})" if wide else first) in page.text
+        assert (speed.WIDER if first.startswith(WIDE) else first) in page.text
+    assert not marked or "**~**" in (page.folder / "report.md").read_text(encoding="utf-8"), "the mark is explained"
 
 
 def test_numbers_of_the_table_are_those_of_the_records(timed: tuple[Page, Study]) -> None:

@@ -101,10 +101,11 @@ def timings_frame(study: Study, results: Results | None = None) -> pd.DataFrame:
     """One row for each timing trial that finished: what its samples say, see :mod:`vitbench.analysis.timings`.
 
     Columns: trial_id; latency_ms_low and _high (95 % interval); speed, speed_low and speed_high (times as fast as the
-    baseline beside it); control, control_low and control_high (the same of the baseline's second instance); outliers;
-    unstable (why, or empty); wall_ms_p50 (by the host's clock, where the device has events of its own); flops_per_s,
-    bytes_per_s; of_flops, of_bytes, of_roofline (fractions of the measured ceilings); intensity (operations per
-    byte); ceiling_flops_per_s, ceiling_bytes_per_s. Missing where there is none.
+    baseline beside it); speed_p (of a speed of 1, two-sided, not corrected for the number of comparisons); control,
+    control_low and control_high (the same of the baseline's second instance); outliers; unstable (why, or empty);
+    wall_ms_p50 (by the host's clock, where the device has events of its own); flops_per_s, bytes_per_s; of_flops,
+    of_bytes, of_roofline (fractions of the measured ceilings); intensity (operations per byte); ceiling_flops_per_s,
+    ceiling_bytes_per_s. Missing where there is none.
     """
     results = results_of(study) if results is None else results
     return _of_finished(study, results, "timings", "time")[["trial_id", *TIMING]]

@@ -60,7 +60,7 @@ NUMBERS = (*(name for name in VALUES if name not in NOT_NUMBERS), *TUNING, *DERI
 WHERE = ("machine", "software", "origin", "commit", "dirty", "threads", "started_at", "notices")
 ATTEMPT = (*NUMBERS, *NOT_NUMBERS, *WHERE, "environment")
 PROCESS = ("process", "latency_ms_p50", "images_per_s", "first_ms", "peak_memory_mib", "load_average")
-TIMING = ("latency_ms_low", "latency_ms_high", "speed", "speed_low", "speed_high", "control", "control_low",
+TIMING = ("latency_ms_low", "latency_ms_high", "speed", "speed_low", "speed_high", "speed_p", "control", "control_low",
           "control_high", "outliers", "unstable", "wall_ms_p50", "flops_per_s", "bytes_per_s", "of_flops", "of_bytes",
           "of_roofline", "intensity", "ceiling_flops_per_s", "ceiling_bytes_per_s")  # fmt: skip
 
@@ -271,6 +271,7 @@ def _timing(values: TimeValues) -> dict[str, Any]:
     for name, found in (("speed", timings.ratio(values)), ("control", timings.control(values))):
         if found is not None:
             row |= {name: 1 / found.estimate, f"{name}_low": 1 / found.high, f"{name}_high": 1 / found.low}
+    row["speed_p"] = timings.chance(values)
     rates = timings.rate(values)
     row |= {field.name: getattr(rates, field.name) for field in fields(rates)}
     if values.ceilings is not None:

@@ -35,6 +35,9 @@ FENCE = 3.0
 UNSTEADY = 0.10
 """Largest relative half-width of an interval that passes for a stable timing."""
 
+WIDE = "the 95 % interval of the latency is ±"
+"""How the reason begins of a timing whose interval is too wide."""
+
 FOREIGN = 0.5
 """Threads of other processes, in the mean, that pass for a machine that is otherwise idle."""
 
@@ -77,6 +80,27 @@ def ratio(values: TimeValues) -> Interval | None:
     return _ratio(pairs)
 
 
+def chance(values: TimeValues) -> float | None:
+    """Two-sided p of a ratio to the baseline of 1; None where nothing was timed beside it, or too little for a guess.
+
+    The largest of what the ratio's interval is made of: Student's t over the processes' medians (of several); the share
+    of the bootstrap's draws beyond 1, doubled; and, as 2,000 draws tell nothing below a thousandth, that of a normal
+    distribution with their deviation. So at 5 % it rejects no ratio whose 95 % interval includes 1, and tables of many
+    comparisons can correct for their number.
+    """
+    pairs = [(_array(p.latencies_ms), _array(p.baseline_ms)) for p in values.processes if p.baseline_ms]
+    logs = _log_ratios(pairs)
+    drawn = _draws(logs, "ratio")
+    if not len(drawn):
+        return None
+    estimate = _middle(logs)
+    beyond = min(float((drawn <= 0).mean()), float((drawn >= 0).mean()))
+    error = _error(logs)
+    of_processes = 0.0 if error is None else 2 * float(special.stdtr(len(logs) - 1, -_over(abs(estimate), error)))
+    of_draws = 2 * float(special.ndtr(-_over(abs(estimate), float(drawn.std()))))
+    return min(1.0, max(of_processes, of_draws, 2 * beyond))
+
+
 def control(values: TimeValues) -> Interval | None:
     """The baseline's second instance over its first: 1, but for what a difference of nothing looks like here."""
     pairs = [(_array(p.control_ms), _array(p.baseline_ms)) for p in values.processes if p.baseline_ms]
@@ -115,7 +139,7 @@ def instability(values: TimeValues) -> tuple[str, ...]:
     elif check is not None and not check.holds(1.0):
         found.append(f"the A/A control is {check.estimate:.3f} ({check.low:.3f} to {check.high:.3f}), and not 1")
     if (width := latency(values).half_width) > UNSTEADY:
-        found.append(f"the interval is ±{100 * width:.0f} %")
+        found.append(f"{WIDE}{100 * width:.0f} %")
     if any(p.steady is False for p in values.processes):
         found.append("warm-up did not become steady")
     if held := sorted({p.throttled for p in values.processes if p.throttled}):
@@ -189,20 +213,34 @@ def _interval(processes: Sequence[Floats]) -> Interval:
 def _ratio(pairs: Sequence[tuple[Floats, Floats]]) -> Interval | None:
     if not pairs:
         return None
-    logs = [np.log(np.maximum(a, 1e-9)) - np.log(np.maximum(b, 1e-9)) for a, b in pairs]
+    logs = _log_ratios(pairs)
     return _exponential(_middle(logs), _draws(logs, "ratio"), _reach(logs))
 
 
-def _reach(processes: Sequence[Floats]) -> float:
-    """Half the t interval of the median of the processes' medians; 0 of one process, of whose luck nothing is known.
+def _log_ratios(pairs: Sequence[tuple[Floats, Floats]]) -> list[Floats]:
+    return [np.log(np.maximum(a, 1e-9)) - np.log(np.maximum(b, 1e-9)) for a, b in pairs]
 
-    t · s / √n, times √(π / 2) since a median varies by so much more than a mean.
+
+def _reach(processes: Sequence[Floats]) -> float:
+    """Half the t interval of the median of the processes' medians; 0 of one process, of whose luck nothing is known."""
+    error = _error(processes)
+    return 0.0 if error is None else float(special.stdtrit(len(processes) - 1, (1 + LEVEL) / 2)) * error
+
+
+def _error(processes: Sequence[Floats]) -> float | None:
+    """Standard error of the median of the processes' medians; None of one process.
+
+    s / √n, times √(π / 2) since a median varies by so much more than a mean.
     """
     medians = [float(np.median(p)) for p in processes]
     if len(medians) < 2:
-        return 0.0
-    quantile = float(special.stdtrit(len(medians) - 1, (1 + LEVEL) / 2))
-    return quantile * statistics.stdev(medians) / math.sqrt(len(medians)) * math.sqrt(math.pi / 2)
+        return None
+    return statistics.stdev(medians) / math.sqrt(len(medians)) * math.sqrt(math.pi / 2)
+
+
+def _over(distance: float, error: float) -> float:
+    """Errors that a distance is long; of no distance none, and of no error beyond any number."""
+    return distance / error if error else math.inf if distance else 0.0
 
 
 def _exponential(estimate: float, drawn: Floats, reach: float) -> Interval:

@@ -80,7 +80,8 @@ def _about_timings(view: View) -> list[Md]:
                        "known, and no interval holds it."))  # fmt: skip
     if timed["speed_low"].notna().any():
         said.append(Md("The interval of a ratio of timings holds for it alone: of 20 where there is no difference, one "
-                       "excludes 1 by chance."))  # fmt: skip
+                       "excludes 1 by chance. What is said to be faster or slower is corrected for the number of "
+                       "comparisons (Holm)."))  # fmt: skip
     elif len(timed) > 1:
         said.append(Md("Cells were timed one after the other, and not side by side: their ratios hold what the machine "
                        "did otherwise meanwhile, and have no interval."))  # fmt: skip

@@ -2,7 +2,19 @@
 
 from __future__ import annotations
 
-from vitbench.report import effects, figures, roofline, speed, training_speed, trends
+from collections.abc import Sequence
+
+from vitbench.report import (
+    effects,
+    figures,
+    roofline,
+    speed,
+    timing_frames,
+    timing_overview,
+    timing_terms,
+    training_speed,
+    trends,
+)
 from vitbench.report.files import Files
 from vitbench.report.markdown import Md, escape, heading
 from vitbench.report.time_groups import TimeGroup
@@ -14,12 +26,13 @@ MAX_SPEED_PICTURES = 24
 
 def throughput(view: View, files: Files) -> list[Md]:
     """What the cells cost: timings, each setting apart, then the training runs themselves."""
-    blocks = _timings(view, files) if view.time_groups else []
+    colour_by = speed.telling(view)
+    blocks = _timings(view, files, colour_by) if view.time_groups else []
     for device in view.train_devices:
         blocks.append(Md(f"### {escape(device)}, training runs"))
         timed = view.time[(view.time["device"] == device) & (view.time["state"] == "ok")]
         if "train" not in set(timed["mode"]):
-            blocks += files.pictures(figures.training_speed(view, device))
+            blocks += files.pictures(figures.training_speed(view, device, colour_by))
             for axis in view.axes:
                 blocks += files.pictures(trends.along(view, device, axis, trends.THROUGHPUT))
         blocks += [Md(_about_training(view, device)), training_speed.by_cell(view, device)]
@@ -41,27 +54,31 @@ def _about_training(view: View, device: str) -> str:
     )
 
 
-def _timings(view: View, files: Files) -> list[Md]:
+def _timings(view: View, files: Files, colour_by: Sequence[str]) -> list[Md]:
     settings: dict[str, list[TimeGroup]] = {}
     for group in view.time_groups:
         settings.setdefault(group.setting, []).append(group)
-    pictures = roofline.rooflines(view)
-    blocks, wanted = files.pictures(pictures) if pictures else roofline.without(view), 0
-    for setting, groups in settings.items():
-        blocks.append(Md(f"### {escape(setting if not groups[0].what else setting[:1].upper() + setting[1:])}"))
+    blocks, wanted = timing_terms.terms(view), 0
+    if (found := timing_overview.overview(view, colour_by)) is not None:
+        blocks += [heading("All settings"), *files.pictures([found.picture] if found.picture else [])]
+        blocks += [found.said, found.table]
+    pictures = roofline.rooflines(view, colour_by)
+    blocks += files.pictures(pictures) if pictures else roofline.without(view)
+    for groups in settings.values():
+        blocks.append(heading(speed.headed(view, groups[0], mode=False)))
         pictures = effects.speed_by_axis(view, groups)
         blocks += files.pictures(pictures[: max(0, MAX_SPEED_PICTURES - wanted)])
         wanted += len(pictures)
         for group in groups:
-            pictures = figures.timings(view, group)
+            pictures = figures.timings(view, group, colour_by)
             blocks += [heading(group.mode_name.capitalize(), level=4)]
             blocks += files.pictures(pictures[: max(0, MAX_SPEED_PICTURES - wanted)])
             wanted += len(pictures)
             blocks += _timed(view, group)
     if wanted > MAX_SPEED_PICTURES:
         blocks.append(Md(f"Of {wanted} pictures of timings the first {MAX_SPEED_PICTURES} are drawn."))
-    links = [files.table("timing", speed.timing_frame(view))]
-    links += [files.table("timing-by-axis", speed.axes_frame(view))] if view.axes else []
+    links = [files.table("timing", timing_frames.timing_frame(view))]
+    links += [files.table("timing-by-axis", timing_frames.axes_frame(view))] if view.axes else []
     return [*blocks, Md(f"As numbers: {', '.join(links)}.")]
 
 
@@ -72,7 +89,7 @@ def _timed(view: View, group: TimeGroup) -> list[Md]:
         among = f" Timings that are marked {speed.UNSTABLE} below are among them." if marked else ""
         blocks += [Md(f"By axis: geometric means over matched blocks (all other axes equal).{among}"), *by_axis]
     found, said = speed.by_cell(view, group)
-    order = ["By cell, the fastest first; the best of a column is bold."] if said else []
+    order = ["By cell, the lowest latency first."] if said else []
     return [
         *blocks,
         Md(" ".join([*order, *said]) or "By cell; none has a result."),

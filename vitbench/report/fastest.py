@@ -1,7 +1,8 @@
 """Fastest: what a study's timings say in sentences, and no more than their intervals and marks allow.
 
-One cell is said to be faster than another where the interval of their ratio excludes 1 and neither timing is marked as
-not to be relied on. All else is told as what was seen, with the doubt beside it.
+One cell is said to be faster than another where the interval of their ratio excludes 1, does so when corrected for all
+comparisons of the study (Holm), and neither timing is marked as not to be relied on. All else is told as what was seen,
+with the doubt beside it.
 """
 
 from __future__ import annotations
@@ -9,16 +10,18 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
 import pandas as pd
 
+from vitbench.analysis.multiplicity import ALPHA, holm
 from vitbench.analysis.summary import finished
+from vitbench.analysis.timings import WIDE
 from vitbench.report import speed
 from vitbench.report.markdown import Md, escape
-from vitbench.report.numbers import count, fixed, plural
+from vitbench.report.numbers import fixed, plural, significant
 from vitbench.report.origins import of_origin
 from vitbench.report.time_groups import TimeGroup
 from vitbench.report.view import View
@@ -44,6 +47,8 @@ class Lead:
         base: the one that the others are compared with.
         names: cell → what it is called among them.
         processes: trial id → processes in which it was timed.
+        adjusted: trial id → p of its ratio to the baseline, adjusted for all comparisons of the study; of none where
+            there is no interval.
     """
 
     setting: str
@@ -51,6 +56,7 @@ class Lead:
     base: Row
     names: Mapping[str, str]
     processes: Mapping[str, int]
+    adjusted: Mapping[str, float] = field(default_factory=dict)
 
     @property
     def first(self) -> Row:
@@ -74,12 +80,16 @@ class Lead:
     @cached_property
     def faster(self) -> list[Row]:
         """Those that are shown to be faster than the baseline."""
-        return [row for row in self.others if row["speed_low"] > 1 and not self.marked(row)]
+        return [row for row in self.others if row["speed_low"] > 1 and self.is_shown(row)]
 
     @cached_property
     def not_slower(self) -> list[Row]:
         """Those that are not shown to be slower than the baseline."""
-        return [row for row in self.others if not row["speed_high"] < 1 or self.marked(row)]
+        return [row for row in self.others if not (row["speed_high"] < 1 and self.is_shown(row))]
+
+    def is_shown(self, row: Row) -> bool:
+        """Whether the ratio to the baseline is shown not to be 1, be there ever so many comparisons."""
+        return self.adjusted.get(row["trial_id"], 1.0) <= ALPHA and not self.marked(row)
 
     def marked(self, row: Row) -> bool:
         """Whether a timing, or that of the baseline, is not to be relied on."""
@@ -88,7 +98,7 @@ class Lead:
 
 def sentences(view: View) -> list[Md]:
     """What was seen to be the fastest, what of that is shown, and how near it comes to what the device can do."""
-    leads = [lead for group in view.time_groups for lead in _leads(view, group)]
+    leads = _corrected([lead for group in view.time_groups for lead in _leads(view, group)])
     if len(leads) < FEWEST:
         return [*(_whole(lead) for lead in leads), *_roofline(view)]
     shown = sorted((lead for lead in leads if lead.faster), key=lambda lead: -_ratio(lead, lead.faster[0]))
@@ -97,6 +107,13 @@ def sentences(view: View) -> list[Md]:
         rest = plural(len(shown) - MOST, "more setting")
         said.append(Md(f"In {rest} a cell is shown to be faster than the baseline: see {COSTS}."))
     return [*said, *_not_shown(leads), *_roofline(view)]
+
+
+def _corrected(leads: Sequence[Lead]) -> list[Lead]:
+    """The same, with the p of every ratio adjusted for the number of all of them."""
+    known = [(r["trial_id"], r["speed_p"]) for lead in leads for r in lead.others if math.isfinite(r["speed_p"])]
+    adjusted = dict(zip((trial for trial, _ in known), holm([p for _, p in known]), strict=True))
+    return [replace(lead, adjusted=adjusted) for lead in leads]
 
 
 def _leads(view: View, group: TimeGroup) -> Iterable[Lead]:
@@ -111,26 +128,31 @@ def _leads(view: View, group: TimeGroup) -> Iterable[Lead]:
         on = f" on {view.origins.letter(origin)}" if view.origins.several else ""
         names = speed.called(view, group, mine["cell"].tolist())
         found = [{str(key): value for key, value in row.items()} for row in mine.to_dict("records")]
-        yield Lead(f"{group.title}{on}", found, base, names, of_process)
+        yield Lead(f"{speed.titled(view, group)}{on}", found, base, names, of_process)
 
 
 def _whole(lead: Lead) -> Md:
     """One setting by itself."""
-    rate, setting = count(lead.first["images_per_s"]), escape(lead.setting)
+    name, base, took = lead.name(lead.first), lead.name(lead.base), _took(lead.first)
     if lead.is_baseline:
-        said = f"the baseline, {lead.name(lead.first)}, {rate} images/s. {_behind(lead)}"
+        said = f"the baseline, {name}, {took}. {_behind(lead)}"
+    elif lead.marked(lead.first):
+        said = f"{name}, {took}; the baseline, {base}, {_took(lead.base)}. {_unsure(lead)}"
     else:
-        said = f"{lead.name(lead.first)}, {rate} images/s, {_times(lead, lead.first)} as fast as "
-        said += f"the baseline, {lead.name(lead.base)}{_unsure(lead)}."
-        if lead.faster and lead.first not in lead.faster:
-            said += f" Shown to be faster than the baseline: {_named(lead, lead.faster)}."
-    return Md(f"Lowest latency ({setting}): {said}")
+        said = f"{name}, {took}, {_times(lead, lead.first)} as fast as the baseline, {base}."
+    if not lead.is_baseline and lead.faster and lead.first not in lead.faster:
+        said += f" Shown to be faster than the baseline: {_named(lead, lead.faster)}."
+    return Md(f"Lowest latency ({escape(lead.setting)}): {said}")
+
+
+def _took(row: Row) -> str:
+    return f"{significant(row['latency_ms_p50'])} ms"
 
 
 def _behind(lead: Lead) -> str:
     """What the baseline's lead is worth."""
     if lead.base["unstable"]:
-        return f"Its timing is marked {speed.UNSTABLE} ({escape(lead.base['unstable'])}), and shows nothing."
+        return f"Its timing is marked {speed.UNSTABLE} ({_why(lead.base)}), and shows nothing."
     if not lead.not_slower:
         return "Every other is shown to be slower."
     if len(lead.not_slower) <= MAX_NAMED:
@@ -159,21 +181,24 @@ def _times(lead: Lead, row: Row, *, doubt: bool = True) -> str:
     alone = lead.processes.get(row["trial_id"], 0) == 1
     if not math.isfinite(row["speed_low"]):
         return f"{times} (from {'one process' if alone else 'too few samples'}, so without an interval)"
-    ends = f"{fixed(row['speed_low'], 2)} to {fixed(row['speed_high'], 2)}"
     within = " within one process" if alone else ""
-    noise = ", which may be noise" if doubt and row["speed_low"] <= 1 else ""
-    return f"{times} ({ends}{within}{noise})"
+    noise = ", which may be noise" if doubt and not lead.is_shown(row) else ""
+    return f"{times} ({speed.ends(row['speed_low'], row['speed_high'])}{within}{noise})"
 
 
 def _unsure(lead: Lead) -> str:
     """What is said where the first timing, or that of the baseline, is marked."""
-    marked = {"its timing": lead.first["unstable"], "the baseline's": lead.base["unstable"]}
-    found = [(whose, why) for whose, why in marked.items() if why]
-    if not found:
-        return ""
-    named = " and ".join(f"{whose} ({escape(why)})" for whose, why in found)
-    verb = "is" if len(found) == 1 else "are"
-    return f"; {named} {verb} marked {speed.UNSTABLE}, so that nothing is shown by it"
+    reasons = {name: _why(row) for name, row in (("it", lead.first), ("the baseline", lead.base)) if row["unstable"]}
+    if len(reasons) == 2 and len(set(reasons.values())) == 1:
+        reasons = {"both": reasons["it"]}
+    named = " and ".join(f"{name} ({why})" for name, why in reasons.items())
+    verb = "is" if [*reasons] in (["it"], ["the baseline"]) else "are"
+    return f"Nothing is shown by that: {named} {verb} marked {speed.UNSTABLE}."
+
+
+def _why(row: Row) -> str:
+    """The reasons of a mark, that of a wide interval by its width alone."""
+    return "; ".join(escape(why.replace(WIDE, "±")) for why in row["unstable"].split("; "))
 
 
 def _tally(leads: Sequence[Lead]) -> Md:
@@ -189,7 +214,7 @@ def _shown(lead: Lead) -> Md:
     best = lead.faster[0]
     said = f"Faster than the baseline ({escape(lead.setting)}): {lead.name(best)}, {_times(lead, best)} as fast"
     more = len(lead.faster) - 1
-    return Md(f"{said} as {lead.name(lead.base)}{f', and {more:,} more' if more else ''}.")
+    return Md(f"{said} as {lead.name(lead.base)}{f', and {more:,} more' if more else ''}{_of_all(lead)}.")
 
 
 def _not_shown(leads: Sequence[Lead]) -> list[Md]:
@@ -204,18 +229,25 @@ def _not_shown(leads: Sequence[Lead]) -> list[Md]:
     if slower and len(bases) == 1:
         named = [f"{escape(name)} in {number}" for name, number in slower.most_common(MAX_NAMED)]
         more = f" and {len(slower) - MAX_NAMED:,} others" if len(slower) > MAX_NAMED else ""
-        said.append(Md(f"Shown to be slower than {which}: {', '.join(named)}{more}."))
+        said.append(Md(f"Shown to be slower than {which}{_of_all(leads[0])}: {', '.join(named)}{more}."))
     return said
+
+
+def _of_all(lead: Lead) -> str:
+    """By how many comparisons what is said has been corrected."""
+    return f", corrected for {len(lead.adjusted):,} comparisons (Holm)" if len(lead.adjusted) > 1 else ""
 
 
 def _reason(lead: Lead) -> str:
     if lead.is_baseline:
-        return "it has the lowest latency"
+        return "the baseline has the lowest latency"
     if lead.marked(lead.first):
         return f"a timing on which it rests is marked {speed.UNSTABLE}"
-    if math.isfinite(lead.first["speed_low"]):
-        return "the interval of the ratio holds 1"
-    return "the ratio has no interval"
+    if not math.isfinite(lead.first["speed_low"]):
+        return "the ratio has no interval"
+    if lead.first["speed_low"] <= 1:
+        return "the interval of the ratio includes 1"
+    return "the ratio may be chance, given how many there are"
 
 
 def _roofline(view: View) -> list[Md]:

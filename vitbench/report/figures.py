@@ -9,7 +9,7 @@ import math
 import re
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 import numpy.typing as npt
@@ -56,38 +56,52 @@ def accuracy_by_cell(view: View, device: str) -> list[Picture]:
     return chart.pages(f"accuracy-{device}", accuracy.ranked_cells(view, device), planned, alt, caption)
 
 
-def timings(view: View, group: TimeGroup) -> list[Picture]:
-    """Latency, throughput and memory of one group's processes, a row for each cell."""
+def timings(view: View, group: TimeGroup, colour_by: Sequence[str]) -> list[Picture]:
+    """Latency, throughput and memory of one group's processes, a row for each cell that has a result.
+
+    Args:
+        view: the study.
+        group: the timings.
+        colour_by: axes, of which the first colours the rows.
+    """
     planned = view.timings(group)
     pictures, origins = [], view.origins.of(planned)
+    ranked = speed.ranked_cells(view, group)
     for origin in origins:
         on, suffix = view.origins.on(origin, origins)
         mine = of_origin(finished(planned), origin)
         mine = mine[mine["latency_ms_p50"].notna()]
         processes = mine[["trial_id", "cell"]].merge(view.processes, on="trial_id")
-        spans = {str(r["cell"]): (r["latency_ms_p25"], r["latency_ms_p75"]) for r in mine.to_dict("records")}
-        labels = {"latency_ms_p50": "latency (ms)", "images_per_s": "throughput (images/s)",
+        spans = {str(r["cell"]): (r["latency_ms_low"], r["latency_ms_high"]) for r in mine.to_dict("records")}
+        labels = {"latency_ms_p50": "latency (ms)", "images_per_s": f"throughput ({group.rate})",
                   "peak_memory_mib": "peak memory (MiB)"}  # fmt: skip
         columns = [
-            _Column(label, _values(processes, name), middles=dict(zip(mine["cell"], mine[name], strict=True)),
-                    spans=spans if name == "latency_ms_p50" else {}, from_zero=True)
+            # Of memory there may be one value, of the process that the variant had for itself.
+            _Column(
+                label, _values(processes, name) or _values(mine, name),
+                middles=dict(zip(mine["cell"], mine[name], strict=True)),
+                spans=spans if name == "latency_ms_p50" else {}, from_zero=True,
+            )
             for name, label in labels.items()
         ]  # fmt: skip
+        title, alone = f"{speed.headed(view, group)}{on}", bool(processes["peak_memory_mib"].isna().all())
+        spanned = any(math.isfinite(low) for low, _ in spans.values())
 
-        def caption(rows: Sequence[Values], title: str = f"{group.title}{on}") -> str:
-            said = reading(rows, "a point is the median of one process", "of the medians of a cell's processes",
-                           "the upright bar the value in the table; the box around the latency is the range from p25 "
-                           "to p75 over all iterations")  # fmt: skip
+        def caption(rows: Sequence[Values], title: str = title, spanned: bool = spanned, alone: bool = alone) -> str:
+            rest = "the upright bar the value in the table"
+            rest += "; the box around the latency is its 95 % interval" if spanned else ""
+            rest += "; memory is that of one process" if alone else ""
+            said = reading(rows, "a point is the median of one process", "of the medians of a cell's processes", rest)
             return f"{title}. {said[:1].upper()}{said[1:]}."
 
-        alt = f"plots of latency, throughput and peak memory by cell: {group.title}{on}"
-        chart = _Chart(view, columns, None, speed.telling(view, group, origin))
-        pictures += chart.pages(f"timing-{group.slug}{suffix}", speed.ranked_cells(view, group), planned, alt, caption)
+        alt = f"plots of latency, throughput and peak memory by cell: {title}"
+        chart = _Chart(view, columns, None, colour_by, speed.called(view, group, ranked), most_words=0)
+        pictures += chart.pages(f"timing-{group.slug}{suffix}", ranked, planned, alt, caption)
     return pictures
 
 
-def training_speed(view: View, device: str) -> list[Picture]:
-    """Throughput and memory of the training runs, a row for each cell."""
+def training_speed(view: View, device: str, colour_by: Sequence[str]) -> list[Picture]:
+    """Throughput and memory of the training runs, a row for each cell; the first of some axes colours them."""
     planned = view.train[view.train["device"] == device]
     pictures, origins = [], view.origins.of(planned)
     for origin in origins:
@@ -107,7 +121,7 @@ def training_speed(view: View, device: str) -> list[Picture]:
             return f"Training runs on {device}{on}: {said}."
 
         alt = f"plots of training throughput and peak memory by cell on {device}{on}"
-        chart = _Chart(view, columns, None, list(view.axes))
+        chart = _Chart(view, columns, None, colour_by)
         pictures += chart.pages(f"training-{device}{suffix}", ranked, planned, alt, caption)
     return pictures
 
@@ -152,12 +166,23 @@ class _Column:
 
 @dataclass(frozen=True)
 class _Chart:
-    """Columns over the same rows, in as many pages as it takes."""
+    """Columns over the same rows, in as many pages as it takes.
+
+    Attributes:
+        view: the study.
+        columns: what is shown.
+        ends: of every x axis; None: each column has its own.
+        colour_by: axes, of which the first colours the rows.
+        called: cell → name of its row, where that is not its label.
+        most_words: rows without a result that are drawn all the same, with the word for it.
+    """
 
     view: View
     columns: Sequence[_Column]
     ends: tuple[float, float] | None
     colour_by: Sequence[str]
+    called: Mapping[str, str] = field(default_factory=dict)
+    most_words: int = MAX_WORDS
 
     def pages(
         self, name: str, ranked: Sequence[str], planned: pd.DataFrame, alt: str,
@@ -175,7 +200,7 @@ class _Chart:
         have = {cell for column in self.columns for cell in (*column.points, *(column.middles or {}))}
         words = {cell: "" if cell in have else word for cell, word in self.view.origins.missing(planned).items()}
         without, absent = Counter(words[cell] for cell in ranked if words[cell]), ""
-        if without.total() > MAX_WORDS:
+        if without.total() > self.most_words:
             ranked = [cell for cell in ranked if not words[cell]]
             absent = f" Not drawn, for want of a result: {', '.join(f'{n} {word}' for word, n in without.items())}."
         colouring = self._colouring(have)
@@ -198,7 +223,9 @@ class _Chart:
     def _rows(self, cells: Sequence[str], words: Mapping[str, str], colouring: Colouring) -> Rows:
         values = [self.view.values_of(cell).get(colouring.title, "") for cell in cells]
         panels = [column.panel(cells, self.ends) for column in self.columns]
-        return Rows(cells, panels, [words[cell] for cell in cells], values, colouring)
+        return Rows(
+            [self.called.get(cell, cell) for cell in cells], panels, [words[cell] for cell in cells], values, colouring
+        )
 
     def _colouring(self, have: Collection[str]) -> Colouring:
         """The first axis colours the rows; its values that no row with a result has are not in the legend."""

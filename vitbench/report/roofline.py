@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import pandas as pd
 
 from vitbench.analysis.summary import finished
@@ -13,8 +15,12 @@ from vitbench.report.plane_charts import Point, Roofline
 from vitbench.report.view import View
 
 
-def rooflines(view: View) -> list[Picture]:
+def rooflines(view: View, colour_by: Sequence[str]) -> list[Picture]:
     """For each device, dtype and origin achieved operations per second over operations per byte; one point a timing.
+
+    Args:
+        view: the study.
+        colour_by: its axes, of which the first that differs between timings colours them.
 
     Source: Williams, Waterman and Patterson 2009, "Roofline: an insightful visual performance model".
     """
@@ -28,7 +34,7 @@ def rooflines(view: View) -> list[Picture]:
             on, suffix = view.origins.on(origin, origins)
             mine = of_origin(of_device, origin)
             peak, band = mine["ceiling_flops_per_s"].max(), mine["ceiling_bytes_per_s"].max()
-            colour, points = _points(view, mine)
+            colour, points = _points(view, mine, colour_by)
             several = len({point.value for point in points}) > 1
             chart = Roofline(float(peak), float(band), colour, points)
             title = f"{device}, {dtype}{on}"
@@ -57,10 +63,10 @@ def without(view: View) -> list[Md]:
     return [Md(f"No roofline is drawn: {what} {'were not counted' if ceilings.any() else 'was not measured'}.")]
 
 
-def _points(view: View, rows: pd.DataFrame) -> tuple[Colouring, list[Point]]:
+def _points(view: View, rows: pd.DataFrame, colour_by: Sequence[str]) -> tuple[Colouring, list[Point]]:
     """What the colours stand for (an axis of the suite, or the cell), and the points."""
     groups = {(g.level, g.shape, g.batch_size, g.mode): g for g in view.time_groups}
-    axis = next((a for a in view.axes if rows[a].nunique() > 1), None) if view.factorial else None
+    axis = next((a for a in colour_by if rows[a].nunique() > 1), None) if view.factorial else None
     points = []
     for row in rows.to_dict("records"):
         group = groups[row["level"], row["level_shape"], int(row["batch_size"]), row["mode"]]

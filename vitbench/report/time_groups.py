@@ -40,6 +40,16 @@ class TimeGroup:
         return "training step" if self.level == "model" else "forward and backward"
 
     @property
+    def item(self) -> str:
+        """What a batch has so many of: what comes after the patching are sequences of tokens."""
+        return "image" if self.level in ("model", "patching") else "sequence"
+
+    @property
+    def rate(self) -> str:
+        """Unit of throughput."""
+        return f"{self.item}s/s"
+
+    @property
     def slug(self) -> str:
         """As part of a file's name."""
         part = "" if self.level == "model" else re.sub(r"[^A-Za-z0-9]+", "-", f"{self.level} {self.shape}") + "-"
