@@ -103,7 +103,7 @@ def _of_timings(view: View, group: TimeGroup, on: str, suffix: str, rows: pd.Dat
     yield Costs(
         title, slug, THROUGHPUT, cells, None,
         "that of the median latency", "for the 95 % interval of that", INTERVAL,
-        ("by intervals that lie apart", "where they overlap"),
+        ("by intervals that lie apart", "where these overlap"),
     )  # fmt: skip
     of_trial = view.processes.groupby("trial_id")["peak_memory_mib"].agg(["median", "min", "max"])
     found = of_trial.reindex(rows["trial_id"]).set_axis(rows.index)
@@ -135,5 +135,5 @@ def _of_training(device: str, runs: pd.DataFrame) -> Iterator[Costs]:
         yield Costs(
             f"training on {device}", f"training-{device}", quantity, cells, values,
             "the median over seeds" if several else "of one run", "from the smallest to the largest" if several else "",
-            RANGE, (each, "where seeds disagree") if several else None,
+            RANGE, (each, "where the seeds disagree") if several else None,
         )  # fmt: skip

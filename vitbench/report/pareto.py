@@ -18,7 +18,7 @@ from vitbench.report.numbers import count, plural, significant, spread
 from vitbench.report.plane_charts import Front, Spot
 from vitbench.report.speed import UNSTABLE
 from vitbench.report.view import View
-from vitbench.report.weighing import LISTED, Weighed, letters_of, weighed
+from vitbench.report.weighing import Weighed, letters_of, weighed
 
 MOST = 300
 """Cells of a front that are drawn."""
@@ -66,8 +66,8 @@ def _section(view: View, each: Weighed, letters: Mapping[str, str]) -> Section:
     costs, on = each.costs, each.gains.on[0]
     order = sorted(each.cells, key=lambda cell: (-each.gains.of_cell[cell][0], letters.get(cell, ""), cell))
     judged = each.apart or not each.sure
-    listed = order if len(order) <= LISTED else [cell for cell in order if cell in letters and each.near(cell)]
-    listed = listed if judged or len(order) <= LISTED else []
+    named = [cell for cell in order if cell in letters]
+    listed = named if judged or len(named) == len(order) else []
     shown = _table(view, each, listed, letters, judged=judged) if listed else None
     title = f"Test accuracy{on} against {costs.quantity}: {costs.title}."
     plain = f"Accuracy is the mean over seeds ± one standard deviation, {costs.quantity} {costs.statistic}."
@@ -163,9 +163,10 @@ def _note(each: Weighed, listed: Sequence[str]) -> str:
     elif each.standing and costs.shown:
         more, less = ("needs more", "needs no more") if costs.cheap else ("is slower", "is no slower")
         shown, unsure = costs.shown
-        perhaps = f"; perhaps: {unsure}" if PERHAPS in each.standing.values() else ""
+        perhaps = f', and "perhaps" {unsure}' if PERHAPS in each.standing.values() else ""
         said.append(
-            f"On the front, yes: every cell of no less mean accuracy {more} {shown}; no: one of them {less}{perhaps}."
+            f'"{STANDING.capitalize()}" is "yes" where every cell of no less mean accuracy {more} {shown}, "no" where '
+            f"one of them {less}{perhaps}."
         )
     if left := len(each.cells) - len(listed):
         said.append(f"The other {plural(left, 'cell')} are in the picture's numbers." if listed else "")
