@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from matplotlib.axes import Axes
-from matplotlib.collections import PathCollection
+from matplotlib.collections import LineCollection, PathCollection
+from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
@@ -19,13 +20,14 @@ from tests.report.builders import CellPlan, Plan, build
 from tests.report.test_labels import of_each_kind
 from vitbench.report import curves, figures, roofline
 from vitbench.report.charts import Chart
+from vitbench.report.colours import PAPER
 from vitbench.report.drawing import draw
 from vitbench.report.drawing.curves import DASHES
 from vitbench.report.drawing.draw import figure, style
 from vitbench.report.drawing.names import above_rows, inches, labels_of, wrapped
 from vitbench.report.drawing.parts import NARROW, WIDEST, colours_of
 from vitbench.report.marks import Colouring
-from vitbench.report.plane_charts import Bundle, Curves
+from vitbench.report.plane_charts import Bundle, Curves, Front, Roofline, Spot
 from vitbench.report.row_charts import Paired, Pairs
 from vitbench.report.view import View
 from vitbench.store import Study
@@ -114,28 +116,76 @@ def timed() -> View:
 
 
 @pytest.mark.parametrize("narrow", [False, True], ids=["page", "phone"])
-def test_a_roofline_has_no_word_on_its_line_and_no_colour_on_another(timed: View, narrow: bool) -> None:
+def test_a_roofline_has_no_word_on_its_line_and_every_mark_open_at_its_place(timed: View, narrow: bool) -> None:
     (picture,) = roofline.rooflines(timed, list(timed.axes))
     with style():
         made = figure(picture.chart, narrow=narrow)
         made.draw_without_rendering()
         ax = made.axes[0]
-        (roof,) = ax.lines
-        line = np.concatenate([np.linspace(a, b, 200) for a, b in itertools.pairwise(pixels(ax, roof.get_xydata()))])
-        for text in ax.texts:
-            left, bottom, right, top = text.get_window_extent().extents
-            on = (left < line[:, 0]) & (line[:, 0] < right) & (bottom < line[:, 1]) & (line[:, 1] < top)
-            assert not on.any(), text.get_text()
+        assert len(ax.lines) == 2, "the smallest ceilings that were measured, and the largest"
+        for roof in ax.lines:
+            ends = itertools.pairwise(pixels(ax, roof.get_xydata()))
+            line = np.concatenate([np.linspace(a, b, 200) for a, b in ends])
+            for text in ax.texts:
+                left, bottom, right, top = text.get_window_extent().extents
+                on = (left < line[:, 0]) & (line[:, 0] < right) & (bottom < line[:, 1]) & (line[:, 1] < top)
+                assert not on.any(), text.get_text()
         marks = [c for c in ax.collections if isinstance(c, PathCollection)]
-        of_colour: dict[tuple[float, ...], list[np.ndarray]] = {}
+        assert len(marks) == len(picture.chart.points)
+        assert len({tuple(mark.get_edgecolor()[0]) for mark in marks}) > 3
+        assert not any(len(mark.get_facecolor()) for mark in marks), "open marks hide none"
+        # What is read off the axis of intensity is what was measured, to half the width of a mark.
+        true = {point.intensity for point in picture.chart.points}
         for mark in marks:
-            places = mark.get_offset_transform().transform(mark.get_offsets())
-            of_colour.setdefault(tuple(mark.get_facecolor()[0]), []).append(np.asarray(places)[0])
-        assert len(of_colour) > 3
-        side = np.sqrt(marks[0].get_sizes()[0]) * made.dpi / 72
-        for one, other in itertools.combinations(of_colour.values(), 2):
-            hidden = [np.abs(a - b).max() for a in one for b in other if np.abs(a - b).max() < side / 4]
-            assert not hidden, "a mark hides one of another colour"
+            ((x, _),) = mark.get_offset_transform().transform(mark.get_offsets())
+            asides = [abs(x - pixels(ax, (intensity, 100.0))[0]) for intensity in true]
+            assert min(asides) <= 3.0 * made.dpi / 72
+
+
+def test_a_rooflines_ceilings_are_all_that_were_measured_and_its_settings_what_tells_them_apart(timed: View) -> None:
+    (picture,) = roofline.rooflines(timed)
+    rows = timed.time[timed.time["state"] == "ok"]
+    chart = picture.chart
+    assert isinstance(chart, Roofline)
+    assert chart.bytes_per_s == (rows["ceiling_bytes_per_s"].min(), rows["ceiling_bytes_per_s"].max())
+    assert "46 to 84 GB/s over 10 measurements" in picture.caption
+    assert "Roofline of cpu, float32: attention core, batch 1." in picture.caption
+    assert "N 65, H 6, K 64, forward and backward" in {point.setting for point in chart.points}
+    with style():
+        for narrow in (False, True):
+            assert not [text for text in shown(figure(chart, narrow=narrow)) if "…" in text]
+
+
+def front(spots: list[Spot]) -> Front:
+    return Front("throughput (images/s)", "accuracy (%)", False, spots, Colouring(), logarithmic=False)
+
+
+@pytest.mark.parametrize("narrow", [False, True], ids=["page", "phone"])
+def test_a_front_names_every_cell_shows_both_spreads_and_leaves_open_what_is_not_to_be_relied_on(narrow: bool) -> None:
+    nan = float("nan")
+    chart = front([
+        Spot(100.0, 80.0, 110.0, 50.0, 1.0, "", "A", "a", best=True),
+        Spot(101.0, nan, nan, 50.0, nan, "", "B", "b", best=False),
+        Spot(300.0, 250.0, 340.0, 40.0, 2.0, "", "C", "c", best=True),
+        Spot(200.0, 150.0, 350.0, 45.0, 2.0, "", "D", "d", best=False, marked=True),
+    ])  # fmt: skip
+    with style():
+        made = figure(chart, narrow=narrow)
+        ax = made.axes[0]
+        assert {text.get_text(): text.get_fontweight() for text in ax.texts} == {
+            "A, B": "bold", "C": "bold", "D": "normal",
+        }  # fmt: skip
+        bars = [tuple(map(tuple, path.vertices)) for c in ax.collections if isinstance(c, LineCollection)
+                for path in c.get_paths()]  # fmt: skip
+        assert ((80.0, 50.0), (110.0, 50.0)) in bars and ((100.0, 49.0), (100.0, 51.0)) in bars and len(bars) == 6
+        opened = {
+            tuple(c.get_offsets()[0]): to_hex(c.get_facecolor()[0]) == PAPER
+            for c in ax.collections
+            if isinstance(c, PathCollection)
+        }
+        assert opened == {(200.0, 45.0): True, (100.0, 50.0): False}
+        (line,) = ax.lines
+        assert sorted(line.get_xdata()) == [100.0, 300.0], "the cells that nothing surpasses, and no other"
 
 
 def pixels(ax: Axes, data: object) -> np.ndarray:

@@ -7,7 +7,9 @@ as ``test_page.py`` sees in a browser.
 from __future__ import annotations
 
 import itertools
+import random
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -127,9 +129,11 @@ def test_labels_of_a_whole_report_neither_touch_nor_are_cut_off(
 
 
 def spot(number: int, of: int) -> Spot:
+    cost = 10.0 ** (number / of)
     return Spot(
-        10.0 ** (number / of), 50.0 + number / of, 0.5, f"value {number % 12} {LONG}", f"{number}", f"cell {number}"
-    )
+        cost, 0.9 * cost, 1.2 * cost, 50.0 + number / of, 0.5, f"value {number % 12} {LONG}", f"{number}",
+        f"cell {number}", best=number % 3 == 0, marked=number % 3 == 1,
+    )  # fmt: skip
 
 
 def roofline(points: int) -> Roofline:
@@ -138,7 +142,7 @@ def roofline(points: int) -> Roofline:
         for n in range(points)
     ]
     values = [*dict.fromkeys(point.value for point in made)]
-    return Roofline(1e12, 1e10, Colouring(LONG, values, values), made)
+    return Roofline((0.9e12, 1e12), (0.5e10, 1e10), Colouring(LONG, values, values), made)
 
 
 VALUES = [f"value {n} {'x' * 60}" for n in range(12)]
@@ -158,6 +162,10 @@ def of_each_kind() -> Iterator[Chart]:
         colours = Colouring(LONG, VALUES, VALUES)
         spots = [spot(i, n) for i in range(n)]
         yield Front("throughput (images/s)", "test accuracy (%)", False, spots, colours, logarithmic=n > 4)
+    places = random.Random(3)
+    for n in (12, 24):
+        cloud = [replace(spot(i, n), cost=places.uniform(1, 9), gain=places.gauss(50, 1)) for i in range(n)]
+        yield Front("peak memory (MiB)", "test accuracy (%)", True, cloud, Colouring(), logarithmic=False)
     for n in (1, 4, 12, 40):
         yield roofline(n)
     for n, wide in itertools.product((3, 48, 200), (False, True)):

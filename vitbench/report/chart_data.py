@@ -38,7 +38,19 @@ _COLUMNS: dict[type[Chart], tuple[str, ...]] = {
     Pairs: ("column", "axis", "value", "what", "difference", "word"),
     Curves: ("facet", "colour", "metric", "run", "epoch", "value"),
     Trends: ("axis", "colour", "at", "what", "value"),
-    Front: ("cell", "letter", "colour", "cost", "gain", "spread"),
+    Front: (
+        "cell",
+        "letter",
+        "colour",
+        "cost",
+        "cost_low",
+        "cost_high",
+        "marked",
+        "gain",
+        "spread",
+        "on_the_line",
+        "on_the_front",
+    ),
     Forest: ("row", "arm", "quantity", "what", "value"),
     Waves: ("function", "at", "value"),
     Roofline: ("setting", "colour", "what", "flops_per_byte", "flops_per_s"),
@@ -107,8 +119,9 @@ def _(chart: Trends) -> Iterator[Line]:
 
 @_lines.register
 def _(chart: Roofline) -> Iterator[Line]:
-    yield "", "", "ceiling of arithmetic", math.nan, chart.flops_per_s
-    yield "", "", "ceiling of memory, bytes per second", math.nan, chart.bytes_per_s
+    for which, flops, of_bytes in zip(("smallest", "largest"), chart.flops_per_s, chart.bytes_per_s, strict=True):
+        yield "", "", f"{which} ceiling of arithmetic", math.nan, flops
+        yield "", "", f"{which} ceiling of memory, bytes per second", math.nan, of_bytes
     for point in chart.points:
         yield point.setting, point.value, "point", point.intensity, point.flops_per_s
 
@@ -116,7 +129,8 @@ def _(chart: Roofline) -> Iterator[Line]:
 @_lines.register
 def _(chart: Front) -> Iterator[Line]:
     for spot in chart.spots:
-        yield spot.name, spot.letter, spot.value, spot.cost, spot.gain, spot.spread
+        cost = spot.cost, spot.low, spot.high, spot.marked
+        yield spot.name, spot.letter, spot.value, *cost, spot.gain, spot.spread, spot.best, spot.standing
 
 
 @_lines.register

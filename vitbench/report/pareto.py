@@ -1,79 +1,44 @@
-"""Pareto fronts: test accuracy against what it costs, and the cells that no other surpasses in both."""
+"""Pareto fronts: test accuracy against what it costs, the cells that no other surpasses in both, and how surely."""
 
 from __future__ import annotations
 
-import itertools
 import math
-import string
-from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 import pandas as pd
 
-from vitbench.analysis.summary import finished
-from vitbench.report.accuracy import MEAN, STD, SURVIVORS, TEST, decimals_of
+from vitbench.analysis.front import PERHAPS
+from vitbench.report.accuracy import SURVIVORS, TEST, decimals_of
 from vitbench.report.charts import Picture
-from vitbench.report.markdown import Md, escape, table
+from vitbench.report.front_costs import HIGH, LOW, MARKED, UNIT, VALUE, Costs
+from vitbench.report.markdown import NOTHING, Md, escape, table
 from vitbench.report.marks import Colouring
-from vitbench.report.numbers import count, significant, spread
-from vitbench.report.origins import of_origin
+from vitbench.report.numbers import count, plural, significant, spread
 from vitbench.report.plane_charts import Front, Spot
+from vitbench.report.speed import UNSTABLE
 from vitbench.report.view import View
+from vitbench.report.weighing import Weighed, letters_of, weighed
 
 MOST = 300
 """Cells of a front that are drawn."""
+FEWEST = 3
+"""Cells from which a front is drawn: two are read from a table."""
 WIDE = 8.0
 """Largest over smallest cost, from which the axis is logarithmic."""
 LEAST = 1e-12
 """Smallest cost on a logarithmic axis; below are only zeros, and what no device measures."""
-THROUGHPUT, MEMORY = "images_per_s", "peak_memory_mib"
-QUANTITIES: Mapping[str, tuple[str, str]] = {THROUGHPUT: ("throughput", "images/s"), MEMORY: ("peak memory", "MiB")}
-"""What cells cost → its name and unit."""
-
-
-@dataclass(frozen=True)
-class Costs:
-    """What the cells cost in one way of measuring it.
-
-    Attributes:
-        device: where.
-        title: what was measured, for captions.
-        slug: as part of a file's name.
-        of_cell: cell → what it costs: images per second, and MiB.
-    """
-
-    device: str
-    title: str
-    slug: str
-    of_cell: Mapping[str, Mapping[str, float]]
-
-
-@dataclass(frozen=True)
-class Gains:
-    """What the cells give: results of one origin.
-
-    Attributes:
-        on: the origin in words, and as the ending of a file's name; both empty where there is but one.
-        of_cell: cell → mean test accuracy and its standard deviation over seeds, percent.
-        survivors: cells of which not every planned seed has a result.
-    """
-
-    on: tuple[str, str]
-    of_cell: Mapping[str, Mapping[str, float]]
-    survivors: Collection[str] = ()
-
-    def of(self, cells: Collection[str]) -> Gains:
-        """Those of some cells."""
-        kept = {cell: values for cell, values in self.of_cell.items() if cell in cells}
-        return replace(self, of_cell=kept)
+POINT, STANDING = "point", "on the front"
 
 
 @dataclass(frozen=True)
 class Section:
-    """One front: its picture, and the table of the cells on it."""
+    """One front: its picture where it has one, else what is to be said; the table of its cells; a note below it."""
 
-    picture: Picture
-    table: Md
+    picture: Picture | None
+    said: str
+    table: Md | None
+    note: str
 
 
 def fronts(view: View) -> list[Section]:
@@ -81,27 +46,9 @@ def fronts(view: View) -> list[Section]:
 
     None where an axis changes what is classified: accuracy in one task buys nothing in another.
     """
-    found: list[Section] = []
-    if view.conditions:
-        return found
-    for device in view.train_devices:
-        trained = view.by_cell[view.by_cell["device"] == device]
-        origins = view.origins.of(view.train[view.train["device"] == device])
-        for origin in origins:
-            rows = trained[trained["origin"] == origin]
-            values = zip(rows["cell"].tolist(), rows[MEAN].tolist(), rows[STD].tolist(), strict=True)
-            every = Gains(
-                view.origins.on(origin, origins),
-                {str(cell): {MEAN: mean, STD: std} for cell, mean, std in values},
-                set(rows.loc[rows["n"] < rows["planned"], "cell"]),
-            )
-            for costs in _costs(view, device, origin):
-                for quantity in QUANTITIES:
-                    known = {cell for cell, cost in costs.of_cell.items() if math.isfinite(cost[quantity])}
-                    gains = every.of(known)
-                    if len(gains.of_cell) > 1:
-                        found.append(_front(view, costs, quantity, gains))
-    return found
+    found = [] if view.conditions else [*weighed(view)]
+    letters = letters_of(view, found)
+    return [_section(view, each, letters) for each in found]
 
 
 def without(view: View) -> list[Md]:
@@ -115,108 +62,137 @@ def without(view: View) -> list[Md]:
     return [Md("Not drawn: it takes two cells of one device whose accuracy and cost are known.")]
 
 
-def _costs(view: View, device: str, origin: str) -> Iterator[Costs]:
-    """Of timings of inference, the largest batch of each dtype; where there are none, of the training runs."""
-    groups = [g for g in view.time_groups if (g.device, g.mode, g.level) == (device, "inference", "model")]
-    largest = {g.dtype: g for g in sorted(groups, key=lambda g: g.batch_size)}
-    timed = False
-    for group in largest.values():
-        rows = finished(view.timings(group))
-        origins = view.origins.of(rows)
-        for mine in origins:
-            on, suffix = view.origins.on(mine, origins)
-            of_cell = _values(of_origin(rows, mine), THROUGHPUT)
-            if of_cell:
-                timed = True
-                yield Costs(device, f"{group.title}{on}", f"{group.slug}{suffix}", of_cell)
-    if not timed:
-        runs = finished(of_origin(view.train[view.train["device"] == device], origin))
-        yield Costs(device, f"training on {device}", f"training-{device}", _values(runs, "train_images_per_s"))
+def _section(view: View, each: Weighed, letters: Mapping[str, str]) -> Section:
+    costs, on = each.costs, each.gains.on[0]
+    order = sorted(each.cells, key=lambda cell: (-each.gains.of_cell[cell][0], letters.get(cell, ""), cell))
+    judged = each.apart or not each.sure
+    named = [cell for cell in order if cell in letters]
+    listed = named if judged or len(named) == len(order) else []
+    shown = _table(view, each, listed, letters, judged=judged) if listed else None
+    title = f"Test accuracy{on} against {costs.quantity}: {costs.title}."
+    plain = f"Accuracy is the mean over seeds ± one standard deviation, {costs.quantity} {costs.statistic}."
+    drawn = judged and len(each.cells) >= FEWEST
+    about = f"{_of_twins(view, each)}{_of_marked(each, drawn=drawn)}"
+    if not judged:
+        said = f"{title} {_alike(each)} {plain}{about}"
+        return Section(None, said, shown, "")
+    note = _note(each, listed)
+    if not drawn:
+        return Section(None, f"{title} {plain}{about}", shown, note)
+    return Section(_picture(view, each, letters, order, (title, about)), "", shown, note)
 
 
-def _values(rows: pd.DataFrame, throughput: str) -> dict[str, dict[str, float]]:
-    known = rows[rows[throughput].notna()]
-    return {
-        str(cell): {THROUGHPUT: float(of_cell[throughput].median()), MEMORY: float(of_cell[MEMORY].max())}
-        for cell, of_cell in known.groupby("cell", sort=False)
-    }
+def _alike(each: Weighed) -> str:
+    """That costs do not tell the cells apart."""
+    costs, values = each.costs, each.costs.cells.loc[each.cells, VALUE]
+    ends = f"{_amount(costs, float(values.min()))} to {_amount(costs, float(values.max()))}"
+    assert costs.shown
+    return (
+        f"No cell is shown {'to need less' if costs.cheap else 'to have more'} {costs.quantity} than another "
+        f"{costs.shown[0]} (medians {ends} {UNIT[costs.quantity]}), so that it is no reason to choose one."
+    )
 
 
-def _front(view: View, costs: Costs, quantity: str, gains: Gains) -> Section:
-    name, unit = QUANTITIES[quantity]
-    cheap, label, (on, suffix) = quantity == MEMORY, f"{name} ({unit})", gains.on
-    cost = {cell: costs.of_cell[cell][quantity] for cell in gains.of_cell}
-    gain = {cell: values[MEAN] for cell, values in gains.of_cell.items()}
-    best = unsurpassed(cost, gain, cheap=cheap)
-    letters = dict(zip(best, _letters(len(best)), strict=True))
+def _picture(
+    view: View, each: Weighed, letters: Mapping[str, str], order: list[str], words: tuple[str, str]
+) -> Picture:
+    """The picture; its caption begins and ends with some words."""
+    costs, gains = each.costs, each.gains
     axis = view.telling[0] if view.factorial and view.telling else ""
     # Those of the front, and as many others as can be told apart, the most accurate first.
-    drawn = [*best, *sorted(gain.keys() - letters.keys(), key=lambda cell: (-gain[cell], cell))][: max(MOST, len(best))]
+    best = set(each.best)
+    drawn = [*each.best, *(cell for cell in order if cell not in best)][: max(MOST, len(each.best))]
+    rows = costs.cells.to_dict("index")
     spots = [
         Spot(
-            cost[cell],
-            gain[cell],
-            gains.of_cell[cell][STD],
-            view.values_of(cell).get(axis, ""),
-            letters.get(cell, ""),
-            cell,
+            cost=rows[cell][VALUE], low=rows[cell][LOW], high=rows[cell][HIGH], gain=gains.of_cell[cell][0],
+            spread=gains.of_cell[cell][1], value=view.values_of(cell).get(axis, ""), letter=letters.get(cell, ""),
+            name=cell, best=cell in best, marked=bool(rows[cell][MARKED]), standing=each.standing.get(cell, ""),
         )
         for cell in drawn
-    ]
-    shown = {spot.value for spot in spots}
-    values_of_axis = view.axes.get(axis, ())
-    wide = min(cost.values()) > LEAST and max(cost.values()) / min(cost.values()) >= WIDE
+    ]  # fmt: skip
+    colours = {spot.value for spot in spots}
+    values = view.axes.get(axis, ())
+    smallest, largest = costs.cells.loc[each.cells, VALUE].agg(["min", "max"])
     chart = Front(
-        label, TEST, cheap, spots, Colouring(axis, values_of_axis, [v for v in values_of_axis if v in shown]),
-        logarithmic=wide,
+        costs.label, TEST, costs.cheap, spots, Colouring(axis, values, [v for v in values if v in colours]),
+        logarithmic=bool(smallest > LEAST and largest / smallest >= WIDE),
     )  # fmt: skip
+    # A front of nothing that is told is no line.
+    line = "The dashed line joins those that no other surpasses in both, by these estimates. " if each.best else ""
+    bar = f", with a bar {costs.bar}" if costs.bar else ""
     said = (
-        f"Test accuracy{on} against {name}: {costs.title}. A point is a cell at its mean over seeds, the bar through "
-        "it one standard deviation to each side. No cell surpasses one with a letter in both."
-        + (f" Of {len(gain):,} cells the {len(drawn):,} best are drawn." if len(drawn) < len(gain) else "")
+        f"{words[0]} A point is a cell: upright, its mean accuracy over seeds, with a bar of one standard deviation to "
+        f"each side; across, its {costs.quantity}, {costs.statistic}{bar}. {line}"
+        f"Letters are those of the table.{words[1]}"
     )
-    alt = f"Plot of test accuracy{on} against {name}, {costs.title}"
-    picture = Picture(f"front-{name.replace(' ', '-')}-{costs.slug}{suffix}", chart, alt, said)
-    decimals = decimals_of(view)
-    lines = [
-        {
-            "point": Md(letters[cell]),
+    said += f" Of {len(order):,} cells the {len(drawn):,} best are drawn." if len(drawn) < len(order) else ""
+    alt = f"Plot of test accuracy{gains.on[0]} against {costs.quantity}, {costs.title}"
+    return Picture(f"front-{costs.quantity.replace(' ', '-')}-{costs.slug}{gains.on[1]}", chart, alt, said)
+
+
+def _of_twins(view: View, each: Weighed) -> str:
+    """What exact twins compete in, where there are some."""
+    among = [cell for cell in each.cells if cell in each.gains.twins]
+    if not among:
+        return ""
+    values = pd.DataFrame({cell: view.values_of(cell) for cell in among}).T
+    first = [each.gains.twins[cell] for cell in among]
+    axes = [str(axis) for axis in values if (values[axis].groupby(first).nunique() > 1).any()]
+    which = f"Cells that differ in {' or '.join(axes)} alone are exact twins" if axes else "Some cells are exact twins"
+    return (
+        f" {which}: of one accuracy by construction, the mean over all of them, so that cost alone chooses among them."
+    )
+
+
+def _of_marked(each: Weighed, *, drawn: bool) -> str:
+    """What becomes of cells whose cost is not to be relied on, where there are some."""
+    marked = int(each.costs.cells.loc[each.cells, MARKED].sum())
+    if not marked:
+        return ""
+    which = f"The timing of {marked:,} of {plural(len(each.cells), 'cell')} is marked {UNSTABLE}"
+    hollow = " (hollow)" if drawn else ""
+    return f" {which}{hollow}: not to be relied on, so that none of these is put on the front, or surpasses another."
+
+
+def _note(each: Weighed, listed: Sequence[str]) -> str:
+    """How the column on the front is to be read, and what is not listed."""
+    said, costs = [], each.costs
+    if each.standing and (costs.shown is None or not each.sure):
+        said.append("Yes and no are by these estimates alone: nothing tells how the costs would vary in another run.")
+    elif each.standing and costs.shown:
+        more, less = ("needs more", "needs no more") if costs.cheap else ("is slower", "is no slower")
+        shown, unsure = costs.shown
+        perhaps = f', and "perhaps" {unsure}' if PERHAPS in each.standing.values() else ""
+        said.append(
+            f'"{STANDING.capitalize()}" is "yes" where every cell of no less mean accuracy {more} {shown}, "no" where '
+            f"one of them {less}{perhaps}."
+        )
+    if left := len(each.cells) - len(listed):
+        said.append(f"The other {plural(left, 'cell')} are in the picture's numbers." if listed else "")
+    return " ".join(filter(None, said))
+
+
+def _table(view: View, each: Weighed, cells: Sequence[str], letters: Mapping[str, str], *, judged: bool) -> Md:
+    """A row for each of some cells, in their order."""
+    costs, decimals, lines = each.costs, decimals_of(view), list[dict[str, Md]]()
+    rows = costs.cells.to_dict("index")
+    spreads = bool(costs.cells.loc[list(cells), LOW].notna().any())
+    for cell in cells:
+        mean, std = each.gains.of_cell[cell]
+        row = rows[cell]
+        ends = Md(f"{_amount(costs, row[LOW])} to {_amount(costs, row[HIGH])}") if math.isfinite(row[LOW]) else NOTHING
+        mark = f" {SURVIVORS}" if cell in each.gains.survivors else ""
+        lines.append({
+            POINT: Md(letters[cell]),
             **view.identity(cell),
-            TEST: Md(f"{spread(gain[cell], gains.of_cell[cell][STD], decimals)}{_mark(cell, gains)}"),
-            label: significant(cost[cell]) if cheap else count(cost[cell]),
-        }
-        for cell in best
-    ]
-    return Section(picture, table(lines, right={TEST, label}))
+            **({STANDING: Md(each.standing.get(cell, UNSTABLE))} if judged else {}),
+            TEST: Md(f"{spread(mean, std, decimals)}{mark}"),
+            costs.label: Md(f"{_amount(costs, row[VALUE])} {UNSTABLE}" if row[MARKED] else _amount(costs, row[VALUE])),
+            **({costs.ends: ends} if spreads else {}),
+        })  # fmt: skip
+    return table(lines, right={TEST, costs.label, costs.ends})
 
 
-def _mark(cell: str, gains: Gains) -> str:
-    return f" {SURVIVORS}" if cell in gains.survivors else ""
-
-
-def unsurpassed(cost: Mapping[str, float], gain: Mapping[str, float], *, cheap: bool) -> list[str]:
-    """Cells than which none gives more for no greater cost, or as much for less; the cheapest first.
-
-    Args:
-        cost: cell → its cost, or its rate.
-        gain: cell → what it gives; more is better.
-        cheap: whether less of ``cost`` is better, or more.
-    """
-    sign = 1.0 if cheap else -1.0
-    order = sorted(cost, key=lambda cell: (sign * cost[cell], -gain[cell]))
-    best, reached = [], -math.inf
-    for cell in order:
-        if gain[cell] > reached:
-            best.append(cell)
-            reached = gain[cell]
-    return best
-
-
-def _letters(number: int) -> list[str]:
-    """A to Z, then AA, AB, …"""
-    every = (
-        "".join(letters)
-        for length in itertools.count(1)
-        for letters in itertools.product(string.ascii_uppercase, repeat=length)
-    )
-    return list(itertools.islice(every, number))
+def _amount(costs: Costs, value: float) -> Md:
+    return significant(value) if costs.cheap else count(value)

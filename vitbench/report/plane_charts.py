@@ -81,14 +81,14 @@ class Roofline:
     """Two ceilings and the points under them.
 
     Attributes:
-        flops_per_s: the level ceiling.
-        bytes_per_s: the sloping one.
+        flops_per_s: the level ceiling, the smallest and the largest that was measured.
+        bytes_per_s: the sloping one, the same.
         colouring: what the colours stand for.
         points: the timings.
     """
 
-    flops_per_s: float
-    bytes_per_s: float
+    flops_per_s: tuple[float, float]
+    bytes_per_s: tuple[float, float]
     colouring: Colouring
     points: Sequence[Point]
 
@@ -99,19 +99,29 @@ class Spot:
 
     Attributes:
         cost: along the x axis.
+        low: where a bar through it begins, along the x axis; not a number for none.
+        high: where that ends.
         gain: along the y axis.
         spread: half the length of a bar through it, along the y axis; not a number for none.
         value: of the colouring.
-        letter: by which a table names it; empty where another cell gives as much for no more.
+        letter: by which a table names it; empty for none.
         name: of the cell.
+        best: whether it is on the line.
+        marked: whether its cost is not to be relied on.
+        standing: whether it is on the front, in a word; empty where it is not judged.
     """
 
     cost: float
+    low: float
+    high: float
     gain: float
     spread: float
     value: str
     letter: str
     name: str
+    best: bool
+    marked: bool = False
+    standing: str = ""
 
 
 @dataclass(frozen=True)

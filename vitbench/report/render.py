@@ -252,7 +252,9 @@ def _accuracy(view: View, files: Files) -> list[Md]:
 def _fronts(view: View, files: Files) -> list[Md]:
     blocks: list[Md] = []
     for each in pareto.fronts(view):
-        blocks += [*files.pictures([each.picture]), each.table]
+        blocks += files.pictures([each.picture]) if each.picture else [escape(each.said)]
+        blocks += [each.table] if each.table else []
+        blocks += [escape(each.note)] if each.note else []
     if not blocks:
         return pareto.without(view)
     return [*blocks, DAGGER] if any(accuracy.SURVIVORS in block for block in blocks) else blocks

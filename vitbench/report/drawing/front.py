@@ -3,19 +3,52 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
+import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter
 
-from vitbench.report.drawing.parts import GREY, INK, NARROW, colours_of, guide, legend, legend_inches, single
+from vitbench.report.colours import PAPER
+from vitbench.report.drawing.names import GROUND, POINTS_PER_INCH
+from vitbench.report.drawing.parts import (
+    GREY,
+    INK,
+    NARROW,
+    Colour,
+    colours_of,
+    guide,
+    inches,
+    legend,
+    legend_inches,
+    single,
+)
 from vitbench.report.plane_charts import Front, Spot
 
-NEAR = 0.03
-"""Share of the axes' width and height within which two letters would touch: they become one label."""
+LETTER_POINTS = 8.0
+BOLD = 1.15
+"""Length of a bold text over that of the same text in the ordinary weight, at the most."""
+NEAR = 10.0, 8.0
+"""Points, across and upright, within which two cells share a label: their letters would touch."""
 MOST_LISTED = 4
-"""Letters of one label; of more it has the first and the last."""
+"""Letters of one label; of more it has the first ones."""
+MARK_POINTS = 5.0
+"""Width of a cell's mark."""
+
+Box = tuple[float, float, float, float]
+"""Left, bottom, right, top, in points."""
+
+
+@dataclass(frozen=True)
+class _Label:
+    """A text beside a point: where, by its lower left corner in points from the point."""
+
+    text: str
+    spot: Spot
+    offset: tuple[float, float]
+    bold: bool
 
 
 def figure(chart: Front, *, narrow: bool = False) -> Figure:
@@ -31,41 +64,104 @@ def figure(chart: Front, *, narrow: bool = False) -> Figure:
     else:
         ax.xaxis.set_major_locator(MaxNLocator(3 if narrow else 6, steps=[1, 2, 2.5, 5, 10]))
     ax.xaxis.set_major_formatter(FuncFormatter(lambda x, _: f"{x:,.10g}"))
-    spread = [spot for spot in chart.spots if math.isfinite(spot.spread)]
-    low, high = ([spot.gain + sign * spot.spread for spot in spread] for sign in (-1, 1))
-    bars = [shades.get(spot.value, single()) for spot in spread]
-    ax.vlines([spot.cost for spot in spread], low, high, colors=bars, linewidth=0.8)
-    places = [spot.cost for spot in chart.spots], [spot.gain for spot in chart.spots]
-    dots = [shades.get(spot.value, single()) for spot in chart.spots]
-    ax.scatter(*places, s=22, c=dots, linewidths=0.4, edgecolors="white", zorder=3)
-    best = sorted((spot for spot in chart.spots if spot.letter), key=lambda spot: spot.cost)
+    _spots(ax, chart, shades)
+    best = sorted((spot for spot in chart.spots if spot.best), key=lambda spot: spot.cost)
     # Between two cells nothing was measured: for a cost there is what the last cell gives that it pays for.
     steps = "steps-post" if chart.cheap else "steps-pre"
     ax.plot([s.cost for s in best], [s.gain for s in best], color=GREY, linewidth=1.2, linestyle=(0, (4, 2)),
             drawstyle=steps, zorder=2)  # fmt: skip
     ax.margins(0.08)
     ax.autoscale_view()
-    for label, spot in _labels(ax, best, 2 * NEAR if narrow else NEAR):
-        ax.annotate(label, (spot.cost, spot.gain), xytext=(5, 5), textcoords="offset points", fontsize=8.5,
-                    fontweight="bold", color=INK, zorder=4)  # fmt: skip
     ax.set_xlabel(chart.cost + (", less is better" if chart.cheap else ""))
     ax.set_ylabel(chart.gain)
     legend(made, chart.colouring)
+    made.draw_without_rendering()  # so that the panel has its size, and labels their room
+    for label in _labels(ax, chart.spots):
+        ax.annotate(label.text, (label.spot.cost, label.spot.gain), xytext=label.offset, textcoords="offset points",
+                    fontsize=LETTER_POINTS, fontweight="bold" if label.bold else "normal", ha="left", va="bottom",
+                    color=INK if label.bold else GREY, zorder=4, in_layout=False, bbox=GROUND)  # fmt: skip
     return made
 
 
-def _labels(ax: Axes, best: list[Spot], within: float) -> list[tuple[str, Spot]]:
-    """Letters of the front, those too near to one another as one label at the last of them."""
-    groups: list[list[tuple[Spot, tuple[float, float]]]] = []
-    for spot in best:
-        x, y = ax.transAxes.inverted().transform(ax.transData.transform((spot.cost, spot.gain)))
-        near = groups and abs(x - groups[-1][-1][1][0]) < within and abs(y - groups[-1][-1][1][1]) < 2 * within
-        if near:
-            groups[-1].append((spot, (x, y)))
-        else:
-            groups.append([(spot, (x, y))])
-    return [(_together([spot.letter for spot, _ in group]), group[-1][0]) for group in groups]
+def _spots(ax: Axes, chart: Front, shades: dict[str, Colour]) -> None:
+    """Bars across and upright, and the marks; those of costs that are not to be relied on are hollow."""
+    known = [spot for spot in chart.spots if math.isfinite(spot.low) and math.isfinite(spot.high)]
+    ax.hlines([s.gain for s in known], [s.low for s in known], [s.high for s in known],
+              colors=[shades.get(s.value, single()) for s in known], linewidth=0.7)  # fmt: skip
+    known = [spot for spot in chart.spots if math.isfinite(spot.spread)]
+    ax.vlines([s.cost for s in known], [s.gain - s.spread for s in known], [s.gain + s.spread for s in known],
+              colors=[shades.get(s.value, single()) for s in known], linewidth=0.7)  # fmt: skip
+    for marked in (True, False):
+        spots = [spot for spot in chart.spots if spot.marked == marked]
+        dots = [shades.get(spot.value, single()) for spot in spots]
+        ax.scatter([s.cost for s in spots], [s.gain for s in spots], s=MARK_POINTS**2, zorder=3,
+                   c=PAPER if marked else dots, edgecolors=dots if marked else PAPER,
+                   linewidths=1.0 if marked else 0.4)  # fmt: skip
+
+
+def _labels(ax: Axes, spots: Sequence[Spot]) -> Iterator[_Label]:
+    """Letters where there is room for them, those of the line first; of cells too near to one another as one label."""
+    an_inch = ax.figure.dpi
+    places = ax.transData.transform([(s.cost, s.gain) for s in spots]) / an_inch * POINTS_PER_INCH
+    panel = ax.get_window_extent()
+    left, bottom, right, top = (float(edge) / an_inch * POINTS_PER_INCH for edge in panel.extents)
+    half, taken = MARK_POINTS / 2, list[Box]()
+    groups = _groups(spots, places)
+    for group in sorted(groups, key=lambda group: not spots[group[0]].best):
+        bold = spots[group[0]].best
+        text = _together([spots[n].letter for n in group])
+        size = inches(text, LETTER_POINTS) * POINTS_PER_INCH * (BOLD if bold else 1.0) + 1.0, LETTER_POINTS + 1.5
+        tried = [(n, offset) for n in group for offset in _around(*size)]
+        boxes = [(x + dx, y + dy, x + dx + size[0], y + dy + size[1]) for (x, y), (dx, dy) in
+                 ((places[n], offset) for n, offset in tried)]  # fmt: skip
+        free = [
+            (_covered(box, places, half), choice, box)
+            for choice, box in enumerate(boxes)
+            if left < box[0] and box[2] < right and bottom < box[1] and box[3] < top
+            and not any(_meet(box, other) for other in taken)
+        ]  # fmt: skip
+        if free:
+            _, choice, box = min(free)
+            taken.append(box)
+            n, offset = tried[choice]
+            yield _Label(text, spots[n], offset, bold)
+
+
+def _around(width: float, height: float) -> list[tuple[float, float]]:
+    """Lower left corners of a text around a point, the best place first: beside no bar, then beyond one."""
+    gap = MARK_POINTS / 2 + 1.0
+    return [
+        (gap, gap), (-gap - width, gap), (gap, -gap - height), (-gap - width, -gap - height),
+        (-width / 2, gap), (-width / 2, -gap - height), (gap, -height / 2), (-gap - width, -height / 2),
+    ]  # fmt: skip
+
+
+def _meet(one: Box, other: Box) -> bool:
+    return one[0] < other[2] and other[0] < one[2] and one[1] < other[3] and other[1] < one[3]
+
+
+def _covered(box: Box, places: np.ndarray, half: float) -> int:
+    """How many marks a text would hide."""
+    x, y = places.T
+    return int(((box[0] - half < x) & (x < box[2] + half) & (box[1] - half < y) & (y < box[3] + half)).sum())
+
+
+def _groups(spots: Sequence[Spot], places: np.ndarray) -> list[list[int]]:
+    """Cells with letters, each with those near to it, and to these; those of the line first, then by letter."""
+    left = [n for n, spot in enumerate(spots) if spot.letter]
+    groups = []
+    while left:
+        group, new = [], [left.pop(0)]
+        while new:
+            group += new
+            gaps = [np.abs(places[left] - places[n]) for n in new] if left else []
+            near = {left[at] for gap in gaps for at in np.flatnonzero((gap < NEAR).all(axis=1))}
+            new = [n for n in left if n in near]
+            left = [n for n in left if n not in near]
+        groups.append(sorted(group, key=lambda n: (not spots[n].best, len(spots[n].letter), spots[n].letter)))
+    return groups
 
 
 def _together(letters: Sequence[str]) -> str:
-    return ", ".join(letters) if len(letters) <= MOST_LISTED else f"{letters[0]}–{letters[-1]}"
+    more = ", …" if len(letters) > MOST_LISTED else ""
+    return ", ".join(letters[:MOST_LISTED]) + more
