@@ -9,14 +9,14 @@ import math
 import re
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
 from vitbench.analysis.summary import ACCURACY, finished
-from vitbench.report import accuracy, speed
+from vitbench.report import accuracy, speed, twins
 from vitbench.report.charts import Picture
 from vitbench.report.marks import Colouring, Values, is_many, limits
 from vitbench.report.numbers import plural
@@ -24,11 +24,14 @@ from vitbench.report.origins import of_origin
 from vitbench.report.row_charts import Panel, Rows
 from vitbench.report.spread import reading
 from vitbench.report.time_groups import TimeGroup
+from vitbench.report.twins import Together
 from vitbench.report.view import View
 
 ROWS_A_PAGE = 60
 MAX_PAGES = 4
 """Pages of one figure; cells beyond them are in the tables."""
+NEAR = 0.02
+"""Share of an axis, from which two points are seen apart on a phone, too."""
 MAX_WORDS = 8
 """Cells without a result that a figure shows by their state; of more it says the number instead."""
 
@@ -46,14 +49,19 @@ def accuracy_by_cell(view: View, device: str) -> list[Picture]:
     several = any(len(values) > 1 for column in columns for values in column.points.values())
 
     means = " The upright bar is the mean over seeds, the box its 95 % interval." if several else ""
+    ends = limits(every)
+    chart = _Chart(view, columns, ends, view.telling)
+    ranked = accuracy.ranked_cells(view, device)
+    together = twins.together(results, ranked, ACCURACY, {cell: chart.colour_of(cell) for cell in ranked})
+    chart = replace(chart, together=together)
+    shared = " Exact twins that agree to the last digit have one row." if together else ""
 
     def caption(rows: Sequence[Values]) -> str:
         shown = reading(rows, "every seed as a point", "of a cell's seeds")
-        return f"Test accuracy on {device}, {shown}.{means}"
+        return f"Test accuracy on {device}, {shown}.{_stacked(rows, ends)}{means}{shared}"
 
-    chart = _Chart(view, columns, limits(every), view.telling)
     alt = f"plot of test accuracy by cell on {device}"
-    return chart.pages(f"accuracy-{device}", accuracy.ranked_cells(view, device), planned, alt, caption)
+    return chart.pages(f"accuracy-{device}", ranked, planned, alt, caption)
 
 
 def timings(view: View, group: TimeGroup) -> list[Picture]:
@@ -107,7 +115,7 @@ def training_speed(view: View, device: str) -> list[Picture]:
             return f"Training runs on {device}{on}: {said}."
 
         alt = f"plots of training throughput and peak memory by cell on {device}{on}"
-        chart = _Chart(view, columns, None, list(view.axes))
+        chart = _Chart(view, columns, None, view.telling)
         pictures += chart.pages(f"training-{device}{suffix}", ranked, planned, alt, caption)
     return pictures
 
@@ -158,6 +166,8 @@ class _Chart:
     columns: Sequence[_Column]
     ends: tuple[float, float] | None
     colour_by: Sequence[str]
+    together: Mapping[str, Together] | None = None
+    """First cell of a row → the cells that share it."""
 
     def pages(
         self, name: str, ranked: Sequence[str], planned: pd.DataFrame, alt: str,
@@ -172,6 +182,9 @@ class _Chart:
             alt: what is shown, after the word for how.
             caption: how the rows of a page are to be read.
         """
+        together = self.together or {}
+        shared = {cell for row in together.values() for cell in row.cells[1:]}
+        ranked = [cell for cell in ranked if cell not in shared]
         have = {cell for column in self.columns for cell in (*column.points, *(column.middles or {}))}
         words = {cell: "" if cell in have else word for cell, word in self.view.origins.missing(planned).items()}
         without, absent = Counter(words[cell] for cell in ranked if words[cell]), ""
@@ -191,23 +204,38 @@ class _Chart:
             rows = [column.points[cell] for column in self.columns for cell in page if cell in column.points]
             how = "Range" if rows and all(map(is_many, rows)) else "Dot"
             said = f"{caption(rows)}{absent}{which}{more}"
-            chart = self._rows(page, words, colouring)
+            names = [together[cell].name if cell in together else cell for cell in page]
+            chart = self._rows(page, names, words, colouring)
             pictures.append(Picture(f"{name}{suffix}", chart, f"{how} {alt}{which}", said))
         return pictures
 
-    def _rows(self, cells: Sequence[str], words: Mapping[str, str], colouring: Colouring) -> Rows:
-        values = [self.view.values_of(cell).get(colouring.title, "") for cell in cells]
+    def _rows(self, cells: Sequence[str], names: Sequence[str], words: Mapping[str, str], colouring: Colouring) -> Rows:
         panels = [column.panel(cells, self.ends) for column in self.columns]
-        return Rows(cells, panels, [words[cell] for cell in cells], values, colouring)
+        return Rows(names, panels, [words[cell] for cell in cells], [*map(self.colour_of, cells)], colouring)
+
+    @property
+    def _axis(self) -> str:
+        """The axis that colours the rows: the first; empty for none."""
+        return self.colour_by[0] if self.view.factorial and self.colour_by else ""
+
+    def colour_of(self, cell: str) -> str:
+        """The value that colours a row."""
+        return self.view.values_of(cell).get(self._axis, "")
 
     def _colouring(self, have: Collection[str]) -> Colouring:
         """The first axis colours the rows; its values that no row with a result has are not in the legend."""
-        if not self.view.factorial or not self.colour_by:
+        if not self._axis:
             return Colouring()
-        axis = self.colour_by[0]
-        shown = {self.view.values_of(cell)[axis] for cell in have}
-        values = self.view.axes[axis]
-        return Colouring(axis, values, [value for value in values if value in shown])
+        shown, values = {self.colour_of(cell) for cell in have}, self.view.axes[self._axis]
+        return Colouring(self._axis, values, [value for value in values if value in shown])
+
+
+def _stacked(rows: Sequence[Values], ends: tuple[float, float] | None) -> str:
+    """What is said of points of a row that would hide one another."""
+    few = [np.sort(np.asarray(values)) for values in rows if not is_many(values)]
+    nearest = min((float(np.diff(values).min()) for values in few if len(values) > 1), default=math.inf)
+    near = ends is not None and nearest < NEAR * (ends[1] - ends[0])
+    return " Points that would hide one another stand one above the other." if near else ""
 
 
 def _values(rows: pd.DataFrame, name: str) -> dict[str, npt.NDArray[np.float64]]:
