@@ -122,7 +122,7 @@ def test_of_many_places_evenly_chosen_ones_have_a_map() -> None:
 def test_the_measure_sees_what_touches(monkeypatch: pytest.MonkeyPatch) -> None:
     """Two defects are planted: names that are not shortened, and names where they have no room."""
     names = [f"{n} {WIDE}" for n in range(8)]
-    monkeypatch.setattr(tiles, "fitting", lambda text, room, points: text)
+    monkeypatch.setattr(tiles, "labels_of", lambda names, room, points: names)
     assert any(
         " / " in fault for fault in found({"num_classes": 8}, classes=names, without=[*OF_THE_MODEL, "confusion"])
     )

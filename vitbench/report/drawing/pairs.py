@@ -80,7 +80,7 @@ def _narrow(chart: Pairs) -> tuple[Figure, list[tuple[Axes, Paired]], float]:
     labels = [wrapped(axis.names, NARROW - 0.3 - NOTE_INCHES) for _, axis in stacked]
     named = max(tall for _, tall in labels)
     row = named + MARKS_INCHES
-    height = 0.7 + sum(row * (n + 0.3) + 0.36 for n in counts)
+    height = 0.85 + sum(row * (n + 0.3) + 0.36 for n in counts)
     made = Figure(figsize=(NARROW, height), layout="constrained")
     grid = made.subplots(len(counts), 1, squeeze=False, sharex=True,
                          gridspec_kw={"height_ratios": [n + 0.3 for n in counts]})[:, 0]  # fmt: skip
