@@ -84,13 +84,20 @@ def _broken(text: str, room: float, points: float, most: int) -> str:
     first = next((n for n in range(len(words), 0, -1) if inches(" ".join(words[:n]), points) <= room), 0)
     if most == 1 or first == len(words):
         return _fitted(text, room, points)
-    if first > 1 and not any(map(str.isalnum, words[first - 1])) and words[first - 1] != "=":
-        first -= 1  # what stands between two parts of a name begins a line, and does not dangle at the end of one
-    if first == 0:  # a word that is too long by itself is broken between a field's name and its value, or cut
+    # What stands between two parts of a name begins a line, and does not dangle at the end of one.
+    if first > 1 and _between(words[first - 1]):
+        first -= 1
+    if first == 1 and _between(words[0]):
+        words, first = [" ".join(words[:2]), *words[2:]], 0
+    if first == 0:  # what is too long by itself is broken between a field's name and its value, or cut
         name, mark, value = words[0].partition("=")
         words, first = [f"{name}{mark}", *([value] if value else []), *words[1:]], 1
     head = _fitted(" ".join(words[:first]), room, points)
-    return f"{head}\n{_broken(' '.join(words[first:]), room, points, most - 1)}"
+    return f"{head}\n{_broken(' '.join(words[first:]), room, points, most - 1)}" if words[first:] else head
+
+
+def _between(word: str) -> bool:
+    return word != "=" and not any(map(str.isalnum, word))
 
 
 @functools.lru_cache(maxsize=8192)
