@@ -30,8 +30,9 @@ from vitbench.report.view import View
 ROWS_A_PAGE = 60
 MAX_PAGES = 4
 """Pages of one figure; cells beyond them are in the tables."""
-NEAR = 0.02
-"""Share of an axis, from which two points are seen apart on a phone, too."""
+NEAR = 0.05
+"""Share of an axis, from which two points are seen apart where three panels share a phone."""
+STACKED = " Points that would hide one another stand one above the other."
 MAX_WORDS = 8
 """Cells without a result that a figure shows by their state; of more it says the number instead."""
 
@@ -49,8 +50,7 @@ def accuracy_by_cell(view: View, device: str) -> list[Picture]:
     several = any(len(values) > 1 for column in columns for values in column.points.values())
 
     means = " The upright bar is the mean over seeds, the box its 95 % interval." if several else ""
-    ends = limits(every)
-    chart = _Chart(view, columns, ends, view.telling)
+    chart = _Chart(view, columns, limits(every), view.telling)
     ranked = accuracy.ranked_cells(view, device)
     together = twins.together(results, ranked, ACCURACY, {cell: chart.colour_of(cell) for cell in ranked})
     chart = replace(chart, together=together)
@@ -58,7 +58,7 @@ def accuracy_by_cell(view: View, device: str) -> list[Picture]:
 
     def caption(rows: Sequence[Values]) -> str:
         shown = reading(rows, "every seed as a point", "of a cell's seeds")
-        return f"Test accuracy on {device}, {shown}.{_stacked(rows, ends)}{means}{shared}"
+        return f"Test accuracy on {device}, {shown}.{means}{shared}"
 
     alt = f"plot of test accuracy by cell on {device}"
     return chart.pages(f"accuracy-{device}", ranked, planned, alt, caption)
@@ -146,6 +146,13 @@ class _Column:
         spans = [self.spans.get(cell, (math.nan, math.nan)) for cell in cells] if self.spans else ()
         return Panel(self.label, [self.points.get(cell, []) for cell in cells], middles, spans, ends or self._limits())
 
+    def stacked(self, cells: Sequence[str], ends: tuple[float, float] | None) -> bool:
+        """Whether a row of some cells has points that would hide one another."""
+        low, high = ends or self._limits() or (0.0, 0.0)
+        rows = [np.sort(self.points[cell]) for cell in cells if cell in self.points]
+        gaps = [float(np.diff(row).min()) for row in rows if len(row) > 1 and not is_many(row)]
+        return min(gaps, default=math.inf) < NEAR * (high - low)
+
     def _middle(self, cell: str) -> float:
         if self.middles is not None:
             return self.middles.get(cell, math.nan)
@@ -203,7 +210,8 @@ class _Chart:
             suffix = f"-{number}" if len(drawn) > 1 else ""
             rows = [column.points[cell] for column in self.columns for cell in page if cell in column.points]
             how = "Range" if rows and all(map(is_many, rows)) else "Dot"
-            said = f"{caption(rows)}{absent}{which}{more}"
+            stacked = STACKED if any(column.stacked(page, self.ends) for column in self.columns) else ""
+            said = f"{caption(rows)}{stacked}{absent}{which}{more}"
             names = [together[cell].name if cell in together else cell for cell in page]
             chart = self._rows(page, names, words, colouring)
             pictures.append(Picture(f"{name}{suffix}", chart, f"{how} {alt}{which}", said))
@@ -228,14 +236,6 @@ class _Chart:
             return Colouring()
         shown, values = {self.colour_of(cell) for cell in have}, self.view.axes[self._axis]
         return Colouring(self._axis, values, [value for value in values if value in shown])
-
-
-def _stacked(rows: Sequence[Values], ends: tuple[float, float] | None) -> str:
-    """What is said of points of a row that would hide one another."""
-    few = [np.sort(np.asarray(values)) for values in rows if not is_many(values)]
-    nearest = min((float(np.diff(values).min()) for values in few if len(values) > 1), default=math.inf)
-    near = ends is not None and nearest < NEAR * (ends[1] - ends[0])
-    return " Points that would hide one another stand one above the other." if near else ""
 
 
 def _values(rows: pd.DataFrame, name: str) -> dict[str, npt.NDArray[np.float64]]:

@@ -155,8 +155,8 @@ class TrainSpec(Strict):
     @property
     def augments(self) -> bool:
         """Whether the images of a batch are changed at random."""
-        changes = (self.crop_padding, self.flip, self.cutout, self.erasing, self.mixup, self.cutmix)
-        return self.augment != "none" or any(changes)
+        operations = self.augment in ("randaugment", "trivialaugment")
+        return operations or any((self.crop_padding, self.flip, self.cutout, self.erasing, self.mixup, self.cutmix))
 
     def canonical(self) -> dict[str, Any]:
         """As ever, but that a file of weights is told by its content, and not by where it lies."""
