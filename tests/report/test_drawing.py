@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -16,21 +17,22 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from tests.conftest import REPOSITORY
-from tests.report.builders import CellPlan, Plan, build
+from tests.report.builders import CellPlan, Plan, Values, build, factorial
 from tests.report.test_labels import of_each_kind
 from vitbench.report import curves, figures, roofline
 from vitbench.report.charts import Chart
 from vitbench.report.colours import PAPER
-from vitbench.report.drawing import draw
-from vitbench.report.drawing.curves import DASHES
+from vitbench.report.drawing import draw, ticks
+from vitbench.report.drawing.curves import DASHES, MEAN_POINTS
 from vitbench.report.drawing.draw import figure, style
-from vitbench.report.drawing.names import above_rows, inches, labels_of, wrapped
+from vitbench.report.drawing.names import above_rows, inches, labels_of, lines_of, wrapped
 from vitbench.report.drawing.parts import NARROW, WIDEST, colours_of
+from vitbench.report.drawing.ticks import Plain
 from vitbench.report.marks import Colouring
-from vitbench.report.plane_charts import Bundle, Curves, Front, Roofline, Spot
+from vitbench.report.plane_charts import MOST_DASHED, Bundle, Curves, Front, Roofline, Spot
 from vitbench.report.row_charts import Paired, Pairs
 from vitbench.report.view import View
-from vitbench.store import Study
+from vitbench.store import Study, TrainValues
 
 ROOM = 1.2
 WORDS = st.sampled_from(["post", "pre", "depth=12", "warmup_epochs=2.0", "learning_rate=0.004", "a", "·", "x" * 40])
@@ -103,10 +105,76 @@ def test_of_lines_that_coincide_each_is_seen() -> None:
     assert [pattern(line) for line in handles] == [pattern(line) for line in means[0]], "the legend has the same lines"
     # The whole line is beneath, and no later one is without gaps.
     assert DASHES[0] == "solid" and "solid" not in DASHES[1:]
-    assert "coincide" in picture.caption
+    assert "Dashes let lines beneath show through" in picture.caption
 
 
-def pattern(line: Line2D) -> object:
+def test_dashes_are_spoken_of_where_they_are_drawn(tmp_path: Path) -> None:
+    assert len(DASHES) == MOST_DASHED
+    for number, epochs in itertools.product((2, MOST_DASHED, MOST_DASHED + 1), (1, 2)):
+        cells = factorial({"depth": tuple(range(1, number + 1))}, epochs=epochs, time=False)
+        (picture,) = curves.learning_curves(View(build(tmp_path / f"{number} {epochs}", cells)), "cpu")
+        with style():
+            (ax, *_) = figure(picture.chart).axes
+        assert ("Dashes" in picture.caption) == (len({str(pattern(line)) for line in ax.lines}) > 1)
+        assert ("Dashes" in picture.caption) == (number <= MOST_DASHED and epochs > 1)
+
+
+def test_learning_curves_say_what_the_recipes_and_the_records_have(tmp_path: Path) -> None:
+    def with_norms(values: Values) -> Values:
+        assert isinstance(values, TrainValues)
+        every = tuple(epoch.model_copy(update={"gradient_norm": 1.0}) for epoch in values.epochs)
+        return values.model_copy(update={"epochs": every})
+
+    def said(name: str, cells: list[CellPlan], **changes: Any) -> str:
+        plan = Plan(cells, validation_images=0, time=False, **changes)
+        (picture,) = curves.learning_curves(View(build(tmp_path / name, plan)), "cpu")
+        return picture.caption
+
+    plain, flipped = CellPlan("plain", {}), CellPlan("flipped", {"train.flip": True})
+    assert "that of the batches of an epoch" in said("none", [plain])
+    assert "that of the augmented batches of an epoch" in said("all", [flipped])
+    assert "that of the batches, of some cells augmented, of an epoch" in said("some", [plain, flipped])
+    assert "Gradient norm: not in the records of these runs." in said("without", [plain])
+    assert "Gradient norm" not in said("with", [plain], changed=with_norms)
+
+
+def test_single_runs_near_their_mean_are_not_painted_over() -> None:
+    """What hides them is the mean's own line, and half a point beside it; where that has gaps they are seen."""
+    view = View(Study.read(REPOSITORY / "results" / "reference" / "attention-ladder"))
+    (picture,) = curves.learning_curves(view, "cpu")
+    with style():
+        made = figure(picture.chart)
+    for ax in made.axes:
+        rims = [line for line in ax.lines if line.get_color() == "white"]
+        means = [line for line in ax.lines if line.get_linewidth() == MEAN_POINTS]
+        assert len(rims) == len(means) == 4
+        for rim, mean in zip(rims, means, strict=True):
+            assert rim.get_linewidth() <= MEAN_POINTS + 1
+            gaps = [[part * line.get_linewidth() for part in pattern(line)[1] or ()] for line in (rim, mean)]
+            assert gaps[0] == pytest.approx(gaps[1])
+
+
+def test_what_a_claim_compares_stands_in_one_panel_and_a_mean_is_of_one_setting() -> None:
+    view = View(Study.read(REPOSITORY / "results" / "reference" / "norm-placement-small"))
+    (picture,) = curves.learning_curves(view, "cpu")
+    chart = picture.chart
+    assert isinstance(chart, Curves) and "whatever their" not in picture.caption
+    assert chart.colouring.title == "norm, train.warmup_epochs" and len(chart.facets) == 4
+    seeds = view.train["seed"].nunique()
+    assert {len(bundle.runs) for panel in chart.panels.values() for bundle in panel.values()} == {seeds}
+    assert {len(panel) for panel in chart.panels.values()} == {4}
+
+
+def test_a_mean_over_several_settings_says_so(tmp_path: Path) -> None:
+    axes = {"depth": (1, 2, 3, 4), "heads": (1, 2, 4, 8), "mlp_ratio": (1.0, 2.0, 4.0)}
+    (picture,) = curves.learning_curves(View(build(tmp_path, factorial(axes, time=False))), "cpu")
+    chart = picture.chart
+    assert isinstance(chart, Curves)
+    (left,) = [axis for axis in axes if axis not in (chart.colouring.title, chart.facet_axis)]
+    assert f"the mean of those of one colour, whatever their {left}" in picture.caption
+
+
+def pattern(line: Line2D) -> Any:
     return line._unscaled_dash_pattern  # matplotlib tells it nowhere else
 
 
@@ -200,7 +268,41 @@ def test_a_value_has_one_colour_in_the_pictures_of_its_axis(timed: View) -> None
         assert all(one[value] == other[value] for value in one.keys() & other.keys())
 
 
-def test_names_above_rows_stand_at_both_edges() -> None:
-    ax = Figure().subplots()
-    above_rows(ax, ["one", "two"], 0.4, ["+1", ""])
-    assert [(t.get_text(), t.get_ha()) for t in ax.texts] == [("one", "left"), ("two", "left"), ("+1", "right")]
+def test_names_above_rows_stand_beside_the_line_at_their_left() -> None:
+    made = Figure()
+    ax = made.subplots()
+    above_rows(ax, ["one", "two"], 0.4)
+    edge = ax.get_window_extent().x0
+    assert [text.get_text() for text in ax.texts] == ["one", "two"]
+    assert all(text.get_window_extent().x0 > edge + 2 for text in ax.texts)
+
+
+def test_no_line_of_a_broken_name_ends_in_a_mark_between_its_parts() -> None:
+    name = "pre · depth=12 · warmup_epochs=2 · learning_rate=0.004"
+    for room in np.linspace(0.8, 3.0, 40):
+        (broken,) = lines_of([name], float(room), 7.5, 4)
+        assert not any(line.endswith("·") for line in broken.split("\n"))
+    assert lines_of(["start = masked autoencoder"], 1.2, 8.5, 3) == ["start = masked\nautoencoder"]
+    assert lines_of(["learning_rate=0.0005 · depth=6"], 1.2, 8.5, 3) == ["learning_rate=\n0.0005 · depth=6"]
+
+
+def test_one_seed_is_not_hidden_by_a_bar_of_its_own() -> None:
+    one, two = ([[0.5]], [[0.4, 0.6]])
+    for points, bars in ((one, 0), (two, 1)):
+        chart = Pairs([("", [Paired("axis", ["a"], points, [0.5], ["+0.5"], [""])])], "points", 0.0)
+        (ax,) = figure(chart).axes
+        assert len([line for line in ax.lines if line.get_linewidth() > 1]) == bars
+
+
+def test_numbers_along_an_axis_have_the_same_decimals() -> None:
+    assert Plain().format_ticks([50.7, 50.8, 50.9, 51.0]) == ["50.7", "50.8", "50.9", "51.0"]
+    assert Plain().format_ticks([0.0, 5000.0]) == ["0", "5,000"]
+    assert Plain().format_ticks([0.30000000000000004, 2e-05]) == ["0.30000", "0.00002"]
+
+
+@given(st.integers(1, 100_000), st.integers(1, 6))
+def test_the_last_epoch_has_a_tick_and_no_two_are_near(last: int, most: int) -> None:
+    found = ticks.epochs(last, most)
+    assert found[-1] == last and found[0] >= 1 and len(found) <= max(most, ticks.FEW_EPOCHS)
+    assert last <= ticks.FEW_EPOCHS or all(b - a >= last / most * 0.5 for a, b in itertools.pairwise(found))
+    assert ticks.epochs(40, 4) == [10, 20, 30, 40]

@@ -57,6 +57,16 @@ def test_of_a_confusion_matrix_as_far_as_names_and_numbers_fit(count: int, many:
         assert faults(matrix, narrow=False) == []
 
 
+def test_classes_that_differ_in_their_middle_alone_have_different_names_in_every_picture() -> None:
+    """A middle is what gives way first where there is little room."""
+    names = [f"a long beginning, {n}, and a long end" for n in range(4)]
+    for chart in charts({"num_classes": 4}, classes=names, without=OF_THE_MODEL):
+        said = {text for text, _ in texts(chart, narrow=False)[0] if "long" in text or "end" in text or "…" in text}
+        assert len({text.strip("()") for text in said}) >= 2, type(chart)
+        if is_matrix(chart):
+            assert len(said) == 4
+
+
 def is_matrix(chart: Chart) -> bool:
     return isinstance(chart, Heat) and chart.shares
 
@@ -122,7 +132,7 @@ def test_of_many_places_evenly_chosen_ones_have_a_map() -> None:
 def test_the_measure_sees_what_touches(monkeypatch: pytest.MonkeyPatch) -> None:
     """Two defects are planted: names that are not shortened, and names where they have no room."""
     names = [f"{n} {WIDE}" for n in range(8)]
-    monkeypatch.setattr(tiles, "fitting", lambda text, room, points: text)
+    monkeypatch.setattr(tiles, "labels_of", lambda names, room, points: names)
     assert any(
         " / " in fault for fault in found({"num_classes": 8}, classes=names, without=[*OF_THE_MODEL, "confusion"])
     )

@@ -18,12 +18,12 @@ PAPER, NIGHT = "#ffffff", "#14171b"
 """The page's ground, light and dark; ``page.css`` has the same."""
 INK, GREY, RULE = "#1a1a1a", "#636363", "#ededed"
 """Of letters and means, of remarks and axes, and of lines that only guide the eye."""
-PALETTE = ("#2c71b7", "#d85734", "#319d64", "#ac1377", "#8b91ab", "#3931b6", "#852a0f", "#60444c")
+PALETTE = ("#2c71b7", "#d85734", "#319d64", "#ac1377", "#460062", "#852a0f", "#3931b6", "#60444c")
 """Colours that the colour-blind tell apart, on white and on dark paper. The first three are near the blue, vermilion
 and bluish green of Okabe and Ito (Wong 2011, "Points of view: Color blindness"), whose other colours are too pale for
 white paper. All were found by a search for the largest distance between the nearest two as people see them with and
 without protanopia and deuteranopia, by the model of Machado, Oliveira and Fernandes 2009, "A physiologically-based
-model for simulation of color vision deficiency"."""
+model for simulation of color vision deficiency". The greyest is the last: :data:`GREY` is of what has no colour."""
 LEAST_TEXT, LEAST_MARK = 4.5, 3.0
 """Contrast with the paper that letters have, and marks that mean something. Source: Web Content Accessibility
 Guidelines 2.1, criteria 1.4.3 and 1.4.11."""

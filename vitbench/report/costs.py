@@ -26,7 +26,7 @@ MAX_SPEED_PICTURES = 24
 
 def throughput(view: View, files: Files) -> list[Md]:
     """What the cells cost: timings, each setting apart, then the training runs themselves."""
-    colour_by = speed.telling(view)
+    colour_by = speed.telling(view) if view.time_groups else view.telling  # then the colours of the accuracies
     blocks = _timings(view, files, colour_by) if view.time_groups else []
     for device in view.train_devices:
         blocks.append(Md(f"### {escape(device)}, training runs"))

@@ -2,28 +2,37 @@
 
 from __future__ import annotations
 
+import itertools
+import math
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
+from vitbench.analysis.frames import level
 from vitbench.analysis.summary import finished, texts
 from vitbench.report import accuracy
 from vitbench.report.charts import Picture
 from vitbench.report.marks import Colouring
 from vitbench.report.numbers import plural
 from vitbench.report.origins import of_origin
-from vitbench.report.plane_charts import Bundle, Curves
+from vitbench.report.plane_charts import MOST_DASHED, Bundle, Curves
 from vitbench.report.view import View
+from vitbench.spec.suite import in_label
+from vitbench.spec.trial import TrainTrial
+from vitbench.store.labels import BETWEEN
 
 MAX_FACETS = 5
 MAX_RUNS = 1000
 """Single runs that are drawn, shared by panels and colours; the mean is of all."""
-MAX_NAMED_CURVES = 8
+MAX_NAMED_CURVES = MOST_DASHED
 OTHERS = "other cells"
-VALIDATION, TRAINING = "validation_accuracy_pct", "train_accuracy_pct"
+VALIDATION, TRAINING, NORM = "validation_accuracy_pct", "train_accuracy_pct", "gradient_norm"
 METRICS = {VALIDATION: "validation accuracy (%)", TRAINING: "training accuracy (%)",
            "train_loss": "training loss (nats)",
-           "gradient_norm": "gradient norm"}  # fmt: skip
+           NORM: "gradient norm"}  # fmt: skip
 """What is drawn, as far as the records have it; accuracy in training only where none was taken in validation."""
 
 
@@ -46,7 +55,7 @@ def epochs_table(view: View) -> pd.DataFrame:
         "seconds": 3,
         "gradient_norm": 4,
     }
-    unknown = ["gradient_norm"] if view.epochs["gradient_norm"].isna().all() else []  # of records made before it was
+    unknown = [NORM] if view.epochs[NORM].isna().all() else []  # of records made before it was
     return view.epochs.drop(columns=["trial_id", *unknown]).round(digits)
 
 
@@ -54,15 +63,17 @@ def _picture(view: View, device: str, epochs: pd.DataFrame, on: str, suffix: str
     metrics = {name: label for name, label in METRICS.items() if epochs[name].notna().any()}
     if VALIDATION in metrics:
         metrics.pop(TRAINING, None)
-    facet_axis, facets, colouring, epochs = _arrange(view, device, epochs)
+    arranged = _arrange(view, device, epochs)
+    facets, colouring, epochs = arranged.facets, arranged.colouring, arranged.epochs
     names = [*colouring.values, *([colouring.others] if colouring.others else [])]
     # Runs by number, and no column but what is drawn: the epochs of many runs are taken apart for every panel.
-    epochs = epochs[["epoch", "facet", "colour", *metrics]].assign(run=pd.factorize(epochs["trial_id"])[0])
+    cells, ids = set(epochs["cell"].tolist()), epochs["trial_id"]
+    recorded = ids[epochs[NORM].notna()].nunique()
+    epochs = epochs[["epoch", "facet", "colour", *metrics]].assign(run=pd.factorize(ids)[0])
     bundles: dict[str, dict[str, pd.DataFrame]] = {facet: {} for facet in facets}
     for (facet, colour), bundle in epochs.groupby(["facet", "colour"], sort=False):
         bundles[str(facet)][str(colour)] = bundle
     sizes = [bundle["run"].nunique() for panel in bundles.values() for bundle in panel.values()]
-    few = epochs["epoch"].nunique() == 1
     most = max(1, MAX_RUNS // len(facets) // len(names))
     panels = {
         (label, facet): {
@@ -71,38 +82,127 @@ def _picture(view: View, device: str, epochs: pd.DataFrame, on: str, suffix: str
         for metric, label in metrics.items()
         for facet in facets
     }
-    chart = Curves(list(metrics.values()), facet_axis, facets, panels, colouring)
-    said = f"Learning curves of {plural(sum(sizes), 'run')} on {device}{on}"
-    said += ": thin lines are single runs, thick lines the mean of those of one colour." if max(sizes) > 1 else "."
+    chart = Curves(list(metrics.values()), arranged.facet_axis, facets, panels, colouring)
+    runs = sum(sizes)
+    said = f"Learning curves of {plural(runs, 'run')} on {device}{on}"
+    if max(sizes) > 1:
+        over = f", whatever their {' and '.join(arranged.pooled)}" if arranged.pooled else ""
+        said += f": thin lines are single runs, thick lines the mean of those of one colour{over}"
+    said += "."
     if max(sizes) > most:
         said += f" Of the runs of one colour in one panel the first {most} are drawn."
     if TRAINING in metrics:
-        said += " Training accuracy is that of the augmented batches of an epoch, while it trains."
-    if few:
+        said += f" Training accuracy is that of {_batches(view, cells)} of an epoch, while it trains."
+    if len(chart.epochs()) == 1:
         said += " One epoch was trained: each run is a point."
-    elif len(names) > 1:
-        said += " Of lines that coincide each is seen in the gaps of another."
+    elif chart.dashed:
+        said += " Dashes let lines beneath show through."
+    said += _norms(recorded, runs)
     alt = f"Learning curves on {device}{on}: {' and '.join(metrics.values())} by epoch"
     return Picture(f"curves-{device}{suffix}", chart, alt, said)
 
 
-def _arrange(view: View, device: str, epochs: pd.DataFrame) -> tuple[str, list[str], Colouring, pd.DataFrame]:
-    """(axis of the panels, its values, what the colours stand for, epochs with facet and colour)."""
+def _batches(view: View, cells: Collection[str]) -> str:
+    """The batches of some cells, by whether their recipes change the images of a batch."""
+    changed = {p.trial.train.augments for p in view.planned if isinstance(p.trial, TrainTrial) and p.cell in cells}
+    if len(changed) > 1:
+        return "the batches, of some cells augmented,"
+    return "the augmented batches" if changed == {True} else "the batches"
+
+
+def _norms(recorded: int, runs: int) -> str:
+    """What is said of a gradient norm that is not drawn, or not of all runs; records of older code have none."""
+    if recorded == runs:
+        return ""
+    return f" Gradient norm: {f'in the records of {recorded} of' if recorded else 'not in the records of'} these runs."
+
+
+@dataclass(frozen=True)
+class _Arranged:
+    """How runs are laid out.
+
+    Attributes:
+        facet_axis: axis of the panels; empty where there is none, or their names tell the axes.
+        facets: names of the panels.
+        colouring: what the colours stand for.
+        epochs: the epochs, with columns facet and colour.
+        pooled: axes in which runs of one panel and colour may differ, other than those of exact twins.
+    """
+
+    facet_axis: str
+    facets: Sequence[str]
+    colouring: Colouring
+    epochs: pd.DataFrame
+    pooled: Sequence[str] = ()
+
+
+def _arrange(view: View, device: str, epochs: pd.DataFrame) -> _Arranged:
     if view.factorial:
-        colour_axis, *rest = view.telling
-        facet_axis = next((axis for axis in rest if len(view.axes[axis]) <= MAX_FACETS), "")
-        names = texts(epochs[colour_axis])
-        facet_of = texts(epochs[facet_axis]) if facet_axis else [""] * len(epochs)
-        facets = [value for value in view.axes[facet_axis] if value in facet_of] if facet_axis else [""]
-        colouring = Colouring(colour_axis, view.axes[colour_axis], view.axes[colour_axis])
-        return facet_axis, facets, colouring, epochs.assign(facet=facet_of, colour=names)
+        return _of_a_grid(view, epochs)
     present = set(epochs["cell"].unique())
     ranked = [cell for cell in accuracy.ranked_cells(view, device) if cell in present]
     named = ranked if len(ranked) <= MAX_NAMED_CURVES else ranked[: MAX_NAMED_CURVES - 1]
     colour = [cell if cell in named else OTHERS for cell in epochs["cell"].tolist()]
     named_in_legend = named if len(ranked) > 1 else []
     colouring = Colouring("", named, named_in_legend, OTHERS if len(named) < len(ranked) else "")
-    return "", [""], colouring, epochs.assign(facet="", colour=colour)
+    return _Arranged("", [""], colouring, epochs.assign(facet="", colour=colour))
+
+
+def _of_a_grid(view: View, epochs: pd.DataFrame) -> _Arranged:
+    colours, facets = _shared_out(view)
+    shown = {axis: _named(view, axis, alone=axes == [axis]) for axes in (colours, facets) for axis in axes}
+    of_run = [
+        [BETWEEN.join(values) for values in zip(*([shown[a][v] for v in texts(epochs[a])] for a in axes), strict=True)]
+        for axes in (colours, facets)
+    ]
+    every = [
+        [BETWEEN.join(values) for values in itertools.product(*(shown[a].values() for a in axes))]
+        for axes in (colours, facets)
+    ]
+    colour, facet = of_run[0], of_run[1] if facets else [""] * len(epochs)
+    panels = [value for value in every[1] if value in set(facet)]
+    pooled = [axis for axis in view.axes if axis not in (*colours, *facets, *view.twin_axes)]
+    colouring = Colouring(", ".join(colours), every[0], every[0])
+    return _Arranged(facets[0] if len(facets) == 1 else "", panels, colouring,
+                     epochs.assign(facet=facet, colour=colour), pooled)  # fmt: skip
+
+
+def _shared_out(view: View) -> tuple[list[str], list[str]]:
+    """The axes of the colours, and those of the panels: all that matter, as far as there are colours and panels.
+
+    Axes that change what is classified have panels, and so have those that no claim is about; axes of claims share the
+    colours, so that what a claim compares stands in one panel. Exact twins share their lines.
+    """
+    claimed = {fact.axis for fact in view.study.info.facts}
+    twins = [axis for axis in view.telling if axis in view.twin_axes]
+    telling = [axis for axis in view.telling if axis not in twins] or twins[:1]
+    telling.sort(key=lambda axis: axis in view.conditions)
+    first, *others = telling
+    compared = [axis for axis in others if axis in claimed and axis not in view.conditions]
+    if len(compared) == len(others):
+        compared = compared[:-1]  # one is the panels'
+    rest = [axis for axis in reversed(others) if axis in view.conditions]
+    rest += [axis for axis in others if axis not in compared and axis not in rest]
+    colours, facets = [first], list[str]()
+    for axis in compared:
+        _added(view, axis, (colours, MAX_NAMED_CURVES), (facets, MAX_FACETS))
+    for axis in rest:
+        _added(view, axis, (facets, MAX_FACETS), (colours, MAX_NAMED_CURVES))
+    return colours, facets
+
+
+def _added(view: View, axis: str, *places: tuple[list[str], int]) -> None:
+    """Add an axis to the first of some lists whose combinations of values are then no more than it holds, if any."""
+    for axes, most in places:
+        if math.prod(len(view.axes[each]) for each in (*axes, axis)) <= most:
+            axes.append(axis)
+            return
+
+
+def _named(view: View, axis: str, *, alone: bool) -> dict[str, str]:
+    """Value of an axis → as panels and colours are called: beside values of other axes as in the label of a cell."""
+    values = {level(value): in_label(axis, value) for value in view.study.info.axes[axis]}
+    return {text: text if alone else values[text] for text in view.axes[axis]}
 
 
 def _bundle(epochs: pd.DataFrame, metric: str, most: int, *, mean: bool) -> Bundle:

@@ -9,14 +9,14 @@ import math
 import re
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
 from vitbench.analysis.summary import ACCURACY, finished
-from vitbench.report import accuracy, speed
+from vitbench.report import accuracy, speed, twins
 from vitbench.report.charts import Picture
 from vitbench.report.marks import Colouring, Values, is_many, limits
 from vitbench.report.numbers import plural
@@ -24,11 +24,15 @@ from vitbench.report.origins import of_origin
 from vitbench.report.row_charts import Panel, Rows
 from vitbench.report.spread import reading
 from vitbench.report.time_groups import TimeGroup
+from vitbench.report.twins import Together
 from vitbench.report.view import View
 
 ROWS_A_PAGE = 60
 MAX_PAGES = 4
 """Pages of one figure; cells beyond them are in the tables."""
+NEAR = 0.05
+"""Share of an axis, from which two points are seen apart where three panels share a phone."""
+STACKED = " Points that would hide one another stand one above the other."
 MAX_WORDS = 8
 """Cells without a result that a figure shows by their state; of more it says the number instead."""
 
@@ -46,14 +50,18 @@ def accuracy_by_cell(view: View, device: str) -> list[Picture]:
     several = any(len(values) > 1 for column in columns for values in column.points.values())
 
     means = " The upright bar is the mean over seeds, the box its 95 % interval." if several else ""
+    chart = _Chart(view, columns, limits(every), view.telling)
+    ranked = accuracy.ranked_cells(view, device)
+    together = twins.together(results, ranked, ACCURACY, {cell: chart.colour_of(cell) for cell in ranked})
+    chart = replace(chart, together=together)
+    shared = " Exact twins that agree to the last digit have one row." if together else ""
 
     def caption(rows: Sequence[Values]) -> str:
         shown = reading(rows, "every seed as a point", "of a cell's seeds")
-        return f"Test accuracy on {device}, {shown}.{means}"
+        return f"Test accuracy on {device}, {shown}.{means}{shared}"
 
-    chart = _Chart(view, columns, limits(every), view.telling)
     alt = f"plot of test accuracy by cell on {device}"
-    return chart.pages(f"accuracy-{device}", accuracy.ranked_cells(view, device), planned, alt, caption)
+    return chart.pages(f"accuracy-{device}", ranked, planned, alt, caption)
 
 
 def timings(view: View, group: TimeGroup, colour_by: Sequence[str]) -> list[Picture]:
@@ -152,6 +160,13 @@ class _Column:
         spans = [self.spans.get(cell, (math.nan, math.nan)) for cell in cells] if self.spans else ()
         return Panel(self.label, [self.points.get(cell, []) for cell in cells], middles, spans, ends or self._limits())
 
+    def stacked(self, cells: Sequence[str], ends: tuple[float, float] | None) -> bool:
+        """Whether a row of some cells has points that would hide one another."""
+        low, high = ends or self._limits() or (0.0, 0.0)
+        rows = [np.sort(self.points[cell]) for cell in cells if cell in self.points]
+        gaps = [float(np.diff(row).min()) for row in rows if len(row) > 1 and not is_many(row)]
+        return min(gaps, default=math.inf) < NEAR * (high - low)
+
     def _middle(self, cell: str) -> float:
         if self.middles is not None:
             return self.middles.get(cell, math.nan)
@@ -175,6 +190,7 @@ class _Chart:
         colour_by: axes, of which the first colours the rows.
         called: cell → name of its row, where that is not its label.
         most_words: rows without a result that are drawn all the same, with the word for it.
+        together: first cell of a row → the cells that share it.
     """
 
     view: View
@@ -183,6 +199,7 @@ class _Chart:
     colour_by: Sequence[str]
     called: Mapping[str, str] = field(default_factory=dict)
     most_words: int = MAX_WORDS
+    together: Mapping[str, Together] | None = None
 
     def pages(
         self, name: str, ranked: Sequence[str], planned: pd.DataFrame, alt: str,
@@ -197,6 +214,9 @@ class _Chart:
             alt: what is shown, after the word for how.
             caption: how the rows of a page are to be read.
         """
+        together = self.together or {}
+        shared = {cell for row in together.values() for cell in row.cells[1:]}
+        ranked = [cell for cell in ranked if cell not in shared]
         have = {cell for column in self.columns for cell in (*column.points, *(column.middles or {}))}
         words = {cell: "" if cell in have else word for cell, word in self.view.origins.missing(planned).items()}
         without, absent = Counter(words[cell] for cell in ranked if words[cell]), ""
@@ -215,26 +235,32 @@ class _Chart:
             suffix = f"-{number}" if len(drawn) > 1 else ""
             rows = [column.points[cell] for column in self.columns for cell in page if cell in column.points]
             how = "Range" if rows and all(map(is_many, rows)) else "Dot"
-            said = f"{caption(rows)}{absent}{which}{more}"
-            chart = self._rows(page, words, colouring)
+            stacked = STACKED if any(column.stacked(page, self.ends) for column in self.columns) else ""
+            said = f"{caption(rows)}{stacked}{absent}{which}{more}"
+            names = [together[cell].name if cell in together else self.called.get(cell, cell) for cell in page]
+            chart = self._rows(page, names, words, colouring)
             pictures.append(Picture(f"{name}{suffix}", chart, f"{how} {alt}{which}", said))
         return pictures
 
-    def _rows(self, cells: Sequence[str], words: Mapping[str, str], colouring: Colouring) -> Rows:
-        values = [self.view.values_of(cell).get(colouring.title, "") for cell in cells]
+    def _rows(self, cells: Sequence[str], names: Sequence[str], words: Mapping[str, str], colouring: Colouring) -> Rows:
         panels = [column.panel(cells, self.ends) for column in self.columns]
-        return Rows(
-            [self.called.get(cell, cell) for cell in cells], panels, [words[cell] for cell in cells], values, colouring
-        )
+        return Rows(names, panels, [words[cell] for cell in cells], [*map(self.colour_of, cells)], colouring)
+
+    @property
+    def _axis(self) -> str:
+        """The axis that colours the rows: the first; empty for none."""
+        return self.colour_by[0] if self.view.factorial and self.colour_by else ""
+
+    def colour_of(self, cell: str) -> str:
+        """The value that colours a row."""
+        return self.view.values_of(cell).get(self._axis, "")
 
     def _colouring(self, have: Collection[str]) -> Colouring:
         """The first axis colours the rows; its values that no row with a result has are not in the legend."""
-        if not self.view.factorial or not self.colour_by:
+        if not self._axis:
             return Colouring()
-        axis = self.colour_by[0]
-        shown = {self.view.values_of(cell)[axis] for cell in have}
-        values = self.view.axes[axis]
-        return Colouring(axis, values, [value for value in values if value in shown])
+        shown, values = {self.colour_of(cell) for cell in have}, self.view.axes[self._axis]
+        return Colouring(self._axis, values, [value for value in values if value in shown])
 
 
 def _values(rows: pd.DataFrame, name: str) -> dict[str, npt.NDArray[np.float64]]:

@@ -10,6 +10,9 @@ import numpy.typing as npt
 
 from vitbench.report.marks import Colouring
 
+MOST_DASHED = 8
+"""Colours whose lines each have dashes of their own."""
+
 
 @dataclass(frozen=True)
 class Bundle:
@@ -30,7 +33,8 @@ class Curves:
 
     Attributes:
         metrics: labels of the rows, with units.
-        facet_axis: name of the axis whose values have a column each; empty for a single column.
+        facet_axis: name of the axis whose values have a column each; empty for a single column, and for columns whose
+            names say it.
         facets: its values.
         panels: (metric, facet) → value of ``colouring`` → its curves.
         colouring: what the colours stand for.
@@ -41,6 +45,17 @@ class Curves:
     facets: Sequence[str]
     panels: Mapping[tuple[str, str], Mapping[str, Bundle]]
     colouring: Colouring
+
+    def epochs(self, metric: str | None = None) -> set[float]:
+        """The epochs that are drawn, of a metric or of all. A mean has those of all its runs."""
+        bundles = [b for (of, _), panel in self.panels.items() if metric in (None, of) for b in panel.values()]
+        curves = [curve for b in bundles for curve in ([b.mean] if b.mean is not None else b.runs)]
+        return {float(epoch) for curve in curves for epoch in curve[:, 0]}
+
+    @property
+    def dashed(self) -> bool:
+        """Whether the line of each colour has dashes of its own. Of one epoch there are no lines, but points."""
+        return 1 < len(self.colouring.values) <= MOST_DASHED and len(self.epochs()) > 1
 
 
 @dataclass(frozen=True)

@@ -196,12 +196,18 @@ class View:
 
     @cached_property
     def telling(self) -> list[str]:
-        """The axes, the one with the largest effect on test accuracy first."""
+        """The axes, the one with the largest effect on test accuracy first, those that claims are about before others.
+
+        The first of them colours the pictures of accuracy and of training, so that a colour means one thing in them.
+        """
+        claimed = {fact.axis for fact in self.study.info.facts}
         devices = self.train.groupby("device", sort=False)
         places = [(origin, str(device)) for device, rows in devices for origin in self.origins.of(rows)]
         if len(places) == 1:  # what the tables show, too
-            return by_effect([self.accuracy_over(axis, *places[0]) for axis in self.axes])
-        return by_effect([matched(self.train, self.axes, axis, ACCURACY, TRAIN_BLOCK) for axis in self.axes])
+            found = by_effect([self.accuracy_over(axis, *places[0]) for axis in self.axes])
+        else:
+            found = by_effect([matched(self.train, self.axes, axis, ACCURACY, TRAIN_BLOCK) for axis in self.axes])
+        return sorted(found, key=lambda axis: axis not in claimed)
 
     def exact(self, axis: str, value: str) -> bool:
         """Whether a value of an axis is an exact component: it cannot change what is computed."""

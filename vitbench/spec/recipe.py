@@ -152,6 +152,12 @@ class TrainSpec(Strict):
         """Whether a teacher is trained first."""
         return self.distillation in ("soft", "hard")
 
+    @property
+    def augments(self) -> bool:
+        """Whether the images of a batch are changed at random."""
+        operations = self.augment in ("randaugment", "trivialaugment")
+        return operations or any((self.crop_padding, self.flip, self.cutout, self.erasing, self.mixup, self.cutmix))
+
     def canonical(self) -> dict[str, Any]:
         """As ever, but that a file of weights is told by its content, and not by where it lies."""
         body = super().canonical()

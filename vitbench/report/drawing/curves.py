@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import numpy.typing as npt
 from matplotlib.axes import Axes
 from matplotlib.collections import LineCollection
 from matplotlib.figure import Figure
-from matplotlib.ticker import MaxNLocator
+from matplotlib.ticker import FixedLocator
 
-from vitbench.report.drawing.names import inches, labels_of
+from vitbench.report.drawing import ticks
+from vitbench.report.drawing.names import inches, labels_of, lines_of
 from vitbench.report.drawing.parts import NARROW, WIDEST, Colour, Dash, colours_of, guide, legend, legend_inches
 from vitbench.report.plane_charts import Bundle, Curves
 
@@ -26,7 +27,11 @@ DASHES: Sequence[Dash] = ("solid", (0, (5, 2.5)), (0, (1.5, 1.5)), (0, (6, 2, 1.
                           (0, (1, 3)), (0, (4, 1.5, 1, 1.5, 1, 1.5)))  # fmt: skip
 """Of the lines of means, in the order of their colours, the first drawn first: so that of lines which coincide each is
 seen in the gaps of those over it, and by who does not see colours."""
-TITLE_POINTS = 8.5
+TITLE_POINTS, TITLE_INCHES = 8.5, 0.14
+"""Of a panel's title, and of each of its lines beside the first."""
+TITLE_LINES = 3
+MEAN_POINTS, RIM_POINTS, RUN_POINTS = 2.0, 0.9, 0.6
+"""Of the line of a mean, of both sides of its rim together, and of a single run among a few."""
 
 
 def figure(chart: Curves, *, narrow: bool = False) -> Figure:
@@ -36,16 +41,20 @@ def figure(chart: Curves, *, narrow: bool = False) -> Figure:
     lines = math.ceil(len(facets) / columns)  # of panels, for each metric
     width = NARROW if narrow else min(WIDEST, 1.1 + (5.2 if columns == 1 else 2.4 * columns))
     high = (1.9 if any(facets) else 1.75) if narrow else 2.2
-    titles = _titles(chart.facet_axis, facets, (width - 0.7) / columns - 0.1, narrow=narrow)
-    dashes = DASHES if 1 < len(chart.colouring.values) <= len(DASHES) and not _single(chart) else ()
-    height = 0.45 + legend_inches(chart.colouring, width, lines=bool(dashes)) + high * len(metrics) * lines
+    room = (width - 0.7) / columns - 0.1
+    # Panels of one column are of one value where each metric has one line of panels: the first names it for all.
+    titles = [_titles(chart, room, number) if not number or lines > 1 else [""] * len(facets)
+              for number in range(len(metrics))]  # fmt: skip
+    taller = TITLE_INCHES * lines * sum(max(title.count("\n") for title in of_metric) for of_metric in titles)
+    dashes = DASHES if chart.dashed else ()
+    height = 0.45 + legend_inches(chart.colouring, width, lines=bool(dashes)) + high * len(metrics) * lines + taller
     made = Figure(figsize=(width, height), layout="constrained")
     grid = made.subplots(len(metrics) * lines, columns, sharex=True, sharey=False, squeeze=False)
     for number, metric in enumerate(metrics):
         of_row = [chart.panels[metric, facet] for facet in facets]
-        marked = len({epoch for panel in of_row for epoch in _epochs(panel.values())}) <= MAX_EPOCHS_MARKED
+        marked = len(chart.epochs(metric)) <= MAX_EPOCHS_MARKED
         panels = grid[number * lines : (number + 1) * lines].ravel()
-        for place, (facet, bundles, ax) in enumerate(zip(facets, of_row, panels, strict=False)):
+        for place, (bundles, ax) in enumerate(zip(of_row, panels, strict=False)):
             if place:
                 ax.sharey(panels[0])
             _panel(ax, bundles, shades, dashes, grey=chart.colouring.others, marked=marked)
@@ -53,27 +62,21 @@ def figure(chart: Curves, *, narrow: bool = False) -> Figure:
                 ax.set_ylabel(metric)
             else:
                 ax.tick_params(axis="y", labelleft=False)
-            if facet and (narrow or number == 0):
-                ax.set_title(titles[place], fontsize=TITLE_POINTS)
+            ax.set_title(titles[number][place], fontsize=TITLE_POINTS)
         for ax in panels[len(facets) :]:
             ax.remove()
-    _epoch_axes(made, narrow=narrow)
+    _epoch_axes(made, int(max(chart.epochs(), default=1)), narrow=narrow)
     legend(made, chart.colouring, dashes)
     return made
 
 
-def _single(chart: Curves) -> bool:
-    """Whether all that is drawn are points: of one epoch there are no lines."""
-    return len(_epochs(bundle for panel in chart.panels.values() for bundle in panel.values())) <= 1
-
-
-def _epoch_axes(made: Figure, *, narrow: bool) -> None:
+def _epoch_axes(made: Figure, last: int, *, narrow: bool) -> None:
     """Epochs beneath the lowest panel of each column."""
     lowest: dict[int, Axes] = {}
     for ax in made.axes:
         spec = ax.get_subplotspec()
         assert spec is not None
-        ax.xaxis.set_major_locator(MaxNLocator(3 if narrow else 4, integer=True))
+        ax.xaxis.set_major_locator(FixedLocator(ticks.epochs(last, 3 if narrow else 4)))
         ax.tick_params(axis="x", labelbottom=False)
         lowest[spec.colspan.start] = ax  # they come row by row
     for ax in lowest.values():
@@ -81,12 +84,15 @@ def _epoch_axes(made: Figure, *, narrow: bool) -> None:
         ax.set_xlabel("epoch")
 
 
-def _titles(axis: str, values: Sequence[str], room: float, *, narrow: bool) -> list[str]:
-    """What each panel shows; in two lines where there is little room."""
-    named = labels_of([f"{axis} ="], room if narrow else room / 2, TITLE_POINTS)[0]
-    rest = room if narrow else room - inches(f"{named} ", TITLE_POINTS)
-    between = "\n" if narrow else " "
-    return [f"{named}{between}{value}" for value in labels_of(values, rest, TITLE_POINTS)]
+def _titles(chart: Curves, room: float, number: int) -> list[str]:
+    """What each panel of a metric shows: its value, and of the first metric the axis, too."""
+    if not chart.facet_axis or number:
+        return lines_of(chart.facets, room, TITLE_POINTS, TITLE_LINES)
+    whole = [f"{chart.facet_axis} = {facet}" for facet in chart.facets]
+    if all(inches(title, TITLE_POINTS) <= room for title in whole):
+        return whole
+    (axis,) = labels_of([f"{chart.facet_axis} ="], room, TITLE_POINTS)
+    return [f"{axis}\n{value}" for value in lines_of(chart.facets, room, TITLE_POINTS, TITLE_LINES - 1)]
 
 
 def _panel(
@@ -99,7 +105,7 @@ def _panel(
         if name not in bundles:
             continue
         runs, alone = [_thinned(run) for run in bundles[name].runs], len(bundles[name].runs) == 1 and name != grey
-        thin = max(0.3, min(0.7, 8 / max(len(runs), 1)))  # so that a bundle of lines keeps its structure
+        thin = max(0.3, min(RUN_POINTS, 8 / max(len(runs), 1)))  # so that a bundle of lines keeps its structure
         if len(runs) > MAX_MARKED:
             _bundle(ax, runs, shade, thin)
             continue
@@ -109,11 +115,20 @@ def _panel(
     for name, shade in shades.items():
         mean = bundles[name].mean if name in bundles else None
         if mean is not None:
-            # A rim in the paper's colour sets it off from its runs; not from other means, which it would hide.
-            ax.plot(*mean.T, color="white", linewidth=3.6, zorder=2.2)
-            ax.plot(*mean.T, color=shade, linewidth=2, linestyle=dash_of.get(name, "-"), zorder=3,
+            # A rim in the paper's colour sets it off from its runs. It is narrow and has the line's gaps: it would hide
+            # the runs that lie near their mean, which are most of them.
+            dash = dash_of.get(name, "solid")
+            ax.plot(*mean.T, color="white", linewidth=MEAN_POINTS + RIM_POINTS, linestyle=_scaled(dash), zorder=2.2)
+            ax.plot(*mean.T, color=shade, linewidth=MEAN_POINTS, linestyle=dash, zorder=3,
                     marker=_mark(mean, marked=marked), markersize=5)  # fmt: skip
     ax.autoscale_view()  # a collection does not ask for it
+
+
+def _scaled(dash: Dash) -> Dash:
+    """The dashes of a mean for its rim: matplotlib's are as long as their line is wide."""
+    if isinstance(dash, str):
+        return dash
+    return dash[0], tuple(part * MEAN_POINTS / (MEAN_POINTS + RIM_POINTS) for part in dash[1])
 
 
 def _thinned(curve: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
@@ -135,9 +150,3 @@ def _bundle(ax: Axes, runs: Sequence[npt.NDArray[np.float64]], shade: Colour, th
         return
     ax.add_collection(LineCollection(runs, colors=shade, linewidths=thin, capstyle="projecting", joinstyle="round",
                                      zorder=2))  # fmt: skip
-
-
-def _epochs(bundles: Iterable[Bundle]) -> set[float]:
-    """The epochs of some curves; a mean has those of all its runs."""
-    curves = [curve for b in bundles for curve in ([b.mean] if b.mean is not None else b.runs)]
-    return {float(epoch) for curve in curves for epoch in curve[:, 0]}

@@ -9,13 +9,16 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, MaxNLocator
 
 from vitbench.report.colours import RULE
-from vitbench.report.drawing.parts import INK, inches, shorten, single
+from vitbench.report.drawing.names import inches, labels_of
+from vitbench.report.drawing.parts import INK, single
 from vitbench.report.pixel_charts import Heat, Nested, Numbers, Waves
 
 WIDTH = 3.6
 """Inches: of a phone."""
-NAME_POINTS, COUNT_POINTS = 8.0, 6.6
-"""Letters of names beside a matrix, and of numbers in it."""
+NAME_POINTS, COUNT_POINTS, WAVE_POINTS = 8.0, 6.6, 7.5
+"""Letters of names beside a matrix, of numbers in it, and of names beside waves."""
+LONGEST_NAME, LONGEST_WAVE = 14, 20
+"""Letters of such names."""
 LINE, BESIDE = 0.135, 0.55
 """Inches: of a line of names, the least that a row or column takes to have one; of what else stands beside a matrix."""
 FLATTEST, TALLEST = 0.25, 2.0
@@ -29,7 +32,7 @@ SEQUENTIAL, DIVERGING = "viridis", "PuOr"
 def matrix(chart: Heat) -> Figure:
     """A matrix, its first row at the top."""
     rows, columns = chart.values.shape
-    names = [shorten(name, 14) for name in chart.names]
+    names = labels_of(chart.names, WIDTH, NAME_POINTS, LONGEST_NAME)
     longest = max((inches(name, NAME_POINTS) for name in names), default=0.25)
     room = longest + BESIDE
     cell = (WIDTH - room) / columns
@@ -95,13 +98,14 @@ def waves(chart: Waves) -> Figure:
     count = len(chart.names)
     made = Figure(figsize=(WIDTH, 0.55 + 0.42 * count), layout="constrained")
     panels = made.subplots(count, 1, sharex=True, squeeze=False)[:, 0]
-    for ax, name, values in zip(panels, chart.names, chart.values, strict=True):
+    names = labels_of(chart.names, WIDTH, WAVE_POINTS, LONGEST_WAVE)
+    for ax, name, values in zip(panels, names, chart.values, strict=True):
         ax.axhline(0, color=RULE, linewidth=0.8)
         ax.plot(values, color=single(), linewidth=1.3)
         ax.set_ylim(-1.15, 1.15)
         ax.set_yticks([])
         ax.spines["left"].set_visible(False)
-        ax.set_ylabel(shorten(name, 20), rotation=0, ha="right", va="center", fontsize=7.5)
+        ax.set_ylabel(name, rotation=0, ha="right", va="center", fontsize=WAVE_POINTS)
         ax.tick_params(axis="x", length=2)
     panels[-1].xaxis.set_major_locator(MaxNLocator(6, integer=True))
     panels[-1].set_xlabel(chart.axis)

@@ -10,12 +10,15 @@ from collections.abc import Container, Sequence
 from matplotlib.axes import Axes
 from matplotlib.font_manager import FontProperties
 from matplotlib.textpath import text_to_path
+from matplotlib.transforms import ScaledTranslation
 
 POINTS_PER_INCH = 72
 ROW_POINTS = 7.5
 """Size of the names of rows."""
 LINE_INCHES, AIR_INCHES = 0.12, 0.05
 """Of a line of such a name, and above it."""
+INDENT_INCHES = 0.05
+"""Between a panel's left edge and a name above a row, whose first letter would touch the line there."""
 GROUND = {"facecolor": "white", "linewidth": 0, "pad": 0.5}
 """Of a text in a panel, whose lines do not cross its letters."""
 LONGEST = 60
@@ -49,9 +52,9 @@ def labels_of(names: Sequence[str], room: float, points: float = ROW_POINTS, lon
     while alike := _alike(lines, cut):
         others = {text for n, text in enumerate(cut) if n not in alike}
         different = len({lines[n] for n in alike})
-        tried = ([_fitted(lines[n], room, points, share) for n in alike] for share in HEADS)
+        tried = ([_fitted(lines[n], room, points, share, longest) for n in alike] for share in HEADS)
         told = (found for found in tried if len(set(found)) == different and others.isdisjoint(found))
-        counted = [_numbered(lines[n], place, others, room, points) for place, n in enumerate(alike, 1)]
+        counted = [_numbered(lines[n], place, others, (room, points, longest)) for place, n in enumerate(alike, 1)]
         for n, text in zip(alike, next(told, counted), strict=True):
             cut[n] = text
     return cut
@@ -59,18 +62,42 @@ def labels_of(names: Sequence[str], room: float, points: float = ROW_POINTS, lon
 
 def wrapped(names: Sequence[str], room: float) -> tuple[list[str], float]:
     """Names of rows to stand above them, in two lines where one is too short; and the height that they need, inches."""
-    lines = [_wrapped(name, room) for name in names]
-    if len(set(lines)) < len({_line(name) for name in names}):
-        lines = labels_of(names, room)
+    lines = lines_of(names, room - INDENT_INCHES, ROW_POINTS, 2)
     return lines, max((LINE_INCHES * (1 + line.count("\n")) for line in lines), default=LINE_INCHES) + AIR_INCHES
 
 
-def _wrapped(name: str, room: float) -> str:
-    words = _line(name).split(" ")
-    first = next((n for n in range(len(words), 0, -1) if inches(" ".join(words[:n]), ROW_POINTS) <= room), 0)
-    if first in (0, len(words)):
-        return _fitted(name, room, ROW_POINTS)
-    return f"{' '.join(words[:first])}\n{_fitted(' '.join(words[first:]), room, ROW_POINTS)}"
+def lines_of(names: Sequence[str], room: float, points: float, most: int) -> list[str]:
+    """Names of different things, each broken into so many lines at most; those that differ stay different.
+
+    Args:
+        names: the names.
+        room: for each line, inches.
+        points: size of the letters.
+        most: lines of a name; what does not fit the last is cut.
+    """
+    broken = [_broken(_line(name), room, points, most) for name in names]
+    return broken if len(set(broken)) == len({_line(name) for name in names}) else labels_of(names, room, points)
+
+
+def _broken(text: str, room: float, points: float, most: int) -> str:
+    words = text.split(" ")
+    first = next((n for n in range(len(words), 0, -1) if inches(" ".join(words[:n]), points) <= room), 0)
+    if most == 1 or first == len(words):
+        return _fitted(text, room, points)
+    # What stands between two parts of a name begins a line, and does not dangle at the end of one.
+    if first > 1 and _between(words[first - 1]):
+        first -= 1
+    if first == 1 and _between(words[0]):
+        words, first = [" ".join(words[:2]), *words[2:]], 0
+    if first == 0:  # what is too long by itself is broken between a field's name and its value, or cut
+        name, mark, value = words[0].partition("=")
+        words, first = [f"{name}{mark}", *([value] if value else []), *words[1:]], 1
+    head = _fitted(" ".join(words[:first]), room, points)
+    return f"{head}\n{_broken(' '.join(words[first:]), room, points, most - 1)}" if words[first:] else head
+
+
+def _between(word: str) -> bool:
+    return word != "=" and not any(map(str.isalnum, word))
 
 
 @functools.lru_cache(maxsize=8192)
@@ -81,24 +108,26 @@ def inches(text: str, points: float) -> float:
     )
 
 
-def above_rows(ax: Axes, labels: Sequence[str], height: float, notes: Sequence[str] = ()) -> None:
-    """Write the name of each row above it, from the panel's left edge, and a note at its right edge.
+def in_two(label: str, room: float, points: float) -> str:
+    """The label of an axis, in two lines where one is longer than its panel: what is measured, and its unit."""
+    before, mark, unit = label.partition(" (")
+    return f"{before}\n({unit}" if mark and inches(label, points) > room else label
+
+
+def above_rows(ax: Axes, labels: Sequence[str], height: float) -> None:
+    """Write the name of each row above it, beside the panel's left edge.
 
     Args:
         ax: rows are at 0, 1, … of its y axis.
         labels: the names.
         height: of the names' middles above their rows; of a row's height.
-        notes: one for each row; empty for none.
     """
-    place = ax.get_yaxis_transform()
-    for texts, x, side in ((labels, 0.0, "left"), (notes, 1.0, "right")):
-        for row, text in enumerate(texts):
-            if text:  # on a ground of its own: lines of the panel do not cross the letters
-                ax.text(
-                    x, row - height, text, transform=place, ha=side, va="center", fontsize=ROW_POINTS, in_layout=False,
-                    linespacing=1.1, bbox=GROUND,
-                    zorder=1.5 if side == "left" else 5,
-                )  # fmt: skip
+    made = ax.get_figure(root=True)
+    assert made is not None
+    place = ax.get_yaxis_transform() + ScaledTranslation(INDENT_INCHES, 0.0, made.dpi_scale_trans)
+    for row, text in enumerate(labels):  # on a ground of its own: lines of the panel do not cross the letters
+        ax.text(0.0, row - height, text, transform=place, va="center", fontsize=ROW_POINTS, in_layout=False,
+                linespacing=1.1, bbox=GROUND, zorder=1.5)  # fmt: skip
 
 
 def _line(text: str) -> str:
@@ -124,11 +153,12 @@ def _alike(lines: Sequence[str], cut: Sequence[str]) -> list[int]:
     return []
 
 
-def _numbered(line: str, number: int, taken: Container[str], room: float, points: float) -> str:
+def _numbered(line: str, number: int, taken: Container[str], limits: tuple[float, float, int]) -> str:
     """The last resort: names that nothing which fits tells apart are counted."""
+    room, points, longest = limits
     while True:
         end = f" ({number})"
-        text = f"{_fitted(line, room - inches(end, points), points)}{end}"
+        text = f"{_fitted(line, room - inches(end, points), points, longest=max(1, longest - len(end)))}{end}"
         if text not in taken:
             return text
         number += 1

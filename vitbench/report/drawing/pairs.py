@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from vitbench.report.drawing.names import GROUND, above_rows, inches, labels_of, wrapped
+from vitbench.report.drawing.names import GROUND, above_rows, in_two, inches, labels_of, wrapped
 from vitbench.report.drawing.parts import (
     GREY,
     INK,
@@ -31,13 +29,14 @@ MARKS_INCHES = 0.22
 """Of a row, beneath its name."""
 NOTE_INCHES = 0.75
 """Of a mean in words, and of air."""
-TITLE_POINTS = 8.5
+TITLE_POINTS, MEAN_POINTS, LABEL_POINTS = 8.5, 8.0, 9.0
+"""Of letters above a panel, of a mean beside it, and beneath all."""
 
 
 def figure(chart: Pairs, *, narrow: bool = False) -> Figure:
     """The figure; its height grows with the values of the axes, its width with the columns.
 
-    In a narrow one the columns follow one another, and each row's name stands above it, with its mean.
+    In a narrow one the columns follow one another, and each row's name stands above it.
     """
     made, panels, tall = _narrow(chart) if narrow else _wide(chart)
     every = [axis for _, axes in chart.columns for axis in axes]
@@ -68,8 +67,7 @@ def _wide(chart: Pairs) -> tuple[Figure, list[tuple[Axes, Paired]], float]:
             ax.set_title(_heading(title, axis, (width - room) / len(chart.columns), lines=1), fontweight="bold",
                          fontsize=TITLE_POINTS)  # fmt: skip
             ax.set_yticks(range(len(axis.names)), labels[row] if column == 0 else [])
-            for place, mean in enumerate(_notes(axis)):
-                ax.text(1.01, place, mean, transform=ax.get_yaxis_transform(), va="center", fontsize=8)
+            _means(ax, axis)
             ax.xaxis.set_major_locator(MaxNLocator(8 if len(chart.columns) == 1 else 5))
             panels.append((ax, axis))
         grid[-1, column].set_xlabel(chart.label)
@@ -82,7 +80,7 @@ def _narrow(chart: Pairs) -> tuple[Figure, list[tuple[Axes, Paired]], float]:
     labels = [wrapped(axis.names, NARROW - 0.3 - NOTE_INCHES) for _, axis in stacked]
     named = max(tall for _, tall in labels)
     row = named + MARKS_INCHES
-    height = 0.7 + sum(row * (n + 0.3) + 0.36 for n in counts)
+    height = 0.85 + sum(row * (n + 0.3) + 0.36 for n in counts)
     made = Figure(figsize=(NARROW, height), layout="constrained")
     grid = made.subplots(len(counts), 1, squeeze=False, sharex=True,
                          gridspec_kw={"height_ratios": [n + 0.3 for n in counts]})[:, 0]  # fmt: skip
@@ -90,9 +88,10 @@ def _narrow(chart: Pairs) -> tuple[Figure, list[tuple[Axes, Paired]], float]:
         ax.set_ylim(len(axis.names) - 0.6, -0.9)
         ax.set_title(_heading(title, axis, NARROW - 0.3, lines=2), fontweight="bold", fontsize=TITLE_POINTS)
         ax.set_yticks([])
-        above_rows(ax, names, (MARKS_INCHES + named - 0.04) / 2 / row, _notes(axis))
+        above_rows(ax, names, (MARKS_INCHES + named - 0.04) / 2 / row)
+        _means(ax, axis)
         ax.xaxis.set_major_locator(MaxNLocator(5))
-    grid[-1].set_xlabel(chart.label)
+    grid[-1].set_xlabel(in_two(chart.label, NARROW - NOTE_INCHES, LABEL_POINTS))
     return made, [(ax, axis) for ax, (_, axis) in zip(grid, stacked, strict=True)], MARKS_INCHES / row
 
 
@@ -105,9 +104,11 @@ def _heading(title: str, axis: Paired, room: float, lines: int) -> str:
     return labels_of([whole], room, TITLE_POINTS)[0]
 
 
-def _notes(axis: Paired) -> Sequence[str]:
-    """The mean of each row in words; nothing where there is a word in place of points."""
-    return ["" if word else mean for mean, word in zip(axis.means, axis.words, strict=True)]
+def _means(ax: Axes, axis: Paired) -> None:
+    """Write the mean of each row beside it; nothing where there is a word in place of points."""
+    for place, (mean, word) in enumerate(zip(axis.means, axis.words, strict=True)):
+        if not word:
+            ax.text(1.01, place, mean, transform=ax.get_yaxis_transform(), va="center", fontsize=MEAN_POINTS)
 
 
 def _compare(ax: Axes, axis: Paired, neutral: float, band: float, tall: float) -> None:
@@ -134,4 +135,6 @@ def _compare(ax: Axes, axis: Paired, neutral: float, band: float, tall: float) -
             # A block keeps its height within the row over all values, so that it can be followed.
             spots = row + tall * (np.linspace(-0.28, 0.28, len(points)) if len(points) > 1 else np.zeros(1))
             ax.scatter(points, spots, s=12, color=shade, edgecolors="white", linewidths=0.3, zorder=3)
+        if len(points) == 1:
+            continue  # one point is its own mean, which would hide it
         ax.plot([middle, middle], [row - 0.36 * tall, row + 0.36 * tall], color=INK, linewidth=1.8, zorder=4)

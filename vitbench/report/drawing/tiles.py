@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import matplotlib as mpl
@@ -10,7 +11,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from PIL import Image
 
-from vitbench.report.drawing.parts import GREY, INK, inches, shorten
+from vitbench.report.drawing.names import labels_of
+from vitbench.report.drawing.parts import GREY, INK
 from vitbench.report.pixel_charts import Pixels, Strip, Tile, Tiles
 
 WIDTH = 3.3
@@ -39,9 +41,12 @@ def figure(chart: Tiles) -> Figure:
     made = Figure(figsize=(width + 2 * MARGIN, height + 2 * MARGIN))
     ax = made.add_axes((0.0, 0.0, 1.0, 1.0))
     ax.set_axis_off()
+    told = dict.fromkeys(text for strip in chart.strips for tile in strip.tiles for text in tile.title)
+    titles = dict(zip(told, labels_of([*told], side, TITLE), strict=True))
+    headings = labels_of([strip.title for strip in chart.strips], width, HEADING)
     top = 0.0
-    for strip in chart.strips:
-        sheet.draw(ax, strip, top)
+    for strip, heading in zip(chart.strips, headings, strict=True):
+        sheet.draw(ax, strip, heading, titles, top)
         top += sheet.height(strip)
     if chart.label:
         _scale(ax, chart.label, top, width)
@@ -72,33 +77,24 @@ class _Sheet:
         height, width = strip.tiles[0].pixels.shape[:2]
         return self.side * min(TALLEST, float(height) / float(width))
 
-    def draw(self, ax: Axes, strip: Strip, top: float) -> None:
-        """A strip, its upper edge at a height."""
+    def draw(self, ax: Axes, strip: Strip, heading: str, titles: Mapping[str, str], top: float) -> None:
+        """A strip, its upper edge at a height; its own title and those of its tiles as there is room for them."""
         side, tall, titled = self.side, self.tall(strip), self.titled(strip)
         if strip.title:
-            room = self.columns * side + GAP * (self.columns - 1)
-            ax.text(0, top + LINE * 0.55, fitting(strip.title, room, HEADING), fontsize=HEADING, color=INK, va="center")
+            ax.text(0, top + LINE * 0.55, heading, fontsize=HEADING, color=INK, va="center")
             top += LINE
         for number, tile in enumerate(strip.tiles):
             x = (number % self.columns) * (side + GAP)
             y = top + (number // self.columns) * (titled + tall + GAP)
             for line, text in enumerate(tile.title):
-                ax.text(x + side / 2, y + LINE * 0.55 + UNDER * line, fitting(text, side, TITLE), fontsize=TITLE,
-                        color=INK, va="center", ha="center")  # fmt: skip
+                ax.text(x + side / 2, y + LINE * 0.55 + UNDER * line, titles[text], fontsize=TITLE, color=INK,
+                        va="center", ha="center")  # fmt: skip
             y += titled
             pixels = _small(tile.pixels if tile.values is None else overlaid(tile), round(PIXELS_PER_INCH * side))
             wide = min(side, tall * tile.pixels.shape[1] / tile.pixels.shape[0])
             left = x + (side - wide) / 2
             ax.imshow(pixels, extent=(left, left + wide, y + tall, y), aspect="auto", interpolation="none")
             _grid(ax, tile, (left, y, wide, tall))
-
-
-def fitting(text: str, room: float, points: float) -> str:
-    """A text, its middle left out as far as it takes to be no longer than the room for it, inches."""
-    most = len(text)
-    while (short := shorten(text, most)) and inches(short, points) > room and most > 1:
-        most = min(most - 1, len(short) - 1)
-    return short
 
 
 def _grid(ax: Axes, tile: Tile, place: tuple[float, float, float, float]) -> None:
