@@ -23,7 +23,7 @@ STATE, SEEDS = "state", "seeds"
 STEP, FIRST_STEP, OF_PEAK = "step p50 (ms)", "first step (ms)", "of peak (%)"
 TOGETHER = "seeds in a program"
 EPOCH, WHOLE, WARM_UP = "epoch (images/s)", "trial (images/s)", "warm-up (s)"
-TIMES, HALF, OVER_SEEDS = "images/s (× reference)", "middle half of the pairs", "95 % interval over seeds"
+TIMES, HALF, OVER_SEEDS = "times as fast", "middle half of the pairs", "95 % interval over seeds"
 FEWEST_PAIRS = 4
 """Pairs of which there is a middle half."""
 
@@ -55,19 +55,19 @@ def by_axis(view: View, device: str) -> list[Md]:
     for origin in origins:
         rows = of_origin(planned, origin)
         for axis in view.axes:
-            found = {each.value: each for each in speedups(rows, view.axes, axis)}
-            pairs = max([pairs, *(each.pairs for each in found.values())])
-            seeds = max([seeds, *(each.seeds for each in found.values())])
+            found = speedups(rows, view.axes, axis)
+            pairs = max([pairs, *(each.pairs for each in found)])
+            seeds = max([seeds, *(each.seeds for each in found)])
             has = set(texts(finished(rows)[axis]))
-            for value in view.axes[axis] if any(each.pairs for each in found.values()) else ():
+            for each in found if any(each.pairs for each in found) else ():
                 line = {"on": Md(view.origins.letter(origin))} if len(origins) > 1 else {}
-                line |= {"axis": escape(axis), "value": escape(value)}
-                word = "not matched" if value in has else absence_of(view, planned, axis, value)
-                lines.append(line | _times(found.get(value), escape(word)))
+                line |= {"axis": escape(axis), "value": escape(each.value), "against": escape(each.against)}
+                word = "not matched" if each.value in has else absence_of(view, planned, axis, each.value)
+                lines.append(line | _times(each, escape(word)))
     if pairs < 2:
         return []
-    said = f"By axis: images/s of the median step over those of the axis's reference, in pairs of runs {_alike(view)}; "
-    said += "the median of the ratio, and where the middle half of the pairs lies."
+    said = f"By axis: how many times as fast the median step is, in pairs of runs {_alike(view)}; the median over the "
+    said += "pairs, and where the middle half of them lies." if pairs >= FEWEST_PAIRS else "pairs."
     if seeds > 1:
         said += " The interval is of the geometric mean over seeds of each one's median. It holds for one ratio alone: "
         said += "of 20 where there is no difference, one excludes 1 by chance."
@@ -85,10 +85,8 @@ def _alike(view: View) -> str:
     return "of one seed and alike in every other axis" if len(view.axes) > 1 else "of one seed"
 
 
-def _times(found: Speedup | None, word: Md) -> dict[str, Md]:
-    """The columns of one value of an axis: None of its reference; the word stands where there is no pair."""
-    if found is None:
-        return {"pairs": NOTHING, TIMES: Md("reference"), HALF: NOTHING, OVER_SEEDS: NOTHING}
+def _times(found: Speedup, word: Md) -> dict[str, Md]:
+    """The columns of one value of an axis; the word stands where there is no pair."""
     if not found.pairs:
         return {"pairs": count(0), TIMES: word, HALF: NOTHING, OVER_SEEDS: NOTHING}
     ends = found.interval
@@ -175,7 +173,9 @@ def _of_memory(rows: pd.DataFrame, device: str) -> str:
     of_cells = rows[rows["state"] == "ok"].groupby(["cell", "origin"], sort=False)["peak_memory_mib"]
     apart = float((of_cells.max() - of_cells.min()).max()) if (of_cells.size() > 1).any() else math.nan
     if math.isfinite(apart):
-        return f"{said}: runs of one cell differ in it by up to {significant(apart)} MiB here, and less tells nothing."
+        return (
+            f"{said}: runs of one cell differ in it by up to {significant(apart)} MiB here, and as much between two cells says nothing."
+        )
     return f"{said}: a few MiB tell nothing."
 
 
@@ -214,7 +214,7 @@ def by_cell(view: View, device: str) -> list[Md]:
             }
             line |= {f"{on}{name}": value for name, value in columns.items()}
         lines.append(line)
-    said = _taken_out(lines, view) if found else []
+    said = _taken_out(lines, view)
     right = {name for line in lines for name in line} - {"cell", STATE, *view.axes}
     return [Md(f"By cell, the fastest first{''.join(f'; {each}' for each in said)}."), table(lines, right)]
 
@@ -230,13 +230,18 @@ def _best(rows: Sequence[Row]) -> str | None:
 
 
 def _taken_out(lines: Sequence[dict[str, Md]], view: View) -> list[str]:
-    """What every row has in common, in words; the columns that say it are taken out of the rows."""
+    """What every row with a result has in common, in words; the columns that say it are taken out of the rows.
+
+    A row without a result says why not in the column of its speed.
+    """
     said = []
+    with_result = [line for line in lines if any(_column(name) == STEP and line[name] != NOTHING for name in line)]
     for name, words in CONSTANT.items():
         where = {column for line in lines for column in line if column not in view.axes and _column(column) == name}
-        values = {line[column] for line in lines for column in where if column in line}
+        values = {line[column] for line in with_result for column in where if line.get(column, Md("0")) != "0"}
         if len(values) == 1:
-            said.append(words(values.pop()))
+            value = values.pop()
+            said += [words(value)] if len(with_result) == len(lines) or name != STATE else []
             for line, column in itertools.product(lines, where):
                 line.pop(column, None)
     return said
