@@ -6,6 +6,7 @@ import shlex
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -31,11 +32,16 @@ def commands_of(study: Study) -> list[list[str]]:
     return [shlex.split(line) for line in fence.splitlines()[1:-1]]
 
 
-def planned_by(line: list[str]) -> StudyInfo:
-    """What a command line plans, read by the real parser; runs nothing."""
+def parsed(line: list[str]) -> dict[str, Any]:
+    """The parameters of a command line, read by the real parser."""
     program, verb, *arguments = line
     assert program == "vitbench"
-    asked = cli.commands[verb].make_context(verb, arguments).params
+    return cli.commands[verb].make_context(verb, arguments).params
+
+
+def planned_by(line: list[str]) -> StudyInfo:
+    """What a command line plans; runs nothing."""
+    verb, asked = line[1], parsed(line)
     suite = read_suite(asked["suite"], asked["overrides"], asked["max_trials"], small=asked["small"])
     only = "timing" if verb == "time" else asked["only"]
     return plan(suite, asked["device"], kinds=ONLY[only] if only else KINDS)
@@ -51,9 +57,54 @@ def test_the_command_of_a_reference_study_plans_its_trials(
     (tmp_path / "data" / "cifar10-lossless-6k").symlink_to(lossless)
     monkeypatch.chdir(tmp_path)
     study = Study.read(folder)
-    found = [planned_by(line) for line in commands_of(study)]
+    found = [planned_by(line) for line in commands_of(study) if line[1] != "explain"]
     assert {i for info in found for i in Trials.of(info.trials).ids()} == set(Trials.of(study.info.trials).ids())
     assert {info.suite.name for info in found} == {study.info.suite.name}
+
+
+def test_what_the_models_look_at_is_made_again_by_the_commands_of_the_report() -> None:
+    """Of the study that has portraits: its weights are kept, and each model that the report shows is explained."""
+    study = Study.read(REPOSITORY / "results" / "reference" / "portraits-small")
+    first, *others = commands_of(study)
+    asked = parsed(first)
+    assert first[1] == "run" and asked["keep_weights"] and asked["results"] is None
+    weights = Path("results") / study.info.suite.name / "weights"
+    shown = {file.stem for file in (study.path / "portraits").iterdir()}
+    assert {parsed(line)["checkpoint"] for line in others} == {weights / f"{i}.safetensors" for i in shown}
+    assert shown <= set(Trials.of(study.info.trials).ids())
+    assert "--keep-weights" not in "".join(commands_of(Study.read(REPOSITORY / "results/reference/mae-small"))[0])
+
+
+def test_portraits_of_a_study_lie_where_its_command_put_it(tmp_path: Path) -> None:
+    study = build(tmp_path / "study", factorial({"norm": ("pre", "post")}, seeds=tuple(range(6)), time=False))
+    info = study.info.model_copy(update={"commands": (("run", "mine.toml", "--results", "else where"),)})
+    (tmp_path / "study" / "study.json").write_text(info.to_json())
+    ids = Trials.of(info.trials).ids()
+    for trial_id in [*ids[:2], "0" * 20]:
+        (tmp_path / "study" / "portraits").mkdir(exist_ok=True)
+        (tmp_path / "study" / "portraits" / f"{trial_id}.safetensors").write_bytes(b"")
+    run, *explained = commands_of(Study.read(tmp_path / "study"))
+    assert run == ["vitbench", "run", "mine.toml", "--results", "else where", "--keep-weights"]
+    assert explained == [["vitbench", "explain", f"else where/weights/{i}.safetensors"] for i in ids[:2]]
+    for trial_id in ids:
+        (tmp_path / "study" / "portraits" / f"{trial_id}.safetensors").write_bytes(b"")
+    (_, loop) = commands_of(Study.read(tmp_path / "study"))
+    assert loop[:4] == ["for", "file", "in", "else where/weights/*.safetensors;"]
+
+
+def test_the_images_are_said_to_be_what_the_records_say() -> None:
+    found = {
+        name: " ".join(reproduction.blocks(View(Study.read(REPOSITORY / "results" / "reference" / name))))
+        for name in ("portraits-small", "planted")
+    }
+    folders = (
+        "The images of cifar10-lossless-6k (5,000 for training, 500 of them held out for validation, and 1,000 for "
+    )
+    assert (
+        folders + "test, of 10 classes, 32 × 32 pixels) lie in class folders, `train/<class>/…`"
+        in found["portraits-small"]
+    )
+    assert "made from a seed by vitbench itself" in found["planted"] and "folders" not in found["planted"]
 
 
 def ran(folder: Path, *arguments: str) -> None:

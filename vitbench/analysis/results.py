@@ -58,7 +58,9 @@ DERIVED = ("train_flops", "epoch_images_per_s", "trial_images_per_s", "of_peak",
 """What follows from a training run's values and its recipe."""
 NUMBERS = (*(name for name in VALUES if name not in NOT_NUMBERS), *TUNING, *DERIVED)
 WHERE = ("machine", "software", "origin", "commit", "dirty", "threads", "started_at", "notices")
-ATTEMPT = (*NUMBERS, *NOT_NUMBERS, *WHERE, "environment")
+MEANWHILE = ("attempt_seconds", "load_average")
+"""How long an attempt took, process and all, and the machine's load when it began."""
+ATTEMPT = (*NUMBERS, *NOT_NUMBERS, *WHERE, *MEANWHILE, "environment")
 PROCESS = ("process", "latency_ms_p50", "images_per_s", "first_ms", "peak_memory_mib", "load_average")
 TIMING = ("latency_ms_low", "latency_ms_high", "speed", "speed_low", "speed_high", "speed_p", "control", "control_low",
           "control_high", "outliers", "unstable", "wall_ms_p50", "flops_per_s", "bytes_per_s", "of_flops", "of_bytes",
@@ -189,8 +191,9 @@ class _Rows:
         values = record.values
         row = dict(values or ())
         if record.environment:
-            row |= self.place(record.environment)
+            row |= self.place(record.environment) | {"load_average": record.environment.load_average}
         row["started_at"], row["notices"] = record.started_at.isoformat(), json.dumps(record.notices)
+        row["attempt_seconds"] = record.seconds
         row |= _derived(record)
         self._append("attempts", attempt, row)
         if isinstance(values, TrainValues):

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Sequence
+import functools
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import pandas as pd
@@ -11,6 +11,7 @@ import pandas as pd
 from vitbench import registry
 from vitbench.analysis.frames import PENDING, level
 from vitbench.environment import Environment
+from vitbench.report import settings as settings_of
 from vitbench.report import spent
 from vitbench.report.markdown import Md, bullets, escape, listed, table
 from vitbench.report.numbers import count, plural
@@ -19,7 +20,7 @@ from vitbench.spec.base import Strict
 from vitbench.spec.effects import dead
 from vitbench.spec.model import OF_ANY
 from vitbench.spec.recipe import TimeSpec, TrainSpec
-from vitbench.spec.trial import TimeTrial, TrainTrial
+from vitbench.spec.trial import RELEVANT, TimeTrial, TrainTrial, Trial
 from vitbench.store.record import STATES
 
 MAX_NAMED = 8
@@ -69,32 +70,22 @@ def settings(view: View) -> Md:
     recipes = [p.trial.train for p in view.planned if isinstance(p.trial, TrainTrial)]
     if recipes:
         always = tuple(name for name in TRAIN_ALWAYS if not dead(name, recipes))
-        rows.append(("training", _fields(TrainSpec, recipes, always)))
+        rows.append(
+            ("training", _fields(TrainSpec, recipes, always, apart=functools.partial(settings_of.in_words, view)))
+        )
         seeds = [str(seed) for seed in view.train["seed"].unique()]
         rows.append(("seeds", Md(f"{plural(len(seeds), 'seed')} per cell: {listed(seeds, 20)}")))
-        rows += [("budget", spent.budget(view, recipes)), *_together(view)]
+        rows += [("budget", spent.budget(view, recipes)), *spent.together(view)]
     protocols = [p.trial.protocol for p in view.planned if isinstance(p.trial, TimeTrial)]
     if protocols:
         rows.append(("timing", _timing(view, protocols)))
     rows += [("dates", span)] if (span := spent.dates(view)) else []
     environments = list(view.origins.environments.values())
-    if len(environments) == 1:
+    if len(environments) == 1:  # its software and commit are what a reader needs to run it again: see Reproduction
         rows.append(("machine", _machine(environments[0])))
-        rows.append(("software", software(environments[0])))
-    if environments:
-        rows.append(("code", commits(view, None)))
-    else:
+    elif not environments:
         rows.append(("machine", Md("unknown: no record tells it")))
     return bullets(Md(f"**{name}**: {value}") for name, value in rows)
-
-
-def _together(view: View) -> list[tuple[str, Md]]:
-    """How the seeds of a cell were trained, where the suite asks for all of them in one program."""
-    asked = [p.trial for p in view.planned if isinstance(p.trial, TrainTrial) and p.trial.train.stack_seeds]
-    alone = Counter(reason for trial in asked if (reason := trial.unstackable()))
-    parts = [Md(f"{plural(len(asked) - alone.total(), 'cell')}, each trained as programs of several seeds")]
-    parts += [Md(f"{plural(n, 'cell')} seed by seed: {escape(reason)}") for reason, n in alone.items()]
-    return [("seeds of a cell", Md("; ".join(parts)))] if asked else []
 
 
 def origins(view: View) -> list[Md]:
@@ -223,7 +214,10 @@ def _model(view: View) -> Md:
     models = [planned.trial.model for planned in view.planned]
     if not models:
         return Md("none")
-    spec, axes = type(models[0]), tuple(view.study.info.axes)
+    # Where parts are timed, and nothing is trained, most of the model is not there.
+    live = {field for planned in view.planned for field in _live(planned.trial)}
+    spec = type(models[0])
+    axes = (*view.study.info.axes, *(name for name in spec.model_fields if name not in live))
     made = [model for model in models if model.of_components]
     always = (*MODEL_ALWAYS, *registry.slots())
     if len(made) == len(models):
@@ -234,15 +228,26 @@ def _model(view: View) -> Md:
     return Md("; of the ViTs ".join(part for part in parts if part))
 
 
-def _fields(spec: type[Strict], values: list[Any], always: tuple[str, ...], leave: tuple[str, ...] = ()) -> Md:
-    """Fields of some specs: those in ``always`` and those not at their default; what varies is named as such."""
+def _live(trial: Trial) -> frozenset[str]:
+    """Fields of the model on which a trial's work depends."""
+    return RELEVANT[trial.level if isinstance(trial, TimeTrial) else "model"]
+
+
+def _fields(
+    spec: type[Strict], values: list[Any], always: tuple[str, ...], leave: tuple[str, ...] = (),
+    apart: Callable[[str], Md | None] = lambda _: None,
+) -> Md:  # fmt: skip
+    """Fields of some specs: those in ``always`` and those not at their default; what varies is named as such.
+
+    ``apart`` says of a field that varies which cells have which value, where that can be said.
+    """
     said, values = [], list({id(value): value for value in values}.values())  # most trials share theirs
     for name, field in spec.model_fields.items():
         if name in leave:
             continue
         given = list(dict.fromkeys(level(getattr(value, name)) for value in values))
         if len(given) > 1:
-            said.append(f"{escape(name)} varied ({listed(given, MAX_NAMED)})")
+            said.append(f"{escape(name)} {apart(name) or f'varied ({listed(given, MAX_NAMED)})'}")
         elif name in always or given[0] != level(field.default):
             said.append(f"{escape(name)} {escape(given[0])}")
     return Md(", ".join(said))
@@ -271,9 +276,9 @@ def software(environment: Environment) -> Md:
     return escape(f"vitbench {environment.vitbench} (code {environment.code}), {packages}")
 
 
-def commits(view: View, origin: str | None) -> Md:
-    """The commits of the results of one origin; of all where it is None."""
-    rows = view.trials if origin is None else view.trials[view.trials["origin"] == origin]
+def commits(view: View, origin: str) -> Md:
+    """The commits of the results of one origin."""
+    rows = view.trials[view.trials["origin"] == origin]
     known = rows[rows["commit"].notna()][["commit", "dirty"]].drop_duplicates()
     named = [f"{str(commit)[:12]}{' with local changes' if dirty is True else ''}"
              for commit, dirty in known.itertuples(index=False)]  # fmt: skip

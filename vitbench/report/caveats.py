@@ -5,19 +5,12 @@ from __future__ import annotations
 import math
 
 from vitbench.analysis.results import MOVING
-from vitbench.analysis.summary import finished
 from vitbench.environment import Environment
+from vitbench.report import caveats_of_speed, fairness
 from vitbench.report.accuracy import MEAN, SURVIVORS
 from vitbench.report.markdown import Md, listed
 from vitbench.report.numbers import count, fixed, plural
-from vitbench.report.speed import UNSTABLE
 from vitbench.report.view import View
-from vitbench.spec.effects import dead
-from vitbench.spec.suite import as_text
-from vitbench.spec.trial import TrainTrial
-
-NUISANCES = ("learning_rate", "weight_decay", "warmup_epochs", "schedule", "optimizer", "batch_size", "epochs")
-"""Fields of the recipe on whose tuning a comparison may hang."""
 
 DIFFERING = {
     "cpu": "processor", "cpu_cores": "number of cores", "device_name": "device", "packages": "versions of packages",
@@ -29,8 +22,8 @@ DIFFERING = {
 def caveats(view: View) -> list[Md]:
     """What limits the conclusions, one sentence each."""
     return [
-        *_about_seeds(view), *_about_looks(view), *_about_timings(view), *_about_origins(view), *_about_data(view),
-        *_about_fairness(view),
+        *_about_seeds(view), *_about_looks(view), *caveats_of_speed.caveats(view), *_about_origins(view),
+        *_about_data(view), *fairness.caveats(view),
     ]  # fmt: skip
 
 
@@ -49,6 +42,9 @@ def _about_seeds(view: View) -> list[Md]:
         span = f"{largest}" if smallest == largest else f"{smallest} to {largest}"
         about = "± is the sample standard deviation over seeds, not the interval of their mean, which stands beside it."
         said.append(Md(f"n = {span} seeds: {about}"))
+        said.append(Md("Intervals and p-values are over seeds, for one set of training images and the same test "
+                       "images: other test images could move a difference between two cells, too, and no interval here "
+                       "holds that."))  # fmt: skip
     if (broken := _survivors(view)) > 0:
         noun = "The mean of 1 cell is" if broken == 1 else f"The means of {broken} cells are"
         said.append(Md(f"{noun} over survivors: some of the seeds have no result. Marked {SURVIVORS}."))
@@ -56,35 +52,6 @@ def _about_seeds(view: View) -> list[Md]:
         runs = int((view.train["state"] == "ok").sum())
         said.append(Md(f"The test images were read {plural(readings, 'time')} for {plural(runs, 'finished run')}; "
                        "sorting cells by test accuracy is itself a selection, and flatters the first."))  # fmt: skip
-    return said
-
-
-def _about_timings(view: View) -> list[Md]:
-    """How far ratios of timings can be trusted."""
-    timed = finished(view.time)
-    timed, said = timed[timed["latency_ms_p50"].notna()], list[Md]()
-    if timed.empty:
-        return said
-    if marked := int((timed["unstable"].fillna("") != "").sum()):
-        verb = "is" if marked == 1 else "are"
-        said.append(
-            Md(
-                f"**{marked} of {plural(len(timed), 'timing')} {verb} marked {UNSTABLE}**: not to be relied on, "
-                "for the reasons below their tables. Nothing is said to be faster or slower by them."
-            )
-        )
-    alone = int((view.processes.groupby("trial_id").size() == 1).sum())
-    if alone:
-        verb = "comes" if alone == 1 else "come"
-        said.append(Md(f"{plural(alone, 'timing')} {verb} from one process: how another process would differ is not "
-                       "known, and no interval holds it."))  # fmt: skip
-    if timed["speed_low"].notna().any():
-        said.append(Md("The interval of a ratio of timings holds for it alone: of 20 where there is no difference, one "
-                       "excludes 1 by chance. What is said to be faster or slower is corrected for the number of "
-                       "comparisons (Holm)."))  # fmt: skip
-    elif len(timed) > 1:
-        said.append(Md("Cells were timed one after the other, and not side by side: their ratios hold what the machine "
-                       "did otherwise meanwhile, and have no interval."))  # fmt: skip
     return said
 
 
@@ -112,11 +79,6 @@ def _about_origins(view: View) -> list[Md]:
     dirty = int((view.trials["dirty"].astype(object) == True).sum())  # noqa: E712  # it may be missing
     if dirty:
         said.append(Md(f"{plural(dirty, 'result')} came from a working tree with changes that no commit holds."))
-    load = view.processes["load_average"].astype("float64").max()
-    cores = min((e.cpu_cores for e in view.origins.environments.values()), default=0)
-    if math.isfinite(load) and cores and load > cores + 1:
-        said.append(Md(f"The load average reached {fixed(load, 1)} on {cores} cores while timing: other work may have "
-                       "slowed some processes."))  # fmt: skip
     return said
 
 
@@ -156,28 +118,4 @@ def _about_data(view: View) -> list[Md]:
         upto = "up to " if len(errors) > 1 else ""
         said.append(Md(f"With {which} one run's accuracy has a sampling error of {upto}±{fixed(max(errors), 1)} points "
                        "(one standard error, √(p(1 − p)/n))."))  # noqa: RUF001  # fmt: skip
-    return said
-
-
-def _about_fairness(view: View) -> list[Md]:
-    said = []
-    tuned = list(view.study.info.tuned)
-    if tuned:
-        said.append(Md(f"Tuned for each cell on validation, with as many runs for each: {listed(tuned, 8)}."))
-    recipes = [p.trial.train for p in view.planned if isinstance(p.trial, TrainTrial)]
-    alike = [name for name in NUISANCES if len({getattr(recipe, name) for recipe in recipes}) == 1]
-    left = [name for name in alike if f"train.{name}" not in tuned and not dead(name, recipes)]
-    if recipes and left:
-        values = ", ".join(f"{name.replace('_', ' ')} {as_text(getattr(recipes[0], name))}" for name in left)
-        said.append(Md(f"Fixed for all cells and not tuned for each, which may favour some: {values}."))
-    if (floor := view.noise) is not None:
-        twins = "exact twins, which compute the same function from the same weights and seed,"
-        over = f"{plural(floor.runs, 'run')} in {plural(floor.groups, 'group')} of twins"
-        if floor.largest:
-            said.append(Md(f"**Noise floor**: {twins} differ by up to {fixed(floor.largest, 2)} points of accuracy "
-                           f"(standard deviation {fixed(floor.std, 2)} points; {over}). Effects below it are marked; "
-                           "whether a mean over many blocks is real all the same takes a test to tell."))  # fmt: skip
-        else:
-            said.append(Md(f"**Noise floor**: none was seen. {twins.capitalize()} agree in test accuracy to the last "
-                           f"digit here ({over}); the noise between seeds is another matter."))  # fmt: skip
     return said

@@ -35,23 +35,11 @@ def throughput(view: View, files: Files) -> list[Md]:
             blocks += files.pictures(figures.training_speed(view, device, colour_by))
             for axis in view.axes:
                 blocks += files.pictures(trends.along(view, device, axis, trends.THROUGHPUT))
-        blocks += [Md(_about_training(view, device)), training_speed.by_cell(view, device)]
-        blocks += beyond(view.train[view.train["device"] == device])
+        blocks += [training_speed.about(view, device), *training_speed.by_axis(view, device)]
+        blocks += [*training_speed.by_cell(view, device), *beyond(view.train[view.train["device"] == device])]
+    if view.train_devices and view.axes and len(by_axis := training_speed.axes_frame(view)):
+        blocks.append(Md(f"The ratios by axis as numbers: {files.table('training-speed-by-axis', by_axis)}."))
     return blocks or [Md("Nothing is planned.")]
-
-
-def _about_training(view: View, device: str) -> str:
-    mine = view.by_cell[view.by_cell["device"] == device]
-    said = (
-        "Images/s of the training runs themselves: of the median step, of the epochs with the loading of their data, "
-    )
-    said += "and of the whole trial, its evaluation and all else"
-    if (mine["stacked"] > 1).any():
-        said += "; where seeds are trained as one program, the images of all of them"
-    several = bool((mine["n"] > 1).any())
-    return (
-        f"{said}. {'Medians over seeds ± standard deviation; peak memory is the largest.' if several else ''}".strip()
-    )
 
 
 def _timings(view: View, files: Files, colour_by: Sequence[str]) -> list[Md]:

@@ -2,33 +2,103 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from datetime import UTC, datetime
 
 import pandas as pd
 
-from vitbench.report.markdown import Md
-from vitbench.report.numbers import count, significant
+from vitbench.report.accuracy import task
+from vitbench.report.markdown import Md, escape
+from vitbench.report.numbers import count, plural, significant
 from vitbench.report.view import View
 from vitbench.spec.recipe import TrainSpec
+from vitbench.spec.trial import TrainTrial
 
 A_MINUTE, AN_HOUR = 60.0, 3600.0
+
+UNEQUAL = 1.1
+"""Largest over smallest budget, in operations, from which cells count as differently paid."""
 
 
 def budget(view: View, recipes: list[TrainSpec]) -> Md:
     """What a run is given, what that is in steps and operations, and what all runs took."""
     images = list(dict.fromkeys(recipe.images for recipe in recipes))
     epochs = list(dict.fromkeys(recipe.epochs for recipe in recipes if recipe.images is None))
-    given = [f"{_range(epochs)} {'epoch' if epochs == [1] else 'epochs'}"] if epochs else []
+    given = [f"{_range(epochs)} {_epochs(epochs)}"] if epochs else []
     given += [f"{_range([n for n in images if n is not None])} images"] if any(images) else []
-    said = f"{' or '.join(given)} a run"
-    done = view.train[view.train["state"] == "ok"]
     of_cells = view.by_cell[["steps", "train_flops"]].dropna()
+    steps = f" ({_range(of_cells['steps'].tolist())} steps)" if len(of_cells) else ""
+    before = [f"{_or(epochs)} of {what}" for what, epochs in _stages(recipes).items()]
+    said = f"{' or '.join(given)} a run{steps}"
+    said += f" after {' and '.join(before)}" if before else ""
     if len(of_cells):
-        said += f"; {_range(of_cells['steps'].tolist())} steps, {_spent(of_cells['train_flops'])} TFLOP"
-    if (seconds := float(done["seconds"].sum())) > 0:
+        said += f"; {_spent(of_cells['train_flops'])} TFLOP a run{', all of that included' if before else ''}"
+    if (seconds := float(view.train.loc[view.train["state"] == "ok", "seconds"].sum())) > 0:
         said += f"; those that finished add up to {duration(seconds)}"
     return Md(said)
+
+
+def together(view: View) -> list[tuple[str, Md]]:
+    """How the seeds of a cell were trained, where the suite asks for all of them in one program."""
+    asked = [p.trial for p in view.planned if isinstance(p.trial, TrainTrial) and p.trial.train.stack_seeds]
+    alone = Counter(reason for trial in asked if (reason := trial.unstackable()))
+    parts = [Md(f"{plural(len(asked) - alone.total(), 'cell')}, each trained as programs of several seeds")]
+    parts += [Md(f"{plural(n, 'cell')} seed by seed: {escape(reason)}") for reason, n in alone.items()]
+    return [("seeds of a cell", Md("; ".join(parts)))] if asked else []
+
+
+def differing(view: View) -> Md | None:
+    """What is said where cells that are compared differ in the operations of a run; None where they hardly do."""
+    found = view.by_cell[["cell", "train_flops", "steps"]].dropna()
+    found = found[found["train_flops"] > 0]
+    tasks = dict(iter(found.groupby(found["cell"].map(lambda cell: task(view, cell)), sort=False)))
+    if not tasks:
+        return None
+    widest = max(tasks, key=lambda name: _apart(tasks[name]["train_flops"]))
+    rows = tasks[widest]
+    if _apart(rows["train_flops"]) < UNEQUAL:
+        return None
+    where = f" (in the task {escape(widest)})" if widest else ""
+    axes = [escape(axis) for axis in _deciding(view, rows)]
+    by = f" by {' and '.join(filter(None, (', '.join(axes[:-1]), axes[-1])))}" if axes else ""
+    stages = _stages([p.trial.train for p in view.planned if isinstance(p.trial, TrainTrial)])
+    before = f", {' and '.join(stages)} included" if stages else ""
+    same = rows["steps"].nunique() == 1
+    steps = ", in as many steps" if same else f", in {_range(rows['steps'].tolist())} steps"
+    return Md(f"**Budgets differ**{by}: {_spent(rows['train_flops'])} TFLOP a run{where}{before}{steps}. Nothing here "
+              "tells what a cell would reach for the operations of another.")  # fmt: skip
+
+
+def _apart(flops: pd.Series[float]) -> float:
+    return float(flops.max() / flops.min())
+
+
+def _deciding(view: View, rows: pd.DataFrame) -> list[str]:
+    """The axes between whose values some cells' operations differ on average."""
+    found = []
+    for axis in view.axes if view.factorial else ():
+        means = rows.groupby(rows["cell"].map(lambda cell: view.values_of(cell)[axis]))["train_flops"].mean()  # noqa: B023
+        found += [axis] if _apart(means) >= UNEQUAL else []
+    return found
+
+
+def _stages(recipes: Sequence[TrainSpec]) -> dict[str, list[int]]:
+    """What comes before the epochs of some runs, or of all → its epochs in them."""
+    epochs = {
+        "masked pre-training": {recipe.pretrain_epochs for recipe in recipes},
+        "a teacher's training": {recipe.teacher_epochs if recipe.has_teacher else 0 for recipe in recipes},
+    }
+    return {what: sorted(some) for what, some in epochs.items() if any(some)}
+
+
+def _or(epochs: Sequence[int]) -> str:
+    shown = " or ".join(f"{n:,}" for n in epochs) if len(epochs) < 4 else _range(epochs)
+    return f"{shown} {_epochs(epochs)}"
+
+
+def _epochs(epochs: Sequence[int]) -> str:
+    return "epoch" if list(epochs) == [1] else "epochs"
 
 
 def duration(seconds: float) -> str:

@@ -7,6 +7,7 @@ from functools import cached_property
 
 import pandas as pd
 
+from vitbench.analysis.contention import Contention, contention
 from vitbench.analysis.design import conditions, images
 from vitbench.analysis.frames import (
     axes_of,
@@ -67,6 +68,7 @@ class View:
     def __init__(self, study: Study) -> None:
         self._accuracy_over: dict[tuple[str, str, str], Matched] = {}
         self._intervals: dict[str, dict[tuple[str, str], Interval]] = {}
+        self._contention: dict[str, Contention] = {}
         self.study = study
         _, self.planned = Trials.of(study.info.trials).up_to_seed
         self.results = results_of(study)
@@ -140,6 +142,13 @@ class View:
                 if len(values) > 1
             }
         return self._intervals[device]
+
+    def contention(self, device: str) -> Contention:
+        """How far the finished training runs on a device had their machine to themselves."""
+        if device not in self._contention:
+            done = finished(self.train[self.train["device"] == device])
+            self._contention[device] = contention(self.results, done["trial_id"].tolist())
+        return self._contention[device]
 
     @cached_property
     def noise(self) -> TwinNoise | None:

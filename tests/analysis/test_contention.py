@@ -1,0 +1,82 @@
+"""How far runs had their machine to themselves: by when they began and how long they took, of records on disk."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.report.builders import CPU, GPU, build, factorial
+from vitbench.analysis.contention import Contention, contention
+from vitbench.analysis.results import results_of
+
+AXES = {"norm": ("pre", "post"), "positions": ("learned", "none")}
+
+
+def found(tmp_path: Path, **plan: Any) -> Contention:
+    """Of the four runs of a study that take 20 seconds each."""
+    study = build(tmp_path / "study", factorial(AXES, time=False, **plan))
+    return contention(
+        results_of(study), [trial_id for trial_id, state in study.states().items() if state[-1].state == "ok"]
+    )
+
+
+@pytest.mark.parametrize(
+    ("apart", "share", "at_once"),
+    [
+        (30.0, 0.0, 1),
+        (20.0, 0.0, 1),  # one begins when the other ends
+        (10.0, (10 + 20 + 20 + 10) / 80, 2),  # the ends of the first and the last are alone
+        (5.0, (15 + 20 + 20 + 15) / 80, 4),
+    ],
+)
+def test_the_share_of_their_time_that_runs_were_side_by_side(
+    tmp_path: Path, apart: float, share: float, at_once: int
+) -> None:
+    told = found(tmp_path, apart=apart)
+    assert (told.runs, told.at_once) == (4, at_once)
+    assert told.share == pytest.approx(share, abs=1e-6)
+    assert told.alone == (share == 0)
+
+
+def test_runs_on_other_machines_are_not_beside_one_another(tmp_path: Path) -> None:
+    told = found(tmp_path, apart=10.0, environment=lambda cell, _: GPU if cell.axes["norm"] == "post" else CPU)
+    assert told.share == pytest.approx(4 * 10 / 80) and told.at_once == 2
+
+
+def test_each_accelerator_of_a_machine_is_one_by_itself(tmp_path: Path) -> None:
+    def where(cell: Any, _: int) -> Any:
+        return GPU.model_copy(update={"device": "cuda:0" if cell.axes["positions"] == "none" else "cuda:1"})
+
+    assert found(tmp_path, apart=10.0, environment=where).share == 0.0
+
+
+def test_a_run_that_failed_was_beside_others_all_the_same(tmp_path: Path) -> None:
+    def state(cell: Any, *_: Any) -> tuple[str, str]:
+        return ("failed", "no") if cell.axes["norm"] == "post" else ("ok", "")
+
+    told = found(tmp_path, apart=10.0, state=state)
+    assert told.runs == 2 and told.share == pytest.approx((10 + 20) / 40)
+
+
+def test_seeds_of_one_program_are_not_beside_one_another(tmp_path: Path) -> None:
+    told = found(tmp_path, apart=0.0)
+    assert (told.share, told.at_once) == (0.0, 1)
+
+
+def test_the_load_is_the_one_that_is_furthest_beyond_the_cores(tmp_path: Path) -> None:
+    large = CPU.model_copy(update={"cpu_cores": 64, "load_average": 40.0})
+    small = CPU.model_copy(update={"load_average": 3.5})
+    told = found(tmp_path / "a", environment=lambda cell, _: large if cell.axes["norm"] == "pre" else small)
+    assert (told.load, told.cores, told.loaded) == (3.5, 2, True)
+    idle = found(tmp_path / "b", environment=lambda *_: large)
+    assert (idle.load, idle.cores, idle.loaded) == (40.0, 64, False)
+
+
+def test_without_records_nothing_is_known(tmp_path: Path) -> None:
+    told = found(tmp_path, state=lambda *_: ("pending", ""))
+    assert told.runs == 0 and told.alone and math.isnan(told.load)
+    unknown = CPU.model_copy(update={"load_average": None})
+    assert not found(tmp_path / "other", environment=lambda *_: unknown).loaded
