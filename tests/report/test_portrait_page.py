@@ -11,10 +11,9 @@ from playwright.sync_api import Browser
 from tests.conftest import REPOSITORY
 from tests.report.browser import SCHEMES, WIDTHS, faults_of_page, opened
 from tests.report.builders import CellPlan, Plan, build, train_values
-from tests.report.sitters import portrait_of
+from tests.report.sitters import pictures_of, portrait_of
 from tests.test_security import HOSTILE, as_read
 from vitbench.report.explained import render_portrait
-from vitbench.report.portraits import sections
 from vitbench.report.render import render
 from vitbench.spec.model import ModelSpec
 from vitbench.spec.trial import TrainTrial
@@ -92,12 +91,13 @@ def test_a_studys_report_has_all_pictures_of_each_model_or_says_why_not(
 ) -> None:
     with opened(browser, pages("a study")) as shown:
         figures = shown.value("[...document.querySelectorAll('figure')].map(f => f.id)")
-        both = {"patches", "filters", "similarity", "distances", "looks-right", "looks-wrong", "confusion"}
+        both = {"filters", "similarity", "looks-right", "looks-wrong", "confusion"}
         assert {f"portrait-{n}-{name}" for n in (1, 2) for name in both} <= set(figures)
+        assert {"portrait-1-patches", "portraits-distances"} <= set(figures) and "portrait-2-patches" not in figures
         assert {"portrait-1-attention-1", "portrait-1-attention-2"} <= set(figures)
         assert "portrait-2-attention-1" not in figures
         text = shown.value("document.body.textContent")
-        assert "Attention of every layer and head, positions as numbers: of a test." in text
+        assert "sinusoidal, seed 0: Attention of every layer and head, positions as numbers: of a test." in text
         sizes = shown.value("[...document.querySelectorAll('svg.pixels')].map(s => s.getBoundingClientRect().width)")
         assert sizes and min(sizes) > 200, "a picture of images is as large as can be seen"
 
@@ -115,10 +115,10 @@ def test_a_reference_study_ships_portraits_with_every_picture() -> None:
     files = sorted((REPOSITORY / "results" / "reference" / "portraits-small" / FOLDER).iterdir())
     portraits = [read_portrait(file) for file in files]
     assert [portrait.about.trial for portrait in portraits] == [file.stem for file in files] and len(files) == 2
-    names = {p.about.model.positions: [i.name for of in sections(p).values() for i in of] for p in portraits}
+    names = {p.about.model.positions: [picture.name for picture in pictures_of(p)] for p in portraits}
     every = ["patches", "filters", "similarity", "attention-1", "attention-2", "distances", "looks-right",
              "looks-wrong", "confusion"]  # fmt: skip
     assert names["learned"] == every
-    assert names["sinusoidal"] == [*every[:2], "positions", "waves", *every[2:]]
+    assert names["sinusoidal"] == [*every[:3], "positions", "waves", *every[3:]]
     assert not any(portrait.about.absent for portrait in portraits)
     assert sum(file.stat().st_size for file in files) < 1 << 20
