@@ -12,7 +12,9 @@ from tests.conftest import REPOSITORY
 from tests.report.browser import SCHEMES, WIDTHS, faults_of_page, opened
 from tests.report.builders import CellPlan, Plan, build, train_values
 from tests.report.sitters import pictures_of, portrait_of
+from tests.report.test_page import hexadecimal
 from tests.test_security import HOSTILE, as_read
+from vitbench.report import colours
 from vitbench.report.explained import render_portrait
 from vitbench.report.render import render
 from vitbench.spec.model import ModelSpec
@@ -102,12 +104,34 @@ def test_a_studys_report_has_all_pictures_of_each_model_or_says_why_not(
         assert sizes and min(sizes) > 200, "a picture of images is as large as can be seen"
 
 
+@pytest.mark.parametrize("scheme", SCHEMES)
+def test_photographs_keep_their_colours_and_letters_around_them_stand_out(
+    browser: Browser, pages: Callable[[str], Path], scheme: str
+) -> None:
+    ground = {"light": colours.PAPER, "dark": colours.NIGHT}[scheme]
+    with opened(browser, pages("a model"), scheme=scheme) as shown:
+        styles = shown.value("""[...document.querySelectorAll('svg.pixels')].map(s => getComputedStyle(s)).map(
+            s => [s.filter, s.backgroundColor])""")
+        letters = shown.value("[...document.querySelectorAll('svg.pixels text')].map(t => getComputedStyle(t).fill)")
+    assert styles and {(kept, behind) for kept, behind in styles} == {("none", "rgba(0, 0, 0, 0)")}
+    found = {hexadecimal(colour) for colour in letters} - {*colours.ON_PIXELS}
+    assert found and all(colours.contrast(colour, ground) >= colours.LEAST_TEXT for colour in found), found
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("name", [*MADE])
-def test_in_the_dark_photographs_keep_their_colours(browser: Browser, pages: Callable[[str], Path], name: str) -> None:
-    with opened(browser, pages(name), scheme="dark") as shown:
-        filters = shown.value("[...document.querySelectorAll('svg.pixels')].map(s => getComputedStyle(s).filter)")
-        assert filters and set(filters) == {"none"}
+@pytest.mark.parametrize(("width", "beside"), [(1280, True), (390, False)])
+def test_models_stand_beside_one_another_where_there_is_room(
+    browser: Browser, pages: Callable[[str], Path], width: int, beside: bool
+) -> None:
+    with opened(browser, pages("a study"), width=width) as shown:
+        for name in ("filters", "similarity", "looks-right", "confusion"):
+            places = [
+                shown.value(f"(b => [b.left, b.top])(document.querySelector('#portrait-{n}-{name}')"
+                            ".getBoundingClientRect())")
+                for n in (1, 2)
+            ]  # fmt: skip
+            (left, top), (other_left, other_top) = places
+            assert (other_left > left and other_top == top) if beside else (other_left == left and other_top > top)
 
 
 def test_a_reference_study_ships_portraits_with_every_picture() -> None:
