@@ -112,8 +112,12 @@ def test_photographs_keep_their_colours_and_letters_around_them_stand_out(
     with opened(browser, pages("a model"), scheme=scheme) as shown:
         styles = shown.value("""[...document.querySelectorAll('svg.pixels')].map(s => getComputedStyle(s)).map(
             s => [s.filter, s.backgroundColor])""")
+        boxes = shown.value("""[...document.querySelectorAll('figure[id^=patches] image')].map(
+            image => image.getBoundingClientRect()).map(box => [box.width, box.height])""")
         letters = shown.value("[...document.querySelectorAll('svg.pixels text')].map(t => getComputedStyle(t).fill)")
     assert styles and {(kept, behind) for kept, behind in styles} == {("none", "rgba(0, 0, 0, 0)")}
+    whole, cut = boxes
+    assert cut == pytest.approx(whole, abs=0.5), "an image that is cut into patches is as large as the whole one"
     found = {hexadecimal(colour) for colour in letters} - {*colours.ON_PIXELS}
     assert found and all(colours.contrast(colour, ground) >= colours.LEAST_TEXT for colour in found), found
 

@@ -29,8 +29,16 @@ def told(portrait: Portrait, place: int, as_class: int) -> Portrait:
     return replace(portrait, about=portrait.about.model_copy(update={"shown": tuple(shown)}))
 
 
+def peaked(portrait: Portrait) -> Portrait:
+    """The same, with heads that give half of their attention to one patch."""
+    assert portrait.attention is not None
+    attention = portrait.attention / 2
+    attention[..., 3] += 0.5
+    return replace(portrait, attention=attention)
+
+
 def two(other: Portrait) -> list[Sitter]:
-    return [Sitter(portrait_of(SPEC), "one", "1-"), Sitter(other, "other", "2-")]
+    return [Sitter(peaked(portrait_of(SPEC)), "one", "1-"), Sitter(other, "other", "2-")]
 
 
 def of_alike(sitters: list[Sitter], name: str) -> list[Wall]:
@@ -65,14 +73,19 @@ def test_models_without_an_image_in_common_are_shown_on_their_own_and_it_is_said
 def test_a_layer_has_one_scale_for_all_models_and_it_is_written() -> None:
     weak = portrait_of(SPEC)
     assert weak.attention is not None
-    weak = replace(weak, attention=weak.attention / 10)
+    weak = replace(weak, attention=np.full_like(weak.attention, 1 / SPEC.patches))
     wall = of_alike(two(weak), "attention-1")[0]
     strong, pale = (picture.chart for picture in wall.pictures)
     assert isinstance(strong, Tiles) and isinstance(pale, Tiles)
     for row, other in zip(strong.strips, pale.strips, strict=True):
         most = max(float(tile.values.max()) for tile in row.tiles if tile.values is not None)
+        assert most > 4 / SPEC.patches, "as in a head that looks somewhere"
         assert row.most == other.most == pytest.approx(most)
         assert row.scale == other.scale == f"to {100 * most:.0f} %"
+    (alone,) = of_alike([Sitter(weak)], "attention-1")
+    (uniform, _) = (picture.chart for picture in alone.pictures)
+    assert isinstance(uniform, Tiles)
+    assert {strip.most for strip in uniform.strips} == {4 / SPEC.patches}, "what attends to all alike is pale"
 
 
 def test_no_attention_is_clear_and_the_most_is_opaque() -> None:

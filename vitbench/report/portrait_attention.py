@@ -1,7 +1,8 @@
 """Portrait attention: what models attend to, by layer and head, on average and through all layers.
 
 What is laid over an image is as opaque as the attention is large. The scale is that of a layer, the same for all models
-that are shown beside one another, so that a head which attends to all patches alike looks as it is: pale.
+that are shown beside one another, and never ends near uniform attention: so a head which attends to all patches alike
+looks as it is, pale.
 """
 
 from __future__ import annotations
@@ -24,6 +25,8 @@ from vitbench.store.portrait import Exhibit, Portrait
 A_LOOK = 4
 """Images of one outcome, which stand in a line."""
 SHARE = "attention to the patch"
+PALE = 4
+"""Times the share of uniform attention, up to which a scale reaches at the least."""
 TOLD_LINES = 3
 """Above an image: the predicted class, its probability, the true class."""
 
@@ -39,20 +42,28 @@ def by_head(sitters: Sequence[Sitter], most: int) -> list[Wall]:
     found = []
     for number, shown in enumerate(in_full(having) if having else [], 1):
         there = [(s, places[0]) for s, places in zip(having, shown.places, strict=True) if places]
-        tops = _tops([_maps(s.portrait, place).max(axis=(1, 2)) for s, place in there])
+        tops = _tops([(s, _maps(s.portrait, place).max(axis=(1, 2))) for s, place in there])
         pictures = [
             Picture(f"{s.slug}attention-{number}", _heads(s.portrait, place, tops, most), *_about(s, place, most))
             for s, place in there
         ]
         read = _how_to_read_heads(having) if number == 1 else ""
         said = f"Attention by layer and head to an image {WORDS[shown.outcome]}{_differ(shown)}."
-        found.append(Wall(f"{said}{read}", pictures))
-    return found
+        found.append(Wall(f"{said}{read}" if len(having) > 1 else f"Attention by layer and head.{read}", pictures))
+    return _together(found) if len(having) == 1 else found
+
+
+def _together(walls: Sequence[Wall]) -> list[Wall]:
+    """Of one model the outcomes stand side by side; what the first wall says holds for all."""
+    return [Wall(walls[0].said, [picture for wall in walls for picture in wall.pictures])] if walls else []
 
 
 def _how_to_read_heads(sitters: Sequence[Sitter]) -> str:
     said = " The more opaque, the more a head attends to a patch; no colour is none. The scale is that of a layer"
-    said += f"{', the same for all models' if len(sitters) > 1 else ''}: its largest share is at the left."
+    said += (
+        f"{', the same for all models' if len(sitters) > 1 else ''}: it ends at the share at the left, the largest, or "
+    )
+    said += f"{PALE} times that of uniform attention where this is more."
     if any(sitter.portrait.about.model.prefix for sitter in sitters):
         said += " What is left of a head's attention goes to tokens that are no patches."
     return said
@@ -65,11 +76,12 @@ def _maps(portrait: Portrait, place: int) -> Numbers:
     return found
 
 
-def _tops(of_models: Sequence[Numbers]) -> Numbers:
-    """The largest share of each layer, over models of which some may have fewer layers."""
-    found = np.zeros(max(map(len, of_models)))
-    for tops in of_models:
-        found[: len(tops)] = np.maximum(found[: len(tops)], tops)
+def _tops(of_models: Sequence[tuple[Sitter, Numbers]]) -> Numbers:
+    """Where the scale of each layer, or row, ends, over models of which some may have fewer, by the largest shares."""
+    found = np.zeros(max(len(tops) for _, tops in of_models))
+    for sitter, tops in of_models:
+        least = min(1.0, PALE / sitter.portrait.about.model.patches)
+        found[: len(tops)] = np.maximum(found[: len(tops)], np.maximum(tops, least))
     return found
 
 
@@ -109,7 +121,7 @@ def distances(sitters: Sequence[Sitter]) -> Wall:
     depth = max(map(len, lines.values()))
     colouring = Colouring("", [*lines], [*lines]) if len(lines) > 1 else Colouring()
     chart = Trends("layer", "mean attention distance (pixels)", [float(layer) for layer in range(1, depth + 1)], lines,
-                   colouring, logarithmic=False, levels=list(levels.items()))  # fmt: skip
+                   colouring, logarithmic=False, from_zero=True, levels=list(levels.items()))  # fmt: skip
     said = ("How far each head looks: the distance from a patch to those that it attends to, weighted by attention and "
             "averaged over patches and images. A point is a head, the line their mean; the dashed line is attention "
             "that is the same to all patches.")  # fmt: skip
@@ -125,14 +137,13 @@ def looks(sitters: Sequence[Sitter]) -> list[Wall]:
     for shown in chosen(sitters, A_LOOK):
         there = [(s, places) for s, places in zip(sitters, shown.places, strict=True) if places]
         rows = [_rows(sitter.portrait, places) for sitter, places in there]
-        tops = [_tops([np.array([of.max()]) for of in row])[0] for row in zip(*filter(None, rows), strict=True)]
+        known = [(s, np.array([of.max() for of in row])) for (s, _), row in zip(there, rows, strict=True) if row]
+        tops = _tops(known) if known else np.zeros(0)
         pictures = [_look(s, places, shown.outcome, row, tops) for (s, places), row in zip(there, rows, strict=True)]
         said = [f"Images {WORDS[shown.outcome]}{_differ(shown)}."] if len(sitters) > 1 else []
         said += [] if walls else [_how_to_read(sitters, looked=looked)]
         walls.append(Wall(" ".join(said), pictures))
-    if len(sitters) == 1 and walls:  # of one model the outcomes stand side by side
-        return [Wall(walls[0].said, [picture for wall in walls for picture in wall.pictures])]
-    return walls
+    return _together(walls) if len(sitters) == 1 else walls
 
 
 def _how_to_read(sitters: Sequence[Sitter], *, looked: bool) -> str:
@@ -141,7 +152,7 @@ def _how_to_read(sitters: Sequence[Sitter], *, looked: bool) -> str:
     )
     if looked:
         said += (" Below, attention in the last layer, and attention rollout, which follows attention and residual "
-                 "connections through all layers; each row has one scale, from none to its largest share")  # fmt: skip
+                 "connections through all layers; each row has one scale, from none to the share above it")  # fmt: skip
         said += ", the same for all models." if len(sitters) > 1 else "."
     return said
 
@@ -153,9 +164,7 @@ def _rows(portrait: Portrait, places: Sequence[int]) -> list[Numbers]:
     return [portrait.looks[list(places)], portrait.rollouts[list(places)]]
 
 
-def _look(
-    sitter: Sitter, places: Sequence[int], outcome: Outcome, rows: Sequence[Numbers], tops: Sequence[float]
-) -> Picture:
+def _look(sitter: Sitter, places: Sequence[int], outcome: Outcome, rows: Sequence[Numbers], tops: Numbers) -> Picture:
     portrait = sitter.portrait
     exhibits, pixels = portrait.about.shown, portrait.pixels
     titles = [_told(portrait, exhibits[i]) for i in places]

@@ -31,7 +31,8 @@ TITLES: dict[Name, str] = {
     "looks": "attention in the last layer", "rollouts": "attention rollout", "confusion": "confusion matrix",
 }  # fmt: skip
 
-LOOKS, TOLD = "What they look at, right and wrong", "Images classified correctly and wrongly"
+LOOKS = "What they look at, right and wrong"
+LOOKS_ALONE, TOLD = "What it looks at, right and wrong", "Images classified correctly and wrongly"
 
 
 def sections(sitters: Sequence[Sitter], most: int = MOST) -> dict[str, list[Wall]]:
@@ -41,6 +42,7 @@ def sections(sitters: Sequence[Sitter], most: int = MOST) -> dict[str, list[Wall
         sitters: the models.
         most: layers, and heads, whose attention is shown; of more, evenly chosen ones.
     """
+    heading = LOOKS if len(sitters) > 1 else LOOKS_ALONE
     looked = any(sitter.portrait.looks is not None for sitter in sitters)
     found = {
         "Patches": [_patches(sitters), _filters(sitters)],
@@ -48,7 +50,7 @@ def sections(sitters: Sequence[Sitter], most: int = MOST) -> dict[str, list[Wall
         "Attention by layer and head": [
             *portrait_attention.by_head(sitters, most), portrait_attention.distances(sitters)
         ],
-        LOOKS if looked else TOLD: portrait_attention.looks(sitters),
+        heading if looked else TOLD: portrait_attention.looks(sitters),
         "Confusion matrix": [_confusion(sitters)],
     }  # fmt: skip
     there = {title: [wall for wall in walls if wall.pictures] for title, walls in found.items()}

@@ -194,5 +194,5 @@ def _scale(ax: Axes, label: str, top: float, width: float) -> None:
     ramp = Tile(np.full((1, 64, 3), 160, dtype=np.uint8), values=np.linspace(0.0, 1.0, 64)[None, :])
     ax.imshow(overlaid(ramp, 1.0), extent=(x, x + long, y + 0.12, y), aspect="auto", interpolation="none")
     ax.text(x, y + 0.22, "0", fontsize=7.5, color=GREY, va="center")
-    ax.text(x + long, y + 0.22, "most", fontsize=7.5, color=GREY, va="center", ha="right")
+    ax.text(x + long, y + 0.22, "end of scale", fontsize=7.5, color=GREY, va="center", ha="right")
     ax.text(x + long + 0.1, y + 0.06, label, fontsize=7.5, color=INK, va="center")
