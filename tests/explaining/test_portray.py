@@ -14,18 +14,21 @@ from PIL import Image
 from safetensors.numpy import load_file, save_file
 
 from tests.components.cases import COMPONENTS, EXACT, SMALL, device_for, small
+from tests.report.sitters import pictures_of
 from tests.training.stages import CPU
 from vitbench import registry
 from vitbench.cli.main import main
 from vitbench.data.catalog import DataError
 from vitbench.explaining.attending import between
 from vitbench.explaining.given import Given, of_folder, statistics
-from vitbench.explaining.portray import MEASURED, _chosen, portray
+from vitbench.explaining.portray import MEASURED, SHARED, SHOWN, _chosen, portray
 from vitbench.model.architectures import build_model
 from vitbench.model.weights import save_weights
 from vitbench.report.explained import render_portrait
 from vitbench.report.pixel_charts import Waves
+from vitbench.report.plane_charts import Trends
 from vitbench.report.portraits import TOLD, about, missing, sections
+from vitbench.report.sitters import Sitter
 from vitbench.spec.model import ModelSpec
 from vitbench.store.portrait import ARRAYS, KEY, BadPortrait, Portrait, read_portrait, write_portrait
 
@@ -67,21 +70,19 @@ def test_each_component_is_shown_or_the_reason_why_not(slot: str, name: str, tmp
     assert all(
         np.array_equal(getattr(kept, n), getattr(portrait, n)) for n in ARRAYS if n not in {*lacking, "attended"}
     )
-    for of_section in sections(kept).values():
-        assert all(picture.alt and picture.caption for picture in of_section)
+    assert all(picture.alt and picture.caption for picture in pictures_of(kept))
     assert bool(missing(kept)) == bool(lacking)
 
 
 def test_a_baseline_has_a_confusion_matrix_and_what_it_says_of_images(tmp_path: Path) -> None:
     spec = ModelSpec(architecture="cnn", image_size=16, num_classes=5)
     portrait = portrait_of(spec, tmp_path, given([0, 1, 2, 3, 4]))
-    found = sections(portrait)
-    assert list(found) == [TOLD, "Confusion matrix"]
-    assert [picture.name for picture in found[TOLD]] == ["looks-right", "looks-wrong"]
-    assert "told wrong, and above, the class that the model gives them and, in brackets" in found[TOLD][1].caption
+    (told,) = sections([Sitter(portrait)])[TOLD]
+    assert [picture.name for picture in pictures_of(portrait)] == ["looks-right", "looks-wrong", "confusion"]
+    assert "in brackets the true class" in told.said and "rollout" not in told.said
     assert "made of convolutions" in portrait.about.absent["attention"]
     write_portrait(tmp_path / "kept.safetensors", portrait)
-    assert about(portrait) == "A model of cnn, seen on some images; it tells 1 of 5 right (20.0 %)."
+    assert about(portrait) == "A model of cnn, seen on some images; it classifies 1 of 5 correctly (20.0 %)."
 
 
 @pytest.mark.parametrize(
@@ -100,8 +101,8 @@ def test_it_says_whose_attention_is_shown(pooling: str, words: str, tmp_path: Pa
 def test_images_without_classes_are_shown_without_a_confusion_matrix(tmp_path: Path) -> None:
     portrait = portrait_of(SMALL, tmp_path, given([None] * 20))
     assert portrait.confusion is None and "of 0 of 20 images" in portrait.about.absent["confusion"]
-    assert [exhibit.name for exhibit in portrait.about.shown] == [f"image {i}" for i in range(8)]
-    assert [p.name for p in sections(portrait)["What it looks at, right and wrong"]] == ["looks-given"]
+    assert [exhibit.name for exhibit in portrait.about.shown] == [f"image {i}" for i in range(SHARED)]
+    assert [p.name for p in pictures_of(portrait)][-1] == "looks-given"
 
 
 def test_right_and_wrong_are_of_different_classes_and_counted(tmp_path: Path) -> None:
@@ -109,11 +110,24 @@ def test_right_and_wrong_are_of_different_classes_and_counted(tmp_path: Path) ->
     portrait = portrait_of(SMALL, tmp_path, images)
     right = [e for e in portrait.about.shown if e.label == e.told]
     wrong = [e for e in portrait.about.shown if e.label != e.told]
-    assert len({e.label for e in wrong}) == len(wrong) == 4 and len({e.label for e in right}) == len(right) > 0
+    assert min(len(right), len(wrong)) >= 1 and {e.label for e in portrait.about.shown} == {*range(5)}
     assert portrait.confusion is not None and portrait.confusion.sum(axis=1).tolist() == [40] * 5
     assert portrait.attended is not None
-    attended = [portrait.about.shown[i] for i in portrait.attended.tolist()]
-    assert [e.label == e.told for e in attended] == [True, False]
+    assert portrait.attended.tolist() == [*range(len(portrait.about.shown))], "any of them may be shown of every head"
+    names = [picture.name for picture in pictures_of(portrait)]
+    assert {"attention-1", "attention-2", "looks-right", "looks-wrong"} <= {*names}
+
+
+def test_models_are_shown_on_the_same_images_whatever_they_say_of_them() -> None:
+    labels = [i % 10 for i in range(300)]
+    good, bad = labels[:], [(label + 1) % 10 for label in labels]
+    good[250] = 7  # the only image of which it is wrong
+    fine, poor = _chosen(labels, good), _chosen(labels, bad)
+    assert fine[:SHARED] == poor[:SHARED] == [*range(SHARED)]
+    assert fine[SHARED:] == [250], "what the shared ones lack"
+    assert len(poor) == SHARED
+    half = [label if i % 2 else bad[i] for i, label in enumerate(labels)]
+    assert _chosen(labels, half) == [*range(SHARED)] and SHARED // 2 >= SHOWN
 
 
 ARRAY_OF_ANOTHER: list[tuple[str, Any]] = [
@@ -278,8 +292,8 @@ def test_components_that_do_not_say_are_not_guessed(tmp_path: Path, monkeypatch:
 
 def test_of_many_classes_and_images_evenly_chosen_ones_are_seen_and_not_the_first(tmp_path: Path) -> None:
     """Images in folders come class by class: the first of a thousand are all of one class."""
-    chosen = _chosen([*range(10), *range(10)], [*range(10), *range(1, 10), 0])
-    assert chosen == [0, 3, 6, 9, 10, 13, 16, 19]
+    labels = [i // 10 for i in range(1000)]
+    assert _chosen(labels, labels)[:2] == [0, 90] and len(_chosen(labels, labels)) == SHARED
     images = given([i // 100 for i in range(500)])
     images.pixels[:400] = 0
     whole = portrait_of(SMALL, tmp_path, images).distances
@@ -295,13 +309,15 @@ def test_of_many_classes_and_images_evenly_chosen_ones_are_seen_and_not_the_firs
 def test_it_says_how_far_uniform_attention_would_reach(tmp_path: Path) -> None:
     spec = SMALL.model_copy(update={"image_size": (12, 16), "patch_size": (3, 8)})
     images = Given(torch.zeros(1, 3, 12, 16, dtype=torch.uint8), (0,), ("one",), "an image")
-    said = sections(portrait_of(spec, tmp_path, images))["Attention by layer and head"][-1].caption
-    assert f"would reach {float(between(spec).mean()):.1f} pixels" in said
+    (chart,) = (p.chart for p in pictures_of(portrait_of(spec, tmp_path, images)) if p.name == "distances")
+    assert isinstance(chart, Trends)
+    ((name, value),) = chart.levels
+    assert value == pytest.approx(float(between(spec).mean())) and f"{value:.1f}" in name
 
 
 def test_waves_are_of_channels_that_change(tmp_path: Path) -> None:
     portrait = portrait_of(SMALL.model_copy(update={"positions": "sinusoidal", "dim": 64}), tmp_path, given([0]))
-    (waves,) = (p for p in sections(portrait)["Positions"] if p.name == "waves")
+    (waves,) = (p for p in pictures_of(portrait) if p.name == "waves")
     assert isinstance(waves.chart, Waves) and len(waves.chart.names) == 6
     ranges = np.ptp(waves.chart.values, axis=1)
     assert (ranges >= 0.1 * ranges.max()).all() and "hardly change" in waves.caption

@@ -6,9 +6,18 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from vitbench.report.charts import Picture
+from vitbench.report.portraits import MOST, sections
+from vitbench.report.sitters import Sitter
 from vitbench.spec.base import pair
 from vitbench.spec.model import ModelSpec
 from vitbench.store.portrait import MOST_FILTERS, MOST_SIMILAR, About, Array, Exhibit, Portrait
+
+
+def pictures_of(portrait: Portrait, most: int = MOST) -> list[Picture]:
+    """The pictures of a model that is shown alone."""
+    walls = (wall for of in sections([Sitter(portrait)], most).values() for wall in of)
+    return [picture for wall in walls for picture in wall.pictures]
 
 
 def portrait_of(
@@ -77,7 +86,7 @@ def _seen(spec: ModelSpec, shown: int, chance: np.random.Generator) -> dict[str,
         "filters": chance.normal(size=(min(spec.dim, MOST_FILTERS), *patch, 3)).astype(np.float32),
         "positions": chance.normal(size=(spec.tokens, spec.dim)).astype(np.float32),
         "similarity": chance.uniform(-1, 1, (min(patches, MOST_SIMILAR + 1),) * 2).astype(np.float32),
-        "attention": shares(min(2, shown), spec.depth, spec.heads, patches),
+        "attention": shares(shown, spec.depth, spec.heads, patches),
         "distances": chance.uniform(0, 20, (spec.depth, spec.heads)).astype(np.float32),
         "looks": shares(shown, patches),
         "rollouts": shares(shown, patches),

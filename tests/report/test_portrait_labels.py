@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.report.sitters import portrait_of
+from tests.report.sitters import pictures_of, portrait_of
 from tests.report.test_labels import LONG, faults, texts
 from vitbench.report import portraits
 from vitbench.report.charts import Chart
@@ -27,8 +27,7 @@ COUNTS = [4, *(pytest.param(n, marks=pytest.mark.slow) for n in (48, 200))]
 def charts(spec: dict[str, Any], most: int = portraits.MOST, **of: Any) -> Iterator[Chart]:
     """The charts of a portrait that have words in them."""
     portrait = portrait_of(ModelSpec.model_validate({**SMALL, **spec}), **of)
-    for pictures in portraits.sections(portrait, "", most).values():
-        yield from (picture.chart for picture in pictures if picture.name not in SILENT)
+    yield from (picture.chart for picture in pictures_of(portrait, most) if picture.name not in SILENT)
 
 
 def found(*arguments: Any, **of: Any) -> list[str]:

@@ -9,8 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from tests.report.sitters import portrait_of
-from vitbench.report import portraits
+from tests.report.sitters import pictures_of, portrait_of
 from vitbench.report.chart_data import frame
 from vitbench.report.markdown import csv
 from vitbench.spec.model import ModelSpec
@@ -21,7 +20,7 @@ MOST_BYTES = 3 << 20
 
 def tables(portrait: Portrait) -> dict[str, pd.DataFrame]:
     """Name of a picture → its numbers, as they are read from its file."""
-    charts = {p.name: p.chart for pictures in portraits.sections(portrait).values() for p in pictures}
+    charts = {picture.name: picture.chart for picture in pictures_of(portrait)}
     texts = {name: csv(frame(chart)) for name, chart in charts.items() if len(frame(chart))}
     assert max(map(len, texts.values())) <= MOST_BYTES, {name: len(text) for name, text in texts.items()}
     return {name: pd.read_csv(io.StringIO(text)) for name, text in texts.items()}
@@ -33,7 +32,7 @@ def test_they_are_those_of_the_portrait() -> None:
     found = tables(portrait)
     assert set(found) == {"positions", "waves", "similarity", "attention-1", "attention-2", "distances", "looks-right",
                           "looks-wrong", "confusion"}  # fmt: skip
-    confusion = found["confusion"].set_index("class")
+    confusion = found["confusion"].set_index("true class")
     assert [*confusion.columns] == ["predicted class ant", "predicted class bee", "predicted class =cat"]
     assert [*confusion.index] == ["ant", "bee", "'=cat"], "a spreadsheet computes nothing"
     np.testing.assert_array_equal(confusion.to_numpy(), portrait.confusion)
@@ -42,7 +41,8 @@ def test_they_are_those_of_the_portrait() -> None:
     np.testing.assert_allclose(similarity.to_numpy(), portrait.similarity, atol=1e-6)
     assert similarity.loc[(4, 1), "row 1 column 2"] == pytest.approx(portrait.similarity[6, 1], abs=1e-6)
     attention = found["attention-2"].set_index(["strip", "title"]).loc[("layer 2", "head 1")]
-    np.testing.assert_allclose(attention.drop("tile").to_numpy(float), portrait.attention[1, 1, 0], atol=1e-6)
+    wrong = next(i for i, exhibit in enumerate(portrait.about.shown) if exhibit.label != exhibit.told)
+    np.testing.assert_allclose(attention.drop("tile").to_numpy(float), portrait.attention[wrong, 1, 0], atol=1e-6)
     np.testing.assert_allclose(found["positions"].set_index("token").to_numpy(), portrait.positions, atol=1e-6)
 
 

@@ -11,10 +11,11 @@ from playwright.sync_api import Browser
 from tests.conftest import REPOSITORY
 from tests.report.browser import SCHEMES, WIDTHS, faults_of_page, opened
 from tests.report.builders import CellPlan, Plan, build, train_values
-from tests.report.sitters import portrait_of
+from tests.report.sitters import pictures_of, portrait_of
+from tests.report.test_page import hexadecimal
 from tests.test_security import HOSTILE, as_read
+from vitbench.report import colours
 from vitbench.report.explained import render_portrait
-from vitbench.report.portraits import sections
 from vitbench.report.render import render
 from vitbench.spec.model import ModelSpec
 from vitbench.spec.trial import TrainTrial
@@ -92,22 +93,49 @@ def test_a_studys_report_has_all_pictures_of_each_model_or_says_why_not(
 ) -> None:
     with opened(browser, pages("a study")) as shown:
         figures = shown.value("[...document.querySelectorAll('figure')].map(f => f.id)")
-        both = {"patches", "filters", "similarity", "distances", "looks-right", "looks-wrong", "confusion"}
+        both = {"filters", "similarity", "looks-right", "looks-wrong", "confusion"}
         assert {f"portrait-{n}-{name}" for n in (1, 2) for name in both} <= set(figures)
+        assert {"portrait-1-patches", "portraits-distances"} <= set(figures) and "portrait-2-patches" not in figures
         assert {"portrait-1-attention-1", "portrait-1-attention-2"} <= set(figures)
         assert "portrait-2-attention-1" not in figures
         text = shown.value("document.body.textContent")
-        assert "Attention of every layer and head, positions as numbers: of a test." in text
+        assert "sinusoidal, seed 0: Attention of every layer and head, positions as numbers: of a test." in text
         sizes = shown.value("[...document.querySelectorAll('svg.pixels')].map(s => s.getBoundingClientRect().width)")
         assert sizes and min(sizes) > 200, "a picture of images is as large as can be seen"
 
 
+@pytest.mark.parametrize("scheme", SCHEMES)
+def test_photographs_keep_their_colours_and_letters_around_them_stand_out(
+    browser: Browser, pages: Callable[[str], Path], scheme: str
+) -> None:
+    ground = {"light": colours.PAPER, "dark": colours.NIGHT}[scheme]
+    with opened(browser, pages("a model"), scheme=scheme) as shown:
+        styles = shown.value("""[...document.querySelectorAll('svg.pixels')].map(s => getComputedStyle(s)).map(
+            s => [s.filter, s.backgroundColor])""")
+        boxes = shown.value("""[...document.querySelectorAll('figure[id^=patches] image')].map(
+            image => image.getBoundingClientRect()).map(box => [box.width, box.height])""")
+        letters = shown.value("[...document.querySelectorAll('svg.pixels text')].map(t => getComputedStyle(t).fill)")
+    assert styles and {(kept, behind) for kept, behind in styles} == {("none", "rgba(0, 0, 0, 0)")}
+    whole, cut = boxes
+    assert cut == pytest.approx(whole, abs=0.5), "an image that is cut into patches is as large as the whole one"
+    found = {hexadecimal(colour) for colour in letters} - {*colours.ON_PIXELS}
+    assert found and all(colours.contrast(colour, ground) >= colours.LEAST_TEXT for colour in found), found
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("name", [*MADE])
-def test_in_the_dark_photographs_keep_their_colours(browser: Browser, pages: Callable[[str], Path], name: str) -> None:
-    with opened(browser, pages(name), scheme="dark") as shown:
-        filters = shown.value("[...document.querySelectorAll('svg.pixels')].map(s => getComputedStyle(s).filter)")
-        assert filters and set(filters) == {"none"}
+@pytest.mark.parametrize(("width", "beside"), [(1280, True), (390, False)])
+def test_models_stand_beside_one_another_where_there_is_room(
+    browser: Browser, pages: Callable[[str], Path], width: int, beside: bool
+) -> None:
+    with opened(browser, pages("a study"), width=width) as shown:
+        for name in ("filters", "similarity", "looks-right", "confusion"):
+            places = [
+                shown.value(f"(b => [b.left, b.top])(document.querySelector('#portrait-{n}-{name}')"
+                            ".getBoundingClientRect())")
+                for n in (1, 2)
+            ]  # fmt: skip
+            (left, top), (other_left, other_top) = places
+            assert (other_left > left and other_top == top) if beside else (other_left == left and other_top > top)
 
 
 def test_a_reference_study_ships_portraits_with_every_picture() -> None:
@@ -115,10 +143,10 @@ def test_a_reference_study_ships_portraits_with_every_picture() -> None:
     files = sorted((REPOSITORY / "results" / "reference" / "portraits-small" / FOLDER).iterdir())
     portraits = [read_portrait(file) for file in files]
     assert [portrait.about.trial for portrait in portraits] == [file.stem for file in files] and len(files) == 2
-    names = {p.about.model.positions: [i.name for of in sections(p).values() for i in of] for p in portraits}
+    names = {p.about.model.positions: [picture.name for picture in pictures_of(p)] for p in portraits}
     every = ["patches", "filters", "similarity", "attention-1", "attention-2", "distances", "looks-right",
              "looks-wrong", "confusion"]  # fmt: skip
     assert names["learned"] == every
-    assert names["sinusoidal"] == [*every[:2], "positions", "waves", *every[2:]]
+    assert names["sinusoidal"] == [*every[:3], "positions", "waves", *every[3:]]
     assert not any(portrait.about.absent for portrait in portraits)
     assert sum(file.stat().st_size for file in files) < 1 << 20

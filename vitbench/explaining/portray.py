@@ -21,8 +21,11 @@ from vitbench.model.vit import VisionTransformer
 from vitbench.model.weights import load_model, read_about
 from vitbench.store.portrait import MOST_FILTERS, MOST_SIMILAR, About, Array, Exhibit, Picture, Portrait
 
+SHARED = 12
+"""Images that are shown whatever the model says of them: those of all models that are given the same images, which can
+be compared by them."""
 SHOWN = 4
-"""Images that are shown of those predicted right, and as many of those predicted wrong."""
+"""Images of those predicted right, and as many of those predicted wrong, that are shown at least, where there are."""
 
 MEASURED = 128
 """Images over which attention distance is averaged, as in Dosovitskiy et al. 2021, arXiv 2010.11929, appendix D.7."""
@@ -77,11 +80,10 @@ class _Sitting:
         given, spec = self.given, self.model.spec
         told, probabilities = self._judge()
         chosen = _chosen(given.labels, told)
-        attended = _attended(chosen, given.labels, told)
         self._confusion(told)
         if isinstance(self.model, VisionTransformer):
             self._parts(self.model)
-            self._attention(self.model, chosen, attended)
+            self._attention(self.model, chosen)
         else:
             said = f'architecture "{spec.architecture}" is made of convolutions: it has no such thing'
             names: tuple[Picture, ...] = ("filters", "positions", "similarity", *ATTENTION)
@@ -165,7 +167,7 @@ class _Sitting:
             self._show(similarity=compare())
 
     @torch.no_grad()
-    def _attention(self, model: VisionTransformer, chosen: Sequence[int], attended: Sequence[int]) -> None:
+    def _attention(self, model: VisionTransformer, chosen: Sequence[int]) -> None:
         """What tokens look at: of the images that are shown, and on average."""
         spec, seen = model.spec, Given(self.given.pixels[chosen], (), (), "")
         at_once = max(1, MAPS_AT_ONCE // (spec.depth * spec.heads * spec.tokens**2))
@@ -195,8 +197,8 @@ class _Sitting:
             return
         self.words["gaze"] = _gaze(torch.cat([each.shares for each in found if each.shares is not None]), spec.prefix)
         self._show(**{name: torch.cat([getattr(each, name) for each in found]) for name in ("looks", "rollouts")})
-        if self._show(attention=torch.cat([each.attention for each in found])[list(attended)]):
-            self.arrays["attended"] = np.array(attended, dtype=np.int64)
+        if self._show(attention=torch.cat([each.attention for each in found])):
+            self.arrays["attended"] = np.arange(len(chosen), dtype=np.int64)
 
     def _run(self, run: Callable[[Tensor], Tensor], size: int) -> Iterator[Tensor]:
         with torch.no_grad():
@@ -255,21 +257,35 @@ def _named(classes: Sequence[str]) -> str:
 
 
 def _chosen(labels: Sequence[int | None], told: Sequence[int | None]) -> list[int]:
-    """The images that are shown: of each class the first that is predicted right, and wrong; of unknown ones the first.
+    """The images that are shown: some whatever the model says of them, and of its own what they lack.
 
-    Of many classes evenly chosen ones. Which they are does not depend on how they look. Those of which the model tells
-    no class are not among them.
+    The first are ``SHARED`` ones, by their labels alone: the first of each class, then the second; of more classes
+    evenly chosen ones. So models that are given the same images are shown on the same. Where the model is right, or
+    wrong, in fewer than ``SHOWN`` of them, others follow: of each class the first that it predicts so, of many classes
+    evenly chosen ones. Images of unknown class are shown where none is known, the first ones. Those of which the model
+    tells no class are not among them.
     """
-    right, wrong, unknown = dict[int, int](), dict[int, int](), list[int]()
-    for i, (label, mine) in enumerate(zip(labels, told, strict=True)):
-        if mine is None:
-            continue
-        if label is None:
-            unknown.append(i)
-        else:
-            (right if label == mine else wrong).setdefault(label, i)
-    known = [i for first in (right, wrong) for i in _some([i for _, i in sorted(first.items())], SHOWN)]
-    return known or unknown[: 2 * SHOWN]
+    shared = _shared(labels)
+    known = [i for i in shared if told[i] is not None]
+    for right in (True, False):
+        first = dict[int, int]()
+        for i, (label, mine) in enumerate(zip(labels, told, strict=True)):
+            if label is not None and mine is not None and (label == mine) == right and i not in shared:
+                first.setdefault(label, i)
+        lacking = SHOWN - sum((labels[i] == told[i]) == right for i in known if i in shared)
+        known += _some([i for _, i in sorted(first.items())], max(0, lacking))
+    return known or [i for i, mine in enumerate(told) if mine is not None][:SHARED]
+
+
+def _shared(labels: Sequence[int | None]) -> list[int]:
+    """Images by their labels alone: of each class as many as of every other, or one more."""
+    of_class = dict[int, list[int]]()
+    for i, label in enumerate(labels):
+        if label is not None:
+            of_class.setdefault(label, []).append(i)
+    classes = _some(sorted(of_class), SHARED)
+    rounds = (of_class[label][turn : turn + 1] for turn in range(SHARED) for label in classes)
+    return [i for one in rounds for i in one][:SHARED]
 
 
 def _some(numbers: Sequence[int], most: int) -> list[int]:
@@ -279,13 +295,6 @@ def _some(numbers: Sequence[int], most: int) -> list[int]:
 def _evenly(count: int, most: int) -> list[int]:
     """At most so many of the numbers below ``count``, the first and the last among them."""
     return [round(place) for place in np.linspace(0, count - 1, min(count, most)).tolist()]
-
-
-def _attended(chosen: Sequence[int], labels: Sequence[int | None], told: Sequence[int | None]) -> list[int]:
-    """Which of the shown images have a map of every head: the first right and the first wrong, or the first two."""
-    right = [place for place, i in enumerate(chosen) if labels[i] is not None and labels[i] == told[i]]
-    wrong = [place for place, i in enumerate(chosen) if labels[i] is not None and labels[i] != told[i]]
-    return [*right[:1], *wrong[:1]] or list(range(min(2, len(chosen))))
 
 
 def _confusion(labels: Sequence[int], told: Sequence[int], classes: Sequence[str]) -> Array:

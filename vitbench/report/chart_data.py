@@ -115,6 +115,8 @@ def _(chart: Trends) -> Iterator[Line]:
         for at, values in line:
             for value in values:
                 yield chart.axis, colour, float(at), "point", float(value)
+    for name, value in chart.levels:
+        yield chart.axis, "", math.nan, name, float(value)
 
 
 @_lines.register

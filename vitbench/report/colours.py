@@ -24,6 +24,8 @@ and bluish green of Okabe and Ito (Wong 2011, "Points of view: Color blindness")
 white paper. All were found by a search for the largest distance between the nearest two as people see them with and
 without protanopia and deuteranopia, by the model of Machado, Oliveira and Fernandes 2009, "A physiologically-based
 model for simulation of color vision deficiency". The greyest is the last: :data:`GREY` is of what has no colour."""
+ON_PIXELS = ("#fefefe", "#010101")
+"""Light and dark, of letters on pixels: these are the same by day and by night, and so is what is on them."""
 LEAST_TEXT, LEAST_MARK = 4.5, 3.0
 """Contrast with the paper that letters have, and marks that mean something. Source: Web Content Accessibility
 Guidelines 2.1, criteria 1.4.3 and 1.4.11."""

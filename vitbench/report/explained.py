@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
-from vitbench.report import html, portraits
+from vitbench.report import html, portrait_words, portraits
 from vitbench.report.charts import Picture
 from vitbench.report.files import MARK, Files
 from vitbench.report.markdown import Md, bullets, escape
 from vitbench.report.marks import Colouring
 from vitbench.report.numbers import plural
 from vitbench.report.plane_charts import Bundle, Curves
+from vitbench.report.sitters import Sitter, Wall
 from vitbench.report.studio import Draw, at_once
 from vitbench.report.view import View
 from vitbench.spec.trial import TrainTrial
@@ -22,7 +24,7 @@ from vitbench.store.plan import Trials
 from vitbench.store.portrait import FOLDER, SUFFIX, BadPortrait, Portrait, read_portrait
 
 MOST = 3
-"""Portraits in a study's report; each has a dozen pictures."""
+"""Portraits in a study's report; each has a dozen pictures, and more cannot be seen beside one another."""
 
 MOST_MAPS = 6
 """Layers, and heads, whose attention a study's report shows: the model's own page has more."""
@@ -54,11 +56,10 @@ def render_portrait(portrait: Portrait, title: str, epochs: Sequence[Epoch], out
     """
     files = Files(draw)
     parts = [f"{MARK}\n", f"# What a model looks at: {escape(title)}", portraits.about(portrait)]
-    sections = portraits.sections(portrait)
+    sections = portraits.sections([Sitter(portrait)])
     if epochs:
-        sections["Training"] = [training(epochs)]
-    for heading, pictures in sections.items():
-        parts += [f"## {escape(heading)}", *_drawn(pictures, files)]
+        sections["Training"] = [Wall("", [training(epochs)])]
+    parts += _drawn(sections, files, "##")
     if missing := [*portraits.missing(portrait), *_untold(epochs)]:
         parts += ["## What is not shown, and why", bullets(missing)]
     text = "\n\n".join(parts).rstrip() + "\n"
@@ -66,35 +67,65 @@ def render_portrait(portrait: Portrait, title: str, epochs: Sequence[Epoch], out
 
 
 def of_study(view: View, files: Files) -> list[Md]:
-    """The portraits that a study keeps, of the first ``MOST`` of its trials that have one."""
-    folder = view.study.path / FOLDER
-    kept = {file.stem: file for file in sorted(folder.glob(f"*{SUFFIX}"))}
-    if not kept:
+    """The portraits that a study keeps, of the first ``MOST`` of its trials that have one, beside one another."""
+    kept = _kept(view)
+    if not kept.portraits and not kept.unread:
         return []
+    names = {sitter.name: portraits.about(sitter.portrait) for sitter in kept.portraits}
+    names |= {name: Md(f"Its portrait cannot be read: {escape(why)}.") for name, why in kept.unread.items()}
+    blocks = [Md(MADE), bullets([Md(f"**{escape(name)}.** {said}") for name, said in names.items()])]
+    if kept.beyond:
+        blocks.append(Md(f"Of {plural(kept.beyond + len(names), 'portrait')} the first {MOST} are shown."))
+    if kept.portraits:
+        blocks += _drawn(portraits.sections(kept.portraits, MOST_MAPS), files, "###")
+    lacking = {sitter.name: portraits.missing(sitter.portrait) for sitter in kept.portraits}
+    missing = [Md(f"{escape(name)}: {line}") for name, lines in lacking.items() for line in lines]
+    return [*blocks, Md("### What is not shown, and why"), bullets(missing)] if missing else blocks
+
+
+def in_short(view: View) -> list[Md]:
+    """What the portraits that a study keeps say to its question, a sentence each; nothing of a study without any."""
+    return [escape(said) for said in portrait_words.in_short(_kept(view).portraits)]
+
+
+@dataclass(frozen=True)
+class _Kept:
+    """What a study keeps of its models.
+
+    Attributes:
+        portraits: the models that are shown.
+        unread: name of a model → why its portrait cannot be read.
+        beyond: portraits that are not shown.
+    """
+
+    portraits: Sequence[Sitter]
+    unread: Mapping[str, str]
+    beyond: int
+
+
+def _kept(view: View) -> _Kept:
+    folder = view.study.path / FOLDER
+    files = {file.stem: file for file in sorted(folder.glob(f"*{SUFFIX}"))}
     trials = Trials.of(view.study.info.trials)
-    places = [place for place, trial_id in enumerate(trials.ids()) if trial_id in kept]
+    places = [place for place, trial_id in enumerate(trials.ids()) if trial_id in files] if files else []
     planned = [each for each in map(trials.__getitem__, places) if isinstance(each.trial, TrainTrial)]
-    blocks, shown = [Md(MADE)] if planned else [], 0
-    for each in planned:
-        if shown == MOST:
-            blocks.append(Md(f"Of {plural(len(planned), 'portrait')} the first {MOST} are shown."))
-            break
+    found, unread = list[Sitter](), dict[str, str]()
+    for number, each in enumerate(planned):
+        if len(found) == MOST:
+            return _Kept(found, unread, len(planned) - number)
         assert isinstance(each.trial, TrainTrial)
-        heading = Md(f"### {escape(each.cell)}, seed {each.trial.seed}")
+        name = f"{each.cell}, seed {each.trial.seed}"
+        if name in unread or name in {sitter.name for sitter in found}:  # as the same cell on another device is
+            name = f"{name}, trial {each.id}"
         try:
-            portrait = read_portrait(kept[each.id])
+            portrait = read_portrait(files[each.id])
             if portrait.about.trial != each.id:
                 raise BadPortrait("it is of another trial than its name says")
         except BadPortrait as error:
-            blocks += [heading, Md(f"Its portrait cannot be read: {escape(error)}.")]
-            continue
-        shown += 1
-        blocks += [heading, portraits.about(portrait)]
-        for title, pictures in portraits.sections(portrait, f"portrait-{shown}-", MOST_MAPS).items():
-            blocks += [Md(f"#### {escape(title)}"), *_drawn(pictures, files)]
-        if missing := portraits.missing(portrait):
-            blocks += [Md("#### What is not shown, and why"), bullets(missing)]
-    return blocks
+            unread[name] = str(error)
+        else:
+            found.append(Sitter(portrait, name, f"portrait-{len(found) + 1}-"))
+    return _Kept(found, unread, 0)
 
 
 def training(epochs: Sequence[Epoch]) -> Picture:
@@ -129,5 +160,11 @@ def _untold(epochs: Sequence[Epoch]) -> list[Md]:
     return []
 
 
-def _drawn(wanted: Sequence[Picture], files: Files) -> list[Md]:
-    return [block for picture in wanted for block in (files.picture(picture), Md(f"*{escape(picture.caption)}*"))]
+def _drawn(sections: Mapping[str, Sequence[Wall]], files: Files, level: str) -> list[Md]:
+    """Sections under headings, each picture with its caption, and before pictures of one kind how to read them."""
+    blocks = list[Md]()
+    for heading, walls in sections.items():
+        blocks.append(Md(f"{level} {escape(heading)}"))
+        for wall in walls:
+            blocks += [*([escape(wall.said)] if wall.said else []), *files.pictures(wall.pictures)]
+    return blocks

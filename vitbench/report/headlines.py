@@ -6,7 +6,7 @@ from typing import Any
 
 import pandas as pd
 
-from vitbench.report import accuracy, fastest, training_speed, verdicts
+from vitbench.report import accuracy, explained, fastest, training_speed, verdicts
 from vitbench.report.account import KINDS
 from vitbench.report.accuracy import MEAN, STD, decimals_of, seeds
 from vitbench.report.answers import answers
@@ -27,7 +27,7 @@ def headlines(view: View) -> list[Md]:
             on = _on(view, device, origin)
             place = next((p for p in view.places if (p.runs.device, p.runs.origin) == (device, origin)), None)
             said += [*_conclusions(view, place, on), _best(view, device, origin, on)] if place else []
-    said += [*fastest.sentences(view), *training_speed.sentences(view)]
+    said += [*fastest.sentences(view), *training_speed.sentences(view), *explained.in_short(view)]
     unfinished = (view.trials["state"] != "ok").any() or not said
     said = [_progress(view), *said] if unfinished else [*said, _progress(view)]
     legend = verdicts.legend(view)

@@ -34,9 +34,13 @@ NARROW = 11
 NAME, SENTENCE = 24, 36
 """Characters up to which a cell is not broken into lines, and from which it has room for several words in one."""
 
-PIXELS = ' class="pixels"'
-"""In the element of a picture that shows images, see :func:`vitbench.report.drawing.vector.svg`; quotes in a text are
-entities."""
+BESIDE = '<div class="beside">'
+"""Begins pictures that stand side by side; quotes in a text are entities."""
+
+ONE_FORM = re.compile(r'<svg (?![^>]* class="(?:wide|narrow)")[^>]*max-width: (\d+)px')
+"""Of a picture that is as narrow as a phone whatever the window: its width."""
+NARROW_FIGURE = '<figure style="flex-basis: '
+"""Begins the element of one."""
 
 Pictures = Mapping[str, Callable[[], Shown]]
 
@@ -75,18 +79,32 @@ class _Reader:
 
     def read(self, blocks: Sequence[Block]) -> None:
         captions = {i + 1 for i, block in enumerate(blocks[:-1]) if _picture(block) and _caption(blocks[i + 1])}
+        beside = list[str]()
         for number, block in enumerate(blocks):
             if number in captions:
                 continue  # said within the figure
-            if path := _picture(block):
-                said = _caption(blocks[number + 1]) if number + 1 in captions else None
-                self.add(self.figure(path, said))
+            path = _picture(block)
+            said = _caption(blocks[number + 1]) if number + 1 in captions else None
+            figure = self.figure(path, said) if path else ""
+            if figure.startswith(NARROW_FIGURE):
+                beside.append(figure)
+                continue
+            self.hang(beside)
+            if path:
+                self.add(figure)
             elif block[0].type == "heading_open":
                 self.head(block)
             elif block[0].type == "table_open":
                 self.add(self.table(block))
             else:
                 self.add(self.rendered(block))
+        self.hang(beside)
+
+    def hang(self, figures: list[str]) -> None:
+        """Pictures as narrow as a phone that follow one another stand side by side where there is room."""
+        if figures:
+            self.add(f"{BESIDE}\n{''.join(figures)}</div>\n" if len(figures) > 1 else figures[0])
+            figures.clear()
 
     def add(self, html: str) -> None:
         self.sections[-1].body += html
@@ -142,8 +160,10 @@ class _Reader:
         said = f"<span>{self.rendered_inline(caption)}</span> " if caption else ""
         what = f"Picture: {escape(shown.alt)}"
         element = _named(self.styles.shared(shown.element.replace(OWN, f"p{next(self.numbers)}-")), shown.alt)
+        width = ONE_FORM.match(shown.element)
+        opened = f'{NARROW_FIGURE}{width[1]}px" ' if width else "<figure "
         return (
-            f'<figure id="{anchor}"><div class="scroll" role="group" tabindex="0" aria-label="{what}">{element}</div>'
+            f'{opened}id="{anchor}"><div class="scroll" role="group" tabindex="0" aria-label="{what}">{element}</div>'
             f'<figcaption>{said}<span class="files">{links}</span></figcaption></figure>\n'
         )
 
@@ -177,9 +197,9 @@ def page(text: str, pictures: Pictures) -> str:
 
 
 def _style(reader: _Reader) -> str:
-    """The page's style, with the colours of its pictures, and with that of such as show images where it has some."""
+    """The page's style, with the colours of its pictures, and with that of such as stand side by side, if any do."""
     bodies = [section.body for section in reader.sections]
-    names = ("page", "pixels")[: 1 + any(PIXELS in body for body in bodies)]
+    names = ("page", "beside")[: 1 + any(BESIDE in body for body in bodies)]
     written = "".join((TEMPLATES / f"{name}.css").read_text(encoding="utf-8") for name in names)
     return f"{written}{reader.styles.sheet()}"
 

@@ -20,7 +20,7 @@ class Tile:
     Attributes:
         pixels: (height, width, 3).
         title: lines above it; may be empty.
-        values: (rows, columns), laid over it, each in a rectangle of its own, bright where it is large; None for none.
+        values: (rows, columns), laid over it, each in a rectangle of its own, as opaque as it is large; None for none.
         grid: rows and columns between which lines are drawn; None for none.
     """
 
@@ -35,12 +35,16 @@ class Strip:
     """Tiles side by side.
 
     Attributes:
-        title: above them; may be empty.
+        title: above them, or, in a table, beside them; may be empty.
         tiles: as many as fit are in one line.
+        most: of the values that are laid over them, that which is most opaque; zero is clear.
+        scale: the same in words; empty where nothing is laid over them.
     """
 
     title: str
     tiles: Sequence[Tile]
+    most: float = 1.0
+    scale: str = ""
 
 
 @dataclass(frozen=True)
@@ -50,13 +54,15 @@ class Tiles:
     Attributes:
         strips: from the top.
         columns: tiles in a line.
-        label: of the values that are laid over the tiles; empty where none has any. Each tile has its own scale, from 0
-            to its largest.
+        label: of the values that are laid over the tiles; empty where none has any.
+        corner: (height, width, 3), an image in the corner of a table of tiles, in which each strip is a row with its
+            title at the left, and the titles of the first strip's tiles stand above all; None where it is no table.
     """
 
     strips: Sequence[Strip]
     columns: int
     label: str = ""
+    corner: Pixels | None = None
 
 
 @dataclass(frozen=True)

@@ -70,6 +70,7 @@ class Trends:
         colouring: what the colours stand for.
         logarithmic: whether the axis is.
         from_zero: whether the quantity begins at 0.
+        levels: (name, value) of lines across, by which the quantity is judged.
     """
 
     axis: str
@@ -79,6 +80,7 @@ class Trends:
     colouring: Colouring
     logarithmic: bool
     from_zero: bool = False
+    levels: Sequence[tuple[str, float]] = ()
 
 
 @dataclass(frozen=True)

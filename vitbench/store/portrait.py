@@ -94,9 +94,8 @@ class Portrait:
         filters: (f, height, width, 3) float32, patch-embedding filters, the largest first, f ≤ ``MOST_FILTERS``.
         positions: (N, D) float32, what is added to the tokens, those before the patches' first.
         similarity: (P, P) float32, of positions of patches, in [-1, 1]; P ≤ ``MOST_SIMILAR``.
-        attention: (m, L, H, P) float32, attention to each patch by every layer and head, of the first image predicted
-            right and the first predicted wrong, or of the first two: the first ``m`` of ``attended``.
-        attended: (m,) int64, which of the shown images those are.
+        attention: (m, L, H, P) float32, attention to each patch by every layer and head, of ``m`` of the shown images.
+        attended: (m,) int64, which of them those are.
         distances: (L, H) float32, mean attention distance, pixels.
         looks: (n, P) float32, attention to each patch in the last layer, mean over heads.
         rollouts: (n, P) float32, attention rollout to each patch.

@@ -8,7 +8,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, MaxNLocator
 
-from vitbench.report.colours import RULE
+from vitbench.report.colours import ON_PIXELS, RULE
 from vitbench.report.drawing.names import inches, labels_of
 from vitbench.report.drawing.parts import INK, single
 from vitbench.report.pixel_charts import Heat, Nested, Numbers, Waves
@@ -25,6 +25,8 @@ FLATTEST, TALLEST = 0.25, 2.0
 """Height of a grid of maps over its width."""
 MOST_TICKS = 8
 """Numbers along an axis of maps."""
+BRIGHT = 45
+"""Per cent from which dark numbers are read better on their colour than light ones."""
 SEQUENTIAL, DIVERGING = "viridis", "PuOr"
 """Colour maps that the colour-blind can read, too; the second is white in the middle."""
 
@@ -55,7 +57,7 @@ def matrix(chart: Heat) -> Figure:
     if chart.shares and cell >= LINE and _widest(chart.values) <= cell:
         for row, column in np.ndindex(rows, columns):
             ax.text(column, row, f"{chart.values[row, column]:,}", ha="center", va="center", fontsize=COUNT_POINTS,
-                    color="white" if values[row, column] < 60 else "black")  # fmt: skip
+                    color=ON_PIXELS[int(values[row, column] >= BRIGHT)])  # fmt: skip
     _bar(made, ax, shown, chart.label)
     return made
 
@@ -66,7 +68,7 @@ def _widest(counts: Numbers) -> float:
 
 
 def nested(chart: Nested) -> Figure:
-    """A grid of maps with white between them."""
+    """A grid of maps with the paper between them."""
     whole = spread(chart)
     tall = WIDTH * min(TALLEST, max(FLATTEST, whole.shape[0] / whole.shape[1]))
     made = Figure(figsize=(WIDTH, tall + 0.75), layout="constrained")

@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FixedFormatter, FixedLocator, NullLocator
 
 from vitbench.report.drawing.names import inches, labels_of
-from vitbench.report.drawing.parts import NARROW, colours_of, guide, legend, legend_inches, single
+from vitbench.report.drawing.parts import GREY, NARROW, colours_of, guide, legend, legend_inches, single
 from vitbench.report.plane_charts import Trends
 
 BESIDE_INCHES = 1.5
@@ -34,6 +34,9 @@ def figure(chart: Trends, *, narrow: bool = False) -> Figure:
                     markeredgewidth=0.8, linestyle="none")  # fmt: skip
         means = [statistics.fmean(values) for _, values in line]
         ax.plot([number for number, _ in line], means, color=shade, linewidth=2, marker="o", markersize=5)
+    ax.set_title("\n".join(f"dashed: {name}" for name, _ in chart.levels), fontsize=TICK_POINTS, color=GREY)
+    for _, value in chart.levels:
+        ax.axhline(value, color=GREY, linewidth=1.0, linestyle=(0, (4, 3)), zorder=1)
     if chart.from_zero:
         ax.set_ylim(bottom=0.0)
     if chart.logarithmic:

@@ -15,7 +15,7 @@ from matplotlib.font_manager import FontProperties
 from matplotlib.textpath import text_to_path
 
 from vitbench.report.charts import OWN
-from vitbench.report.colours import WRITTEN
+from vitbench.report.colours import ON_PIXELS, WRITTEN
 
 PIXELS_PER_INCH = 110
 """Of a page at its normal size: letters of 9 points are a little smaller than its text."""
@@ -31,6 +31,8 @@ _NAMED = re.compile(r' id="([^"]+)"')
 _POINTING = re.compile(r'(?<=url\(#)[^)]+(?=\))|(?<=href="#)[^"]+(?=")')
 _STYLE = re.compile(r' style="[^"]*"')
 _PLACES = re.compile(r' (?:d|x|y|points|transform)="[^"]*"')
+_SCALED = re.compile(r"scale\(|matrix\(")
+"""Of an image of many pixels: a tenth in a factor is a tenth of its size."""
 _LONG = re.compile(r"(?<![\d.])-?\d+\.\d{2,}")
 _STRAIGHT = re.compile(r' d="([ML\d\s.-]*)"')
 _LEFT_OUT = re.compile(r"<metadata>.*?</metadata>|<style[^>]*>.*?</style>|<!--.*?-->", re.DOTALL)
@@ -45,7 +47,7 @@ def svg(figure: Figure, form: Literal["", "wide", "narrow"] = "") -> str:
     Of a chart in two forms the class names the form: a page shows the one that fits its window.
     Its lines' ends and its letters' shapes are left to the page; each text is as long as it was laid out, whatever the
     reader's letters are. What nothing in it points to has no id, and the other ids begin with :data:`OWN`. One that
-    shows images says so by its class: a page must not change their colours.
+    shows images says so by its class. Their colours stay as they are, and so do :data:`ON_PIXELS`.
     """
     for patch in (figure.patch, *(ax.patch for ax in figure.axes)):
         patch.set_visible(False)
@@ -60,7 +62,7 @@ def svg(figure: Figure, form: Literal["", "wide", "narrow"] = "") -> str:
     pixels = any(ax.images for ax in figure.axes)
     # Ids of a chart's two forms are not the same: a page has both.
     own = f"{OWN}n-" if form == "narrow" else OWN
-    body = _TAG.sub(lambda tag: _cleaned(tag[0], wanted, own, coloured=not pixels), body)
+    body = _TAG.sub(lambda tag: _cleaned(tag[0], wanted, own), body)
     body = _TEXT.sub(_laid_out, body)
     body = re.sub(r"\s*\n\s*", "\n", body)
     width = figure.get_figwidth() * PIXELS_PER_INCH
@@ -70,14 +72,17 @@ def svg(figure: Figure, form: Literal["", "wide", "narrow"] = "") -> str:
     return f'<svg xmlns="http://www.w3.org/2000/svg"{kind} viewBox="{head[1]}" style="{size}">{body.strip()}'
 
 
-def _cleaned(tag: str, wanted: Container[str], own: str, *, coloured: bool) -> str:
+def _cleaned(tag: str, wanted: Container[str], own: str) -> str:
     """A tag with the ids that are wanted, made the picture's own. What is between tags stays as it is."""
     tag = _NAMED.sub(lambda m: f' id="{own}{m[1]}"' if m[1] in wanted else "", tag)
     tag = _POINTING.sub(lambda m: f"{own}{m[0]}", tag).replace(' xlink:href="', ' href="')
-    if coloured:
-        tag = _STYLE.sub(lambda m: WRITTEN.sub(lambda c: f"var(--c{c[0][1:]})", m[0]), tag)
-    tag = _PLACES.sub(lambda m: m[0] if "scale(" in m[0] else _LONG.sub(_short, m[0]), tag)
+    tag = _STYLE.sub(lambda m: WRITTEN.sub(_variable, m[0]), tag)
+    tag = _PLACES.sub(lambda m: m[0] if _SCALED.search(m[0]) else _LONG.sub(_short, m[0]), tag)
     return _STRAIGHT.sub(lambda m: f' d="{_lines(m[1])}"', tag)
+
+
+def _variable(colour: re.Match[str]) -> str:
+    return colour[0] if colour[0] in ON_PIXELS else f"var(--c{colour[0][1:]})"
 
 
 def _lines(path: str) -> str:

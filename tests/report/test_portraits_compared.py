@@ -1,0 +1,145 @@
+"""Models of one study: shown on the same images and scales, and what their numbers say, as sentences."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from tests.report.sitters import portrait_of
+from vitbench.analysis.portraits import likeness, uniform_distance
+from vitbench.report import portrait_words
+from vitbench.report.drawing.tiles import LAID, MOST_OPAQUE, overlaid
+from vitbench.report.numbers import MINUS
+from vitbench.report.pixel_charts import Tile, Tiles
+from vitbench.report.plane_charts import Trends
+from vitbench.report.portraits import LOOKS, sections
+from vitbench.report.sitters import Sitter, Wall, chosen, in_full
+from vitbench.spec.model import ModelSpec
+from vitbench.store.portrait import Portrait
+
+SPEC = ModelSpec(image_size=16, patch_size=4, dim=64, depth=2, heads=3, num_classes=6)
+
+
+def told(portrait: Portrait, place: int, as_class: int) -> Portrait:
+    """The same, but for what the model makes of one image."""
+    shown = list(portrait.about.shown)
+    shown[place] = shown[place].model_copy(update={"told": as_class})
+    return replace(portrait, about=portrait.about.model_copy(update={"shown": tuple(shown)}))
+
+
+def peaked(portrait: Portrait) -> Portrait:
+    """The same, with heads that give half of their attention to one patch."""
+    assert portrait.attention is not None
+    attention = portrait.attention / 2
+    attention[..., 3] += 0.5
+    return replace(portrait, attention=attention)
+
+
+def two(other: Portrait) -> list[Sitter]:
+    return [Sitter(peaked(portrait_of(SPEC)), "one", "1-"), Sitter(other, "other", "2-")]
+
+
+def of_alike(sitters: list[Sitter], name: str) -> list[Wall]:
+    return [w for walls in sections(sitters).values() for w in walls if any(name in p.name for p in w.pictures)]
+
+
+def test_models_are_shown_on_images_that_all_keep_by_what_all_make_of_them() -> None:
+    pair = two(told(portrait_of(SPEC), 1, 5))
+    assert [(s.outcome, s.places, s.same) for s in chosen(pair, 4)] == [
+        ("right", ((0, 2, 3), (0, 2, 3)), True),
+        ("differing", ((1,), (1,)), True),
+        ("wrong", ((4, 5, 6, 7), (4, 5, 6, 7)), True),
+    ]
+    assert [(s.outcome, s.places) for s in in_full(pair)] == [("right", ((0,), (0,))), ("wrong", ((4,), (4,)))]
+    for wall in sections(pair)[LOOKS]:
+        sheets = [picture.chart for picture in wall.pictures]
+        assert all(isinstance(sheet, Tiles) for sheet in sheets) and len(sheets) == 2
+        one, other = ([t.pixels.tobytes() for t in s.strips[0].tiles] for s in sheets if isinstance(s, Tiles))
+        assert one == other
+    assert "some of the models only" in sections(pair)[LOOKS][1].said
+
+
+def test_models_without_an_image_in_common_are_shown_on_their_own_and_it_is_said() -> None:
+    pair = two(portrait_of(SPEC, seed=1))
+    assert [(s.outcome, s.same) for s in in_full(pair)] == [("right", False), ("wrong", False)]
+    walls = [*of_alike(pair, "attention-"), *of_alike(pair, "looks-")]
+    assert len(walls) == 4 and all("another for each model" in wall.said for wall in walls)
+    patches = of_alike(pair, "patches")
+    assert [len(wall.pictures) for wall in patches] == [2] and len(of_alike(two(portrait_of(SPEC)), "patches")) == 1
+
+
+def test_a_layer_has_one_scale_for_all_models_and_it_is_written() -> None:
+    weak = portrait_of(SPEC)
+    assert weak.attention is not None
+    weak = replace(weak, attention=np.full_like(weak.attention, 1 / SPEC.patches))
+    wall = of_alike(two(weak), "attention-1")[0]
+    strong, pale = (picture.chart for picture in wall.pictures)
+    assert isinstance(strong, Tiles) and isinstance(pale, Tiles)
+    for row, other in zip(strong.strips, pale.strips, strict=True):
+        most = max(float(tile.values.max()) for tile in row.tiles if tile.values is not None)
+        assert most > 4 / SPEC.patches, "as in a head that looks somewhere"
+        assert row.most == other.most == pytest.approx(most)
+        assert row.scale == other.scale == f"to {100 * most:.0f} %"
+    (alone,) = of_alike([Sitter(weak)], "attention-1")
+    (uniform, _) = (picture.chart for picture in alone.pictures)
+    assert isinstance(uniform, Tiles)
+    assert {strip.most for strip in uniform.strips} == {4 / SPEC.patches}, "what attends to all alike is pale"
+
+
+def test_no_attention_is_clear_and_the_most_is_opaque() -> None:
+    image = np.random.default_rng(0).integers(0, 256, (4, 4, 3)).astype(np.uint8)
+    image[..., 1] = image[..., 2] = image[..., 0]
+    shares = np.array([[0.0, 0.2], [0.1, 0.2]])
+    seen = overlaid(Tile(image, values=shares), 0.2).astype(float)
+    np.testing.assert_array_equal(seen[:2, :2], image[:2, :2])
+    laid = np.array([int(LAID[at : at + 2], 16) for at in (1, 3, 5)])
+    for rows, columns, opaque in ((slice(2), slice(2, 4), MOST_OPAQUE), (slice(2, 4), slice(2), MOST_OPAQUE / 2)):
+        np.testing.assert_allclose(seen[rows, columns], opaque * laid + (1 - opaque) * image[rows, columns], atol=1.01)
+
+
+def similar(touching: float, row: float, column: float, others: float) -> Sitter:
+    """A model whose learned positions are alike just so."""
+    y, x = np.divmod(np.arange(16), 4)
+    down, across = np.abs(y[:, None] - y), np.abs(x[:, None] - x)
+    values = np.where(down == 0, row, np.where(across == 0, column, others))
+    values = np.where(np.maximum(down, across) <= 1, touching, values)
+    np.fill_diagonal(values, 1.0)
+    return Sitter(replace(portrait_of(SPEC), similarity=values.astype(np.float32), distances=None), "mine")
+
+
+@pytest.mark.parametrize(
+    ("values", "said"),
+    [
+        ((0.8, 0.6, 0.5, 0.1), "come to show the grid: mean cosine similarity is of touching patches 0.80, of others "
+         "in one row 0.60 and of others in one column 0.50, more than of all others 0.10"),
+        ((0.8, 0.6, -0.2, -0.3), "come to show part of the grid: mean cosine similarity is of touching patches 0.80 "
+         f"and of others in one row 0.60, more than of others in one column {MINUS}0.20 and of all others {MINUS}0.30"),
+        ((0.1, 0.1, 0.0, 0.0), "do not come to show the grid"),
+    ],
+)  # fmt: skip
+def test_it_is_said_which_learned_positions_are_alike(values: tuple[float, float, float, float], said: str) -> None:
+    sitter = similar(*values)
+    found = likeness(sitter.portrait)
+    assert found is not None
+    assert [found.touching, found.row, found.column, found.others] == pytest.approx(values)
+    (sentence,) = portrait_words.in_short([sitter])
+    assert sentence.startswith("Learned positions (mine)") and said in sentence and "below 0.25, two" in sentence
+    given = sitter.portrait.about.model_copy(update={"learned": False})
+    assert portrait_words.in_short([replace(sitter, portrait=replace(sitter.portrait, about=given))]) == []
+
+
+def test_it_is_said_how_far_heads_look_beside_uniform_attention() -> None:
+    uniform = uniform_distance(SPEC)
+    far = replace(portrait_of(SPEC), similarity=None, distances=np.full((2, 3), uniform, np.float32))
+    near = replace(far, distances=np.array([[1.0, 2.0, uniform], [uniform] * 3], np.float32))
+    (sentence,) = portrait_words.in_short(two(near)[1:])
+    assert sentence.startswith("2 of 6 heads look near, less than 50 % as far as uniform attention")
+    assert f"1.0 to {uniform:.1f} pixels (other); uniform attention would reach {uniform:.1f}." in sentence
+    (none,) = portrait_words.in_short([Sitter(far)])
+    assert none.startswith("None of 6 heads looks near")
+    (wall,) = of_alike([Sitter(far, "far", "1-"), Sitter(near, "near", "2-")], "distances")
+    (picture,) = wall.pictures
+    assert isinstance(picture.chart, Trends) and [*picture.chart.lines] == ["far", "near"], "one scale for all"
+    assert [value for _, value in picture.chart.levels] == [uniform]

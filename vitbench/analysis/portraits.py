@@ -1,0 +1,94 @@
+"""Portraits: what the numbers that are seen of a trained model say: which positions are alike, how far heads look."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from vitbench.spec.base import pair
+from vitbench.spec.model import ModelSpec
+from vitbench.store.portrait import Array, Portrait
+
+NEAR = 0.5
+"""Share of the distance that attention has which is the same to all patches, below which a head looks near."""
+
+
+@dataclass(frozen=True)
+class Likeness:
+    """Mean cosine similarity of the positions of two patches, by where these lie; not a number of what a grid lacks.
+
+    Attributes:
+        touching: of patches that touch, at a corner too.
+        row, column: of others in one row, and in one column.
+        others: of all other pairs.
+        chance: two standard deviations of the cosine of two random vectors of as many numbers, 2 / sqrt(D).
+    """
+
+    touching: float
+    row: float
+    column: float
+    others: float
+    chance: float
+
+    def shows(self, value: float) -> bool | None:
+        """Whether patches of a kind are more alike than the others by more than chance; None where there are none."""
+        return value - self.others > self.chance if math.isfinite(value - self.others) else None
+
+
+@dataclass(frozen=True)
+class Reach:
+    """How far heads look, pixels of the image: mean attention distances.
+
+    Attributes:
+        first, last: the nearest and the farthest head of the first layer, and of the last.
+        nearest: the nearest of all heads, its layer, and its number there, from 1.
+        uniform: of attention that is the same to all patches.
+        near: heads below ``NEAR`` of that.
+        heads: all of them.
+    """
+
+    first: tuple[float, float]
+    last: tuple[float, float]
+    nearest: tuple[float, int, int]
+    uniform: float
+    near: int
+    heads: int
+
+
+def likeness(portrait: Portrait) -> Likeness | None:
+    """Of a portrait; None where it compares no positions."""
+    if (similarity := portrait.similarity) is None:
+        return None
+    spec = portrait.about.model
+    y, x = np.divmod(np.arange(spec.patches), spec.grid[1])
+    down, across = np.abs(y[:, None] - y), np.abs(x[:, None] - x)
+    apart = np.maximum(down, across)
+
+    def mean(chosen: Array) -> float:
+        return float(similarity[chosen].mean(dtype=np.float64)) if chosen.any() else math.nan
+
+    far = apart > 1
+    row, column = far & (down == 0), far & (across == 0)
+    return Likeness(mean(apart == 1), mean(row), mean(column), mean(far & ~row & ~column), 2 * spec.dim**-0.5)
+
+
+def reach(portrait: Portrait) -> Reach | None:
+    """Of a portrait; None where it has no attention distances."""
+    if (values := portrait.distances) is None:
+        return None
+    layer, head = np.unravel_index(int(values.argmin()), values.shape)
+    uniform = uniform_distance(portrait.about.model)
+    first, last = ((float(row.min()), float(row.max())) for row in (values[0], values[-1]))
+    nearest = (float(values.min()), int(layer) + 1, int(head) + 1)
+    return Reach(first, last, nearest, uniform, int((values < NEAR * uniform).sum()), values.size)
+
+
+def uniform_distance(spec: ModelSpec) -> float:
+    """Mean distance of the centres of two patches, each of them any, pixels: of attention that is the same to all."""
+    (down, often), (across, often_across) = (
+        (size * np.arange(count), np.where(np.arange(count), 2.0, 1.0) * (count - np.arange(count)) / count**2)
+        for count, size in zip(spec.grid, pair(spec.patch_size), strict=True)
+    )
+    return float((np.hypot.outer(down, across) * np.outer(often, often_across)).sum())
