@@ -13,7 +13,7 @@ from markdown_it import MarkdownIt
 from tests.report.test_render import HOSTILE
 from vitbench.report import numbers
 from vitbench.report.drawing.draw import draw
-from vitbench.report.drawing.parts import shorten
+from vitbench.report.drawing.names import shorten
 from vitbench.report.markdown import Md, csv, escape, fenced, listed, table
 from vitbench.report.row_charts import Panel, Rows
 

@@ -13,10 +13,10 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Rectangle
 
 from vitbench.report.colours import GREY, INK, PALETTE, RULE, scale
-from vitbench.report.drawing.names import POINTS_PER_INCH, inches, labels_of, shorten
+from vitbench.report.drawing.names import POINTS_PER_INCH, inches, labels_of
 from vitbench.report.marks import Colouring, Values
 
-__all__ = ["GREY", "INK", "RULE", "inches", "shorten"]
+__all__ = ["GREY", "INK", "RULE"]
 
 Colour = str
 Dash = Literal["solid"] | tuple[int, tuple[float, ...]]

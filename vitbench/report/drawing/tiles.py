@@ -83,12 +83,14 @@ def _table(chart: Tiles, corner: Pixels) -> Figure:
     for row, strip in enumerate(chart.strips):
         top = head + row * (tall + GAP)
         for line, (text, colour) in enumerate(((strip.title, INK), (strip.scale, GREY))):
-            ax.text(0, top + tall / 2 + UNDER * (line - 0.5), labels_of([text], BESIDE - 0.02, TITLE)[0], fontsize=TITLE,
+            short = labels_of([text], BESIDE - 0.02, TITLE)[0]
+            ax.text(0, top + tall / 2 + UNDER * (line - 0.5), short, fontsize=TITLE,
                     color=colour, va="center")  # fmt: skip
         for column, tile in enumerate(strip.tiles):
             x = BESIDE + GAP + column * (side + GAP)
             for line, text in enumerate(reversed(tile.title) if not row else ()):
-                ax.text(x + side / 2, head - LINE * 0.5 - UNDER * line, labels_of([text], side, TITLE)[0], fontsize=TITLE,
+                short = labels_of([text], side, TITLE)[0]
+                ax.text(x + side / 2, head - LINE * 0.5 - UNDER * line, short, fontsize=TITLE,
                         color=INK, va="center", ha="center")  # fmt: skip
             _image(ax, _seen(tile, strip, side), (x, top, side, tall))
     _finish(ax, chart, head + len(chart.strips) * (tall + GAP), width, height)
