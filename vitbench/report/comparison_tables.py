@@ -17,9 +17,10 @@ from vitbench.analysis.summary import words
 from vitbench.report.accuracy import INTERVAL as OF_MEAN
 from vitbench.report.accuracy import SURVIVORS, seeds
 from vitbench.report.forest import accuracy_of
+from vitbench.report.legends import legend_of
 from vitbench.report.markdown import NOTHING, Md, bold, escape, listed, table
 from vitbench.report.numbers import accuracy_decimals, count, fixed, plural, signed, significant
-from vitbench.report.verdicts import HOLM, INTERVAL, P, legend_of, probability
+from vitbench.report.verdicts import HOLM, INTERVAL, P, probability
 
 Row = TypeVar("Row", TimingRow, CellRow)
 

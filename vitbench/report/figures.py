@@ -207,7 +207,7 @@ class _Chart:
         axis = self.colour_by[0]
         shown = {self.view.values_of(cell)[axis] for cell in have}
         values = self.view.axes[axis]
-        return Colouring(axis, values, [value for value in values if value in shown])
+        return Colouring(self.view.axis_names[axis], values, [value for value in values if value in shown])
 
 
 def _values(rows: pd.DataFrame, name: str) -> dict[str, npt.NDArray[np.float64]]:

@@ -75,7 +75,7 @@ def by_cell(view: View, group: TimeGroup) -> tuple[Md, list[Md]]:
         lines.append(line)
     lines += _controls(view, bases, names, list(lines[0]))
     said = [_about(view, group, origin, bases[origin], len(origins) > 1) for origin in bases]
-    return table(lines, right={n for line in lines for n in line} - {"cell", "state", *view.axes}), said
+    return table(lines, right={n for line in lines for n in line} - {"cell", "state", *view.axis_names.values()}), said
 
 
 def _controls(

@@ -59,7 +59,7 @@ def by_cell(view: View, device: str) -> Md:
             }
             line |= {f"{on}{name}": value for name, value in columns.items()}
         lines.append(line)
-    return table(lines, right={name for line in lines for name in line} - {"cell", "state", *view.axes})
+    return table(lines, right={name for line in lines for name in line} - {"cell", "state", *view.axis_names.values()})
 
 
 def _rate(result: Mapping[Any, Any], name: str) -> Md:
