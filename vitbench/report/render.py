@@ -50,6 +50,8 @@ AXIS = "Axis: "
 """Begins the heading of an axis' section."""
 AGAINST = "Cells against "
 """Begins the heading of the section of named cells."""
+LONGEST = 60
+"""Characters of a cell's label in a heading; a longer one is not named there."""
 DAGGER = Md(f"{accuracy.SURVIVORS} mean over survivors: the cell has seeds without a result.")
 
 
@@ -155,7 +157,7 @@ def _parts(view: View) -> list[Part]:
             Part(f"{AXIS}{name}", functools.partial(of_axis.section, axis=axis), pictures=True)
             for axis, name in view.axis_names.items()
         ),
-        Part(f'{AGAINST}"{view.first_cell}"', _variants, pictures=True),
+        Part(_against(view), _variants, pictures=True),
         Part("Interactions", _interactions),
         Part("Throughput, latency and memory", costs.throughput, pictures=True),
         Part("Time to accuracy", _goals),
@@ -166,6 +168,11 @@ def _parts(view: View) -> list[Part]:
         Part("What did not run, and why", _missing),
         Part("Reproduction", _reproduction),
     ]
+
+
+def _against(view: View) -> str:
+    named = f'"{view.first_cell}"' if len(view.first_cell) <= LONGEST else "the first"
+    return f"{AGAINST}{named}"
 
 
 def _short(view: View, files: Files) -> list[Md]:

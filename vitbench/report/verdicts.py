@@ -171,7 +171,9 @@ def _about_family(view: View, judged: Sequence[Judged], family: Sequence[Judged]
     counted += ", in one family over the sections of all axes" if size > len(judged) else ""
     said = [f"{counted}. Margin: {points(margin) if margin else 'the suite sets none, so that nothing is equivalent'}."]
     if any(j.verdict == "underpowered" for j in family):
-        said.append(f"{seeds_for(size)} seeds are the fewest with which any of them could be shown.")
+        said.append(
+            f"{seeds_for(size)} seeds are the fewest with which {'any of them' if size > 1 else 'it'} could be shown."
+        )
     return said
 
 
