@@ -141,7 +141,8 @@ def pictures(view: View, place: Place, axis: str) -> list[Picture]:
     if max(map(len, blocks.points), default=0) > seeds:
         columns.append((BY_BLOCK, [blocks]))
         several = f"{BY_BLOCK[:1].upper()}{BY_BLOCK[1:]}: " if seeds else ""
-        read.append(f"{several}{effects.blocks_read([blocks], 'all other axes and the seed equal', 'the mean')}")
+        said = effects.blocks_read([blocks], "all other axes and the seed equal", "the mean")
+        read.append(f"{several}{said[0].lower() if several else said[0]}{said[1:]}")
     if not columns:
         return []
     on, suffix = _on(view, place)

@@ -87,15 +87,15 @@ def _picture(view: View, device: str, epochs: pd.DataFrame, on: str, suffix: str
 
 
 def _arrange(view: View, device: str, epochs: pd.DataFrame) -> tuple[str, list[str], Colouring, pd.DataFrame]:
-    """(axis of the panels, its values, what the colours stand for, epochs with facet and colour)."""
+    """(name of the panels' axis, its values, what the colours stand for, epochs with facet and colour)."""
     if view.factorial:
         colour_axis, *rest = view.telling
         facet_axis = next((axis for axis in rest if len(view.axes[axis]) <= MAX_FACETS), "")
         names = texts(epochs[colour_axis])
         facet_of = texts(epochs[facet_axis]) if facet_axis else [""] * len(epochs)
         facets = [value for value in view.axes[facet_axis] if value in facet_of] if facet_axis else [""]
-        colouring = Colouring(colour_axis, view.axes[colour_axis], view.axes[colour_axis])
-        return facet_axis, facets, colouring, epochs.assign(facet=facet_of, colour=names)
+        colouring = Colouring(view.axis_names[colour_axis], view.axes[colour_axis], view.axes[colour_axis])
+        return view.axis_names.get(facet_axis, ""), facets, colouring, epochs.assign(facet=facet_of, colour=names)
     present = set(epochs["cell"].unique())
     ranked = [cell for cell in accuracy.ranked_cells(view, device) if cell in present]
     named = ranked if len(ranked) <= MAX_NAMED_CURVES else ranked[: MAX_NAMED_CURVES - 1]

@@ -167,7 +167,8 @@ def _front(view: View, costs: Costs, quantity: str, gains: Gains) -> Section:
     values_of_axis = view.axes.get(axis, ())
     wide = min(cost.values()) > LEAST and max(cost.values()) / min(cost.values()) >= WIDE
     chart = Front(
-        label, TEST, cheap, spots, Colouring(axis, values_of_axis, [v for v in values_of_axis if v in shown]),
+        label, TEST, cheap, spots,
+        Colouring(view.axis_names.get(axis, ""), values_of_axis, [v for v in values_of_axis if v in shown]),
         logarithmic=wide,
     )  # fmt: skip
     said = (
