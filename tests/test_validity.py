@@ -63,7 +63,7 @@ def test_rule_1_a_row_says_which_slot_differs_from_which_baseline_and_the_design
     ]
     cells = [CellPlan("plain", {}), CellPlan("post-norm", {"norm": "post"})]
     named = page(tmp_path / "named", Plan(cells, seeds=(0, 1), time=False))
-    assert "2 named variants of one base" in named.text and len(named.table("cell", "Cells against the first")) == 1
+    assert "2 named variants of one base" in named.text and len(named.table("cell", 'Cells against "plain"')) == 1
 
 
 def test_rule_2_what_is_neither_under_study_nor_tuned_is_printed_as_a_caveat(tmp_path: Path) -> None:

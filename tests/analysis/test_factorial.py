@@ -118,8 +118,18 @@ def test_an_interaction_is_a_difference_of_differences_over_every_matched_quadru
         ]
         assert delta == pytest.approx(fmean(quadruples))
     assert (comparison.blocks, comparison.distinct, comparison.variant, comparison.baseline) == (6, 1, (), ())
+    assert comparison.factors == (("norm", "post", "pre"), ("positions", "none", "learned")) and not comparison.twins
     # All pairs of axes, and of each all pairs of values that are no reference.
     assert len(interactions(runs, AXES)) == 1 * 3 + 1 * 1 + 1 * 2 + 3 * 1 + 3 * 2 + 1 * 2
+
+
+def test_a_comparison_knows_exact_twins_from_what_may_differ(whole: tuple[Runs, object]) -> None:
+    runs, _ = whole
+    for axis, value in (("patching", "einops"), ("attention", "sdpa")):
+        assert effect(runs, AXES, axis, value, AXES[axis][0]).twins
+    assert not effect(runs, AXES, "norm", "post", "pre").twins
+    for pair in (("patching", "norm"), ("norm", "attention")):
+        assert all(c.twins for c in interactions(runs, AXES, pair) if c.deltas), "its effect is 0 in either"
 
 
 def test_variants_are_compared_with_the_first_cell_seed_by_seed(tmp_path: Path) -> None:
@@ -132,6 +142,7 @@ def test_variants_are_compared_with_the_first_cell_seed_by_seed(tmp_path: Path) 
     assert post.deltas == pytest.approx([known["post", s] - known["base", s] for s in SEEDS])
     assert post.variant == tuple(known["post", s] for s in SEEDS)
     assert (post.blocks, post.distinct, post.unmatched) == (1, 1, 0)
+    assert (post.cells, post.factors, post.twins) == (("post", "base"), (), False)
     (turned,) = one_at_a_time(runs, ["post", "base"])
     assert turned.deltas == pytest.approx([-d for d in post.deltas])
     assert main_effects(runs, {}) == interactions(runs, {}) == []

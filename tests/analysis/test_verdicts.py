@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import statistics
+from dataclasses import replace
 from typing import get_args
 
 import pytest
@@ -116,10 +117,22 @@ def test_what_a_judgement_tells() -> None:
     assert found.improvement == pytest.approx(wins)
     assert found.seeds_needed == seeds_needed(found.mean, statistics.stdev(deltas)) == 7
     assert not found.below_noise_floor
+    several = judge([replace(found.comparison, blocks=2)], margin=None, noise_floor=None)[0]
+    assert math.isnan(several.improvement) and several.mean == found.mean, "means over blocks are no runs"
     strict = judge([found.comparison], margin=None, noise_floor=None, alpha=0.01)[0]
     assert strict.verdict == "underpowered" and strict.seeds_needed == 10
     fewer = judge([found.comparison], margin=None, noise_floor=None, higher_is_better=False)[0]
     assert fewer.improvement == pytest.approx(1 - wins)
+
+
+def test_a_difference_can_be_certain_and_equivalent_and_an_interval_can_exclude_what_the_test_does_not() -> None:
+    small = tuple(0.5 + d for d in (-0.2, -0.1, 0.0, 0.1, 0.2, 0.05))
+    equal = judge([Comparison("v", small, 6)], margin=1.0, noise_floor=None)[0]
+    assert equal.verdict == "equivalent" and equal.certain and not equal.only_by_interval
+    few = judge([Comparison("v", small[:3], 3)], margin=None, noise_floor=None)[0]
+    assert few.verdict == "underpowered" and few.interval.low > 0 and few.only_by_interval and not few.certain
+    lost = judge([Comparison("v", small[:4], 6, failed=2)], margin=None, noise_floor=None)[0]
+    assert not lost.certain and not lost.only_by_interval
 
 
 def test_rule_11_an_effect_below_the_noise_floor_is_marked() -> None:

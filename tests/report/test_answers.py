@@ -151,7 +151,11 @@ def test_an_equal_picture_is_shown_once_and_names_its_cells() -> None:
     (sheet,) = reconstructions.sheets(view)
     assert "masked autoencoder · linear probe and masked autoencoder · everything (the same in all" in sheet.caption
     (said,) = [s for s in headlines.headlines(view)[0].splitlines() if "interaction" in s]
-    assert said.startswith("- One interaction of axes was tested, start: ") and said.endswith("**undecided**.")
+    assert said == (
+        "- One interaction was tested and is not shown: the effect of masked autoencoder against random (start) is "
+        "2.80 points lower with everything than with linear probe (trained; "
+        "\N{MINUS SIGN}5.46 to +0.34): **undecided**."
+    )
 
 
 def test_a_cell_is_called_by_the_values_that_its_columns_have() -> None:
@@ -179,8 +183,82 @@ def test_a_time_is_said_in_the_unit_that_fits(seconds: float, said: str) -> None
 
 def test_the_noise_floor_s_reason_is_given_once() -> None:
     text = compose(view := reference("norm-placement-small"), Files(blank))
-    assert text.count("Noise floor: not known.") == len(view.axes) > 1
-    assert text.count(axis.noise(view)) == 1
+    assert len(view.axes) > 1 and text.count("Noise floor: not known.") == text.count(axis.noise(view)) == 1
+
+
+def answer(name: str) -> list[str]:
+    return headlines.headlines(reference(name))[0].removeprefix("- ").split("\n- ")
+
+
+def test_a_certain_difference_within_the_margin_is_not_told_as_none() -> None:
+    view, said = reference("norm-placement-small"), answer("norm-placement-small")
+    (post,) = [e.judged for e in view.places[0].effects if e.axis == "norm"]
+    assert post.verdict == "equivalent" and post.certain
+    ends = f"{-post.interval.high:.2f} to {-post.interval.low:.2f}"
+    within = "surely, but within the 2 points that the suite calls **equivalent**"
+    assert f"norm: post is {-post.mean:.2f} points lower than pre ({ends}), {within}." in said
+    assert "None of the 6 interactions exceeds the margin of 2 points: all are **equivalent**." in said
+    assert any(
+        each.startswith("learning_rate: 0.004 is **better** than 0.0005 by 2.07 points (1.56 to 2.67)") for each in said
+    )
+    text = compose(view, Files(blank))
+    below = text[text.index("## Claims") : text.index("## Throughput")]
+    assert "## Axis: learning_rate" in below and "train." not in below.replace("effect-of-train", "")
+
+
+def test_numbers_of_claims_are_told_once_and_counts_last() -> None:
+    said = answer("positions-small")
+    assert said[0] == (
+        "positions: rope_2d and sinusoidal_2d are **better** than learned; none is **worse**; "
+        "sinusoidal is **undecided**."
+    )
+    assert sum("3.91" in each for each in said) == 1
+    assert any(
+        "**reproduced in sign, smaller than claimed**: without positions accuracy falls" in each for each in said
+    )
+    for name in ("positions-small", "components-cpu", "attention-timing-cpu"):
+        assert "planned; " in answer(name)[-1] and not any("planned; " in each for each in answer(name)[:-1])
+    assert answer("planted")[0] == "All 11 claims are **reproduced**, 3 of them in their size, too: see Claims."
+
+
+def test_a_mean_over_tasks_is_told_with_its_ends() -> None:
+    (said,) = [each for each in answer("planted") if each.startswith("change, a mean over 4 values of task: ")]
+    minus = "\N{MINUS SIGN}"
+    assert f"no positions from +0.04 (colour only) to {minus}74.28 (position only)" in said
+    (under,) = [t for t in tables(compose(reference("planted"), Files(blank))) if "position only (points)" in t.columns]
+    assert [cell.text for cell in under.rows[0]] == ["no positions", "+0.04", "+0.17", f"{minus}74.28", f"{minus}48.76"]
+
+
+def test_the_highest_is_set_apart_from_its_twins_from_ties_and_from_the_next() -> None:
+    (said,) = [each for each in answer("components-cpu") if each.startswith("Highest")]
+    view = reference("components-cpu")
+    means = view.by_cell.set_index("cell")["test_accuracy_pct_mean"].sort_values(ascending=False, kind="stable")
+    twins = [cell for cell in means.index if view.twins[cell] == view.twins[means.index[0]]]
+    ties = [cell for cell in means.index[means == means.iloc[0]] if cell not in twins]
+    assert f"{len(twins) - 1} other cells are exact twins of it, and {len(ties)} more are exactly as accurate" in said
+    assert said.endswith("25.4 ± 1.0 %; the two were not tested against each other.")
+    (ladder,) = [each for each in answer("attention-ladder") if each.startswith("Highest")]
+    assert ladder.endswith("The next, 4 heads: 35.8 ± 1.3 %."), "which a claim has set against it"
+
+
+def test_what_cannot_run_here_is_said_to_be_untested() -> None:
+    untested = "which do not run on cpu, so that what is expected of them stays open."
+    assert (
+        answer("attention-timing-cpu")[-2]
+        == f"Not tested here: attention sdpa_efficient, sdpa_cudnn, triton, {untested}"
+    )
+    assert not any("Not tested here" in each for each in answer("planted"))
+
+
+def test_an_axis_of_twins_that_agree_is_a_sentence_and_a_single_pair_has_one_table() -> None:
+    text = compose(reference("components-cpu"), Files(blank))
+    patching = text[text.index("## Axis: patching") : text.index("## Axis: attention")]
+    assert "54 matched blocks (runs that differ in patching alone). Every difference between them is 0." in patching
+    assert "|" not in patching and "![" not in patching
+    assert "P(better)" not in text and "matched runs |" in text
+    text = compose(reference("positions-small"), Files(blank))
+    below = text[text.index("## Axis: positions") : text.index("## Throughput")]
+    assert "matched runs" not in below and "cell pairs" in below and "P(better)" in below
 
 
 def test_a_narrow_terminal_keeps_the_columns_that_answer() -> None:

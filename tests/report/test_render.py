@@ -26,7 +26,7 @@ from tests.report.builders import (
 )
 from tests.report.markdown import Page, read_page
 from vitbench.report.files import ReportError
-from vitbench.report.render import render
+from vitbench.report.render import AGAINST, render
 from vitbench.spec.suite import Published
 from vitbench.store import Study
 from vitbench.store.record import STATES
@@ -241,7 +241,8 @@ def test_hostile_names_stay_text(tmp_path: Path) -> None:
     assert page.html == ["<!-- Rendered by vitbench from the study's records; rendered again it is overwritten. -->"]
     assert page.code == ["vitbench run 'ablations/a`b```c; rm -rf $HOME.toml' --set train.seeds=1 --device cpu"]
     assert page.strange == set()
-    assert not {h for h in page.headings if any(name in h for name in HOSTILE)}
+    named = {h for h in page.headings if any(name in h for name in HOSTILE)}
+    assert named == {f'{AGAINST}"{HOSTILE[0]}"'}, "the one heading that names a cell, and shows it as text"
 
 
 def test_csv_computes_nothing(tmp_path: Path) -> None:

@@ -68,7 +68,8 @@ def test_each_effect_has_its_verdict_and_exact_twins_have_none(eight: Page) -> N
         ("positions", "sinusoidal"): "equivalent",
     }
     assert rows["norm", "post"][DIFFERENCE] == "\N{MINUS SIGN}2.00", "three, where positions are not left out"
-    assert rows["norm", "post"]["blocks"] == "6 (3 distinct)"
+    assert rows["norm", "post"]["cell pairs"] == "6 (3 distinct)"
+    assert not any("P(better)" in row for row in rows.values()), "means over a grid are no runs"
 
 
 def test_an_interaction_is_found(eight: Page) -> None:
@@ -82,11 +83,22 @@ def test_an_interaction_is_found(eight: Page) -> None:
 
 def test_every_claim_gets_its_outcome_beside_the_published_number(eight: Page) -> None:
     rows = eight.table("claim", "Claims")
-    assert [r["outcome"] for r in rows] == ["reproduced", "not reproduced", "reproduced", "reproduced"]
+    assert [r["outcome"] for r in rows] == [
+        "reproduced in sign, smaller than claimed", "not reproduced, opposite sign", "reproduced", "reproduced"
+    ]  # fmt: skip
     assert rows[0]["claimed (points)"] == "\N{MINUS SIGN}6.9" and rows[0][DIFFERENCE] == "\N{MINUS SIGN}3.50"
     assert rows[3]["compared"] == "post against pre, positions none" and rows[3][DIFFERENCE] == "0.00"
     short = eight.text[eight.text.index("In short") : eight.text.index("What ran")]
-    assert "4 claims put to the test: 3 reproduced, 1 not reproduced." in short
+    claimed = "claimed: \N{MINUS SIGN}6.9 points; found: \N{MINUS SIGN}3.50 points"
+    assert f"1 of 4 claims is reproduced in sign, smaller than claimed: none is lower ({claimed}" in short
+    assert "1 of 4 claims is not reproduced, opposite sign: none is better (claimed: higher; found" in short
+    assert "2 of 4 claims are reproduced: sinusoidal is equal (claimed: equal; found" in short
+    for place in (short, eight.text[eight.text.index("Claims\n") : eight.text.index("Accuracy\n")]):
+        assert (
+            "smaller than claimed: the difference has the claimed sign, and the claimed size lies outside the int"
+            in place
+        )
+        assert "by more than the margin of 1 point. Not reproduced, opposite sign: a difference of the other" in place
     assert list(rows[0])[:3] == ["claim", "outcome", "verdict"], "what matters stands where it is seen first"
     assert "none is better" in short
 
@@ -103,7 +115,12 @@ def test_too_few_seeds_are_underpowered_and_the_number_that_would_do_is_said(tmp
     found = page(tmp_path, seeds=(0, 1, 2, 3, 4))
     assert {r[VERDICT] for r in found.effects()} == {"underpowered"}
     assert {r["outcome"] for r in found.table("claim", "Claims")} == {"undecided"}
-    assert "7 seeds are the fewest" in found.text
+    axes = found.text[found.text.index("Axis: patching\n") : found.text.index("Interactions\n")]
+    assert axes.count("7 seeds are the fewest") == 1, "with the first table of the family"
+    assert (
+        "with 5 seeds none can reach p \N{LESS-THAN OR EQUAL TO} 0.05 after correction for 3 comparisons" in found.text
+    )
+    assert "so that it may exclude 0 where the verdict is undecided or underpowered" in found.text
 
 
 def test_two_failed_seeds_make_a_comparison_invalid_and_one_marks_it(tmp_path: Path) -> None:
@@ -130,7 +147,7 @@ def test_named_cells_are_compared_with_the_first(tmp_path: Path) -> None:
     plan = Plan(cells, seeds=EIGHT, time=False, accuracy=known, margin=1.0, facts=(claim,))
     render_view(View(build(tmp_path / "study", plan)), tmp_path / "report", draw=blank)
     found = read_page(tmp_path / "report")
-    verdicts = {r["cell"]: r[VERDICT] for r in found.table("cell", "Cells against the first")}
+    verdicts = {r["cell"]: r[VERDICT] for r in found.table("P(better)", 'Cells against "plain"')}
     assert verdicts == {"without": "worse", "waves": "equivalent"}
     assert found.table("claim", "Claims")[0]["outcome"] == "reproduced"
 
@@ -171,25 +188,27 @@ def test_the_page_goes_from_the_answer_to_how_to_do_it_again(tmp_path: Path) -> 
     lines = (tmp_path / "report" / "report.md").read_text(encoding="utf-8").splitlines()
     assert [line.removeprefix("## ") for line in lines if line.startswith("## ")] == [
         "In short", "What ran", "Caveats", "Claims", "Accuracy", "Axis: patching", "Axis: norm", "Axis: positions",
-        "Cells against the first", "Interactions", "Throughput, latency and memory", "Accuracy against cost",
-        "Learning curves", "What did not run, and why", "Reproduction",
+        f'Cells against "{plan.cells[0].label}"', "Interactions", "Throughput, latency and memory",
+        "Accuracy against cost", "Learning curves", "What did not run, and why", "Reproduction",
     ]  # fmt: skip
 
 
 def test_the_answer_says_of_every_value_what_was_found(eight: Page) -> None:
     short = eight.text[eight.text.index("In short") : eight.text.index("What ran")]
-    number = r"[+\N{MINUS SIGN}]?\d\.\d\d"
-    of_positions = rf"Of positions, none \({number} points, {number} to {number}\) is worse than learned; "
-    assert re.search(rf"{of_positions}sinusoidal \({number} points, {number} to {number}\) is equivalent\.", short)
-    assert (
-        "Of norm, post (\N{MINUS SIGN}2.00 points, \N{MINUS SIGN}2.00 to \N{MINUS SIGN}2.00) is worse than pre."
-        in short
+    assert short.splitlines()[1] == "positions: none is worse than learned; sinusoidal is equivalent.", (
+        "claims number it"
     )
+    assert "norm: post is worse than pre by 2.00 points (2.00 to 2.00)." in short
     assert (
-        "1 of 2 interactions of axes is shown: norm: post \N{MINUS SIGN} pre by positions: none \N{MINUS SIGN} learned "
-        "(+3.00 points" in short
+        "1 of 2 interactions is shown: the effect of post against pre (norm) is 3.00 points higher with none than with "
+        "learned (positions; 3.00 to 3.00)." in short
     )
-    assert "Equivalent: the interval lies within the margin of 1 point, which the suite sets" in short
+    order = [short.index(f"{word}: ") for word in ("Equivalent", "Worse", "Undecided") if f"{word}: " in short]
+    assert order == sorted(order)
+    assert "Equivalent: the interval lies within the margin of 1 point that the suite sets" in short
+    lines = short.splitlines()
+    counted = lines.index("12 cells planned; 96 of 96 training runs ok.")
+    assert lines[counted + 1].startswith("A range beside a difference is its 95 % interval."), "counts come last"
     assert "Invalid" not in short
 
 
@@ -210,7 +229,9 @@ def test_every_seed_of_an_effect_is_drawn_and_its_interval_and_the_noise_floor_a
     )
     for axis in AXES:
         below = found.text[found.text.index(f"Axis: {axis}\n") :]
-        assert "Noise floor: 0.20 points, the largest difference among 96 runs in 48 groups of exact twins." in below
+        assert "Noise floor: 0.20 points" in below
+    whole = "Noise floor: 0.20 points, the largest difference among 96 runs in 48 groups of exact twins."
+    assert found.text.count(whole) == 1
     assert "No verdict: its values are exact twins" in found.text
     by_cell = found.table("95 % interval (%)", "Accuracy")
     assert len(by_cell) == 12 and all(re.fullmatch(r"\d+\.\d to \d+\.\d", r["95 % interval (%)"]) for r in by_cell)
@@ -222,6 +243,7 @@ def test_without_twins_the_noise_floor_is_not_known_and_one_seed_has_no_interval
     found = read_page(tmp_path / "report")
     assert "Noise floor: not known. No two finished runs of one seed are exact twins" in found.text
     assert "95 % interval (%)" not in found.table("test accuracy (%)", "Accuracy")[0]
-    assert (
-        "No effect of an axis can be told from chance: 1 seed of each cell cannot pass the test, 6 could" in found.text
-    )
+    assert "No effect of an axis can be told from chance: with 1 seed none can reach p" in found.text
+    assert "whatever its size; 6 seeds could." in found.text
+    with (found.folder / "figures" / "effect-of-norm-cpu.csv").open(encoding="utf-8") as stream:
+        assert [r["what"] for r in csv.DictReader(stream)] == ["state", "point"], "no bar over the only seed"

@@ -7,19 +7,29 @@ effects: they compute the same function, and what differs between them is noise 
 from __future__ import annotations
 
 import itertools
+import statistics
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
 from vitbench.analysis.factorial import Runs, effect, interactions, one_at_a_time, reference_of
 from vitbench.analysis.verdicts import Judged, Verdict, judge
 from vitbench.spec.suite import Fact
 
-Outcome = Literal["reproduced", "not reproduced", "undecided"]
-"""What became of a claim:
+Outcome = Literal[
+    "reproduced", "reproduced in sign, smaller than claimed", "reproduced in sign, larger than claimed",
+    "not reproduced, within the margin", "not reproduced, not equal", "not reproduced, opposite sign", "undecided",
+]  # fmt: skip
+"""What became of a claim, by the verdict and, of a claim that something is higher or lower, by the claimed size:
 
-- reproduced: the verdict is the one that was claimed: better for higher, worse for lower, equivalent for equal.
-- not reproduced: the verdict is another of these three.
+- reproduced: all that was claimed came out. Of "equal": the verdict is equivalent, whatever size was printed. Of
+  "higher" and "lower": the verdict is better or worse, and a claimed size lies in the interval, or no further from it
+  than the suite's margin, which does not matter to it.
+- reproduced in sign, smaller (larger) than claimed: better or worse as was claimed, and the claimed size lies outside
+  that.
+- not reproduced, within the margin: a difference was claimed, and the verdict is equivalent.
+- not reproduced, not equal: none was claimed, and the verdict is better or worse.
+- not reproduced, opposite sign: the verdict is worse where higher was claimed, or better where lower was.
 - undecided: the runs do not tell: undecided, underpowered or invalid.
 """
 
@@ -28,12 +38,22 @@ CLAIMED: Mapping[str, Verdict] = {"higher": "better", "lower": "worse", "equal":
 
 @dataclass(frozen=True)
 class Effect:
-    """What one value of an axis does, against the axis' reference."""
+    """What one value of an axis does, against the axis' reference.
+
+    Attributes:
+        axis: its name.
+        value: of it.
+        against: the reference.
+        judged: over the whole grid.
+        under: values of the conditions → the mean difference under them alone, for each that has a result; empty where
+            there are no conditions. They are in no family, and have no verdict.
+    """
 
     axis: str
     value: str
     against: str
     judged: Judged
+    under: Mapping[tuple[str, ...], float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -46,8 +66,8 @@ class Tested:
 
 
 def effects(
-    runs: Runs, axes: Mapping[str, Sequence[str]], scientific: Collection[str], *, margin: float | None,
-    noise_floor: float | None,
+    runs: Runs, axes: Mapping[str, Sequence[str]], scientific: Collection[str], conditions: Collection[str] = (), *,
+    margin: float | None, noise_floor: float | None,
 ) -> list[Effect]:  # fmt: skip
     """Main effects of the scientific axes, as one family.
 
@@ -55,6 +75,7 @@ def effects(
         runs: of one device and origin.
         axes: axis → its values as text: all that the grid is made of.
         scientific: the axes under study; the others are exact twins or conditions.
+        conditions: see :func:`vitbench.analysis.design.conditions`.
         margin: see :func:`vitbench.analysis.verdicts.judge`.
         noise_floor: see the same.
     """
@@ -68,7 +89,23 @@ def effects(
     ]
     compared = [effect(runs, axes, axis, value, against) for axis, value, against in wanted]
     judged = judge(compared, margin=margin, noise_floor=noise_floor)
-    return [Effect(*names, judged=each) for names, each in zip(wanted, judged, strict=True)]
+    return [
+        Effect(*names, judged=each, under=_under(runs, axes, names, conditions))
+        for names, each in zip(wanted, judged, strict=True)
+    ]
+
+
+def _under(
+    runs: Runs, axes: Mapping[str, Sequence[str]], names: tuple[str, str, str], conditions: Collection[str]
+) -> dict[tuple[str, ...], float]:
+    """The mean of an effect under each combination of the conditions' values by itself."""
+    given = [axis for axis in axes if axis in conditions]
+    found = {}
+    for values in itertools.product(*(axes[axis] for axis in given)) if given else ():
+        held = {**axes, **{axis: (value,) for axis, value in zip(given, values, strict=True)}}
+        if deltas := effect(runs, held, *names).deltas:
+            found[values] = statistics.fmean(deltas)
+    return found
 
 
 def two_way(
@@ -110,11 +147,22 @@ def claims(
             held = {axis: (fact.where[axis],) if axis in fact.where else values for axis, values in axes.items()}
             compared.append(effect(runs, held, fact.axis, fact.value, fact.against))
     judged = judge(compared, margin=margin, noise_floor=noise_floor)
-    return [Tested(fact, each, outcome(fact, each.verdict)) for fact, each in zip(facts, judged, strict=True)]
+    return [Tested(fact, each, outcome(fact, each, margin)) for fact, each in zip(facts, judged, strict=True)]
 
 
-def outcome(fact: Fact, verdict: Verdict) -> Outcome:
-    """What a verdict makes of a claim: see :data:`Outcome`."""
-    if verdict == CLAIMED[fact.expected]:
+def outcome(fact: Fact, judged: Judged, margin: float | None) -> Outcome:
+    """What a verdict, and the interval beside it, make of a claim: see :data:`Outcome`."""
+    if judged.verdict not in CLAIMED.values():
+        return "undecided"
+    if judged.verdict != CLAIMED[fact.expected]:
+        if fact.expected == "equal":
+            return "not reproduced, not equal"
+        within = judged.verdict == "equivalent"
+        return "not reproduced, within the margin" if within else "not reproduced, opposite sign"
+    if fact.expected == "equal" or fact.size is None:
         return "reproduced"
-    return "not reproduced" if verdict in CLAIMED.values() else "undecided"
+    sign, room = (1 if fact.expected == "higher" else -1), margin or 0.0
+    if judged.interval.low - room <= fact.size <= judged.interval.high + room:
+        return "reproduced"
+    smaller = sign * fact.size > sign * judged.mean
+    return "reproduced in sign, smaller than claimed" if smaller else "reproduced in sign, larger than claimed"

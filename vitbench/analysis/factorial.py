@@ -143,7 +143,7 @@ def effect(runs: Runs, axes: Mapping[str, Sequence[str]], axis: str, value: str,
     Source: Montgomery 2017, Design and Analysis of Experiments, §5.3, with seeds as the replicates.
     """
     blocks = _blocks(runs, axes, [{axis: value}, {axis: reference}])
-    return _contrast(f"{axis}: {value} {LESS} {reference}", runs, blocks)
+    return _contrast(_named((axis, value, reference)), runs, blocks, (axis, value, reference))
 
 
 def reference_of(runs: Runs, axes: Mapping[str, Sequence[str]], axis: str) -> str:
@@ -176,7 +176,8 @@ def interactions(runs: Runs, axes: Mapping[str, Sequence[str]], among: Iterable[
         for a, b in itertools.product(axes[first], axes[second]):
             corners = [{first: x, second: y} for x, y in ((a, b), (a0, b), (a, b0), (a0, b0))]
             if a != a0 and b != b0 and len(blocks := _blocks(runs, axes, corners)):
-                found.append(_contrast(f"{first}: {a} {LESS} {a0} by {second}: {b} {LESS} {b0}", runs, blocks))
+                factors = (first, a, a0), (second, b, b0)
+                found.append(_contrast(" by ".join(map(_named, factors)), runs, blocks, *factors))
     return found
 
 
@@ -192,6 +193,11 @@ def one_at_a_time(runs: Runs, cells: Sequence[str] | None = None) -> list[Compar
     """
     baseline, *variants = runs.twins if cells is None else cells
     return [_contrast(cell, runs, np.array([[runs.number[cell], runs.number[baseline]]])) for cell in variants]
+
+
+def _named(factor: tuple[str, str, str]) -> str:
+    axis, value, reference = factor
+    return f"{axis}: {value} {LESS} {reference}"
 
 
 def _on_device(device: str, rows: pd.DataFrame, axes: list[str], value: str) -> Iterator[Runs]:
@@ -237,7 +243,7 @@ def _blocks(runs: Runs, axes: Mapping[str, Sequence[str]], corners: Sequence[Map
     return blocks[(blocks >= 0).all(axis=1)]
 
 
-def _contrast(label: str, runs: Runs, planned: Blocks) -> Comparison:
+def _contrast(label: str, runs: Runs, planned: Blocks, *factors: tuple[str, str, str]) -> Comparison:
     """The contrast of some planned blocks, averaged over them within each seed."""
     possible = planned[~runs.unsupported[planned].any(axis=1)]
     told = (runs.failed[possible].sum(axis=2) <= MOST_FAILED).any(axis=1)
@@ -249,6 +255,7 @@ def _contrast(label: str, runs: Runs, planned: Blocks) -> Comparison:
     means = _means(runs.results[blocks[used]], matched[used], twins.ravel())[:, seeds]
     arms = [tuple(corner) for corner in means.tolist()]
     variant, baseline = arms if len(arms) == 2 else ((), ())  # an interaction has four
+    cells = list(runs.twins)
     return Comparison(
         label=label,
         deltas=tuple(_signed_sum(means).tolist()),
@@ -260,6 +267,18 @@ def _contrast(label: str, runs: Runs, planned: Blocks) -> Comparison:
         blocks=int(used.sum()),
         distinct=len(functions),
         unmatched=len(planned) * len(runs.seeds) - int(matched.sum()),
+        factors=factors,
+        cells=tuple(cells[number] for number in planned[0]) if planned.shape == (1, 2) else (),
+        twins=_are_twins(runs.functions[planned]),
+    )
+
+
+def _are_twins(functions: Numbers) -> bool:
+    """Whether the cells of a contrast are exact twins along one of its axes, by their functions: (blocks, corners)."""
+    corners = functions.shape[1]
+    along = [((0, 1),)] if corners == 2 else [((0, 1), (2, 3)), ((0, 2), (1, 3))]
+    return bool(len(functions)) and any(
+        all(np.array_equal(functions[:, one], functions[:, other]) for one, other in pairs) for pairs in along
     )
 
 

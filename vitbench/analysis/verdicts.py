@@ -47,6 +47,9 @@ class Comparison:
         blocks: pairs of cells (of an interaction, fours) that the deltas are means over.
         distinct: number of them that are no repetition of another by exact twins.
         unmatched: planned pairs of runs of which one or both have no usable result.
+        factors: (axis, value, value that it is compared with) of each axis whose values are compared; empty of cells.
+        cells: the variant and the baseline by their labels, where no more than these two are compared.
+        twins: whether the variant is an exact twin of its baseline in every block, so that the deltas are noise.
     """
 
     label: str
@@ -59,6 +62,9 @@ class Comparison:
     blocks: int = 1
     distinct: int = 1
     unmatched: int = 0
+    factors: tuple[tuple[str, str, str], ...] = ()
+    cells: tuple[str, ...] = ()
+    twins: bool = False
 
 
 @dataclass(frozen=True)
@@ -74,7 +80,8 @@ class Judged:
         p_holm: the same after Holm's correction over the table. Of an invalid comparison both are NaN.
         verdict: see :data:`Verdict`.
         below_noise_floor: whether the mean is no further from 0 than exact twins are from one another.
-        improvement: probability that a run of the variant beats one of the baseline.
+        improvement: probability that a run of the variant beats one of the baseline. NaN where the deltas are means
+            over several blocks: these lie closer together than runs, and one would beat the other far too often.
         seeds_needed: to show an effect as large as the observed with 80 % power; None where none can be said, or more
             than 1,000.
     """
@@ -94,6 +101,17 @@ class Judged:
     def survivors(self) -> bool:
         """Whether the mean is over fewer seeds than planned."""
         return self.n < self.comparison.planned
+
+    @property
+    def certain(self) -> bool:
+        """Whether the test tells the mean from 0, whatever its size: also of what is equivalent."""
+        return self.p_holm <= ALPHA
+
+    @property
+    def only_by_interval(self) -> bool:
+        """Whether the interval excludes 0 while the verdict, which goes by the test, leaves a difference open."""
+        without = self.verdict in ("undecided", "underpowered")
+        return without and math.isfinite(self.interval.low) and not self.interval.holds(0.0)
 
 
 def judge(
@@ -141,7 +159,7 @@ def judge(
             verdict = "better" if (mean > 0) == higher_is_better else "worse"
         else:
             verdict = "undecided"
-        larger = probability_of_improvement(c.variant, c.baseline)
+        larger = probability_of_improvement(c.variant, c.baseline) if c.blocks == 1 else math.nan
         judged.append(
             Judged(
                 comparison=c,

@@ -85,7 +85,7 @@ def by_cell(view: View, device: str) -> Md:
         line["parameters"] = count(sizes[cell]["parameters"])
         line["FLOPs per image (M)"] = significant(sizes[cell]["forward_flops"] / 1e6)
         lines.append(line)
-    return table(lines, right={name for line in lines for name in line} - {"cell", "state", *view.axes})
+    return table(lines, right={name for line in lines for name in line} - {"cell", "state", *view.axis_names.values()})
 
 
 def ends(of_mean: Interval | None, decimals: int) -> Md:
@@ -127,34 +127,37 @@ def over_axis(view: View, device: str, axis: str) -> list[Md]:
     for origin in origins:
         found = view.accuracy_over(axis, origin, device)
         on = f"On {view.origins.letter(origin)}: " if len(origins) > 1 else ""
-        said.append(on + matching(found, "run", repeats=not all(exact)))
+        said.append(on + matching(found, "run", repeats=not all(exact), called=view.axis_names[axis]))
         comparable = comparable or len(found.table.columns) > 1
         for value in view.axes[axis]:
             line = {"on": Md(view.origins.letter(origin))} if len(origins) > 1 else {}
             absence = "" if value in found.table else absence_of(view, rows, axis, value)
-            lines.append(line | {axis: escape(value)} | _effect(view, found, value, absence))
+            lines.append(line | {view.axis_names[axis]: escape(value)} | _effect(view, found, value, absence))
     if not lines:
         return []
     if all(exact) and comparable:
         said.append("All of its values are exact twins, so that every difference here is noise.")
     if comparable:
         said.append("± is the standard deviation of the differences over blocks.")
-    return [Md(" ".join(escape(s) for s in said)), table(lines, right={"blocks", *NUMBERS})]
+    return [Md(" ".join(escape(s) for s in said)), table(lines, right=set(NUMBERS))]
 
 
-MARGINAL, DIFFERENCE, RANGE = "mean test accuracy (%)", "difference (points)", "smallest to largest"
-NUMBERS = (MARGINAL, DIFFERENCE, RANGE)
+MATCHED = "matched runs"
+MARGINAL, DIFFERENCE, RANGE = "mean test accuracy (%)", "difference (points)", "smallest to largest (points)"
+NUMBERS = (MATCHED, MARGINAL, DIFFERENCE, RANGE)
+ITSELF = Md("\N{EM DASH}")
+"""What stands for the difference of the reference from itself."""
 
 
 def _effect(view: View, found: Matched, value: str, absence: str) -> dict[str, Md]:
     if value not in found.table:
-        return {"blocks": Md("0"), MARGINAL: escape(absence), "remark": Md("no result")}
+        return {MATCHED: Md("0"), MARGINAL: escape(absence), "remark": Md("no result")}
     if not len(found.table):
-        return {"blocks": Md("0"), MARGINAL: Md("not matched"), "remark": Md("no complete block")}
+        return {MATCHED: Md("0"), MARGINAL: Md("not matched"), "remark": Md("no complete block")}
     decimals = decimals_of(view) + 1
-    line = {"blocks": count(len(found.table)), MARGINAL: fixed(float(found.table[value].mean()), decimals)}
+    line = {MATCHED: count(len(found.table)), MARGINAL: fixed(float(found.table[value].mean()), decimals)}
     if value == found.reference:
-        return line | {DIFFERENCE: Md("0"), RANGE: Md("0"), "remark": Md("reference")}
+        return line | {DIFFERENCE: ITSELF, RANGE: ITSELF, "remark": Md("reference")}
     differences = found.differences()[value]
     mean, std = float(differences.mean()), float(differences.std(ddof=1)) if len(differences) > 1 else math.nan
     width = Md(f" ± {fixed(std, decimals)}") if math.isfinite(std) else Md("")
@@ -173,26 +176,21 @@ def remark(view: View, found: Matched, value: str) -> str:
         return "below the noise floor"
     if not mean:
         return "no difference"
-    return f"same sign in {(differences * mean > 0).sum()} of {blocks_of(found)}"
+    return f"{'above' if mean > 0 else 'below'} 0 in {(differences * mean > 0).sum():,} of {len(differences):,}"
 
 
-def blocks_of(found: Matched) -> str:
-    """How many matched blocks there are, and how many of them are more than a repetition of another."""
-    distinct = f", {found.distinct:,} distinct" if found.distinct < len(found.table) else ""
-    return f"{plural(len(found.table), 'block')}{distinct}"
-
-
-def matching(found: Matched, noun: str, repeats: bool = False) -> str:
+def matching(found: Matched, noun: str, repeats: bool = False, called: str = "") -> str:
     """What a comparison over matched blocks rests on, in a sentence.
 
     Args:
         found: the comparison.
         noun: what is compared.
         repeats: whether to tell how many of the blocks are more than exact twins of others.
+        called: the axis, where it is called otherwise than by its name.
     """
     if len(found.table.columns) == 1:
         return f"Of its values only {found.reference} has a result: nothing can be compared."
-    said = f"{plural(len(found.table), 'matched block')} ({noun}s that differ in {found.axis} alone)"
+    said = f"{plural(len(found.table), 'matched block')} ({noun}s that differ in {called or found.axis} alone)"
     if repeats and found.distinct < len(found.table):
         said += f", {found.distinct:,} of them distinct and the others exact twins of these"
     if found.incomplete:

@@ -7,12 +7,13 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from vitbench.analysis.conclusions import Effect
-from vitbench.analysis.multiplicity import seeds_for
+from vitbench.analysis.multiplicity import ALPHA, seeds_for
 from vitbench.analysis.verdicts import Judged, Verdict
 from vitbench.report.accuracy import decimals_of
 from vitbench.report.judgements import Place
+from vitbench.report.legends import points
 from vitbench.report.markdown import Md, escape
-from vitbench.report.numbers import plural, signed
+from vitbench.report.numbers import fixed, plural, signed
 from vitbench.report.view import View
 
 AGAINST: Mapping[Verdict, str] = {
@@ -23,37 +24,90 @@ AGAINST: Mapping[Verdict, str] = {
 SHOWN = frozenset({"better", "worse"})
 MOST = 4
 """Values that a sentence names for each verdict before it counts the others."""
+MOST_INTERACTIONS = 2
 MOST_SENTENCES = 16
 
 Named = Mapping[str, Judged]
 """What is compared, by name."""
 
 
+def opening(view: View, place: Place, on: str) -> list[Md]:
+    """The axes whose every comparison is a claim of the suite, without numbers: the sentences on claims have them."""
+    if _are_powerless(place.effects):
+        return []
+    return [
+        _sentence(view, f"{escape(view.axis_names[axis])}{on}: ", _named(effects), effects[0].against, brief=True)
+        for axis, effects in _by_axis(place.effects).items()
+        if _is_claimed(place, effects)
+    ]
+
+
 def answers(view: View, place: Place, on: str) -> list[Md]:
-    """The effects of axes, the interactions that are shown, and the cells against the first: a sentence each.
+    """The effects of the other axes, the cells against the first, the interactions that are shown: a sentence each.
 
     Args:
         view: the study.
         place: whose runs.
         on: which these are, where there are others; begins with a space.
     """
-    return [*_axes(view, place.effects, on), *_variants(view, place, on), *_interactions(view, place.interactions, on)]
+    return [*_axes(view, place, on), *_variants(view, place, on), *_interactions(view, place.interactions, on)]
 
 
-def _axes(view: View, effects: Sequence[Effect], on: str) -> list[Md]:
-    judged = [effect.judged for effect in effects]
-    if judged and all(each.verdict == "underpowered" for each in judged):
-        return [_powerless(view, judged, on, "effect of an axis")]
-    by_axis: dict[str, list[Effect]] = {}
+def number(view: View, judged: Judged) -> str:
+    """A difference with its interval."""
+    if not math.isfinite(judged.mean):
+        return "no seed"
+    span = _span(view, judged)
+    return f"{signed(judged.mean, decimals_of(view) + 1)} points{f', {span}' if span else ''}"
+
+
+def _by_axis(effects: Sequence[Effect]) -> dict[str, list[Effect]]:
+    """Axis → its effects, the axis with the strongest first."""
+    found: dict[str, list[Effect]] = {}
     for effect in effects:
-        by_axis.setdefault(effect.axis, []).append(effect)
-    strongest = sorted(by_axis, key=lambda axis: -max(_size(effect.judged) for effect in by_axis[axis]))
-    said = [
-        _sentence(view, f"Of {axis}{on}", {e.value: e.judged for e in by_axis[axis]}, by_axis[axis][0].against)
-        for axis in strongest[:MOST_SENTENCES]
-    ]
-    rest = len(by_axis) - len(said)
+        found.setdefault(effect.axis, []).append(effect)
+    return dict(sorted(found.items(), key=lambda item: -max(_size(effect.judged) for effect in item[1])))
+
+
+def _named(effects: Sequence[Effect]) -> dict[str, Judged]:
+    return {effect.value: effect.judged for effect in effects}
+
+
+def _is_claimed(place: Place, effects: Sequence[Effect]) -> bool:
+    """Whether the effects of an axis are all put to the test as claims, over the whole grid."""
+    facts = [tested.fact for tested in place.claims if not tested.fact.where]
+    claimed = {(fact.axis, frozenset((fact.value, fact.against))) for fact in facts}
+    return all((effect.axis, frozenset((effect.value, effect.against))) in claimed for effect in effects)
+
+
+def _are_powerless(effects: Sequence[Effect]) -> bool:
+    return bool(effects) and all(effect.judged.verdict == "underpowered" for effect in effects)
+
+
+def _axes(view: View, place: Place, on: str) -> list[Md]:
+    if _are_powerless(place.effects):
+        return [_powerless(view, [effect.judged for effect in place.effects], on, "effect of an axis")]
+    found = [effects for effects in _by_axis(place.effects).values() if not _is_claimed(place, effects)]
+    said = [_of_axis(view, effects, on) for effects in found[:MOST_SENTENCES]]
+    rest = len(found) - len(said)
     return [*said, *([Md(f"{plural(rest, 'further axis', 'further axes')}: see below.")] if rest else [])]
+
+
+def _of_axis(view: View, effects: Sequence[Effect], on: str) -> Md:
+    """One axis; where a mean is over conditions under which the effect is not the same, also its ends."""
+    name = f"{escape(view.axis_names[effects[0].axis])}{on}"
+    over = max(len(effect.under) for effect in effects)
+    if over < 2:
+        return _sentence(view, f"{name}: ", _named(effects), effects[0].against)
+    what = " and ".join(escape(view.axis_names[axis]) for axis in view.conditions)
+    said = _sentence(view, f"{name}, a mean over {over} values of {what}: ", _named(effects), effects[0].against)
+    decimals, ends = decimals_of(view) + 1, []
+    for effect in effects[:MOST]:
+        if len(effect.under) > 1:
+            order = sorted(effect.under, key=lambda values: abs(effect.under[values]))
+            each = [f"{signed(effect.under[v], decimals)} ({escape(' · '.join(v))})" for v in (order[0], order[-1])]
+            ends.append(f"{escape(effect.value)} from {' to '.join(each)}")
+    return Md(f"{said} By {what}: {'; '.join(ends)}.")
 
 
 def _variants(view: View, place: Place, on: str) -> list[Md]:
@@ -62,7 +116,7 @@ def _variants(view: View, place: Place, on: str) -> list[Md]:
     if all(each.verdict == "underpowered" for each in place.variants):
         return [_powerless(view, place.variants, on, "difference from the first cell")]
     named = {each.comparison.label: each for each in place.variants}
-    return [_sentence(view, f"Of the cells{on}", named, str(view.train["cell"].iloc[0]))]
+    return [_sentence(view, f"O{on[2:]}: " if on else "", named, view.first_cell)]
 
 
 def _interactions(view: View, found: Sequence[Judged], on: str) -> list[Md]:
@@ -71,56 +125,106 @@ def _interactions(view: View, found: Sequence[Judged], on: str) -> list[Md]:
     if not found or all(each.verdict == "underpowered" for each in found):
         return []
     if not shown and len(found) == 1:
-        only = found[0]
-        return [Md(f"One interaction of axes was tested{on}, {escape(only.comparison.label)} "
-                   f"({_number(view, only)}), and is not shown: **{only.verdict}**.")]  # fmt: skip
+        return [Md(f"One interaction was tested{on} and is not shown: {_interaction(view, found[0])}: "
+                   f"**{found[0].verdict}**.")]  # fmt: skip
     if not shown:
         tally = Counter(each.verdict for each in found)
+        margin = view.study.info.suite.margin
+        if margin and set(tally) == {"equivalent"}:
+            return [Md(f"None of the {len(found):,} interactions{on} exceeds the margin of {points(margin)}: all are "
+                       "**equivalent**.")]  # fmt: skip
         some = [f"{tally[verdict]:,} **{verdict}**" for verdict in AGAINST if tally[verdict]]
         verdicts = ", ".join(some) if len(some) > 1 else f"all are **{found[0].verdict}**"
-        return [Md(f"None of the {len(found):,} interactions of axes{on} is shown: {verdicts}.")]
-    named = "; ".join(f"{escape(each.comparison.label)} ({_number(view, each)})" for each in shown[:MOST])
-    more = f"; and {len(shown) - MOST:,} more" if len(shown) > MOST else ""
+        return [Md(f"None of the {len(found):,} interactions{on} is shown: {verdicts}.")]
+    named = "; ".join(_interaction(view, each) for each in shown[:MOST_INTERACTIONS])
+    more = f"; for {len(shown) - MOST_INTERACTIONS:,} more see Interactions" if len(shown) > MOST_INTERACTIONS else ""
     counted = "The one interaction" if len(found) == 1 else f"{len(shown):,} of {len(found):,} interactions"
     verb = "is" if len(shown) == 1 else "are"
-    return [Md(f"{counted} of axes{on} {verb} shown: {named}{more}.")]
+    return [Md(f"{counted}{on} {verb} shown: {named}{more}.")]
+
+
+def _interaction(view: View, judged: Judged) -> str:
+    """An interaction in words: how the effect of one axis differs with the value of the other, a condition if it is."""
+    one, other = judged.comparison.factors
+    if one[0] in view.conditions:  # it is symmetric
+        one, other = other, one
+    (axis, value, against), (by, here, there) = one, other
+    return (
+        f"the effect of {escape(value)} against {escape(against)} ({escape(view.axis_names[axis])}) is "
+        f"{_amount(view, judged)} {'higher' if judged.mean > 0 else 'lower'} with {escape(here)} than with "
+        f"{escape(there)} ({escape(view.axis_names[by])}{_ranging(view, judged, '; ')})"
+    )
 
 
 def _powerless(view: View, judged: Sequence[Judged], on: str, what: str) -> Md:
     """What is said where no comparison of a family had a chance."""
-    seeds = max(each.n for each in judged)
-    said = f"No {what}{on} can be told from chance: {plural(seeds, 'seed')} of each cell cannot pass the test, "
-    said += f"{seeds_for(len(judged))} could."
+    seeds, family = max(each.n for each in judged), len(judged)
+    corrected = f" after correction for {family:,} comparisons" if family > 1 else ""
+    said = f"No {what}{on} can be told from chance: with {plural(seeds, 'seed')} none can reach p ≤ {ALPHA:g}"
+    said += f"{corrected}, whatever its size; {seeds_for(family)} seeds could."
     known = [each for each in judged if math.isfinite(each.mean)]
     if not known:
         return Md(said)
     largest = max(known, key=_size)
-    return Md(f"{said} The largest seen is {escape(largest.comparison.label)}, {_number(view, largest)}: "
-              "**underpowered**.")  # fmt: skip
+    factors = largest.comparison.factors
+    named = "; ".join(f"{view.axis_names[axis]}: {value} against {against}" for axis, value, against in factors)
+    named = named or f"{largest.comparison.label} against {view.first_cell}"
+    return Md(f"{said} The largest seen is that of {escape(named)} ({number(view, largest)}): **underpowered**.")
 
 
-def _sentence(view: View, about: str, named: Named, against: str) -> Md:
-    """What became of the values of one axis: those of one verdict together, the best first."""
+def _sentence(view: View, begin: str, named: Named, against: str, *, brief: bool = False) -> Md:
+    """What became of some values: those of one verdict together, the best first; ``brief`` without any number."""
     parts: list[str] = []
-    for verdict, word in AGAINST.items():
+    for verdict in AGAINST:
         mine = {name: each for name, each in named.items() if each.verdict == verdict}
-        order = sorted(mine, key=lambda name: -mine[name].mean if math.isfinite(mine[name].mean) else math.inf)
-        if order:
-            shown = [f"{escape(name)} ({_number(view, mine[name])})" for name in order[:MOST]]
-            shown += [f"{len(order) - MOST:,} more"] if len(order) > MOST else []
-            listed = " and ".join(filter(None, (", ".join(shown[:-1]), shown[-1])))
-            verb = "is" if len(order) == 1 else "are"
-            parts.append(f"{listed} {verb} **{verdict}**" + (f" {word} {escape(against)}" if not parts else ""))
-    return Md(f"{escape(about)}, {'; '.join(parts)}.")
+        certain = {name: each for name, each in mine.items() if verdict == "equivalent" and each.certain}
+        for group in (certain, {name: each for name, each in mine.items() if name not in certain}):
+            if group:
+                parts.append(_group(view, verdict, group, "" if parts else escape(against), brief=brief))
+    return Md(f"{begin}{'; '.join(parts)}.")
 
 
-def _number(view: View, judged: Judged) -> str:
-    decimals = decimals_of(view) + 1
-    if not math.isfinite(judged.mean):
-        return "no seed"
-    low, high = judged.interval.low, judged.interval.high
-    span = f", {signed(low, decimals)} to {signed(high, decimals)}" if math.isfinite(low) else ""
-    return f"{signed(judged.mean, decimals)} points{span}"
+def _group(view: View, verdict: Verdict, group: Named, against: str, *, brief: bool) -> str:
+    """Values of one verdict; ``against`` is empty where it has been said."""
+    order = sorted(group, key=lambda name: -group[name].mean if math.isfinite(group[name].mean) else math.inf)
+    verb = "is" if len(order) == 1 else "are"
+    plain = f"{verb} **{verdict}**{f' {AGAINST[verdict]} {against}' if against else ''}"
+    only = group[order[0]] if len(order) == 1 and not brief else None
+    if only and verdict in SHOWN:
+        return f"{escape(order[0])} {plain} by {_amount(view, only)}{_ranging(view, only, ' (', ')')}"
+    margin = points(view.study.info.suite.margin or 0.0)
+    surely = verdict == "equivalent" and all(each.certain for each in group.values())
+    within = f", surely, but within the {margin} that the suite calls **equivalent**"
+    if only and surely:
+        side = "higher" if only.mean > 0 else "lower"
+        than = f" than {against}" if against else ""
+        return f"{escape(order[0])} is {_amount(view, only)} {side}{than}{_ranging(view, only, ' (', ')')}{within}"
+    shown = [escape(name) if brief else f"{escape(name)} ({number(view, group[name])})" for name in order[:MOST]]
+    shown += [f"{len(order) - MOST:,} more"] if len(order) > MOST else []
+    listed = " and ".join(filter(None, (", ".join(shown[:-1]), shown[-1])))
+    if surely:
+        return f"{listed} {'differs' if len(order) == 1 else 'differ'}{f' from {against}' if against else ''}{within}"
+    return f"{listed} {plain}"
+
+
+def _amount(view: View, judged: Judged) -> str:
+    return f"{fixed(abs(judged.mean), decimals_of(view) + 1)} points"
+
+
+def _ranging(view: View, judged: Judged, before: str, after: str = "") -> str:
+    """The interval of an amount that is told without its sign: without theirs, too, where both ends are on its side."""
+    low, high, decimals = judged.interval.low, judged.interval.high, decimals_of(view) + 1
+    if not math.isfinite(low):
+        return ""
+    if low > 0 or high < 0:
+        near, far = sorted((abs(low), abs(high)))
+        return f"{before}{fixed(near, decimals)} to {fixed(far, decimals)}{after}"
+    return f"{before}{_span(view, judged)}{after}"
+
+
+def _span(view: View, judged: Judged) -> str:
+    low, high, decimals = judged.interval.low, judged.interval.high, decimals_of(view) + 1
+    return f"{signed(low, decimals)} to {signed(high, decimals)}" if math.isfinite(low) else ""
 
 
 def _size(judged: Judged) -> float:

@@ -10,13 +10,13 @@ import math
 from collections.abc import Mapping, Sequence
 
 from vitbench.analysis.verdicts import Judged
-from vitbench.report import accuracy, effects, trends, verdicts
+from vitbench.report import accuracy, effects, legends, trends, verdicts
 from vitbench.report.accuracy import absence_of, decimals_of
 from vitbench.report.charts import Picture
 from vitbench.report.figures import axis_slugs
 from vitbench.report.files import Files
 from vitbench.report.judgements import Place
-from vitbench.report.markdown import Md, heading
+from vitbench.report.markdown import Md, escape, heading
 from vitbench.report.marks import MOST_BLOCKS
 from vitbench.report.numbers import fixed, plural, signed
 from vitbench.report.row_charts import Paired, Pairs
@@ -24,6 +24,7 @@ from vitbench.report.spread import reading
 from vitbench.report.view import View
 
 LABEL = "difference in test accuracy (percentage points)"
+TWINS = "No verdict: its values are exact twins of one another, which compute the same function from the same weights."
 BY_SEED, BY_BLOCK = "every seed", "every matched block"
 INTERVAL_READ = "the upright bar and the number are the mean over seeds, the box its 95 % interval"
 
@@ -32,38 +33,70 @@ def section(view: View, files: Files, axis: str) -> list[Md]:
     """What one axis does to test accuracy: effects with every seed's value and verdicts, noise floor, matched means."""
     blocks: list[Md] = []
     several = len(view.train_devices) > 1
+    # What the first axis says of it whole holds for all of them.
+    floor = noise(view, brief=axis != next(iter(view.axes)))
     for device in view.train_devices:
         places = [place for place in view.places if place.runs.device == device]
         blocks += [heading(f"On {device}")] if several and len(places) != 1 else []
         for place in places:
             blocks += [heading(f"On {view.place_name(place)}")] if len(view.places) > 1 else []
-            blocks += [*files.pictures(pictures(view, place, axis)), *_judged(view, place, axis)]
+            if _are_equal(view, place, axis):
+                blocks.append(_equal(view, place, axis))
+            else:
+                blocks += [*files.pictures(pictures(view, place, axis)), *_judged(view, place, axis)]
         blocks += files.pictures(trends.along(view, device, axis, trends.TEST_ACCURACY))
         means = accuracy.over_axis(view, device, axis)
-        # What the first axis says of it whole holds for all of them.
-        floor = noise(view, brief=axis != next(iter(view.axes)))
-        blocks += [Md(floor), *means] if means else [Md("No run of it finished.")]
+        if means and all(_are_equal(view, place, axis) or _are_single(place, axis) for place in places):
+            means = [Md("")]  # which would say the same once more
+        blocks += [block for block in (Md(floor), *means) if block] if means else [Md("No run of it finished.")]
     return blocks
+
+
+def _are_equal(view: View, place: Place, axis: str) -> bool:
+    """Whether the values of an axis are exact twins of which no two runs differ."""
+    differences = view.accuracy_over(axis, place.runs.origin, place.runs.device).differences()
+    return (
+        axis in view.twin_axes and differences.shape[1] > 1 and len(differences) > 0 and not differences.any(axis=None)
+    )
+
+
+def _equal(view: View, place: Place, axis: str) -> Md:
+    """What there is to say of an axis whose every difference is 0."""
+    found = view.accuracy_over(axis, place.runs.origin, place.runs.device)
+    matched = accuracy.matching(found, "run", called=view.axis_names[axis])
+    return Md(f"{TWINS} {escape(matched)} Every difference between them is 0.")
+
+
+def _are_single(place: Place, axis: str) -> bool:
+    """Whether each value of an axis has one cell, so that its effect is over the matched runs and nothing else."""
+    found = [effect.judged for effect in place.effects if effect.axis == axis]
+    return bool(found) and all(judged.n and judged.comparison.blocks == 1 for judged in found)
 
 
 def _judged(view: View, place: Place, axis: str) -> list[Md]:
     """The table of an axis' effects, or why it has none."""
     found = [effect for effect in place.effects if effect.axis == axis]
     if found:
-        said = Md("Its effect, over every matched pair of the grid, averaged within each seed.")
+        over = (
+            "seed by seed"
+            if _are_single(place, axis)
+            else "over every matched pair of the grid, averaged within each seed"
+        )
         first = next(each for each in view.places if any(effect.axis == axis for effect in each.effects))
-        meant = verdicts.columns_explained(view, "effects", axis) if place is first else []
-        notes = verdicts.notes(view, [e.judged for e in found], family=len(place.effects))
-        return [said, *meant, verdicts.effects(view, found), *notes]
+        meant = legends.columns_explained(view, "effects", axis) if place is first else []
+        family = [e.judged for e in place.effects] if place.effects[0].axis == axis else []
+        notes = verdicts.notes(view, [e.judged for e in found], family)
+        table, under = verdicts.effects(view, found), verdicts.under_conditions(view, found)
+        return [Md(f"Its effect, {over}."), *meant, table, *notes, *under]
     if axis in view.twin_axes:
-        return [Md("No verdict: its values are exact twins of one another, which compute the same function.")]
+        return [Md(TWINS)]
     return [Md("No verdict: it changes what is classified, and accuracy in one task is no better than in another.")]
 
 
 def against_first(view: View, place: Place) -> list[Picture]:
     """Named cells against the first of them, every seed a point; nothing where no seed has both."""
     shown = place.variants[: verdicts.MAX_COMPARED]
-    first = str(view.train["cell"].iloc[0])
+    first = view.first_cell
     rows = view.train[view.train["device"] == place.runs.device]
     words = {j.comparison.label: view.origins.absence(rows[rows["cell"] == j.comparison.label]) for j in shown}
     paired = _by_seed(view, f"against {first}", {j.comparison.label: j for j in shown}, words)
@@ -77,11 +110,13 @@ def against_first(view: View, place: Place) -> list[Picture]:
 
 
 def noise(view: View, *, brief: bool = False) -> str:
-    """The noise floor in a sentence, or why there is none; ``brief`` without the reason."""
+    """The noise floor in a sentence, or why there is none; ``brief`` for a place after the first: its size, if any."""
     floor = view.noise
+    if brief:
+        return f"Noise floor: {fixed(floor.largest, decimals_of(view) + 1)} points." if floor and floor.largest else ""
     if floor is None:
         why = "No two finished runs of one seed are exact twins, which would show by how much the same experiment "
-        return f"Noise floor: not known.{'' if brief else f' {why}differs from itself.'}"
+        return f"Noise floor: not known. {why}differs from itself."
     over = f"{plural(floor.runs, 'run')} in {plural(floor.groups, 'group')} of exact twins"
     if not floor.largest:
         return f"Noise floor: none was seen. {over} agree to the last digit."
@@ -100,19 +135,21 @@ def pictures(view: View, place: Place, axis: str) -> list[Picture]:
     columns, read = [], []
     if seeds:
         # The reference keeps its row, in the suite's order.
-        by_seed = _by_seed(view, axis, {value: judged.get(value) for value in view.axes[axis]}, words)
+        by_seed = _by_seed(view, view.axis_names[axis], {value: judged.get(value) for value in view.axes[axis]}, words)
         columns.append((BY_SEED, [by_seed]))
         read.append(_seeds_read(by_seed))
     if max(map(len, blocks.points), default=0) > seeds:
         columns.append((BY_BLOCK, [blocks]))
         several = f"{BY_BLOCK[:1].upper()}{BY_BLOCK[1:]}: " if seeds else ""
-        read.append(f"{several}{effects.blocks_read([blocks], 'all other axes and the seed equal', 'the mean')}")
+        said = effects.blocks_read([blocks], "all other axes and the seed equal", "the mean")
+        read.append(f"{several}{said[0].lower() if several else said[0]}{said[1:]}")
     if not columns:
         return []
     on, suffix = _on(view, place)
     than = against or view.accuracy_over(axis, origin, device).reference
-    said = f"Test accuracy with each value of {axis} less that with {than}{on}. {'. '.join(read)}.{_grey(view)}"
-    alt = f"Differences in test accuracy by {axis} on {device}{on}: {' and '.join(title for title, _ in columns)}"
+    called = view.axis_names[axis]
+    said = f"Test accuracy with each value of {called} less that with {than}{on}. {'. '.join(read)}.{_grey(view)}"
+    alt = f"Differences in test accuracy by {called} on {device}{on}: {' and '.join(title for title, _ in columns)}"
     chart = Pairs(columns if len(columns) > 1 else [("", columns[0][1])], LABEL, 0.0, _band(view))
     return [Picture(f"effect-of-{axis_slugs(view)[axis]}-{device}{suffix}", chart, alt, said)]
 
@@ -125,7 +162,7 @@ def _by_seed(view: View, title: str, judged: Mapping[str, Judged | None], words:
         title,
         list(judged),
         [j.comparison.deltas if j else () for j in found],
-        [j.mean if j and j.n else math.nan for j in found],
+        [j.mean if j and j.n > 1 else math.nan for j in found],  # a bar would hide the one seed under it
         [signed(j.mean, decimals) if j and j.n else "" for j in found],
         ["reference" if j is None else "" if j.n else _word(j, words[name]) for name, j in judged.items()],
         [(j.interval.low, j.interval.high) if j else (math.nan, math.nan) for j in found],

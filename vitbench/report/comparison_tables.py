@@ -19,9 +19,10 @@ from vitbench.report.accuracy import INTERVAL as OF_MEAN
 from vitbench.report.accuracy import SURVIVORS, seeds
 from vitbench.report.comparison_conditions import MOST_NAMED
 from vitbench.report.forest import accuracy_of
+from vitbench.report.legends import legend_of
 from vitbench.report.markdown import NOTHING, Md, bold, bullets, escape, heading, listed, table
 from vitbench.report.numbers import accuracy_decimals, count, fixed, plural, signed, significant
-from vitbench.report.verdicts import HOLM, INTERVAL, P, legend_of, probability
+from vitbench.report.verdicts import HOLM, INTERVAL, P, probability
 
 Row = TypeVar("Row", TimingRow, CellRow)
 

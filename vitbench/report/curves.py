@@ -86,7 +86,11 @@ def _picture(view: View, device: str, epochs: pd.DataFrame, on: str, suffix: str
     runs = sum(sizes)
     said = f"Learning curves of {plural(runs, 'run')} on {device}{on}"
     if max(sizes) > 1:
-        over = f", whatever their {' and '.join(arranged.pooled)}" if arranged.pooled else ""
+        over = (
+            f", whatever their {' and '.join(view.axis_names[axis] for axis in arranged.pooled)}"
+            if arranged.pooled
+            else ""
+        )
         said += f": thin lines are single runs, thick lines the mean of those of one colour{over}"
     said += "."
     if max(sizes) > most:
@@ -162,8 +166,8 @@ def _of_a_grid(view: View, epochs: pd.DataFrame) -> _Arranged:
     colour, facet = of_run[0], of_run[1] if facets else [""] * len(epochs)
     panels = [value for value in every[1] if value in set(facet)]
     pooled = [axis for axis in view.axes if axis not in (*colours, *facets, *view.twin_axes)]
-    colouring = Colouring(", ".join(colours), every[0], every[0])
-    return _Arranged(facets[0] if len(facets) == 1 else "", panels, colouring,
+    colouring = Colouring(", ".join(view.axis_names[axis] for axis in colours), every[0], every[0])
+    return _Arranged(view.axis_names[facets[0]] if len(facets) == 1 else "", panels, colouring,
                      epochs.assign(facet=facet, colour=colour), pooled)  # fmt: skip
 
 

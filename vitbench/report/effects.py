@@ -79,7 +79,9 @@ def _paired(
         points.append(np.zeros(0) if reference or not has else compared[value].to_numpy(np.float64))
         middles.append(mean(compared[value]) if has and not reference else math.nan)
         words.append("reference" if reference else "" if has else word)
-    return Paired(found.axis, names, points, middles, [show(middle) for middle in middles], words)
+    # A bar would hide a lone point under it.
+    bars = [middle if len(each) > 1 else math.nan for middle, each in zip(middles, points, strict=True)]
+    return Paired(view.axis_names[found.axis], names, points, bars, [show(middle) for middle in middles], words)
 
 
 def _any_points(axes: Sequence[Paired]) -> bool:

@@ -260,7 +260,7 @@ class _Chart:
         if not self._axis:
             return Colouring()
         shown, values = {self.colour_of(cell) for cell in have}, self.view.axes[self._axis]
-        return Colouring(self._axis, values, [value for value in values if value in shown])
+        return Colouring(self.view.axis_names[self._axis], values, [value for value in values if value in shown])
 
 
 def _values(rows: pd.DataFrame, name: str) -> dict[str, npt.NDArray[np.float64]]:

@@ -32,6 +32,12 @@ class Place:
     variants: list[Judged]
     claims: list[Tested]
 
+    @property
+    def judged(self) -> list[Judged]:
+        """All of its comparisons."""
+        of_axes = [effect.judged for effect in self.effects]
+        return [*(tested.judged for tested in self.claims), *of_axes, *self.interactions, *self.variants]
+
 
 def places(
     train: pd.DataFrame, axes: Mapping[str, Sequence[str]], under_study: Sequence[str], conditions: Collection[str],
@@ -53,7 +59,7 @@ def places(
     return [
         Place(
             runs,
-            conclusions.effects(runs, axes, under_study, margin=margin, noise_floor=noise_floor),
+            conclusions.effects(runs, axes, under_study, conditions, margin=margin, noise_floor=noise_floor),
             conclusions.two_way(runs, axes, under_study, conditions, margin=margin, noise_floor=noise_floor),
             conclusions.against_first(runs, compared, margin=margin, noise_floor=noise_floor),
             conclusions.claims(runs, axes, facts, margin=margin, noise_floor=noise_floor),

@@ -22,7 +22,7 @@ SPECIAL = {
 SIGNS = {
     "\N{MINUS SIGN}": "$-$", "±": r"$\pm$", "×": r"$\times$", "·": r"$\cdot$", "≤": r"$\leq$", "≥": r"$\geq$",
     "√": r"$\surd$", "†": r"\textdagger{}", "‡": r"\textdaggerdbl{}", "…": r"\dots{}",
-    "²": r"\textsuperscript{2}", "→": r"$\to$", "–": "--", "’": "'", "\u00a0": "~",
+    "²": r"\textsuperscript{2}", "→": r"$\to$", "–": "--", "—": "---", "’": "'", "\u00a0": "~",
 }  # fmt: skip
 """Signs of reports that not every LaTeX has → how all of them write them."""
 

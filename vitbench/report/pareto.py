@@ -115,7 +115,8 @@ def _picture(
     values = view.axes.get(axis, ())
     smallest, largest = costs.cells.loc[each.cells, VALUE].agg(["min", "max"])
     chart = Front(
-        costs.label, TEST, costs.cheap, spots, Colouring(axis, values, [v for v in values if v in colours]),
+        costs.label, TEST, costs.cheap, spots,
+        Colouring(view.axis_names.get(axis, ""), values, [v for v in values if v in colours]),
         logarithmic=bool(smallest > LEAST and largest / smallest >= WIDE),
     )  # fmt: skip
     # A front of nothing that is told is no line.

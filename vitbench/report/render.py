@@ -14,6 +14,7 @@ from pathlib import Path
 
 import jinja2
 
+from vitbench.analysis.factorial import LESS
 from vitbench.report import (
     account,
     accuracy,
@@ -27,6 +28,7 @@ from vitbench.report import (
     headlines,
     html,
     latex,
+    legends,
     pareto,
     reconstructions,
     reproduction,
@@ -46,6 +48,10 @@ from vitbench.store import Study
 TEMPLATES = Path(__file__).parent / "templates"
 AXIS = "Axis: "
 """Begins the heading of an axis' section."""
+AGAINST = "Cells against "
+"""Begins the heading of the section of named cells."""
+LONGEST = 60
+"""Characters of a cell's label in a heading; a longer one is not named there."""
 DAGGER = Md(f"{accuracy.SURVIVORS} mean over survivors: the cell has seeds without a result.")
 
 
@@ -147,8 +153,11 @@ def _parts(view: View) -> list[Part]:
         Part("Claims", _claims),
         Part("Tuning", _tuning),
         Part("Accuracy", _accuracy, pictures=True),
-        *(Part(f"{AXIS}{axis}", functools.partial(of_axis.section, axis=axis), pictures=True) for axis in view.axes),
-        Part("Cells against the first", _variants, pictures=True),
+        *(
+            Part(f"{AXIS}{name}", functools.partial(of_axis.section, axis=axis), pictures=True)
+            for axis, name in view.axis_names.items()
+        ),
+        Part(_against(view), _variants, pictures=True),
         Part("Interactions", _interactions),
         Part("Throughput, latency and memory", costs.throughput, pictures=True),
         Part("Time to accuracy", _goals),
@@ -159,6 +168,11 @@ def _parts(view: View) -> list[Part]:
         Part("What did not run, and why", _missing),
         Part("Reproduction", _reproduction),
     ]
+
+
+def _against(view: View) -> str:
+    named = f'"{view.first_cell}"' if len(view.first_cell) <= LONGEST else "the first"
+    return f"{AGAINST}{named}"
 
 
 def _short(view: View, files: Files) -> list[Md]:
@@ -184,7 +198,7 @@ def _claims(view: View, _: Files) -> list[Md]:
         if place.claims:
             blocks += _at(view, place)
             blocks += [verdicts.claims(view, place.claims), *verdicts.notes(view, [t.judged for t in place.claims])]
-    return [*verdicts.columns_explained(view, "claims"), *blocks] if blocks else []
+    return [*legends.columns_explained(view, "claims"), *legends.legend_of_outcomes(view), *blocks] if blocks else []
 
 
 def _variants(view: View, files: Files) -> list[Md]:
@@ -192,8 +206,9 @@ def _variants(view: View, files: Files) -> list[Md]:
     for place in view.places:
         if place.variants:
             blocks += [*_at(view, place), *files.pictures(of_axis.against_first(view, place))]
-            blocks += [*verdicts.compared(view, place.variants, "cell"), Md(of_axis.noise(view))]
-    return [*verdicts.columns_explained(view, "variants"), *blocks] if blocks else []
+            blocks += [*verdicts.compared(view, place.variants, "cell")]
+            blocks += [Md(floor)] if (floor := of_axis.noise(view, brief=bool(view.axes))) else []
+    return [*legends.columns_explained(view, "variants"), *blocks] if blocks else []
 
 
 def _interactions(view: View, _: Files) -> list[Md]:
@@ -202,11 +217,15 @@ def _interactions(view: View, _: Files) -> list[Md]:
         if place.interactions:
             blocks += [*_at(view, place), *verdicts.compared(view, place.interactions, "interaction")]
     if blocks:
+        row = f"*A: a {LESS} b by C: c {LESS} d*"
         said = (
             "By how much the effect of one axis changes with the value of another, averaged within each seed: better "
         )
-        said += "where it is more in favour of the value, worse where it is less."
-        return [Md(said), *verdicts.columns_explained(view, "interactions"), *blocks]
+        said += (
+            f"where it is more in favour of the value, worse where it is less. A row that is called {row} is what a "
+        )
+        said += "does against b with c, less what it does with d."
+        return [Md(said), *legends.columns_explained(view, "interactions"), *blocks]
     return verdicts.without_interactions(view)
 
 

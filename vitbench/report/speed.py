@@ -73,7 +73,8 @@ def by_cell(view: View, group: TimeGroup) -> tuple[Md, list[Md]]:
         lines.append(line)
     lines += _controls(view, bases, names, list(lines[0]))
     said = [_about(view, group, origin, bases[origin], len(origins) > 1) for origin in bases]
-    return table(lines, right={n for line in lines for n in line} - {"cell", *view.axes}), said
+    right = {name for line in lines for name in line} - {"cell", *view.axis_names.values()}
+    return table(lines, right=right), said
 
 
 def _controls(

@@ -216,7 +216,7 @@ def by_cell(view: View, device: str) -> list[Md]:
             line |= {f"{on}{name}": value for name, value in columns.items()}
         lines.append(line)
     said = _taken_out(lines, view)
-    right = {name for line in lines for name in line} - {"cell", STATE, *view.axes}
+    right = {name for line in lines for name in line} - {"cell", STATE, *view.axis_names.values()}
     return [Md(f"By cell, the fastest first{''.join(f'; {each}' for each in said)}."), table(lines, right)]
 
 
@@ -236,9 +236,10 @@ def _taken_out(lines: Sequence[dict[str, Md]], view: View) -> list[str]:
     A row without a result says why not in the column of its speed.
     """
     said = []
+    axes = set(view.axis_names.values())
     with_result = [line for line in lines if any(_column(name) == STEP and line[name] != NOTHING for name in line)]
     for name, words in CONSTANT.items():
-        where = {column for line in lines for column in line if column not in view.axes and _column(column) == name}
+        where = {column for line in lines for column in line if column not in axes and _column(column) == name}
         values = {line[column] for line in with_result for column in where if line.get(column, Md("0")) != "0"}
         if len(values) == 1:
             value = values.pop()

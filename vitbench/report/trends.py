@@ -65,14 +65,15 @@ def along(view: View, device: str, axis: str, quantity: Quantity) -> list[Pictur
         lines: dict[str, dict[float, list[float]]] = {name: {} for name in named}
         for where, name, value in zip(at, of, runs[quantity.column].tolist(), strict=True):
             lines[name].setdefault(float(where), []).append(value)
-        together, legend = ", ".join(others), tuple(named if others else ())
+        called, each = view.axis_names[axis], [view.axis_names[name] for name in others]
+        together, legend = ", ".join(each), tuple(named if others else ())
         chart = Trends(
-            axis, f"{quantity.name} ({quantity.unit})", numbers,
+            called, f"{quantity.name} ({quantity.unit})", numbers,
             {name: sorted(line.items()) for name, line in lines.items()},
             Colouring(together, legend, legend), logarithmic=wide, from_zero=quantity.from_zero,
         )  # fmt: skip
-        by = f", a line for each {' and '.join(others)}" if others else ""
-        alt = f"{quantity.name.capitalize()} along {axis} on {device}{on}{by}"
+        by = f", a line for each {' and '.join(each)}" if others else ""
+        alt = f"{quantity.name.capitalize()} along {called} on {device}{on}{by}"
         said = f"{alt}: points are single runs, lines join their means."
         pictures.append(Picture(f"{quantity.slug}-along-{axis_slugs(view)[axis]}-{device}{suffix}", chart, alt, said))
     return pictures

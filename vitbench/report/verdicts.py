@@ -1,50 +1,41 @@
-"""Verdicts in tables and sentences: the suite's claims, the effects of its axes, their interactions, its variants."""
+"""Verdicts in tables: the suite's claims, the effects of its axes, their interactions, its variants."""
 
 from __future__ import annotations
 
 import math
-from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Sequence
 
 import pandas as pd
 
 from vitbench.analysis.conclusions import Effect, Tested
+from vitbench.analysis.factorial import LESS
 from vitbench.analysis.multiplicity import seeds_for
-from vitbench.analysis.verdicts import Judged, Verdict
+from vitbench.analysis.verdicts import Judged
 from vitbench.report.accuracy import SURVIVORS, decimals_of
-from vitbench.report.judgements import Place
+from vitbench.report.legends import points
 from vitbench.report.markdown import NOTHING, Md, bold, escape, table
-from vitbench.report.numbers import count, fixed, plural, signed
+from vitbench.report.numbers import count, fixed, signed
 from vitbench.report.view import View
 
 DIFFERENCE, INTERVAL, P, HOLM = "difference (points)", "95 % interval (points)", "p", "p (Holm)"
 BETTER = "P(better)"
-RIGHT = frozenset({"seeds", "blocks", DIFFERENCE, INTERVAL, P, HOLM, BETTER, "claimed (points)"})
+PAIRS = "cell pairs"
+RIGHT = frozenset({"seeds", PAIRS, DIFFERENCE, INTERVAL, P, HOLM, BETTER, "claimed (points)"})
 BELOW = Md("‡")
-MAX_SAID = 8
-"""Claims that have a line of their own in the first section; the table has them all."""
-OUTCOMES = ("reproduced", "not reproduced", "undecided")
 MAX_COMPARED = 60
 """Rows of a table of comparisons; what is beyond is in the CSV."""
-MEANING: Mapping[Verdict, str] = {
-    "better": "p after Holm's correction over its family of comparisons is at most 0.05",
-    "worse": "p after Holm's correction over its family of comparisons is at most 0.05",
-    "equivalent": "the interval lies within the margin{margin}, which the suite sets for what does not matter to it",
-    "undecided": "neither a difference nor its absence is shown",
-    "underpowered": "no result of so few seeds could pass the test",
-    "invalid": "more than one seed failed, or what is compared does not run here",
-}
-"""What a reader must know of each verdict."""
+MAX_CONDITIONS = 8
+"""Combinations of conditions that a table has columns for."""
 
 
 def claims(view: View, tested: Sequence[Tested]) -> Md:
     """The table of claims: what was said, what was found, and whether it came out."""
-    return table([_claim(view, each) for each in tested], right=RIGHT)
+    return _table([_claim(view, each) for each in tested], [each.judged for each in tested])
 
 
 def _claim(view: View, tested: Tested) -> dict[str, Md]:
     fact = tested.fact
-    held = "".join(f", {axis} {value}" for axis, value in fact.where.items())
+    held = "".join(f", {view.axis_names.get(axis, axis)} {value}" for axis, value in fact.where.items())
     compared = f"{fact.value} against {fact.against}{held}"
     shown = signed(fact.size, 1) if fact.size is not None else NOTHING
     return {
@@ -67,23 +58,50 @@ def effects(view: View, found: Sequence[Effect]) -> Md:
             "verdict": bold(escape(e.judged.verdict)),
             "against": escape(e.against),
             **_numbers(view, e.judged),
-            "blocks": _blocks(e.judged),
+            PAIRS: _pairs(e.judged),
         }
         for e in found
     ]
-    return table(rows, right=RIGHT)
+    return _table(rows, [e.judged for e in found])
+
+
+def under_conditions(view: View, found: Sequence[Effect]) -> list[Md]:
+    """The effects of an axis under each combination of the conditions' values, where there are any; never a verdict."""
+    columns = list(dict.fromkeys(values for e in found for values in e.under))
+    if len(columns) < 2 or len(columns) > MAX_CONDITIONS:
+        return []
+    decimals = decimals_of(view) + 1
+    names = {values: f"{' · '.join(values)} (points)" for values in columns}
+    rows = [
+        {"value": escape(e.value), **{names[v]: signed(e.under.get(v, math.nan), decimals) for v in columns}}
+        for e in found
+    ]
+    what = " and ".join(escape(view.axis_names[axis]) for axis in view.conditions)
+    said = f"These are means over the {len(columns)} values of {what}. Of each by itself, without a verdict:"
+    return [Md(said), table(rows, right={*names.values()})]
 
 
 def compared(view: View, found: Sequence[Judged], name: str) -> list[Md]:
     """Comparisons by their labels, as one family: interactions, or cells against the first."""
     rows = [
-        {name: escape(j.comparison.label), "verdict": bold(escape(j.verdict)), **_numbers(view, j)}
+        {name: escape(_label(view, j)), "verdict": bold(escape(j.verdict)), **_numbers(view, j)}
         for j in found[:MAX_COMPARED]
     ]
-    if all(math.isnan(j.improvement) for j in found):  # nothing is a run of an interaction
-        rows = [{column: cell for column, cell in row.items() if column != BETTER} for row in rows]
     more = [Md(f"Of {len(found):,} rows the first {MAX_COMPARED} are shown.")] if len(found) > MAX_COMPARED else []
-    return [table(rows, right=RIGHT), *notes(view, found), *more]
+    return [_table(rows, found), *notes(view, found), *more]
+
+
+def _label(view: View, judged: Judged) -> str:
+    """What is compared, its axes called as in all tables."""
+    named = [f"{view.axis_names[axis]}: {value} {LESS} {against}" for axis, value, against in judged.comparison.factors]
+    return " by ".join(named) or judged.comparison.label
+
+
+def _table(rows: Sequence[dict[str, Md]], found: Sequence[Judged]) -> Md:
+    """Comparisons as a table, without the column of runs that beat one another where no row compares runs."""
+    if all(math.isnan(j.improvement) for j in found):
+        rows = [{column: cell for column, cell in row.items() if column != BETTER} for row in rows]
+    return table(rows, right=RIGHT)
 
 
 def without_interactions(view: View) -> list[Md]:
@@ -97,7 +115,7 @@ def without_interactions(view: View) -> list[Md]:
     return [Md(f"None can be: an interaction takes two axes that change what is computed, and {which}.")]
 
 
-def _blocks(judged: Judged) -> Md:
+def _pairs(judged: Judged) -> Md:
     """Matched pairs of cells, and how many of them are no repetition of another by exact twins."""
     blocks, distinct = judged.comparison.blocks, judged.comparison.distinct
     return count(blocks) if distinct == blocks else Md(f"{count(blocks)} ({count(distinct)} distinct)")
@@ -105,7 +123,7 @@ def _blocks(judged: Judged) -> Md:
 
 def _numbers(view: View, judged: Judged) -> dict[str, Md]:
     decimals = decimals_of(view) + 1
-    mark = f" {BELOW}" if judged.below_noise_floor and judged.mean else ""
+    mark = f" {BELOW}" if _is_marked(judged) else ""
     low, high = judged.interval.low, judged.interval.high
     seeds = Md(f"{judged.n} of {judged.comparison.planned} {SURVIVORS}") if judged.survivors else count(judged.n)
     return {
@@ -123,121 +141,40 @@ def probability(p: float) -> Md:
     return Md("< 0.001") if p < 0.0005 else fixed(p, 3)
 
 
-def notes(view: View, judged: Sequence[Judged], family: int = 0) -> list[Md]:
-    """What the marks and words of a table mean, as far as it has them.
+def _is_marked(judged: Judged) -> bool:
+    """Whether a difference is to be known as no larger than noise; of exact twins themselves that is no news."""
+    return judged.below_noise_floor and bool(judged.mean) and not judged.comparison.twins
+
+
+def notes(view: View, judged: Sequence[Judged], family: Sequence[Judged] | None = None) -> list[Md]:
+    """What the marks and words of a table mean, as far as it has them; empty where it has none.
 
     Args:
         view: the study.
         judged: the table's rows.
-        family: comparisons among which Holm's correction is made, where the table has only some of them.
+        family: the comparisons among which Holm's correction is made, of several tables: told with the first of them,
+            and empty for the others. Default: the table's own.
     """
-    margin, family = view.study.info.suite.margin, max(family, len(judged))
-    counted = f"{family} comparisons" if family > 1 else "One comparison"
-    counted += " in one family with the other axes'" if family > len(judged) else ""
-    said = [f"{counted}. Margin: {points(margin) if margin else 'the suite sets none, so that nothing is equivalent'}."]
-    few = [j for j in judged if j.verdict == "underpowered"]
-    if few:
-        said.append(f"{seeds_for(family)} seeds are the fewest with which any row of this table could be shown.")
-    if any(j.below_noise_floor and j.mean for j in judged):
+    said = _about_family(view, judged, judged if family is None else family)
+    if any(map(_is_marked, judged)):
         said.append(f"{BELOW} no further from 0 than exact twins are from one another.")
     if any(j.survivors for j in judged):
         said.append(f"{SURVIVORS} over survivors: not every planned seed has a result.")
-    return [Md(f"*{escape(' '.join(said))}*")]
+    return [Md(f"*{escape(' '.join(said))}*")] if said else []
 
 
-def points(number: float) -> str:
-    """Percentage points with their noun: 1 point, 0.5 points."""
-    return f"{number:g} {'point' if number == 1 else 'points'}"
-
-
-def columns_explained(view: View, family: str, axis: str = "") -> list[Md]:
-    """What the columns of tables of comparisons say, for the first such table of a report; nothing for the others.
-
-    Args:
-        view: the study.
-        family: the table's, a field of :class:`vitbench.report.view.Place`.
-        axis: of a table of effects, whose.
-    """
-    order = ("claims", "effects", "variants", "interactions")  # as on the page
-    present = [each for each in order if any(getattr(place, each) for place in view.places)]
-    axes = [axis for axis in view.axes if any(e.axis == axis for place in view.places for e in place.effects)]
-    if present[:1] != [family] or (family == "effects" and axes[:1] != [axis]):
+def _about_family(view: View, judged: Sequence[Judged], family: Sequence[Judged]) -> list[str]:
+    if not family:
         return []
-    said = ["A difference is one of test accuracies in percentage points, its mean over seeds; the interval is that of "
-            "the mean. p (Holm) is p corrected for the number of comparisons in the family."]  # fmt: skip
-    if any(not math.isnan(judged.improvement) for place in view.places for judged in _all_of(place)):
-        said.append("P(better) is how often a run of the first beats a run of what it is compared with, over all pairs "
-                    "of their runs, a tie counted half.")  # fmt: skip
-    if margin := view.study.info.suite.margin:
-        said.append(f"The margin, {points(margin)}, is set by the suite: a difference that is surely smaller does not "
-                    "matter to it.")  # fmt: skip
-    return [Md(" ".join(said))]
-
-
-def legend(view: View) -> str:
-    """What the verdicts of a report mean, of those that it has; empty where it has none."""
-    present = {judged.verdict for place in view.places for judged in _all_of(place)}
-    return legend_of(present, view.study.info.suite.margin)
-
-
-def legend_of(present: Collection[str], margin: float | None = None) -> str:
-    """What some verdicts mean; empty where there are none.
-
-    Args:
-        present: the verdicts.
-        margin: percentage points, where all of them go by the same.
-    """
-    words: dict[str, list[str]] = {}
-    for verdict, meaning in MEANING.items():
-        if verdict in present:
-            words.setdefault(meaning.format(margin=f" of {points(margin)}" if margin else ""), []).append(verdict)
-    if not words:
-        return ""
-    said = " ".join(f"{' and '.join(names).capitalize()}: {meaning}." for meaning, names in words.items())
-    return f"{said} p: two-sided sign-flip test over seeds."
-
-
-def _all_of(place: Place) -> Iterator[Judged]:
-    yield from (tested.judged for tested in place.claims)
-    yield from (effect.judged for effect in place.effects)
-    yield from place.interactions
-    yield from place.variants
-
-
-def found(view: View, judged: Judged) -> Md:
-    """What a comparison came to, as part of a sentence, with its interval, seeds and verdict."""
-    decimals = decimals_of(view) + 1
-    low, high = judged.interval.low, judged.interval.high
-    span = f"{signed(low, decimals)} to {signed(high, decimals)}, " if math.isfinite(low) else ""
-    return Md(
-        f"{signed(judged.mean, decimals)} points ({span}{plural(judged.n, 'seed')}): **{escape(judged.verdict)}**"
-    )
-
-
-def outcomes_in_words(view: View, tested: Sequence[Tested], on: str) -> list[Md]:
-    """How the claims came out: counted, then each with the number that was claimed and the one that was found."""
-    tally = Counter[str](each.outcome for each in tested)
-    said = [Md(f"{plural(len(tested), 'claim')} put to the test{on}: {_counted(tally)}.")]
-    # Those that came out otherwise than claimed are what a reader must not miss.
-    shown = sorted(tested, key=lambda each: each.outcome == OUTCOMES[0]) if len(tested) > MAX_SAID else tested
-    said += [_outcome(view, each) for each in shown[:MAX_SAID]]
-    rest = Counter[str](each.outcome for each in shown[MAX_SAID:])
-    return [*said, Md(f"{plural(rest.total(), 'further claim')}, {_counted(rest)}: see Claims.")] if rest else said
-
-
-def _counted(tally: Counter[str]) -> str:
-    """Outcomes in words: "all reproduced", "3 reproduced, 1 undecided"."""
-    named = [name for name in OUTCOMES if tally[name]]
-    if len(named) == 1 and tally.total() > 1:
-        return f"{'both' if tally.total() == 2 else 'all'} {named[0]}"
-    return ", ".join(f"{tally[name]} {name}" for name in named)
-
-
-def _outcome(view: View, tested: Tested) -> Md:
-    size = tested.fact.size
-    claimed = Md(f"{signed(size, 1)} points") if size is not None else escape(tested.fact.expected)
-    return Md(f"**{escape(tested.outcome[:1].upper() + tested.outcome[1:])}**: {escape(tested.fact.claim)}. Claimed: "
-              f"{claimed}; found: {found(view, tested.judged)}.")  # fmt: skip
+    margin, size = view.study.info.suite.margin, len(family)
+    counted = f"{size} comparisons" if size > 1 else "One comparison"
+    counted += ", in one family over the sections of all axes" if size > len(judged) else ""
+    said = [f"{counted}. Margin: {points(margin) if margin else 'the suite sets none, so that nothing is equivalent'}."]
+    if any(j.verdict == "underpowered" for j in family):
+        said.append(
+            f"{seeds_for(size)} seeds are the fewest with which {'any of them' if size > 1 else 'it'} could be shown."
+        )
+    return said
 
 
 def frame(view: View) -> pd.DataFrame:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection
 from functools import cached_property
 
@@ -89,9 +90,27 @@ class View:
         self.axes = {axis: values for axis, values in axes.items() if len(values) > 1}
 
     @cached_property
+    def axis_names(self) -> dict[str, str]:
+        """Axis → what tables and sentences call it: without ``train.``, unless two would be called the same."""
+        short = {axis: axis.removeprefix("train.") for axis in self.axes}
+        times = Counter(short.values())
+        return {axis: name if times[name] == 1 else axis for axis, name in short.items()}
+
+    @cached_property
     def cells(self) -> list[str]:
         """Labels of the planned cells, in the plan's order."""
         return list(self.trials["cell"].unique())
+
+    @cached_property
+    def first_cell(self) -> str:
+        """Label of the first cell that is trained, with which named ones are compared; empty where none is."""
+        return next(iter(self.train["cell"]), "")
+
+    @cached_property
+    def twins(self) -> dict[str, str]:
+        """Cell that is trained → the first one that computes the same function."""
+        once = self.train.drop_duplicates("cell")
+        return dict(zip(once["cell"], once["twin"], strict=True))
 
     @cached_property
     def factorial(self) -> bool:
@@ -237,7 +256,7 @@ class View:
         shown = list(self.axes) if not axes else [axis for axis in self.axes if axis in axes]
         if not self.factorial or len(shown) > MAX_AXIS_COLUMNS:
             return {"cell": escape(cell)}
-        return {axis: escape(self.values_of(cell)[axis]) for axis in shown}
+        return {self.axis_names[axis]: escape(self.values_of(cell)[axis]) for axis in shown}
 
     def values_of(self, cell: str) -> dict[str, str]:
         """Axis → value, as text, of one cell."""

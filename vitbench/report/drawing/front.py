@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter
 
 from vitbench.report.colours import PAPER
-from vitbench.report.drawing.names import GROUND, POINTS_PER_INCH
+from vitbench.report.drawing.names import GROUND, POINTS_PER_INCH, inches
 from vitbench.report.drawing.parts import (
     GREY,
     INK,
@@ -20,7 +20,6 @@ from vitbench.report.drawing.parts import (
     Colour,
     colours_of,
     guide,
-    inches,
     legend,
     legend_inches,
     single,

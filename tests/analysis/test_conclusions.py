@@ -1,0 +1,81 @@
+"""What becomes of a claim: its sign by the verdict, its size by the interval and the suite's margin."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import get_args
+
+import pytest
+
+from tests.report.builders import build, factorial
+from vitbench.analysis.conclusions import Outcome, claims, effects, outcome
+from vitbench.analysis.factorial import runs_of
+from vitbench.analysis.frames import trials_frame
+from vitbench.analysis.verdicts import Comparison, judge
+from vitbench.report.legends import OUTCOMES
+from vitbench.spec.suite import Fact
+
+AROUND = (-0.6, -0.3, -0.2, 0.1, 0.2, 0.3, 0.5)
+"""Noise of seven seeds around a mean: an interval of some ±0.37."""
+
+
+def fact(expected: str, size: float | None = None) -> Fact:
+    given = {"claim": "a claim", "axis": "norm", "value": "post", "against": "pre", "source": "someone"}
+    return Fact.model_validate({**given, "expected": expected, "size": size})
+
+
+def found(mean: float, expected: str, size: float | None = None, margin: float | None = 1.0, seeds: int = 7) -> Outcome:
+    deltas = [mean + noise for noise in AROUND[:seeds]]
+    (judged,) = judge([Comparison("post", tuple(deltas), seeds)], margin=margin, noise_floor=None)
+    return outcome(fact(expected, size), judged, margin)
+
+
+@pytest.mark.parametrize(
+    ("mean", "expected", "size", "said"),
+    [
+        (-6.5, "lower", -6.9, "reproduced"),
+        (-6.5, "lower", None, "reproduced"),
+        (-5.6, "lower", -6.9, "reproduced"),  # 0.9 outside of the interval: less than the margin
+        (-1.6, "lower", -6.9, "reproduced in sign, smaller than claimed"),
+        (-9.0, "lower", -6.9, "reproduced in sign, larger than claimed"),
+        (1.6, "higher", 6.9, "reproduced in sign, smaller than claimed"),
+        (9.0, "higher", 6.9, "reproduced in sign, larger than claimed"),
+        (-6.5, "higher", 6.5, "not reproduced, opposite sign"),
+        (1.6, "lower", None, "not reproduced, opposite sign"),
+        (-0.5, "lower", -6.9, "not reproduced, within the margin"),  # a certain sign, and no size that matters
+        (0.0, "higher", None, "not reproduced, within the margin"),
+        (0.5, "equal", -0.4, "reproduced"),
+        (2.3, "equal", -0.4, "not reproduced, not equal"),
+        (-2.3, "equal", None, "not reproduced, not equal"),
+        (0.9, "equal", None, "not reproduced, not equal"),
+    ],
+)
+def test_an_outcome_tells_sign_and_size_apart(mean: float, expected: str, size: float | None, said: str) -> None:
+    assert found(mean, expected, size) == said
+
+
+def test_without_a_margin_a_size_is_to_lie_in_the_interval() -> None:
+    assert found(-5.6, "lower", -6.9, margin=None) == "reproduced in sign, smaller than claimed"
+    assert found(-6.8, "lower", -6.9, margin=None) == "reproduced"
+    assert found(0.05, "equal", None, margin=None) == "undecided"
+
+
+def test_what_so_few_seeds_cannot_show_is_undecided_however_large() -> None:
+    assert found(-6.9, "lower", -6.9, seeds=4) == "undecided"
+
+
+def test_every_outcome_has_a_meaning() -> None:
+    assert set(OUTCOMES) == set(get_args(Outcome))
+
+
+def test_claims_of_a_study_are_judged_with_its_margin(tmp_path) -> None:
+    axes: dict[str, Sequence[str]] = {"norm": ("pre", "post")}
+    plan = factorial(axes, seeds=range(7), time=False, accuracy=lambda cell, seed: 50 + AROUND[seed] - 3 * (
+        cell.axes["norm"] == "post") * (1 + AROUND[seed] / 9))  # fmt: skip
+    (runs,) = runs_of(trials_frame(build(tmp_path, plan)), axes)
+    stated = [fact("lower", -4.0)]
+    for margin, said in ((2.0, "reproduced"), (None, "reproduced in sign, smaller than claimed")):
+        (tested,) = claims(runs, axes, stated, margin=margin, noise_floor=None)
+        assert tested.outcome == said
+    (effect,) = effects(runs, axes, axes, margin=None, noise_floor=None)
+    assert not effect.under and effect.judged.comparison.cells == ("post", "pre")

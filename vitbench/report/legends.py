@@ -1,0 +1,114 @@
+"""Legends: what the verdicts, outcomes and columns of a report mean, of those that it has."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Mapping
+
+from vitbench.analysis.conclusions import Outcome
+from vitbench.analysis.multiplicity import ALPHA
+from vitbench.analysis.verdicts import Verdict
+from vitbench.report.markdown import Md
+from vitbench.report.view import View
+
+_PASSED = f"p after Holm's correction over its family of comparisons is at most {ALPHA:g}"
+MEANING: Mapping[Verdict, str] = {
+    "invalid": "more than one seed failed, or what is compared does not run here",
+    "underpowered": "no result of so few seeds could pass the test",
+    "equivalent": "the interval lies within the margin{margin} that the suite sets for what does not matter to it, "
+    "even where the difference itself is certain; judged before better and worse",
+    "better": _PASSED,
+    "worse": _PASSED,
+    "undecided": "neither a difference nor its absence is shown",
+}
+"""What a reader must know of each verdict, in the order in which they are judged."""
+_BEYOND = "the difference has the claimed sign, and the claimed size lies outside the interval{beyond}"
+OUTCOMES: Mapping[Outcome, str] = {
+    "reproduced": "what was claimed came out{size}",
+    "reproduced in sign, smaller than claimed": _BEYOND,
+    "reproduced in sign, larger than claimed": _BEYOND,
+    "not reproduced, within the margin": "a difference was claimed, and what was found is equivalent",
+    "not reproduced, not equal": "equality was claimed, and what was found is a difference",
+    "not reproduced, opposite sign": "a difference of the other sign was found",
+    "undecided": "the runs do not tell",
+}
+"""What a reader must know of each outcome of a claim, in the order in which they are told."""
+
+
+def legend(view: View) -> list[Md]:
+    """What the verdicts and outcomes of a report mean, of those that it has; empty where it has none."""
+    every = [judged for place in view.places for judged in place.judged]
+    said = legend_of({judged.verdict for judged in every}, view.study.info.suite.margin)
+    if any(math.isfinite(judged.interval.low) for judged in every):
+        said = f"A range beside a difference is its 95 % interval. {said}"
+    return [Md(said), *legend_of_outcomes(view)] if said else []
+
+
+def legend_of_outcomes(view: View) -> list[Md]:
+    """What the outcomes of a study's claims mean, of those that it has; empty where it has none."""
+    tested = [each for place in view.places for each in place.claims]
+    margin = view.study.info.suite.margin
+    sized = any(each.fact.size is not None and each.fact.expected != "equal" for each in tested)
+    near = f" or outside it by no more than the margin of {points(margin)}" if margin else ""
+    size = f", and the size that was claimed of a difference lies in the interval{near}" if sized else ""
+    beyond = f" by more than the margin of {points(margin)}" if margin else ""
+    words: dict[str, list[str]] = {}
+    for outcome, meaning in OUTCOMES.items():
+        if outcome in {each.outcome for each in tested}:
+            words.setdefault(meaning.format(size=size, beyond=beyond), []).append(outcome)
+    said = " ".join(f"{', or '.join(names).capitalize()}: {meaning}." for meaning, names in words.items())
+    return [Md(f"Outcomes of claims. {said}")] if said else []
+
+
+def legend_of(present: Collection[str], margin: float | None = None) -> str:
+    """What some verdicts mean; empty where there are none.
+
+    Args:
+        present: the verdicts.
+        margin: percentage points, where all of them go by the same.
+    """
+    words: dict[str, list[str]] = {}
+    for verdict, meaning in MEANING.items():
+        if verdict in present:
+            words.setdefault(meaning.format(margin=f" of {points(margin)}" if margin else ""), []).append(verdict)
+    if not words:
+        return ""
+    said = " ".join(f"{' and '.join(names).capitalize()}: {meaning}." for meaning, names in words.items())
+    return f"{said} p: two-sided sign-flip test over seeds."
+
+
+def columns_explained(view: View, family: str, axis: str = "") -> list[Md]:
+    """What the columns of tables of comparisons say, for the first such table of a report; nothing for the others.
+
+    Args:
+        view: the study.
+        family: the table's, a field of :class:`vitbench.report.view.Place`.
+        axis: of a table of effects, whose.
+    """
+    order = ("claims", "effects", "variants", "interactions")  # as on the page
+    present = [each for each in order if any(getattr(place, each) for place in view.places)]
+    axes = [axis for axis in view.axes if any(e.axis == axis for place in view.places for e in place.effects)]
+    if present[:1] != [family] or (family == "effects" and axes[:1] != [axis]):
+        return []
+    every = [judged for place in view.places for judged in place.judged]
+    said = ["A difference is one of test accuracies in percentage points, its mean over seeds; the interval is that of "
+            "the mean, at each end by Student's t or by the bootstrap (expanded BCa), whichever reaches further. p is "
+            "of a two-sided sign-flip test over seeds; p (Holm) is p corrected for the number of comparisons in the "
+            "family."]  # fmt: skip
+    if any(judged.only_by_interval for judged in every):
+        said.append("A verdict goes by that test, which takes nothing for granted about the noise and is corrected; an "
+                    "interval is neither (Student's t takes noise to be normal), so that it may exclude 0 where the "
+                    "verdict is undecided or underpowered.")  # fmt: skip
+    if any(not math.isnan(judged.improvement) for judged in every):
+        said.append("P(better) is how often a run of the value (or cell) that a row is about beats a run of what it is "
+                    "compared with, over all pairs of their runs, a tie counted half; a difference that is a mean over "
+                    "several pairs of cells has none.")  # fmt: skip
+    if margin := view.study.info.suite.margin:
+        said.append(f"The margin, {points(margin)}, is set by the suite: a difference that is surely smaller does not "
+                    "matter to it.")  # fmt: skip
+    return [Md(" ".join(said))]
+
+
+def points(number: float) -> str:
+    """Percentage points with their noun: 1 point, 0.5 points."""
+    return f"{number:g} {'point' if number == 1 else 'points'}"
