@@ -86,11 +86,8 @@ def _picture(view: View, device: str, epochs: pd.DataFrame, on: str, suffix: str
     runs = sum(sizes)
     said = f"Learning curves of {plural(runs, 'run')} on {device}{on}"
     if max(sizes) > 1:
-        over = (
-            f", whatever their {' and '.join(view.axis_names[axis] for axis in arranged.pooled)}"
-            if arranged.pooled
-            else ""
-        )
+        pooled = " and ".join(view.axis_names[axis] for axis in arranged.pooled)
+        over = f", whatever their {pooled}" if pooled else ""
         said += f": thin lines are single runs, thick lines the mean of those of one colour{over}"
     said += "."
     if max(sizes) > most:

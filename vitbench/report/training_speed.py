@@ -173,10 +173,10 @@ def _of_memory(rows: pd.DataFrame, device: str) -> str:
     of_cells = rows[rows["state"] == "ok"].groupby(["cell", "origin"], sort=False)["peak_memory_mib"]
     apart = float((of_cells.max() - of_cells.min()).max()) if (of_cells.size() > 1).any() else math.nan
     if math.isfinite(apart):
-        return (
-            f"{said}: runs of one cell differ in it by up to {significant(apart)} MiB here, and as much between two "
-            "cells says nothing."
+        said += (
+            f": runs of one cell differ in it by up to {significant(apart)} MiB here, and as much between two cells "
         )
+        return f"{said}says nothing."
     return f"{said}: a few MiB tell nothing."
 
 
