@@ -13,7 +13,7 @@ from vitbench.analysis.multiplicity import seeds_for
 from vitbench.analysis.verdicts import Judged, Verdict
 from vitbench.report.accuracy import SURVIVORS, decimals_of
 from vitbench.report.judgements import Place
-from vitbench.report.markdown import NOTHING, Md, bold, escape, table
+from vitbench.report.markdown import NOTHING, Md, bold, bullets, escape, table
 from vitbench.report.numbers import count, fixed, plural, signed
 from vitbench.report.view import View
 
@@ -44,8 +44,6 @@ def claims(view: View, tested: Sequence[Tested]) -> Md:
 
 def _claim(view: View, tested: Tested) -> dict[str, Md]:
     fact = tested.fact
-    held = "".join(f", {axis} {value}" for axis, value in fact.where.items())
-    compared = f"{fact.value} against {fact.against}{held}"
     shown = signed(fact.size, 1) if fact.size is not None else NOTHING
     return {
         "claim": escape(fact.claim),
@@ -54,9 +52,17 @@ def _claim(view: View, tested: Tested) -> dict[str, Md]:
         "expected": escape(fact.expected),
         "claimed (points)": shown,
         **_numbers(view, tested.judged),
-        "compared": escape(compared),
-        "source": escape(fact.source),
     }
+
+
+def grounds(tested: Sequence[Tested]) -> list[Md]:
+    """Of each claim what was compared, and where it comes from: too long for the columns of a table."""
+    said = []
+    for fact in (each.fact for each in tested):
+        held = "".join(f", {axis} {value}" for axis, value in fact.where.items())
+        compared = f"{fact.value} against {fact.against}{held}"
+        said.append(Md(f"{escape(fact.claim)}: {escape(compared)} (source: {escape(fact.source)})"))
+    return [Md("What was compared, and where each claim comes from:"), bullets(said)]
 
 
 def effects(view: View, found: Sequence[Effect]) -> Md:
