@@ -294,7 +294,7 @@ def test_results_of_two_machines_stand_apart(tmp_path: Path) -> None:
     assert "other conditions than A (different: " in page.text
     assert {row["machine"][:11] for row in page.table("machine")} == {"Example CPU", "Example GPU"}
     for row in page.table("A: test accuracy (%)"):
-        assert row["A: seeds"] == ("0" if row["norm"] == "post" else "2 of 3")
+        assert row["A: seeds"] == ("n/a" if row["norm"] == "post" else "2 of 3")
         assert row["B: seeds"] == ("3" if row["norm"] == "post" else "1 of 3")
         assert (row["A: test accuracy (%)"] == "on B") == (row["norm"] == "post")
     for row in page.csv("accuracy"):

@@ -84,7 +84,7 @@ def test_every_claim_gets_its_outcome_beside_the_published_number(eight: Page) -
     rows = eight.table("claim", "Claims")
     assert [r["outcome"] for r in rows] == ["reproduced", "not reproduced", "reproduced", "reproduced"]
     assert rows[0]["claimed (points)"] == "\N{MINUS SIGN}6.9" and rows[0][DIFFERENCE] == "\N{MINUS SIGN}3.50"
-    assert rows[3][DIFFERENCE] == "0.00" and "post against pre, positions none (source: someone)" in page.text
+    assert rows[3][DIFFERENCE] == "0.00" and "post against pre, positions none (source: someone)" in eight.text
     short = eight.text[eight.text.index("In short") : eight.text.index("What ran")]
     assert "4 claims put to the test: 3 reproduced, 1 not reproduced." in short
     assert list(rows[0])[:3] == ["claim", "outcome", "verdict"], "what matters stands where it is seen first"
