@@ -25,6 +25,7 @@ from tests.report.builders import (
     written,
 )
 from tests.report.markdown import Page, read_page
+from vitbench.report.blocks import tables
 from vitbench.report.render import render
 from vitbench.spec.suite import Published
 from vitbench.store import Study
@@ -399,3 +400,20 @@ def test_no_word_is_lost_where_an_ok_record_holds_no_values(tmp_path: Path) -> N
     written(study, tmp_path / "report")
     page = read_page(tmp_path / "report")
     assert {row["test accuracy (%)"] for row in page.table("test accuracy (%)")} == {"no value"}
+
+
+def test_what_cannot_be_told_from_the_best_is_bold_like_it_and_nothing_of_single_runs(tmp_path: Path) -> None:
+    twins = {"attention": ("per_head", "batched", "sdpa"), "norm": ("pre", "post")}
+    for seeds in ((0, 1, 2), (0,)):
+        page = rendered(tmp_path / str(len(seeds)), factorial(twins, seeds=seeds, time=False))
+        source = (page.folder / "report.md").read_text(encoding="utf-8")
+        said = source[source.index("Test accuracy by cell") :].splitlines()[0]
+        table = next(t for t in tables(source) if "test accuracy (%)" in t.columns and t.above[-1] == "Accuracy")
+        bold = [row[table.columns.index("test accuracy (%)")].bold for row in table.rows]
+        if len(seeds) == 1:
+            assert not any(bold) and "in bold" not in said
+            continue
+        means = sorted((float(row["test_accuracy_pct_mean"]) for row in page.csv("accuracy")), reverse=True)
+        floor = re.search(r"within ([\d.]+) points of it, the noise floor", said)
+        assert floor and bold == [mean >= means[0] - float(floor[1]) for mean in means]
+        assert 1 < sum(bold) < len(bold)
