@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import not_there
-from tests.report.builders import COMPONENTS, blank, build, factorial, no_triton, written
+from tests.report.builders import COMPONENTS, CPU, blank, build, factorial, no_triton, written
 from tests.test_security import hostile_study
 from vitbench.report.blocks import tables
 from vitbench.report.files import Files
@@ -102,8 +102,11 @@ def test_it_compiles(study: Study, tmp_path: Path) -> None:
 
 
 def test_a_wide_table_is_parted_and_each_part_names_its_rows(tmp_path: Path) -> None:
-    axes = {**COMPONENTS, "depth": (2, 3)}
-    study = build(tmp_path / "study", factorial(axes, seeds=(0, 1)))
+    axes, other = {**COMPONENTS, "depth": (2, 3)}, CPU.model_copy(update={"cpu": "another processor"})
+    study = build(
+        tmp_path / "study",
+        factorial(axes, seeds=(0, 1), environment=lambda cell, seed: other if cell.axes["norm"] == "post" else CPU),
+    )
     text = compose(View(study), Files(blank))
     by_cell = next(table for table in tables(text) if "parameters" in table.columns)
     parts = parted(by_cell)

@@ -111,6 +111,8 @@ def grid(browser: Browser, pages: Pages) -> Iterator[Page]:
 
 
 TABLE = "#accuracy ~ .table table"
+FIRST = 1
+"""Of the columns that name a row the first: before them stands one that joins them, for narrow windows."""
 
 
 def column(page: Page, number: int, table: str = TABLE) -> list[str]:
@@ -131,7 +133,7 @@ def heads(page: Page) -> list[str]:
 
 
 def numbers(cells: list[str]) -> list[float]:
-    return [float(cell.split(" ")[0]) for cell in cells if cell[0].isdigit()]
+    return [float(cell.split()[0]) for cell in cells if cell[0].isdigit()]
 
 
 def test_a_click_sorts_a_column_up_then_down_then_as_it_was(grid: Page) -> None:
@@ -163,15 +165,15 @@ def test_words_are_sorted_as_words_and_states_come_after_numbers(browser: Browse
 
 
 def test_the_keyboard_sorts_and_filters(grid: Page) -> None:
-    words = [*dict.fromkeys(column(grid, 0))]
-    grid.locator(f"{TABLE} th button").nth(0).focus()
+    words = [*dict.fromkeys(column(grid, FIRST))]
+    grid.locator(f"{TABLE} th button").nth(FIRST).focus()
     grid.keyboard.press("Enter")
-    assert column(grid, 0) == sorted(column(grid, 0))
+    assert column(grid, FIRST) == sorted(column(grid, FIRST))
     grid.keyboard.press("Tab")
-    assert grid.evaluate("document.activeElement.textContent") == heads(grid)[1]
+    assert grid.evaluate("document.activeElement.textContent") == heads(grid)[FIRST + 1]
     grid.locator("#accuracy ~ .table input").focus()
     grid.keyboard.type(f"{words[1]} none")
-    assert column(grid, 0) == [words[1]]
+    assert column(grid, FIRST) == [words[1]]
     assert grid.locator("#accuracy ~ .table output").text_content() == "1 of 12 rows"
     grid.keyboard.press("Control+A")
     grid.keyboard.type("27.")
@@ -253,23 +255,91 @@ def test_what_is_rolled_has_a_name_a_shadow_and_keeps_its_first_column(browser: 
     with opened(browser, pages["grid"], width=390) as shown:
         boxes = shown.value(
             "[...document.querySelectorAll('.scroll')].map(b => [b.tabIndex, b.getAttribute('aria-label'),"
-            " getComputedStyle(b).backgroundImage.split('linear-gradient').length - 1])"
+            " b.scrollWidth > b.clientWidth, getComputedStyle(b).backgroundImage.split('linear-gradient').length - 1])"
         )
-        assert all(place == 0 and shadows == 4 for place, _, shadows in boxes)
-        names = [name for _, name, _ in boxes]
-        assert all(re.match(r"(Table|Picture): .{5}", name) for name in names)
+        assert all(shadows == 4 for *_, shadows in boxes)
+        assert {(place == 0) == is_rolled for place, _, is_rolled, _ in boxes} == {True}, "the rest is no place to stop"
+        assert {is_rolled for _, _, is_rolled, _ in boxes} == {True, False}
+        names = [name for _, name, *_ in boxes]
+        assert all(re.match(r"(Table|Picture|Code): .{5}", name) for name in names)
         assert len(set(names)) == len(names), "each says what it is"
         first, second, after, moved = shown.value(
             """() => {
                 const box = [...document.querySelectorAll('.table .scroll')].find(
                     b => b.scrollWidth > b.clientWidth + 60);
-                const left = () => [0, 1].map(n => box.querySelector('tbody tr').cells[n].getBoundingClientRect().left);
+                const left = () => [0, 3].map(n => box.querySelector('tbody tr').cells[n].getBoundingClientRect().left);
                 const before = left();
                 box.scrollLeft = 50;
                 return [...before, ...left()];
             }"""
         )
         assert after == first and moved == second - 50
+
+
+def test_on_a_phone_a_row_says_which_cell_it_is_and_how_good(browser: Browser, pages: Pages) -> None:
+    with opened(browser, pages["grid"], width=390) as shown:
+        named = shown.value(
+            "t => [...document.querySelectorAll(`${t} tbody tr`)].map(r => r.cells[0].innerText)", TABLE
+        )
+        assert len(set(named)) == 12 and all(re.fullmatch(r"\w+\s· \w+", name) for name in named)
+        ends = shown.value(
+            "t => [0, 3].map(n => document.querySelector(`${t} tbody tr`).cells[n].getBoundingClientRect().right)",
+            TABLE,
+        )
+        assert heads(shown.page)[3] == "test accuracy (%)" and 0 < ends[0] < ends[1] <= 390
+        assert heads(shown.page)[0] == "attention\u00a0· positions"
+        place = shown.page.locator(f"{TABLE} th button")
+        assert [place.nth(n).is_visible() for n in range(4)] == [True, False, False, True]
+    with opened(browser, pages["grid"], width=1280) as shown:
+        place = shown.page.locator(f"{TABLE} th button")
+        assert [place.nth(n).is_visible() for n in range(4)] == [False, True, True, True], "each axis sorts"
+
+
+def test_who_has_a_table_read_out_hears_whose_numbers_these_are(grid: Page) -> None:
+    headers = grid.evaluate(
+        "[...document.querySelectorAll('tbody tr')].map(r => [...r.cells].filter(c => c.scope === 'row').length)"
+    )
+    assert headers and min(headers) >= 1
+    assert grid.evaluate("[...document.querySelectorAll('thead th')].every(h => h.scope === 'col')")
+
+
+def test_one_row_has_nothing_to_sort_and_few_need_no_filter(browser: Browser, pages: Pages) -> None:
+    rows = []
+    for name in ("grid", "one seed, one cell"):
+        with opened(browser, pages[name]) as shown:
+            rows += shown.value(
+                "[...document.querySelectorAll('.table')].map(b => [b.querySelectorAll('tbody tr').length,"
+                " b.querySelectorAll('th button').length > 0, b.querySelector('input') !== null])"
+            )
+    assert {(count > 1, count > 11) for count, *_ in rows} >= {(False, False), (True, False), (True, True)}
+    assert all((sorts, filters) == (count > 1, count > 11) for count, sorts, filters in rows)
+
+
+def test_tables_may_be_as_wide_as_the_window_and_text_is_not(browser: Browser, pages: Pages) -> None:
+    with opened(browser, pages["grid"], width=1920) as shown:
+        text, table = shown.value(
+            "['figure', '.table'].map(s => document.querySelector(`#accuracy ~ ${s}`).getBoundingClientRect().right)"
+        )
+        assert text < 1700 and 1850 < table <= 1920
+
+
+def test_a_command_is_not_broken_within_an_option(browser: Browser, pages: Pages) -> None:
+    with opened(browser, pages["grid"], width=390) as shown:
+        found = shown.value(
+            """() => [...document.querySelectorAll('pre code')].map(code => {
+                const range = document.createRange();
+                range.setStart(code.firstChild, 0);
+                range.setEnd(code.firstChild, code.textContent.trimEnd().length);
+                return [code.textContent, new Set([...range.getClientRects()].map(box => box.top)).size];
+            })"""
+        )
+        assert found and all("--" in text and lines == len(text.strip().splitlines()) for text, lines in found)
+
+
+def test_a_number_and_its_unit_stay_on_one_line(grid: Page) -> None:
+    text = grid.evaluate("document.querySelector('main').textContent")
+    assert "95\u00a0%" in text and "(×\u00a0baseline)" in text
+    assert not re.findall(r"\d %|\d ± |\(× ", text)
 
 
 SEEN = """() => [...document.querySelectorAll('figure svg:not(.pixels)')].flatMap(svg =>

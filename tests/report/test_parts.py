@@ -117,7 +117,7 @@ def test_csv_of_little_is_what_pandas_writes(frame: pd.DataFrame) -> None:
         (0.01234, "0.0123"),
         (1.234, "1.23"),
         (12.34, "12.3"),
-        (1234.5, "1,234"),
+        (1234.5, "1,235"),
         (0, "0.00"),
         (math.nan, "n/a"),
         (math.inf, "n/a"),

@@ -25,6 +25,7 @@ from tests.report.builders import (
     written,
 )
 from tests.report.markdown import Page, read_page
+from vitbench.report.blocks import tables
 from vitbench.report.files import ReportError
 from vitbench.report.render import AGAINST, render
 from vitbench.spec.suite import Published
@@ -126,7 +127,8 @@ def test_the_components_suite_accounts_for_every_cell(tmp_path: Path) -> None:
     page = rendered(tmp_path, factorial(COMPONENTS, state=no_triton, epochs=2))
     accuracy = page.table("test accuracy (%)")
     assert len(accuracy) == 48
-    assert sum(row["state"] == "ok" for row in accuracy) == 36
+    assert sum(row["test accuracy (%)"][0].isdigit() for row in accuracy) == 36
+    assert "state" not in accuracy[0], "the word stands where the result would"
     assert {row["test accuracy (%)"] for row in accuracy if row["attention"] == "triton"} == {"unsupported"}
     for mode in ("Inference", "Training step"):
         timing = page.table("latency p50 (ms)", section=mode)
@@ -295,7 +297,7 @@ def test_results_of_two_machines_stand_apart(tmp_path: Path) -> None:
     assert "other conditions than A (different: " in page.text
     assert {row["machine"][:11] for row in page.table("machine")} == {"Example CPU", "Example GPU"}
     for row in page.table("A: test accuracy (%)"):
-        assert row["A: seeds"] == ("0" if row["norm"] == "post" else "2 of 3")
+        assert row["A: seeds"] == ("n/a" if row["norm"] == "post" else "2 of 3")
         assert row["B: seeds"] == ("3" if row["norm"] == "post" else "1 of 3")
         assert (row["A: test accuracy (%)"] == "on B") == (row["norm"] == "post")
     for row in page.csv("accuracy"):
@@ -400,3 +402,20 @@ def test_no_word_is_lost_where_an_ok_record_holds_no_values(tmp_path: Path) -> N
     written(study, tmp_path / "report")
     page = read_page(tmp_path / "report")
     assert {row["test accuracy (%)"] for row in page.table("test accuracy (%)")} == {"no value"}
+
+
+def test_what_cannot_be_told_from_the_best_is_bold_like_it_and_nothing_of_single_runs(tmp_path: Path) -> None:
+    twins = {"attention": ("per_head", "batched", "sdpa"), "norm": ("pre", "post")}
+    for seeds in ((0, 1, 2), (0,)):
+        page = rendered(tmp_path / str(len(seeds)), factorial(twins, seeds=seeds, time=False))
+        source = (page.folder / "report.md").read_text(encoding="utf-8")
+        said = source[source.index("Test accuracy by cell") :].splitlines()[0]
+        table = next(t for t in tables(source) if "test accuracy (%)" in t.columns and t.above[-1] == "Accuracy")
+        bold = [row[table.columns.index("test accuracy (%)")].bold for row in table.rows]
+        if len(seeds) == 1:
+            assert not any(bold) and "in bold" not in said
+            continue
+        means = sorted((float(row["test_accuracy_pct_mean"]) for row in page.csv("accuracy")), reverse=True)
+        floor = re.search(r"within ([\d.]+) points of it, the noise floor", said)
+        assert floor and bold == [mean >= means[0] - float(floor[1]) for mean in means]
+        assert 1 < sum(bold) < len(bold)

@@ -3,21 +3,31 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 
 import pandas as pd
 
 from vitbench.analysis.paired import Interval
 from vitbench.analysis.summary import ACCURACY, Matched, texts
+from vitbench.report.cell_tables import SHARED, Result, Results, lines, right, shared
 from vitbench.report.markdown import NOTHING, Md, bold, escape, table
 from vitbench.report.numbers import accuracy_decimals, count, fixed, measured, plural, signed, significant, spread
 from vitbench.report.origins import states_of
-from vitbench.report.view import MAX_CELLS, View
+from vitbench.report.view import View
 
 TEST = "test accuracy (%)"
 INTERVAL = "95 % interval (%)"
-VALIDATION = "validation accuracy, last epoch (%)"
+VALIDATION = "validation, last epoch (%)"
 SECONDS = "seconds per run"
-STEPS, TFLOP = "steps", "TFLOP per run"
+SEEDS, STEPS, TFLOP, PARAMETERS, FLOPS = "seeds", "steps", "TFLOP per run", "parameters", "FLOPs per image (M)"
+SAME: Mapping[str, str] = {
+    SEEDS: "n = {} (seeds)",
+    STEPS: "{} steps per run",
+    TFLOP: "{} TFLOP per run",
+    PARAMETERS: "{} parameters",
+    FLOPS: "{} million FLOPs per image",
+}
+"""Columns that are said once where all cells agree → how."""
 SURVIVORS = Md("†")
 MEAN, STD = f"{ACCURACY}_mean", f"{ACCURACY}_std"
 
@@ -41,51 +51,83 @@ def task(view: View, cell: str) -> str:
     return " · ".join(view.values_of(cell)[axis] for axis in view.conditions)
 
 
-def by_cell(view: View, device: str) -> Md:
-    """The table of test accuracy, a row for each planned cell; results of different origins in columns apart.
+def by_cell(view: View, device: str) -> list[Md]:
+    """What is said of the table of test accuracy, and the table: a row for each planned cell.
 
-    The best of each task is bold.
+    Bold are the highest mean of each task and origin, and those that cannot be told from it: equal as printed, or no
+    further from it than exact twins are from one another. Of single runs none is, since nothing says how far luck goes.
     """
     rows = view.train[view.train["device"] == device]
-    states, origins, missing = states_of(rows), view.origins.of(rows), view.origins.missing(rows)
     found = {(r["cell"], r["origin"]): r for r in view.by_cell.to_dict("records") if r["device"] == device}
+    validated = bool(view.by_cell["validation_accuracy_pct_mean"].notna().any())
+    decimals, states = decimals_of(view), states_of(rows)
+    of_mean = view.intervals(device)
+    best = _best(view, found) if of_mean and len(found) > 1 else {}
+    names = [*([INTERVAL] if of_mean else []), SEEDS, *([VALIDATION] if validated else []), SECONDS, STEPS, TFLOP]
+
+    def values(cell: str, origin: str, result: Result) -> dict[str, Md]:
+        shown = spread(result[MEAN], result[STD], decimals)
+        shown = bold(shown) if _is_best(view, result, best.get((origin, task(view, cell)))) else shown
+        columns = {
+            INTERVAL: ends(of_mean.get((cell, origin)), decimals),
+            SEEDS: seeds(result["n"], result["planned"]),
+            VALIDATION: spread(result["validation_accuracy_pct_mean"], result["validation_accuracy_pct_std"], decimals),
+            SECONDS: measured(result["seconds_mean"], result["seconds_std"]),
+            STEPS: count(result["steps"]),
+            TFLOP: significant(result["train_flops"] / 1e12),
+        }
+        marked = Md(f"{shown} {SURVIVORS}") if states[cell] != "ok" else shown
+        return {TEST: marked, **{name: columns[name] for name in names}}
+
+    def absent(word: Md) -> dict[str, Md]:
+        return {TEST: word, **(dict.fromkeys(names, NOTHING) if found else {})}
+
+    whole = view.trials[(view.trials["kind"] == "train") | (view.trials["level"] == "model")]
+    sizes = whole.groupby("cell", sort=False)[["parameters", "forward_flops"]].first().to_dict("index")
+    cells = ranked_cells(view, device)
+    made = [
+        {**line, PARAMETERS: count(sizes[cell]["parameters"]), FLOPS: significant(sizes[cell]["forward_flops"] / 1e6)}
+        for cell, line in zip(cells, lines(view, rows, cells, found, values=values, absent=absent), strict=False)
+    ]
+    made, same = shared(made, SAME)
+    said = [_order(view, device, bool(best))]
+    if same:
+        said.append(f"{SHARED}: {', '.join(SAME[name].format(value) for name, value in same.items())}.")
+    return [Md(" ".join(said)), table(made, right=right(view, made))]
+
+
+def _order(view: View, device: str, is_bold: bool) -> str:
+    """In which order the cells stand, and which of them stand out."""
+    order = "the highest mean first" if len(view.by_cell) else "none has a result"
+    if is_bold:
+        floor = _floor(view)
+        near = (
+            f"what is within {fixed(floor, 2)} points of it, the noise floor" if floor else "what equals it as printed"
+        )
+        order += f"; in bold the highest{' of each task' if view.conditions else ''}, and {near}"
+    return f"Test accuracy by cell on {escape(device)}, {order}."
+
+
+def _floor(view: View) -> float:
+    """By how much two means of test accuracy may differ, in points, and be one as far as is known."""
+    return view.noise.largest if view.noise else 0.0
+
+
+def _best(view: View, found: Results) -> dict[tuple[str, str], float]:
+    """(origin, task) → the highest mean."""
     best: dict[tuple[str, str], float] = {}
     for (cell, origin), of_cell in found.items():
         key = origin, task(view, cell)
         best[key] = max(best.get(key, -math.inf), of_cell[MEAN])
-    validated = bool(view.by_cell["validation_accuracy_pct_mean"].notna().any())
-    whole = view.trials[(view.trials["kind"] == "train") | (view.trials["level"] == "model")]
-    sizes = whole.groupby("cell", sort=False)[["parameters", "forward_flops"]].first().to_dict("index")
-    decimals, lines = decimals_of(view), list[dict[str, Md]]()
-    of_mean = view.intervals(device) if (view.by_cell["n"] > 1).any() else {}
-    for cell in ranked_cells(view, device)[:MAX_CELLS]:
-        state = states[cell]
-        line = {**view.identity(cell), "state": escape(state)}
-        for origin in origins or ["none"]:
-            on = f"{view.origins.letter(origin)}: " if len(origins) > 1 else ""
-            result = found.get((cell, origin))
-            if result is None:
-                names = (VALIDATION, SECONDS, STEPS, TFLOP) if validated else (SECONDS, STEPS, TFLOP)
-                line |= {f"{on}seeds": Md("0"), f"{on}{TEST}": escape(missing[cell])}
-                names = (INTERVAL, *names) if of_mean else names
-                line |= {f"{on}{name}": NOTHING for name in names if origins}
-                continue
-            shown = spread(result[MEAN], result[STD], decimals)
-            shown = bold(shown) if result[MEAN] >= best[origin, task(view, cell)] and len(found) > 1 else shown
-            line[f"{on}seeds"] = seeds(result["n"], result["planned"])
-            line[f"{on}{TEST}"] = Md(f"{shown} {SURVIVORS}") if state != "ok" else shown
-            if of_mean:
-                line[f"{on}{INTERVAL}"] = ends(of_mean.get((cell, origin)), decimals)
-            if validated:
-                line[f"{on}{VALIDATION}"] = spread(
-                    result["validation_accuracy_pct_mean"], result["validation_accuracy_pct_std"], decimals
-                )
-            line[f"{on}{SECONDS}"] = measured(result["seconds_mean"], result["seconds_std"])
-            line |= {f"{on}{STEPS}": count(result["steps"]), f"{on}{TFLOP}": significant(result["train_flops"] / 1e12)}
-        line["parameters"] = count(sizes[cell]["parameters"])
-        line["FLOPs per image (M)"] = significant(sizes[cell]["forward_flops"] / 1e6)
-        lines.append(line)
-    return table(lines, right={name for line in lines for name in line} - {"cell", "state", *view.axis_names.values()})
+    return best
+
+
+def _is_best(view: View, result: Result, best: float | None) -> bool:
+    """Whether a mean cannot be told from the highest; there may be none to compare with."""
+    if best is None:
+        return False
+    decimals = decimals_of(view)
+    return result[MEAN] >= best - _floor(view) or fixed(result[MEAN], decimals) == fixed(best, decimals)
 
 
 def ends(of_mean: Interval | None, decimals: int) -> Md:

@@ -51,6 +51,16 @@ class Table:
     right: list[bool] = field(default_factory=list)
     rows: list[list[Cell]] = field(default_factory=list)
 
+    @property
+    def telling(self) -> int:
+        """How many of the first columns tell the rows apart; the first alone where no number of words does."""
+        for number in range(1, len(self.columns)):
+            if self.right[number - 1]:
+                break
+            if len({tuple(cell.text for cell in row[:number]) for row in self.rows}) == len(self.rows):
+                return number
+        return 1
+
 
 def tables(text: str) -> Iterator[Table]:
     """The tables of a report, in its order."""

@@ -21,18 +21,18 @@ from markdown_it.renderer import RendererHTML
 from markdown_it.token import Token
 from markupsafe import Markup
 
+from vitbench.report import page_tables
 from vitbench.report.blocks import PARSER, Block, parse, plain
 from vitbench.report.charts import OWN
 from vitbench.report.files import Shown
 from vitbench.report.styles import Styles
 
 TEMPLATES = Path(__file__).parent / "templates"
-FILTERED = 8
-"""Rows above which a table can be filtered."""
-NARROW = 11
-"""Columns up to which a table fits on paper in letters of the usual size."""
-NAME, SENTENCE = 24, 36
-"""Characters up to which a cell is not broken into lines, and from which it has room for several words in one."""
+NO_BREAK = "\u00a0"
+_BOUND = re.compile(
+    r"(?<=\d) (?=%)|(?<=\d) (?=±)|(?<=\d ±) (?=\d)|(?<=\(×) (?=\w)|(?<=\bp) (?=\()|(?<=\bn) (?== \d)|(?<=\bn =) (?=\d)"
+)
+"""Spaces within a quantity: 3 %, 27.2 ± 1.2, (× baseline), p (Holm), n = 3."""
 
 BESIDE = '<div class="beside">'
 """Begins pictures that stand side by side; quotes in a text are entities."""
@@ -58,6 +58,10 @@ class Section:
     anchor: str = ""
     title: str = ""
     body: str = ""
+    parts: list[tuple[str, str]] = field(default_factory=list)
+    """Anchor and title of each heading of the third level."""
+    is_deep: bool = False
+    """Whether there are headings below those, so that it takes a list of its parts to find one's way."""
 
 
 @dataclass
@@ -74,8 +78,8 @@ class _Reader:
     numbers: Iterator[int] = field(default_factory=itertools.count)
     """Of pictures, for ids in them: these stand at every mark, and the picture's own name would be long."""
     styles: Styles = field(default_factory=Styles)
-    tables: Counter[str] = field(default_factory=Counter)
-    """Name of a table → how many have it so far."""
+    names: Counter[str] = field(default_factory=Counter)
+    """Name of what can be rolled sideways → how many have it so far."""
 
     def read(self, blocks: Sequence[Block]) -> None:
         captions = {i + 1 for i, block in enumerate(blocks[:-1]) if _picture(block) and _caption(blocks[i + 1])}
@@ -96,6 +100,8 @@ class _Reader:
                 self.head(block)
             elif block[0].type == "table_open":
                 self.add(self.table(block))
+            elif block[0].type == "fence":
+                self.add(self.code(block))
             else:
                 self.add(self.rendered(block))
         self.hang(beside)
@@ -121,6 +127,10 @@ class _Reader:
             return
         if level == 2:
             self.sections.append(Section(anchor, heading))
+        elif level == 3:
+            self.sections[-1].parts.append((anchor, heading))
+        else:
+            self.sections[-1].is_deep = True
         block[0].attrSet("id", anchor)
         self.add(self.rendered(block))
 
@@ -132,25 +142,16 @@ class _Reader:
         return anchor
 
     def table(self, block: Sequence[Token]) -> str:
-        rows = sum(token.type == "tr_open" for token in block) - 1
-        for token, inside in itertools.pairwise(block):
-            if token.type in ("th_open", "td_open"):
-                token.attrs = {"class": "number"} if "right" in str(token.attrGet("style")) else {}
-                if token.type == "th_open":
-                    token.attrs["scope"] = "col"
-                elif not token.attrs and (kind := _of_width(plain(inside))):
-                    token.attrs["class"] = kind
-                if max(map(len, plain(inside).split()), default=0) > NAME:
-                    token.attrs["class"] = f"{token.attrs.get('class', '')} long".strip()
+        return page_tables.rendered(block, self.name(), self.renderer)
+
+    def code(self, block: Sequence[Token]) -> str:
+        return f'<div class="code">{page_tables.scrolled(f"Code: {self.name()}", self.rendered(block))}</div>\n'
+
+    def name(self) -> str:
+        """What tells a table or a block of code from the others, to who has the page read out."""
         name = ", ".join(self.above[1:]) or self.title
-        self.tables[name] += 1
-        name = escape(f"{name} ({self.tables[name]})" if self.tables[name] > 1 else name)
-        wide = " wide" if sum(token.type == "th_open" for token in block) > NARROW else ""
-        much = f' data-filtered="{name}"' if rows > FILTERED else ""
-        return (
-            f'<div class="table{wide}"{much}><div class="scroll" role="group" tabindex="0" aria-label="Table: {name}">'
-            f"{self.rendered(block)}</div></div>\n"
-        )
+        self.names[name] += 1
+        return f"{name} ({self.names[name]})" if self.names[name] > 1 else name
 
     def figure(self, path: str, caption: Sequence[Token] | None) -> str:
         shown = self.pictures[path]()
@@ -158,13 +159,12 @@ class _Reader:
         files = [(shown.png, "PNG"), *([(shown.data, "CSV")] if shown.data else [])]
         links = " · ".join(f'<a href="{escape(file)}">{kind}</a>' for file, kind in files)
         said = f"<span>{self.rendered_inline(caption)}</span> " if caption else ""
-        what = f"Picture: {escape(shown.alt)}"
         element = _named(self.styles.shared(shown.element.replace(OWN, f"p{next(self.numbers)}-")), shown.alt)
         width = ONE_FORM.match(shown.element)
         opened = f'{NARROW_FIGURE}{width[1]}px" ' if width else "<figure "
+        box = page_tables.scrolled(f"Picture: {shown.alt}", element)
         return (
-            f'{opened}id="{anchor}"><div class="scroll" role="group" tabindex="0" aria-label="{what}">{element}</div>'
-            f'<figcaption>{said}<span class="files">{links}</span></figcaption></figure>\n'
+            f'{opened}id="{anchor}">{box}<figcaption>{said}<span class="files">{links}</span></figcaption></figure>\n'
         )
 
     def rendered_inline(self, tokens: Sequence[Token]) -> str:
@@ -179,7 +179,7 @@ def page(text: str, pictures: Pictures) -> str:
         pictures: path in the text → how the page shows it.
     """
     reader = _Reader(pictures)
-    reader.read(parse(text))
+    reader.read(_typeset(parse(text)))
     script = (TEMPLATES / "page.js").read_text(encoding="utf-8")
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(TEMPLATES), undefined=jinja2.StrictUndefined, autoescape=True, trim_blocks=True,
@@ -189,11 +189,23 @@ def page(text: str, pictures: Pictures) -> str:
     return environment.get_template("page.html.j2").render(
         title=reader.title,
         opening=Markup(opening.body),
-        sections=[(section.anchor, section.title, Markup(section.body)) for section in sections],
+        sections=[
+            (section.anchor, section.title, section.parts if section.is_deep else (), Markup(section.body))
+            for section in sections
+        ],
         style=Markup(_style(reader)),
         script=Markup(script),
         script_digest=base64.b64encode(hashlib.sha256(script.encode()).digest()).decode(),
     )
+
+
+def _typeset(blocks: Sequence[Block]) -> Sequence[Block]:
+    """The same blocks, whose lines are not broken within a quantity: between a number and what belongs to it."""
+    for token in itertools.chain.from_iterable(blocks):
+        for child in token.children or ():
+            if child.type == "text":
+                child.content = _BOUND.sub(NO_BREAK, child.content)
+    return blocks
 
 
 def _style(reader: _Reader) -> str:
@@ -218,11 +230,6 @@ def _caption(block: Sequence[Token]) -> Sequence[Token] | None:
     if not inner or (inner[0].type, inner[-1].type) != ("em_open", "em_close"):
         return None
     return inner[1:-1] if all(token.level > 0 for token in inner[1:-1]) else None
-
-
-def _of_width(text: str) -> str:
-    """The class of a cell of words: a name is kept on one line, and a sentence is not broken at every word."""
-    return "name" if len(text) <= NAME else "sentence" if len(text) > SENTENCE else ""
 
 
 def _named(element: str, alt: str) -> str:

@@ -74,23 +74,13 @@ def parted(table: Table) -> list[list[int]]:
     widths = [_width(table, number) for number in range(len(table.columns))]
     if sum(widths) <= WIDE:
         return [list(range(len(widths)))]
-    names = list(range(_telling(table)))
+    names = list(range(table.telling))
     parts: list[list[int]] = [[*names]]
     for number in range(len(names), len(widths)):
         if len(parts[-1]) > len(names) and sum(widths[n] for n in (*parts[-1], number)) > WIDE:
             parts.append([*names])
         parts[-1].append(number)
     return parts
-
-
-def _telling(table: Table) -> int:
-    """How many of the first columns it takes to tell the rows apart; the first alone where no number of words does."""
-    for number in range(1, len(table.columns)):
-        if table.right[number - 1]:
-            break
-        if len({tuple(cell.text for cell in row[:number]) for row in table.rows}) == len(table.rows):
-            return number
-    return 1
 
 
 def _width(table: Table, number: int) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from decimal import ROUND_HALF_UP, Decimal, localcontext
 
 from vitbench.report.markdown import NOTHING, Md
 
@@ -19,7 +20,13 @@ def significant(value: float, digits: int = 3) -> Md:
     if not math.isfinite(value):
         return NOTHING
     decimals = decimals_for(value, digits)
-    return Md(f"{value:,.{decimals}f}") if decimals <= 6 else Md(f"{value:.{digits - 1}e}")
+    return Md(f"{_rounded(value, decimals):,f}") if decimals <= 6 else Md(f"{value:.{digits - 1}e}")
+
+
+def _rounded(value: float, decimals: int) -> Decimal:
+    """A number rounded as one does by hand: a half goes up, and not to the even digit. p = 2/32 is 0.063, not 0.062."""
+    with localcontext(prec=400):  # of the largest float
+        return Decimal(repr(float(value))).quantize(Decimal(1).scaleb(-decimals), ROUND_HALF_UP)
 
 
 def count(value: float) -> Md:
@@ -29,15 +36,15 @@ def count(value: float) -> Md:
 
 def fixed(value: float, decimals: int) -> Md:
     """A number with so many decimals."""
-    return Md(f"{value:,.{decimals}f}") if math.isfinite(value) else NOTHING
+    return Md(f"{_rounded(value, decimals):,f}") if math.isfinite(value) else NOTHING
 
 
 def signed(value: float, decimals: int) -> Md:
     """A difference, its sign always shown; one that rounds to nothing has none."""
     if not math.isfinite(value):
         return NOTHING
-    rounded = round(value, decimals)
-    return Md(f"{rounded:+.{decimals}f}".replace("-", MINUS)) if rounded else Md(f"{0:.{decimals}f}")
+    rounded = _rounded(value, decimals)
+    return Md(f"{rounded:+f}".replace("-", MINUS)) if rounded else Md(f"{0:.{decimals}f}")
 
 
 def spread(mean: float, std: float, decimals: int) -> Md:

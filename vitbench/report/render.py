@@ -198,6 +198,7 @@ def _claims(view: View, _: Files) -> list[Md]:
         if place.claims:
             blocks += _at(view, place)
             blocks += [verdicts.claims(view, place.claims), *verdicts.notes(view, [t.judged for t in place.claims])]
+            blocks += verdicts.grounds(view, place.claims)
     return [*legends.columns_explained(view, "claims"), *legends.legend_of_outcomes(view), *blocks] if blocks else []
 
 
@@ -260,11 +261,9 @@ def _accuracy(view: View, files: Files) -> list[Md]:
             blocks += [Md("Published and measured test accuracy:"), beside]
         blocks += files.pictures(figures.accuracy_by_cell(view, device))
         found = accuracy.by_cell(view, device)
-        bolded = "; the highest of each task is in bold" if view.conditions else ", in bold"
-        order = f"the highest mean first{bolded}" if len(view.by_cell) else "none has a result"
-        blocks += [Md(f"Test accuracy by cell on {escape(device)}, {order}."), found]
+        blocks += found
         blocks += beyond(view.train[view.train["device"] == device])
-        blocks += [DAGGER] if accuracy.SURVIVORS in found else []
+        blocks += [DAGGER] if any(accuracy.SURVIVORS in block for block in found) else []
     return [*blocks, Md(f"As numbers: {', '.join(links)}.")]
 
 

@@ -13,11 +13,14 @@ from rich.text import Text
 
 from vitbench.report import blocks
 from vitbench.report.blocks import Block, Table
+from vitbench.report.cell_tables import SHARED, bare
 from vitbench.report.numbers import plural
 
 ANSWER = "In short"
+CLAIMS = "Claims"
+"""Has a list of what was compared for each: the table says what came of it."""
 SECTIONS = re.compile(
-    rf"{ANSWER}|Claims|Accuracy|Axis: .*|Cells against .*|Interactions|"
+    rf"{ANSWER}|{CLAIMS}|Accuracy|Axis: .*|Cells against .*|Interactions|"
     r"Throughput, latency and memory|Time to accuracy"
 )
 """Headings of those that are printed; the page has them all."""
@@ -55,7 +58,7 @@ def printed(text: str, width: int) -> Iterator[RenderableType]:
                 yield Text(f"\n{shown}" if level > 1 else shown, style="bold")
         elif kind == "table_open" and SECTIONS.fullmatch(section):
             yield _grid(blocks.table(block, (title,)), width)
-        elif kind == "bullet_list_open" and SECTIONS.fullmatch(section):
+        elif kind == "bullet_list_open" and SECTIONS.fullmatch(section) and section != CLAIMS:
             points = Grid.grid(padding=(0, 1))
             for line in _lines(block):
                 points.add_row(Text(" •"), Text(line))
@@ -67,9 +70,10 @@ def printed(text: str, width: int) -> Iterator[RenderableType]:
 
 
 def _is_needed(block: Block, section: str) -> bool:
-    """Whether a paragraph explains a mark or, beside the answer, a word; one that leads to a file does neither."""
-    leads = any(child.type == "link_open" for child in block[1].children or [])
-    return not leads and (section == ANSWER or bool(MARKS & set(blocks.plain(block[1]))))
+    """Whether a paragraph explains a mark or, beside the answer, a word, or tells of all rows; one that leads to a file
+    does none of these."""
+    leads, said = any(child.type == "link_open" for child in block[1].children or []), blocks.plain(block[1])
+    return not leads and (section == ANSWER or bool(MARKS & set(said)) or SHARED in said)
 
 
 def _lines(block: Block) -> Sequence[str]:
@@ -87,16 +91,11 @@ def fitting(table: Table, width: int) -> list[int]:
     shown = list(range(len(table.columns)))
     rank = {name: place for place, name in enumerate(FIRST_OUT)}
     while len(shown) > 1 and sum(needs[n] + GAP for n in shown) > width:
-        first = [n for n in shown if _bare(table.columns[n]) in rank]
-        others = [n for n in shown[1:] if _bare(table.columns[n]) not in KEPT]
-        out = min(first, key=lambda n: rank[_bare(table.columns[n])]) if first else (others or shown)[-1]
+        first = [n for n in shown if bare(table.columns[n]) in rank]
+        others = [n for n in shown[1:] if bare(table.columns[n]) not in KEPT]
+        out = min(first, key=lambda n: rank[bare(table.columns[n])]) if first else (others or shown)[-1]
         shown.remove(out)
     return shown
-
-
-def _bare(column: str) -> str:
-    """A head without the letter of the origin before it."""
-    return re.sub(r"^[A-Z?][A-Z0-9]?: ", "", column)
 
 
 def _widths(table: Table, shown: Sequence[int], width: int) -> list[int]:

@@ -13,7 +13,7 @@ from vitbench.analysis.multiplicity import seeds_for
 from vitbench.analysis.verdicts import Judged
 from vitbench.report.accuracy import SURVIVORS, decimals_of
 from vitbench.report.legends import points
-from vitbench.report.markdown import NOTHING, Md, bold, escape, table
+from vitbench.report.markdown import NOTHING, Md, bold, bullets, escape, table
 from vitbench.report.numbers import count, fixed, signed
 from vitbench.report.view import View
 
@@ -35,8 +35,6 @@ def claims(view: View, tested: Sequence[Tested]) -> Md:
 
 def _claim(view: View, tested: Tested) -> dict[str, Md]:
     fact = tested.fact
-    held = "".join(f", {view.axis_names.get(axis, axis)} {value}" for axis, value in fact.where.items())
-    compared = f"{fact.value} against {fact.against}{held}"
     shown = signed(fact.size, 1) if fact.size is not None else NOTHING
     return {
         "claim": escape(fact.claim),
@@ -45,9 +43,17 @@ def _claim(view: View, tested: Tested) -> dict[str, Md]:
         "expected": escape(fact.expected),
         "claimed (points)": shown,
         **_numbers(view, tested.judged),
-        "compared": escape(compared),
-        "source": escape(fact.source),
     }
+
+
+def grounds(view: View, tested: Sequence[Tested]) -> list[Md]:
+    """Of each claim what was compared, and where it comes from: too long for the columns of a table."""
+    said = []
+    for fact in (each.fact for each in tested):
+        held = "".join(f", {view.axis_names.get(axis, axis)} {value}" for axis, value in fact.where.items())
+        compared = f"{fact.value} against {fact.against}{held}"
+        said.append(Md(f"{escape(fact.claim)}: {escape(compared)} (source: {escape(fact.source)})"))
+    return [Md("What was compared, and where each claim comes from:"), bullets(said)]
 
 
 def effects(view: View, found: Sequence[Effect]) -> Md:

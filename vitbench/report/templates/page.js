@@ -1,12 +1,13 @@
 "use strict";
-// Tables are whole without this: it adds sorting by any column, and a filter where there are many rows.
+// Tables are whole without this: it adds sorting by any column, and a filter where there are many rows. And it
+// sees what has to be rolled sideways: the keyboard stops at that alone, and its rows are named in one column, which stays.
 (() => {
   // A number, alone or with what belongs to it: "27.2 ± 1.2 †", "−1.6 to −0.7", "12 (2 distinct)", "3 of 5". Not the
   // count of a state: "2 failed, 1 timeout".
   const NUMBER = /^[~<>≤≥]?\s*([+-]?\d[\d,]*(?:\.\d+)?(?:e[+-]?\d+)?)(?![\w.,])(?!\s+(?!to\b|of\b)[a-z])/i;
 
   // As it is typed on a keyboard.
-  const typed = (text) => text.trim().replace(/[−–]/g, "-");
+  const typed = (text) => text.trim().replace(/[−–]/g, "-").replace(/\u00a0/g, " ");
 
   // A cell as what it sorts by: its first number, or its words; words come after all numbers.
   const key = (cell) => {
@@ -22,7 +23,7 @@
 
   const sortable = (table) => {
     const body = table.tBodies[0];
-    if (!body) return;
+    if (!body || body.rows.length < 2) return;
     const given = [...body.rows];
     const heads = [...table.tHead.rows[0].cells];
     heads.forEach((head, column) => {
@@ -73,8 +74,24 @@
     box.prepend(line);
   };
 
+  const boxes = [...document.querySelectorAll(".scroll")];
+  const isRolled = (box) => box.scrollWidth > box.clientWidth;
+
+  const fitted = () => {
+    boxes.forEach((box) => box.parentElement.classList.remove("rolled"));
+    const rolled = boxes.map(isRolled);
+    boxes.forEach((box, number) => box.parentElement.classList.toggle("rolled", rolled[number]));
+    const still = boxes.map(isRolled);
+    boxes.forEach((box, number) => {
+      if (still[number]) box.tabIndex = 0;
+      else if (box !== document.activeElement) box.removeAttribute("tabindex");
+    });
+  };
+
   for (const box of document.querySelectorAll(".table")) {
     sortable(box.querySelector("table"));
     if ("filtered" in box.dataset) filtered(box);
   }
+  fitted();
+  addEventListener("resize", fitted);
 })();
