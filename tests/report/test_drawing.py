@@ -159,7 +159,7 @@ def test_what_a_claim_compares_stands_in_one_panel_and_a_mean_is_of_one_setting(
     (picture,) = curves.learning_curves(view, "cpu")
     chart = picture.chart
     assert isinstance(chart, Curves) and "whatever their" not in picture.caption
-    assert chart.colouring.title == "norm, train.warmup_epochs" and len(chart.facets) == 4
+    assert chart.colouring.title == "norm, warmup_epochs" and len(chart.facets) == 4
     seeds = view.train["seed"].nunique()
     assert {len(bundle.runs) for panel in chart.panels.values() for bundle in panel.values()} == {seeds}
     assert {len(panel) for panel in chart.panels.values()} == {4}
@@ -211,7 +211,7 @@ def test_a_roofline_has_no_word_on_its_line_and_every_mark_open_at_its_place(tim
 
 
 def test_a_rooflines_ceilings_are_all_that_were_measured_and_its_settings_what_tells_them_apart(timed: View) -> None:
-    (picture,) = roofline.rooflines(timed)
+    (picture,) = roofline.rooflines(timed, list(timed.axes))
     rows = timed.time[timed.time["state"] == "ok"]
     chart = picture.chart
     assert isinstance(chart, Roofline)

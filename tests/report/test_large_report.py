@@ -10,7 +10,7 @@ import pytest
 
 from tests.report.builders import COMPONENTS, build, factorial, written
 from tests.report.markdown import read_page
-from vitbench.report import accuracy, curves, speed, view
+from vitbench.report import cell_tables, curves, speed, training_speed, view
 from vitbench.store import Study
 
 GRID = {"norm": ("pre", "post"), "positions": ("learned", "none"), "depth": (1, 2, 3)}
@@ -34,7 +34,7 @@ def test_tables_by_cell_and_curves_are_cut_and_say_so(
     study: Study, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     whole = written(study, tmp_path / "whole").with_name("report.md")
-    for module in (view, accuracy, speed):
+    for module in (view, cell_tables, speed, training_speed):
         monkeypatch.setattr(module, "MAX_CELLS", 5)
     monkeypatch.setattr(curves, "MAX_RUNS", 12)
     cut = written(study, tmp_path / "cut").with_name("report.md")
