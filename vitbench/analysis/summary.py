@@ -104,7 +104,7 @@ def over_seeds(train: pd.DataFrame) -> pd.DataFrame:
     Columns: device, cell, origin; n (runs); planned (seeds of the cell on the device);
     test_accuracy_pct_mean and _std (sample standard deviation, percentage points; missing for n = 1);
     validation_accuracy_pct_mean and _std (last epoch; missing where any run has none); :data:`RATES`
-    (medians), each with its _std; seconds_mean and _std; peak_memory_mib (largest); parameters;
+    (medians), each with its _std; seconds_mean and _std; peak_memory_mib (median); parameters;
     forward_flops; train_flops and steps (of a run); test_images. Every _std is a sample standard deviation.
 
     Args:
@@ -124,7 +124,7 @@ def over_seeds(train: pd.DataFrame) -> pd.DataFrame:
             "validation_accuracy_pct_std": ("validation_accuracy_pct", "std"),
             "seconds_mean": ("seconds", "mean"),
             "seconds_std": ("seconds", "std"),
-            "peak_memory_mib": ("peak_memory_mib", "max"),
+            "peak_memory_mib": ("peak_memory_mib", "median"),
         },
         **{name: (name, "median") for name in RATES},
         **{f"{name}_std": (name, "std") for name in RATES},

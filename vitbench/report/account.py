@@ -189,7 +189,9 @@ def _design(view: View) -> Md:
     axes = view.study.info.axes
     said = []
     if grid:
-        product = " × ".join(f"{escape(axis)} ({len(values)})" for axis, values in axes.items())
+        product = " × ".join(
+            f"{escape(view.axis_names.get(axis, axis))} ({len(values)})" for axis, values in axes.items()
+        )
         excluded = (
             f", {plural(len(view.study.info.excluded), 'combination')} excluded" if view.study.info.excluded else ""
         )
@@ -254,13 +256,14 @@ def _fields(
 
 
 def _timing(view: View, protocols: list[TimeSpec]) -> Md:
-    columns = ["device", "dtype", "batch_size", "mode", "level"]
+    columns = ["device", "dtype", "batch_size", "level"]
     what = ["/".join(dict.fromkeys(level(v) for v in view.time[name])) for name in columns]
+    modes = " and ".join(dict.fromkeys(group.mode_name for group in view.time_groups))
     how = [f"{plural(p.rounds, 'process', 'processes')} × {plural(p.iterations, 'iteration')} after {p.warmup} for "
            + "warm-up" + (", compiled" if p.compile else "") + (", as CUDA graphs" if p.cuda_graphs else "")
            for p in protocols]  # fmt: skip
-    parts = "" if what[4] == "model" else f"{escape(what[4].replace('_', ' '))}; "
-    return Md(f"{parts}on {what[0]}; {what[1]}; batch size {what[2]}; mode {what[3]}; {'; '.join(dict.fromkeys(how))}")
+    parts = "" if what[3] == "model" else f"{escape(what[3].replace('_', ' '))}; "
+    return Md(f"{parts}on {what[0]}; {what[1]}; batch size {what[2]}; {modes}; {'; '.join(dict.fromkeys(how))}")
 
 
 def _machine(environment: Environment) -> Md:

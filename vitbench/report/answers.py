@@ -125,7 +125,7 @@ def _interactions(view: View, found: Sequence[Judged], on: str) -> list[Md]:
     if not found or all(each.verdict == "underpowered" for each in found):
         return []
     if not shown and len(found) == 1:
-        return [Md(f"One interaction was tested{on} and is not shown: {_interaction(view, found[0])}: "
+        return [Md(f"One interaction was tested{on}: {_interaction(view, found[0])}: "
                    f"**{found[0].verdict}**.")]  # fmt: skip
     if not shown:
         tally = Counter(each.verdict for each in found)
@@ -135,12 +135,12 @@ def _interactions(view: View, found: Sequence[Judged], on: str) -> list[Md]:
                        "**equivalent**.")]  # fmt: skip
         some = [f"{tally[verdict]:,} **{verdict}**" for verdict in AGAINST if tally[verdict]]
         verdicts = ", ".join(some) if len(some) > 1 else f"all are **{found[0].verdict}**"
-        return [Md(f"None of the {len(found):,} interactions{on} is shown: {verdicts}.")]
+        return [Md(f"None of the {len(found):,} interactions{on} is beyond chance: {verdicts}.")]
     named = "; ".join(_interaction(view, each) for each in shown[:MOST_INTERACTIONS])
     more = f"; for {len(shown) - MOST_INTERACTIONS:,} more see Interactions" if len(shown) > MOST_INTERACTIONS else ""
     counted = "The one interaction" if len(found) == 1 else f"{len(shown):,} of {len(found):,} interactions"
     verb = "is" if len(shown) == 1 else "are"
-    return [Md(f"{counted}{on} {verb} shown: {named}{more}.")]
+    return [Md(f"{counted}{on} {verb} beyond chance: {named}{more}.")]
 
 
 def _interaction(view: View, judged: Judged) -> str:
@@ -180,7 +180,7 @@ def _sentence(view: View, begin: str, named: Named, against: str, *, brief: bool
         certain = {name: each for name, each in mine.items() if verdict == "equivalent" and each.certain}
         for group in (certain, {name: each for name, each in mine.items() if name not in certain}):
             if group:
-                parts.append(_group(view, verdict, group, "" if parts else escape(against), brief=brief))
+                parts.append(_group(view, verdict, group, "" if parts else _called(against), brief=brief))
     return Md(f"{begin}{'; '.join(parts)}.")
 
 
@@ -191,20 +191,25 @@ def _group(view: View, verdict: Verdict, group: Named, against: str, *, brief: b
     plain = f"{verb} **{verdict}**{f' {AGAINST[verdict]} {against}' if against else ''}"
     only = group[order[0]] if len(order) == 1 and not brief else None
     if only and verdict in SHOWN:
-        return f"{escape(order[0])} {plain} by {_amount(view, only)}{_ranging(view, only, ' (', ')')}"
+        return f"{_called(order[0])} {plain} by {_amount(view, only)}{_ranging(view, only, ' (', ')')}"
     margin = points(view.study.info.suite.margin or 0.0)
     surely = verdict == "equivalent" and all(each.certain for each in group.values())
     within = f", surely, but within the {margin} that the suite calls **equivalent**"
     if only and surely:
         side = "higher" if only.mean > 0 else "lower"
         than = f" than {against}" if against else ""
-        return f"{escape(order[0])} is {_amount(view, only)} {side}{than}{_ranging(view, only, ' (', ')')}{within}"
-    shown = [escape(name) if brief else f"{escape(name)} ({number(view, group[name])})" for name in order[:MOST]]
+        return f"{_called(order[0])} is {_amount(view, only)} {side}{than}{_ranging(view, only, ' (', ')')}{within}"
+    shown = [_called(name) if brief else f"{_called(name)} ({number(view, group[name])})" for name in order[:MOST]]
     shown += [f"{len(order) - MOST:,} more"] if len(order) > MOST else []
     listed = " and ".join(filter(None, (", ".join(shown[:-1]), shown[-1])))
     if surely:
         return f"{listed} {'differs' if len(order) == 1 else 'differ'}{f' from {against}' if against else ''}{within}"
     return f"{listed} {plain}"
+
+
+def _called(value: str) -> str:
+    """A value in a sentence: one that is a word of English there stands in quotation marks ("none" is worse)."""
+    return f'"{escape(value)}"' if value in ("none", "true", "false") else escape(value)
 
 
 def _amount(view: View, judged: Judged) -> str:

@@ -87,7 +87,7 @@ def _judged(view: View, place: Place, axis: str) -> list[Md]:
         family = [e.judged for e in place.effects] if place.effects[0].axis == axis else []
         notes = verdicts.notes(view, [e.judged for e in found], family)
         table, under = verdicts.effects(view, found), verdicts.under_conditions(view, found)
-        return [Md(f"Its effect, {over}."), *meant, table, *notes, *under]
+        return [*meant, Md(f"Its effect, {over}."), table, *notes, *under]
     if axis in view.twin_axes:
         return [Md(TWINS)]
     return [Md("No verdict: it changes what is classified, and accuracy in one task is no better than in another.")]

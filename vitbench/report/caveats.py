@@ -44,7 +44,7 @@ def _about_seeds(view: View) -> list[Md]:
         said.append(Md(f"n = {span} seeds: {about}"))
         said.append(Md("Intervals and p-values are over seeds, for one set of training images and the same test "
                        "images: other test images could move a difference between two cells, too, and no interval here "
-                       "holds that."))  # fmt: skip
+                       "includes that."))  # fmt: skip
     if (broken := _survivors(view)) > 0:
         noun = "The mean of 1 cell is" if broken == 1 else f"The means of {broken} cells are"
         said.append(Md(f"{noun} over survivors: some of the seeds have no result. Marked {SURVIVORS}."))

@@ -43,7 +43,7 @@ def _of_timings(view: View) -> list[Md]:
     if alone:
         verb = "comes" if alone == 1 else "come"
         said.append(Md(f"{plural(alone, 'timing')} {verb} from one process: how another process would differ is not "
-                       "known, and no interval holds it."))  # fmt: skip
+                       "known, and no interval includes it."))  # fmt: skip
     if timed["speed_low"].notna().any():
         said.append(Md("The interval of a ratio of timings holds for it alone: of 20 where there is no difference, one "
                        "excludes 1 by chance. What is said to be faster or slower is corrected for the number of "
@@ -59,9 +59,9 @@ def _without_intervals(timed: pd.DataFrame, view: View) -> Md:
         return Md("Timings were made side by side, of too few samples for an interval of their ratios.")
     if _took_turns(timed, view):
         return Md("Cells were timed in processes of their own, which took turns, and not side by side in one: their "
-                  "ratios hold by how much one process differs from the next, and have no interval.")  # fmt: skip
-    return Md("Cells were timed one after the other, and not side by side: their ratios hold what the machine "
-              "did otherwise meanwhile, and have no interval.")  # fmt: skip
+                  "ratios include how much one process differs from the next, and have no interval.")  # fmt: skip
+    return Md("Cells were timed one after the other, and not side by side: their ratios include what the "
+              "machine did otherwise meanwhile, and have no interval.")  # fmt: skip
 
 
 def _took_turns(timed: pd.DataFrame, view: View) -> bool:

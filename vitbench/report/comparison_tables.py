@@ -172,7 +172,7 @@ def _judged(found: SideBySide, row: CellRow, number: int) -> dict[str, Md]:
 
 
 def training(found: SideBySide) -> list[Md]:
-    """Throughput, memory and time of the training runs themselves: medians over seeds, of memory the largest."""
+    """Throughput, memory and time of the training runs themselves: medians over seeds."""
 
     def speed(cell: Trained | None) -> float:
         return _median(cell, lambda run: run.images_per_s)
@@ -182,7 +182,7 @@ def training(found: SideBySide) -> list[Md]:
     def cells(row: CellRow, number: int) -> dict[str, Md]:
         cell, base = row.cells[number], row.bases[number]
         ratio = math.nan if base is None else _over(speed(cell), speed(row.cells[base]))
-        peak = max((run.peak_memory_mib for run in cell.runs.values()), default=math.nan) if cell else math.nan
+        peak = _median(cell, lambda run: run.peak_memory_mib)
         return {
             "images/s": count(speed(cell)) if math.isfinite(speed(cell)) else _absence(cell),
             column: _named(found, row, number, fixed(ratio, 2), column),
@@ -191,7 +191,7 @@ def training(found: SideBySide) -> list[Md]:
         }
 
     said = (
-        "Throughput of the median step, medians over seeds; peak memory is the largest. Runs are not made side by side "
+        "Throughput of the median step, as all values here the median over seeds. Runs are not made side by side "
         "as timings are, and their ratios have no interval: above 1 is faster, if by more than what the machine did "
         "otherwise at the time."
     )

@@ -38,6 +38,7 @@ class Costs:
         statistic: what the value is, in words.
         bar: what its bar is, in words; empty where there is none.
         ends: what the ends of a bar are, as a column's name.
+        alone: whether what was measured had the machine to itself.
         shown: when one is shown to cost less than another, and when it is not, in words; empty where nothing tells.
     """
 
@@ -50,6 +51,7 @@ class Costs:
     bar: str
     ends: str
     shown: tuple[str, str] | None
+    alone: bool = True
 
     @property
     def cheap(self) -> bool:
@@ -88,7 +90,7 @@ def costs(view: View, device: str, origin: str) -> Iterator[Costs]:
                 yield from _of_timings(view, group, on, suffix, found)
     if not timed:
         runs = finished(of_origin(view.train[view.train["device"] == device], origin))
-        yield from _of_training(device, runs[runs["train_images_per_s"].notna()])
+        yield from _of_training(view, device, runs[runs["train_images_per_s"].notna()])
 
 
 def _of_timings(view: View, group: TimeGroup, on: str, suffix: str, rows: pd.DataFrame) -> Iterator[Costs]:
@@ -121,7 +123,7 @@ def _of_timings(view: View, group: TimeGroup, on: str, suffix: str, rows: pd.Dat
     )  # fmt: skip
 
 
-def _of_training(device: str, runs: pd.DataFrame) -> Iterator[Costs]:
+def _of_training(view: View, device: str, runs: pd.DataFrame) -> Iterator[Costs]:
     for quantity, column in ((THROUGHPUT, "train_images_per_s"), (MEMORY, "peak_memory_mib")):
         values = runs.groupby(["cell", "seed"], sort=False)[column].first().unstack("seed").astype("float64")
         values = values.dropna(how="all")
@@ -135,5 +137,5 @@ def _of_training(device: str, runs: pd.DataFrame) -> Iterator[Costs]:
         yield Costs(
             f"training on {device}", f"training-{device}", quantity, cells, values,
             "the median over seeds" if several else "of one run", "from the smallest to the largest" if several else "",
-            RANGE, (each, "where the seeds disagree") if several else None,
+            RANGE, (each, "where the seeds disagree") if several else None, alone=view.contention(device).alone,
         )  # fmt: skip

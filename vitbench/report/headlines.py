@@ -103,7 +103,11 @@ def _best(view: View, place: Place, on: str) -> Md:
     rest = len(tasks) - len(parts)
     more = f"; and of {plural(rest, 'more task')}" if rest else ""
     floor = view.noise.largest if view.noise else 0.0
-    alike = f"no more than {fixed(floor, 2)} points below it, {_floor(view)}" if floor else "exactly as accurate"
+    alike = (
+        f"no more than {fixed(floor, 2)} points below the highest of their task, {_floor(view)}"
+        if floor
+        else "exactly as accurate"
+    )
     as_good = f" The others that are counted are {alike}." if several else ""
     return Md(f"Highest test accuracy{on} in each task: {'; '.join(parts)}{more}.{as_good}")
 
@@ -140,7 +144,7 @@ def _next(view: View, place: Place, first: pd.Series[Any], beyond: pd.DataFrame)
     if not tested:
         known = "; the two were not tested against each other"
     else:
-        known = "" if tested[0] in SHOWN else f"; their difference is **{tested[0]}**"
+        known = "" if tested[0] in SHOWN else f"; the verdict on their difference: **{tested[0]}**"
     return f" The next, {escape(second['cell'])}: {_shown(view, second)}{known}."
 
 

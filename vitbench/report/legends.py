@@ -36,12 +36,14 @@ OUTCOMES: Mapping[Outcome, str] = {
 
 
 def legend(view: View) -> list[Md]:
-    """What the verdicts and outcomes of a report mean, of those that it has; empty where it has none."""
+    """What the verdicts of a report mean, of those that it has; empty where it has none."""
     every = [judged for place in view.places for judged in place.judged]
     said = legend_of({judged.verdict for judged in every}, view.study.info.suite.margin)
     if any(math.isfinite(judged.interval.low) for judged in every):
         said = f"A range beside a difference is its 95 % interval. {said}"
-    return [Md(said), *legend_of_outcomes(view)] if said else []
+    if any(place.claims for place in view.places):
+        said += " What the outcomes of claims mean: see Claims."
+    return [Md(said)] if said else []
 
 
 def legend_of_outcomes(view: View) -> list[Md]:
@@ -50,7 +52,7 @@ def legend_of_outcomes(view: View) -> list[Md]:
     margin = view.study.info.suite.margin
     sized = any(each.fact.size is not None and each.fact.expected != "equal" for each in tested)
     near = f" or outside it by no more than the margin of {points(margin)}" if margin else ""
-    size = f", and the size that was claimed of a difference lies in the interval{near}" if sized else ""
+    size = f", and where a size was claimed of a difference, it lies in the interval{near}" if sized else ""
     beyond = f" by more than the margin of {points(margin)}" if margin else ""
     words: dict[str, list[str]] = {}
     for outcome, meaning in OUTCOMES.items():

@@ -68,15 +68,19 @@ def _section(view: View, each: Weighed, letters: Mapping[str, str]) -> Section:
     judged = each.apart or not each.sure
     named = [cell for cell in order if cell in letters]
     listed = named if judged or len(named) == len(order) else []
-    shown = _table(view, each, listed, letters, judged=judged) if listed else None
     title = f"Test accuracy{on} against {costs.quantity}: {costs.title}."
-    plain = f"Accuracy is the mean over seeds ± one standard deviation, {costs.quantity} {costs.statistic}."
+    spreads = any(math.isfinite(each.gains.of_cell[cell][1]) for cell in each.cells)
+    of_mean = "the mean over seeds ± one standard deviation" if spreads else "of one run"
+    plain = f"Accuracy is {of_mean}, {costs.quantity} {costs.statistic}."
     drawn = judged and len(each.cells) >= FEWEST
+    shown = _table(view, each, listed, letters, judged=judged, drawn=drawn) if listed else None
     about = f"{_of_twins(view, each)}{_of_marked(each, drawn=drawn)}"
     if not judged:
         said = f"{title} {_alike(each)} {plain}{about}"
         return Section(None, said, shown, "")
     note = _note(each, listed)
+    if not each.costs.alone:
+        note += " **The runs did not have their machine to themselves**: see Caveats."
     if not drawn:
         return Section(None, f"{title} {plain}{about}", shown, note)
     return Section(_picture(view, each, letters, order, (title, about)), "", shown, note)
@@ -121,11 +125,13 @@ def _picture(
     )  # fmt: skip
     # A front of nothing that is told is no line.
     line = "The dashed line joins those that no other surpasses in both, by these estimates. " if each.best else ""
+    spreads = any(math.isfinite(spot.spread) for spot in spots)
+    spread_bar = ", with a bar of one standard deviation to each side" if spreads else ""
     bar = f", with a bar {costs.bar}" if costs.bar else ""
     said = (
-        f"{words[0]} A point is a cell: upright, its mean accuracy over seeds, with a bar of one standard deviation to "
-        f"each side; across, its {costs.quantity}, {costs.statistic}{bar}. {line}"
-        f"Letters are those of the table.{words[1]}"
+        f"{words[0]} A point is a cell: upright, its mean accuracy over seeds{spread_bar}; "
+        f"across, its {costs.quantity}, {costs.statistic}{bar}. {line}"
+        f"Letters are those of the table, in bold those on the line.{words[1]}"
     )
     said += f" Of {len(order):,} cells the {len(drawn):,} best are drawn." if len(drawn) < len(order) else ""
     alt = f"Plot of test accuracy{gains.on[0]} against {costs.quantity}, {costs.title}"
@@ -174,8 +180,10 @@ def _note(each: Weighed, listed: Sequence[str]) -> str:
     return " ".join(filter(None, said))
 
 
-def _table(view: View, each: Weighed, cells: Sequence[str], letters: Mapping[str, str], *, judged: bool) -> Md:
-    """A row for each of some cells, in their order."""
+def _table(
+    view: View, each: Weighed, cells: Sequence[str], letters: Mapping[str, str], *, judged: bool, drawn: bool
+) -> Md:
+    """A row for each of some cells, in their order; ``drawn``: they have letters in a picture."""
     costs, decimals, lines = each.costs, decimals_of(view), list[dict[str, Md]]()
     rows = costs.cells.to_dict("index")
     spreads = bool(costs.cells.loc[list(cells), LOW].notna().any())
@@ -185,14 +193,14 @@ def _table(view: View, each: Weighed, cells: Sequence[str], letters: Mapping[str
         ends = Md(f"{_amount(costs, row[LOW])} to {_amount(costs, row[HIGH])}") if math.isfinite(row[LOW]) else NOTHING
         mark = f" {SURVIVORS}" if cell in each.gains.survivors else ""
         lines.append({
-            POINT: Md(letters[cell]),
             **view.identity(cell),
+            **({POINT: Md(letters[cell])} if drawn else {}),
             **({STANDING: Md(each.standing.get(cell, UNSTABLE))} if judged else {}),
             TEST: Md(f"{spread(mean, std, decimals)}{mark}"),
             costs.label: Md(f"{_amount(costs, row[VALUE])} {UNSTABLE}" if row[MARKED] else _amount(costs, row[VALUE])),
-            **({costs.ends: ends} if spreads else {}),
+            **({f"{costs.ends} ({UNIT[costs.quantity]})": ends} if spreads else {}),
         })  # fmt: skip
-    return table(lines, right={TEST, costs.label, costs.ends})
+    return table(lines, right={TEST, costs.label, f"{costs.ends} ({UNIT[costs.quantity]})"})
 
 
 def _amount(costs: Costs, value: float) -> Md:

@@ -143,5 +143,5 @@ def _confusion(sitters: Sequence[Sitter]) -> Wall:
             said += f" Most often, {names[label]} is taken for {names[told]} ({wrong[label, told]:,} times)."
         alt = sitter.alt(f"confusion matrix of {len(names)} classes")
         found.append(Picture(f"{sitter.slug}confusion", chart, alt, sitter.said(said)))
-    said = "Images by their true class (rows) and by the class that is predicted (columns). A number is of images, a "
-    return Wall(f"{said}colour stands for their share of the row.", found)
+    said = "Images by their true class (rows) and by the class that is predicted (columns). Numbers count images; the "
+    return Wall(f"{said}colour is their share of the row.", found)

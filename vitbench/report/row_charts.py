@@ -96,12 +96,14 @@ class Estimate:
         low: lower end of the interval.
         high: upper end of it.
         points: single values that it is made of; empty where they are not to be seen.
+        marked: whether it is not to be relied on; it is drawn hollow then.
     """
 
     value: float
     low: float
     high: float
     points: Sequence[float] = ()
+    marked: bool = False
 
 
 @dataclass(frozen=True)

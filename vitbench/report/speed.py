@@ -202,8 +202,9 @@ def over_axes(view: View, group: TimeGroup) -> list[Md]:
                     reference = value == latency.reference
                     line["blocks"] = count(len(ratio))
                     line[LATENCY_RATIO] = Md("reference") if reference else fixed(geometric_mean(ratio), 2)
-                    line["smallest to largest"] = Md("1") if reference else Md(ends)
-                    line[MEMORY_RATIO] = fixed(geometric_mean(memory.ratios()[value]), 2)
+                    line["smallest to largest"] = NOTHING if reference else Md(ends)
+                    of_memory = fixed(geometric_mean(memory.ratios()[value]), 2)
+                    line[MEMORY_RATIO] = NOTHING if reference else of_memory
                 lines.append(line)
     if not lines:
         return []

@@ -59,15 +59,15 @@ def differing(view: View) -> Md | None:
     rows = tasks[widest]
     if _apart(rows["train_flops"]) < UNEQUAL:
         return None
-    where = f" (in the task {escape(widest)})" if widest else ""
+    where = f' (in the task "{escape(widest)}", where they differ most)' if widest else ""
     axes = [escape(axis) for axis in _deciding(view, rows)]
     by = f" by {' and '.join(filter(None, (', '.join(axes[:-1]), axes[-1])))}" if axes else ""
     stages = _stages([p.trial.train for p in view.planned if isinstance(p.trial, TrainTrial)])
     before = f", {' and '.join(stages)} included" if stages else ""
     same = rows["steps"].nunique() == 1
-    steps = ", in as many steps" if same else f", in {_range(rows['steps'].tolist())} steps"
+    steps = ", all in the same number of steps" if same else f", in {_range(rows['steps'].tolist())} steps"
     return Md(f"**Budgets differ**{by}: {_spent(rows['train_flops'])} TFLOP a run{where}{before}{steps}. Nothing here "
-              "tells what a cell would reach for the operations of another.")  # fmt: skip
+              "tells what a cell would reach with the budget of another.")  # fmt: skip
 
 
 def _apart(flops: pd.Series[float]) -> float:

@@ -130,7 +130,7 @@ def _cell(setting: Setting, name: str) -> Md:
 def _picture(
     view: View, settings: Mapping[str, Setting], base: str, others: Sequence[str], colour_by: Sequence[str]
 ) -> Picture | None:
-    arms = {name: [_estimate(setting.rows.get(name)) for setting in settings.values()] for name in others}
+    arms = {name: [_estimate(setting, name) for setting in settings.values()] for name in others}
     every = [each for estimates in arms.values() for each in estimates if each]
     if not every:
         return None
@@ -144,10 +144,14 @@ def _picture(
         f"Speed as a multiple of that of {base}, timed beside it, in every setting; the line is the 95 % interval, by "
         "itself and not corrected for the number of comparisons. The axis is logarithmic."
     )
+    if any(each.marked for each in every):
+        said += f" Hollow: marked {speed.UNSTABLE}, not to be relied on."
     return Picture(NAME, chart, f"Forest plot of the speed beside {base}, by setting", said)
 
 
-def _estimate(row: Row | None) -> Estimate | None:
+def _estimate(setting: Setting, name: str) -> Estimate | None:
+    row = setting.rows.get(name)
     if row is None or not (math.isfinite(row["speed"]) and row["speed"] > 0):
         return None
-    return Estimate(row["speed"], row["speed_low"], row["speed_high"])
+    marked = any(setting.rows[each]["unstable"] for each in (name, setting.base))
+    return Estimate(row["speed"], row["speed_low"], row["speed_high"], marked=marked)

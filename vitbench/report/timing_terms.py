@@ -31,7 +31,7 @@ def terms(view: View) -> list[Md]:
     rows = rows[rows["latency_ms_p50"].notna()]
     if rows.empty:
         return []
-    return [bullets(filter(None, (_latency(rows), _speed(rows), _part(rows), _others(rows))))]
+    return [bullets(filter(None, (_latency(rows), _speed(rows), _control(rows), _part(rows), _others(rows))))]
 
 
 def _latency(rows: pd.DataFrame) -> Md:
@@ -52,9 +52,16 @@ def _speed(rows: pd.DataFrame) -> Md:
     return Md(
         "**Speed**: the median over rounds of the baseline's latency over that of the cell in the same round, which "
         "need not be the ratio of the two latencies in the table; more than 1 is faster. **In bold**: the lowest "
-        f"latency without {speed.UNSTABLE}, and those whose interval of the speed, each by itself, overlaps with its; "
-        "none where that is all of them."
+        f"latency without {speed.UNSTABLE}, and every cell whose interval of the speed, each by itself, overlaps that "
+        "cell's; nothing where that would be all of them."
     )
+
+
+def _control(rows: pd.DataFrame) -> Md | None:
+    if not rows["control"].notna().any():
+        return None
+    return Md("**A/A control**: the baseline against itself, timed once more in the same rounds; its speed is 1 but for "
+              "noise.")  # fmt: skip
 
 
 def _part(rows: pd.DataFrame) -> Md | None:

@@ -61,7 +61,11 @@ def by_axis(view: View, device: str) -> list[Md]:
             has = set(texts(finished(rows)[axis]))
             for each in found if any(each.pairs for each in found) else ():
                 line = {"on": Md(view.origins.letter(origin))} if len(origins) > 1 else {}
-                line |= {"axis": escape(axis), "value": escape(each.value), "against": escape(each.against)}
+                line |= {
+                    "axis": escape(view.axis_names[axis]),
+                    "value": escape(each.value),
+                    "against": escape(each.against),
+                }
                 word = "not matched" if each.value in has else absence_of(view, planned, axis, each.value)
                 lines.append(line | _times(each, escape(word)))
     if pairs < 2:
@@ -71,9 +75,9 @@ def by_axis(view: View, device: str) -> list[Md]:
     if seeds > 1:
         said += " The interval is of the geometric mean over seeds of each one's median. It holds for one ratio alone: "
         said += "of 20 where there is no difference, one excludes 1 by chance."
-    if twins := [escape(axis) for axis in view.axes if axis in view.twin_axes]:
+    if twins := [escape(view.axis_names[axis]) for axis in view.axes if axis in view.twin_axes]:
         values = "The values of" if len(twins) == 1 else "The values of each of"
-        said += f" {values} {', '.join(twins)} are implementations of one function: the choice costs no accuracy."
+        said += f" {values} {' and '.join(twins)} are implementations of one function: the choice costs no accuracy."
     if not view.contention(device).alone:
         said += " **The runs did not have their machine to themselves**: see Caveats."
     gone = {name for name, there in ((HALF, pairs >= FEWEST_PAIRS), (OVER_SEEDS, seeds > 1)) if not there}
@@ -125,18 +129,19 @@ def sentences(view: View) -> list[Md]:
                 every = speedups(_runs(view, device, origin), view.axes, axis)
                 shown = [each for each in every if each.interval.low > 1 or each.interval.high < 1]
                 if shown:
-                    said.append(_shown(axis, on, sorted(shown, key=lambda each: -each.ratio)))
+                    said.append(_shown(view, axis, on, sorted(shown, key=lambda each: -each.ratio)))
     return said
 
 
-def _shown(axis: str, on: str, found: Sequence[Speedup]) -> Md:
+def _shown(view: View, axis: str, on: str, found: Sequence[Speedup]) -> Md:
     parts = [
         f"{escape(each.value)} is {fixed(each.ratio, 2)} times as fast ({fixed(each.interval.low, 2)} to "
         f"{fixed(each.interval.high, 2)})"
         for each in found
     ]
     pairs, seeds = max(each.pairs for each in found), max(each.seeds for each in found)
-    said = f"Speed of the training runs{on}, by {escape(axis)}: {'; '.join(parts)} as {escape(found[0].against)}, by "
+    said = f"Speed of the training runs{on}, by {escape(view.axis_names[axis])}: {'; '.join(parts)} as "
+    said += f"{escape(found[0].against)}, by "
     return Md(f"{said}{plural(pairs, 'matched pair')} of runs, the interval over {plural(seeds, 'seed')}.")
 
 
@@ -159,8 +164,10 @@ def about(view: View, device: str) -> Md:
         said += "its images"
     if (mine["stacked"] > 1).any():
         said += "; where seeds are trained as one program, the images of all of them"
+    if (rows["warm_up_seconds"] > 0).any():
+        said += ". Warm-up is what the first steps took longer than the others: compiling, choosing kernels, allocating"
     several = bool((mine["n"] > 1).any())
-    parts = [f"{said}.", *(["Medians over seeds ± standard deviation; peak memory is the largest."] if several else [])]
+    parts = [f"{said}.", *(["Medians over seeds ± standard deviation."] if several else [])]
     return Md(" ".join([*parts, *([_of_memory(rows, device)] if len(mine) else [])]))
 
 

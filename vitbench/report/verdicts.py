@@ -20,7 +20,8 @@ from vitbench.report.view import View
 DIFFERENCE, INTERVAL, P, HOLM = "difference (points)", "95 % interval (points)", "p", "p (Holm)"
 BETTER = "P(better)"
 PAIRS = "cell pairs"
-RIGHT = frozenset({"seeds", PAIRS, DIFFERENCE, INTERVAL, P, HOLM, BETTER, "claimed (points)"})
+CLAIMED = "claimed (points)"
+RIGHT = frozenset({"seeds", PAIRS, DIFFERENCE, INTERVAL, P, HOLM, BETTER, CLAIMED})
 BELOW = Md("‡")
 MAX_COMPARED = 60
 """Rows of a table of comparisons; what is beyond is in the CSV."""
@@ -30,7 +31,10 @@ MAX_CONDITIONS = 8
 
 def claims(view: View, tested: Sequence[Tested]) -> Md:
     """The table of claims: what was said, what was found, and whether it came out."""
-    return _table([_claim(view, each) for each in tested], [each.judged for each in tested])
+    rows = [_claim(view, each) for each in tested]
+    if all(each.fact.size is None for each in tested):
+        rows = [{name: cell for name, cell in row.items() if name != CLAIMED} for row in rows]
+    return _table(rows, [each.judged for each in tested])
 
 
 def _claim(view: View, tested: Tested) -> dict[str, Md]:
@@ -41,7 +45,7 @@ def _claim(view: View, tested: Tested) -> dict[str, Md]:
         "outcome": bold(escape(tested.outcome)),
         "verdict": escape(tested.judged.verdict),
         "expected": escape(fact.expected),
-        "claimed (points)": shown,
+        CLAIMED: shown,
         **_numbers(view, tested.judged),
     }
 
@@ -51,7 +55,8 @@ def grounds(view: View, tested: Sequence[Tested]) -> list[Md]:
     said = []
     for fact in (each.fact for each in tested):
         held = "".join(f", {view.axis_names.get(axis, axis)} {value}" for axis, value in fact.where.items())
-        compared = f"{fact.value} against {fact.against}{held}"
+        which = f"{view.axis_names.get(fact.axis, fact.axis)} " if fact.axis else ""
+        compared = f"{which}{fact.value} against {fact.against}{held}"
         said.append(Md(f"{escape(fact.claim)}: {escape(compared)} (source: {escape(fact.source)})"))
     return [Md("What was compared, and where each claim comes from:"), bullets(said)]
 

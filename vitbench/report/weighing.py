@@ -113,6 +113,10 @@ def _judged(costs: Costs, gains: Gains, cells: list[str]) -> Weighed:
     return Weighed(costs, gains, cells, best, standing, told_apart(measured), sure)
 
 
+LETTERS = "".join(sorted(set(string.ascii_uppercase) - set("IO")))
+"""That look like nothing else in a picture, such as a bar or a ring."""
+
+
 def letters_of(view: View, found: Sequence[Weighed]) -> dict[str, str]:
     """Cell → its letter in every front of the report: A to Z, then AA, AB, …; the most accurate first."""
     every = {cell for each in found for cell in each.cells}
@@ -121,9 +125,5 @@ def letters_of(view: View, found: Sequence[Weighed]) -> dict[str, str]:
     lettered = next((cells for cells in (every, near) if len(cells) <= LISTED), best)
     gain = {cell: max(e.gains.of_cell[cell][0] for e in found if cell in e.gains.of_cell) for cell in lettered}
     place = {cell: number for number, cell in enumerate(view.cells)}
-    names = (
-        "".join(letters)
-        for length in itertools.count(1)
-        for letters in itertools.product(string.ascii_uppercase, repeat=length)
-    )
+    names = ("".join(letters) for length in itertools.count(1) for letters in itertools.product(LETTERS, repeat=length))
     return dict(zip(sorted(lettered, key=lambda cell: (-gain[cell], place[cell])), names, strict=False))

@@ -104,8 +104,11 @@ def _mark(
     if points:
         y, x = np.array(points).T
         ax.scatter(x, y, s=9, c="white", edgecolors=[shade], linewidths=0.8, zorder=4)
-    ax.scatter([e.value for e in known], rows, s=MARKS[mark], marker=mark, color=[shade], linewidths=0.5,
-               edgecolors="white", zorder=5)  # fmt: skip
+    for marked in (True, False):
+        mine = np.array([each.marked == marked for each in known])
+        ax.scatter(np.array([e.value for e in known])[mine], rows[mine], s=MARKS[mark], marker=mark,
+                   facecolors="white" if marked else shade, edgecolors=shade if marked else "white",
+                   linewidths=1.0 if marked else 0.5, zorder=5)  # fmt: skip
 
 
 def _broken(label: str, room: float) -> str:
@@ -130,8 +133,13 @@ def _scale(ax: Axes, chart: Forest, ticks: int) -> None:
     if high - low < 0.4:  # less than a factor of 2.5: evenly spaced labels are nearly right, and all different
         ax.xaxis.set_major_locator(MaxNLocator(ticks, steps=[1, 2, 2.5, 5, 10]))
     else:
-        ax.xaxis.set_major_locator(
-            LogLocator(10, subs=(1.0,) if high - low > FEW_DECADES else (1.0, 2.0, 5.0), numticks=2 * ticks)
-        )
+        ax.xaxis.set_major_locator(LogLocator(10, subs=_within_a_decade(high - low), numticks=2 * ticks))
     ax.xaxis.set_minor_locator(NullLocator())
     ax.xaxis.set_major_formatter(FuncFormatter(lambda x, _: f"{x:,.4g}"))
+
+
+def _within_a_decade(decades: float) -> tuple[float, ...]:
+    """Where ticks stand, as multiples of a power of ten: enough for values to be read off, and none too near."""
+    if decades > FEW_DECADES:
+        return (1.0,)
+    return (1.0, 2.0, 5.0) if decades > 1 else (1.0, 1.5, 2.0, 3.0, 5.0, 7.0)

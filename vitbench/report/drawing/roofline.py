@@ -15,7 +15,7 @@ from vitbench.report.drawing.names import POINTS_PER_INCH, labels_of
 from vitbench.report.drawing.parts import GREY, INK, NARROW, Colour, colours_of, guide, legend, legend_inches
 from vitbench.report.plane_charts import Roofline
 
-MARKS = "osD^vphd<>"
+MARKS = "osD^v<>*Ph"
 """Markers of settings, in order, with an inside that is left open; after the last they begin again."""
 SETTING_POINTS = 7.0
 LONGEST_SETTING = 80
