@@ -78,7 +78,7 @@ def test_what_has_no_interval_is_said_in_words(tmp_path: Path) -> None:
     (said,) = sentences(view := timed(tmp_path, 1, 3, 0.002))
     assert said.endswith("by that: both (fewer than 6 samples give no interval) are marked ~.")
     assert "n/a" not in said and any("come from one process" in s for s in caveats.caveats(view))
-    assert "timing**: on cpu; float32; batch size 64; mode inference" in compose(view, Files(blank))
+    assert "timing**: on cpu; float32; batch size 64; inference" in compose(view, Files(blank))
 
 
 def test_many_settings_are_counted_and_none_is_left_out(tmp_path: Path) -> None:
@@ -152,7 +152,7 @@ def test_an_equal_picture_is_shown_once_and_names_its_cells() -> None:
     assert "masked autoencoder · linear probe and masked autoencoder · everything (the same in all" in sheet.caption
     (said,) = [s for s in headlines.headlines(view)[0].splitlines() if "interaction" in s]
     assert said == (
-        "- One interaction was tested and is not shown: the effect of masked autoencoder against random (start) is "
+        "- One interaction was tested: the effect of masked autoencoder against random (start) is "
         "2.80 points lower with everything than with linear probe (trained; "
         "\N{MINUS SIGN}5.46 to +0.34): **undecided**."
     )
@@ -209,7 +209,7 @@ def test_a_certain_difference_within_the_margin_is_not_told_as_none() -> None:
 def test_numbers_of_claims_are_told_once_and_counts_last() -> None:
     said = answer("positions-small")
     assert said[0] == (
-        "positions: rope_2d and sinusoidal_2d are **better** than learned; none is **worse**; "
+        'positions: rope_2d and sinusoidal_2d are **better** than learned; "none" is **worse**; '
         "sinusoidal is **undecided**."
     )
     assert sum("3.91" in each for each in said) == 1

@@ -60,7 +60,7 @@ def test_training_alone_is_its_own_cost_and_every_cell_of_a_small_study_is_named
     for row in rows:
         mine = runs[row["attention"], row["norm"]]
         assert row[THROUGHPUT] == f"{statistics.median(mine):,.0f}"
-        assert row["smallest to largest"] == f"{min(mine):,.0f} to {max(mine):,.0f}"
+        assert row["smallest to largest (images/s)"] == f"{min(mine):,.0f} to {max(mine):,.0f}"
     assert "the median over seeds, with a bar from the smallest to the largest" in page.text
 
 
@@ -77,7 +77,7 @@ def test_memory_is_the_median_and_no_front_is_decided_by_an_outlier(tmp_path: Pa
     plan.accuracy = lambda cell, seed: (60.5 if seed == 3 else 60.0) if cell.axes["norm"] == "post" else 40.0
     page = page_of(plan, tmp_path)
     (row, *_) = [row for row in page.table(MEMORY, SECTION) if row["norm"] == "post"]
-    assert row[MEMORY] == "90.0" and row["smallest to largest"] == "90.0 to 500" and "on the front" not in row
+    assert row[MEMORY] == "90.0" and row["smallest to largest (MiB)"] == "90.0 to 500" and "on the front" not in row
     assert "(medians 90.0 to 100 MiB), so that it is no reason to choose one" in page.text
 
 
@@ -146,7 +146,11 @@ def test_two_cells_are_a_table_and_no_picture(tmp_path: Path) -> None:
     page = page_of(factorial({"norm": ("pre", "post")}, time=False), tmp_path)
     assert not [name for name in page.pictures if "front-" in name]
     rows = page.table(THROUGHPUT, SECTION)
-    assert len(rows) == 2 and "smallest to largest" not in rows[0]
+    assert (
+        len(rows) == 2
+        and "smallest to largest (images/s)" not in rows[0]
+        and "smallest to largest (MiB)" not in rows[0]
+    )
     assert "nothing tells how the costs would vary in another run" in page.text
 
 

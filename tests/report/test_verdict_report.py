@@ -93,12 +93,12 @@ def test_every_claim_gets_its_outcome_beside_the_published_number(eight: Page) -
     assert f"1 of 4 claims is reproduced in sign, smaller than claimed: none is lower ({claimed}" in short
     assert "1 of 4 claims is not reproduced, opposite sign: none is better (claimed: higher; found" in short
     assert "2 of 4 claims are reproduced: sinusoidal is equal (claimed: equal; found" in short
-    for place in (short, eight.text[eight.text.index("Claims\n") : eight.text.index("Accuracy\n")]):
-        assert (
-            "smaller than claimed: the difference has the claimed sign, and the claimed size lies outside the int"
-            in place
-        )
-        assert "by more than the margin of 1 point. Not reproduced, opposite sign: a difference of the other" in place
+    place = eight.text[eight.text.index("Claims\n") : eight.text.index("Accuracy\n")]
+    assert (
+        "smaller than claimed: the difference has the claimed sign, and the claimed size lies outside the int" in place
+    )
+    assert "by more than the margin of 1 point. Not reproduced, opposite sign: a difference of the other" in place
+    assert "What the outcomes of claims mean: see Claims." in short
     assert list(rows[0])[:3] == ["claim", "outcome", "verdict"], "what matters stands where it is seen first"
     assert "none is better" in short
 
@@ -195,13 +195,13 @@ def test_the_page_goes_from_the_answer_to_how_to_do_it_again(tmp_path: Path) -> 
 
 def test_the_answer_says_of_every_value_what_was_found(eight: Page) -> None:
     short = eight.text[eight.text.index("In short") : eight.text.index("What ran")]
-    assert short.splitlines()[1] == "positions: none is worse than learned; sinusoidal is equivalent.", (
+    assert short.splitlines()[1] == 'positions: "none" is worse than learned; sinusoidal is equivalent.', (
         "claims number it"
     )
     assert "norm: post is worse than pre by 2.00 points (2.00 to 2.00)." in short
     assert (
-        "1 of 2 interactions is shown: the effect of post against pre (norm) is 3.00 points higher with none than with "
-        "learned (positions; 3.00 to 3.00)." in short
+        "1 of 2 interactions is beyond chance: the effect of post against pre (norm) is 3.00 points higher with none "
+        "than with learned (positions; 3.00 to 3.00)." in short
     )
     order = [short.index(f"{word}: ") for word in ("Equivalent", "Worse", "Undecided") if f"{word}: " in short]
     assert order == sorted(order)

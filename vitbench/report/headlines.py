@@ -91,7 +91,7 @@ def _best(view: View, place: Place, on: str) -> Md:
         said += f"(n = {seeds(first['n'], first['planned'])})."
         beyond = mine.iloc[1 + len(near) :]
         return Md(f"{said}{_beside(view, first['cell'], near)}{_next(view, place, first, beyond)}")
-    tasks = mine.groupby([accuracy.task(view, cell) for cell in mine["cell"]], sort=False)
+    tasks = mine.groupby(mine["cell"].map(lambda cell: accuracy.task(view, cell)), sort=False)
     order = {accuracy.task(view, cell): None for cell in view.cells}
     parts, several = [], False
     for task, rows in sorted(tasks, key=lambda each: list(order).index(str(each[0])))[:MAX_TASKS]:

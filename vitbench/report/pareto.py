@@ -131,7 +131,7 @@ def _picture(
     said = (
         f"{words[0]} A point is a cell: upright, its mean accuracy over seeds{spread_bar}; "
         f"across, its {costs.quantity}, {costs.statistic}{bar}. {line}"
-        f"Letters are those of the table, in bold those on the line.{words[1]}"
+        f"Letters are those of the table, in bold where one of a label's cells is on the line.{words[1]}"
     )
     said += f" Of {len(order):,} cells the {len(drawn):,} best are drawn." if len(drawn) < len(order) else ""
     alt = f"Plot of test accuracy{gains.on[0]} against {costs.quantity}, {costs.title}"

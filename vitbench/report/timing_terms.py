@@ -60,8 +60,8 @@ def _speed(rows: pd.DataFrame) -> Md:
 def _control(rows: pd.DataFrame) -> Md | None:
     if not rows["control"].notna().any():
         return None
-    return Md("**A/A control**: the baseline against itself, timed once more in the same rounds; its speed is 1 but for "
-              "noise.")  # fmt: skip
+    said = "**A/A control**: the baseline against itself, timed once more in each round; its speed is 1 but for noise."
+    return Md(said)
 
 
 def _part(rows: pd.DataFrame) -> Md | None:

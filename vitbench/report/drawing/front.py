@@ -107,7 +107,7 @@ def _labels(ax: Axes, spots: Sequence[Spot]) -> Iterator[_Label]:
     half, taken = MARK_POINTS / 2, list[Box]()
     groups = _groups(spots, places)
     for group in sorted(groups, key=lambda group: not spots[group[0]].best):
-        bold = all(spots[n].best for n in group)
+        bold = spots[group[0]].best
         text = _together([spots[n].letter for n in group])
         size = inches(text, LETTER_POINTS) * POINTS_PER_INCH * (BOLD if bold else 1.0) + 1.0, LETTER_POINTS + 1.5
         tried = [(n, offset) for n in group for offset in _around(*size)]

@@ -12,7 +12,7 @@ from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 from matplotlib.transforms import ScaledTranslation
 
 from vitbench.report.drawing.names import POINTS_PER_INCH, labels_of
-from vitbench.report.drawing.parts import GREY, INK, NARROW, Colour, colours_of, guide, legend, legend_inches
+from vitbench.report.drawing.parts import GREY, INK, NARROW, RULE, Colour, colours_of, guide, legend, legend_inches
 from vitbench.report.plane_charts import Roofline
 
 MARKS = "osD^v<>*Ph"
@@ -46,7 +46,7 @@ def figure(chart: Roofline, *, narrow: bool = False) -> Figure:
         np.minimum(flops, at * of_bytes) / 1e9
         for flops, of_bytes in zip(chart.flops_per_s, chart.bytes_per_s, strict=True)
     )
-    ax.fill_between(at, least, most, color=INK, alpha=0.08, linewidth=0, zorder=1)
+    ax.fill_between(at, least, most, color=RULE, alpha=0.5, linewidth=0, zorder=1)
     for roof in (least, most):
         ax.plot(at, roof, color=INK, linewidth=1.2, zorder=2)
     marks = {s: MARKS[i % len(MARKS)] for i, s in enumerate(settings)}
