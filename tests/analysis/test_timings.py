@@ -44,7 +44,7 @@ def test_a_slowdown_of_5_percent_is_found_where_latencies_drift_by_20() -> None:
     assert timings.latency(made(chance)).half_width > 0.05, "by itself the latency does not show it"
 
 
-@pytest.mark.parametrize("luck", [0.0, 0.02])
+@pytest.mark.parametrize("luck", [pytest.param(0.0, marks=pytest.mark.slow), 0.02])
 @pytest.mark.parametrize("processes", [3, pytest.param(5, marks=pytest.mark.slow)])
 def test_the_interval_covers_the_truth_as_often_as_it_says(processes: int, luck: float) -> None:
     """300 simulated timings of a variant that is no slower, at 95 %: 15 misses, give or take two deviations of 3.8."""

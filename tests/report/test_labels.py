@@ -107,8 +107,7 @@ def one_seed(cells: int) -> Plan:
     [
         *itertools.product((4, 48), (named, numbers)),
         (4, one_seed),
-        (200, named),
-        *(pytest.param(200, plan, marks=pytest.mark.slow) for plan in (numbers, one_seed)),
+        *(pytest.param(200, plan, marks=pytest.mark.slow) for plan in (named, numbers, one_seed)),
     ],
 )
 def test_labels_of_a_whole_report_neither_touch_nor_are_cut_off(

@@ -101,6 +101,7 @@ def test_it_compiles(study: Study, tmp_path: Path) -> None:
         assert "Overfull \\hbox" not in done.stdout, "every table is as wide as the text at most"
 
 
+@pytest.mark.slow
 def test_a_wide_table_is_parted_and_each_part_names_its_rows(tmp_path: Path) -> None:
     axes, other = {**COMPONENTS, "depth": (2, 3)}, CPU.model_copy(update={"cpu": "another processor"})
     study = build(

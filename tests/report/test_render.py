@@ -75,6 +75,7 @@ def test_rendering_twice_gives_the_same_bytes(tmp_path: Path) -> None:
     assert {Path(name).suffix for name in contents(tmp_path / "first")} == {".html", ".md", ".png", ".csv"}
 
 
+@pytest.mark.slow
 def test_rendering_is_the_same_in_a_process_of_its_own_with_another_style(tmp_path: Path) -> None:
     build(tmp_path / "study", factorial(SMALL))
     render(Study.read(tmp_path / "study"), tmp_path / "here")

@@ -25,6 +25,8 @@ SHOWN = frozenset({"better", "worse"})
 MOST = 4
 """Values that a sentence names for each verdict before it counts the others."""
 MOST_INTERACTIONS = 2
+ENGLISH = frozenset(("all", "any", "both", "first", "last", "neither", "no", "none", "other", "same", "true", "false"))
+"""Values that a reader would take for words of the sentence in which they stand."""
 MOST_SENTENCES = 16
 
 Named = Mapping[str, Judged]
@@ -209,7 +211,7 @@ def _group(view: View, verdict: Verdict, group: Named, against: str, *, brief: b
 
 def _called(value: str) -> str:
     """A value in a sentence: one that is a word of English there stands in quotation marks ("none" is worse)."""
-    return f'"{escape(value)}"' if value in ("none", "true", "false") else escape(value)
+    return f'"{escape(value)}"' if value in ENGLISH else escape(value)
 
 
 def _amount(view: View, judged: Judged) -> str:
