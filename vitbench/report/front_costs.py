@@ -38,7 +38,7 @@ class Costs:
         statistic: what the value is, in words.
         bar: what its bar is, in words; empty where there is none.
         ends: what the ends of a bar are, as a column's name.
-        alone: whether what was measured had the machine to itself.
+        alone: whether it had the machine to itself, as far as it depends on that.
         shown: when one is shown to cost less than another, and when it is not, in words; empty where nothing tells.
     """
 
@@ -137,5 +137,6 @@ def _of_training(view: View, device: str, runs: pd.DataFrame) -> Iterator[Costs]
         yield Costs(
             f"training on {device}", f"training-{device}", quantity, cells, values,
             "the median over seeds" if several else "of one run", "from the smallest to the largest" if several else "",
-            RANGE, (each, "where the seeds disagree") if several else None, alone=view.contention(device).alone,
+            RANGE, (each, "where the seeds disagree") if several else None,
+            alone=quantity == MEMORY or view.contention(device).alone,
         )  # fmt: skip

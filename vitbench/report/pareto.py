@@ -80,7 +80,7 @@ def _section(view: View, each: Weighed, letters: Mapping[str, str]) -> Section:
         return Section(None, said, shown, "")
     note = _note(each, listed)
     if not each.costs.alone:
-        note += " **The runs did not have their machine to themselves**: see Caveats."
+        note += " The runs did not have their machine to themselves: see Caveats."
     if not drawn:
         return Section(None, f"{title} {plain}{about}", shown, note)
     return Section(_picture(view, each, letters, order, (title, about)), "", shown, note)
