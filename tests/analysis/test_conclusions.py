@@ -12,7 +12,7 @@ from vitbench.analysis.conclusions import Outcome, claims, effects, outcome
 from vitbench.analysis.factorial import runs_of
 from vitbench.analysis.frames import trials_frame
 from vitbench.analysis.verdicts import Comparison, judge
-from vitbench.report.legends import OUTCOMES
+from vitbench.report.findings.legends import OUTCOMES
 from vitbench.spec.suite import Fact
 
 AROUND = (-0.6, -0.3, -0.2, 0.1, 0.2, 0.3, 0.5)

@@ -15,7 +15,7 @@ from unittest import mock
 
 from vitbench import registry
 from vitbench.environment import Environment
-from vitbench.report.charts import Chart, Drawn
+from vitbench.report.pictures.charts import Chart, Drawn
 from vitbench.report.render import render_view
 from vitbench.report.view import View
 from vitbench.spec.model import ModelSpec

@@ -14,10 +14,13 @@ from tests.conftest import REPOSITORY
 from tests.report.builders import Values, blank, build, factorial
 from vitbench.analysis.multiplicity import ALPHA, holm
 from vitbench.analysis.timings import WIDE
-from vitbench.report import axis, caveats, headlines, pareto, reconstructions, roofline, speed, spent
-from vitbench.report.blocks import tables
-from vitbench.report.fastest import COSTS, sentences
+from vitbench.report.circumstances import caveats, spent
+from vitbench.report.cost import pareto, roofline, speed
+from vitbench.report.cost.fastest import COSTS, sentences
 from vitbench.report.files import Files
+from vitbench.report.findings import axis, headlines
+from vitbench.report.models import reconstructions
+from vitbench.report.pages.blocks import tables
 from vitbench.report.render import compose
 from vitbench.report.terminal import fitting
 from vitbench.report.view import View

@@ -19,7 +19,7 @@ from tests.report.markdown import read_page
 from tests.report.test_any_records import DRAWN, FEW, MANY, SETTINGS, plans
 from vitbench.analysis.side_by_side import side_by_side
 from vitbench.analysis.sides import ComparisonError
-from vitbench.report.comparison import render_comparison
+from vitbench.report.comparisons.comparison import render_comparison
 from vitbench.report.studio import at_once
 from vitbench.store.record import STATES
 

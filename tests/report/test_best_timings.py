@@ -11,11 +11,11 @@ import pytest
 
 from tests.conftest import REPOSITORY
 from tests.report.builders import blank
-from vitbench.report import best, costs, speed, timing_overview
-from vitbench.report.charts import Chart, Drawn
+from vitbench.report.cost import best, costs, speed, timing_overview
 from vitbench.report.files import Files
-from vitbench.report.plane_charts import Roofline
-from vitbench.report.row_charts import Forest, Rows
+from vitbench.report.pictures.charts import Chart, Drawn
+from vitbench.report.pictures.plane_charts import Roofline
+from vitbench.report.pictures.row_charts import Forest, Rows
 from vitbench.report.view import View
 from vitbench.store import Study
 

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from vitbench.report.colours import (
+from vitbench.report.pictures.colours import (
     GREY,
     INK,
     LEAST_MARK,

@@ -18,13 +18,13 @@ from tests.report.builders import CPU, GPU, Plan, build, factorial
 from tests.report.markdown import read_page
 from tests.test_security import HOSTILE, as_read, hostile_study
 from vitbench.analysis.side_by_side import side_by_side
-from vitbench.report.comparison import compose, render_comparison
-from vitbench.report.comparison_frames import timings
-from vitbench.report.comparison_words import opening
+from vitbench.report.comparisons.comparison import compose, render_comparison
+from vitbench.report.comparisons.comparison_frames import timings
+from vitbench.report.comparisons.comparison_words import opening
+from vitbench.report.comparisons.forest import ratios
 from vitbench.report.drawing.forest import figure
 from vitbench.report.files import Files
-from vitbench.report.forest import ratios
-from vitbench.report.row_charts import Estimate, Forest
+from vitbench.report.pictures.row_charts import Estimate, Forest
 from vitbench.report.studio import at_once
 
 GRID = {"attention": ("per_head", "sdpa"), "positions": ("learned", "sinusoidal", "none")}

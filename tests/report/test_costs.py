@@ -11,7 +11,9 @@ import pytest
 
 from tests.conftest import REPOSITORY
 from tests.report.builders import CPU, CellPlan, Plan, Values, build, factorial
-from vitbench.report import account, caveats_of_speed, fairness, headlines, settings, spent, training_speed
+from vitbench.report.circumstances import account, caveats_of_speed, fairness, settings, spent
+from vitbench.report.cost import training_speed
+from vitbench.report.findings import headlines
 from vitbench.report.view import View
 from vitbench.spec.trial import TrainTrial
 from vitbench.store import Study, TrainValues

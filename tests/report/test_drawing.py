@@ -19,18 +19,19 @@ from matplotlib.lines import Line2D
 from tests.conftest import REPOSITORY
 from tests.report.builders import CellPlan, Plan, Values, build, factorial
 from tests.report.test_labels import of_each_kind
-from vitbench.report import curves, figures, roofline
-from vitbench.report.charts import Chart
-from vitbench.report.colours import PAPER
+from vitbench.report import curves, figures
+from vitbench.report.cost import roofline
 from vitbench.report.drawing import draw, ticks
 from vitbench.report.drawing.curves import DASHES, MEAN_POINTS
 from vitbench.report.drawing.draw import figure, style
 from vitbench.report.drawing.names import above_rows, inches, labels_of, lines_of, wrapped
 from vitbench.report.drawing.parts import NARROW, WIDEST, colours_of
 from vitbench.report.drawing.ticks import Plain
-from vitbench.report.marks import Colouring
-from vitbench.report.plane_charts import MOST_DASHED, Bundle, Curves, Front, Roofline, Spot
-from vitbench.report.row_charts import Paired, Pairs
+from vitbench.report.pictures.charts import Chart
+from vitbench.report.pictures.colours import PAPER
+from vitbench.report.pictures.marks import Colouring
+from vitbench.report.pictures.plane_charts import MOST_DASHED, Bundle, Curves, Front, Roofline, Spot
+from vitbench.report.pictures.row_charts import Paired, Pairs
 from vitbench.report.view import View
 from vitbench.store import Study, TrainValues
 

@@ -17,14 +17,14 @@ from matplotlib.axis import Axis
 from matplotlib.text import Text
 
 from tests.report.builders import CPU, GPU, CellPlan, Plan, build, factorial
-from vitbench.report.charts import Chart, Drawn
 from vitbench.report.drawing import parts, trends
 from vitbench.report.drawing.draw import figure, style
 from vitbench.report.files import Files
-from vitbench.report.marks import Colouring
-from vitbench.report.plane_charts import Curves, Front, Point, Roofline, Spot, Trends
+from vitbench.report.pictures.charts import Chart, Drawn
+from vitbench.report.pictures.marks import Colouring
+from vitbench.report.pictures.plane_charts import Curves, Front, Point, Roofline, Spot, Trends
+from vitbench.report.pictures.row_charts import Paired, Pairs, Panel, Rows
 from vitbench.report.render import compose
-from vitbench.report.row_charts import Paired, Pairs, Panel, Rows
 from vitbench.report.studio import never
 from vitbench.report.view import View
 from vitbench.store.record import STATES

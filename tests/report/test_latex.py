@@ -12,9 +12,9 @@ import pytest
 from tests.conftest import not_there
 from tests.report.builders import COMPONENTS, CPU, blank, build, factorial, no_triton, written
 from tests.test_security import hostile_study
-from vitbench.report.blocks import tables
+from vitbench.report.exports.latex import SPECIAL, WIDE, escape, exported, parted
 from vitbench.report.files import Files
-from vitbench.report.latex import SPECIAL, WIDE, escape, exported, parted
+from vitbench.report.pages.blocks import tables
 from vitbench.report.render import compose
 from vitbench.report.view import View
 from vitbench.store import Study

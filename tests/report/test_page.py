@@ -13,8 +13,8 @@ from tests.conftest import REPOSITORY
 from tests.report.browser import SCHEMES, WIDTHS, faults_of_page, opened, violations
 from tests.report.builders import CPU, CellPlan, Plan, build, factorial
 from tests.test_security import HOSTILE, as_read, hostile_study
-from vitbench.report import colours
 from vitbench.report.files import PAGE
+from vitbench.report.pictures import colours
 from vitbench.report.render import render
 from vitbench.store import Study
 from vitbench.store.record import STATES

@@ -9,8 +9,8 @@ import pytest
 
 from tests.report.builders import COMPONENTS, CellPlan, Plan, Values, build, factorial, no_triton, written
 from tests.report.markdown import Page, read_page
-from vitbench.report import pareto
-from vitbench.report.plane_charts import Front
+from vitbench.report.cost import pareto
+from vitbench.report.pictures.plane_charts import Front
 from vitbench.report.view import View
 from vitbench.store import TimeValues, TrainValues
 

@@ -15,7 +15,7 @@ from vitbench.report import numbers
 from vitbench.report.drawing.draw import draw
 from vitbench.report.drawing.names import shorten
 from vitbench.report.markdown import Md, csv, escape, fenced, listed, table
-from vitbench.report.row_charts import Panel, Rows
+from vitbench.report.pictures.row_charts import Panel, Rows
 
 
 @pytest.mark.parametrize(

@@ -10,10 +10,10 @@ import pytest
 
 from tests.report.sitters import pictures_of, portrait_of
 from tests.report.test_labels import LONG, faults, texts
-from vitbench.report import portraits
-from vitbench.report.charts import Chart
 from vitbench.report.drawing import heat, tiles
-from vitbench.report.pixel_charts import Heat, Nested, Tiles, Waves
+from vitbench.report.models import portraits
+from vitbench.report.pictures.charts import Chart
+from vitbench.report.pictures.pixel_charts import Heat, Nested, Tiles, Waves
 from vitbench.spec.model import ModelSpec
 
 SMALL: dict[str, Any] = {"image_size": 32, "patch_size": 4, "dim": 64, "depth": 2, "heads": 4, "num_classes": 4}

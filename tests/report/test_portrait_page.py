@@ -14,8 +14,8 @@ from tests.report.builders import CellPlan, Plan, build, train_values
 from tests.report.sitters import pictures_of, portrait_of
 from tests.report.test_page import hexadecimal
 from tests.test_security import HOSTILE, as_read
-from vitbench.report import colours
-from vitbench.report.explained import render_portrait
+from vitbench.report.models.explained import render_portrait
+from vitbench.report.pictures import colours
 from vitbench.report.render import render
 from vitbench.spec.model import ModelSpec
 from vitbench.spec.trial import TrainTrial

@@ -9,13 +9,13 @@ import pytest
 
 from tests.report.sitters import portrait_of
 from vitbench.analysis.portraits import likeness, uniform_distance
-from vitbench.report import portrait_words
 from vitbench.report.drawing.tiles import LAID, MOST_OPAQUE, overlaid
+from vitbench.report.models import portrait_words
+from vitbench.report.models.portraits import LOOKS, sections
+from vitbench.report.models.sitters import Sitter, Wall, chosen, in_full
 from vitbench.report.numbers import MINUS
-from vitbench.report.pixel_charts import Tile, Tiles
-from vitbench.report.plane_charts import Trends
-from vitbench.report.portraits import LOOKS, sections
-from vitbench.report.sitters import Sitter, Wall, chosen, in_full
+from vitbench.report.pictures.pixel_charts import Tile, Tiles
+from vitbench.report.pictures.plane_charts import Trends
 from vitbench.spec.model import ModelSpec
 from vitbench.store.portrait import Portrait
 

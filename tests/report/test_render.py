@@ -25,8 +25,8 @@ from tests.report.builders import (
     written,
 )
 from tests.report.markdown import Page, read_page
-from vitbench.report.blocks import tables
 from vitbench.report.files import ReportError
+from vitbench.report.pages.blocks import tables
 from vitbench.report.render import AGAINST, render
 from vitbench.spec.suite import Published
 from vitbench.store import Study

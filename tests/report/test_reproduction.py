@@ -18,7 +18,7 @@ from tests.small import SUITE
 from tests.test_registry import PLUGIN
 from vitbench.cli.main import cli
 from vitbench.cli.studies import ONLY
-from vitbench.report import reproduction
+from vitbench.report.circumstances import reproduction
 from vitbench.report.render import render
 from vitbench.report.view import View
 from vitbench.runner.plan import KINDS, plan

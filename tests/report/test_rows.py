@@ -15,12 +15,12 @@ from matplotlib.collections import PathCollection
 from tests.conftest import REPOSITORY
 from tests.report.builders import CellPlan, build, factorial
 from vitbench.report import figures
-from vitbench.report.charts import Chart, Drawn
 from vitbench.report.drawing.draw import figure, style
 from vitbench.report.drawing.stacks import lanes
 from vitbench.report.files import Files
+from vitbench.report.pictures.charts import Chart, Drawn
+from vitbench.report.pictures.row_charts import Rows
 from vitbench.report.render import compose
-from vitbench.report.row_charts import Rows
 from vitbench.report.studio import never
 from vitbench.report.view import View
 from vitbench.store import Study

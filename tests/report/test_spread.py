@@ -14,13 +14,15 @@ from matplotlib.figure import Figure
 
 from tests.conftest import REPOSITORY
 from tests.report.builders import CellPlan, build, factorial
-from vitbench.report import axis, curves, effects, figures, marks
-from vitbench.report.charts import Picture
+from vitbench.report import curves, figures
 from vitbench.report.drawing import curves as drawn_curves
 from vitbench.report.drawing import pairs, parts
 from vitbench.report.drawing.draw import figure
-from vitbench.report.marks import Values
-from vitbench.report.row_charts import Rows
+from vitbench.report.findings import axis, effects
+from vitbench.report.pictures import marks
+from vitbench.report.pictures.charts import Picture
+from vitbench.report.pictures.marks import Values
+from vitbench.report.pictures.row_charts import Rows
 from vitbench.report.view import View
 from vitbench.store import Study
 

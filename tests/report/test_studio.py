@@ -18,8 +18,8 @@ import pytest
 from tests.report.builders import build, factorial
 from tests.runner.runs import all_end
 from vitbench.report.drawing import draw
+from vitbench.report.pictures.row_charts import Panel, Rows
 from vitbench.report.render import render, render_view
-from vitbench.report.row_charts import Panel, Rows
 from vitbench.report.studio import DRAWER, ENDED, HANDS, DrawingStopped, Studio
 from vitbench.report.view import View
 from vitbench.store import Study

@@ -12,8 +12,8 @@ from rich.console import Console
 from tests.report.builders import COMPONENTS, build, factorial, no_triton
 from tests.runner.runs import Runs
 from tests.test_security import HOSTILE, hostile_study
-from vitbench.report.blocks import tables
 from vitbench.report.files import Files
+from vitbench.report.pages.blocks import tables
 from vitbench.report.render import compose
 from vitbench.report.studio import never
 from vitbench.report.terminal import MOST_ROWS, SECTIONS, printed

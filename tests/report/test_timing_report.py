@@ -13,7 +13,7 @@ from tests.report.builders import written
 from tests.report.markdown import Page, read_page
 from tests.small import SUITE
 from vitbench.analysis.timings import WIDE
-from vitbench.report import speed
+from vitbench.report.cost import speed
 from vitbench.store import Study, TimeValues
 
 pytestmark = pytest.mark.xdist_group("timing_report")  # what its fixtures run is run once

@@ -11,7 +11,7 @@ from PIL import Image
 
 from tests.report.builders import build, factorial
 from vitbench.report.drawing import draw
-from vitbench.report.plane_charts import Trends
+from vitbench.report.pictures.plane_charts import Trends
 from vitbench.report.trends import TEST_ACCURACY, THROUGHPUT, Quantity, along
 from vitbench.report.view import View
 

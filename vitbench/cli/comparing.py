@@ -125,7 +125,7 @@ def _several(sides: tuple[Path, ...], fail_over: float | None, margin: float, ou
         with Studio() as studio:
             from vitbench.analysis.arms import folder_of  # while the studio loads what it draws with
             from vitbench.analysis.side_by_side import side_by_side
-            from vitbench.report.comparison import render_comparison
+            from vitbench.report.comparisons.comparison import render_comparison
 
             found = side_by_side(sides, margin)
             status = found.exit_status(fail_over)

@@ -52,7 +52,7 @@ def explain(
     from vitbench.explaining.given import class_names, of_folder, of_trial, study_of
     from vitbench.explaining.portray import portray
     from vitbench.model.weights import WeightsError, read_about, read_spec
-    from vitbench.report.explained import render_portrait
+    from vitbench.report.models.explained import render_portrait
     from vitbench.store.portrait import FOLDER as KEPT
     from vitbench.store.portrait import BadPortrait, write_portrait
 

@@ -242,7 +242,7 @@ def report(study: Path, out: Path | None, printed: bool, exports: tuple[str, ...
             raise click.UsageError("--print writes no report: leave out --out and --export")
         _print_report(study)
         return
-    from vitbench.report.extras import require
+    from vitbench.report.exports.extras import require
     from vitbench.report.studio import DrawingStopped, Studio
     from vitbench.store import Study
 

@@ -14,11 +14,11 @@ import pandas as pd
 from vitbench.analysis.frames import level
 from vitbench.analysis.summary import finished, texts
 from vitbench.report import accuracy
-from vitbench.report.charts import Picture
-from vitbench.report.marks import Colouring
 from vitbench.report.numbers import plural
 from vitbench.report.origins import of_origin
-from vitbench.report.plane_charts import MOST_DASHED, Bundle, Curves
+from vitbench.report.pictures.charts import Picture
+from vitbench.report.pictures.marks import Colouring
+from vitbench.report.pictures.plane_charts import MOST_DASHED, Bundle, Curves
 from vitbench.report.view import View
 from vitbench.spec.suite import in_label
 from vitbench.spec.trial import TrainTrial

@@ -17,7 +17,7 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from queue import SimpleQueue
 
-from vitbench.report.charts import Chart
+from vitbench.report.pictures.charts import Chart
 
 STDIN = 0
 

@@ -16,15 +16,17 @@ import numpy.typing as npt
 import pandas as pd
 
 from vitbench.analysis.summary import ACCURACY, finished
-from vitbench.report import accuracy, speed, twins
-from vitbench.report.charts import Picture
-from vitbench.report.marks import Colouring, Values, is_many, limits
+from vitbench.report import accuracy
+from vitbench.report.cost import speed
+from vitbench.report.cost.time_groups import TimeGroup
 from vitbench.report.numbers import plural
 from vitbench.report.origins import of_origin
-from vitbench.report.row_charts import Panel, Rows
-from vitbench.report.spread import reading
-from vitbench.report.time_groups import TimeGroup
-from vitbench.report.twins import Together
+from vitbench.report.pictures import twins
+from vitbench.report.pictures.charts import Picture
+from vitbench.report.pictures.marks import Colouring, Values, is_many, limits
+from vitbench.report.pictures.row_charts import Panel, Rows
+from vitbench.report.pictures.spread import reading
+from vitbench.report.pictures.twins import Together
 from vitbench.report.view import View
 
 ROWS_A_PAGE = 60

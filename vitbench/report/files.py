@@ -13,12 +13,13 @@ from pathlib import Path
 import pandas as pd
 
 from vitbench.errors import UserError
-from vitbench.report.chart_data import frame
-from vitbench.report.charts import Picture
 from vitbench.report.markdown import Md, csv, escape
-from vitbench.report.pixel_charts import Tiles
+from vitbench.report.pictures.chart_data import frame
+from vitbench.report.pictures.charts import Picture
+from vitbench.report.pictures.pixel_charts import Tiles
 from vitbench.report.studio import Draw, at_once
 
+TEMPLATES = Path(__file__).parent / "templates"
 TEXT, PAGE = "report.md", "index.html"
 MARK = "<!-- Rendered by vitbench from the study's records; rendered again it is overwritten. -->"
 """First line of every report: by it a later rendering knows that a folder's figures and tables are its own."""
@@ -37,7 +38,7 @@ class Shown:
     """A picture as it stands in a page.
 
     Attributes:
-        element: HTML, without an accessible name; ids in it begin with :data:`vitbench.report.charts.OWN`.
+        element: HTML, without an accessible name; ids in it begin with :data:`vitbench.report.pictures.charts.OWN`.
         alt: that name; plain text.
         png: path of the picture as a file.
         data: path of its numbers; empty for a picture that is none of numbers.

@@ -2,7 +2,7 @@
 
 A report is a pure function of the study's plan, records and portraits: rendered twice it is the same bytes. It knows no
 date of its own, no path and no machine but those in the records. The page is the Markdown, see
-:mod:`vitbench.report.html`.
+:mod:`vitbench.report.pages.html`.
 """
 
 from __future__ import annotations
@@ -15,37 +15,23 @@ from pathlib import Path
 import jinja2
 
 from vitbench.analysis.factorial import LESS
-from vitbench.report import (
-    account,
-    accuracy,
-    costs,
-    curves,
-    explained,
-    export_mlflow,
-    export_tensorboard,
-    figures,
-    goals,
-    headlines,
-    html,
-    latex,
-    legends,
-    pareto,
-    reconstructions,
-    reproduction,
-    tuning,
-    verdicts,
-)
-from vitbench.report import axis as of_axis
-from vitbench.report.caveats import caveats
-from vitbench.report.files import MARK, Files
-from vitbench.report.judgements import Place
+from vitbench.report import accuracy, curves, figures
+from vitbench.report.circumstances import account, reproduction
+from vitbench.report.circumstances.caveats import caveats
+from vitbench.report.cost import costs, goals, pareto
+from vitbench.report.exports import export_mlflow, export_tensorboard, latex
+from vitbench.report.files import MARK, TEMPLATES, Files
+from vitbench.report.findings import axis as of_axis
+from vitbench.report.findings import headlines, legends, tuning, verdicts
+from vitbench.report.findings.judgements import Place
 from vitbench.report.markdown import Md, bullets, escape, heading
+from vitbench.report.models import explained, reconstructions
+from vitbench.report.pages import html
 from vitbench.report.studio import Draw, at_once
 from vitbench.report.view import View, beyond
 from vitbench.spec.base import uncollected_so_far
 from vitbench.store import Study
 
-TEMPLATES = Path(__file__).parent / "templates"
 AXIS = "Axis: "
 """Begins the heading of an axis' section."""
 AGAINST = "Cells against "

@@ -17,7 +17,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from vitbench.report.charts import Chart, Drawn
+from vitbench.report.pictures.charts import Chart, Drawn
 
 Draw = Callable[[Chart], Callable[[], Drawn]]
 """Takes a chart; what comes back gives the picture, once that is asked for."""

@@ -11,10 +11,10 @@ from rich.console import RenderableType
 from rich.table import Table as Grid
 from rich.text import Text
 
-from vitbench.report import blocks
-from vitbench.report.blocks import Block, Table
 from vitbench.report.cell_tables import SHARED, bare
 from vitbench.report.numbers import plural
+from vitbench.report.pages import blocks
+from vitbench.report.pages.blocks import Block, Table
 
 ANSWER = "In short"
 CLAIMS = "Claims"

@@ -9,11 +9,11 @@ from dataclasses import dataclass
 import pandas as pd
 
 from vitbench.analysis.summary import ACCURACY, finished, texts
-from vitbench.report.charts import Picture
 from vitbench.report.figures import axis_slugs
-from vitbench.report.marks import Colouring
 from vitbench.report.origins import of_origin
-from vitbench.report.plane_charts import Trends
+from vitbench.report.pictures.charts import Picture
+from vitbench.report.pictures.marks import Colouring
+from vitbench.report.pictures.plane_charts import Trends
 from vitbench.report.view import View
 
 FEWEST = 3

@@ -32,11 +32,11 @@ from vitbench.analysis.summary import (
     over_seeds,
     twin_noise,
 )
-from vitbench.report.judgements import Place, places
+from vitbench.report.cost.time_groups import TimeGroup
+from vitbench.report.findings.judgements import Place, places
 from vitbench.report.markdown import Md, escape
 from vitbench.report.numbers import plural
 from vitbench.report.origins import Origins, of_origin
-from vitbench.report.time_groups import TimeGroup
 from vitbench.spec.base import by_identity, uncollected
 from vitbench.spec.trial import TrainTrial
 from vitbench.store import Study

@@ -15,7 +15,7 @@ from matplotlib.ticker import FixedLocator
 from vitbench.report.drawing import ticks
 from vitbench.report.drawing.names import inches, labels_of, lines_of
 from vitbench.report.drawing.parts import NARROW, WIDEST, Colour, Dash, colours_of, guide, legend, legend_inches
-from vitbench.report.plane_charts import Bundle, Curves
+from vitbench.report.pictures.plane_charts import Bundle, Curves
 
 MAX_MARKED = 20
 """Single runs of one colour in one panel that have marks at their epochs; of more the marks would hide the lines."""

@@ -18,13 +18,13 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from PIL import Image
 
-from vitbench.report.charts import Chart, Drawn
-from vitbench.report.colours import GREY, INK
 from vitbench.report.drawing import curves, forest, front, heat, pairs, roofline, rows, tiles, trends
 from vitbench.report.drawing.vector import svg
-from vitbench.report.pixel_charts import Heat, Nested, Tiles, Waves
-from vitbench.report.plane_charts import Curves, Front, Roofline, Trends
-from vitbench.report.row_charts import Forest, Pairs, Rows
+from vitbench.report.pictures.charts import Chart, Drawn
+from vitbench.report.pictures.colours import GREY, INK
+from vitbench.report.pictures.pixel_charts import Heat, Nested, Tiles, Waves
+from vitbench.report.pictures.plane_charts import Curves, Front, Roofline, Trends
+from vitbench.report.pictures.row_charts import Forest, Pairs, Rows
 
 DPI = 105
 MOST_OPTIMISED = 1_000_000

@@ -13,7 +13,7 @@ from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullLocato
 
 from vitbench.report.drawing.names import above_rows, inches, labels_of, wrapped
 from vitbench.report.drawing.parts import GREY, LEGEND_POINTS, NARROW, ROW_INCHES, RULE, WIDEST, Colour, colours, guide
-from vitbench.report.row_charts import Estimate, Forest
+from vitbench.report.pictures.row_charts import Estimate, Forest
 
 MARKS = {"o": 30.0, "s": 28.0, "D": 24.0, "^": 36.0, "v": 36.0, "P": 38.0, "*": 62.0, "X": 38.0}
 """Of the arms, beside their colours: so that they are told apart without these, too. Mark → its area in square points,

@@ -11,7 +11,6 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter
 
-from vitbench.report.colours import PAPER
 from vitbench.report.drawing.names import GROUND, POINTS_PER_INCH, inches
 from vitbench.report.drawing.parts import (
     GREY,
@@ -24,7 +23,8 @@ from vitbench.report.drawing.parts import (
     legend_inches,
     single,
 )
-from vitbench.report.plane_charts import Front, Spot
+from vitbench.report.pictures.colours import PAPER
+from vitbench.report.pictures.plane_charts import Front, Spot
 
 LETTER_POINTS = 8.0
 BOLD = 1.15

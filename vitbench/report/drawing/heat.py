@@ -8,10 +8,10 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, MaxNLocator
 
-from vitbench.report.colours import ON_PIXELS, RULE
 from vitbench.report.drawing.names import inches, labels_of
 from vitbench.report.drawing.parts import INK, single
-from vitbench.report.pixel_charts import Heat, Nested, Numbers, Waves
+from vitbench.report.pictures.colours import ON_PIXELS, RULE
+from vitbench.report.pictures.pixel_charts import Heat, Nested, Numbers, Waves
 
 WIDTH = 3.6
 """Inches: of a phone."""

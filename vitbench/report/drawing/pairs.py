@@ -20,8 +20,8 @@ from vitbench.report.drawing.parts import (
     single,
     spreads,
 )
-from vitbench.report.marks import MOST_BLOCKS, is_many, limits
-from vitbench.report.row_charts import Paired, Pairs
+from vitbench.report.pictures.marks import MOST_BLOCKS, is_many, limits
+from vitbench.report.pictures.row_charts import Paired, Pairs
 
 NAME_INCHES = 3.0
 """Of the longest name beside a row: some 45 letters."""

@@ -12,9 +12,9 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Rectangle
 
-from vitbench.report.colours import GREY, INK, PALETTE, RULE, scale
 from vitbench.report.drawing.names import POINTS_PER_INCH, inches, labels_of
-from vitbench.report.marks import Colouring, Values
+from vitbench.report.pictures.colours import GREY, INK, PALETTE, RULE, scale
+from vitbench.report.pictures.marks import Colouring, Values
 
 __all__ = ["GREY", "INK", "RULE"]
 

@@ -13,7 +13,7 @@ from matplotlib.transforms import ScaledTranslation
 
 from vitbench.report.drawing.names import POINTS_PER_INCH, labels_of
 from vitbench.report.drawing.parts import GREY, INK, NARROW, RULE, Colour, colours_of, guide, legend, legend_inches
-from vitbench.report.plane_charts import Roofline
+from vitbench.report.pictures.plane_charts import Roofline
 
 MARKS = "osD^v<>*Ph"
 """Markers of settings, in order, with an inside that is left open; after the last they begin again."""

@@ -31,8 +31,8 @@ from vitbench.report.drawing.parts import (
 )
 from vitbench.report.drawing.stacks import lanes
 from vitbench.report.drawing.ticks import Plain
-from vitbench.report.marks import is_many, limits
-from vitbench.report.row_charts import Rows
+from vitbench.report.pictures.marks import is_many, limits
+from vitbench.report.pictures.row_charts import Rows
 
 EDGE = 0.35
 """Inches beside the panels of a narrow picture: of its last number's half, and of air."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from vitbench.report.marks import Values
+from vitbench.report.pictures.marks import Values
 
 
 def lanes(values: Values, apart: float) -> npt.NDArray[np.float64]:

@@ -10,10 +10,10 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from PIL import Image
 
-from vitbench.report.colours import rgb
 from vitbench.report.drawing.names import labels_of
 from vitbench.report.drawing.parts import GREY, INK
-from vitbench.report.pixel_charts import Pixels, Strip, Tile, Tiles
+from vitbench.report.pictures.colours import rgb
+from vitbench.report.pictures.pixel_charts import Pixels, Strip, Tile, Tiles
 
 WIDTH = 3.3
 """Inches, of all tiles: a sheet is as wide as a phone, whatever it shows."""

@@ -11,7 +11,7 @@ from matplotlib.ticker import FixedFormatter, FixedLocator, NullLocator
 
 from vitbench.report.drawing.names import inches, labels_of
 from vitbench.report.drawing.parts import GREY, NARROW, colours_of, guide, legend, legend_inches, single
-from vitbench.report.plane_charts import Trends
+from vitbench.report.pictures.plane_charts import Trends
 
 BESIDE_INCHES = 1.5
 """Of the figure's width, beside the first number of the axis and the last, at the most."""

@@ -14,8 +14,8 @@ from matplotlib.figure import Figure
 from matplotlib.font_manager import FontProperties
 from matplotlib.textpath import text_to_path
 
-from vitbench.report.charts import OWN
-from vitbench.report.colours import ON_PIXELS, WRITTEN
+from vitbench.report.pictures.charts import OWN
+from vitbench.report.pictures.colours import ON_PIXELS, WRITTEN
 
 PIXELS_PER_INCH = 110
 """Of a page at its normal size: letters of 9 points are a little smaller than its text."""
@@ -43,11 +43,12 @@ _TEXT = re.compile(r'<text style="([^"]*)"([^>]*)>([^<]*)</text>')
 def svg(figure: Figure, form: Literal["", "wide", "narrow"] = "") -> str:
     """An ``<svg>`` element as wide as its place, and no wider than the figure, without a ground of its own.
 
-    Its colours are variables of the page (see :func:`vitbench.report.colours.variables`), which are others in the dark.
-    Of a chart in two forms the class names the form: a page shows the one that fits its window.
-    Its lines' ends and its letters' shapes are left to the page; each text is as long as it was laid out, whatever the
-    reader's letters are. What nothing in it points to has no id, and the other ids begin with :data:`OWN`. One that
-    shows images says so by its class. Their colours stay as they are, and so do :data:`ON_PIXELS`.
+    Its colours are variables of the page, which are others in the dark: see
+    :func:`vitbench.report.pictures.colours.variables`. Of a chart in two forms the class names the form: a page
+    shows the one that fits its window. Its lines' ends and its letters' shapes are left to the page; each text is
+    as long as it was laid out, whatever the reader's letters are. What nothing in it points to has no id, and the
+    other ids begin with :data:`OWN`. One that shows images says so by its class. Their colours stay as they are,
+    and so do :data:`ON_PIXELS`.
     """
     for patch in (figure.patch, *(ax.patch for ax in figure.axes)):
         patch.set_visible(False)

@@ -1,0 +1,107 @@
+"""What limits what a study says of speed: how timings were made, and what else the machine did, in sentences."""
+
+from __future__ import annotations
+
+import math
+
+import pandas as pd
+
+from vitbench.analysis.summary import finished
+from vitbench.report.cost.speed import UNSTABLE
+from vitbench.report.markdown import Md, escape
+from vitbench.report.numbers import fixed, plural
+from vitbench.report.view import View
+
+SETTING = ("device", "dtype", "batch_size", "mode", "level", "level_shape")
+"""What timings share that are made together."""
+
+
+def caveats(view: View) -> list[Md]:
+    """Of the timings, then of the training runs, a sentence each."""
+    return [
+        *_of_timings(view),
+        *_of_load(view),
+        *(said for device in view.train_devices for said in _of_runs(view, device)),
+    ]
+
+
+def _of_timings(view: View) -> list[Md]:
+    """How far ratios of timings can be trusted."""
+    timed = finished(view.time)
+    timed, said = timed[timed["latency_ms_p50"].notna()], list[Md]()
+    if timed.empty:
+        return said
+    if marked := int((timed["unstable"].fillna("") != "").sum()):
+        verb = "is" if marked == 1 else "are"
+        said.append(
+            Md(
+                f"**{marked} of {plural(len(timed), 'timing')} {verb} marked {UNSTABLE}**: not to be relied on, "
+                "for the reasons below their tables. Nothing is said to be faster or slower by them."
+            )
+        )
+    alone = int((view.processes.groupby("trial_id").size() == 1).sum())
+    if alone:
+        verb = "comes" if alone == 1 else "come"
+        said.append(Md(f"{plural(alone, 'timing')} {verb} from one process: how another process would differ is not "
+                       "known, and no interval includes it."))  # fmt: skip
+    if timed["speed_low"].notna().any():
+        said.append(Md("The interval of a ratio of timings holds for it alone: of 20 where there is no difference, one "
+                       "excludes 1 by chance. What is said to be faster or slower is corrected for the number of "
+                       "comparisons (Holm)."))  # fmt: skip
+    elif len(timed) > 1:
+        said.append(_without_intervals(timed, view))
+    return said
+
+
+def _without_intervals(timed: pd.DataFrame, view: View) -> Md:
+    """How timings came about whose ratios have no interval."""
+    if timed["speed"].notna().any():
+        return Md("Timings were made side by side, of too few samples for an interval of their ratios.")
+    if _took_turns(timed, view):
+        return Md("Cells were timed in processes of their own, which took turns, and not side by side in one: their "
+                  "ratios include how much one process differs from the next, and have no interval.")  # fmt: skip
+    return Md("Cells were timed one after the other, and not side by side: their ratios include what the "
+              "machine did otherwise meanwhile, and have no interval.")  # fmt: skip
+
+
+def _took_turns(timed: pd.DataFrame, view: View) -> bool:
+    """Whether timings of one setting began before others had had all of their processes' time."""
+    took = view.results.tables["attempts"].set_index("file")["attempt_seconds"]
+    standing = view.results.standing
+    began = pd.to_datetime(timed["started_at"], utc=True, format="ISO8601")
+    spans = pd.DataFrame(
+        {
+            "setting": timed[list(SETTING)].astype(str).agg(" ".join, axis=1),
+            "began": (began - began.min()).dt.total_seconds(),
+            "took": [took[standing[trial_id].file] for trial_id in timed["trial_id"]],
+        }
+    ).sort_values("began", kind="stable")
+    before = spans.groupby("setting", sort=False).shift()
+    return bool((spans["began"] < before["began"] + before["took"]).any())
+
+
+def _of_load(view: View) -> list[Md]:
+    """What else the machine did while it timed."""
+    load = view.processes["load_average"].astype("float64").max()
+    cores = min((e.cpu_cores for e in view.origins.environments.values()), default=0)
+    if not (math.isfinite(load) and cores and load > cores + 1):
+        return []
+    return [Md(f"The load average reached {fixed(load, 1)} on {cores} cores while timing: other work may have "
+               "slowed some processes.")]  # fmt: skip
+
+
+def _of_runs(view: View, device: str) -> list[Md]:
+    """What the machine did beside the training runs on a device."""
+    found = view.contention(device)
+    if found.alone:
+        return []
+    parts = []
+    if found.shared:
+        most = f" (up to {found.at_once} at once)" if found.at_once > 2 else ""
+        share = math.floor(100 * found.share)  # 99.6 % is not all
+        parts.append(f"during {share} % of their time another of the study was at work on the same machine{most}")
+    if found.loaded:
+        parts.append(f"they began at a load average of up to {fixed(found.load, 1)} on {plural(found.cores, 'core')}")
+    on = f" on {escape(device)}" if len(view.train_devices) > 1 else ""
+    return [Md(f"**The training runs{on} did not have their machine to themselves**: {', and '.join(parts)}. Their "
+               "images/s and seconds say little of a run alone; no speed is marked as the best.")]  # fmt: skip

@@ -1,0 +1,1 @@
+"""Comparisons: studies side by side."""

@@ -1,0 +1,1 @@
+"""Cost: timings, training speed, and accuracy against them."""

@@ -1,0 +1,79 @@
+"""Costs: throughput, latency and memory in a section, of timings and of the training runs themselves."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from vitbench.report import figures, trends
+from vitbench.report.cost import roofline, speed, timing_frames, timing_overview, timing_terms, training_speed
+from vitbench.report.cost.time_groups import TimeGroup
+from vitbench.report.files import Files
+from vitbench.report.findings import effects
+from vitbench.report.markdown import Md, escape, heading
+from vitbench.report.view import View, beyond
+
+MAX_SPEED_PICTURES = 24
+"""Pictures of timings in one report; what is beyond is in the tables."""
+
+
+def throughput(view: View, files: Files) -> list[Md]:
+    """What the cells cost: timings, each setting apart, then the training runs themselves."""
+    colour_by = speed.telling(view) if view.time_groups else view.telling  # then the colours of the accuracies
+    blocks = _timings(view, files, colour_by) if view.time_groups else []
+    for device in view.train_devices:
+        blocks.append(Md(f"### {escape(device)}, training runs"))
+        timed = view.time[(view.time["device"] == device) & (view.time["state"] == "ok")]
+        if "train" not in set(timed["mode"]):
+            blocks += files.pictures(figures.training_speed(view, device, colour_by))
+            for axis in view.axes:
+                blocks += files.pictures(trends.along(view, device, axis, trends.THROUGHPUT))
+        blocks += [training_speed.about(view, device), *training_speed.by_axis(view, device)]
+        blocks += [*training_speed.by_cell(view, device), *beyond(view.train[view.train["device"] == device])]
+    if view.train_devices and view.axes and len(by_axis := training_speed.axes_frame(view)):
+        blocks.append(Md(f"The ratios by axis as numbers: {files.table('training-speed-by-axis', by_axis)}."))
+    return blocks or [Md("Nothing is planned.")]
+
+
+def _timings(view: View, files: Files, colour_by: Sequence[str]) -> list[Md]:
+    settings: dict[str, list[TimeGroup]] = {}
+    for group in view.time_groups:
+        settings.setdefault(group.setting, []).append(group)
+    blocks, wanted = timing_terms.terms(view), 0
+    if (found := timing_overview.overview(view, colour_by)) is not None:
+        blocks += [heading("All settings"), *files.pictures([found.picture] if found.picture else [])]
+        blocks += [found.said, found.table]
+    pictures = roofline.rooflines(view, colour_by)
+    blocks += files.pictures(pictures) if pictures else roofline.without(view)
+    for groups in settings.values():
+        blocks.append(heading(speed.headed(view, groups[0], mode=False)))
+        pictures = effects.speed_by_axis(view, groups)
+        blocks += files.pictures(pictures[: max(0, MAX_SPEED_PICTURES - wanted)])
+        wanted += len(pictures)
+        for group in groups:
+            pictures = figures.timings(view, group, colour_by)
+            blocks += [heading(group.mode_name.capitalize(), level=4)]
+            blocks += files.pictures(pictures[: max(0, MAX_SPEED_PICTURES - wanted)])
+            wanted += len(pictures)
+            blocks += _timed(view, group)
+    if wanted > MAX_SPEED_PICTURES:
+        blocks.append(Md(f"Of {wanted} pictures of timings the first {MAX_SPEED_PICTURES} are drawn."))
+    links = [files.table("timing", timing_frames.timing_frame(view))]
+    links += [files.table("timing-by-axis", timing_frames.axes_frame(view))] if view.axes else []
+    return [*blocks, Md(f"As numbers: {', '.join(links)}.")]
+
+
+def _timed(view: View, group: TimeGroup) -> list[Md]:
+    blocks = []
+    if by_axis := speed.over_axes(view, group):
+        marked = any(view.timings(group)["unstable"].fillna("").ne("") & (view.timings(group)["state"] == "ok"))
+        among = f" Timings that are marked {speed.UNSTABLE} below are among them." if marked else ""
+        blocks += [Md(f"By axis: geometric means over matched blocks (all other axes equal).{among}"), *by_axis]
+    found, said = speed.by_cell(view, group)
+    order = ["By cell, the lowest latency first."] if said else []
+    return [
+        *blocks,
+        Md(" ".join([*order, *said]) or "By cell; none has a result."),
+        found,
+        *beyond(view.timings(group)),
+        *speed.unstable(view, group),
+    ]

@@ -1,0 +1,266 @@
+"""Throughput and memory of the training runs themselves, in tables: by axis, pair by pair, and by cell, over seeds."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict
+from typing import Any
+
+import pandas as pd
+
+from vitbench.analysis.speedups import Speedup, speedups
+from vitbench.analysis.summary import finished, texts
+from vitbench.report.accuracy import absence_of, seeds
+from vitbench.report.cost.speed import MEMORY, SPEED
+from vitbench.report.markdown import NOTHING, Md, bold, escape, table
+from vitbench.report.numbers import count, fixed, measured, plural, significant, spread
+from vitbench.report.origins import of_origin, states_of
+from vitbench.report.view import MAX_CELLS, View
+
+STATE, SEEDS = "state", "seeds"
+STEP, FIRST_STEP, OF_PEAK = "step p50 (ms)", "first step (ms)", "of peak (%)"
+TOGETHER = "seeds in a program"
+EPOCH, WHOLE, WARM_UP = "epoch (images/s)", "trial (images/s)", "warm-up (s)"
+TIMES, HALF, OVER_SEEDS = "times as fast", "middle half of the pairs", "95 % interval over seeds"
+FEWEST_PAIRS = 4
+"""Pairs of which there is a middle half."""
+
+EXTRA: Mapping[str, Callable[[float, float], Md]] = {
+    WARM_UP: measured,
+    OF_PEAK: lambda share, std: spread(100.0 * share, 100.0 * std, 1),
+    TOGETHER: lambda seeds, _: count(seeds),
+}
+"""Columns of training that not every run has, and how a median and its standard deviation are written there."""
+
+CONSTANT: Mapping[str, Callable[[Md], str]] = {
+    STATE: lambda state: "all are ok" if state == "ok" else f"of all of them {state}",
+    SEEDS: lambda n: "one seed each" if n == "1" else f"{n} seeds each",
+    TOGETHER: lambda n: f"{n} seeds in a program",
+}
+"""Columns that say nothing where every row has the same, and what is said instead."""
+
+Row = Mapping[Any, Any]
+
+
+def by_axis(view: View, device: str) -> list[Md]:
+    """Blocks on how fast the runs are with each value of each axis, over pairs that are alike in all else.
+
+    None where no value has two pairs: then the table by cell says the same.
+    """
+    planned = view.train[view.train["device"] == device]
+    origins = view.origins.of(planned)
+    lines, pairs, seeds = list[dict[str, Md]](), 0, 0
+    for origin in origins:
+        rows = of_origin(planned, origin)
+        for axis in view.axes:
+            found = speedups(rows, view.axes, axis)
+            pairs = max([pairs, *(each.pairs for each in found)])
+            seeds = max([seeds, *(each.seeds for each in found)])
+            has = set(texts(finished(rows)[axis]))
+            for each in found if any(each.pairs for each in found) else ():
+                line = {"on": Md(view.origins.letter(origin))} if len(origins) > 1 else {}
+                line |= {
+                    "axis": escape(view.axis_names[axis]),
+                    "value": escape(each.value),
+                    "against": escape(each.against),
+                }
+                word = "not matched" if each.value in has else absence_of(view, planned, axis, each.value)
+                lines.append(line | _times(each, escape(word)))
+    if pairs < 2:
+        return []
+    said = f"By axis: how many times as fast the median step is, in pairs of runs {_alike(view)}; the median over the "
+    said += "pairs, and where the middle half of them lies." if pairs >= FEWEST_PAIRS else "pairs."
+    if seeds > 1:
+        said += " The interval is of the geometric mean over seeds of each one's median. It holds for one ratio alone: "
+        said += "of 20 where there is no difference, one excludes 1 by chance."
+    if twins := [escape(view.axis_names[axis]) for axis in view.axes if axis in view.twin_axes]:
+        values = "The values of" if len(twins) == 1 else "The values of each of"
+        said += f" {values} {' and '.join(twins)} are implementations of one function: the choice costs no accuracy."
+    if not view.contention(device).alone:
+        said += " **The runs did not have their machine to themselves**: see Caveats."
+    gone = {name for name, there in ((HALF, pairs >= FEWEST_PAIRS), (OVER_SEEDS, seeds > 1)) if not there}
+    shown = [{name: cell for name, cell in line.items() if name not in gone} for line in lines]
+    return [Md(said), table(shown, right={"pairs", TIMES, HALF, OVER_SEEDS})]
+
+
+def _alike(view: View) -> str:
+    return "of one seed and alike in every other axis" if len(view.axes) > 1 else "of one seed"
+
+
+def _times(found: Speedup, word: Md) -> dict[str, Md]:
+    """The columns of one value of an axis; the word stands where there is no pair."""
+    if not found.pairs:
+        return {"pairs": count(0), TIMES: word, HALF: NOTHING, OVER_SEEDS: NOTHING}
+    ends = found.interval
+    over = Md(f"{fixed(ends.low, 2)} to {fixed(ends.high, 2)}") if math.isfinite(ends.low) else NOTHING
+    half = Md(f"{fixed(found.low, 2)} to {fixed(found.high, 2)}") if found.pairs >= FEWEST_PAIRS else NOTHING
+    return {"pairs": count(found.pairs), TIMES: fixed(found.ratio, 2), HALF: half, OVER_SEEDS: over}
+
+
+def axes_frame(view: View) -> pd.DataFrame:
+    """Speedups as numbers: a row for each device, origin, axis and value but the reference."""
+    lines = []
+    for device in view.train_devices:
+        for origin in view.origins.of(view.train[view.train["device"] == device]):
+            for axis in view.axes:
+                for each in speedups(_runs(view, device, origin), view.axes, axis):
+                    line = {"device": device, "origin": view.origins.letter(origin), **asdict(each)}
+                    ends = line.pop("interval")
+                    lines.append({**line, "interval_low": ends["low"], "interval_high": ends["high"]})
+    columns = ["device", "origin", "axis", "value", "against", "pairs", "ratio", "low", "high", "seeds",
+               "interval_low", "interval_high"]  # fmt: skip
+    return pd.DataFrame(lines, columns=columns).rename(columns={"low": "ratio_p25", "high": "ratio_p75"})
+
+
+def sentences(view: View) -> list[Md]:
+    """Which implementations of one function the training runs show to be faster: one sentence for each of their axes.
+
+    Only where every run had its machine to itself, and of what an interval over seeds shows.
+    """
+    said = []
+    for device in view.train_devices:
+        origins = view.origins.of(view.train[view.train["device"] == device])
+        for origin in origins if view.contention(device).alone else ():
+            on = f" on {escape(device)}" if len(view.train_devices) > 1 else ""
+            on += f" on {view.origins.letter(origin)}" if len(origins) > 1 else ""
+            for axis in view.twin_axes:
+                every = speedups(_runs(view, device, origin), view.axes, axis)
+                shown = [each for each in every if each.interval.low > 1 or each.interval.high < 1]
+                if shown:
+                    said.append(_shown(view, axis, on, sorted(shown, key=lambda each: -each.ratio)))
+    return said
+
+
+def _shown(view: View, axis: str, on: str, found: Sequence[Speedup]) -> Md:
+    parts = [
+        f"{escape(each.value)} is {fixed(each.ratio, 2)} times as fast ({fixed(each.interval.low, 2)} to "
+        f"{fixed(each.interval.high, 2)})"
+        for each in found
+    ]
+    pairs, seeds = max(each.pairs for each in found), max(each.seeds for each in found)
+    said = f"Speed of the training runs{on}, by {escape(view.axis_names[axis])}: {'; '.join(parts)} as "
+    said += f"{escape(found[0].against)}, by "
+    return Md(f"{said}{plural(pairs, 'matched pair')} of runs, the interval over {plural(seeds, 'seed')}.")
+
+
+def _runs(view: View, device: str, origin: str) -> pd.DataFrame:
+    return of_origin(view.train[view.train["device"] == device], origin)
+
+
+def about(view: View, device: str) -> Md:
+    """What the columns of the table by cell are."""
+    mine = view.by_cell[view.by_cell["device"] == device]
+    rows = view.train[view.train["device"] == device]
+    said = (
+        "Images/s of the training runs themselves: of the median step, of the epochs with the loading of their data, "
+    )
+    said += "and of the whole trial, its evaluation and all else"
+    if (rows["preparation_seconds"] > 0).any():
+        said += (
+            ": there what comes before a run's own epochs, such as pre-training, counts with its time, and not with "
+        )
+        said += "its images"
+    if (mine["stacked"] > 1).any():
+        said += "; where seeds are trained as one program, the images of all of them"
+    if (rows["warm_up_seconds"] > 0).any():
+        said += ". Warm-up is what the first steps took longer than the others: compiling, choosing kernels, allocating"
+    several = bool((mine["n"] > 1).any())
+    parts = [f"{said}.", *(["Medians over seeds ± standard deviation."] if several else [])]
+    return Md(" ".join([*parts, *([_of_memory(rows, device)] if len(mine) else [])]))
+
+
+def _of_memory(rows: pd.DataFrame, device: str) -> str:
+    """What peak memory is on a device, and what differences it cannot tell."""
+    if device == "cuda":
+        return "Peak memory is what torch had allocated at most, less what it held before the model was built."
+    said = "Peak memory is by how much the process's resident set grew from before the model was built, with libraries "
+    said += "that are loaded at first use"
+    of_cells = rows[rows["state"] == "ok"].groupby(["cell", "origin"], sort=False)["peak_memory_mib"]
+    apart = float((of_cells.max() - of_cells.min()).max()) if (of_cells.size() > 1).any() else math.nan
+    if math.isfinite(apart):
+        said += (
+            f": runs of one cell differ in it by up to {significant(apart)} MiB here, and as much between two cells "
+        )
+        return f"{said}says nothing."
+    return f"{said}: a few MiB tell nothing."
+
+
+def by_cell(view: View, device: str) -> list[Md]:
+    """Blocks: throughput and memory of the training runs, a row for each planned cell, and what all of them share."""
+    rows = view.train[view.train["device"] == device]
+    found = {(r["cell"], r["origin"]): r for r in view.by_cell.to_dict("records") if r["device"] == device}
+    states, origins, missing = states_of(rows), view.origins.of(rows), view.origins.missing(rows)
+    speed = {cell: max((found[cell, o]["train_images_per_s"] for o in origins if (cell, o) in found), default=-1)
+             for cell in states}  # fmt: skip
+    best = {o: _best([r for (_, where), r in found.items() if where == o]) for o in origins}
+    marked = view.contention(device).alone
+    asked = {WARM_UP: "warm_up_seconds", OF_PEAK: "of_peak", TOGETHER: "stacked"}
+    least = {WARM_UP: 0.0, OF_PEAK: 0.0, TOGETHER: 2.0}  # a value that is missing is no less than that, and no more
+    some = [name for name, key in asked.items() if any(result[key] >= least[name] for result in found.values())]
+    lines = []
+    for cell in sorted(states, key=lambda c: -speed[c])[:MAX_CELLS]:
+        line = {**view.identity(cell), STATE: escape(states[cell])}
+        for origin in origins or ["none"]:
+            on = f"{view.origins.letter(origin)}: " if len(origins) > 1 else ""
+            result = found.get((cell, origin))
+            if result is None:
+                line |= {f"{on}{SEEDS}": Md("0"), f"{on}{SPEED}": escape(missing[cell])}
+                line |= {f"{on}{name}": NOTHING for name in (EPOCH, WHOLE, STEP, FIRST_STEP, *some, MEMORY)}
+                continue
+            shown = _rate(result, "train_images_per_s")
+            columns = {
+                SEEDS: seeds(result["n"], result["planned"]),
+                SPEED: bold(shown) if marked and cell == best[origin] else shown,
+                EPOCH: _rate(result, "epoch_images_per_s"),
+                WHOLE: _rate(result, "trial_images_per_s"),
+                STEP: measured(result["step_ms_p50"], result["step_ms_p50_std"]),
+                FIRST_STEP: measured(result["first_step_ms"], result["first_step_ms_std"]),
+                **{name: EXTRA[name](result[asked[name]], result[f"{asked[name]}_std"]) for name in some},
+                MEMORY: significant(result["peak_memory_mib"]),
+            }
+            line |= {f"{on}{name}": value for name, value in columns.items()}
+        lines.append(line)
+    said = _taken_out(lines, view)
+    right = {name for line in lines for name in line} - {"cell", STATE, *view.axis_names.values()}
+    return [Md(f"By cell, the fastest first{''.join(f'; {each}' for each in said)}."), table(lines, right)]
+
+
+def _best(rows: Sequence[Row]) -> str | None:
+    """The cell that is so far ahead that its ± does not reach that of the next; None where there is no such."""
+    first, *others = sorted(rows, key=lambda row: -row["train_images_per_s"])
+    if not others:
+        return None
+    ahead = first["train_images_per_s"] - others[0]["train_images_per_s"]
+    # Of one run there is no deviation: it is NaN, and nothing is more than that.
+    return str(first["cell"]) if ahead > first["train_images_per_s_std"] + others[0]["train_images_per_s_std"] else None
+
+
+def _taken_out(lines: Sequence[dict[str, Md]], view: View) -> list[str]:
+    """What every row with a result has in common, in words; the columns that say it are taken out of the rows.
+
+    A row without a result says why not in the column of its speed.
+    """
+    said = []
+    axes = set(view.axis_names.values())
+    with_result = [line for line in lines if any(_column(name) == STEP and line[name] != NOTHING for name in line)]
+    for name, words in CONSTANT.items():
+        where = {column for line in lines for column in line if column not in axes and _column(column) == name}
+        values = {line[column] for line in with_result for column in where if line.get(column, Md("0")) != "0"}
+        if len(values) == 1:
+            value = values.pop()
+            said += [words(value)] if len(with_result) == len(lines) or name != STATE else []
+            for line, column in itertools.product(lines, where):
+                line.pop(column, None)
+    return said
+
+
+def _column(name: str) -> str:
+    """The name of a column without the letter of its origin."""
+    return name.rpartition(": ")[2]
+
+
+def _rate(result: Row, name: str) -> Md:
+    """Images per second over seeds, whole."""
+    return spread(result[name], result[f"{name}_std"], 0)

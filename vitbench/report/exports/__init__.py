@@ -1,0 +1,1 @@
+"""Exports: a report for papers and trackers."""

@@ -1,0 +1,145 @@
+"""LaTeX: the tables of a report for a paper, in booktabs form."""
+
+from __future__ import annotations
+
+import itertools
+import re
+import textwrap
+from collections.abc import Sequence
+
+from vitbench.report.files import TEX_MARK
+from vitbench.report.pages.blocks import Cell, Table, tables
+
+SUFFIX = ".tex"
+
+SPECIAL = {
+    "\\": r"\textbackslash{}", "{": r"\{", "}": r"\}", "$": r"\$", "&": r"\&", "#": r"\#", "%": r"\%", "_": r"\_",
+    "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "<": r"\textless{}", ">": r"\textgreater{}",
+    "|": r"\textbar{}", '"': r"\textquotedbl{}", "`": r"\textasciigrave{}", "'": r"\textquotesingle{}", "-": "{-}",
+}  # fmt: skip
+"""What LaTeX would obey, or join to another letter → how it is written."""
+
+SIGNS = {
+    "\N{MINUS SIGN}": "$-$", "±": r"$\pm$", "×": r"$\times$", "·": r"$\cdot$", "≤": r"$\leq$", "≥": r"$\geq$",
+    "√": r"$\surd$", "†": r"\textdagger{}", "‡": r"\textdaggerdbl{}", "…": r"\dots{}",
+    "²": r"\textsuperscript{2}", "→": r"$\to$", "–": "--", "—": "---", "’": "'", "\u00a0": "~",
+}  # fmt: skip
+"""Signs of reports that not every LaTeX has → how all of them write them."""
+
+
+NEEDS = (
+    r"% Needs \usepackage{booktabs,graphicx,array}, and \usepackage[T1]{fontenc} and {textcomp} for quotation marks."
+)
+"""Second line of every file."""
+
+WIDE = 96
+"""Characters beside one another that a page has room for in a small font; a table of more is set in parts."""
+LONG, COLUMN = 32, 28
+"""Characters of a cell from which its column is broken into lines, and of a line there."""
+GAP = 2
+"""Characters of the space between two columns."""
+
+
+def exported(text: str) -> dict[str, str]:
+    """Name of a file → a LaTeX table, in several parts where it is wide; of a report's text.
+
+    Each says in its second line which packages it needs. Letters beyond Latin ones, which only names could bring in,
+    are left as they are: XeLaTeX and LuaLaTeX set them.
+    """
+    found: dict[str, str] = {}
+    for table in tables(text):
+        name = re.sub(r"[^a-z0-9]+", "-", " ".join(table.above[1:]).lower()).strip("-") or "table"
+        numbered = (f"{name}-{number}" for number in itertools.count(2))
+        unique = next(each for each in itertools.chain([name], numbered) if f"{each}{SUFFIX}" not in found)
+        found[f"{unique}{SUFFIX}"] = whole(table)
+    return found
+
+
+def whole(table: Table) -> str:
+    """A table as a file: a float for each of its parts, with captions."""
+    parts = parted(table)
+    caption = escape(": ".join(table.above[1:]) or "Table")
+    lines = [TEX_MARK, NEEDS]
+    for number, columns in enumerate(parts, 1):
+        which = f" (part {number} of {len(parts)})" if len(parts) > 1 else ""
+        lines += [r"\begin{table}", r"\centering\footnotesize", rf"\caption{{{caption}{which}}}"]
+        # What is still too wide is made smaller as a whole; what fits stays as it is.
+        lines += [r"\resizebox{\ifdim\width>\textwidth\textwidth\else\width\fi}{!}{%", *_tabular(table, columns), "}"]
+        lines += [r"\end{table}", ""]
+    return "\n".join(lines)
+
+
+def parted(table: Table) -> list[list[int]]:
+    """Numbers of the columns of each part: those that tell its rows apart in every one, and of the others what fits."""
+    widths = [_width(table, number) for number in range(len(table.columns))]
+    if sum(widths) <= WIDE:
+        return [list(range(len(widths)))]
+    names = list(range(table.telling))
+    parts: list[list[int]] = [[*names]]
+    for number in range(len(names), len(widths)):
+        if len(parts[-1]) > len(names) and sum(widths[n] for n in (*parts[-1], number)) > WIDE:
+            parts.append([*names])
+        parts[-1].append(number)
+    return parts
+
+
+def _width(table: Table, number: int) -> int:
+    """Characters of a column as it is set, with the space after it."""
+    return GAP + max(_of_cells(table, number), *map(len, _head(table, number)))
+
+
+def _of_cells(table: Table, number: int) -> int:
+    longest = max((len(row[number].text) for row in table.rows), default=0)
+    return COLUMN if longest > LONG else longest
+
+
+def _head(table: Table, number: int) -> list[str]:
+    """The lines of a column's head: as few as leave it no wider than its cells, but for a word that is."""
+    words = table.columns[number].split(" ")
+    return textwrap.wrap(table.columns[number], max(_of_cells(table, number), *map(len, words))) or [""]
+
+
+def _heads(table: Table, columns: Sequence[int]) -> str:
+    """The first row of a part."""
+    found = []
+    for number in columns:
+        lines = [escape(line) for line in _head(table, number)]
+        place = "r" if table.right[number] else "l"
+        stacked = r" \\ ".join(lines)
+        found.append(lines[0] if len(lines) == 1 else rf"\shortstack[{place}]{{{stacked}}}")
+    return " & ".join(found) + r" \\"
+
+
+def _tabular(table: Table, columns: Sequence[int]) -> list[str]:
+    """Some columns of a table."""
+    align = "".join("r" if table.right[n] else "l" if not _is_long(table, n) else LINES for n in columns)
+    rows = [" & ".join(_cell(row[n]) for n in columns) + r" \\" for row in table.rows]
+    return [
+        rf"\begin{{tabular}}{{{align}}}",
+        r"\toprule",
+        _heads(table, columns),
+        r"\midrule",
+        *rows,
+        r"\bottomrule",
+        r"\end{tabular}",
+    ]
+
+
+LINES = rf">{{\raggedright\arraybackslash}}p{{{COLUMN / 2:g}em}}"
+"""A column whose cells are broken into lines; a letter is half an em wide."""
+
+
+def _is_long(table: Table, number: int) -> bool:
+    return any(len(row[number].text) > LONG for row in table.rows)
+
+
+def escape(text: str) -> str:
+    """Any text as LaTeX that shows just this text."""
+    return "".join(SPECIAL.get(c) or SIGNS.get(c) or c for c in text)
+
+
+def _cell(cell: Cell) -> str:
+    # A bracket after the end of a row would be an argument of it.
+    shown = escape(cell.text)
+    shown = f"{{{shown}}}" if shown.startswith(("[", "*")) else shown
+    return rf"\textbf{{{shown}}}" if cell.bold else shown

@@ -1,0 +1,1 @@
+"""Findings: verdicts, and the answers that are made of them."""

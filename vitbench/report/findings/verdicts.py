@@ -1,0 +1,224 @@
+"""Verdicts in tables: the suite's claims, the effects of its axes, their interactions, its variants."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import pandas as pd
+
+from vitbench.analysis.conclusions import Effect, Tested
+from vitbench.analysis.factorial import LESS
+from vitbench.analysis.multiplicity import seeds_for
+from vitbench.analysis.verdicts import Judged
+from vitbench.report.accuracy import SURVIVORS, decimals_of
+from vitbench.report.findings.legends import points
+from vitbench.report.markdown import NOTHING, Md, bold, bullets, escape, table
+from vitbench.report.numbers import count, fixed, signed
+from vitbench.report.view import View
+
+DIFFERENCE, INTERVAL, P, HOLM = "difference (points)", "95 % interval (points)", "p", "p (Holm)"
+BETTER = "P(better)"
+PAIRS = "cell pairs"
+CLAIMED = "claimed (points)"
+RIGHT = frozenset({"seeds", PAIRS, DIFFERENCE, INTERVAL, P, HOLM, BETTER, CLAIMED})
+BELOW = Md("‡")
+MAX_COMPARED = 60
+"""Rows of a table of comparisons; what is beyond is in the CSV."""
+MAX_CONDITIONS = 8
+"""Combinations of conditions that a table has columns for."""
+
+
+def claims(view: View, tested: Sequence[Tested]) -> Md:
+    """The table of claims: what was said, what was found, and whether it came out."""
+    rows = [_claim(view, each) for each in tested]
+    if all(each.fact.size is None for each in tested):
+        rows = [{name: cell for name, cell in row.items() if name != CLAIMED} for row in rows]
+    return _table(rows, [each.judged for each in tested])
+
+
+def _claim(view: View, tested: Tested) -> dict[str, Md]:
+    fact = tested.fact
+    shown = signed(fact.size, 1) if fact.size is not None else NOTHING
+    return {
+        "claim": escape(fact.claim),
+        "outcome": bold(escape(tested.outcome)),
+        "verdict": escape(tested.judged.verdict),
+        "expected": escape(fact.expected),
+        CLAIMED: shown,
+        **_numbers(view, tested.judged),
+    }
+
+
+def grounds(view: View, tested: Sequence[Tested]) -> list[Md]:
+    """Of each claim what was compared, and where it comes from: too long for the columns of a table."""
+    said = []
+    for fact in (each.fact for each in tested):
+        held = "".join(f", {view.axis_names.get(axis, axis)} {value}" for axis, value in fact.where.items())
+        which = f"{view.axis_names.get(fact.axis, fact.axis)} " if fact.axis else ""
+        compared = f"{which}{fact.value} against {fact.against}{held}"
+        said.append(Md(f"{escape(fact.claim)}: {escape(compared)} (source: {escape(fact.source)})"))
+    return [Md("What was compared, and where each claim comes from:"), bullets(said)]
+
+
+def effects(view: View, found: Sequence[Effect]) -> Md:
+    """The table of an axis' main effects."""
+    rows = [
+        {
+            "value": escape(e.value),
+            "verdict": bold(escape(e.judged.verdict)),
+            "against": escape(e.against),
+            **_numbers(view, e.judged),
+            PAIRS: _pairs(e.judged),
+        }
+        for e in found
+    ]
+    return _table(rows, [e.judged for e in found])
+
+
+def under_conditions(view: View, found: Sequence[Effect]) -> list[Md]:
+    """The effects of an axis under each combination of the conditions' values, where there are any; never a verdict."""
+    columns = list(dict.fromkeys(values for e in found for values in e.under))
+    if len(columns) < 2 or len(columns) > MAX_CONDITIONS:
+        return []
+    decimals = decimals_of(view) + 1
+    names = {values: f"{' · '.join(values)} (points)" for values in columns}
+    rows = [
+        {"value": escape(e.value), **{names[v]: signed(e.under.get(v, math.nan), decimals) for v in columns}}
+        for e in found
+    ]
+    what = " and ".join(escape(view.axis_names[axis]) for axis in view.conditions)
+    said = f"These are means over the {len(columns)} values of {what}. Of each by itself, without a verdict:"
+    return [Md(said), table(rows, right={*names.values()})]
+
+
+def compared(view: View, found: Sequence[Judged], name: str) -> list[Md]:
+    """Comparisons by their labels, as one family: interactions, or cells against the first."""
+    rows = [
+        {name: escape(_label(view, j)), "verdict": bold(escape(j.verdict)), **_numbers(view, j)}
+        for j in found[:MAX_COMPARED]
+    ]
+    more = [Md(f"Of {len(found):,} rows the first {MAX_COMPARED} are shown.")] if len(found) > MAX_COMPARED else []
+    return [_table(rows, found), *notes(view, found), *more]
+
+
+def _label(view: View, judged: Judged) -> str:
+    """What is compared, its axes called as in all tables."""
+    named = [f"{view.axis_names[axis]}: {value} {LESS} {against}" for axis, value, against in judged.comparison.factors]
+    return " by ".join(named) or judged.comparison.label
+
+
+def _table(rows: Sequence[dict[str, Md]], found: Sequence[Judged]) -> Md:
+    """Comparisons as a table, without the column of runs that beat one another where no row compares runs."""
+    if all(math.isnan(j.improvement) for j in found):
+        rows = [{column: cell for column, cell in row.items() if column != BETTER} for row in rows]
+    return table(rows, right=RIGHT)
+
+
+def without_interactions(view: View) -> list[Md]:
+    """Why axes have no interactions, where a grid of two or more has results; nothing of any other study."""
+    if len(view.axes) < 2 or not view.places:
+        return []
+    twins = [axis for axis in view.axes if axis in view.twin_axes]
+    if not twins or len(view.axes) - len(twins) > 1:
+        return []
+    which = f"{' and '.join(map(escape, twins))} {'has' if len(twins) == 1 else 'have'} exact twins alone for values"
+    return [Md(f"None can be: an interaction takes two axes that change what is computed, and {which}.")]
+
+
+def _pairs(judged: Judged) -> Md:
+    """Matched pairs of cells, and how many of them are no repetition of another by exact twins."""
+    blocks, distinct = judged.comparison.blocks, judged.comparison.distinct
+    return count(blocks) if distinct == blocks else Md(f"{count(blocks)} ({count(distinct)} distinct)")
+
+
+def _numbers(view: View, judged: Judged) -> dict[str, Md]:
+    decimals = decimals_of(view) + 1
+    mark = f" {BELOW}" if _is_marked(judged) else ""
+    low, high = judged.interval.low, judged.interval.high
+    seeds = Md(f"{judged.n} of {judged.comparison.planned} {SURVIVORS}") if judged.survivors else count(judged.n)
+    return {
+        DIFFERENCE: Md(f"{signed(judged.mean, decimals)}{mark}"),
+        INTERVAL: Md(f"{signed(low, decimals)} to {signed(high, decimals)}") if math.isfinite(low) else NOTHING,
+        HOLM: probability(judged.p_holm),
+        P: probability(judged.p),
+        BETTER: fixed(judged.improvement, 2),
+        "seeds": seeds,
+    }
+
+
+def probability(p: float) -> Md:
+    """A p-value: three decimals, or that it is smaller."""
+    return Md("< 0.001") if p < 0.0005 else fixed(p, 3)
+
+
+def _is_marked(judged: Judged) -> bool:
+    """Whether a difference is to be known as no larger than noise; of exact twins themselves that is no news."""
+    return judged.below_noise_floor and bool(judged.mean) and not judged.comparison.twins
+
+
+def notes(view: View, judged: Sequence[Judged], family: Sequence[Judged] | None = None) -> list[Md]:
+    """What the marks and words of a table mean, as far as it has them; empty where it has none.
+
+    Args:
+        view: the study.
+        judged: the table's rows.
+        family: the comparisons among which Holm's correction is made, of several tables: told with the first of them,
+            and empty for the others. Default: the table's own.
+    """
+    said = _about_family(view, judged, judged if family is None else family)
+    if any(map(_is_marked, judged)):
+        said.append(f"{BELOW} no further from 0 than exact twins are from one another.")
+    if any(j.survivors for j in judged):
+        said.append(f"{SURVIVORS} over survivors: not every planned seed has a result.")
+    return [Md(f"*{escape(' '.join(said))}*")] if said else []
+
+
+def _about_family(view: View, judged: Sequence[Judged], family: Sequence[Judged]) -> list[str]:
+    if not family:
+        return []
+    margin, size = view.study.info.suite.margin, len(family)
+    counted = f"{size} comparisons" if size > 1 else "One comparison"
+    counted += ", in one family over the sections of all axes" if size > len(judged) else ""
+    said = [f"{counted}. Margin: {points(margin) if margin else 'the suite sets none, so that nothing is equivalent'}."]
+    if any(j.verdict == "underpowered" for j in family):
+        said.append(
+            f"{seeds_for(size)} seeds are the fewest with which {'any of them' if size > 1 else 'it'} could be shown."
+        )
+    return said
+
+
+def frame(view: View) -> pd.DataFrame:
+    """Every judged comparison as numbers, a row each: the family it belongs to, and all that was found."""
+    rows = []
+    for place in view.places:
+        at = {"device": place.runs.device, "origin": view.origins.letter(place.runs.origin)}
+        for each in place.claims:
+            rows.append({**at, "family": "claims", "comparison": each.fact.claim, **_row(each.judged),
+                         "expected": each.fact.expected, "published_points": each.fact.size,
+                         "outcome": each.outcome})  # fmt: skip
+        families = {
+            "effects": [e.judged for e in place.effects],
+            "interactions": place.interactions,
+            "variants": place.variants,
+        }
+        rows += [
+            {**at, "family": family, "comparison": j.comparison.label, **_row(j)}
+            for family, judged in families.items()
+            for j in judged
+        ]
+    columns = [*at, "family", "comparison", *_row_columns(), "expected", "published_points", "outcome"] if rows else []
+    return pd.DataFrame(rows, columns=columns or ["device"])
+
+
+def _row_columns() -> list[str]:
+    return ["n", "planned", "failed", "blocks", "difference_points", "low", "high", "p", "p_holm", "p_better",
+            "verdict", "below_noise_floor", "seeds_needed"]  # fmt: skip
+
+
+def _row(judged: Judged) -> dict[str, object]:
+    c = judged.comparison
+    values = (judged.n, c.planned, c.failed, c.blocks, judged.mean, judged.interval.low, judged.interval.high, judged.p,
+              judged.p_holm, judged.improvement, judged.verdict, judged.below_noise_floor,
+              judged.seeds_needed)  # fmt: skip
+    return dict(zip(_row_columns(), values, strict=True))

@@ -1,0 +1,1 @@
+"""Models: what is seen of what was trained."""

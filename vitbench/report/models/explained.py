@@ -1,0 +1,171 @@
+"""Explained: a portrait as a page of its own, or as a part of its study's report."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from vitbench.report.files import MARK, Files
+from vitbench.report.markdown import Md, bullets, escape
+from vitbench.report.models import portrait_words, portraits
+from vitbench.report.models.sitters import Sitter, Wall
+from vitbench.report.numbers import plural
+from vitbench.report.pages import html
+from vitbench.report.pictures.charts import Picture
+from vitbench.report.pictures.marks import Colouring
+from vitbench.report.pictures.plane_charts import Bundle, Curves
+from vitbench.report.studio import Draw, at_once
+from vitbench.report.view import View
+from vitbench.spec.trial import TrainTrial
+from vitbench.store import Epoch
+from vitbench.store.plan import Trials
+from vitbench.store.portrait import FOLDER, SUFFIX, BadPortrait, Portrait, read_portrait
+
+MOST = 3
+"""Portraits in a study's report; each has a dozen pictures, and more cannot be seen beside one another."""
+
+MOST_MAPS = 6
+"""Layers, and heads, whose attention a study's report shows: the model's own page has more."""
+
+MADE = (
+    "What there is to see of models whose weights `vitbench run --keep-weights` has kept, on the test images of their "
+    "own trials. Made by `vitbench explain`, which writes a page of each, too, with its training and with more layers "
+    "and heads where there are many."
+)
+
+TRAINING, VALIDATION = "training", "validation"
+
+
+def render_portrait(portrait: Portrait, title: str, epochs: Sequence[Epoch], out: Path, draw: Draw = at_once) -> Path:
+    """Write the page of one model: ``index.html``, ``report.md``, ``figures/*``; twice, it is the same bytes.
+
+    Args:
+        portrait: of the model.
+        title: what the model is called.
+        epochs: of its training, where its record is there.
+        out: folder of the page.
+        draw: draws its pictures, see :class:`vitbench.report.studio.Studio`.
+
+    Returns:
+        The path of ``index.html``.
+
+    Raises:
+        ReportError: where the folder cannot be written, or holds a page of somebody else's.
+    """
+    files = Files(draw)
+    parts = [f"{MARK}\n", f"# What a model looks at: {escape(title)}", portraits.about(portrait)]
+    sections = portraits.sections([Sitter(portrait)])
+    if epochs:
+        sections["Training"] = [Wall("", [training(epochs)])]
+    parts += _drawn(sections, files, "##")
+    if missing := [*portraits.missing(portrait), *_untold(epochs)]:
+        parts += ["## What is not shown, and why", bullets(missing)]
+    text = "\n\n".join(parts).rstrip() + "\n"
+    return files.write(out, text, html.page(text, files.shown))
+
+
+def of_study(view: View, files: Files) -> list[Md]:
+    """The portraits that a study keeps, of the first ``MOST`` of its trials that have one, beside one another."""
+    kept = _kept(view)
+    if not kept.portraits and not kept.unread:
+        return []
+    names = {sitter.name: portraits.about(sitter.portrait) for sitter in kept.portraits}
+    names |= {name: Md(f"Its portrait cannot be read: {escape(why)}.") for name, why in kept.unread.items()}
+    blocks = [Md(MADE), bullets([Md(f"**{escape(name)}.** {said}") for name, said in names.items()])]
+    if kept.beyond:
+        blocks.append(Md(f"Of {plural(kept.beyond + len(names), 'portrait')} the first {MOST} are shown."))
+    if kept.portraits:
+        blocks += _drawn(portraits.sections(kept.portraits, MOST_MAPS), files, "###")
+    lacking = {sitter.name: portraits.missing(sitter.portrait) for sitter in kept.portraits}
+    missing = [Md(f"{escape(name)}: {line}") for name, lines in lacking.items() for line in lines]
+    return [*blocks, Md("### What is not shown, and why"), bullets(missing)] if missing else blocks
+
+
+def in_short(view: View) -> list[Md]:
+    """What the portraits that a study keeps say to its question, a sentence each; nothing of a study without any."""
+    return [escape(said) for said in portrait_words.in_short(_kept(view).portraits)]
+
+
+@dataclass(frozen=True)
+class _Kept:
+    """What a study keeps of its models.
+
+    Attributes:
+        portraits: the models that are shown.
+        unread: name of a model → why its portrait cannot be read.
+        beyond: portraits that are not shown.
+    """
+
+    portraits: Sequence[Sitter]
+    unread: Mapping[str, str]
+    beyond: int
+
+
+def _kept(view: View) -> _Kept:
+    folder = view.study.path / FOLDER
+    files = {file.stem: file for file in sorted(folder.glob(f"*{SUFFIX}"))}
+    trials = Trials.of(view.study.info.trials)
+    places = [place for place, trial_id in enumerate(trials.ids()) if trial_id in files] if files else []
+    planned = [each for each in map(trials.__getitem__, places) if isinstance(each.trial, TrainTrial)]
+    found, unread = list[Sitter](), dict[str, str]()
+    for number, each in enumerate(planned):
+        if len(found) == MOST:
+            return _Kept(found, unread, len(planned) - number)
+        assert isinstance(each.trial, TrainTrial)
+        name = f"{each.cell}, seed {each.trial.seed}"
+        if name in unread or name in {sitter.name for sitter in found}:  # as the same cell on another device is
+            name = f"{name}, trial {each.id}"
+        try:
+            portrait = read_portrait(files[each.id])
+            if portrait.about.trial != each.id:
+                raise BadPortrait("it is of another trial than its name says")
+        except BadPortrait as error:
+            unread[name] = str(error)
+        else:
+            found.append(Sitter(portrait, name, f"portrait-{len(found) + 1}-"))
+    return _Kept(found, unread, 0)
+
+
+def training(epochs: Sequence[Epoch]) -> Picture:
+    """Loss, accuracy and gradient norm of one run, epoch by epoch."""
+    wanted: dict[str, dict[str, Callable[[Epoch], float | None]]] = {
+        "loss (nats)": {TRAINING: lambda e: e.train_loss, VALIDATION: lambda e: e.validation_loss},
+        "accuracy (%)": {TRAINING: lambda e: e.train_accuracy_pct, VALIDATION: lambda e: e.validation_accuracy_pct},
+        "gradient norm": {TRAINING: lambda e: e.gradient_norm},
+    }
+    panels: dict[tuple[str, str], dict[str, Bundle]] = {}
+    for metric, of_metric in wanted.items():
+        curves = {
+            name: [(e.epoch, v) for e in epochs if (v := value(e)) is not None] for name, value in of_metric.items()
+        }
+        known = {name: Bundle([np.array(curve, dtype=np.float64)], None) for name, curve in curves.items() if curve}
+        if known:
+            panels[metric, ""] = known
+    metrics = [metric for metric, _ in panels]
+    there = [name for name in (TRAINING, VALIDATION) if any(name in panel for panel in panels.values())]
+    chart = Curves(metrics, "", [""], panels, Colouring("", (TRAINING, VALIDATION), there if len(there) > 1 else ()))
+    said = f"{', '.join(metrics)} by epoch, over {plural(len(epochs), 'epoch')}."
+    if ("gradient norm", "") in panels:
+        said += " The gradient's norm is that before clipping, a mean over some steps of the epoch."
+    return Picture("training", chart, f"{', '.join(metrics)} by epoch", said[:1].upper() + said[1:])
+
+
+def _untold(epochs: Sequence[Epoch]) -> list[Md]:
+    if not epochs:
+        return [Md("Training: the weights lie in no study's folder that has the record of their trial.")]
+    if all(epoch.gradient_norm is None for epoch in epochs):
+        return [Md("Gradient norm over training: the record holds none, since an earlier vitbench made it.")]
+    return []
+
+
+def _drawn(sections: Mapping[str, Sequence[Wall]], files: Files, level: str) -> list[Md]:
+    """Sections under headings, each picture with its caption, and before pictures of one kind how to read them."""
+    blocks = list[Md]()
+    for heading, walls in sections.items():
+        blocks.append(Md(f"{level} {escape(heading)}"))
+        for wall in walls:
+            blocks += [*([escape(wall.said)] if wall.said else []), *files.pictures(wall.pictures)]
+    return blocks

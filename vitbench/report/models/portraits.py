@@ -1,0 +1,147 @@
+"""Portraits: what there is to see of trained models, as pictures with words between them; without torch.
+
+Of several models the pictures of one kind stand beside one another. A picture that a model cannot have is a sentence
+that says why.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from vitbench.report.markdown import Md, escape
+from vitbench.report.models import portrait_attention, portrait_positions
+from vitbench.report.models.sitters import Sitter, Wall, chosen
+from vitbench.report.numbers import plural
+from vitbench.report.pictures.charts import Picture
+from vitbench.report.pictures.pixel_charts import Heat, Pixels, Strip, Tile, Tiles
+from vitbench.spec.base import pair
+from vitbench.spec.model import ModelSpec
+from vitbench.store.portrait import Array, Portrait
+from vitbench.store.portrait import Picture as Name
+
+MOST = 12
+"""Layers, and heads, whose attention is shown; of more, evenly chosen ones."""
+FILTERS_A_LINE = 8
+
+TITLES: dict[Name, str] = {
+    "filters": "patch-embedding filters", "positions": "positions as numbers", "similarity": "similarity of positions",
+    "attention": "attention of every layer and head", "distances": "mean attention distance",
+    "looks": "attention in the last layer", "rollouts": "attention rollout", "confusion": "confusion matrix",
+}  # fmt: skip
+
+LOOKS = "What they look at, right and wrong"
+LOOKS_ALONE, TOLD = "What it looks at, right and wrong", "Images classified correctly and wrongly"
+
+
+def sections(sitters: Sequence[Sitter], most: int = MOST) -> dict[str, list[Wall]]:
+    """Heading → what can be seen of some models, in the order in which an image passes through them.
+
+    Args:
+        sitters: the models.
+        most: layers, and heads, whose attention is shown; of more, evenly chosen ones.
+    """
+    heading = LOOKS if len(sitters) > 1 else LOOKS_ALONE
+    looked = any(sitter.portrait.looks is not None for sitter in sitters)
+    found = {
+        "Patches": [_patches(sitters), _filters(sitters)],
+        "Positions": portrait_positions.walls(sitters),
+        "Attention by layer and head": [
+            *portrait_attention.by_head(sitters, most), portrait_attention.distances(sitters)
+        ],
+        heading if looked else TOLD: portrait_attention.looks(sitters),
+        "Confusion matrix": [_confusion(sitters)],
+    }  # fmt: skip
+    there = {title: [wall for wall in walls if wall.pictures] for title, walls in found.items()}
+    return {title: walls for title, walls in there.items() if walls}
+
+
+def about(portrait: Portrait) -> Md:
+    """Which model, which images, and how many it classifies correctly."""
+    spec, said = portrait.about.model, portrait.about
+    size: str = spec.architecture
+    if spec.of_components:
+        size = f"{plural(spec.depth, 'layer')}, {plural(spec.heads, 'head')}, width {spec.dim}"
+    right = ""
+    if (counts := portrait.confusion) is not None and counts.sum():
+        share = 100 * counts.trace() / counts.sum()
+        right = f"; it classifies {int(counts.trace()):,} of {counts.sum():,} correctly ({share:.1f} %)"
+    trial = f", of the trial {escape(said.trial)}" if said.trial else ""
+    return Md(f"A model of {escape(size)}{trial}, seen on {escape(said.images)}{right}.")
+
+
+def missing(portrait: Portrait) -> list[Md]:
+    """Pictures that are not there, and why: one line for each reason."""
+    reasons: dict[str, list[str]] = {}
+    for name, reason in portrait.about.absent.items():
+        reasons.setdefault(reason, []).append(TITLES[name])
+    lines = [f"{', '.join(names)}: {why}." for why, names in reasons.items()]
+    return [Md(escape(line[:1].upper() + line[1:])) for line in lines]
+
+
+def _patches(sitters: Sequence[Sitter]) -> Wall:
+    """An image cut into patches; once for models that cut the same one in the same way."""
+    first, found = chosen(sitters, 1), dict[tuple[str, bytes], Picture]()
+    for number, sitter in enumerate(sitters):
+        portrait, spec = sitter.portrait, sitter.portrait.about.model
+        if not spec.of_components or not len(portrait.pixels):
+            continue
+        image = portrait.pixels[next((s.places[number][0] for s in first if s.places[number]), 0)]
+        (rows, columns), (height, width) = spec.grid, pair(spec.patch_size)
+        said = (f"An image, and the {rows} × {columns} patches of {height} × {width} pixels of which the model makes "
+                f"its {plural(spec.patches, 'token')}, row by row{_preceded(spec)}.")  # fmt: skip
+        chart = Tiles([Strip("", [Tile(image), Tile(image, grid=spec.grid)])], 2)
+        alt = f"an image, and the same image cut into {rows} by {columns} patches"
+        found.setdefault((said, image.tobytes()), Picture(f"{sitter.slug}patches", chart, alt, said))
+    return Wall("", list(found.values()))
+
+
+def _preceded(spec: ModelSpec) -> str:
+    """Tokens before those of the patches."""
+    if not spec.prefix:
+        return ""
+    rest = spec.prefix - 1
+    more = f" and {plural(rest, 'token')} more" if rest else ""
+    return f"; {'they are' if spec.patches > 1 else 'it is'} preceded by the class token{more}"
+
+
+def _filters(sitters: Sequence[Sitter]) -> Wall:
+    found = []
+    for sitter in sitters:
+        if (filters := sitter.portrait.filters) is None:
+            continue
+        dim = sitter.portrait.about.model.dim
+        tiles = [Tile(_as_pixels(each)) for each in filters]
+        height, width = filters.shape[1:3]
+        which = f"all {dim} filters" if len(filters) == dim else f"the {len(filters)} largest of {dim} filters"
+        said = sitter.said(f"{which}, {height} × {width} pixels.")
+        alt = sitter.alt(f"{len(filters)} patch-embedding filters as small images")
+        chart = Tiles([Strip("", tiles)], FILTERS_A_LINE)
+        found.append(Picture(f"{sitter.slug}filters", chart, alt, said))
+    said = "Patch-embedding filters, the largest first, in red, green, blue, each at its own contrast; grey is zero."
+    return Wall(said, found)
+
+
+def _as_pixels(weights: Array) -> Pixels:
+    """Zero in the middle, the largest weight at an end."""
+    most = float(np.abs(weights).max()) or 1.0
+    return np.asarray((127.5 + 127.5 * (weights / most)).round(), dtype=np.uint8)
+
+
+def _confusion(sitters: Sequence[Sitter]) -> Wall:
+    found = []
+    for sitter in sitters:
+        if (counts := sitter.portrait.confusion) is None:
+            continue
+        names = sitter.portrait.about.classes
+        chart = Heat(counts, "share of the true class (%)", "true class", "predicted class", names, shares=True)
+        wrong = counts - np.diag(np.diag(counts))
+        label, told = np.unravel_index(int(wrong.argmax()), wrong.shape)
+        said = f"{sitter.portrait.about.images}."
+        if wrong.max() > 1:
+            said += f" Most often, {names[label]} is taken for {names[told]} ({wrong[label, told]:,} times)."
+        alt = sitter.alt(f"confusion matrix of {len(names)} classes")
+        found.append(Picture(f"{sitter.slug}confusion", chart, alt, sitter.said(said)))
+    said = "Images by their true class (rows) and by the class that is predicted (columns). Numbers count images; the "
+    return Wall(f"{said}colour is their share of the row.", found)

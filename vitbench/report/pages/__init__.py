@@ -1,0 +1,1 @@
+"""Pages: the text of a report as a browser shows it."""

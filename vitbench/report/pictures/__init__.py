@@ -1,0 +1,1 @@
+"""What pictures show, as data: nothing here draws."""
