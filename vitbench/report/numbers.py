@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from decimal import ROUND_HALF_UP, Decimal, localcontext
 
 from vitbench.report.markdown import NOTHING, Md
@@ -67,3 +68,8 @@ def accuracy_decimals(test_images: float) -> int:
 def plural(number: int, one: str, many: str = "") -> str:
     """A number with its noun: 1 cell, 1,000 cells."""
     return f"{number:,} {one if number == 1 else many or one + 's'}"
+
+
+def enumerated(parts: Sequence[str]) -> str:
+    """Parts of a sentence, at least one: a, b and c."""
+    return " and ".join(filter(None, (", ".join(parts[:-1]), parts[-1])))

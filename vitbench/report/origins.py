@@ -78,6 +78,11 @@ def of_origin(rows: pd.DataFrame, origin: str) -> pd.DataFrame:
     return rows[_origin(rows) == origin]
 
 
+def with_changes(rows: pd.DataFrame) -> pd.Series[bool]:
+    """Whether each of some trials ran on code with changes that no commit has; not where its record does not say."""
+    return rows["dirty"].astype(object).eq(True)
+
+
 def states_of(rows: pd.DataFrame) -> dict[str, str]:
     """Cell → what became of its trials, in words."""
     return {cell: words(of_cell) for cell, of_cell in _states(rows).items()}

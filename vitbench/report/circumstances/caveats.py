@@ -10,6 +10,7 @@ from vitbench.report.accuracy import MEAN, SURVIVORS
 from vitbench.report.circumstances import caveats_of_speed, fairness
 from vitbench.report.markdown import Md, listed
 from vitbench.report.numbers import count, fixed, plural
+from vitbench.report.origins import with_changes
 from vitbench.report.view import View
 
 DIFFERING = {
@@ -76,7 +77,7 @@ def _about_origins(view: View) -> list[Md]:
         verb = "is" if other == 1 else "are"
         said.append(Md(f"{plural(other, 'result')} {verb} of other code than the latest; `vitbench run … "
                        "--rerun-changed` runs such trials again."))  # fmt: skip
-    dirty = int((view.trials["dirty"].astype(object) == True).sum())  # noqa: E712  # it may be missing
+    dirty = int(with_changes(view.trials).sum())
     if dirty:
         said.append(Md(f"{plural(dirty, 'result')} came from a working tree with changes that no commit holds."))
     return said

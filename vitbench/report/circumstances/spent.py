@@ -10,7 +10,7 @@ import pandas as pd
 
 from vitbench.report.accuracy import task
 from vitbench.report.markdown import Md, escape
-from vitbench.report.numbers import count, plural, significant
+from vitbench.report.numbers import count, enumerated, plural, significant
 from vitbench.report.view import View
 from vitbench.spec.recipe import TrainSpec
 from vitbench.spec.trial import TrainTrial
@@ -61,7 +61,7 @@ def differing(view: View) -> Md | None:
         return None
     where = f' (in the task "{escape(widest)}", where they differ most)' if widest else ""
     axes = [escape(axis) for axis in _deciding(view, rows)]
-    by = f" by {' and '.join(filter(None, (', '.join(axes[:-1]), axes[-1])))}" if axes else ""
+    by = f" by {enumerated(axes)}" if axes else ""
     stages = _stages([p.trial.train for p in view.planned if isinstance(p.trial, TrainTrial)])
     before = f", {' and '.join(stages)} included" if stages else ""
     same = rows["steps"].nunique() == 1
@@ -78,7 +78,8 @@ def _deciding(view: View, rows: pd.DataFrame) -> list[str]:
     """The axes between whose values some cells' operations differ on average."""
     found = []
     for axis in view.axes if view.factorial else ():
-        means = rows.groupby(rows["cell"].map(lambda cell: view.values_of(cell)[axis]))["train_flops"].mean()  # noqa: B023
+        values = rows["cell"].map({cell: view.values_of(cell)[axis] for cell in rows["cell"]})
+        means = rows.groupby(values)["train_flops"].mean()
         found += [axis] if _apart(means) >= UNEQUAL else []
     return found
 

@@ -14,6 +14,7 @@ from vitbench.analysis.side_by_side import SideBySide, verdict
 from vitbench.report.comparisons.comparison_tables import shared, shared_cells
 from vitbench.report.markdown import Md, bold, bullets, escape, listed
 from vitbench.report.numbers import fixed, plural, signed
+from vitbench.report.origins import with_changes
 
 KINDS = {"machine": "machine", "software": "software", "data": "data", "recipe": "recipe", "protocol": "timing"}
 """Kinds of conditions, as the first sentence names them where none of a kind differs."""
@@ -177,7 +178,7 @@ def _about_conditions(found: SideBySide) -> list[Md]:
     said = [Md(f"On what {_letters(unknown)} ran was not recorded.")] if unknown else []
     said += [Md(f"{_of_pairs(found, of)}: {text}.")
              for text, of in _grouped((pair, _apart(found, *pair, timed=timed)) for pair in pairs).items()]  # fmt: skip
-    dirty = [arm.letter for arm in found.arms if (arm.trials["dirty"].astype(object) == True).any()]  # noqa: E712  # it may be missing
+    dirty = [arm.letter for arm in found.arms if with_changes(arm.trials).any()]
     if dirty:
         said.append(Md(f"Results of {', '.join(dirty)} came from a working tree with changes that no commit holds."))
     if timed:

@@ -13,6 +13,7 @@ import pandas as pd
 from vitbench.analysis.speedups import Speedup, speedups
 from vitbench.analysis.summary import finished, texts
 from vitbench.report.accuracy import absence_of, seeds
+from vitbench.report.cell_tables import bare
 from vitbench.report.cost.speed import MEMORY, SPEED
 from vitbench.report.markdown import NOTHING, Md, bold, escape, table
 from vitbench.report.numbers import count, fixed, measured, plural, significant, spread
@@ -244,9 +245,9 @@ def _taken_out(lines: Sequence[dict[str, Md]], view: View) -> list[str]:
     """
     said = []
     axes = set(view.axis_names.values())
-    with_result = [line for line in lines if any(_column(name) == STEP and line[name] != NOTHING for name in line)]
+    with_result = [line for line in lines if any(bare(name) == STEP and line[name] != NOTHING for name in line)]
     for name, words in CONSTANT.items():
-        where = {column for line in lines for column in line if column not in axes and _column(column) == name}
+        where = {column for line in lines for column in line if column not in axes and bare(column) == name}
         values = {line[column] for line in with_result for column in where if line.get(column, Md("0")) != "0"}
         if len(values) == 1:
             value = values.pop()
@@ -254,11 +255,6 @@ def _taken_out(lines: Sequence[dict[str, Md]], view: View) -> list[str]:
             for line, column in itertools.product(lines, where):
                 line.pop(column, None)
     return said
-
-
-def _column(name: str) -> str:
-    """The name of a column without the letter of its origin."""
-    return name.rpartition(": ")[2]
 
 
 def _rate(result: Row, name: str) -> Md:

@@ -13,7 +13,7 @@ from vitbench.report.accuracy import decimals_of
 from vitbench.report.findings.judgements import Place
 from vitbench.report.findings.legends import points
 from vitbench.report.markdown import Md, escape
-from vitbench.report.numbers import fixed, plural, signed
+from vitbench.report.numbers import enumerated, fixed, plural, signed
 from vitbench.report.view import View
 
 AGAINST: Mapping[Verdict, str] = {
@@ -203,7 +203,7 @@ def _group(view: View, verdict: Verdict, group: Named, against: str, *, brief: b
         return f"{_called(order[0])} is {_amount(view, only)} {side}{than}{_ranging(view, only, ' (', ')')}{within}"
     shown = [_called(name) if brief else f"{_called(name)} ({number(view, group[name])})" for name in order[:MOST]]
     shown += [f"{len(order) - MOST:,} more"] if len(order) > MOST else []
-    listed = " and ".join(filter(None, (", ".join(shown[:-1]), shown[-1])))
+    listed = enumerated(shown)
     if surely:
         return f"{listed} {'differs' if len(order) == 1 else 'differ'}{f' from {against}' if against else ''}{within}"
     return f"{listed} {plain}"

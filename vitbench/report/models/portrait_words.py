@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from vitbench.analysis.portraits import NEAR, Likeness, Reach, likeness, reach
 from vitbench.report.models.sitters import Sitter, patches_alike
-from vitbench.report.numbers import MINUS, plural
+from vitbench.report.numbers import MINUS, enumerated, plural
 
 
 def similarity(sitter: Sitter) -> str:
@@ -99,4 +99,4 @@ def _number(value: float) -> str:
 
 
 def _listed(parts: Sequence[str]) -> str:
-    return " and ".join(filter(None, (", ".join(parts[:-1]), parts[-1])))
+    return enumerated(parts)

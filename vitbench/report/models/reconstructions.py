@@ -6,7 +6,7 @@ import base64
 from dataclasses import dataclass
 
 from vitbench.report.markdown import Md
-from vitbench.report.numbers import plural
+from vitbench.report.numbers import enumerated, plural
 from vitbench.report.view import View
 from vitbench.spec.trial import TrainTrial
 from vitbench.store import PlannedTrial, TrainValues
@@ -63,7 +63,7 @@ def _wanted(view: View) -> list[PlannedTrial]:
 
 def _sheet(number: int, png: bytes, values: TrainValues, cells: list[str]) -> Sheet:
     epochs, whose = values.pretraining, "validation" if values.validation_images else "training"
-    named = " and ".join(filter(None, (", ".join(cells[:-1]), cells[-1])))
+    named = enumerated(cells)
     same = " (the same in all of them)" if len(cells) > 1 else ""
     return Sheet(
         f"reconstructions-{number}",
