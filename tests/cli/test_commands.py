@@ -74,6 +74,20 @@ def test_a_mistake_is_a_message_and_status_2(tmp_path: Path, arguments: tuple[st
     assert list(tmp_path.iterdir()) == []
 
 
+def test_one_cell_of_a_suite_by_its_name(tmp_path: Path) -> None:
+    suite = tmp_path / "suite.toml"
+    heads = "".join(
+        f'[[variants]]\nname = "{name} head"\nset = {{ heads = {n} }}\n' for n, name in ((1, "one"), (2, "two"))
+    )
+    suite.write_text(SUITE + heads)
+    done = vitbench("plan", str(suite), "--device", "cpu", "--cell", "two head", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "; 1 cells;" in done.stdout and "two head" in done.stdout and "one head" not in done.stdout
+    wrong = vitbench("plan", str(suite), "--cell", "two haed", cwd=tmp_path)
+    assert wrong.returncode == 2
+    assert '--cell "two haed": no cell of suite.toml; did you mean "two head"?' in wrong.stderr
+
+
 def test_debug_shows_the_traceback() -> None:
     assert "Traceback" in vitbench("--debug", "plan", "absent.toml").stderr
 

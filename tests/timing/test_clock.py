@@ -60,3 +60,27 @@ def test_it_measures_the_kernel_and_not_the_launch_on_a_gpu(flush: bool) -> None
     launch_ms = (time.perf_counter() - began) * 1000
     torch.cuda.synchronize()
     assert lap.device_ms > 3 * launch_ms and lap.wall_ms > 0.9 * lap.device_ms
+
+
+@pytest.mark.gpu
+def test_an_operator_of_many_launches_is_timed_without_them() -> None:
+    """A hundred kernels of some microseconds each, which the host launches more slowly than the device runs them."""
+    device = torch.device("cuda", 0)
+    x = torch.randn(1024, device=device)
+
+    def short() -> None:
+        for _ in range(100):
+            x.add_(1.0)
+
+    shown, hidden = Clock(device, flush=False), Clock(device, flush=True)
+    for watch in (shown, hidden):
+        watch.lap(short)
+    laps = [hidden.lap(short) for _ in range(5)]
+    assert all(lap.hidden for lap in laps)
+    assert shown.lap(short).hidden is None
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        short()
+    replays = [hidden.lap(graph.replay).device_ms for _ in range(5)]
+    assert min(lap.device_ms for lap in laps) < 2.5 * min(replays)
+    assert min(lap.device_ms for lap in laps) < min(lap.wall_ms for lap in laps)

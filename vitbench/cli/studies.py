@@ -25,6 +25,7 @@ def suite_options(function: Function) -> Function:
     for decorate in (
         click.argument("suite", type=FILE),
         click.option("--set", "overrides", multiple=True, metavar="TABLE.KEY=VALUE", help="Replace a value."),
+        click.option("--cell", "cells", multiple=True, metavar="NAME", help="This cell alone. Repeatable."),
         click.option("--plugin", "plugins", multiple=True, type=FILE, help="A file with components of your own."),
         click.option("--device", default="auto", metavar="auto|cpu|cuda[:i]|mps", help="Where to run. Default: auto."),
         click.option("--results", type=FOLDER, help="Folder of the study. Default: results/<name of the suite>."),
@@ -38,13 +39,14 @@ def suite_options(function: Function) -> Function:
 
 
 def _read(
-    suite: Path, overrides: tuple[str, ...], plugins: tuple[Path, ...], device: str, max_trials: int, *,
-    yes: bool, small: bool,
+    suite: Path, overrides: tuple[str, ...], cells: tuple[str, ...], plugins: tuple[Path, ...], device: str,
+    max_trials: int, *, yes: bool, small: bool,
 ) -> Suite:  # fmt: skip
     for plugin in plugins:
         registry.load_plugin(plugin)
     try:
-        return read_suite(suite, overrides, max(max_trials, MOST_TRIALS) if yes else max_trials, small=small)
+        most = max(max_trials, MOST_TRIALS) if yes else max_trials
+        return read_suite(suite, overrides, most, small=small).only(cells)
     except TooManyTrials as error:
         from vitbench.runner.size import with_time
 
@@ -52,12 +54,13 @@ def _read(
 
 
 def _command(
-    verb: str, suite: Path, overrides: tuple[str, ...], plugins: tuple[Path, ...], results: Path | None,
-    max_trials: int, *, yes: bool, small: bool,
+    verb: str, suite: Path, overrides: tuple[str, ...], cells: tuple[str, ...], plugins: tuple[Path, ...],
+    results: Path | None, max_trials: int, *, yes: bool, small: bool,
 ) -> list[str]:  # fmt: skip
     """Arguments of a command line that plan the same trials, but for the device."""
     made = [verb, _from_here(suite), *(["--small"] if small else [])]
     made += [part for override in overrides for part in ("--set", override)]
+    made += [part for cell in cells for part in ("--cell", cell)]
     made += [part for plugin in plugins for part in ("--plugin", _from_here(plugin))]
     made += ["--results", _from_here(results)] if results else []
     made += ["--max-trials", str(max_trials)] if max_trials != MAX_TRIALS else []
@@ -76,6 +79,7 @@ def _from_here(path: Path) -> str:
 def plan(
     suite: Path,
     overrides: tuple[str, ...],
+    cells: tuple[str, ...],
     plugins: tuple[Path, ...],
     device: str,
     results: Path | None,
@@ -88,7 +92,7 @@ def plan(
     from vitbench.analysis.outlook import outlook
     from vitbench.runner.overview import print_plan
 
-    asked = _read(suite, overrides, plugins, device, max_trials, yes=yes, small=small)
+    asked = _read(suite, overrides, cells, plugins, device, max_trials, yes=yes, small=small)
     console = Terminal()
     print_plan(asked, device, results, console, every=every)
     for sentence in outlook(asked):
@@ -151,8 +155,8 @@ def run_options(function: Function) -> Function:
 )
 @click.pass_context
 def run(
-    context: click.Context, suite: Path, overrides: tuple[str, ...], plugins: tuple[Path, ...], device: str,
-    results: Path | None, max_trials: int, yes: bool, small: bool, launcher: str, address: str | None,
+    context: click.Context, suite: Path, overrides: tuple[str, ...], cells: tuple[str, ...], plugins: tuple[Path, ...],
+    device: str, results: Path | None, max_trials: int, yes: bool, small: bool, launcher: str, address: str | None,
     workers: int | None, rerun_changed: bool, heartbeat: float, leave_held: bool, engine: tuple[str, ...],
     only: str | None, keep_weights: bool,
 ) -> None:  # fmt: skip
@@ -162,11 +166,11 @@ def run(
 
     Exit status: 0 if every trial is ok or unsupported, 1 if one is not, 2 for a mistake in the suite, 130 after Ctrl-C.
     """
-    asked = _read(suite, overrides, plugins, device, max_trials, yes=yes, small=small)
+    asked = _read(suite, overrides, cells, plugins, device, max_trials, yes=yes, small=small)
     if keep_weights and launcher == "ray":
         raise click.UsageError("--keep-weights: Ray's nodes need not have the study's folder; use local or slurm")
     parameters = tuple(_parameter(text) for text in engine)
-    again = _command("run", suite, overrides, plugins, results, max_trials, yes=yes, small=small)
+    again = _command("run", suite, overrides, cells, plugins, results, max_trials, yes=yes, small=small)
     again += ["--keep-weights"] if keep_weights else []
     command = [*again, *(["--only", only] if only else [])]
     again += ["--heartbeat", str(heartbeat), *(["--rerun-changed"] if rerun_changed else [])]
@@ -187,15 +191,15 @@ def run(
 @run_options
 @click.pass_context
 def time(
-    context: click.Context, suite: Path, overrides: tuple[str, ...], plugins: tuple[Path, ...], device: str,
-    results: Path | None, max_trials: int, yes: bool, small: bool, rerun_changed: bool, heartbeat: float,
+    context: click.Context, suite: Path, overrides: tuple[str, ...], cells: tuple[str, ...], plugins: tuple[Path, ...],
+    device: str, results: Path | None, max_trials: int, yes: bool, small: bool, rerun_changed: bool, heartbeat: float,
     leave_held: bool,
 ) -> None:  # fmt: skip
     """Run the timing trials of SUITE only."""
-    asked = _read(suite, overrides, plugins, device, max_trials, yes=yes, small=small)
+    asked = _read(suite, overrides, cells, plugins, device, max_trials, yes=yes, small=small)
     from vitbench.runner.run import Options, run_suite  # after the suite: a mistake in it is said before torch loads
 
-    command = _command("time", suite, overrides, plugins, results, max_trials, yes=yes, small=small)
+    command = _command("time", suite, overrides, cells, plugins, results, max_trials, yes=yes, small=small)
     options = Options(device=device, kinds=ONLY["timing"], rerun_changed=rerun_changed, heartbeat_s=heartbeat,
                       leave_held=leave_held, command=tuple(command))  # fmt: skip
     context.exit(run_suite(asked, results, options, Terminal()))

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, Field, InstanceOf
 
-from vitbench.registry import name_problem
+from vitbench.registry import name_problem, nearest
 from vitbench.spec.base import Strict
+from vitbench.spec.errors import SpecError
 from vitbench.spec.model import ModelSpec
 from vitbench.spec.recipe import DataSpec, TimeTable, TrainTable
+
+MOST_NAMED = 24
+"""Cells that an error message names."""
 
 Value = str | int | float | bool | tuple[Any, ...]
 
@@ -180,3 +184,27 @@ class Suite(Strict):
     resources: Resources = Resources()
     notices: tuple[str, ...] = ()
     excluded: tuple[tuple[str, str], ...] = Field((), description="(label, rule) of combinations that cannot be built")
+
+    def only(self, labels: Collection[str]) -> Suite:
+        """The suite with some of its cells; claims and goals about the others are left out.
+
+        Raises:
+            SpecError: a label is no cell's.
+        """
+        if not labels:
+            return self
+        known = {cell.label: cell for cell in self.cells}
+        if strange := [label for label in labels if label not in known]:
+            names = f"; cells: {', '.join(known)}" if len(known) <= MOST_NAMED else ""
+            raise SpecError(
+                [f'--cell "{label}": no cell of {self.file}{nearest(label, known)}{names}' for label in strange]
+            )
+        return self.model_copy(
+            update={
+                "cells": tuple(known[label] for label in known if label in labels),
+                "facts": tuple(f for f in self.facts if f.axis is None and {f.value, f.against} <= set(labels)),
+                "goals": tuple(goal for goal in self.goals if goal.cell in labels),
+                "excluded": (),
+                "options": (*self.options, *(part for label in labels for part in ("--cell", label))),
+            }
+        )

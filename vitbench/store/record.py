@@ -161,6 +161,9 @@ class Samples(Strict):
     baseline_ms: tuple[NonNegative, ...] = Field((), description="of the baseline, in the same rounds")
     control_ms: tuple[NonNegative, ...] = Field((), description="of the baseline once more: the A/A control")
     calls: Count = Field(1, description="consecutive calls of which a value is the mean")
+    hidden_launches: bool | None = Field(
+        None, description="of operators on a GPU: whether none of the host's launches is in the latencies"
+    )
     first_ms: NonNegative = Field(description="the first iteration, warm-up's")
     warmup_iterations: Count | None = None
     steady: bool | None = Field(None, description="whether warm-up ended because latencies had become steady")

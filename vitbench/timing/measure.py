@@ -136,6 +136,7 @@ def side_by_side(
             baseline_ms=device_ms[BASELINE],
             control_ms=device_ms[CONTROL],
             calls=repeat,
+            hidden_launches=all(lap.hidden for lap in laps[name]) if clock.flush and device.type == "cuda" else None,
             first_ms=warmth[name].first_ms,
             warmup_iterations=warmth[name].iterations,
             steady=warmth[name].steady,

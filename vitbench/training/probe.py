@@ -23,7 +23,7 @@ class Probe(nn.Module):
     def __init__(self, model: Model) -> None:
         super().__init__()
         self.model = model.requires_grad_(requires_grad=False)
-        self.norm = nn.BatchNorm1d(model.head.in_features, affine=False)
+        self.norm = nn.BatchNorm1d(model.head.in_features, affine=False, device=model.head.weight.device)
         model.head.requires_grad_()
 
     def train(self, mode: bool = True) -> Self:

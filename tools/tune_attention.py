@@ -1,8 +1,12 @@
-"""Tuning the fused attention kernels on a GPU, in one call: ``python -m vitbench.timing.tune_attention --out FILE``.
+"""Tuning the fused attention kernels on a GPU, in one call: ``python -m tools.tune_attention --out FILE``.
 
 Every candidate plan is first checked on the device; those that are right are timed, interleaved in randomised rounds
 with every SDPA backend that there is, between device events, on a cache that was written over. FILE gets every figure
-as JSON; a table of the winners is printed last. They go into ``vitbench.kernels.attention_tiles.TUNED`` by hand.
+as JSON, anew after each shape; a table of the winners is printed last. They go into
+``vitbench.kernels.attention_tiles.TUNED`` by hand.
+
+A kernel that reads where it must not leaves its process without a device. So each check runs in a worker process
+that ends with its first such failure, and the candidates after it get a new one.
 """
 
 # ruff: noqa: PLR0917 - the pure functions take what they depend on, one by one
@@ -10,15 +14,18 @@ as JSON; a table of the winners is printed last. They go into ``vitbench.kernels
 from __future__ import annotations
 
 import argparse
+import functools
 import itertools
 import json
 import multiprocessing
+import queue
 import random
 import statistics
 import sys
+import threading
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +39,7 @@ from vitbench.kernels.attention import backward_by, forward_by
 from vitbench.kernels.attention_candidates import candidates
 from vitbench.kernels.attention_tiles import Plan, choose
 from vitbench.timing.ceilings import measure_ceilings
+from vitbench.timing.clock import Clock
 
 SHAPES = ((1024, 6, 65, 64), (1024, 4, 65, 32), (512, 6, 197, 64), (256, 6, 257, 64), (128, 12, 577, 64))
 """(B, H, N, K) that are timed."""
@@ -49,15 +57,19 @@ CHECKED = (torch.bfloat16, torch.float16, torch.float32)
 CHECKED_IMAGES = 16
 """B of the checks: with it, B · H is a multiple of 16 as at the timed shapes, and triton compiles the same code."""
 
-WORKERS = 8
-CHUNK = 4
-"""Candidates that a worker checks, and so compiles, at a time."""
+WORKERS = 14
+"""Processes that compile and check; of 16 cores two are left to the process that waits for them and to the system."""
+
+CHECK_SECONDS = 90.0
+"""After which a check, its compiling included, is given up, and its worker ended."""
+
+CHECKS_SHARE = 0.7
+"""Of the budget; the timing has the rest."""
+
+LOST = "lost"
+"""State of a check whose process did not survive it."""
 
 FIRST_ROUNDS, FINALISTS, FINAL_ROUNDS = 12, 6, 60
-FLUSHED_BYTES = 256 * 2**20
-ASLEEP_CYCLES = 2_000_000
-"""About 1 ms: the device is kept busy while the host launches what is timed, so that launching is not in the figure."""
-
 TIE = 0.01
 """Medians that differ by less, as a fraction, are equal: then the present choice stays."""
 
@@ -68,12 +80,26 @@ Lap = Callable[[Callable[[], object]], float]
 
 @dataclass(frozen=True)
 class Job:
-    """Plans of one shape, type and direction that a worker checks."""
+    """One plan, of one shape, type and direction, to be checked."""
 
     shape: tuple[int, int, int, int]
     dtype: torch.dtype
     backward: bool
-    plans: tuple[Plan, ...]
+    plan: Plan
+
+    def row(self) -> dict[str, Any]:
+        """What names it in the results."""
+        return {
+            "shape": self.shape,
+            "dtype": str(self.dtype).removeprefix("torch."),
+            "direction": direction(self.backward),
+            "plan": label(self.plan),
+        }
+
+
+def direction(backward: bool) -> str:
+    """Its name in the results."""
+    return "backward" if backward else "forward"
 
 
 def label(plan: Plan) -> str:
@@ -83,14 +109,14 @@ def label(plan: Plan) -> str:
 
 
 def jobs() -> list[Job]:
-    """All checks, in chunks: first those with the present choices, then those of the type that is timed."""
-    found: list[tuple[bool, int, Job]] = []
-    for shape, dtype, backward in itertools.product(SHAPES, CHECKED, (False, True)):
-        plans = candidates(shape[2], shape[3], dtype, backward)
-        for start in range(0, len(plans), CHUNK):
-            job = Job(shape, dtype, backward, tuple(plans[start : start + CHUNK]))
-            found.append((start > 0 and dtype != TIMED, start, job))
-    return [job for *_, job in sorted(found, key=lambda entry: entry[:2])]
+    """All checks: present choices first; then those of the type that is timed, the most promising of each shape first;
+    then the other types."""
+    found = [
+        (place > 0, dtype != TIMED, place, Job(shape, dtype, backward, plan))
+        for shape, dtype, backward in itertools.product(SHAPES, CHECKED, (False, True))
+        for place, plan in enumerate(candidates(shape[2], shape[3], dtype, backward))
+    ]
+    return [job for *_, job in sorted(found, key=lambda entry: entry[:3])]
 
 
 def floor_bytes(shape: tuple[int, int, int, int], backward: bool, itemsize: int) -> int:
@@ -132,7 +158,7 @@ def summary(
     roof_s = max(floor_bytes(shape, backward, 2) / bytes_per_s, flops(shape, backward) / flops_per_s)
     return {
         "shape": shape,
-        "direction": "backward" if backward else "forward",
+        "direction": direction(backward),
         "winner": best,
         "winner_ms": plans_ms[best],
         "present": present,
@@ -210,13 +236,17 @@ def _errors(results: list[Tensor], true: list[Tensor]) -> list[float]:
     return [float((x - y).abs().max()) for x, y in zip(results, true, strict=True)]
 
 
-def check(job: Job, device: str = "cuda") -> list[dict[str, Any]]:
-    """Each plan's largest errors against float64, and those allowed: 2 × the best SDPA backend's, plus a floor.
+@functools.lru_cache(maxsize=2)
+def _wanted(
+    shape: tuple[int, int, int, int], dtype: torch.dtype, device: str
+) -> tuple[tuple[Tensor, ...], list[Tensor], list[float], Tensor, Tensor]:
+    """q, k, v and dO; the true output and gradients; the errors allowed of them; and the present forward's O and L.
 
-    The floor, as in the tests: 4 · eps · max |true value|; for gradients, 4 · eps + eps(float32) · max |score|.
+    Allowed: 2 × the best SDPA backend's error, plus a floor, as in the tests: 4 · eps · max |true value|; a gradient's
+    4 · eps + eps(float32) · max |score|.
     """
-    _, H, N, K = job.shape
-    q, k, v, grad = _tensors((CHECKED_IMAGES, H, N, K), job.dtype, device)
+    _, H, N, K = shape
+    q, k, v, grad = _tensors((CHECKED_IMAGES, H, N, K), dtype, device)
     parts, scale = (q, k, v), K**-0.5
     true = _results(_plain, tuple(x.double() for x in parts), grad.double())
     others = []
@@ -226,50 +256,111 @@ def check(job: Job, device: str = "cuda") -> list[dict[str, Any]]:
         except RuntimeError:  # not offered for these inputs
             continue
     score = float((q.double() @ k.double().transpose(-2, -1)).abs().max()) * scale
-    floor = 4 * torch.finfo(job.dtype).eps
+    floor = 4 * torch.finfo(dtype).eps
     floors = [floor] + [floor + torch.finfo(torch.float32).eps * score] * 3
     allowed = [
         2 * min(errors) + each * float(value.abs().max())
         for errors, each, value in zip(zip(*others, strict=True), floors, true, strict=True)
     ]
-    out, lse = forward_by(choose(N, K, job.dtype, backward=False), q, k, v, scale)
-    found = []
-    for plan in job.plans:
-        row: dict[str, Any] = {
-            "shape": job.shape,
-            "dtype": str(job.dtype).removeprefix("torch."),
-            "direction": "backward" if job.backward else "forward",
-            "plan": label(plan),
-        }
-        began = time.perf_counter()
-        try:
-            if job.backward:
-                grads = backward_by(plan, grad, q, k, v, out, lse, scale)
-                again = backward_by(plan, grad, q, k, v, out, lse, scale)
-                errors = _errors(list(grads.permute(2, 0, 3, 1, 4)), true[1:])
-                same, limits = torch.equal(grads, again), allowed[1:]
-            else:
-                first, again = (forward_by(plan, q, k, v, scale)[0] for _ in range(2))
-                errors, same, limits = _errors([first], true[:1]), torch.equal(first, again), allowed[:1]
-        except Exception as error:  # out of registers or shared memory, or the compiler's own: a fact about the plan
-            row |= {"state": "failed", "reason": f"{type(error).__name__}: {error}"[:300]}
+    out, lse = forward_by(choose(N, K, dtype, backward=False), q, k, v, scale)
+    return (q, k, v, grad), true, allowed, out, lse
+
+
+def check(job: Job, device: str = "cuda") -> dict[str, Any]:
+    """A plan's largest errors against float64, and those allowed; or why it gave nothing."""
+    began = time.perf_counter()
+    row = job.row()
+    try:
+        (q, k, v, grad), true, allowed, out, lse = _wanted(job.shape, job.dtype, device)
+        scale = job.shape[3] ** -0.5
+        if job.backward:
+            grads, again = (backward_by(job.plan, grad, q, k, v, out, lse, scale) for _ in range(2))
+            errors, limits = _errors(list(grads.permute(2, 0, 3, 1, 4)), true[1:]), allowed[1:]
         else:
-            right = same and all(error <= limit for error, limit in zip(errors, limits, strict=True))
-            row |= {"state": "right" if right else "incorrect", "same_bits": same, "error": errors, "allowed": limits}
-        found.append(row | {"seconds": time.perf_counter() - began})
-    return found
+            grads, again = (forward_by(job.plan, q, k, v, scale)[0] for _ in range(2))
+            errors, limits = _errors([grads], true[:1]), allowed[:1]
+        same = torch.equal(grads, again)
+    except Exception as error:  # out of registers or shared memory, or the compiler's own: a fact about the plan
+        row |= {"state": "failed", "reason": f"{type(error).__name__}: {error}"[:300]}
+    else:
+        right = same and all(error <= limit for error, limit in zip(errors, limits, strict=True))
+        row |= {"state": "right" if right else "incorrect", "same_bits": same, "error": errors, "allowed": limits}
+    return row | {"seconds": time.perf_counter() - began}
 
 
-def _lap_ms(call: Callable[[], object], cache: Tensor) -> float:
-    """Milliseconds of one call between events that are queued, with it, while the device is still busy."""
-    start, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
-    cache.zero_()
-    torch.cuda._sleep(ASLEEP_CYCLES)
-    start.record()
-    call()
-    end.record()
-    end.synchronize()
-    return float(start.elapsed_time(end))
+def _serve(pipe: Any) -> None:
+    """A worker: check what comes, until nothing comes or the device is lost to this process."""
+    while True:
+        try:
+            job = pipe.recv()
+        except EOFError:
+            return
+        row = check(job)
+        try:
+            torch.cuda.synchronize()
+        except RuntimeError as error:
+            pipe.send(row | {"state": LOST, "reason": f"the device was lost to its process: {error}"[:300]})
+            return
+        pipe.send(row)
+
+
+class _Worker:
+    """A process that checks plans one by one, and its end of the pipe."""
+
+    def __init__(self) -> None:
+        context = multiprocessing.get_context("spawn")
+        self.pipe, theirs = context.Pipe()
+        self.process = context.Process(target=_serve, args=(theirs,), daemon=True)
+        self.process.start()
+        theirs.close()
+
+    def check(self, job: Job, seconds: float) -> dict[str, Any]:
+        """The job's row. Raises EOFError, OSError or TimeoutError where the worker gave none: it is of no use then."""
+        self.pipe.send(job)
+        if not self.pipe.poll(seconds):
+            raise TimeoutError(f"no result within {seconds:.0f} s")
+        row: dict[str, Any] = self.pipe.recv()
+        return row
+
+    def end(self) -> None:
+        """Kill it."""
+        self.process.kill()
+        self.process.join()
+        self.pipe.close()
+
+
+def check_all(todo: list[Job], deadline: float, workers: int = WORKERS) -> list[dict[str, Any]]:
+    """The rows of all jobs that could be begun before the deadline (on the monotonic clock), as they ended."""
+    waiting: queue.SimpleQueue[Job] = queue.SimpleQueue()
+    for job in todo:
+        waiting.put(job)
+    rows: list[dict[str, Any]] = []
+
+    def employ() -> None:
+        worker = None
+        while time.monotonic() < deadline:
+            try:
+                job = waiting.get_nowait()
+            except queue.Empty:
+                break
+            worker = worker or _Worker()
+            try:
+                row = worker.check(job, min(CHECK_SECONDS, max(deadline - time.monotonic(), 1.0)))
+            except (EOFError, OSError, TimeoutError) as error:
+                row = job.row() | {"state": LOST, "reason": str(error) or "its process ended"}
+            rows.append(row)
+            if row["state"] == LOST:
+                worker.end()
+                worker = None
+        if worker:
+            worker.end()
+
+    threads = [threading.Thread(target=employ) for _ in range(workers)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return rows
 
 
 def interleaved_ms(calls: Mapping[str, Callable[[], object]], rounds: int, lap: Lap) -> dict[str, list[float]]:
@@ -335,7 +426,7 @@ def time_shape(
     last = interleaved_ms({name: ours[name] for name in chosen} | sdpa, FINAL_ROUNDS, lap)
     laps = {
         "shape": shape,
-        "direction": "backward" if backward else "forward",
+        "direction": direction(backward),
         "first_rounds_ms": first,
         "last_rounds_ms": last,
         "unsupported": missing,
@@ -344,72 +435,80 @@ def time_shape(
     return laps, {name: medians[name] for name in chosen}, {name: medians[name] for name in sdpa}
 
 
-def tune(budget_s: float) -> dict[str, Any]:
-    """Everything: checks in worker processes, which also fill triton's cache on disk; then the timing, here."""
-    deadline = time.monotonic() + budget_s
-    todo, checks, untried = jobs(), [], []
-    with multiprocessing.get_context("spawn").Pool(WORKERS) as pool:
-        pending = [(job, pool.apply_async(check, (job,))) for job in todo]
-        for job, result in pending:
-            left = deadline - 0.4 * budget_s - time.monotonic()  # the timing needs its share
-            try:
-                checks += result.get(timeout=max(left, 0.1))
-            except multiprocessing.TimeoutError:
-                untried.append({"job": asdict(job) | {"dtype": str(job.dtype)}, "reason": "no time was left"})
+def tune(budget_s: float, save: Callable[[dict[str, Any]], None]) -> dict[str, Any]:
+    """Everything: checks in worker processes, which also fill triton's cache on disk; then the timing, here.
+
+    ``save`` gets what is known so far, after the checks and after each shape.
+    """
+    began = time.monotonic()
+    todo = jobs()
+    checks = check_all(todo, began + CHECKS_SHARE * budget_s)
+    tried = {(row["shape"], row["dtype"], row["direction"], row["plan"]) for row in checks}
+    found: dict[str, Any] = {
+        "environment": fingerprint("cuda", torch.get_num_threads()).model_dump(mode="json"),
+        "checks": checks,
+        "untried": [row for row in (job.row() for job in todo) if tuple(row.values()) not in tried],
+        "summary": [],
+        "laps": [],
+        "untimed": [],
+    }
+    save(found)
     right = {
         (row["shape"], row["direction"], row["plan"])
         for row in checks
         if row["dtype"] == str(TIMED).removeprefix("torch.") and row["state"] == "right"
     }
     ceilings = measure_ceilings(torch.device("cuda"), TIMED)
-    cache = torch.empty(FLUSHED_BYTES, dtype=torch.int8, device="cuda")
-    rows, laps = [], []
+    found["ceilings"] = {"bytes_per_s": ceilings.bytes_per_s, "flops_per_s": ceilings.flops_per_s}
+    clock = Clock(torch.device("cuda"), flush=True)
     for shape in SHAPES:
-        of_shape, of_sdpa = [], []
+        rows, of_sdpa = [], []
         for backward in (False, True):
-            direction = "backward" if backward else "forward"
             plans = {label(plan): plan for plan in candidates(shape[2], shape[3], TIMED, backward)}
-            plans = {name: plan for name, plan in plans.items() if (shape, direction, name) in right}
-            if not plans:
-                raise RuntimeError(f"no plan was right for {shape} {direction}: see the checks")
-            measured, ours_ms, sdpa_ms = time_shape(shape, backward, plans, lambda call: _lap_ms(call, cache))
+            plans = {name: plan for name, plan in plans.items() if (shape, direction(backward), name) in right}
+            if not plans or time.monotonic() > began + budget_s:
+                reason = "the budget was spent" if plans else "no plan was right"
+                found["untimed"].append({"shape": shape, "direction": direction(backward), "reason": reason})
+                continue
+            measured, ours_ms, sdpa_ms = time_shape(shape, backward, plans, lambda call: clock.lap(call).device_ms)
             present = label(choose(shape[2], shape[3], TIMED, backward))
-            laps.append(measured)
+            found["laps"].append(measured)
             of_sdpa.append(sdpa_ms)
-            of_shape.append(
-                summary(shape, backward, ours_ms, sdpa_ms, present, ceilings.bytes_per_s, ceilings.flops_per_s)
-            )
-        rows += [*of_shape, both_directions(of_shape[0], of_shape[1], (of_sdpa[0], of_sdpa[1]))]
-    return {
-        "environment": fingerprint("cuda", torch.get_num_threads()).model_dump(mode="json"),
-        "ceilings": {"bytes_per_s": ceilings.bytes_per_s, "flops_per_s": ceilings.flops_per_s},
-        "summary": rows,
-        "checks": checks,
-        "untried": untried,
-        "laps": laps,
-    }
+            rows.append(summary(shape, backward, ours_ms, sdpa_ms, present, ceilings.bytes_per_s, ceilings.flops_per_s))
+        if len(rows) == len((False, True)):
+            rows.append(both_directions(rows[0], rows[1], (of_sdpa[0], of_sdpa[1])))
+        found["summary"] += rows
+        save(found)
+    return found
 
 
 def main(arguments: list[str] | None = None) -> int:
     """Exit status: 0 when all went well, 1 when the present choice of a shape was not right, 2 without a GPU."""
-    parser = argparse.ArgumentParser(prog="python -m vitbench.timing.tune_attention", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m tools.tune_attention", description=__doc__)
     parser.add_argument("--out", type=Path, required=True, help="JSON file for every figure")
     parser.add_argument("--budget-s", type=float, default=420.0, help="seconds that checks and timing may take")
     given = parser.parse_args(arguments)
     if not torch.cuda.is_available():
         sys.stderr.write("tune_attention needs a CUDA device; this machine has none\n")
         return 2
-    found = tune(given.budget_s)
-    given.out.write_text(json.dumps(found, indent=1) + "\n")
+    found = tune(given.budget_s, lambda so_far: _write(given.out, so_far))
     wrong = [row for row in found["checks"] if row["state"] != "right"]
     for row in wrong:
         reason = row.get("reason") or f"error {row['error']}, allowed {row['allowed']}, same bits: {row['same_bits']}"
         sys.stdout.write(f"{row['state']}: {row['shape']} {row['dtype']} {row['direction']} {row['plan']}: {reason}\n")
     sys.stdout.write(
-        f"{len(found['checks'])} plans checked, {len(wrong)} not right, {len(found['untried'])} jobs untried\n"
+        f"{len(found['checks'])} plans checked, {len(wrong)} not right, {len(found['untried'])} untried, "
+        f"{len(found['untimed'])} shapes and directions untimed\n"
     )
     sys.stdout.write(table(found["summary"]))
     return int(any(row["plan"] == _present(row) for row in wrong))
+
+
+def _write(path: Path, found: Mapping[str, Any]) -> None:
+    """As JSON, whole or not at all."""
+    beside = path.with_suffix(".part")
+    beside.write_text(json.dumps(found, indent=1) + "\n")
+    beside.replace(path)
 
 
 def _present(row: Mapping[str, Any]) -> str:

@@ -4,7 +4,9 @@ import json
 import os
 import subprocess
 import sys
+import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -12,12 +14,11 @@ import torch
 pytest.importorskip("triton")
 
 import vitbench
-from vitbench.kernels.attention_candidates import candidates
-from vitbench.kernels.attention_tiles import Streamed, Whole, choose, power_of_two
-from vitbench.timing import tune_attention
-from vitbench.timing.tune_attention import (
+from tools import tune_attention
+from tools.tune_attention import (
     CHECKED,
     SHAPES,
+    Job,
     finalists,
     floor_bytes,
     flops,
@@ -28,6 +29,8 @@ from vitbench.timing.tune_attention import (
     table,
     winner,
 )
+from vitbench.kernels.attention_candidates import candidates
+from vitbench.kernels.attention_tiles import Streamed, Whole, choose, power_of_two
 
 
 @pytest.mark.parametrize("backward", [False, True])
@@ -54,13 +57,13 @@ def test_both_kernels_are_tried_where_whole_rows_fit() -> None:
 
 
 def test_every_candidate_is_checked_once_and_present_choices_first() -> None:
-    checked = [(job.shape, job.dtype, job.backward, plan) for job in jobs() for plan in job.plans]
+    checked = [(job.shape, job.dtype, job.backward, job.plan) for job in jobs()]
     assert len(checked) == len(set(checked))
     assert len(checked) == sum(
         len(candidates(N, K, d, b)) for *_, N, K in SHAPES for d in CHECKED for b in (False, True)
     )
     first = jobs()[: len(SHAPES) * len(CHECKED) * 2]
-    assert all(job.plans[0] == choose(job.shape[2], job.shape[3], job.dtype, job.backward) for job in first)
+    assert all(job.plan == choose(job.shape[2], job.shape[3], job.dtype, job.backward) for job in first)
 
 
 def test_the_fastest_wins_and_a_tie_stays_with_the_present_choice() -> None:
@@ -127,7 +130,7 @@ def test_fails_clearly_without_a_gpu(tmp_path: Path, capsys: pytest.CaptureFixtu
 IN_THE_INTERPRETER = """
 import json, sys, time, torch
 from vitbench.kernels.attention_tiles import Streamed, Whole
-from vitbench.timing import tune_attention as t
+from tools import tune_attention as t
 
 t.TIMED, t.CHECKED_IMAGES, t.FIRST_ROUNDS, t.FINAL_ROUNDS = torch.float16, 2, 2, 3
 shape = (2, 2, 17, 16)
@@ -140,7 +143,7 @@ def lap(call):
 
 found = []
 for backward in (False, True):
-    checks = t.check(t.Job(shape, torch.float16, backward, plans), "cpu")
+    checks = [t.check(t.Job(shape, torch.float16, backward, plan), "cpu") for plan in plans]
     right = {t.label(plan): plan for plan in plans[:2]}
     laps, ours, sdpa = t.time_shape(shape, backward, right, lap, "cpu")
     row = t.summary(shape, backward, ours, sdpa, "none", 1e9, 1e9)
@@ -164,3 +167,29 @@ def test_checks_and_times_what_it_is_given_and_finds_a_wrong_plan() -> None:
         assert {row["direction"] for row in found["checks"]} == {direction}
         assert {"sdpa_math", "sdpa_flash"} <= found["laps"]["last_rounds_ms"].keys()
         assert found["summary"]["winner"] in found["laps"]["last_rounds_ms"]
+
+
+def _serve_and_die(pipe: Any) -> None:
+    """A worker that a plan of 8 warps kills, one of 2 hangs, and one of 1 robs of its device."""
+    while True:
+        job = pipe.recv()
+        if job.plan.warps == 8:
+            os._exit(1)
+        if job.plan.warps == 2:
+            time.sleep(60)
+        pipe.send(job.row() | {"state": tune_attention.LOST if job.plan.warps == 1 else "right"})
+
+
+def test_a_plan_that_kills_or_hangs_its_process_costs_itself_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tune_attention, "_serve", _serve_and_die)
+    monkeypatch.setattr(tune_attention, "CHECK_SECONDS", 20.0)
+    plans = [Streamed(16 << i, 16, warps, 2) for i in range(2) for warps in (4, 8, 4, 1, 2, 4)]
+    todo = [Job((1, 1, 17, 16), torch.float16, False, plan) for plan in plans]
+    rows = tune_attention.check_all(todo, time.monotonic() + 120, workers=2)
+    assert sorted(row["state"] for row in rows) == ["lost"] * 6 + ["right"] * 6
+    assert all(row["state"] == "right" for row in rows if " 4 2" in row["plan"])
+
+
+def test_no_check_begins_after_the_deadline() -> None:
+    todo = [Job((1, 1, 17, 16), torch.float16, False, Streamed(16, 16, 4, 2))]
+    assert tune_attention.check_all(todo, time.monotonic() - 1, workers=2) == []

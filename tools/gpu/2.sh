@@ -1,0 +1,27 @@
+#!/usr/bin/env bash
+# Training at full width: its tests on a GPU; ViT-Lite-7/4 eager, compiled and as CUDA graphs, with RandAugment and
+# without; eight seeds as one program beside one; all 48 cells of the default suite.
+#   OUT=found IMAGES=cifar10-jpeg.tar.xz bash tools/gpu/2.sh      (at most ten minutes)
+. tools/gpu/common.sh
+FOLDER=$(images /tmp/vitbench-images)
+DATA=(--set data.name=synthetic --set data.download=false)
+[ -n "$FOLDER" ] && DATA=(--set data.name=image_folder --set "data.path=$FOLDER" --set data.download=false)
+run() { local study=$1; shift; "$PYTHON" -m vitbench run "$@" --device "$DEVICE" --results "$FOUND/$study"; }
+export -f run; export PYTHON DEVICE FOUND
+
+LITE=(ablations/published.toml --cell ViT-Lite-7/4 "${DATA[@]}" --set train.seeds=1 --set train.epochs=3)
+TINY=(ablations/training-speed.toml --set train.seeds=8)
+if ! gpu; then
+  LITE+=(--set data.train_images=256 --set data.test_images=100 --set train.measure_peak=false --set train.precision=float32)
+  TINY+=(--small)
+fi
+
+gpu && LINES_SHOWN=30 step tests 90 "$PYTHON" -m pytest -m gpu tests/training -n 12 --tb short -p no:cacheprovider
+GRAPHS=(--set train.cuda_graphs=true)
+gpu || GRAPHS=()
+step lite-graphs 120 bash -c 'run "$@"' - lite-graphs "${LITE[@]}" "${GRAPHS[@]}"
+step lite-plain 80 bash -c 'run "$@"' - lite-plain "${LITE[@]}" "${GRAPHS[@]}" --set train.augment=none --set train.crop_padding=4
+step lite-eager 80 bash -c 'run "$@"' - lite-eager "${LITE[@]}" --set train.compile=false --set train.epochs=1
+step seeds 200 bash -c 'run "$@"' - training-speed "${TINY[@]}"
+step components 200 bash -c 'run "$@"' - components ablations/components.toml "${DATA[@]}" --only training --workers 6 \
+  --set train.precision="$(gpu && echo bfloat16 || echo float32)"

@@ -1,0 +1,20 @@
+#!/usr/bin/env bash
+# The claims: the speedrun's goals with real images; attention side by side in the harness, through CUDA graphs; reports.
+#   OUT=found IMAGES=cifar10-jpeg.tar.xz bash tools/gpu/3.sh      (at most ten minutes)
+. tools/gpu/common.sh
+FOLDER=$(images /tmp/vitbench-images)
+DATA=(--set data.name=synthetic --set data.download=false)
+[ -n "$FOLDER" ] && DATA=(--set data.name=image_folder --set "data.path=$FOLDER" --set data.download=false)
+SEEDS=${SEEDS:-2}
+SMALL=()
+gpu || SMALL=(--small)
+vitbench() { "$PYTHON" -m vitbench "$@"; }
+export -f vitbench; export PYTHON
+
+step speedrun "${SPEEDRUN_S:-300}" bash -c 'vitbench "$@"' - run ablations/speedrun.toml "${SMALL[@]}" "${DATA[@]}" \
+  --set train.seeds="$SEEDS" --device "$DEVICE" --results "$FOUND/speedrun"
+step attention "${ATTENTION_S:-240}" bash -c 'vitbench "$@"' - time ablations/attention-timing.toml --device "$DEVICE" \
+  --set time.rounds=2 --results "$FOUND/attention-timing"
+for study in speedrun attention-timing; do
+  step "report-$study" 60 bash -c 'vitbench "$@"' - report "$FOUND/$study" --print
+done

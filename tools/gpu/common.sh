@@ -1,0 +1,36 @@
+# What the scripts for a GPU machine share. Each runs from the repository's root:  OUT=FOLDER bash tools/gpu/1.sh
+#   PYTHON   python3      with torch, and what vitbench needs
+#   DEVICE   cuda         cpu: a rehearsal, with small sizes
+#   IMAGES   unset        cifar10-jpeg.tar.xz; without it the images are synthetic
+# Every step has a limit, and a step that fails does not stop those after it. What was found so far is packed after each
+# step into $OUT/<script>.tar.gz, so that a script that is cut off loses one step.
+set -uo pipefail
+PYTHON=${PYTHON:-python3}
+DEVICE=${DEVICE:-cuda}
+OUT=${OUT:?a folder for what is found}
+NAME=$(basename "$0" .sh)
+FOUND=$OUT/work/$NAME
+rm -rf "$FOUND" && mkdir -p "$FOUND"
+export PYTHONUNBUFFERED=1 PYTHONPATH=$PWD${PYTHONPATH:+:$PYTHONPATH} TORCHINDUCTOR_CACHE_DIR=${TORCHINDUCTOR_CACHE_DIR:-/tmp/inductor}
+BEGAN=$SECONDS
+
+gpu() { [ "$DEVICE" != cpu ]; }
+
+pack() { tar czf "$OUT/$NAME.part" -C "$FOUND" --exclude='*/weights' . && mv "$OUT/$NAME.part" "$OUT/$NAME.tar.gz"; }
+
+# step NAME SECONDS COMMAND…: the output goes to NAME.log, its last lines to the terminal.
+step() {
+  local name=$1 limit=$2 began=$SECONDS status=0
+  shift 2
+  timeout --signal=INT --kill-after=10 "$limit" "$@" > "$FOUND/$name.log" 2>&1 || status=$?
+  echo "=== $name: exit $status after $((SECONDS - began)) s (at $((SECONDS - BEGAN)) s)"
+  tail -n "${LINES_SHOWN:-12}" "$FOUND/$name.log" | cut -c1-200
+  pack
+}
+
+# images FOLDER: unpack the images there, and print what a suite is told of them.
+images() {
+  if [ -n "${IMAGES:-}" ] && [ -f "$IMAGES" ]; then
+    mkdir -p "$1" && tar xJf "$IMAGES" -C "$1" && dirname "$(find "$1" -maxdepth 3 -type d -name train | head -1)"
+  fi
+}
