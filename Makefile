@@ -1,7 +1,7 @@
 # vitbench: everything that is done by hand. Each target makes the environment first, if it is missing or out of date.
 #
 #   make ablations                      run the default suite and render its report
-#   make ablations SUITE=ablations/attention-ladder.toml ARGS="--set data.path=FOLDER"
+#   make ablations SUITE=ablations/attention-ladder.toml
 #   make test | bench | report | lint | setup | browser | latex | clean
 
 PYTHON  ?= python3

@@ -103,7 +103,7 @@ def test_grey_sets_become_three_equal_channels(
 
 @pytest.mark.parametrize("name", PUBLISHED)
 def test_f22_missing_data_say_what_to_do(root: Path, name: str) -> None:
-    with pytest.raises(MissingData, match=r"is not in .*: set data.download = true, put torchvision's files there"):
+    with pytest.raises(MissingData, match=r"is not in .*: set data.download = true, or put .* there, or set VIT"):
         prepare(DataSpec.model_validate({"name": name}))
 
 

@@ -144,3 +144,11 @@ def test_what_is_wrong_with_it_is_said(tmp_path: Path, text: str, message: str) 
     with pytest.raises(SpecError) as caught:
         read(tmp_path, f"{MINIMAL}\n{text}\n" + ("" if "[time" in text else "[time]\n"))
     assert message in str(caught.value)
+
+
+def test_other_images_by_name_leave_out_what_the_file_takes_of_its_own(tmp_path: Path) -> None:
+    text = MINIMAL + "[data]\nsubset = 100\n"
+    assert read(tmp_path, text).data.subset == 100
+    assert read(tmp_path, text, "data.name=synthetic").data.subset is None
+    given = read(tmp_path, text, "data.path=photos", "data.name=image_folder").data
+    assert (given.name, given.path, given.subset) == ("image_folder", "photos", None)

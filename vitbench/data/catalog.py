@@ -74,6 +74,9 @@ PUBLISHED: Mapping[str, Facts] = MappingProxyType(
         "fashion_mnist": Facts(28, 10, 60_000, 10_000, "8d4fb7e6c68d591d4c3dfef9ec88bf0d"),
     }
 )
+OFFICIAL_BATCHES = {"train": 5, "test": 1}
+"""Of CIFAR-10, of 10,000 images each: ``data.subset`` takes the first images of each."""
+
 SYNTHETIC = Facts(32, 10, 50_000, 10_000)
 SYNTHETIC_GRID = 4
 """Rows and columns of the blocks into which a synthetic image is divided; an object fills one."""
@@ -91,16 +94,29 @@ def root() -> Path:
     return Path(os.environ.get("VITBENCH_DATA", "data"))
 
 
+def cache() -> Path:
+    """Folder of what is decoded and unpacked: in :func:`root`, or where that is read-only, in the user's own."""
+    beside = root() / "cache"
+    there = next(path for path in (beside, *beside.parents) if path.exists())
+    if os.access(there, os.W_OK):
+        return beside
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "vitbench"
+
+
 def drawn_from(spec: DataSpec, source: DataSpec) -> DataSpec:
     """The sizes, counts and splits of one spec on the images of another: its own, or the fallback in their place."""
-    whereabouts = ("name", "path", "download", "fallback")
+    whereabouts = ("name", "path", "download", "fallback", "subset")
     return spec.model_copy(update={name: getattr(source, name) for name in whereabouts})
 
 
 def facts(spec: DataSpec) -> Facts | None:
     """Sizes that are known before reading; None for an image folder."""
     classes = spec.colour_classes + spec.texture_classes + spec.position_classes + spec.relation_classes
-    return {**PUBLISHED, "synthetic": replace(SYNTHETIC, classes=classes)}.get(spec.name)
+    found = {**PUBLISHED, "synthetic": replace(SYNTHETIC, classes=classes)}.get(spec.name)
+    if found is None or spec.subset is None:
+        return found
+    train, test = (spec.subset * OFFICIAL_BATCHES[part] for part in ("train", "test"))
+    return replace(found, train=train, test=test)
 
 
 def synthetic_problems(spec: DataSpec) -> list[str]:

@@ -18,7 +18,7 @@ from vitbench.data.images import (
     cut_validation,
     take,
 )
-from vitbench.data.sources import folder, synthetic, torchvision_sets
+from vitbench.data.sources import folder, official_subset, synthetic, torchvision_sets
 from vitbench.spec.base import pair
 from vitbench.spec.model import ModelSpec
 from vitbench.spec.recipe import DataSpec
@@ -47,7 +47,7 @@ def prepare(spec: DataSpec, others: Iterable[DataSpec] = ()) -> Prepared:
         if spec.fallback is None:
             raise
         fallback = f"synthetic images stand in for {spec.name}, which could not be had: {error}"
-        spec = spec.model_copy(update={"name": spec.fallback, "download": False})
+        spec = spec.model_copy(update={"name": spec.fallback, "download": False, "subset": None})
         dataset = read(spec)
     facts = {spec: _facts(dataset)}
     for asked in dict.fromkeys(catalog.drawn_from(other, spec) for other in others):
@@ -63,7 +63,8 @@ def _facts(dataset: DataSet) -> catalog.Facts:
 
 def read(spec: DataSpec) -> DataSet:
     """The whole source at its native size, on the CPU. Raises DataError."""
-    return checked(SOURCES[spec.name](spec), catalog.display_name(spec))
+    source = official_subset.read if spec.subset else SOURCES[spec.name]
+    return checked(source(spec), catalog.display_name(spec))
 
 
 def splits(spec: DataSpec, model: ModelSpec, seed: int) -> Splits:

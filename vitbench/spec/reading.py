@@ -42,6 +42,9 @@ MAX_TRIALS = 10_000
 MOST_TRIALS = 1_000_000
 """Trials that ``--yes`` allows: more of them do not fit into memory, whatever was meant."""
 
+OF_A_SET = ("path", "subset")
+"""Keys of [data] that say what is taken of the images that the file names: other images have other ones."""
+
 KEYS = ("suite", *TABLES, "axes", "variants", "tune", "facts", "goals", "resources", "small")
 
 
@@ -73,11 +76,13 @@ def read_suite(
     elif reduced:
         _Reader(path.name, in_small(raw, reduced), []).suite(max_trials)  # a mistake in it is one in the suite
     messages = []
+    if isinstance(raw.get("data"), dict) and any(text.partition("=")[0].strip() == "data.name" for text in overrides):
+        raw["data"] = {key: value for key, value in raw["data"].items() if key not in OF_A_SET}
     for override in overrides:
         messages += apply(raw, override)
-        key = override.partition("=")[0].strip().removeprefix("train.")
-        if key in BUDGETS:
-            _only_budget(raw, {key})
+        key = override.partition("=")[0].strip()
+        if (budget := key.removeprefix("train.")) in BUDGETS:
+            _only_budget(raw, {budget})
     options = [*(["--small"] if small else []), *(part for override in overrides for part in ("--set", override))]
     return _Reader(path.name, raw, messages).suite(max_trials).model_copy(update={"options": tuple(options)})
 

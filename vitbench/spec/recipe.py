@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Annotated, Any, Literal, get_args
 
-from pydantic import Field, ValidationInfo, field_validator
+from pydantic import Field, ValidationInfo, field_validator, model_validator
 
 from vitbench.spec.base import Positive, Probability, Seed, Size, Strict
 from vitbench.spec.errors import quote
@@ -31,9 +31,15 @@ class DataSpec(Strict):
     """Which images, and how they are split. ``path``, ``download`` and ``fallback`` say how to come by them."""
 
     name: Source = "cifar10"
-    path: str | None = Field(None, description="image_folder: folder that holds train/<class>/… and test/<class>/…")
+    path: str | None = Field(
+        None,
+        description="folder that holds train/<class>/… and test/<class>/…: name becomes image_folder, whatever it was",
+    )
     download: bool = Field(False, description="fetch the data set where it is missing")
     fallback: Literal["synthetic"] | None = Field(None, description="what to use where the data cannot be had")
+    subset: Annotated[int, Field(gt=0, le=10_000)] | None = Field(
+        None, description="cifar10: the first so many images of each of its six official batches; None: all"
+    )
     resize: Size | None = Field(None, description="height and width to which the images are resized, pixels")
     train_images: Positive | None = Field(
         None, description="size of the train split before validation is cut; None: all"
@@ -53,6 +59,25 @@ class DataSpec(Strict):
         0.12, description="synthetic: standard deviation of each pixel's noise, of a range of 1"
     )
     image_seed: Seed = Field(0, description="synthetic: the images' own seed")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _of_a_folder(cls, given: Any) -> Any:
+        """A folder takes the place of a named set, and of all that says how to come by that."""
+        if not isinstance(given, dict) or given.get("path") is None:
+            return given
+        return {
+            **{k: v for k, v in given.items() if k not in ("download", "fallback", "subset")},
+            "name": "image_folder",
+        }
+
+    @field_validator("subset")
+    @classmethod
+    def _of_cifar10(cls, value: int | None, info: ValidationInfo) -> int | None:
+        """Other sets have no such batches."""
+        if value is not None and (name := info.data.get("name", "cifar10")) != "cifar10":
+            raise ValueError(f"{value}, but only cifar10 has official batches, and the images are {name}")
+        return value
 
     @field_validator(
         "colour_classes", "texture_classes", "position_classes", "relation_classes", "pixel_noise", "image_seed"

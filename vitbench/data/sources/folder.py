@@ -54,7 +54,7 @@ def read(spec: DataSpec) -> DataSet:
         raise DataError(f"{path}: classes that train/ does not have: {', '.join(sorted(strange))}")
     size = pair(spec.resize) if spec.resize is not None else None
 
-    cache = catalog.root() / "cache" / f"{_key(path, files, size)}.safetensors"
+    cache = catalog.cache() / f"{_key(path, files, size)}.safetensors"
     decoded = _cached(cache)
     if decoded is None or set(decoded) != set(files):
         decoded = {

@@ -60,16 +60,20 @@ def _fetch(spec: DataSpec, cls: Any) -> None:
     """Let torchvision download, verify and unpack; its own progress bar shows the way."""
     root = catalog.root()
     if not spec.download and not (root / getattr(cls, "filename", "nothing")).is_file():
-        raise MissingData(
-            f"{cls.__name__} is not in {root}: set data.download = true, put torchvision's files there, "
-            f"or name their folder in VITBENCH_DATA"
-        )
+        raise MissingData(f"{cls.__name__} is not in {root}: set data.download = true, or {_by_hand(cls)}")
     try:
         root.mkdir(parents=True, exist_ok=True)
         cls(root, download=True)
     except (urllib.error.URLError, ssl.SSLError, OSError, RuntimeError) as error:
         reason = getattr(error, "reason", None) or error
-        raise MissingData(f"{cls.__name__} is not in {root} and its download failed: {reason}") from error
+        why = f"{cls.__name__} is not in {root.resolve()}, and its download failed ({reason})"
+        raise MissingData(f"{why}: {_by_hand(cls)}") from error
+
+
+def _by_hand(cls: Any) -> str:
+    """What a user without a network can do."""
+    what = cls.filename if hasattr(cls, "filename") else f"{cls.__name__}/raw/*.gz"
+    return f"put {what} there, or set VITBENCH_DATA to the folder that has it"
 
 
 def _cifar(cls: Any, root: Path) -> DataSet:

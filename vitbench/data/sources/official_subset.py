@@ -1,0 +1,82 @@
+"""The first images of each official batch of CIFAR-10: cut from the archive, or from the same images as PNG files.
+
+The 6,000 images that are the first thousand of each batch travel as PNG files of 13 MB, where the archive has 170.
+Either way they are one data set, held to one checksum.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import tarfile
+import tempfile
+from pathlib import Path
+
+import torch
+
+from vitbench.data import catalog
+from vitbench.data.catalog import DataError
+from vitbench.data.images import DataSet, Images
+from vitbench.data.sources import folder, torchvision_sets
+from vitbench.spec.recipe import DataSpec
+
+FILES = "cifar10-lossless-6k"
+"""Folder of the PNG files, ``train/<class>/<index in the official order>.png`` and ``test/…``; or its ``.tar.xz``."""
+
+OF_FILES = 1000
+"""Images of each batch that are in it."""
+
+CHECKSUM = "d260339686756ebee53ff688e033d165c7e3e2fc823b4549605bca5b53a0d885"
+"""Of those images, in the official order, as :meth:`vitbench.data.images.DataSet.checksum` takes it."""
+
+
+def read(spec: DataSpec) -> DataSet:
+    """The first ``spec.subset`` images of each batch, in the official order.
+
+    Raises:
+        MissingData: where neither form is there, and the archive is not to be, or cannot be, downloaded.
+        DataError: where checksums are not as they should be.
+    """
+    assert spec.subset is not None
+    files = _files() if spec.subset <= OF_FILES else None
+    if files is None:
+        return _cut(torchvision_sets.read(spec), spec.subset, 10_000)
+    dataset = _read_files(files)
+    if (found := dataset.checksum()) != CHECKSUM:
+        raise DataError(f"{files}: checksum {found[:16]}, and the official images' is {CHECKSUM[:16]}; unpack it anew")
+    return _cut(dataset, spec.subset, OF_FILES)
+
+
+def _files() -> Path | None:
+    """The folder of PNG files, unpacked first where only the archive is there; None where neither is."""
+    there, archive = catalog.root() / FILES, catalog.root() / f"{FILES}.tar.xz"
+    if there.is_dir():
+        return there
+    unpacked = catalog.cache() / FILES
+    if not unpacked.is_dir() and archive.is_file():
+        catalog.cache().mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=catalog.cache()) as aside, tarfile.open(archive) as tar:
+            tar.extractall(aside, filter="data")
+            with contextlib.suppress(FileExistsError, OSError):  # another process was first
+                (Path(aside) / FILES).rename(unpacked)
+    return unpacked if unpacked.is_dir() else None
+
+
+def _read_files(path: Path) -> DataSet:
+    """The images of the folder in the official order, which their names give."""
+    dataset = folder.read(DataSpec(name="image_folder", path=str(path)))
+    parts = []
+    for part, images in (("train", dataset.train), ("test", dataset.test)):
+        names = [file.stem for file in catalog.folder_images(path / part)]
+        if not all(name.isdigit() for name in names):
+            raise DataError(f"{path / part}: files are named by their index in the official order, such as 00000.png")
+        parts.append(images[torch.tensor([int(name) for name in names]).argsort()])
+    return DataSet(parts[0], parts[1], dataset.class_names)
+
+
+def _cut(dataset: DataSet, count: int, of_batch: int) -> DataSet:
+    """The first ``count`` images of each batch of ``of_batch``."""
+
+    def cut(images: Images) -> Images:
+        return images[torch.cat([start + torch.arange(count) for start in range(0, len(images), of_batch)])]
+
+    return DataSet(cut(dataset.train), cut(dataset.test), dataset.class_names)
