@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from statistics import NormalDist
 from typing import Literal
 
 import torch
@@ -13,6 +14,12 @@ from vitbench.streams import derive
 TABLE_STD = 0.02
 """Spread of token tables (positions, class token) where weights are scaled by fan-in, which a table does not have."""
 
+
+CUT = 2.0
+"""Deviations of the normal distribution at which it is cut."""
+
+LEFT_BY_CUT = math.sqrt(1.0 - 2.0 * CUT * NormalDist().pdf(CUT) / (2.0 * NormalDist().cdf(CUT) - 1.0))
+"""What the cut leaves of the deviation, 0.8796: so much wider the normal is drawn, for a name to be its value."""
 
 OVER_FAN_IN = {"fan_in": 1.0 / 3.0, "he": 2.0}
 """Variance of weights times the number of a unit's inputs."""
@@ -36,7 +43,7 @@ def initialise(model: nn.Module, std: float | Literal["fan_in", "he"], seed: int
 
     Args:
         model: its floating-point parameters are overwritten in place.
-        std: standard deviation before truncation; "fan_in" for 1 / sqrt(3 fan_in), that of PyTorch's own uniform
+        std: standard deviation; "fan_in" for 1 / sqrt(3 fan_in), that of PyTorch's own uniform
             initialisation of linear layers (He et al. 2015, arXiv 1502.01852, with a = sqrt(5)); "he" for
             sqrt(2 / fan_in), their own for layers before a ReLU.
         seed: of the trial.
@@ -54,7 +61,8 @@ def initialise(model: nn.Module, std: float | Literal["fan_in", "he"], seed: int
 
 
 def _draw(like: Tensor, std: float, seed: int) -> Tensor:
-    """Truncated normal values, drawn on the CPU in float32 so that every device starts the same."""
+    """Values of this deviation, of a cut normal; drawn on the CPU in float32 so that every device starts the same."""
     generator = torch.Generator().manual_seed(seed)
     values = torch.empty(like.shape, dtype=torch.float32)
-    return nn.init.trunc_normal_(values, std=std, a=-2 * std, b=2 * std, generator=generator)
+    wide = std / LEFT_BY_CUT
+    return nn.init.trunc_normal_(values, std=wide, a=-CUT * wide, b=CUT * wide, generator=generator)
