@@ -16,7 +16,7 @@ from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource
 
 from tests.kernels.attention_cases import cases
-from vitbench.kernels import attention_streamed, attention_whole
+from vitbench.kernels import attention_split, attention_streamed, attention_whole
 from vitbench.kernels.attention import DTYPES, WIDTHS
 from vitbench.kernels.attention_memory import INTERPRETED
 from vitbench.kernels.attention_tiles import (
@@ -24,6 +24,7 @@ from vitbench.kernels.attention_tiles import (
     MOST_QUERIES,
     TUNED,
     Plan,
+    Split,
     Streamed,
     Whole,
     blocks,
@@ -187,20 +188,27 @@ def test_several_pairs_to_a_program_compile(backward: bool) -> None:
         assert built.metadata.shared <= SHARED_MEMORY_KIB * 1024
 
 
+COMPILER_OPTIONS = ("num_warps", "num_stages", "maxnreg", "enable_fp_fusion")
+
+
 def build(
     tokens: int, width: int, dtype: torch.dtype, backward: bool, capability: int = 90, *, pairs: int = 12,
     plan: Plan | None = None,
 ) -> list[Any]:  # fmt: skip
     """The kernels of a plan, or of the one that is chosen, compiled. ``pairs``: (image, head) pairs of the call."""
     plan = plan or choose(tokens, width, dtype, backward)
+    launch: dict[str, Any]
     if isinstance(plan, Whole):
         kernels = [attention_whole.backward_kernel if backward else attention_whole.forward_kernel]
-        launch: dict[str, Any] = attention_whole.options(plan, tokens, width, flipped=False, allow_tf32=False)
+        launch = attention_whole.options(plan, tokens, width, flipped=False, allow_tf32=False)
+    elif isinstance(plan, Split):
+        kernels = [attention_split.backward_kernel if backward else attention_split.forward_kernel]
+        launch = attention_split.options(plan, tokens, width, flipped=False, allow_tf32=False)
     else:
         streamed = attention_streamed
         kernels = [streamed.query_kernel, streamed.key_value_kernel] if backward else [streamed.forward_kernel]
         launch = streamed.options(plan, tokens, width, allow_tf32=False)
-    options = {name: launch.pop(name) for name in ("num_warps", "num_stages", "enable_fp_fusion")}
+    options = {name: launch.pop(name) for name in COMPILER_OPTIONS if name in launch}
     built = []
     for kernel in kernels:
         fixed = dict(launch)

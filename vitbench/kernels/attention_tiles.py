@@ -31,6 +31,21 @@ class Whole(NamedTuple):
     """(image, head) pairs that one program computes, one after another."""
     warps: int
     stages: int
+    registers: int | None = None
+    """Most registers of a thread: a limit that the compiler is given. None: what the compiler finds best."""
+
+
+class Split(NamedTuple):
+    """Of the kernels for a power of two of tokens and one more (``attention_split``)."""
+
+    rows: int
+    """Size of a block of queries forward, and of keys backward: a power of two that divides N - 1."""
+    pairs: int
+    """(image, head) pairs that one program computes, one after another."""
+    warps: int
+    stages: int
+    registers: int | None = None
+    """Most registers of a thread: a limit that the compiler is given. None: what the compiler finds best."""
 
 
 class Streamed(NamedTuple):
@@ -44,7 +59,7 @@ class Streamed(NamedTuple):
     stages: int
 
 
-Plan = Whole | Streamed
+Plan = Whole | Split | Streamed
 
 
 def power_of_two(size: int) -> int:
