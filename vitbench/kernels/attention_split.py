@@ -102,13 +102,14 @@ def forward_kernel(  # type: ignore[no-untyped-def]
             rows = block * ROWS + tl.arange(0, ROWS)
             tile = read(q_pair, q_n, rows, columns, N, K, PADDED, True) if BLOCKS > 1 else q_tile
             s = scores(tile, k_main, FLIPPED, PRECISION)
-            s_extra = scores(tile, k_extra, FLIPPED, PRECISION)  # 16 columns that are the same
-            highest = tl.maximum(tl.max(s, 1), tl.max(s_extra, 1)) * scale2
+            s_extra = tl.max(scores(tile, k_extra, FLIPPED, PRECISION), 1)  # 16 columns that are the same
+            highest = tl.maximum(tl.max(s, 1), s_extra) * scale2
             p = tl.exp2(s * scale2 - highest[:, None])
-            p_extra = tl.exp2(s_extra * scale2 - highest[:, None])
-            total = fast_log2(tl.sum(p, 1) + tl.max(p_extra, 1))
-            mixed = tl.dot(p.to(v_main.dtype), v_main, input_precision=PRECISION)
-            mixed = tl.dot(p_extra.to(v_main.dtype), v_extra, mixed, input_precision=PRECISION)
+            p_extra = tl.exp2(s_extra * scale2 - highest)
+            total = fast_log2(tl.sum(p, 1) + p_extra)
+            p_extra = tl.broadcast_to(p_extra[:, None], (ROWS, 16)).to(v_main.dtype)
+            mixed = tl.dot(p_extra, v_extra, input_precision=PRECISION)
+            mixed = tl.dot(p.to(v_main.dtype), v_main, mixed, input_precision=PRECISION)
             write(out_pair, H * K, rows, columns, mixed * tl.exp2(-total)[:, None], N, K, PADDED, True)
             tl.store(lse_pair + rows, highest + total)
 
@@ -157,8 +158,12 @@ def _differentiate_block(  # type: ignore[no-untyped-def]
     dv = tl.dot(tl.trans(p), g_main, input_precision=PRECISION)
     dv = tl.dot(p_row, g_extra, dv, input_precision=PRECISION)
     write(dv_out, stride, keys, columns, dv, N, K, PADDED, True)
-    dk = tl.dot(tl.trans(ds), q_main, input_precision=PRECISION)
-    dk = tl.dot(ds_row, q_extra, dk, input_precision=PRECISION)
+    if keys.shape[0] < N - 1 or PADDED < 64:
+        dk = tl.dot(tl.trans(ds), q_main, input_precision=PRECISION)
+        dk = tl.dot(ds_row, q_extra, dk, input_precision=PRECISION)
+    else:  # dS is read where dKᵀ is made from shared memory, not kept in registers meanwhile: 114 of them, for 143
+        dk = tl.dot(tl.trans(q_main), ds, input_precision=PRECISION)
+        dk = tl.trans(tl.dot(tl.trans(q_extra), tl.trans(ds_row), dk, input_precision=PRECISION))
     write(dk_out, stride, keys, columns, dk * scale, N, K, PADDED, True)
     dq_main = tl.dot(ds, k_tile, dq_main, input_precision=PRECISION)
     return dq_main, dq_extra
