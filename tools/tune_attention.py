@@ -104,7 +104,7 @@ def direction(backward: bool) -> str:
 
 def label(plan: Plan) -> str:
     """A plan's name in the results: its kind and its numbers."""
-    fields = ("+".join(map(str, x)) if isinstance(x, tuple) else str(x) for x in plan)
+    fields = ("+".join(map(str, x)) if isinstance(x, tuple) else str(x) for x in plan if x is not None)
     return f"{type(plan).__name__.lower()} {' '.join(fields)}"
 
 

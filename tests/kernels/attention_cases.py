@@ -12,7 +12,7 @@ from torch import Tensor
 
 from vitbench.kernels import attention_tiles
 from vitbench.kernels.attention import WIDTHS, backward_by, forward_by, fused_attention
-from vitbench.kernels.attention_tiles import Streamed, Whole
+from vitbench.kernels.attention_tiles import Plan, Split, Streamed, Whole
 
 LENGTHS = (1, 16, 17, 49, 64, 65, 196, 197, 256, 257, 576, 577, 1025)
 Function = Callable[[Tensor, Tensor, Tensor, float], Tensor]
@@ -37,7 +37,7 @@ class Case:
     """Views of one projection; contiguous; each of q, k and v with strides of its own; of every other row and image."""
     grad: Literal["contiguous", "transposed", "expanded"] = "contiguous"
     """How the output's gradient lies in memory."""
-    kernel: Literal["chosen", "whole", "several", "streamed"] = "chosen"
+    kernel: Literal["chosen", "whole", "several", "split", "several split", "streamed"] = "chosen"
     """Which kernel: the operator's choice, or one in particular; several (image, head) pairs to a program."""
 
 
@@ -51,6 +51,10 @@ def cases(dtype: torch.dtype) -> dict[str, Case]:
         found[f"{tokens} tokens, streamed"] = replace(found[f"{tokens} tokens"], kernel="streamed")
     found |= {f"width {width}": Case(17, dtype, width) for width in WIDTHS}
     found |= {f"width {width}, whole": Case(65, dtype, width, kernel="whole") for width in WIDTHS}
+    for tokens in (17, 33, 65, 257):
+        small = Case(tokens, dtype, images=2 if tokens < 100 else 1)
+        found[f"{tokens} tokens, split"] = replace(small, kernel="split")
+    found |= {f"width {width}, split": Case(65, dtype, width, kernel="split") for width in WIDTHS}
     special = {
         "large scores": Case(65, dtype, magnitude=30.0),
         "large negative scores": Case(65, dtype, magnitude=30.0, opposed=True),
@@ -63,12 +67,19 @@ def cases(dtype: torch.dtype) -> dict[str, Case]:
         "expanded gradient": Case(49, dtype, grad="expanded"),
     }
     found |= special | {f"{name}, whole": replace(case, kernel="whole") for name, case in special.items()}
-    found |= {f"{heads} heads, several at once": Case(65, dtype, heads=heads, kernel="several") for heads in (1, 3)}
+    found |= {f"{name}, split": replace(case, tokens=65, kernel="split") for name, case in special.items()}
+    for heads in (1, 3):
+        found[f"{heads} heads, several at once"] = Case(65, dtype, heads=heads, kernel="several")
+        found[f"{heads} heads, several at once, split"] = Case(65, dtype, heads=heads, kernel="several split")
     return {f"{str(dtype).removeprefix('torch.')}, {name}": case for name, case in found.items()}
 
 
 INTERPRETED_CASES = cases(torch.float32) | cases(torch.float16)
-NATIVE_CASES = INTERPRETED_CASES | cases(torch.bfloat16)  # the interpreter cannot multiply bfloat16
+NATIVE_CASES = {
+    name: case
+    for name, case in (INTERPRETED_CASES | cases(torch.bfloat16)).items()  # the interpreter cannot multiply bfloat16
+    if not (case.dtype == torch.float32 and case.kernel.endswith("split"))  # never chosen, minutes to compile
+}
 
 
 def projection(case: Case, device: str) -> Tensor:
@@ -128,13 +139,17 @@ def ours(case: Case, qkv: tuple[Tensor, ...], grad: Tensor, scale: float) -> dic
     if case.kernel == "chosen":
         return differentiated(fused_attention, qkv, grad, scale)
     cut, most = attention_tiles.segments(case.tokens), attention_tiles.power_of_two(case.tokens)
-    pairs = 4 if case.kernel == "several" else 1
-    forward, backward = {
-        "streamed": (Streamed(min(most, 64), min(most, 64), 4, 2), Streamed(min(most, 32), min(most, 64), 4, 2)),
-    }.get(
-        case.kernel,
-        (Whole(cut, min(most, 64), True, pairs, 4, 2), Whole(cut, min(most, 32), pairs > 1, pairs, 8, 1)),
-    )
+    pairs = 4 if case.kernel.startswith("several") else 1
+    side = case.tokens - 1
+    forward: Plan
+    backward: Plan
+    if case.kernel == "streamed":
+        forward, backward = Streamed(min(most, 64), min(most, 64), 4, 2), Streamed(min(most, 32), min(most, 64), 4, 2)
+    elif case.kernel.endswith("split"):  # in one block, and in two or more
+        forward, backward = Split(min(side, 64), pairs, 4, 2), Split(min(side, 64 // pairs), pairs, 4, 1)
+    else:
+        forward = Whole(cut, min(most, 64), True, pairs, 4, 2)
+        backward = Whole(cut, min(most, 32), pairs > 1, pairs, 8, 1)
     q, k, v = (x.detach() for x in qkv)
     out, lse = forward_by(forward, q, k, v, scale)
     dq, dk, dv = backward_by(backward, grad, q, k, v, out, lse, scale).permute(2, 0, 3, 1, 4).unbind(0)

@@ -29,7 +29,8 @@ SCALE = 32**-0.5
 
 
 def gives_the_same_bits_twice_and_from_every_layout(device: str) -> None:
-    for dtype, kernel in product((torch.float32, torch.float16), ("chosen", "whole", "several", "streamed")):
+    kernels = ("chosen", "whole", "several", "streamed")
+    for dtype, kernel in (*product((torch.float32, torch.float16), kernels), (torch.float16, "split")):
         results = [
             ours(case, inputs(case, device), gradient(case, device), SCALE)
             for case in (

@@ -16,7 +16,7 @@ from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource
 
 from tests.kernels.attention_cases import cases
-from vitbench.kernels import attention_streamed, attention_whole
+from vitbench.kernels import attention_split, attention_streamed, attention_whole
 from vitbench.kernels.attention import DTYPES, WIDTHS
 from vitbench.kernels.attention_memory import INTERPRETED
 from vitbench.kernels.attention_tiles import (
@@ -24,6 +24,7 @@ from vitbench.kernels.attention_tiles import (
     MOST_QUERIES,
     TUNED,
     Plan,
+    Split,
     Streamed,
     Whole,
     blocks,
@@ -39,6 +40,8 @@ def test_the_masks_are_at_work_in_the_tests_of_the_kernels(backward: bool) -> No
     padded = {Whole: 0, Streamed: 0}
     for case in cases(torch.float16).values():
         plan = choose(case.tokens, case.width, case.dtype, backward)
+        if isinstance(plan, Split):  # it has no masks for tokens
+            continue
         cover = sum(plan.segments) if isinstance(plan, Whole) else -(-case.tokens // plan.held) * plan.held
         padded[type(plan)] += cover > case.tokens
     assert all(count >= 3 for count in padded.values()), padded
@@ -99,10 +102,19 @@ def test_blocks(tokens: int, size: int, narrow: bool, expected: tuple[int, int])
 
 
 def test_at_65_tokens_half_again_of_the_needed_products_are_computed() -> None:
-    plan = choose(65, 64, torch.bfloat16, backward=False)
-    assert isinstance(plan, Whole)
-    count, rest = blocks(65, plan.rows, plan.narrow)
-    assert sum(plan.segments) * (count * plan.rows + rest) / 65**2 < 1.52
+    """By the split kernel, whose row and column are 16 wide; in an unsplit tile of 128 they are 3.9 times as many."""
+    for backward in (False, True):
+        assert isinstance(choose(65, 64, torch.bfloat16, backward), Split)
+    assert (64 * 64 + 2 * 64 * 16) / 65**2 < 1.46
+
+
+def test_the_split_kernel_takes_a_power_of_two_and_one_more() -> None:
+    plan = Split(rows=64, pairs=1, warps=4, stages=1)
+    for tokens in (64, 66, 97, 197):
+        with pytest.raises(ValueError, match=f"a power of two of tokens and one more, not {tokens}"):
+            attention_split.options(plan, tokens, 64, flipped=False, allow_tf32=False)
+    with pytest.raises(ValueError, match="not 33"):  # smaller than a block
+        attention_split.options(plan, 33, 64, flipped=False, allow_tf32=False)
 
 
 @pytest.mark.parametrize("tokens", [1, 16, 17, 65, 197, 257, 577, 5000])
@@ -112,7 +124,13 @@ def test_plans_are_legal(tokens: int) -> None:
             for backward in (False, True):
                 plan = choose(tokens, width, dtype, backward)
                 assert choose(tokens, width, dtype, backward) == plan
-                sizes = (*plan.segments, plan.rows) if isinstance(plan, Whole) else (plan.held, plan.streamed)
+                match plan:
+                    case Whole():
+                        sizes: tuple[int, ...] = (*plan.segments, plan.rows)
+                    case Split():
+                        sizes = (tokens - 1, plan.rows)
+                    case Streamed():
+                        sizes = (plan.held, plan.streamed)
                 for size in sizes:
                     assert size == power_of_two(size)
                     assert size < 2 * max(tokens, 16)
@@ -179,6 +197,46 @@ def test_others_compile(tokens: int, width: int, dtype: torch.dtype, capability:
 
 
 @compiled
+@pytest.mark.parametrize(
+    ("width", "backward", "most_instructions", "most_barriers", "least_programs"),
+    [
+        pytest.param(64, False, 840, 16, 6, id="64 forward"),
+        pytest.param(32, False, 800, 21, 7, id="32 forward"),
+        pytest.param(64, True, 1610, 32, 3, id="64 backward"),
+    ],
+)
+@pytest.mark.usefixtures("empty_triton_cache")
+def test_the_class_token_is_cheap_at_65_tokens(
+    width: int, backward: bool, most_instructions: int, most_barriers: int, least_programs: int
+) -> None:
+    """Of a warp for a head, nothing being a loop: with the extra token in padded tiles, 1,085 and 31 forward."""
+    plan = choose(65, width, torch.bfloat16, backward)
+    assert isinstance(plan, Split)
+    assert plan.pairs == 1
+    assert plan.rows == 64
+    (built,) = build(65, width, torch.bfloat16, backward)
+    assert spilled_bytes(built) == 0
+    found = instructions(built)
+    assert len(found) <= most_instructions
+    assert sum(name.startswith("BAR") for name in found) <= most_barriers
+    assert programs(built, plan.warps) >= least_programs
+
+
+@compiled
+@pytest.mark.parametrize("backward", [False, True], ids=["forward", "backward"])
+@pytest.mark.parametrize("tokens", [17, 33, 65])
+@pytest.mark.usefixtures("empty_triton_cache")
+def test_split_plans_fit_and_do_not_spill(tokens: int, backward: bool) -> None:
+    """The shorter ones are not chosen, but a tuning run tries them."""
+    plan = Split(tokens - 1, pairs=1, warps=4, stages=1)
+    for capability in (86, 90):
+        for built in build(tokens, 64, torch.bfloat16, backward, capability, plan=plan):
+            assert built.metadata.shared <= 99 * 1024
+            if capability == 90:
+                assert spilled_bytes(built) == 0
+
+
+@compiled
 @pytest.mark.parametrize("backward", [False, True], ids=["forward", "backward"])
 @pytest.mark.usefixtures("empty_triton_cache")
 def test_several_pairs_to_a_program_compile(backward: bool) -> None:
@@ -187,20 +245,27 @@ def test_several_pairs_to_a_program_compile(backward: bool) -> None:
         assert built.metadata.shared <= SHARED_MEMORY_KIB * 1024
 
 
+COMPILER_OPTIONS = ("num_warps", "num_stages", "maxnreg", "enable_fp_fusion")
+
+
 def build(
     tokens: int, width: int, dtype: torch.dtype, backward: bool, capability: int = 90, *, pairs: int = 12,
     plan: Plan | None = None,
 ) -> list[Any]:  # fmt: skip
     """The kernels of a plan, or of the one that is chosen, compiled. ``pairs``: (image, head) pairs of the call."""
     plan = plan or choose(tokens, width, dtype, backward)
+    launch: dict[str, Any]
     if isinstance(plan, Whole):
         kernels = [attention_whole.backward_kernel if backward else attention_whole.forward_kernel]
-        launch: dict[str, Any] = attention_whole.options(plan, tokens, width, flipped=False, allow_tf32=False)
+        launch = attention_whole.options(plan, tokens, width, flipped=False, allow_tf32=False)
+    elif isinstance(plan, Split):
+        kernels = [attention_split.backward_kernel if backward else attention_split.forward_kernel]
+        launch = attention_split.options(plan, tokens, width, flipped=False, allow_tf32=False)
     else:
         streamed = attention_streamed
         kernels = [streamed.query_kernel, streamed.key_value_kernel] if backward else [streamed.forward_kernel]
         launch = streamed.options(plan, tokens, width, allow_tf32=False)
-    options = {name: launch.pop(name) for name in ("num_warps", "num_stages", "enable_fp_fusion")}
+    options = {name: launch.pop(name) for name in COMPILER_OPTIONS if name in launch}
     built = []
     for kernel in kernels:
         fixed = dict(launch)
@@ -226,12 +291,35 @@ def alignment(kernel: Any, fixed: dict[str, Any]) -> dict[tuple[int], list[list[
     return {(i,): [["tt.divisibility", 16]] for i, name in enumerate(kernel.arg_names) if name not in others}
 
 
-def spilled_bytes(built: Any) -> int:
-    """Stack of a thread: these kernels have nothing else to keep there. By the cuobjdump that triton ships."""
+def examined(built: Any, option: str) -> str:
+    """What the cuobjdump that triton ships says of a compiled kernel."""
     cubin = Path(os.environ["TRITON_CACHE_DIR"]) / "kernel.cubin"
     cubin.write_bytes(built.asm["cubin"])
     tool = triton.knobs.nvidia.cuobjdump.path
-    usage = subprocess.run([tool, "-res-usage", cubin], capture_output=True, text=True, check=True).stdout
-    found = re.search(r"STACK:(\d+)", usage)
+    return subprocess.run([tool, option, cubin], capture_output=True, text=True, check=True).stdout
+
+
+def used(built: Any, resource: str) -> int:
+    """Of REG or STACK, by a thread."""
+    usage = examined(built, "-res-usage")
+    found = re.search(rf"{resource}:(\d+)", usage)
     assert found, usage
     return int(found[1])
+
+
+def spilled_bytes(built: Any) -> int:
+    """Stack of a thread: these kernels have nothing else to keep there."""
+    return used(built, "STACK")
+
+
+def instructions(built: Any) -> list[str]:
+    """Names of the machine's instructions, in order, predicates and padding left out."""
+    found = re.findall(r"^\s+/\*[0-9a-f]{4,}\*/\s+(?:@!?U?P\w+\s+)?([A-Z][\w.]*)", examined(built, "-sass"), re.M)
+    assert found
+    return [name for name in found if name != "NOP"]
+
+
+def programs(built: Any, warps: int) -> int:
+    """How many share a multiprocessor of compute capability 9.0, by registers (in eights) and shared memory."""
+    registers = -(-used(built, "REG") // 8) * 8 * 32 * warps
+    return min(65536 // registers, 228 * 1024 // (built.metadata.shared + 1024))

@@ -30,7 +30,7 @@ from tools.tune_attention import (
     winner,
 )
 from vitbench.kernels.attention_candidates import candidates
-from vitbench.kernels.attention_tiles import Streamed, Whole, choose, power_of_two
+from vitbench.kernels.attention_tiles import Split, Streamed, Whole, choose, power_of_two
 
 
 @pytest.mark.parametrize("backward", [False, True])
@@ -44,16 +44,24 @@ def test_candidates_are_distinct_legal_and_begin_with_the_present_choice(
     assert plans[0] == choose(N, K, dtype, backward)
     assert len({label(plan) for plan in plans}) == len(plans) == len(set(plans)) >= 4
     for plan in plans:
-        sizes = (*plan.segments, plan.rows) if isinstance(plan, Whole) else (plan.held, plan.streamed)
+        match plan:
+            case Whole():
+                sizes: tuple[int, ...] = (*plan.segments, plan.rows)
+                assert sum(plan.segments) >= N
+            case Split():
+                sizes = (plan.rows, N - 1)
+                assert (N - 1) % plan.rows == 0
+            case Streamed():
+                sizes = (plan.held, plan.streamed)
         assert all(size == power_of_two(size) for size in sizes)
-        if isinstance(plan, Whole):
-            assert sum(plan.segments) >= N
 
 
-def test_both_kernels_are_tried_where_whole_rows_fit() -> None:
-    for N in (65, 197, 257):
+def test_every_kernel_is_tried_where_it_fits() -> None:
+    for N, kinds in ((65, {Split, Whole, Streamed}), (197, {Whole, Streamed}), (257, {Split, Whole, Streamed})):
         for backward in (False, True):
-            assert {type(plan) for plan in candidates(N, 64, torch.bfloat16, backward)} == {Whole, Streamed}
+            plans = candidates(N, 64, torch.bfloat16, backward)
+            assert {type(plan) for plan in plans} == kinds
+            assert sum(isinstance(plan, Split) for plan in plans) <= 24
 
 
 def test_every_candidate_is_checked_once_and_present_choices_first() -> None:

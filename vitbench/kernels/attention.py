@@ -17,9 +17,9 @@ import torch
 from torch import Tensor
 from torch.utils.flop_counter import register_flop_formula
 
-from vitbench.kernels import attention_streamed, attention_whole
+from vitbench.kernels import attention_split, attention_streamed, attention_whole
 from vitbench.kernels.attention_memory import INTERPRETED
-from vitbench.kernels.attention_tiles import Plan, Streamed, Whole, choose
+from vitbench.kernels.attention_tiles import Plan, Split, Streamed, Whole, choose
 
 WIDTHS = (16, 32, 64, 80, 96, 128)
 """Head widths K that the kernels take."""
@@ -29,10 +29,12 @@ DTYPES = (torch.float32, torch.float16, torch.bfloat16)
 
 _FORWARD: dict[type[Plan], Callable[..., None]] = {
     Whole: attention_whole.launch_forward,
+    Split: attention_split.launch_forward,
     Streamed: attention_streamed.launch_forward,
 }
 _BACKWARD: dict[type[Plan], Callable[..., None]] = {
     Whole: attention_whole.launch_backward,
+    Split: attention_split.launch_backward,
     Streamed: attention_streamed.launch_backward,
 }
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import triton
 import triton.language as tl
+from triton.language.extra import libdevice
 
 LOG2_E = math.log2(math.e)
 """Exponentials are powers of two: this is folded into the scale."""
@@ -45,14 +46,23 @@ def write(  # type: ignore[no-untyped-def]
 
 
 @jit
-def probabilities(scores, scale2, logs, INSIDE: tl.constexpr):  # type: ignore[no-untyped-def]
-    """P from scores, and from L as broadcasts to them, for the backward. ``INSIDE``: no key is beyond N.
+def scores(q_tile, k_tile, FLIPPED: tl.constexpr, PRECISION: tl.constexpr):  # type: ignore[no-untyped-def]
+    """Unscaled scores, (queries, keys). ``FLIPPED``: the scale is negative, and what is made of it is its size."""
+    products = tl.dot(q_tile, tl.trans(k_tile), input_precision=PRECISION)
+    if FLIPPED:
+        products = -products
+    return products
+
+
+@jit
+def probabilities(products, scale2, logs, INSIDE: tl.constexpr):  # type: ignore[no-untyped-def]
+    """P from unscaled scores, and from L as broadcasts to them, for the backward. ``INSIDE``: no key is beyond N.
 
     A padded key's score is 0, and 2^(0 - L) overflows where all true scores are far below 0. Probabilities are at most
     1, and so is the padded key's here: its K and V are 0, hence it adds nothing to dQ, and its own dK and dV are not
     written. A mask would say the same, and take registers that the longest rows have not to spare.
     """
-    exponents = scores * scale2 - logs
+    exponents = products * scale2 - logs
     if not INSIDE:
         exponents = tl.minimum(exponents, 0.0)
     return tl.exp2(exponents)
@@ -60,3 +70,18 @@ def probabilities(scores, scale2, logs, INSIDE: tl.constexpr):  # type: ignore[n
 
 INTERPRETED = not isinstance(read, triton.runtime.JITFunction)
 """TRITON_INTERPRET was set when this module was imported: the interpreter runs the kernels, on any device."""
+
+
+if INTERPRETED:
+
+    @jit
+    def fast_log2(x):  # type: ignore[no-untyped-def]
+        """The base-2 logarithm."""
+        return tl.log2(x)
+
+else:
+
+    @jit
+    def fast_log2(x):  # type: ignore[no-untyped-def]
+        """The base-2 logarithm to 2^-22: one instruction, where the exact one takes 35."""
+        return libdevice.fast_log2f(x)

@@ -31,6 +31,21 @@ class Whole(NamedTuple):
     """(image, head) pairs that one program computes, one after another."""
     warps: int
     stages: int
+    registers: int | None = None
+    """Most registers of a thread: a limit that the compiler is given. None: what the compiler finds best."""
+
+
+class Split(NamedTuple):
+    """Of the kernels for a power of two of tokens and one more (``attention_split``)."""
+
+    rows: int
+    """Size of a block of queries forward, and of keys backward: a power of two that divides N - 1."""
+    pairs: int
+    """(image, head) pairs that one program computes, one after another."""
+    warps: int
+    stages: int
+    registers: int | None = None
+    """Most registers of a thread: a limit that the compiler is given. None: what the compiler finds best."""
 
 
 class Streamed(NamedTuple):
@@ -44,7 +59,7 @@ class Streamed(NamedTuple):
     stages: int
 
 
-Plan = Whole | Streamed
+Plan = Whole | Split | Streamed
 
 
 def power_of_two(size: int) -> int:
@@ -72,14 +87,14 @@ def blocks(tokens: int, size: int, narrow: bool) -> tuple[int, int]:
 
 
 _IN_HALVES: dict[tuple[int, int, bool], Plan] = {
-    (65, 64, False): Whole((64, 16), rows=64, narrow=True, pairs=1, warps=4, stages=2),
-    (65, 64, True): Whole((64, 16), rows=32, narrow=False, pairs=1, warps=4, stages=1),
-    (65, 32, False): Whole((64, 16), rows=64, narrow=True, pairs=1, warps=4, stages=2),
-    (65, 32, True): Whole((64, 16), rows=32, narrow=False, pairs=1, warps=4, stages=1),
-    (197, 64, False): Whole((128, 64, 16), rows=64, narrow=True, pairs=1, warps=4, stages=2),
-    (197, 64, True): Whole((128, 64, 16), rows=32, narrow=False, pairs=1, warps=8, stages=1),
+    (65, 64, False): Split(rows=64, pairs=1, warps=4, stages=1),
+    (65, 64, True): Split(rows=64, pairs=1, warps=4, stages=1),
+    (65, 32, False): Split(rows=64, pairs=1, warps=4, stages=1),
+    (65, 32, True): Whole((64, 16), rows=32, narrow=False, pairs=1, warps=4, stages=2),
+    (197, 64, False): Whole((256,), rows=64, narrow=True, pairs=1, warps=4, stages=3),
+    (197, 64, True): Whole((128, 64, 16), rows=32, narrow=False, pairs=1, warps=8, stages=2),
     (257, 64, False): Whole((256, 16), rows=64, narrow=True, pairs=1, warps=4, stages=2),
-    (257, 64, True): Whole((256, 16), rows=32, narrow=False, pairs=1, warps=8, stages=1),
+    (257, 64, True): Whole((256, 16), rows=32, narrow=False, pairs=1, warps=8, stages=2),
     (577, 64, False): Streamed(held=128, streamed=64, warps=4, stages=3),
     (577, 64, True): Streamed(held=128, streamed=64, warps=8, stages=2),
 }
@@ -103,20 +118,35 @@ keys, are in registers. Up to either limit the compiler does not spill to memory
 def choose(tokens: int, width: int, dtype: torch.dtype, backward: bool) -> Plan:
     """The entry of :data:`TUNED`, or else the rule's plan.
 
-    The rule is untuned. It takes the whole kernel up to the limits above, and the streamed kernel elsewhere, which in
-    float32 is everywhere: true float32 products bypass the tensor cores, and take several times the registers.
+    The rule is untuned. It takes the split kernel where that is less work, the whole kernel up to the limits above, and
+    the streamed kernel elsewhere, which in float32 is everywhere: true float32 products bypass the tensor cores, and
+    take several times the registers.
     """
     tuned = TUNED.get((tokens, width, dtype, backward))
     if tuned is not None:
         return tuned
     cut, padded = segments(tokens), power_of_two(width)
+    if dtype.itemsize <= 2 and _splits(tokens, padded, backward):
+        return Split(rows=64, pairs=1, warps=4, stages=1)
     if dtype.itemsize > 2 or sum(cut) > (MOST_QUERIES if backward else MOST_KEYS)[padded]:
         return _streamed(tokens, width, dtype, backward)
     if backward:
         many = sum(cut) > 80 or padded > 64
-        return Whole(cut, min(32, power_of_two(tokens)), narrow=False, pairs=1, warps=8 if many else 4, stages=1)
+        return Whole(cut, min(32, power_of_two(tokens)), narrow=False, pairs=1, warps=8 if many else 4, stages=2)
     rows = min(64, power_of_two(tokens))
     return Whole(cut, rows, narrow=True, pairs=1, warps=4 if rows == 64 else 2, stages=2)
+
+
+def _splits(tokens: int, padded: int, backward: bool) -> bool:
+    """Whether the split kernel, as compiled for 9.0, is less work than the whole one.
+
+    Counted are instructions, barriers, and the programs that share a multiprocessor. Shorter, its
+    tiles are too small for Hopper's wide instruction, as they are backward at narrower heads; longer or wider, it takes
+    all registers of a thread.
+    """
+    if backward:
+        return tokens == 65 and padded == 64
+    return tokens in {65, 129} and padded <= 64
 
 
 def _streamed(tokens: int, width: int, dtype: torch.dtype, backward: bool) -> Streamed:

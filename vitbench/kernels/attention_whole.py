@@ -28,31 +28,22 @@ import triton.language as tl
 from torch import Tensor
 
 from vitbench.kernels import attention_tiles
-from vitbench.kernels.attention_memory import LOG2_E, PRECISIONS, jit, probabilities, read, write
+from vitbench.kernels.attention_memory import LOG2_E, PRECISIONS, jit, probabilities, read, scores, write
 from vitbench.kernels.attention_tiles import Whole
 
 
 @jit
-def _scores(q_tile, k_tile, FLIPPED: tl.constexpr, PRECISION: tl.constexpr):  # type: ignore[no-untyped-def]
-    """Unscaled scores, (queries, keys). ``FLIPPED``: the scale is negative, and what is made of it is its size."""
-    scores = tl.dot(q_tile, tl.trans(k_tile), input_precision=PRECISION)
-    if FLIPPED:
-        scores = -scores
-    return scores
-
-
-@jit
-def _highest(scores, keys, N: tl.constexpr, INSIDE: tl.constexpr):  # type: ignore[no-untyped-def]
+def _highest(products, keys, N: tl.constexpr, INSIDE: tl.constexpr):  # type: ignore[no-untyped-def]
     """Each query's highest unscaled score."""
     if not INSIDE:
-        scores = tl.where((keys < N)[None, :], scores, float("-inf"))
-    return tl.max(scores, 1)
+        products = tl.where((keys < N)[None, :], products, float("-inf"))
+    return tl.max(products, 1)
 
 
 @jit
-def _weights(scores, scale2, shift, keys, N: tl.constexpr, INSIDE: tl.constexpr):  # type: ignore[no-untyped-def]
+def _weights(products, scale2, shift, keys, N: tl.constexpr, INSIDE: tl.constexpr):  # type: ignore[no-untyped-def]
     """2^(scores · scale2 - shift): one multiply-add and one exponential an element. 0 for keys beyond N."""
-    exponents = scores * scale2 - shift[:, None]
+    exponents = products * scale2 - shift[:, None]
     if not INSIDE:
         exponents = tl.where((keys < N)[None, :], exponents, float("-inf"))
     return tl.exp2(exponents)
@@ -67,15 +58,15 @@ def _mix(  # type: ignore[no-untyped-def]
 ):  # fmt: skip
     """O and L of one block of queries."""
     q_tile = read(q, q_n, rows, columns, N, K, PADDED, INSIDE)
-    s0 = _scores(q_tile, k0, FLIPPED, PRECISION)
+    s0 = scores(q_tile, k0, FLIPPED, PRECISION)
     keys0 = tl.arange(0, FIRST)
     highest = _highest(s0, keys0, N, FIRST <= N)
     if SECOND:
-        s1 = _scores(q_tile, k1, FLIPPED, PRECISION)
+        s1 = scores(q_tile, k1, FLIPPED, PRECISION)
         keys1 = FIRST + tl.arange(0, SECOND)
         highest = tl.maximum(highest, _highest(s1, keys1, N, FIRST + SECOND <= N))
     if THIRD:
-        s2 = _scores(q_tile, k2, FLIPPED, PRECISION)
+        s2 = scores(q_tile, k2, FLIPPED, PRECISION)
         keys2 = FIRST + SECOND + tl.arange(0, THIRD)
         highest = tl.maximum(highest, _highest(s2, keys2, N, FIRST + SECOND + THIRD <= N))
     # Key 0 exists, so this is finite for every row, padded queries (all zero) included. scale2 is not negative.
@@ -149,8 +140,8 @@ def _differentiate(  # type: ignore[no-untyped-def]
     INSIDE: tl.constexpr, UPRIGHT: tl.constexpr, FLIPPED: tl.constexpr, PRECISION: tl.constexpr,
 ):  # fmt: skip
     """What a segment of queries and a block of keys have in common: dQ with it added, and dK and dV of it alone."""
-    scores = _scores(q_tile, k_tile, FLIPPED, PRECISION)
-    weights = probabilities(scores, scale2, logs[:, None], INSIDE)
+    products = scores(q_tile, k_tile, FLIPPED, PRECISION)
+    weights = probabilities(products, scale2, logs[:, None], INSIDE)
     dp = tl.dot(g_tile, tl.trans(v_tile), input_precision=PRECISION)
     ds = (weights * (dp - d[:, None])).to(q_tile.dtype)
     weights = weights.to(g_tile.dtype)
@@ -275,7 +266,9 @@ def backward_kernel(  # type: ignore[no-untyped-def]
             write(dq_pair, 3 * H * K, rows2, columns, dq2 * scale, N, K, PADDED, FIRST + SECOND + THIRD <= N)
 
 
-def options(plan: Whole, tokens: int, width: int, flipped: bool, allow_tf32: bool) -> dict[str, int | bool | str]:
+def options(
+    plan: Whole, tokens: int, width: int, flipped: bool, allow_tf32: bool
+) -> dict[str, int | bool | str | None]:
     """What the kernels are compiled with. ``flipped``: the scale is negative, and the scores change sign instead."""
     count, rest = attention_tiles.blocks(tokens, plan.rows, plan.narrow)
     first, second, third = (*plan.segments, 0, 0)[:3]
@@ -294,6 +287,7 @@ def options(plan: Whole, tokens: int, width: int, flipped: bool, allow_tf32: boo
         "PRECISION": PRECISIONS[allow_tf32],
         "num_warps": plan.warps,
         "num_stages": plan.stages,
+        "maxnreg": plan.registers,
         "enable_fp_fusion": True,  # as in the streamed kernels
     }
 
