@@ -50,12 +50,21 @@ class Batch:
         """Its first images, so many at the most; all of them for None."""
         if images is None or images >= len(self):
             return self
-        part = slice(images)
+        return self.map(lambda each: each[:images])
+
+    def map(self, change: Callable[[Tensor], Tensor]) -> Batch:
+        """The batch with each of its tensors changed."""
         return replace(
-            self, pixels=self.pixels[part], labels=self.labels[part], wiped=tuple(each[part] for each in self.wiped),
-            mixes=None if self.mixes is None else self.mixes[part],
-            patches=None if self.patches is None else self.patches[part],
+            self, pixels=change(self.pixels), labels=change(self.labels), wiped=tuple(map(change, self.wiped)),
+            mixes=None if self.mixes is None else self.mixes.map(change),
+            patches=None if self.patches is None else change(self.patches),
         )  # fmt: skip
+
+    def tensors(self) -> list[Tensor]:
+        """All that it holds."""
+        mixes = () if self.mixes is None else (self.mixes.share, self.mixes.cut, self.mixes.boxes)
+        patches = () if self.patches is None else (self.patches,)
+        return [self.pixels, self.labels, *self.wiped, *mixes, *patches]
 
     def images(self) -> Tensor:
         """What the model sees, (B, 3, height, width) float32: normalised, then wiped, then mixed."""
