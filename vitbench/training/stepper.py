@@ -187,6 +187,7 @@ class Stepper:
         """
         self.model.train()
         norms = None
+        chunk = batches[0].chunk
         began, watch = time.perf_counter(), _running(self.device)
         left = self.total - self.steps
         self.course = self.course or course
@@ -203,6 +204,8 @@ class Stepper:
 
         streams = zip(*(each.epoch(course.epoch, course.batches) for each in batches), strict=True)
         for whole in itertools.islice(streams, left):
+            if chunk > 1:
+                watch.lap()
             batch = [each.head(self.left) for each in whole]
             images = len(batch[0])
             if self.left is not None:
@@ -218,14 +221,14 @@ class Stepper:
             watch.lap()
             if pauses is not None and pauses.due():
                 self.look(course.loss_sum, norms)  # a lost run is not kept
-                course.step_ms += watch.intervals_ms()
+                course.step_ms += shared(watch.intervals_ms(), chunk)
                 course.seconds += time.perf_counter() - began
                 pauses.take()
                 began, watch = time.perf_counter(), _running(self.device)
         self.look(course.loss_sum, norms)
         found = course.tallies()
         synchronise(self.device)
-        course.step_ms += watch.intervals_ms()
+        course.step_ms += shared(watch.intervals_ms(), chunk)
         course.seconds += time.perf_counter() - began
         return found
 
@@ -290,6 +293,25 @@ class Stepper:
                     self.lost.setdefault(member, f"{what} not finite {when}")
         if len(self.lost) == len(finite[0]):
             raise Diverged(self.lost[0])
+
+
+def shared(laps_ms: Sequence[float], chunk: int) -> list[float]:
+    """Durations of steps whose batches are made so many at once: each has an equal share of the making of its chunk's.
+
+    Args:
+        laps_ms: of each step in turn how long its batch took to come, and how long the rest; where batches are made
+            one by one, the step as a whole.
+        chunk: batches.
+    """
+    if chunk == 1:
+        return list(laps_ms)
+    making, stepping = laps_ms[::2], laps_ms[1::2]
+    found: list[float] = []
+    for start in range(0, len(stepping), chunk):
+        steps = stepping[start : start + chunk]
+        share = sum(making[start : start + chunk]) / len(steps)
+        found += [own + share for own in steps]
+    return found
 
 
 def _finite(loss_sums: Tensor, norms: Tensor | None) -> Tensor:
