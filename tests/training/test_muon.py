@@ -37,7 +37,7 @@ def test_an_update_is_torchs(rate: float | Tensor) -> None:
         )
 
 
-@pytest.mark.parametrize("shape", [(4, 24, 24), (3, 48, 16), (2, 16, 64)])
+@pytest.mark.parametrize("shape", [(4, 24, 24), (3, 16, 48), (1, 16, 64)])
 def test_what_comes_out_is_nearly_orthogonal(shape: tuple[int, int, int]) -> None:
     """In float64 its singular values are the polynomial's, its singular vectors the matrix's own."""
     matrices = drawn(0, *shape).double() * 1e3

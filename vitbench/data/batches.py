@@ -19,7 +19,7 @@ from vitbench.data.images import Splits
 from vitbench.spec.recipe import TrainSpec
 from vitbench.streams import derive
 
-CHUNK_BYTES = {"cuda": 2**24}
+CHUNK_BYTES = {"cuda": 2**25}
 """Type of device → bytes of images that are changed at once there, in whole batches; elsewhere one batch is. On a GPU
 an operation on a batch takes less time than its launch; on a CPU a batch stays in its cache."""
 

@@ -12,6 +12,9 @@ MOMENTUM = 0.95
 COEFFICIENTS = (3.4445, -4.7750, 2.0315)
 """Of X, (X Xᵀ) X and (X Xᵀ)² X in a step of the iteration."""
 
+SIZE = 0.2
+"""Root mean square of an update at rate 1, as of AdamW's."""
+
 ITERATIONS = 5
 LEAST_NORM = 1e-7
 
@@ -19,8 +22,8 @@ LEAST_NORM = 1e-7
 class Muon(torch.optim.Optimizer):
     """Momentum whose matrices are made nearly orthogonal before they are subtracted; weight decay is decoupled.
 
-    An update is scaled by 0.2 · sqrt(max(m, n)), to the root mean square of AdamW's. Its learning rate may be a tensor
-    () on the device; a step then reads nothing from the host, and can be captured as a CUDA graph.
+    An update is scaled by ``SIZE`` · sqrt(max(m, n)). Its learning rate may be a tensor () on the device; a step then
+    reads nothing from the host, and can be captured as a CUDA graph.
     The same update as ``torch.optim.Muon(…, adjust_lr_fn="match_rms_adamw")``, which takes one matrix at a time.
     Sources: Jordan et al. 2024, https://kellerjordan.github.io/posts/muon; Liu et al. 2025, arXiv 2502.16982, eq. 4.
 
@@ -46,16 +49,27 @@ class Muon(torch.optim.Optimizer):
             ahead = torch._foreach_lerp(gradients, momenta, MOMENTUM)  # Nesterov's
             rate = group["lr"]
             torch._foreach_mul_(moved, 1.0 - rate * group["weight_decay"])
-            shapes: dict[tuple[int, int], list[int]] = {}
+            shapes: dict[tuple[int, int], tuple[list[int], list[int]]] = {}
             for index, p in enumerate(moved):
-                shapes.setdefault((p.shape[-2], p.shape[-1]), []).append(index)
-            changes: list[Tensor] = list(ahead)
-            for shape, members in shapes.items():
-                stacks = [ahead[index].reshape(-1, *shape) for index in members]
-                found = orthogonal(torch.cat(stacks)).to(ahead[members[0]].dtype) * (-0.2 * max(shape) ** 0.5 * rate)
-                parts = found.contiguous().split([len(stack) for stack in stacks])
-                for index, part in zip(members, parts, strict=True):
+                m, n = p.shape[-2:]
+                shapes.setdefault((min(m, n), max(m, n)), ([], []))[m > n].append(index)
+            changes = list(ahead)
+            for shape, (wide, tall) in shapes.items():  # tall ones lie down with the wide ones
+                stacks = [ahead[index].reshape(-1, *shape) for index in wide]
+                lying = [ahead[index].mT.reshape(-1, *shape) for index in tall]
+                found = orthogonal(torch.cat(stacks + lying)).to(ahead[0].dtype)
+                ends = sum(map(len, stacks))
+                parts = [*found[:ends].split([len(each) for each in stacks])] if wide else []
+                # Of the parameters' own strides: else torch adds them one by one.
+                parts += found[ends:].mT.contiguous().split([len(each) for each in lying]) if tall else []
+                for index, part in zip(wide + tall, parts, strict=True):
                     changes[index] = part.view(moved[index].shape)
+            sizes = [-SIZE * max(p.shape[-2:]) ** 0.5 for p in moved]
+            if isinstance(rate, Tensor):
+                torch._foreach_mul_(changes, sizes)
+                torch._foreach_mul_(changes, rate)
+            else:
+                torch._foreach_mul_(changes, [size * rate for size in sizes])
             torch._foreach_add_(moved, changes)
 
     def _momentum(self, parameter: nn.Parameter) -> Tensor:
@@ -70,15 +84,13 @@ def orthogonal(matrices: Tensor, dtype: torch.dtype = torch.bfloat16) -> Tensor:
     """Matrices U S Vᵀ, (G, m, n), as about U Vᵀ: of singular values from 0.7 to 1.2, by Newton and Schulz's iteration.
 
     Args:
-        matrices: of any scale.
+        matrices: of any scale, m ≤ n: the iteration's products are (m, m).
         dtype: of the iteration and of what it gives.
     """
-    tall = matrices.shape[-2] > matrices.shape[-1]
     x = matrices.to(dtype)
-    x = x.mT if tall else x
     x = x / torch.linalg.vector_norm(x, dim=(-2, -1), keepdim=True).clamp(min=LEAST_NORM)
     first, third, fifth = COEFFICIENTS
     for _ in range(ITERATIONS):
         square = torch.bmm(x, x.mT)
         x = torch.baddbmm(x, torch.baddbmm(square, square, square, beta=third, alpha=fifth), x, beta=first)
-    return x.mT if tall else x
+    return x

@@ -159,6 +159,7 @@ class Stepper:
         self.average = Average(model, self.recipe.ema) if self.recipe.ema else None
         self.steps = 0
         self.course: Course | None = None
+        self.ones: Tensor | None = None
         self.glimpse: _Glimpse | None = None
 
     @torch.no_grad()
@@ -251,7 +252,9 @@ class Stepper:
             run = self.model if len(batch[0]) == self.size else self.module
             losses, correct = self.objective(self.module, run, batch)
         self.optimiser.zero_grad()
-        losses.backward(torch.ones_like(losses))  # the gradient of their sum
+        if self.ones is None:
+            self.ones = torch.ones_like(losses)
+        losses.backward(self.ones)  # the gradient of their sum
         norms = clip(self.module, self.recipe.clip_norm) if self.recipe.clip_norm else None
         self.optimiser.step()
         if self.average is not None:
