@@ -123,6 +123,7 @@ def test_memory_that_is_short_is_not_worked_round(monkeypatch: pytest.MonkeyPatc
 )
 def test_on_a_gpu(option: dict[str, Any], seeds: int, compiled: bool) -> None:
     """Losses of each epoch are those of steps that are launched one by one, and the graph is what ran."""
+    torch.compiler.reset()  # else the models of other tests use up the recompilations that torch allows
     device, found = torch.device("cuda"), []
     for changes in ({}, {"cuda_graphs": True, "compile": compiled}):
         trials = [trial(seed, device="cuda", epochs=2, **option, **changes) for seed in range(seeds)]

@@ -8,6 +8,7 @@ Source of the rules: https://docs.pytorch.org/docs/stable/notes/cuda.html#cuda-g
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Callable, Sequence
 
 import torch
@@ -132,7 +133,8 @@ class Graph:
         except torch.OutOfMemoryError:
             raise
         except (RuntimeError, AssertionError) as error:  # the second where torch has no CUDA at all
-            first = (str(error).strip() or type(error).__name__).splitlines()[0]
+            cause = error.__context__ or error  # a capture that fails in the middle fails at its end once more
+            first = (str(cause).strip() or type(cause).__name__).splitlines()[0]
             self.notice = f"CUDA graphs were asked for, and training ran without: {first}"
             self._norms, self._strayed = None, True
             return
@@ -142,9 +144,14 @@ class Graph:
 
 def record(step: Callable[[], None], stream: torch.cuda.Stream | None) -> Callable[[], object]:
     """Capture what a function launches on a stream; what is returned launches it again, on the present stream."""
+    gc.collect()  # the graph and the memory of an earlier stage, which may not be given back in a capture
     graph = torch.cuda.CUDAGraph()
+    # Outside, the present stream: torch leaves the other one in its place where a capture fails as it ends.
     # Thread-local: what other threads of the process ask of CUDA meanwhile is none of the capture's business.
-    with torch.cuda.graph(graph, stream=stream, capture_error_mode="thread_local"):
+    with (
+        torch.cuda.stream(torch.cuda.current_stream()),
+        torch.cuda.graph(graph, stream=stream, capture_error_mode="thread_local"),
+    ):
         step()
     return graph.replay
 
