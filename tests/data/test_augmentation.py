@@ -11,9 +11,14 @@ from torch import Tensor
 from torchvision.transforms import RandAugment, RandomErasing, TrivialAugmentWide, v2
 from torchvision.transforms import functional as tv
 
+from tests.small import DATA, MODEL
+from vitbench.data import batches
 from vitbench.data.augmentation import boxes, mixing
 from vitbench.data.augmentation.mixing import Mixes
 from vitbench.data.augmentation.policies import BINS, NAMES, OPERATIONS, Drawn, Policy, randaugment, trivialaugment
+from vitbench.data.batches import Batches
+from vitbench.data.load import splits
+from vitbench.spec import TrainSpec
 
 SIZE = (32, 28)
 STRONGEST = {"posterize": 2.0, "solarize": 100.0, "translate_x": 9.0, "translate_y": 9.0, "rotate": 77.0}
@@ -200,3 +205,29 @@ def test_nothing_is_drawn_from_the_callers_random_numbers(pixels: Tensor) -> Non
     draw(randaugment(2, 9), 10).apply(pixels[:10], slice(0, 10))
     drawn_mixes(10, mixup=0.8, cutmix=1.0, seed=0)
     assert torch.equal(torch.get_rng_state(), before)
+
+
+@pytest.mark.parametrize("augment", ["randaugment", "trivialaugment", "none"])
+def test_batches_that_are_made_together_are_those_made_one_by_one(
+    augment: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Bit by bit, from any batch on, with a last one that is smaller; a chunk is of whole batches."""
+    recipe = TrainSpec.model_validate(
+        {"batch_size": 15, "augment": augment, "crop_padding": 2, "flip": True, "cutout": 4, "erasing": 0.5,
+         "mixup": 0.8, "cutmix": 1.0, "repeats": 2}
+    )  # fmt: skip
+    data = splits(DATA, MODEL, 0)
+    alone = Batches(data, recipe, 0, patches=16)
+    assert alone.chunk == 1, "on a CPU"
+    expected = list(alone.epoch(1))
+    assert [len(batch) for batch in expected] == [15] * 10 + [10]
+    for images, chunk in ((15, 1), (59, 3), (10_000, 666)):
+        monkeypatch.setitem(batches.CHUNK_BYTES, "cpu", images * 3 * 16 * 16)
+        together = Batches(data, recipe, 0, patches=16)
+        assert together.chunk == chunk and together.digest() == alone.digest()
+        for first in (0, 4, 10):
+            found = list(together.epoch(1, first))
+            assert len(found) == 11 - first
+            for one, other in zip(found, expected[first:], strict=True):
+                assert all(map(torch.equal, one.tensors(), other.tensors()))
+                assert len(one.tensors()) == len(other.tensors()) == 2 + 2 + 3 + 1

@@ -62,7 +62,7 @@ def interrupt(
 
     def step_and_ask(self: Stepper, *batch: torch.Tensor) -> object:
         out = original(self, *batch)
-        if self.steps == step:
+        if self.steps + 1 == step:
             plan.save_now.ask()
         return out
 

@@ -120,17 +120,6 @@ def wants_compiler() -> None:
         pytest.skip("compiling for the CPU needs a C++ compiler")
 
 
-@pytest.mark.slow
-def test_where_no_cuda_graph_is_captured_the_record_says_so() -> None:
-    """On a CPU there is none to capture, and torch runs what it compiled without a word."""
-    wants_compiler()
-    asked = TRAIN.model_copy(update={"cuda_graphs": True})
-    (notice,) = train(train_trial(train=asked, data=FEW), torch.device("cpu"), silent).notices
-    assert notice.startswith("CUDA graphs were asked for, and torch ran ")
-    compiled = TRAIN.model_copy(update={"compile": True})
-    assert train(train_trial(train=compiled, data=FEW), torch.device("cpu"), silent).notices == ()
-
-
 @pytest.mark.parametrize("field", CONDITIONS)
 def test_a_dead_letter_changes_nothing_and_its_condition_gives_it_an_effect(field: str, tmp_path: Path) -> None:
     with_condition = OPTIONS[field][0]

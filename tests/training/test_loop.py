@@ -19,7 +19,7 @@ from vitbench.training import loop
 from vitbench.training.loop import train
 from vitbench.training.members import weights
 from vitbench.training.optimiser import learning_rate, parameter_groups
-from vitbench.training.stepper import Diverged, Stepper, Tally
+from vitbench.training.stepper import Diverged, Stepper, Tally, shared
 
 CPU = torch.device("cpu")
 
@@ -115,6 +115,13 @@ def test_weight_decay_spares_norms_biases_positions_and_class_token() -> None:
     assert spared | kept == set(names.values()) and not spared & kept
     assert {"positions.table", "pooling.class_token", "patching.bias", "encoder.final_norm.weight"} <= spared
     assert {"patching.weight", "head.weight", "encoder.blocks.0.attention.qkv.weight"} <= kept
+
+
+def test_a_step_has_its_share_of_the_making_of_its_chunk() -> None:
+    assert shared([1.0, 2.0, 3.0], 1) == [1.0, 2.0, 3.0]
+    laps = [6.0, 1.0, 0.0, 2.0, 0.0, 3.0, 4.0, 1.0]
+    assert shared(laps, 3) == [3.0, 4.0, 5.0, 5.0] and sum(shared(laps, 3)) == sum(laps)
+    assert shared([], 3) == []
 
 
 def test_schedules() -> None:

@@ -127,7 +127,7 @@ def test_the_average_is_the_weighted_sum_of_all_steps() -> None:
     for step in range(20):
         with torch.no_grad():
             module.weight.copy_(torch.randn(1, 2, generator=chance))
-        average.update(module, step)
+        average.update(module, average.share(step))
         decay = min(0.5, (1 + step) / (10 + step))
         expected = decay * expected + (1 - decay) * module.weight.detach().double()
     torch.testing.assert_close(next(iter(average.module.parameters())).double(), expected, atol=1e-6, rtol=0)

@@ -19,6 +19,10 @@ from vitbench.data.images import Splits
 from vitbench.spec.recipe import TrainSpec
 from vitbench.streams import derive
 
+CHUNK_BYTES = {"cuda": 2**25}
+"""Type of device → bytes of images that are changed at once there, in whole batches; elsewhere one batch is. On a GPU
+an operation on a batch takes less time than its launch; on a CPU a batch stays in its cache."""
+
 DIGESTED = 2
 """Batches of the first epoch that go into the digest by which cells are compared."""
 
@@ -50,12 +54,24 @@ class Batch:
         """Its first images, so many at the most; all of them for None."""
         if images is None or images >= len(self):
             return self
-        part = slice(images)
+        return self[:images]
+
+    def __getitem__(self, rows: slice) -> Batch:
+        return self.map(lambda each: each[rows])
+
+    def map(self, change: Callable[[Tensor], Tensor]) -> Batch:
+        """The batch with each of its tensors changed."""
         return replace(
-            self, pixels=self.pixels[part], labels=self.labels[part], wiped=tuple(each[part] for each in self.wiped),
-            mixes=None if self.mixes is None else self.mixes[part],
-            patches=None if self.patches is None else self.patches[part],
+            self, pixels=change(self.pixels), labels=change(self.labels), wiped=tuple(map(change, self.wiped)),
+            mixes=None if self.mixes is None else self.mixes.map(change),
+            patches=None if self.patches is None else change(self.patches),
         )  # fmt: skip
+
+    def tensors(self) -> list[Tensor]:
+        """All that it holds."""
+        mixes = () if self.mixes is None else (self.mixes.share, self.mixes.cut, self.mixes.boxes)
+        patches = () if self.patches is None else (self.patches,)
+        return [self.pixels, self.labels, *self.wiped, *mixes, *patches]
 
     def images(self) -> Tensor:
         """What the model sees, (B, 3, height, width) float32: normalised, then wiped, then mixed."""
@@ -93,6 +109,9 @@ class Batches:
     Random numbers are drawn on the CPU for a whole epoch at once, so that they are the same on every device, and no
     step waits for them.
 
+    Attributes:
+        chunk: so many batches are made at once.
+
     Args:
         data: on the device where batches are wanted.
         recipe: its batch size (the last batch of an epoch may be smaller) and its augmentation.
@@ -104,6 +123,9 @@ class Batches:
         self.patches = patches
         self.data, self.images, self.recipe, self.seed = data, data.train, recipe, seed
         self.policy = POLICIES[recipe.augment](recipe)
+        pixels = self.images.pixels
+        batch_bytes = recipe.batch_size * pixels[:1].numel()
+        self.chunk = max(CHUNK_BYTES.get(pixels.device.type, 0) // batch_bytes, 1)
 
     def __len__(self) -> int:
         return len(range(0, len(self.images), self.recipe.batch_size))
@@ -113,8 +135,9 @@ class Batches:
         device, recipe = self.images.pixels.device, self.recipe
         order = self._order(number).to(device, non_blocking=True)
         draws = self._draw(number)
-        for start in range(first * recipe.batch_size, len(order), recipe.batch_size):
-            part = slice(start, start + recipe.batch_size)
+        size = recipe.batch_size
+        for start in range(first * size, len(order), self.chunk * size):
+            part = slice(start, start + self.chunk * size)
             pixels = self.images.pixels[order[part]]
             if recipe.crop_padding or recipe.flip:
                 pixels = crop_and_flip(pixels, draws.shift[part], draws.mirror[part], recipe.crop_padding)
@@ -123,7 +146,9 @@ class Batches:
             mixes = None if draws.mixes is None else draws.mixes[part]
             wiped = tuple(each[part] for each in draws.wiped)
             patches = None if draws.patches is None else draws.patches[part].long()
-            yield Batch(pixels, self.images.labels[order[part]], self.data.normalise, wiped, mixes, patches)
+            whole = Batch(pixels, self.images.labels[order[part]], self.data.normalise, wiped, mixes, patches)
+            for begin in range(0, len(whole), size):
+                yield whole[begin : begin + size]
 
     def _order(self, number: int) -> Tensor:
         """Which images, (n,): each once; with repeats a part of them, each several times in a batch.

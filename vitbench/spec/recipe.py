@@ -161,7 +161,7 @@ class TrainSpec(Strict):
     frozen: bool = Field(False, description="train the head alone, on what the rest gives: a linear probe")
     precision: Literal["float32", "bfloat16"] = Field("float32", description="bfloat16: autocast")
     compile: bool = Field(False, description="torch.compile the model")
-    cuda_graphs: bool = Field(False, description="cuda: torch.compile captures what it makes as CUDA graphs")
+    cuda_graphs: bool = Field(False, description="cuda: capture a whole step as one CUDA graph, and replay it")
     stack_seeds: bool = Field(False, description="train all seeds of a cell as one program, where its components allow")
     stack_at_most: Annotated[int, Field(gt=0, le=4096)] = Field(4096, description="of these, so many to a program")
     measure_peak: bool = Field(

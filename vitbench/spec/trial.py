@@ -71,10 +71,6 @@ class TrainingTrial(Strict):
         return self.train.unsupported(device) or self.model.unsupported(device, self.dtype, training=True)
 
 
-ALONE = frozenset({"muon"})
-"""Optimisers that move one model at a time."""
-
-
 class TrainTrial(TrainingTrial):
     """A run whose test accuracy counts: the test images are read once, at its end."""
 
@@ -108,8 +104,6 @@ def unstackable(model: ModelSpec, recipe: TrainSpec) -> str | None:
     called = [(slot, name, registry.facts(slot, name).stacks) for slot, name in model.components.items()]
     called += [("architecture", model.architecture, ARCHITECTURES[model.architecture].stacks)]
     reasons = [f'{slot} "{name}" has to be called once for each model' for slot, name, stacks in called if not stacks]
-    if recipe.optimizer in ALONE:
-        reasons.append(f'optimizer "{recipe.optimizer}" takes matrices, and no stacks of them')
     if recipe.pretrain_epochs:
         reasons.append("masked autoencoders would hide other patches for each model than they hide alone")
     if recipe.has_teacher:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 
 class Average:
@@ -26,10 +26,19 @@ class Average:
         self.decay = decay
         self.module = copy.deepcopy(module).requires_grad_(requires_grad=False)
 
+    def share(self, step: int) -> float:
+        """By how much of the way it moves after a step, counted from 0."""
+        return 1.0 - min(self.decay, (1 + step) / (10 + step))
+
     @torch.no_grad()
-    def update(self, module: nn.Module, step: int) -> None:
-        """Take in the weights after a step, counted from 0."""
-        share = 1.0 - min(self.decay, (1 + step) / (10 + step))
-        torch._foreach_lerp_(list(self.module.parameters()), [p.detach() for p in module.parameters()], share)
+    def update(self, module: nn.Module, share: float | Tensor) -> None:
+        """Take in the weights after a step, by its :meth:`share`; a tensor () where the device knows it alone."""
+        means, weights = ([p.detach() for p in each.parameters()] for each in (self.module, module))
+        if isinstance(share, Tensor):  # torch interpolates many tensors at once by a number alone
+            way = list(torch._foreach_sub(weights, means))
+            torch._foreach_mul_(way, share)
+            torch._foreach_add_(means, way)
+        else:
+            torch._foreach_lerp_(means, weights, share)
         for mine, theirs in zip(self.module.buffers(), module.buffers(), strict=True):
             mine.copy_(theirs)

@@ -45,7 +45,7 @@ class Teacher:
         model: it, in evaluation mode; its weights no longer move.
         epochs: of its training, in order.
         flops: of its training, and of its answers to the student.
-        earlier_s, resumed_at: see :class:`vitbench.training.stage.Done`.
+        earlier_s, resumed_at, notice: see :class:`vitbench.training.stage.Done`.
     """
 
     model: nn.Module
@@ -53,6 +53,7 @@ class Teacher:
     flops: int
     earlier_s: float
     resumed_at: tuple[int, ...]
+    notice: str | None
 
 
 def recipe_of(recipe: TrainSpec) -> TrainSpec:
@@ -83,7 +84,12 @@ def teach(where: stage.Setting) -> Teacher:
     of_student = trial.train.images or images * trial.train.epochs
     flops = forward_flops(spec) * (3 * images * recipe.epochs + of_student)
     return Teacher(
-        model.eval().requires_grad_(requires_grad=False), done.epochs, flops, done.earlier_s, done.resumed_at
+        model.eval().requires_grad_(requires_grad=False),
+        done.epochs,
+        flops,
+        done.earlier_s,
+        done.resumed_at,
+        done.notice,
     )
 
 

@@ -24,7 +24,7 @@ from vitbench.spec.trial import TrainingTrial, TrainTrial, TuneTrial
 from vitbench.store import Epoch, TrainValues, TuneValues
 from vitbench.streams import derive
 from vitbench.timing.ceilings import measure_products
-from vitbench.training import graphs, stage
+from vitbench.training import stage
 from vitbench.training.checkpoint import Checkpointing
 from vitbench.training.distillation import Student, Teacher, taught, teach
 from vitbench.training.evaluation import evaluate
@@ -59,6 +59,13 @@ class Fitted:
         """Seconds that processes before this one gave to the trials, as far as their checkpoint knew."""
         of_stages = (self.pretrained, self.teacher, self.resumable)
         return sum(each.earlier_s for each in of_stages if each)
+
+    @property
+    def notices(self) -> tuple[str, ...]:
+        """What a reader of the values must know, each once."""
+        of_stages = [each.notice for each in (self.pretrained, self.teacher) if each]
+        found = [*of_stages, self.stepper.graph.notice if self.stepper.graph else None]
+        return tuple(dict.fromkeys(filter(None, found)))
 
     def evaluate(self, images: Sequence[Images]) -> list[Tally]:
         """Each member's loss and accuracy on its whole images; ends between two batches where it is asked to.
@@ -128,11 +135,9 @@ def _trained(
     trial = trials[0]
     flops = forward_flops(trial.model)  # first, so that a model that cannot be counted costs no training
     peak = measure_products(device, DTYPES[trial.dtype]) if trial.train.measure_peak else None
-    uncaptured_before = graphs.uncaptured() if trial.train.cuda_graphs else 0
     fitted = fit(trials, device, progress, checkpoint)
     data, course, stepper, pretrained = fitted.data, fitted.course, fitted.stepper, fitted.pretrained
     teacher = fitted.teacher
-    uncaptured = graphs.uncaptured() - uncaptured_before if trial.train.cuda_graphs else 0
     tests = fitted.evaluate([each.test for each in data])
     median = median_ms(course.step_ms, course.resumed_at, len(fitted.batches[0]))
     warm_up = warm_up_ms(course.step_ms, course.resumed_at, len(fitted.batches[0])) / 1000
@@ -167,7 +172,7 @@ def _trained(
             peak_flops_per_s=peak,
             warm_up_seconds=warm_up / len(trials),
             stacked=len(trials),
-            notices=(graphs.notice(uncaptured),) if uncaptured else (),
+            notices=fitted.notices,
         )
         for member, test in enumerate(tests)
     ]

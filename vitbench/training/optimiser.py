@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from vitbench.spec.recipe import TrainSpec
 from vitbench.training.members import Weight, weights
+from vitbench.training.muon import Muon
 
 
 def parameter_groups(chosen: Sequence[Weight], weight_decay: float) -> list[dict[str, Any]]:
@@ -88,15 +89,15 @@ def _muon(chosen: Sequence[Weight], recipe: TrainSpec, device: torch.device) -> 
     rest = _of_kind(torch.optim.AdamW, [w for w in chosen if not w.hidden], recipe, device)
     if not matrices:  # blocks without attention and MLP
         return [rest]
-    rate, decay = recipe.learning_rate, recipe.weight_decay
-    return [torch.optim.Muon(matrices, lr=rate, weight_decay=decay, adjust_lr_fn="match_rms_adamw"), rest]
+    return [Muon(matrices, lr=recipe.learning_rate, weight_decay=recipe.weight_decay), rest]
 
 
 def _of_kind(
     kind: type[torch.optim.Adam], chosen: Sequence[Weight], recipe: TrainSpec, device: torch.device
 ) -> torch.optim.Optimizer:
     groups, fused = parameter_groups(chosen, recipe.weight_decay), device.type in ("cpu", "cuda")
-    return kind(groups, lr=recipe.learning_rate, betas=recipe.betas, fused=fused)
+    capturable = recipe.cuda_graphs and device.type == "cuda"
+    return kind(groups, lr=recipe.learning_rate, betas=recipe.betas, fused=fused, capturable=capturable)
 
 
 OPTIMISERS: Mapping[str, Callable[[Sequence[Weight], TrainSpec, torch.device], list[torch.optim.Optimizer]]] = {

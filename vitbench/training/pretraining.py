@@ -50,7 +50,7 @@ class Pretrained:
         epochs: of it, in order; without accuracy.
         flops: of all its steps, forward and backward.
         sheet: PNG, see :func:`sheet`.
-        earlier_s, resumed_at: see :class:`vitbench.training.stage.Done`.
+        earlier_s, resumed_at, notice: see :class:`vitbench.training.stage.Done`.
     """
 
     epochs: tuple[Epoch, ...]
@@ -58,6 +58,7 @@ class Pretrained:
     sheet: bytes
     earlier_s: float
     resumed_at: tuple[int, ...]
+    notice: str | None
 
 
 def recipe_of(recipe: TrainSpec) -> TrainSpec:
@@ -98,7 +99,7 @@ def pretrain(model: VisionTransformer, where: stage.Setting) -> Pretrained:
     with where.memory.uncounted():
         shown = sheet(autoencoder, data, pixels, order, autocast(where.device, recipe.precision))
     flops = 3 * masked_flops(trial.model, trial.train) * len(data.train) * recipe.epochs
-    return Pretrained(done.epochs, flops, shown, done.earlier_s, done.resumed_at)
+    return Pretrained(done.epochs, flops, shown, done.earlier_s, done.resumed_at, done.notice)
 
 
 def hidden_patches_told(module: nn.Module, run: Run, batch: Sequence[Batch]) -> tuple[Tensor, Tensor]:

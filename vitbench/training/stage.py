@@ -53,11 +53,13 @@ class Done:
         epochs: of it, in order; with accuracies where it is about labels.
         earlier_s: seconds that processes before this one gave to it, as far as its checkpoint knew.
         resumed_at: its steps at which another process took it up again.
+        notice: why it ran without the CUDA graphs that were asked for, or None.
     """
 
     epochs: tuple[Epoch, ...]
     earlier_s: float
     resumed_at: tuple[int, ...]
+    notice: str | None
 
 
 def run(
@@ -111,4 +113,5 @@ def run(
         where.progress(f"{words}, epoch {done.epoch}/{recipe.epochs}: loss {done.train_loss:.3f}{seen}")
     if resumable and course.epoch > begun:
         resumable.take()
-    return Done(tuple(course.epochs[0]), resumable.earlier_s if resumable else 0.0, course.resumed_at)
+    notice = stepper.graph.notice if stepper.graph else None
+    return Done(tuple(course.epochs[0]), resumable.earlier_s if resumable else 0.0, course.resumed_at, notice)

@@ -17,6 +17,7 @@ from vitbench.devices import Stopwatch, synchronise
 from vitbench.spec.recipe import TrainSpec
 from vitbench.store import Epoch
 from vitbench.training.average import Average
+from vitbench.training.graphs import Graph, Pace
 from vitbench.training.members import Run, beside, clip, gradient_norms, logits
 from vitbench.training.optimiser import learning_rate, make_optimiser, steps_of
 
@@ -60,19 +61,20 @@ class Course:
     """
 
     def __init__(self, device: torch.device, members: int = 1) -> None:
-        self.device = device
         self.epochs: list[list[Epoch]] = [[] for _ in range(members)]
         self.step_ms: list[float] = []
         self.train_seconds = 0.0
         self.resumed_at: tuple[int, ...] = ()
+        self.loss_sum = torch.zeros(members, device=device)
+        self.correct = torch.zeros(members, dtype=torch.int64, device=device)
+        self.norm_sum = torch.zeros(members, device=device)
         self.begin(0)
 
     def begin(self, epoch: int) -> None:
-        """Start an epoch."""
+        """Start an epoch. The sums stay where they are: a CUDA graph adds to them there."""
         self.epoch, self.batches, self.seen, self.seconds = epoch, 0, 0, 0.0
-        self.loss_sum = torch.zeros(len(self.epochs), device=self.device)
-        self.correct = torch.zeros(len(self.epochs), dtype=torch.int64, device=self.device)
-        self.norm_sum = torch.zeros(len(self.epochs), device=self.device)
+        for each in (self.loss_sum, self.correct, self.norm_sum):
+            each.zero_()
 
     def end(self, epochs: Mapping[int, Epoch]) -> None:
         """Finish the epoch under way, of the members that are not lost, and start the next."""
@@ -128,6 +130,7 @@ class Stepper:
 
     Attributes:
         lost: member → why its run is lost; the others go on without it.
+        graph: runs its steps, where the recipe asks for CUDA graphs.
 
     Args:
         model: of one trial, or a :class:`vitbench.training.stack.Stack`.
@@ -149,15 +152,23 @@ class Stepper:
         self.module = model
         self.optimiser = make_optimiser(model, self.recipe, device)
         self.lost: dict[int, str] = {}
-        self.model = compiled(model, recipe)
+        self.size = min(recipe.batch_size, images)
+        self.model = cast("nn.Module", torch.compile(model, dynamic=False)) if recipe.compile else model
+        self.pace = Pace(per_epoch, device) if recipe.cuda_graphs else None
+        self.graph = Graph(self.size, self.optimiser.parameters, device) if recipe.cuda_graphs else None
         self.average = Average(model, self.recipe.ema) if self.recipe.ema else None
         self.steps = 0
+        self.course: Course | None = None
+        self.ones: Tensor | None = None
         self.glimpse: _Glimpse | None = None
 
     @torch.no_grad()
     def judge(self, pixels: Sequence[Tensor]) -> Tensor:
-        """Logits (S, B, classes) of normalised images of each member, by the average where there is one."""
-        run = self.model if self.average is None else self.average.module
+        """Logits (S, B, classes) of normalised images of each member, by the average where there is one.
+
+        Nothing is compiled for it: compiling would take longer than it saves.
+        """
+        run = self.module if self.average is None else self.average.module
         run.eval()
         with autocast(self.device, self.recipe.precision):
             return logits(self.module, run, pixels).float()
@@ -177,17 +188,31 @@ class Stepper:
         """
         self.model.train()
         norms = None
+        chunk = batches[0].chunk
         began, watch = time.perf_counter(), _running(self.device)
         left = self.total - self.steps
+        self.course = self.course or course
+        assert self.course is course, "a CUDA graph adds to the sums of one course"
+        if self.pace is not None:
+            coming = range(self.steps, self.steps + min(left, self.per_epoch - course.batches))
+            self.pace.begin([(self.rate(step), self.average.share(step) if self.average else 0.0) for step in coming])
+
+        def work(batch: Sequence[Batch]) -> Tensor | None:
+            losses, correct, norms = self.step(batch)
+            course.loss_sum += losses * len(batch[0])
+            course.correct += correct
+            return norms
+
         streams = zip(*(each.epoch(course.epoch, course.batches) for each in batches), strict=True)
         for whole in itertools.islice(streams, left):
+            if chunk > 1:
+                watch.lap()
             batch = [each.head(self.left) for each in whole]
             images = len(batch[0])
             if self.left is not None:
                 self.left -= images
-            losses, correct, norms = self.step(batch)
-            course.loss_sum += losses * images
-            course.correct += correct
+            norms = work(batch) if self.graph is None else self.graph.step(batch, work)
+            self.steps += 1
             course.seen += images
             course.batches += 1
             if course.takes_norms:
@@ -197,32 +222,48 @@ class Stepper:
             watch.lap()
             if pauses is not None and pauses.due():
                 self.look(course.loss_sum, norms)  # a lost run is not kept
-                course.step_ms += watch.intervals_ms()
+                course.step_ms += shared(watch.intervals_ms(), chunk)
                 course.seconds += time.perf_counter() - began
                 pauses.take()
                 began, watch = time.perf_counter(), _running(self.device)
         self.look(course.loss_sum, norms)
         found = course.tallies()
         synchronise(self.device)
-        course.step_ms += watch.intervals_ms()
+        course.step_ms += shared(watch.intervals_ms(), chunk)
         course.seconds += time.perf_counter() - began
         return found
 
     def step(self, batch: Sequence[Batch]) -> tuple[Tensor, Tensor, Tensor | None]:
-        """One optimiser step on a batch of each member: losses, right answers and, if clipped, gradient norms, (S,)."""
-        rate = learning_rate(self.recipe, self.steps, self.per_epoch, self.total)
+        """One optimiser step on a batch of each member: losses, right answers and, if clipped, gradient norms, (S,).
+
+        It may be captured as a CUDA graph, and so it counts nothing on the host. A batch of another size than the rest
+        is run by the model that is not compiled, since compiling for it would take longer than it saves.
+        """
+        rate: float | Tensor
+        share: float | Tensor
+        if self.pace is None:
+            rate, share = self.rate(self.steps), self.average.share(self.steps) if self.average else 0.0
+        else:
+            self.pace.tick()
+            rate, share = self.pace.rate, self.pace.share
         for group in self.optimiser.param_groups:
             group["lr"] = rate
         with autocast(self.device, self.recipe.precision):
-            losses, correct = self.objective(self.module, self.model, batch)
+            run = self.model if len(batch[0]) == self.size else self.module
+            losses, correct = self.objective(self.module, run, batch)
         self.optimiser.zero_grad()
-        losses.backward(torch.ones_like(losses))  # the gradient of their sum
+        if self.ones is None:
+            self.ones = torch.ones_like(losses)
+        losses.backward(self.ones)  # the gradient of their sum
         norms = clip(self.module, self.recipe.clip_norm) if self.recipe.clip_norm else None
         self.optimiser.step()
         if self.average is not None:
-            self.average.update(self.module, self.steps)
-        self.steps += 1
+            self.average.update(self.module, share)
         return losses.detach(), correct, norms
+
+    def rate(self, step: int) -> float:
+        """Learning rate of a step, counted from 0."""
+        return learning_rate(self.recipe, step, self.per_epoch, self.total)
 
     def look(self, loss_sums: Tensor, norms: Tensor | None, when: str = "") -> None:
         """Note which members are lost: those whose sum of losses, which keeps any NaN, or last norm is no number.
@@ -257,16 +298,23 @@ class Stepper:
             raise Diverged(self.lost[0])
 
 
-def compiled(model: nn.Module, recipe: TrainSpec) -> nn.Module:
-    """What a recipe has a model run as: compiled, as CUDA graphs, or itself.
+def shared(laps_ms: Sequence[float], chunk: int) -> list[float]:
+    """Durations of steps whose batches are made so many at once: each has an equal share of the making of its chunk's.
 
-    Compiled for each shape by itself: there are two of them, and the smaller last batch of an epoch would have all
-    others run by code for any size.
+    Args:
+        laps_ms: of each step in turn how long its batch took to come, and how long the rest; where batches are made
+            one by one, the step as a whole.
+        chunk: batches.
     """
-    if not (recipe.compile or recipe.cuda_graphs):
-        return model
-    mode = "reduce-overhead" if recipe.cuda_graphs else None
-    return cast("nn.Module", torch.compile(model, mode=mode, dynamic=False))
+    if chunk == 1:
+        return list(laps_ms)
+    making, stepping = laps_ms[::2], laps_ms[1::2]
+    found: list[float] = []
+    for start in range(0, len(stepping), chunk):
+        steps = stepping[start : start + chunk]
+        share = sum(making[start : start + chunk]) / len(steps)
+        found += [own + share for own in steps]
+    return found
 
 
 def _finite(loss_sums: Tensor, norms: Tensor | None) -> Tensor:

@@ -71,7 +71,8 @@ def outside(boxes: Ints, size: Size) -> Floats:
 def inside(boxes: Tensor, size: Size) -> Tensor:
     """Boxes (B, 4) → whether each pixel lies in its image's, (B, 1, height, width) bool."""
     top, left, bottom, right = boxes[:, :, None].unbind(1)
-    down, across = (torch.arange(side, device=boxes.device) for side in size)
+    places = {side: torch.arange(side, device=boxes.device) for side in dict.fromkeys(size)}
+    down, across = (places[side] for side in size)
     rows, columns = (down >= top) & (down < bottom), (across >= left) & (across < right)
     return (rows[:, :, None] & columns[:, None, :]).unsqueeze(1)
 

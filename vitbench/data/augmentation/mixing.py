@@ -5,6 +5,7 @@ It comes after normalisation, and so does wiping: what is wiped is 0, the mean o
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -30,11 +31,15 @@ class Mixes:
     boxes: Tensor
 
     def __getitem__(self, rows: slice) -> Mixes:
-        return Mixes(self.share[rows], self.cut[rows], self.boxes[rows])
+        return self.map(lambda each: each[rows])
+
+    def map(self, change: Callable[[Tensor], Tensor]) -> Mixes:
+        """The same with each of its tensors changed."""
+        return Mixes(change(self.share), change(self.cut), change(self.boxes))
 
     def to(self, device: torch.device) -> Mixes:
         """The same on a device."""
-        return Mixes(*(t.to(device, non_blocking=True) for t in (self.share, self.cut, self.boxes)))
+        return self.map(lambda each: each.to(device, non_blocking=True))
 
     def images(self, images: Tensor) -> Tensor:
         """Images (B, C, height, width), mixed; of one that is alone in its batch, the same."""

@@ -1,0 +1,70 @@
+"""Muon by shape: torch's own update, for single matrices and for stacks of them."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from vitbench.training.muon import COEFFICIENTS, ITERATIONS, Muon, orthogonal
+
+SHAPES = ((32, 32), (96, 32), (32, 128), (96, 32), (32, 32), (32, 32))
+
+
+def drawn(seed: int, *shape: int) -> Tensor:
+    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed))
+
+
+@pytest.mark.parametrize("rate", [1e-2, torch.tensor(1e-2)], ids=["number", "tensor"])
+def test_an_update_is_torchs(rate: float | Tensor) -> None:
+    """To what bfloat16 leaves of it."""
+    mine, theirs = ([nn.Parameter(drawn(i, *shape)) for i, shape in enumerate(SHAPES)] for _ in range(2))
+    before = [p.detach().clone() for p in mine]
+    ours = Muon(mine, lr=1e-2, weight_decay=0.1)
+    torchs = torch.optim.Muon(theirs, lr=1e-2, weight_decay=0.1, adjust_lr_fn="match_rms_adamw")
+    ours.param_groups[0]["lr"] = rate
+    for step in range(4):
+        for index, (one, other) in enumerate(zip(mine, theirs, strict=True)):
+            one.grad = drawn(100 * step + index, *one.shape)
+            other.grad = one.grad.clone()
+        ours.step()
+        torchs.step()
+    for one, other, start in zip(mine, theirs, before, strict=True):
+        moved = (other.detach() - start).square().mean().sqrt()
+        assert (one.detach() - other.detach()).square().mean().sqrt() < 0.01 * moved
+        assert torch.equal(ours.state[one]["momentum_buffer"], torchs.state[other]["momentum_buffer"]), (
+            "in float32, operation by operation"
+        )
+
+
+@pytest.mark.parametrize("shape", [(4, 24, 24), (3, 16, 48), (1, 16, 64)])
+def test_what_comes_out_is_nearly_orthogonal(shape: tuple[int, int, int]) -> None:
+    """In float64 its singular values are the polynomial's, its singular vectors the matrix's own."""
+    matrices = drawn(0, *shape).double() * 1e3
+    u, values, v = torch.linalg.svd(matrices, full_matrices=False)
+    values = values / matrices.flatten(1).norm(dim=1, keepdim=True)
+    first, third, fifth = COEFFICIENTS
+    for _ in range(ITERATIONS):
+        values = first * values + third * values**3 + fifth * values**5
+    found = orthogonal(matrices, torch.float64)
+    torch.testing.assert_close(found, u @ torch.diag_embed(values) @ v, atol=1e-10, rtol=0)
+    large = torch.linalg.svdvals(orthogonal(matrices).double())
+    assert large.max() < 1.3 and large.median() > 0.6
+
+
+def test_a_stack_is_its_members() -> None:
+    alone = [nn.Parameter(drawn(i, 96, 32)) for i in range(3)]
+    stack = nn.Parameter(torch.stack([p.detach() for p in alone]))
+    stack.grad = torch.stack([drawn(10 + i, 96, 32) for i in range(3)])
+    for i, p in enumerate(alone):
+        p.grad = drawn(10 + i, 96, 32)
+    Muon([stack], lr=0.1, weight_decay=0.1).step()
+    Muon(alone, lr=0.1, weight_decay=0.1).step()
+    torch.testing.assert_close(stack.detach(), torch.stack([p.detach() for p in alone]))
+
+
+def test_no_gradient_is_no_zero_divided() -> None:
+    matrix, unused = nn.Parameter(drawn(0, 8, 8)), nn.Parameter(drawn(1, 8, 8))
+    matrix.grad = torch.zeros(8, 8)
+    Muon([matrix, unused], lr=0.1, weight_decay=0.0).step()
+    assert torch.equal(matrix.detach(), drawn(0, 8, 8)) and torch.equal(unused.detach(), drawn(1, 8, 8))
