@@ -375,9 +375,9 @@ def test_each_process_warms_up() -> None:
     def both(step_ms: Sequence[float], resumed_at: Sequence[int], per_epoch: int) -> tuple[float, float]:
         return loop.median_ms(step_ms, resumed_at, per_epoch), loop.warm_up_ms(step_ms, resumed_at, per_epoch)
 
-    assert both([90.0, 50.0, 50.0, 1.0, 2.0, 3.0], (), 10) == (2.0, 88.0 + 48.0 + 48.0)
-    interrupted = [90.0, 50.0, 50.0, 1.0, 2.0, 3.0, 80.0, 70.0, 60.0, 2.0]
-    assert both(interrupted, (6,), 20) == (2.0, 88.0 + 48.0 + 48.0 + 78.0 + 68.0 + 58.0)
+    assert both([90.0, 50.0, 50.0, 40.0, 1.0, 2.0, 3.0], (), 10) == (2.0, 88.0 + 48.0 + 48.0 + 38.0)
+    interrupted = [90.0, 50.0, 50.0, 40.0, 1.0, 2.0, 3.0, 80.0, 70.0, 60.0, 50.0, 2.0]
+    assert both(interrupted, (7,), 20) == (2.0, 88.0 + 48.0 + 48.0 + 38.0 + 78.0 + 68.0 + 58.0 + 48.0)
     assert both([9.0, 2.0, 2.0, 2.0, 2.0, 40.0, 2.0], (), 6) == (2.0, 7.0 + 38.0), "a last batch of another shape"
     assert both([9.0, 8.0], (), 10) == (8.5, 0.5), "where there are no others"
 

@@ -126,10 +126,12 @@ def test_on_a_gpu(option: dict[str, Any], seeds: int, compiled: bool) -> None:
     torch.compiler.reset()  # else the models of other tests use up the recompilations that torch allows
     device, found = torch.device("cuda"), []
     for changes in ({}, {"cuda_graphs": True, "compile": compiled}):
-        trials = [trial(seed, device="cuda", epochs=2, **option, **changes) for seed in range(seeds)]
+        # torch 2.11 cannot compile a stack's sdpa on a GPU: "LSE is not correctly aligned", in its backward.
+        model = MODEL.model_copy(update={"attention": "batched" if compiled and seeds > 1 else "sdpa"})
+        trials = [trial(seed, model, "cuda", epochs=2, **option, **changes) for seed in range(seeds)]
         fitted = fit(trials, device, silent)
         graph = fitted.stepper.graph
-        assert fitted.notices == ()
+        assert not fitted.notices
         assert graph is None or graph.replays == 2 * 10 - graphs.FIRST_STEPS
         found.append([(e.train_loss, e.validation_loss, e.gradient_norm) for m in fitted.course.epochs for e in m])
     rough = "precision" in option or option["optimizer"] == "muon"

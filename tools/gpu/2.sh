@@ -22,6 +22,7 @@ gpu || GRAPHS=()
 step lite-graphs 120 bash -c 'run "$@"' - lite-graphs "${LITE[@]}" "${GRAPHS[@]}"
 step lite-plain 80 bash -c 'run "$@"' - lite-plain "${LITE[@]}" "${GRAPHS[@]}" --set train.augment=none --set train.crop_padding=4
 step lite-eager 80 bash -c 'run "$@"' - lite-eager "${LITE[@]}" --set train.compile=false --set train.epochs=1
+export TORCHINDUCTOR_COMPILE_THREADS=${TORCHINDUCTOR_COMPILE_THREADS:-8}  # training is not timed by its compiler
 step seeds 200 bash -c 'run "$@"' - training-speed "${TINY[@]}"
 step components 200 bash -c 'run "$@"' - components ablations/components.toml "${DATA[@]}" --only training --workers 6 \
   --set train.precision="$(gpu && echo bfloat16 || echo float32)"

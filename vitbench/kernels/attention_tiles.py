@@ -88,15 +88,15 @@ def blocks(tokens: int, size: int, narrow: bool) -> tuple[int, int]:
 
 _IN_HALVES: dict[tuple[int, int, bool], Plan] = {
     (65, 64, False): Split(rows=64, pairs=1, warps=4, stages=1),
-    (65, 64, True): Split(rows=64, pairs=1, warps=4, stages=1),
-    (65, 32, False): Split(rows=64, pairs=1, warps=4, stages=1),
-    (65, 32, True): Whole((64, 16), rows=32, narrow=False, pairs=1, warps=4, stages=2),
+    (65, 64, True): Whole((64, 16), rows=32, narrow=False, pairs=1, warps=4, stages=2, registers=168),
+    (65, 32, False): Split(rows=64, pairs=2, warps=4, stages=2),
+    (65, 32, True): Split(rows=64, pairs=1, warps=4, stages=1, registers=128),
     (197, 64, False): Whole((256,), rows=64, narrow=True, pairs=1, warps=4, stages=3),
-    (197, 64, True): Whole((128, 64, 16), rows=32, narrow=False, pairs=1, warps=8, stages=2),
-    (257, 64, False): Whole((256, 16), rows=64, narrow=True, pairs=1, warps=4, stages=2),
-    (257, 64, True): Whole((256, 16), rows=32, narrow=False, pairs=1, warps=8, stages=2),
-    (577, 64, False): Streamed(held=128, streamed=64, warps=4, stages=3),
-    (577, 64, True): Streamed(held=128, streamed=64, warps=8, stages=2),
+    (197, 64, True): Whole((256,), rows=64, narrow=False, pairs=1, warps=8, stages=2),
+    (257, 64, False): Streamed(held=64, streamed=64, warps=4, stages=3),
+    (257, 64, True): Whole((256, 16), rows=64, narrow=False, pairs=1, warps=8, stages=2),
+    (577, 64, False): Streamed(held=64, streamed=64, warps=4, stages=3),
+    (577, 64, True): Streamed(held=64, streamed=32, warps=4, stages=3),
 }
 
 TUNED: dict[tuple[int, int, torch.dtype, bool], Plan] = {
@@ -104,8 +104,7 @@ TUNED: dict[tuple[int, int, torch.dtype, bool], Plan] = {
     for (tokens, width, backward), plan in _IN_HALVES.items()
     for dtype in (torch.bfloat16, torch.float16)
 }
-"""(N, K, dtype, backward) → plan. Reasoned from registers and shared memory as compiled for compute capability 9.0, so
-that nothing spills and as many programs as can be share a multiprocessor. No entry has been timed yet."""
+"""(N, K, dtype, backward) → plan: the fastest that was right on a H100 (Triton 3.6, bfloat16; docs/kernel-notes.md)."""
 
 MOST_KEYS = {16: 272, 32: 272, 64: 272, 128: 144}
 """Padded head width → most keys, padded, that the whole forward holds: scores against them are in registers."""
@@ -115,38 +114,31 @@ MOST_QUERIES = {16: 272, 32: 256, 64: 272, 128: 80}
 keys, are in registers. Up to either limit the compiler does not spill to memory (tested for 9.0 at the limits)."""
 
 
+SPLIT_FORWARD = frozenset({65, 129})
+"""Tokens for which the split forward, as compiled for 9.0, has fewer instructions and barriers than the whole one at
+K ≤ 64. Shorter, its tiles are too small for Hopper's wide instruction; longer, it takes all registers."""
+
+
 def choose(tokens: int, width: int, dtype: torch.dtype, backward: bool) -> Plan:
     """The entry of :data:`TUNED`, or else the rule's plan.
 
-    The rule is untuned. It takes the split kernel where that is less work, the whole kernel up to the limits above, and
-    the streamed kernel elsewhere, which in float32 is everywhere: true float32 products bypass the tensor cores, and
-    take several times the registers.
+    The rule follows what won there. It takes the split kernel where that is less work, the whole kernel up to the
+    limits above, and the streamed kernel elsewhere, which in float32 is everywhere: true float32 products bypass the
+    tensor cores, and take several times the registers.
     """
     tuned = TUNED.get((tokens, width, dtype, backward))
     if tuned is not None:
         return tuned
     cut, padded = segments(tokens), power_of_two(width)
-    if dtype.itemsize <= 2 and _splits(tokens, padded, backward):
+    if dtype.itemsize <= 2 and not backward and tokens in SPLIT_FORWARD and padded <= 64:
         return Split(rows=64, pairs=1, warps=4, stages=1)
     if dtype.itemsize > 2 or sum(cut) > (MOST_QUERIES if backward else MOST_KEYS)[padded]:
         return _streamed(tokens, width, dtype, backward)
-    if backward:
+    if backward:  # two stages, since Triton 3.6 gets the loop wrong that is not pipelined (docs/kernel-notes.md)
         many = sum(cut) > 80 or padded > 64
         return Whole(cut, min(32, power_of_two(tokens)), narrow=False, pairs=1, warps=8 if many else 4, stages=2)
     rows = min(64, power_of_two(tokens))
     return Whole(cut, rows, narrow=True, pairs=1, warps=4 if rows == 64 else 2, stages=2)
-
-
-def _splits(tokens: int, padded: int, backward: bool) -> bool:
-    """Whether the split kernel, as compiled for 9.0, is less work than the whole one.
-
-    Counted are instructions, barriers, and the programs that share a multiprocessor. Shorter, its
-    tiles are too small for Hopper's wide instruction, as they are backward at narrower heads; longer or wider, it takes
-    all registers of a thread.
-    """
-    if backward:
-        return tokens == 65 and padded == 64
-    return tokens in {65, 129} and padded <= 64
 
 
 def _streamed(tokens: int, width: int, dtype: torch.dtype, backward: bool) -> Streamed:
@@ -159,9 +151,10 @@ def _streamed(tokens: int, width: int, dtype: torch.dtype, backward: bool) -> St
     if backward:
         largest_held, largest_streamed = 64, 16 if exact else 32
     else:
-        largest_held, largest_streamed = (64, 32) if exact else (128, 64)
+        largest_held, largest_streamed = 64, 32 if exact else 64
     held, streamed = _fit(tokens, largest_held), _fit(tokens, largest_streamed)
-    return Streamed(held, streamed, warps=8 if exact or width > 64 else 4, stages=2)
+    large = exact or width > 64
+    return Streamed(held, streamed, warps=8 if large else 4, stages=2 if large else 3)
 
 
 def _fit(tokens: int, largest: int) -> int:

@@ -28,6 +28,7 @@ from vitbench.training import stage
 from vitbench.training.checkpoint import Checkpointing
 from vitbench.training.distillation import Student, Teacher, taught, teach
 from vitbench.training.evaluation import evaluate
+from vitbench.training.graphs import FIRST_STEPS
 from vitbench.training.kept import keep
 from vitbench.training.optimiser import learning_rate
 from vitbench.training.pretraining import Pretrained, as_text, pretrain
@@ -37,8 +38,9 @@ from vitbench.training.stack import Stack
 from vitbench.training.stage import Progress
 from vitbench.training.stepper import Course, Diverged, Stepper, Tally
 
-WARM_STEPS = 3
-"""First steps of a process that are left out of the median: allocation, compilation and autotuning fall on them."""
+WARM_STEPS = FIRST_STEPS + 1
+"""First steps of a process that are left out of the median: on them fall allocation, compilation, autotuning, and the
+capture of a graph."""
 
 
 @dataclass(frozen=True)

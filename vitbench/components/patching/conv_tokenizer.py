@@ -8,20 +8,32 @@ from vitbench.components.contracts import Patching
 from vitbench.registry import component
 from vitbench.spec.model import ModelSpec
 
+BETWEEN = 64
+"""Channels between two convolutions, as in CCT's own tokenizer."""
+
 
 @component(
-    among={"patch_size": (2,)},
-    source="Hassani et al. 2021, arXiv 2104.05704, §3.3; SHI-Labs/Compact-Transformers, src/utils/tokenizer.py (3x1)",
+    among={"patch_size": (2, 4)},
+    source="Hassani et al. 2021, arXiv 2104.05704, §3.3; SHI-Labs/Compact-Transformers, src/utils/tokenizer.py",
 )
 class ConvTokenizer(Patching):
-    """A 3 × 3 convolution without bias, ReLU, and a 3 × 3 maximum at every second pixel."""
+    """3 × 3 convolutions without bias, each with ReLU and a 3 × 3 maximum at every second pixel.
+
+    One where patches are 2 × 2 (CCT-7/3x1), two where they are 4 × 4 (CCT-7/3x2).
+    """
 
     def __init__(self, spec: ModelSpec) -> None:
         super().__init__(spec)
-        self.weight = nn.Parameter(torch.empty(spec.dim, spec.channels, 3, 3))
+        first = self.patch_size[0] == 4
+        self.first = nn.Parameter(torch.empty(BETWEEN, spec.channels, 3, 3)) if first else None
+        self.weight = nn.Parameter(torch.empty(spec.dim, BETWEEN if first else spec.channels, 3, 3))
         self.bias = None
 
     def forward(self, images: Tensor) -> Tensor:
-        """(B, C, height, width) → (B, height · width / 4, D)."""
-        features = F.relu(F.conv2d(images, self.weight, padding=1))
-        return F.max_pool2d(features, kernel_size=3, stride=self.patch_size, padding=1).flatten(2).transpose(1, 2)
+        """(B, C, height, width) → (B, height · width / P², D)."""
+        features = images
+        for weight in (self.first, self.weight):
+            if weight is not None:
+                features = F.relu(F.conv2d(features, weight, padding=1))
+                features = F.max_pool2d(features, kernel_size=3, stride=2, padding=1)
+        return features.flatten(2).transpose(1, 2)
