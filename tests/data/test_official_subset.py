@@ -65,7 +65,7 @@ def test_the_archive_of_files_is_read_where_nothing_can_be_written(
     if not (SHARED / f"{FILES}.tar.xz").is_file():
         not_there("the archive of real images is not beside the repository")
     monkeypatch.setenv("VITBENCH_DATA", str(SHARED))
-    monkeypatch.setattr(catalog.os, "access", lambda path, mode: not Path(path).is_relative_to(SHARED.parent))
+    monkeypatch.setattr(catalog.os, "access", lambda path, _: not Path(path).is_relative_to(SHARED.parent))
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     assert len(read(DataSpec(name="cifar10", subset=1000)).train) == 5000
     assert (tmp_path / "vitbench" / FILES / "train").is_dir()

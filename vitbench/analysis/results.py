@@ -49,6 +49,7 @@ VALUES = tuple(
         "preparation_flops",
         "preparation_resumed_at",
         "reconstructions",
+        "test_right",
         "notices",
     )
 )

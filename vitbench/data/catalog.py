@@ -98,7 +98,7 @@ def cache() -> Path:
     """Folder of what is decoded and unpacked: in :func:`root`, or where that is read-only, in the user's own."""
     beside = root() / "cache"
     there = next(path for path in (beside, *beside.parents) if path.exists())
-    if os.access(there, os.W_OK):
+    if os.access(there, os.W_OK) and there.stat().st_mode & 0o222:  # root may write to what is marked as read-only
         return beside
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "vitbench"
 

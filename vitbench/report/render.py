@@ -15,7 +15,7 @@ from pathlib import Path
 import jinja2
 
 from vitbench.analysis.factorial import LESS
-from vitbench.report import accuracy, curves, figures
+from vitbench.report import accuracy, curves, figures, images
 from vitbench.report.circumstances import account, reproduction
 from vitbench.report.circumstances.caveats import caveats
 from vitbench.report.cost import costs, goals, pareto
@@ -145,6 +145,7 @@ def _parts(view: View) -> list[Part]:
         ),
         Part(_against(view), _variants, pictures=True),
         Part("Interactions", _interactions),
+        Part("Test images", images.section),
         Part("Throughput, latency and memory", costs.throughput, pictures=True),
         Part("Time to accuracy", _goals),
         Part("Accuracy against cost", _fronts, pictures=True),

@@ -5,7 +5,18 @@ from vitbench.store.claims import Claims, Held
 from vitbench.store.index import Attempt
 from vitbench.store.info import StudyInfo
 from vitbench.store.plan import Trials
-from vitbench.store.record import SCHEMA, Ceilings, Epoch, Record, Samples, State, TimeValues, TrainValues, TuneValues
+from vitbench.store.record import (
+    SCHEMA,
+    Ceilings,
+    Epoch,
+    Record,
+    Samples,
+    State,
+    TimeValues,
+    TrainValues,
+    TuneValues,
+    as_bits,
+)
 from vitbench.store.study import Study, StudyError
 from vitbench.store.tables import PlannedTrial
 
@@ -28,4 +39,5 @@ __all__ = [
     "TrainValues",
     "Trials",
     "TuneValues",
+    "as_bits",
 ]

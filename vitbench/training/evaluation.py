@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 import torch
+from torch import Tensor
 from torch.nn import functional as F
 
 from vitbench.data.images import Images, Splits
@@ -13,10 +15,21 @@ from vitbench.training.stepper import Stepper, Tally, tallies
 EVALUATION_BATCH = 256
 
 
+@dataclass(frozen=True)
+class Evaluated(Tally):
+    """Loss and accuracy over some images, and which of them were told right.
+
+    Attributes:
+        right: (n,) bool, on the device, in the order of the images.
+    """
+
+    right: Tensor
+
+
 def evaluate(
     stepper: Stepper, images: Sequence[Images], data: Sequence[Splits], watch: Callable[[], None] | None = None
-) -> list[Tally]:
-    """Each member's loss and accuracy on its whole images, unaugmented; ``watch`` is called before each batch.
+) -> list[Evaluated]:
+    """How well each member does on its whole images, unaugmented; ``watch`` is called before each batch.
 
     A member whose loss is not finite is lost.
 
@@ -25,7 +38,7 @@ def evaluate(
     """
     members, device = len(images), stepper.device
     losses = torch.zeros(members, device=device)
-    correct = torch.zeros(members, dtype=torch.int64, device=device)
+    right: list[Tensor] = []
     for start in range(0, len(images[0]), EVALUATION_BATCH):
         if watch is not None:
             watch()
@@ -34,8 +47,10 @@ def evaluate(
         labels = torch.stack([each.labels[part] for each in images])
         found = stepper.judge(pixels)
         losses += torch.stack(
-            [F.cross_entropy(of_it, right, reduction="sum") for of_it, right in zip(found, labels, strict=True)]
+            [F.cross_entropy(of_it, truth, reduction="sum") for of_it, truth in zip(found, labels, strict=True)]
         )
-        correct += (found.argmax(dim=-1) == labels).sum(dim=-1)
+        right.append(found.argmax(dim=-1) == labels)
     stepper.look(losses, None, "in evaluation")
-    return tallies(losses, correct, len(images[0]))
+    of_members = torch.cat(right, dim=1)
+    found_of = zip(tallies(losses, of_members.sum(dim=1), len(images[0])), of_members, strict=True)
+    return [Evaluated(tally.loss, tally.accuracy_pct, mine) for tally, mine in found_of]

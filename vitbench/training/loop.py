@@ -21,13 +21,13 @@ from vitbench.model.start import load_start
 from vitbench.model.vit import VisionTransformer
 from vitbench.model.weights import SUFFIX
 from vitbench.spec.trial import TrainingTrial, TrainTrial, TuneTrial
-from vitbench.store import Epoch, TrainValues, TuneValues
+from vitbench.store import Epoch, TrainValues, TuneValues, as_bits
 from vitbench.streams import derive
 from vitbench.timing.ceilings import measure_products
 from vitbench.training import stage
 from vitbench.training.checkpoint import Checkpointing
 from vitbench.training.distillation import Student, Teacher, taught, teach
-from vitbench.training.evaluation import evaluate
+from vitbench.training.evaluation import Evaluated, evaluate
 from vitbench.training.graphs import FIRST_STEPS
 from vitbench.training.kept import keep
 from vitbench.training.optimiser import learning_rate
@@ -69,8 +69,8 @@ class Fitted:
         found = [*of_stages, self.stepper.graph.notice if self.stepper.graph else None]
         return tuple(dict.fromkeys(filter(None, found)))
 
-    def evaluate(self, images: Sequence[Images]) -> list[Tally]:
-        """Each member's loss and accuracy on its whole images; ends between two batches where it is asked to.
+    def evaluate(self, images: Sequence[Images]) -> list[Evaluated]:
+        """How well each member does on its whole images; ends between two batches where it is asked to.
 
         Raises:
             Diverged, Interrupted: see :func:`train`.
@@ -151,6 +151,7 @@ def _trained(
             epochs=tuple(course.epochs[member]),
             test_loss=test.loss,
             test_accuracy_pct=test.accuracy_pct,
+            test_right=as_bits(test.right.tolist()),
             train_images=len(data[member].train),
             validation_images=len(data[member].validation),
             test_images=len(data[member].test),
@@ -256,7 +257,7 @@ def fit(
     count = -(-stepper.total // per_epoch)
     while course.epoch < count:
         found = stepper.epoch(batches, course, resumable)
-        watched: list[Tally] | None = None
+        watched: Sequence[Tally] | None = None
         if len(data[0].validation):
             watched = fitted.evaluate([each.validation for each in data])
         rate = learning_rate(recipe, stepper.steps - 1, per_epoch, stepper.total)

@@ -1,0 +1,121 @@
+"""Test images one by one: how much of a difference is the luck of the images, and on which of them cells differ."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+from scipy import stats
+
+Right = npt.NDArray[np.bool_]
+"""(S, n): whether each of n test images was told right with each of S seeds."""
+
+LEAST_SEEDS = 2
+
+
+def of_bits(bits: str, images: int) -> npt.NDArray[np.bool_]:
+    """(n,) of a record's ``test_right``.
+
+    Raises:
+        ValueError: there are fewer bits than images.
+    """
+    found = np.unpackbits(np.frombuffer(base64.b64decode(bits), dtype=np.uint8))
+    if len(found) < images:
+        raise ValueError(f"{len(found)} bits for {images} images")
+    return found[:images].astype(bool)
+
+
+@dataclass(frozen=True)
+class TwoSources:
+    """A difference of two cells' mean test accuracies, and what it owes to seeds and to the choice of test images.
+
+    Attributes:
+        delta: percentage points.
+        low, high: 95 % interval of both sources together: of other seeds and other images of the same kind.
+        seeds: standard error from the seeds, percentage points.
+        images: standard error from the test images, percentage points.
+    """
+
+    delta: float
+    low: float
+    high: float
+    seeds: float
+    images: float
+
+    @property
+    def share_of_images(self) -> float:
+        """Of the variance, the part that is the images', 0 to 1; 0 where there is no variance at all."""
+        whole = self.seeds**2 + self.images**2
+        return self.images**2 / whole if whole else 0.0
+
+
+def two_sources(cell: Right, baseline: Right) -> TwoSources | None:
+    """``cell`` less ``baseline``, both on the same images; None where either has fewer than two seeds.
+
+    Seeds and images are crossed random effects. Over seeds, accuracies vary with the images held fixed. Over images
+    the cells differ by their shares of right seeds, whose variance has in it what few seeds add; that is taken away.
+    Degrees of freedom are Satterthwaite's.
+
+    Source: Bouthillier et al. 2021, arXiv 2103.03098, for the two sources; Owen 2007, The pigeonhole bootstrap, for
+    crossed effects.
+    """
+    if min(len(cell), len(baseline)) < LEAST_SEEDS:
+        return None
+    a, b = (100.0 * each.astype(np.float64) for each in (cell, baseline))
+    of_seeds = [each.mean(axis=1).var(ddof=1) / len(each) for each in (a, b)]
+    differences = a.mean(axis=0) - b.mean(axis=0)
+    by_few_seeds = sum(each.var(axis=0, ddof=1).mean() / len(each) for each in (a, b))
+    n = a.shape[1]
+    of_images = max(differences.var(ddof=1) - by_few_seeds, 0.0) / n
+    parts = [(of_seeds[0], len(a) - 1), (of_seeds[1], len(b) - 1), (of_images, n - 1)]
+    whole = sum(variance for variance, _ in parts)
+    delta = float(differences.mean())
+    half = 0.0
+    if whole > 0:
+        freedom = whole**2 / sum(variance**2 / df for variance, df in parts)
+        half = float(stats.t.ppf(0.975, freedom)) * whole**0.5
+    return TwoSources(delta, delta - half, delta + half, float(sum(of_seeds)) ** 0.5, float(of_images) ** 0.5)
+
+
+@dataclass(frozen=True)
+class Discordant:
+    """Test images that one of two cells tells right and the other wrong, each by the majority of its seeds.
+
+    Attributes:
+        gained: right by the cell alone.
+        lost: right by the baseline alone.
+        p: that so uneven a split comes by chance, two-sided and exact.
+    """
+
+    gained: int
+    lost: int
+    p: float
+
+
+def mcnemar(cell: Right, baseline: Right) -> Discordant:
+    """McNemar's exact test of two cells on the same images. An image on which the seeds of a cell tie is left out.
+
+    Source: McNemar 1947; Dietterich 1998, Approximate Statistical Tests, §3.1.
+    """
+    shares = [each.mean(axis=0) for each in (cell, baseline)]
+    decided = (shares[0] != 0.5) & (shares[1] != 0.5)
+    mine, theirs = (share[decided] > 0.5 for share in shares)
+    gained, lost = int((mine & ~theirs).sum()), int((theirs & ~mine).sum())
+    p = float(stats.binomtest(gained, gained + lost).pvalue) if gained + lost else 1.0
+    return Discordant(gained, lost, p)
+
+
+def differing(of_cells: Mapping[str, Right]) -> pd.DataFrame:
+    """The test images on which cells differ, those on which they differ most first.
+
+    Returns:
+        ``image``, its place in the split, and a column for each cell: the share of its seeds that told the image right.
+    """
+    shares = pd.DataFrame({cell: right.mean(axis=0) for cell, right in of_cells.items()})
+    spread = shares.max(axis=1) - shares.min(axis=1)
+    order = spread[spread > 0].sort_values(ascending=False, kind="stable").index
+    return shares.loc[order].rename_axis("image").reset_index()

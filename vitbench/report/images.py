@@ -1,0 +1,65 @@
+"""Test images one by one: the luck of the images in a difference, and on which of them cells differ."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from vitbench.analysis.images import Right, differing, mcnemar, of_bits, two_sources
+from vitbench.report.files import Files
+from vitbench.report.markdown import Md, escape, heading, table
+from vitbench.report.view import MAX_CELLS, View
+from vitbench.store import TrainValues
+
+SAID = Md(
+    "The test images are a sample, too. Each row is a cell less {first}: the difference in test accuracy with its 95 % "
+    "interval over other seeds *and* other test images, and the part of its variance that is the images'. Gained and "
+    "lost are images that one of the two tells right and the other wrong, by the majority of its seeds. p is "
+    "McNemar's, exact, of these models on these images; it is not corrected for the number of rows."
+)
+
+RIGHT = frozenset({"difference, points", "by the images", "gained", "lost", "p"})
+
+
+def section(view: View, files: Files) -> list[Md]:
+    """The section's blocks; none where the records hold no single images, as older ones do not."""
+    blocks: list[Md] = []
+    groups = list(_groups(view))
+    for number, (place, of_cells) in enumerate(groups, 1):
+        first, *others = of_cells
+        rows = []
+        for cell in others[:MAX_CELLS]:
+            both = two_sources(of_cells[cell], of_cells[first])
+            told = mcnemar(of_cells[cell], of_cells[first])
+            row = {"cell": escape(cell), "gained": Md(str(told.gained)), "lost": Md(str(told.lost))}
+            row["p"] = Md(f"{told.p:.3g}")
+            if both is not None:
+                row["difference, points"] = Md(f"{both.delta:+.2f} ({both.low:+.2f} to {both.high:+.2f})")
+                row["by the images"] = Md(f"{100 * both.share_of_images:.0f} %")
+            rows.append(row)
+        name = "images" if len(groups) == 1 else f"images-{number}"
+        link = files.table(name, differing(of_cells))
+        blocks += [heading(f"On {place}")] if len(groups) > 1 else []
+        blocks.append(Md(SAID.format(first=escape(first))))
+        blocks.append(table(rows, RIGHT))
+        blocks.append(Md(f"The images on which cells differ, by their place in the test split: {link}."))
+    return blocks
+
+
+def _groups(view: View) -> Iterator[tuple[str, dict[str, Right]]]:
+    """Device and origin → the cells' outcomes on one test split, those that compute one function once."""
+    done = view.train[(view.train["state"] == "ok") & (view.train["cell"].map(view.twins) == view.train["cell"])]
+    for (device, origin), rows in done.groupby(["device", "origin"], sort=False):
+        standing = view.results.standing
+        cell_of = dict(zip(rows["trial_id"], rows["cell"], strict=True))
+        found: dict[str, list[np.ndarray]] = {}
+        splits = set()
+        for attempt, record in view.study.records_of([standing[trial_id] for trial_id in cell_of]):
+            values = record.values
+            if isinstance(values, TrainValues) and values.test_right is not None:
+                found.setdefault(cell_of[attempt.trial_id], []).append(of_bits(values.test_right, values.test_images))
+                splits.add((values.data_checksum, values.test_images))
+        if len(found) > 1 and len(splits) == 1:
+            which = f" {view.origins.letter(str(origin))}" if view.origins.several else ""
+            yield f"{device}{which}", {cell: np.stack(of) for cell, of in found.items()}
