@@ -155,7 +155,8 @@ def given(results: Mapping[tuple[str, str, str, int], float]) -> Runs:
     twins = {cell: f"{at['norm']} {at['positions']}" for cell, at in levels.items()}
     seeds = tuple(dict.fromkeys(key[3] for key in results))
     values = np.array([[results.get((*key, seed), np.nan) for seed in seeds] for key in cells])
-    return Runs("cpu", "here", seeds, levels, twins, values, np.isinf(values), np.zeros(len(cells), dtype=bool))
+    nowhere, none = np.zeros(len(cells), dtype=bool), np.zeros(values.shape, dtype=bool)
+    return Runs("cpu", "here", seeds, levels, twins, values, np.isinf(values), nowhere, none)
 
 
 THREE = {"attention": ("per_head", "sdpa"), "norm": ("pre", "post"), "positions": ("learned", "none")}

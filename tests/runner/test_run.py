@@ -20,7 +20,7 @@ def test_every_planned_trial_is_accounted_for_and_none_is_repeated(runs: Runs) -
     arguments = ["--set", TWO_ATTENTIONS, "--set", "train.seeds=[0, 1]", "--set", "time.rounds=2"]
     first = runs.run(*arguments)
     assert first.returncode == 0, first.stdout + first.stderr
-    assert runs.states() == {"ok": 4, "unsupported": 4}
+    assert runs.states() == {"ok": 4, "unsupported": 3}
     study = Study.read(runs.study)
     assert {p.id for p in study.info.trials} == set(study.records())
     for record in runs.records():
@@ -34,11 +34,11 @@ def test_every_planned_trial_is_accounted_for_and_none_is_repeated(runs: Runs) -
 
     before = sorted(p.name for p in runs.study.glob("records/*"))
     second = runs.run(*arguments)
-    assert second.returncode == 0 and "8 of them finished before" in second.stdout
+    assert second.returncode == 0 and "7 of them finished before" in second.stdout
     assert sorted(p.name for p in runs.study.glob("records/*")) == before
 
     more = runs.run(*arguments, "--set", "train.seeds=[0, 1, 2]")
-    assert "8 of them finished before" in more.stdout and len(runs.records()) == 10
+    assert "7 of them finished before" in more.stdout and len(runs.records()) == 8
 
 
 def test_the_values_do_not_depend_on_the_workers_or_the_order(runs: Runs, tmp_path: Path) -> None:

@@ -9,7 +9,8 @@ from tests.small import TRAIN, record, train_trial
 from vitbench.runner.stacks import stacks
 from vitbench.store import PlannedTrial, Record, TrainValues
 
-STACKED = ("--set", "train.seeds=[0, 1, 2]", "--set", "train.stack_seeds=true")
+STACKED = ("--set", "train.seeds=[0, 1, 2]", "--set", "train.stack_seeds=true",
+           "--set", "train.implementations=all")  # fmt: skip
 
 
 def values(record: Record) -> TrainValues:

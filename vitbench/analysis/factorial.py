@@ -27,6 +27,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from vitbench.analysis.frames import PENDING, level
+from vitbench.analysis.stand_ins import RUN_OF
 from vitbench.analysis.summary import ACCURACY, finished
 from vitbench.analysis.verdicts import MOST_FAILED, Comparison
 
@@ -61,6 +62,8 @@ class Runs:
         results: (cells, seeds), NaN where there is none.
         failed: (cells, seeds), whether the run failed or diverged, wherever it did.
         unsupported: (cells,), whether the cell does not run on the device.
+        lent: (cells, seeds), whether the run is an equivalent implementation's, see
+            :mod:`vitbench.analysis.stand_ins`.
     """
 
     device: str
@@ -71,6 +74,7 @@ class Runs:
     results: Floats
     failed: Bools
     unsupported: Bools
+    lent: Bools
 
     @cached_property
     def number(self) -> dict[str, int]:
@@ -98,7 +102,8 @@ def runs_of(train: pd.DataFrame, axes: Iterable[str] = (), value: str = ACCURACY
         value: column of the result.
     """
     axes = list(axes)
-    columns = list(dict.fromkeys(["cell", "seed", "state", "origin", "twin", "factorial", value, *axes]))
+    train = train if RUN_OF in train else train.assign(**{RUN_OF: train["cell"]})
+    columns = list(dict.fromkeys(["cell", "seed", "state", "origin", "twin", "factorial", RUN_OF, value, *axes]))
     return [
         runs
         for device, rows in train.groupby("device", sort=False)[columns]
@@ -211,6 +216,8 @@ def _on_device(device: str, rows: pd.DataFrame, axes: list[str], value: str) -> 
     shape = len(cells), len(seeds)
     failed, unsupported = np.zeros(shape, dtype=bool), np.zeros(len(cells), dtype=bool)
     unsupported[cell[rows["state"] == "unsupported"]] = True
+    lent = np.zeros(shape, dtype=bool)
+    lent[cell, seed] = (rows[RUN_OF] != rows["cell"]).to_numpy()
     broken = ~rows["state"].isin({*ABSENT, "unsupported"})
     failed[cell[broken], seed[broken]] = True
     usable = finished(rows.assign(cell=cell, seed=seed))
@@ -218,7 +225,7 @@ def _on_device(device: str, rows: pd.DataFrame, axes: list[str], value: str) -> 
     for origin, mine in usable.groupby("origin", sort=False):
         results = np.full(shape, np.nan)
         results[mine["cell"], mine["seed"]] = mine[value]
-        yield Runs(device, str(origin), tuple(map(int, seeds)), levels, twins, results, failed, unsupported)
+        yield Runs(device, str(origin), tuple(map(int, seeds)), levels, twins, results, failed, unsupported, lent)
 
 
 def _among(axes: Mapping[str, Sequence[str]], among: Iterable[str] | None) -> list[str]:
@@ -249,7 +256,10 @@ def _contrast(label: str, runs: Runs, planned: Blocks, *factors: tuple[str, str,
     told = (runs.failed[possible].sum(axis=2) <= MOST_FAILED).any(axis=1)
     blocks = possible[told] if told.any() else possible
     failed = runs.failed[blocks].any(axis=(0, 1))
-    matched: Bools = np.logical_and(runs.has[blocks].all(axis=1), ~failed)
+    functions_of = np.sort(runs.functions[blocks], axis=1)
+    alike = np.any(functions_of[:, 1:] == functions_of[:, :-1], axis=1)
+    itself = np.reshape(alike, (-1, 1)) & runs.lent[blocks].any(axis=1)  # a run is no second experiment beside itself
+    matched: Bools = np.logical_and(runs.has[blocks].all(axis=1), ~failed) & ~itself
     used, seeds = np.any(matched, axis=1), np.any(matched, axis=0)
     functions, twins = np.unique(runs.functions[blocks[used]], axis=0, return_inverse=True)
     means = _means(runs.results[blocks[used]], matched[used], twins.ravel())[:, seeds]

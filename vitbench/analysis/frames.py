@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from typing import Any, TypeVar
 
 import numpy as np
@@ -13,10 +13,11 @@ import pandas as pd
 
 from vitbench.analysis.results import DERIVED, PROCESS, TIMING, TUNING, VALUES, WHERE, Results, results_of
 from vitbench.analysis.results import NUMBERS as MEASURED
-from vitbench.spec.base import Strict, digest
+from vitbench.spec.base import Strict
 from vitbench.spec.suite import as_text
 from vitbench.spec.trial import TimeTrial, Trial
 from vitbench.store import Epoch, PlannedTrial, Study
+from vitbench.store.classes import Function, Functions
 from vitbench.store.plan import Trials
 
 PENDING = "pending"
@@ -203,19 +204,13 @@ class _Twins:
     """What trials compute, whichever of the exact components does it: equal for twins."""
 
     def __init__(self) -> None:
-        self.cells: dict[str, str] = {}
+        self.function = Functions()
+        self.cells: dict[Function, str] = {}
         """What is computed → label of the first cell that does."""
 
     def first(self, planned: PlannedTrial) -> str:
         """Label of the first cell that computes the same."""
-        exact = [slot for slot, one in planned.exact.items() if one]
-        return self.cells.setdefault(_function(planned.trial, exact), planned.cell)
-
-
-def _function(trial: Trial, exact: Collection[str]) -> str:
-    rest = trial.canonical()
-    model = {k: v for k, v in trial.model.canonical().items() if k not in exact}
-    return digest({"kind": trial.kind, "model": model, "train": rest.get("train"), "data": rest.get("data")})
+        return self.cells.setdefault(self.function(planned), planned.cell)
 
 
 def _plain(value: Any) -> Any:

@@ -10,7 +10,7 @@ import pandas as pd
 from vitbench.analysis.paired import Interval
 from vitbench.analysis.summary import ACCURACY, Matched, texts
 from vitbench.report.cell_tables import SHARED, Result, Results, lines, right, shared
-from vitbench.report.markdown import NOTHING, Md, bold, escape, table
+from vitbench.report.markdown import NOTHING, Md, bold, escape, listed, table
 from vitbench.report.numbers import accuracy_decimals, count, fixed, measured, plural, signed, significant, spread
 from vitbench.report.origins import states_of
 from vitbench.report.view import View
@@ -28,6 +28,7 @@ SAME: Mapping[str, str] = {
     FLOPS: "{} million FLOPs per image",
 }
 """Columns that are said once where all cells agree → how."""
+STANDS_FOR, MAX_NAMED = "stands for", 12
 SURVIVORS = Md("†")
 MEAN, STD = f"{ACCURACY}_mean", f"{ACCURACY}_std"
 
@@ -54,11 +55,14 @@ def task(view: View, cell: str) -> str:
 def by_cell(view: View, device: str) -> list[Md]:
     """What is said of the table of test accuracy, and the table: a row for each planned cell.
 
+    Cells for which an equivalent one stands are named in its row, and have none of their own.
+
     Bold are the highest mean of each task and origin, and those that cannot be told from it: equal as printed, or no
     further from it than exact twins are from one another. Of single runs none is, since nothing says how far luck goes.
     """
-    rows = view.train[view.train["device"] == device]
+    rows = view.judged[view.judged["device"] == device]
     found = {(r["cell"], r["origin"]): r for r in view.by_cell.to_dict("records") if r["device"] == device}
+    stood_for = _stood_for(view)
     validated = bool(view.by_cell["validation_accuracy_pct_mean"].notna().any())
     decimals, states = decimals_of(view), states_of(rows)
     of_mean = view.intervals(device)
@@ -77,23 +81,35 @@ def by_cell(view: View, device: str) -> list[Md]:
             TFLOP: significant(result["train_flops"] / 1e12),
         }
         marked = Md(f"{shown} {SURVIVORS}") if states[cell] != "ok" else shown
-        return {TEST: marked, **{name: columns[name] for name in names}}
+        also = {STANDS_FOR: listed(stood_for.get(cell, ()), MAX_NAMED) or NOTHING} if stood_for else {}
+        return {TEST: marked, **{name: columns[name] for name in names}, **also}
 
     def absent(word: Md) -> dict[str, Md]:
         return {TEST: word, **(dict.fromkeys(names, NOTHING) if found else {})}
 
     whole = view.trials[(view.trials["kind"] == "train") | (view.trials["level"] == "model")]
     sizes = whole.groupby("cell", sort=False)[["parameters", "forward_flops"]].first().to_dict("index")
-    cells = ranked_cells(view, device)
+    cells = [cell for cell in ranked_cells(view, device) if cell not in view.stood_for]
     made = [
         {**line, PARAMETERS: count(sizes[cell]["parameters"]), FLOPS: significant(sizes[cell]["forward_flops"] / 1e6)}
         for cell, line in zip(cells, lines(view, rows, cells, found, values=values, absent=absent), strict=False)
     ]
     made, same = shared(made, SAME)
     said = [_order(view, device, bool(best))]
+    if stood_for:
+        said.append(f'What a cell "{STANDS_FOR}" are equivalent implementations of it: they are trained with the '
+                    "first seed alone, and have no row of their own.")  # fmt: skip
     if same:
         said.append(f"{SHARED}: {', '.join(SAME[name].format(value) for name, value in same.items())}.")
     return [Md(" ".join(said)), table(made, right=right(view, made))]
+
+
+def _stood_for(view: View) -> dict[str, list[str]]:
+    """Cell → the equivalent ones for which its further seeds stand."""
+    found: dict[str, list[str]] = {}
+    for cell, other in view.stood_for.items():
+        found.setdefault(other, []).append(cell)
+    return found
 
 
 def _order(view: View, device: str, is_bold: bool) -> str:
@@ -143,8 +159,8 @@ def seeds(n: int, planned: int) -> Md:
 def by_cell_frame(view: View) -> pd.DataFrame:
     """The same as numbers: a row for each device, cell and origin; for a cell without a result, one with its state."""
     values = view.trials.drop_duplicates("cell").set_index("cell")[list(view.axes)]
-    states = {device: states_of(rows) for device, rows in view.train.groupby("device", sort=False)}
-    planned = view.train.groupby(["device", "cell"], sort=False).size().rename("planned").reset_index()
+    states = {device: states_of(rows) for device, rows in view.judged.groupby("device", sort=False)}
+    planned = view.judged.groupby(["device", "cell"], sort=False).size().rename("planned").reset_index()
     frame = planned.merge(view.by_cell.drop(columns="planned"), on=["device", "cell"], how="left")
     frame = frame.join(values, on="cell")
     of_mean = {device: view.intervals(device) for device in view.train_devices}
@@ -153,9 +169,11 @@ def by_cell_frame(view: View) -> pd.DataFrame:
     for name in ("high", "low"):
         frame.insert(place, f"{ACCURACY}_{name}", [getattr(each, name) if each else math.nan for each in found])
     frame["n"] = frame["n"].astype("float64").fillna(0).astype(int)
+    stood_for = {"seeds_of": frame["cell"].map(view.stood_for)} if view.stood_for else {}
+    frame = frame.assign(**stood_for)
     frame["state"] = [states[d][c] for d, c in zip(frame["device"], frame["cell"], strict=True)]
     frame["origin"] = [view.origins.letter(o) if isinstance(o, str) else "" for o in frame["origin"]]
-    first = ["device", "cell", *view.axes, "state", "origin", "n", "planned"]
+    first = ["device", "cell", *view.axes, "state", "origin", "n", "planned", *stood_for]
     return frame[[*first, *(c for c in frame.columns if c not in first)]]
 
 

@@ -41,7 +41,7 @@ MAX_WORDS = 8
 
 def accuracy_by_cell(view: View, device: str) -> list[Picture]:
     """Test accuracy of the seeds, a row for each cell, a panel for each origin; nothing without any result."""
-    planned = view.train[view.train["device"] == device]
+    planned = view.judged[view.judged["device"] == device]
     origins = view.origins.of(planned)
     if not origins:
         return []
@@ -54,9 +54,13 @@ def accuracy_by_cell(view: View, device: str) -> list[Picture]:
     means = " The upright bar is the mean over seeds, the box its 95 % interval." if several else ""
     chart = _Chart(view, columns, limits(every), view.telling)
     ranked = accuracy.ranked_cells(view, device)
-    together = twins.together(results, ranked, ACCURACY, {cell: chart.colour_of(cell) for cell in ranked})
+    # A cell for which another stands is in its row, whatever rounding made of the first seed.
+    lent = [results[results["cell"] == other].assign(cell=cell) for cell, other in view.stood_for.items()]
+    alike = pd.concat([results[~results["cell"].isin(view.stood_for)], *lent])
+    together = twins.together(alike, ranked, ACCURACY, {cell: chart.colour_of(cell) for cell in ranked})
     chart = replace(chart, together=together)
-    shared = " Exact twins that agree to the last digit have one row." if together else ""
+    agreeing = "for which one stands" if view.stood_for else "that agree to the last digit"
+    shared = f" Exact twins {agreeing} have one row." if together else ""
 
     def caption(rows: Sequence[Values]) -> str:
         shown = reading(rows, "every seed as a point", "of a cell's seeds")

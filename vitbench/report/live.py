@@ -11,8 +11,7 @@ from rich.measure import Measurement
 from rich.text import Text
 
 from vitbench.analysis.watch import PENDING, RUNNING, Moment, Watch
-from vitbench.runner.overview import duration
-from vitbench.runner.progress import COLOURS, result
+from vitbench.runner.progress import COLOURS, duration, result
 from vitbench.runner.terminal import visible
 from vitbench.store import Record, Study, TimeValues, TrainValues, TuneValues
 

@@ -50,7 +50,7 @@ def along(view: View, device: str, axis: str, quantity: Quantity) -> list[Pictur
     numbers = _numbers(view.axes[axis])
     if not view.factorial or numbers is None or len(numbers) < FEWEST:
         return pictures
-    planned = view.train[view.train["device"] == device]
+    planned = (view.judged if quantity is TEST_ACCURACY else view.train).loc[lambda rows: rows["device"] == device]
     named = list(dict.fromkeys(_combined(planned, others)))
     if len(named) > MOST_LINES:
         return pictures

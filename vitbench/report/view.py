@@ -20,6 +20,7 @@ from vitbench.analysis.frames import (
 )
 from vitbench.analysis.paired import Interval, interval
 from vitbench.analysis.results import results_of
+from vitbench.analysis.stand_ins import RUN_OF, with_stand_ins
 from vitbench.analysis.summary import (
     ACCURACY,
     TIME_BLOCK,
@@ -58,6 +59,8 @@ class View:
         results: what its records say.
         trials: see :func:`vitbench.analysis.frames.trials_frame`.
         train: its rows of kind "train", with validation_accuracy_pct (last epoch) joined.
+        judged: the same with the runs that stand for cells, see :mod:`vitbench.analysis.stand_ins`; what a run costs
+            is in ``train`` alone.
         time: its rows of kind "time", with the columns of :func:`vitbench.analysis.frames.timings_frame`.
         epochs: see :func:`vitbench.analysis.frames.epochs_frame`.
         processes: see :func:`vitbench.analysis.frames.processes_frame`.
@@ -81,6 +84,8 @@ class View:
         validation = last.set_index("trial_id")["validation_accuracy_pct"].astype("float64")
         train = self.trials[self.trials["kind"] == "train"]
         self.train = train.assign(validation_accuracy_pct=train["trial_id"].map(validation).astype("float64"))
+        once = study.info.implementations == "one"
+        self.judged = with_stand_ins(self.train) if once else self.train.assign(**{RUN_OF: self.train["cell"]})
         time = self.trials[self.trials["kind"] == "time"]
         # A frame without any row of one kind has no type for the key.
         found = timings_frame(study, self.results).astype({"trial_id": time["trial_id"].dtype})
@@ -111,6 +116,12 @@ class View:
         """Cell that is trained → the first one that computes the same function."""
         once = self.train.drop_duplicates("cell")
         return dict(zip(once["cell"], once["twin"], strict=True))
+
+    @cached_property
+    def stood_for(self) -> dict[str, str]:
+        """Cell that is not trained with every seed → the equivalent one whose runs stand for it."""
+        lent = self.judged[self.judged[RUN_OF] != self.judged["cell"]].drop_duplicates("cell")
+        return dict(zip(lent["cell"], lent[RUN_OF], strict=True))
 
     @cached_property
     def factorial(self) -> bool:
@@ -145,7 +156,12 @@ class View:
     @cached_property
     def by_cell(self) -> pd.DataFrame:
         """Finished training runs over their seeds; see :func:`vitbench.analysis.summary.over_seeds`."""
-        return over_seeds(self.train)
+        return over_seeds(self.judged)
+
+    @cached_property
+    def cost_by_cell(self) -> pd.DataFrame:
+        """The same of the runs that are each cell's own."""
+        return over_seeds(self.train) if self.stood_for else self.by_cell
 
     def intervals(self, device: str) -> dict[tuple[str, str], Interval]:
         """(cell, origin) → 95 % interval of its mean test accuracy, percent, over the two or more seeds on a device.
@@ -153,7 +169,7 @@ class View:
         Its ends are cut off at 0 and 100, beyond which there is no accuracy.
         """
         if device not in self._intervals:
-            done = finished(self.train[self.train["device"] == device])
+            done = finished(self.judged[self.judged["device"] == device])
             of_cells = done[done[ACCURACY].notna()].groupby(["cell", "origin"], sort=False)[ACCURACY]
             self._intervals[device] = {
                 (str(cell), str(origin)): _cut_off(interval(values.tolist()))
@@ -201,7 +217,7 @@ class View:
     def places(self) -> list[Place]:
         """Verdicts on the runs of each device and origin that has a result."""
         return places(
-            self.train, self.axes, self.under_study, self.conditions, self.study.info.facts,
+            self.judged, self.axes, self.under_study, self.conditions, self.study.info.facts,
             margin=self.study.info.suite.margin, noise_floor=self.noise.largest if self.noise else None,
         )  # fmt: skip
 
@@ -213,7 +229,8 @@ class View:
     def accuracy_over(self, axis: str, origin: str, device: str) -> Matched:
         """Test accuracy (percent) over the matched blocks of an axis, of one device and origin."""
         if (axis, origin, device) not in self._accuracy_over:
-            rows = of_origin(self.train[self.train["device"] == device], origin)
+            trained = self.train if axis in self.twin_axes else self.judged
+            rows = of_origin(trained[trained["device"] == device], origin)
             found = matched(rows, self.axes, axis, ACCURACY, TRAIN_BLOCK)
             self._accuracy_over[axis, origin, device] = found
         return self._accuracy_over[axis, origin, device]
@@ -234,7 +251,7 @@ class View:
         if len(places) == 1:  # what the tables show, too
             found = by_effect([self.accuracy_over(axis, *places[0]) for axis in self.axes])
         else:
-            found = by_effect([matched(self.train, self.axes, axis, ACCURACY, TRAIN_BLOCK) for axis in self.axes])
+            found = by_effect([matched(self.judged, self.axes, axis, ACCURACY, TRAIN_BLOCK) for axis in self.axes])
         return sorted(found, key=lambda axis: axis not in claimed)
 
     def exact(self, axis: str, value: str) -> bool:

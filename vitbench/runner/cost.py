@@ -6,16 +6,21 @@ import math
 import os
 import statistics
 from collections.abc import Callable, Iterable, Mapping
+from typing import NamedTuple
 
+from vitbench.data import catalog
 from vitbench.spec.architectures import ARCHITECTURES
 from vitbench.spec.base import by_identity, pair
 from vitbench.spec.model import ModelSpec
-from vitbench.spec.recipe import Level
+from vitbench.spec.recipe import DataSpec, Level
 from vitbench.spec.trial import TimeTrial, TrainingTrial, TrainTrial, Trial
 from vitbench.store import Record, TimeValues, TrainValues
 
 CPU_FLOPS_PER_CORE = 35e9
 """Sustained rate of small ViTs in float32 on one core of a 2020s server CPU; used until a trial has been measured."""
+
+GPU_FLOPS = 1e13
+"""The same of a GPU, by which its trials are weighed against one another; no time is told by it."""
 
 LEAST_WARMUP = 10
 """Iterations that a warm-up takes at the least to see that it is steady."""
@@ -24,7 +29,7 @@ SHARED_BY = 4
 """Timing trials that share a process, about."""
 
 START_SECONDS = 1.0
-"""Of each process: fork, data, model, evaluation's overhead."""
+"""Of each process: fork, data, model, evaluation's overhead; used until a trial has been measured."""
 
 
 def approximate_flops(model: ModelSpec, level: Level = "model") -> int:
@@ -42,6 +47,15 @@ def approximate_flops(model: ModelSpec, level: Level = "model") -> int:
         "norm_layer": 8 * n * d, "positions": n * d, "mlp": mlp, "pooling": n * d,
     }  # fmt: skip
     return parts[level]
+
+
+def train_images(data: DataSpec) -> int:
+    """Training images of one epoch, as far as is known before the data are read."""
+    known = catalog.facts(data)
+    train = data.train_images or (known.train if known else None)
+    if train is None:
+        train = sum(1 for path in catalog.folder_images(catalog.folder(data)) if "test" not in path.parts)
+    return max(train - data.validation_images, 0)
 
 
 def trial_flops(trial: Trial, train_images: int, forward: Callable[..., int] = approximate_flops) -> int:
@@ -80,18 +94,27 @@ def processes(trial: Trial) -> float:
     return 1 + trial.protocol.rounds / SHARED_BY if isinstance(trial, TimeTrial) else 1
 
 
-def measured_rate(records: Iterable[Record]) -> float | None:
-    """Operations per second of the trials that have finished; None where there are none."""
-    rates = []
+class Pace(NamedTuple):
+    """How fast trials run: operations per second, and seconds that each process takes beside them."""
+
+    rate: float
+    start_s: float
+
+
+def measured_pace(records: Iterable[Record]) -> Pace | None:
+    """The pace of the trials that have finished, in the median; None where there are none."""
+    rates, starts = list[float](), list[float]()
     for record in records:
         if isinstance(record.values, TrainValues) and isinstance(record.trial, TrainTrial):
             before = (*record.values.pretraining, *record.values.teaching)
             seconds = record.values.train_seconds + sum(epoch.seconds for epoch in before)
             rates.append(training_flops(record.trial, record.values.train_images) / max(seconds, 1e-9))
+            if record.values.stacked == 1:
+                starts.append(max(record.seconds - seconds, 0.0))
         if isinstance(record.values, TimeValues) and isinstance(record.trial, TimeTrial):
             passes = 3 if record.trial.mode == "train" else 1
             rates.append(passes * record.values.forward_flops * record.values.images_per_s)
-    return statistics.median(rates) if rates else None
+    return Pace(statistics.median(rates), statistics.median(starts or [START_SECONDS])) if rates else None
 
 
 class Estimate:
@@ -99,25 +122,28 @@ class Estimate:
 
     Attributes:
         flops: operations of those added.
+        known: whether anything is known of the device's speed.
     """
 
-    def __init__(self, train_images: int, device: str, rate: float | None) -> None:
-        """``train_images``: of one epoch. ``rate``: operations per second, where some have been measured."""
-        if rate is None and device == "cpu":
-            rate = CPU_FLOPS_PER_CORE * (os.cpu_count() or 1)
-        self.train_images, self.rate = train_images, rate
-        self.forward = by_identity(approximate_flops)
+    def __init__(self, device: str, pace: Pace | None) -> None:
+        """``pace``: where some trials have been measured."""
+        self.known = pace is not None or device == "cpu"
+        nominal = CPU_FLOPS_PER_CORE * (os.cpu_count() or 1) if device == "cpu" else GPU_FLOPS
+        self.pace = pace or Pace(nominal, START_SECONDS)
+        self.forward, self.images = by_identity(approximate_flops), by_identity(train_images)
         self.flops, self.total = 0, 0.0
 
-    def add(self, trial: Trial) -> None:
-        """One more trial."""
-        flops = trial_flops(trial, self.train_images, self.forward)
-        self.flops += flops
-        if self.rate is not None:
-            start = START_SECONDS * processes(trial) * (0.3 if trial.kind == "time" else 1.0)
-            self.total += flops / self.rate + start
+    def add(self, trial: Trial, times: int = 1) -> float:
+        """One more trial, or several that differ in the seed alone. Returns the seconds of one, as far as is known."""
+        images = 0 if isinstance(trial, TimeTrial) else self.images(trial.data)
+        flops = trial_flops(trial, images, self.forward)
+        start = self.pace.start_s * processes(trial) * (0.3 if trial.kind == "time" else 1.0)
+        seconds = flops / self.pace.rate + start
+        self.flops += times * flops
+        self.total += times * seconds
+        return seconds
 
     @property
     def seconds(self) -> float | None:
         """One after another; None where nothing is known of the device."""
-        return None if self.rate is None else self.total
+        return self.total if self.known else None

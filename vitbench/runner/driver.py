@@ -78,6 +78,8 @@ class Driver:
                 if session.stop.signal is None and session.study.info.untuned:
                     session.plan_again()
                 self.all_of("train", lambda pending: self.train(workers, pending, "train"))
+                while session.stop.signal is None and session.more_to_train():
+                    self.all_of("train", lambda pending: self.train(workers, pending, "train"))
         if session.stop.signal is None and session.pending("time"):
             with self.places.timing(self.note_group) as workers:
                 self.all_of("time", lambda pending: self.time(workers, pending))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 import platform
 from collections import Counter
@@ -11,19 +12,20 @@ from pathlib import Path
 from rich.console import Console
 
 from vitbench.data import catalog
-from vitbench.runner.cost import Estimate, measured_rate
+from vitbench.data.catalog import DataError
+from vitbench.runner.cost import Estimate, Pace, measured_pace
+from vitbench.runner.once import decisive, in_words
 from vitbench.runner.plan import plan
-from vitbench.runner.progress import COLOURS, describe
+from vitbench.runner.progress import COLOURS, describe, duration
 from vitbench.runner.terminal import escape
-from vitbench.runner.tuning import tuning_runs
 from vitbench.spec.base import by_identity
 from vitbench.spec.model import ModelSpec
 from vitbench.spec.recipe import Device, TrainSpec
 from vitbench.spec.suite import Suite
 from vitbench.spec.trial import TimeTrial, Trial
-from vitbench.store import Study, StudyError, Trials
+from vitbench.store import Study, StudyError, StudyInfo, Trials
 from vitbench.store.attempts import finished, standing
-from vitbench.store.index import Attempt
+from vitbench.store.index import Attempt, Tried
 
 KINDS_OF_DEVICE: dict[str, Device] = {"cpu": "cpu", "cuda": "cuda", "mps": "mps"}
 
@@ -57,31 +59,29 @@ def print_plan(suite: Suite, device: str, results: Path | None, console: Console
     folder = study_folder(suite, results)
     study = Study.read(folder) if (folder / "study.json").exists() else None
     states = study.attempts() if study else {}
-    info = plan(suite, device_kind(device), records=tuning_runs(study) if study and suite.tune else {})
+    info = plan(suite, device_kind(device), records=decisive(study) if study else {})
     console.print(f"[bold]{escape(suite.info.name)}[/]  {escape(suite.info.question)}")
     for text, label in ((suite.info.cost, "cost"), (suite.info.expected, "expected")):
         if text:
             console.print(escape(f"{label}: {text}"))
     console.print()
-    images, rate = train_images(suite), _rate(study, states) if study else None
-    estimate, reason_of = Estimate(images, device_kind(device), rate), _Unsupported()
-    counts, unsupported, left = Counter[str](), 0, 0
-    for number, planned in enumerate(info.trials):
+    reason_of, refused, counts, shown = _Unsupported(), Counter[tuple[str, str]](), Counter[str](), 0
+    for planned in info.trials:
         attempts, trial = states.get(planned.id, []), planned.trial
         counts[trial.kind] += 1
-        reason = reason_of(trial)
-        unsupported += reason is not None
         done = finished(attempts, suite.info.max_attempts)
-        left += not done
-        if not done and reason is None:
-            estimate.add(trial)
-        if every or number < MAX_PRINTED:
-            mark = f"  [yellow]unsupported: {escape(reason)}[/]" if reason else ""
-            if done:
-                mark = f"  [{COLOURS.get(standing(attempts).state, 'red')}]{standing(attempts).state}[/]"
+        if (reason := reason_of(trial)) is not None:
+            refused[reason, trial.kind] += 1
+        elif every or shown < MAX_PRINTED:
+            mark = f"  [{COLOURS.get(standing(attempts).state, 'red')}]{standing(attempts).state}[/]" if done else ""
             console.print(f"{planned.id}  {trial.kind:5}  {escape(describe(planned))}{mark}")
-    if not every and len(info.trials) > MAX_PRINTED:
-        console.print(f"… and {len(info.trials) - MAX_PRINTED:,} more (--all shows them)")
+            shown += 1
+    unsupported = sum(refused.values())
+    if shown + unsupported < len(info.trials):
+        console.print(f"… and {len(info.trials) - shown - unsupported:,} more (--all shows them)")
+    for reason in dict.fromkeys(reason for reason, _ in refused):
+        of_kinds = ", ".join(f"{n} {kind}" for (why, kind), n in refused.items() if why == reason)
+        console.print(f"[yellow]unsupported:[/] {escape(f'{of_kinds}: {reason}')}")
     console.print()
     for label, rule in suite.excluded if every else suite.excluded[:MAX_PRINTED]:
         console.print(escape(f"excluded: {label}: {rule}"))
@@ -96,33 +96,63 @@ def print_plan(suite: Suite, device: str, results: Path | None, console: Console
             f"to come: {seeds} train trials of {len(info.untuned)} cells, each with the best of its "
             f"{len(suite.cells[0].settings)} settings of {', '.join(info.tuned)}"
         )
+    for sentence in in_words(info):
+        console.print(escape(sentence))
+    ids = Trials.of(info.trials).ids()
     console.print(
         f"{len(info.trials)} trials ({', '.join(f'{n} {k}' for k, n in counts.items())}; {len(suite.cells)} cells; "
-        f"{len(suite.excluded)} excluded; {unsupported} unsupported on {device_kind(device)}), {left} left to run"
+        f"{len(suite.excluded)} excluded; {unsupported} unsupported on {device_kind(device)}), "
+        f"{sum(not finished(states.get(i, []), suite.info.max_attempts) for i in ids)} left to run"
     )
     identity = f" ({info.data_identity}){_whereabouts(suite)}" if info.data_identity else ""
     console.print(escape(f"data: {info.data_name}{identity}"))
+    pace = pace_of(study, states) if study else None
+    console.print(cost_of(remaining(info, states, pace)[0], pace))
+
+
+def remaining(
+    info: StudyInfo, attempts: Mapping[str, Sequence[Tried]], pace: Pace | None
+) -> tuple[Estimate, dict[str, float]]:
+    """What the trials that are left to run will take: together, and the seconds of each by its id.
+
+    Every estimate is made here, of a plan as of a study that runs.
+    """
+    trials, reason_of = Trials.of(info.trials), _Unsupported()
+    numbers, first = trials.up_to_seed
+    left = [
+        (trial_id, number)
+        for trial_id, number in zip(trials.ids(), numbers, strict=True)
+        if not finished(attempts.get(trial_id, []), info.suite.max_attempts)
+    ]
+    estimate, counted = Estimate(first[0].trial.device, pace), Counter(number for _, number in left)
+    able = {number: times for number, times in counted.items() if reason_of(first[number].trial) is None}
+    seconds = {number: estimate.add(first[number].trial, times) for number, times in able.items()}
+    return estimate, {trial_id: seconds[number] for trial_id, number in left if number in able}
+
+
+def cost_of(estimate: Estimate, pace: Pace | None) -> str:
+    """An estimate in a sentence."""
     basis = (
-        "at the rate of this study's finished trials" if rate else "at a nominal rate; measured once trials have run"
+        "at the pace of this study's finished trials" if pace else "at a nominal rate; measured once trials have run"
     )
     time = (
         f"about {duration(estimate.seconds)} ({basis})"
         if estimate.seconds is not None
         else "time unknown until a trial has been measured"
     )
-    console.print(f"cost of what is left: {estimate.flops / 1e12:,.1f} TFLOP, {time}")
+    return f"cost of what is left: {estimate.flops / 1e12:,.1f} TFLOP, {time}"
 
 
-def _rate(study: Study, states: Mapping[str, Sequence[Attempt]]) -> float | None:
-    """Operations per second of the trials that have finished; of many, of some that are spread over all."""
+def pace_of(study: Study, states: Mapping[str, Sequence[Attempt]]) -> Pace | None:
+    """The pace of the trials that have finished; of many, of some that are spread over all."""
     ok = [attempt for attempts in states.values() if (attempt := standing(attempts)).state == "ok"]
     some = ok[:: math.ceil(len(ok) / MAX_RATED) or 1]
-    return measured_rate(record for _, record in study.records_of(some))
+    return measured_pace(record for _, record in study.records_of(some))
 
 
 def print_status(study: Study, console: Console) -> None:
     """Counts by state, then everything that is not ok, with its reason."""
-    found = study.states()
+    found = study.attempts()
     states: Counter[str] = Counter()
     lines: Counter[tuple[str, str]] = Counter()
     for trial_id in Trials.of(study.info.trials).ids():
@@ -135,10 +165,16 @@ def print_status(study: Study, console: Console) -> None:
     console.print(f"[bold]{escape(study.info.suite.name)}[/]  {escape(study.info.suite.question)}")
     counts = [f"[{COLOURS.get(state, 'red')}]{n} {state}[/]" for state, n in states.most_common()]
     console.print(f"{len(study.info.trials)} trials: {', '.join(counts)}")
+    for sentence in in_words(study.info):
+        console.print(escape(sentence))
     if study.info.fallback:
         console.print(f"[yellow]data:[/] {escape(study.info.fallback)}")
     for (state, reason), count in sorted(lines.items()):
         console.print(f"  {count:>4} × [{COLOURS.get(state, 'red')}]{state}[/]: {escape(reason)}")
+    if states["pending"] or states["interrupted"]:
+        with contextlib.suppress(DataError):  # the images are on another machine
+            pace = pace_of(study, found)
+            console.print(cost_of(remaining(study.info, found, pace)[0], pace))
     for damaged in study.damaged:
         console.print(f"  [yellow]set aside[/] {escape(damaged)}")
 
@@ -157,25 +193,7 @@ class _Unsupported:
         )
 
 
-def train_images(suite: Suite) -> int:
-    """Training images of one epoch, as far as is known before the data are read."""
-    known = catalog.facts(suite.data)
-    train = suite.data.train_images or (known.train if known else None)
-    if train is None:
-        train = sum(1 for path in catalog.folder_images(catalog.folder(suite.data)) if "test" not in path.parts)
-    return max(train - suite.data.validation_images, 0)
-
-
 def _whereabouts(suite: Suite) -> str:
     if suite.data.name not in catalog.PUBLISHED:
         return ""
     return f", looked for in {catalog.root()}" + (", downloaded where missing" if suite.data.download else "")
-
-
-def duration(seconds: float) -> str:
-    """Seconds in the unit that a reader would choose."""
-    if seconds < 90:
-        return f"{seconds:.0f} s"
-    if seconds > 172_800:
-        return f"{seconds / 86_400:,.0f} days"
-    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"

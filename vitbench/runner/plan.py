@@ -15,6 +15,7 @@ from typing import Literal
 from vitbench import registry
 from vitbench.data import catalog
 from vitbench.runner.budget import with_budgets
+from vitbench.runner.once import once
 from vitbench.runner.starts import with_starts
 from vitbench.runner.tuning import choose, tuning_seeds
 from vitbench.spec.base import by_identity, uncollected
@@ -23,7 +24,7 @@ from vitbench.spec.model import ModelSpec
 from vitbench.spec.recipe import DataSpec, Device, Level, TimeSpec, TimeTable, TrainTable
 from vitbench.spec.suite import Cell, Setting, Suite
 from vitbench.spec.trial import SLOT, TimeTrial, relevant
-from vitbench.store import PlannedTrial, Record, StudyInfo, TablesBuilder, Trials
+from vitbench.store import PlannedTrial, Record, Split, StudyInfo, TablesBuilder, Trials
 from vitbench.store.tables import UNTUNED, Place
 
 KINDS = ("tune", "train", "time")
@@ -43,7 +44,9 @@ def plan(
 ) -> StudyInfo:
     """Every trial of a suite on one type of device, each once: tuning first, then training.
 
-    Where the suite tunes, a cell's training is planned once its tuning runs have ended.
+    Where the suite tunes, a cell's training is planned once its tuning runs have ended. Equivalent implementations are
+    all trained with the first seed, and by then known to agree or to be trained with every seed, see
+    :mod:`vitbench.runner.once`.
 
     Args:
         suite: read and checked; its data are the ones that will be used.
@@ -85,7 +88,10 @@ def plan(
         planner.train(identity, chosen)
     if "time" in kinds:
         planner.time()
+    implementations, split = _implementations(suite) if training else None, tuple[Split, ...]()
     trials = planner.trials()
+    if implementations == "one":
+        trials, split = once(trials, records, suite.info.max_attempts)
     if not trials:
         raise SpecError([f"{suite.file}: 0 trials: the suite has no {' or '.join(f'[{k}]' for k in kinds)} table"])
     return StudyInfo(
@@ -102,8 +108,15 @@ def plan(
         goals=suite.goals if training else (),
         tuned=suite.tune.axes if training and suite.tune else {},
         untuned=tuple(waiting),
+        implementations=implementations,
+        split=split,
         trials=trials,
     )
+
+
+def _implementations(suite: Suite) -> Literal["one", "all"]:
+    """Which of equivalent implementations are trained with further seeds: the same for all cells."""
+    return next(cell.train.implementations for cell in suite.cells if cell.train)
 
 
 def _shared_classes(suite: Suite, names: tuple[str, ...]) -> tuple[str, ...]:

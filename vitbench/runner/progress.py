@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import time
 from collections import Counter
+from collections.abc import Mapping
 from types import TracebackType
 from typing import Self
 
@@ -34,6 +36,11 @@ class Reporter:
         )  # fmt: skip
         self.task = self.progress.add_task("", total=None)
         self.live: Live | None = None
+        self.costs: dict[str, float] = {}
+        """Trial → seconds that it was estimated to take, of those that are left."""
+        self.spent, self.left, self.begun = 0.0, 0.0, time.monotonic()
+        self.refused: set[str] = set()
+        """Why trials are unsupported, as far as it has been said."""
 
     def __enter__(self) -> Self:
         return self
@@ -45,9 +52,10 @@ class Reporter:
             self.running.clear()
             self.live.stop()
 
-    def expect(self, total: int, done: int) -> None:
-        """So many trials are planned, of which so many have ended."""
+    def expect(self, total: int, done: int, costs: Mapping[str, float]) -> None:
+        """So many trials are planned, of which so many have ended, and the others are estimated to take so long."""
         self.total, self.done = total, done
+        self.costs, self.left = dict(costs), sum(costs.values())
         self.progress.update(self.task, total=total, completed=done)
         if self.live is None and self.console.is_terminal:
             self.live = Live(get_renderable=self.view, console=self.console, refresh_per_second=4)
@@ -82,10 +90,33 @@ class Reporter:
         self.done += final
         self.states[record.state] += 1
         self.progress.update(self.task, completed=self.done)
+        if final:
+            cost = self.costs.pop(planned.id, 0.0)
+            self.spent, self.left = self.spent + cost, self.left - cost
+        if record.state == "unsupported":
+            if record.reason in self.refused:
+                return  # said once, and counted at the end
+            self.refused.add(record.reason)
         text = (f"{self.done:>{len(str(self.total))}}/{self.total} {escape(describe(planned))}: "
                 f"[{COLOURS.get(record.state, 'red')}]{record.state}[/]{escape(result(record))}")  # fmt: skip
         after = ("" if final else " (tried again)") + (" (in another driver)" if elsewhere else "")
+        after += self.time_left() if final and self.live is None else ""  # a terminal has a bar that says it
         self.console.print(f"{text}{after}", highlight=False, soft_wrap=True)
+
+    def time_left(self) -> str:
+        """How long the rest takes at the pace so far, which holds for any number of workers; empty at either end."""
+        if not self.spent or not self.costs:
+            return ""
+        return f"; about {duration((time.monotonic() - self.begun) * self.left / self.spent)} left"
+
+
+def duration(seconds: float) -> str:
+    """Seconds in the unit that a reader would choose."""
+    if seconds < 90:
+        return f"{seconds:.0f} s"
+    if seconds > 172_800:
+        return f"{seconds / 86_400:,.0f} days"
+    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
 
 
 def describe(planned: PlannedTrial) -> str:

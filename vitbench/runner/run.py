@@ -16,12 +16,12 @@ from rich.console import Console
 from vitbench.data.load import prepare
 from vitbench.model.weights import SUFFIX
 from vitbench.runner.launchers.places import Site
+from vitbench.runner.once import decisive
 from vitbench.runner.overview import print_status, study_folder
 from vitbench.runner.plan import KINDS, plan, with_data
 from vitbench.runner.process import Stop
 from vitbench.runner.progress import Reporter
 from vitbench.runner.session import Session, is_of_other_code
-from vitbench.runner.tuning import tuning_runs
 from vitbench.spec.recipe import Device
 from vitbench.spec.suite import Suite
 from vitbench.store import Record, Study, StudyInfo, Trials
@@ -130,7 +130,7 @@ def _session(suite: Suite, site: Site, options: Options, launcher: Launcher, rep
         return made.model_copy(update={"commands": commands})
 
     folder = site.study
-    info = planner(tuning_runs(Study.read(folder)) if suite.tune and (folder / "study.json").exists() else {})
+    info = planner(decisive(Study.read(folder)) if (folder / "study.json").exists() else {})
     study, trials = Study.start(folder, info), Trials.of(info.trials)
     states = study.states()
     session = Session(
@@ -150,8 +150,10 @@ def _session(suite: Suite, site: Site, options: Options, launcher: Launcher, rep
     if options.keep_weights and (without := _without_weights(session)):
         why = "without --keep-weights; whose record is removed is trained again"
         reporter.note(f"{without} trained before have no weights: {why}", "notice: ")
-    reporter.expect(len(info.trials), done)
+    cost = session.expect()
     reporter.note(f"{study.path}: {len(info.trials)} trials, {done} of them finished before; {launcher.where}")
+    if done < len(info.trials):
+        reporter.note(f"{cost}{', one after another' if (site.workers or 1) > 1 else ''}")
     return session
 
 

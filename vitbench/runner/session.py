@@ -6,12 +6,14 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from vitbench.environment import code_digest
+from vitbench.runner.once import DISAGREE, decisive
+from vitbench.runner.overview import cost_of, pace_of, remaining
 from vitbench.runner.plan import KINDS
 from vitbench.runner.process import Stop
 from vitbench.runner.progress import Reporter
-from vitbench.runner.tuning import tuning_runs
 from vitbench.store import PlannedTrial, Record, Study, StudyInfo, Trials
 from vitbench.store.attempts import finished, standing
+from vitbench.store.classes import classes
 from vitbench.store.index import Tried
 
 Planner = Callable[[Mapping[str, list[Record]]], StudyInfo]
@@ -60,12 +62,30 @@ class Session:
                     planned = self.trials.of_id(trial_id)
                     self.reporter.ended(planned, record, self.done(planned), elsewhere=True)
 
+    def more_to_train(self) -> bool:
+        """Plan again where equivalent implementations may have come out otherwise; whether that adds a trial."""
+        if self.study.info.implementations != "one" or not classes(self.trials):
+            return False
+        before, split = set(self.trials.ids()), set(self.study.info.split)
+        self.plan_again()
+        for each in self.study.info.split:
+            if each not in split:
+                self.reporter.note(f"{', '.join(each.cells)}: {DISAGREE}: {each.reason}", "notice: ")
+        return not before.issuperset(self.trials.ids())
+
     def plan_again(self) -> None:
-        """Plan with what has been tuned by now."""
-        info = self.planner(tuning_runs(self.study))  # another driver may have tuned some of them
+        """Plan with what has been run by now."""
+        info = self.planner(decisive(self.study))  # another driver may have run some of it
         self.study = Study.start(self.study.path, info)
         self.trials, self.attempts = Trials.of(info.trials), self.study.states()
-        self.reporter.expect(len(info.trials), len(info.trials) - len(self.pending(*KINDS)))
+        self.expect()
+
+    def expect(self) -> str:
+        """Tell the user's view what is left. Returns what it will take, in a sentence."""
+        pace = pace_of(self.study, self.study.attempts())
+        estimate, seconds = remaining(self.study.info, self.attempts, pace)
+        self.reporter.expect(len(self.trials), len(self.trials) - len(self.pending(*KINDS)), seconds)
+        return cost_of(estimate, pace)
 
     def pending(self, *kinds: str) -> Trials:
         """Trials of some kinds that still need an attempt, in the plan's order."""

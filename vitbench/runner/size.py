@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from vitbench.runner.cost import Estimate
-from vitbench.runner.overview import device_kind, duration, train_images
+from vitbench.runner.overview import device_kind
 from vitbench.runner.plan import plan
+from vitbench.runner.progress import duration
 from vitbench.spec.errors import SpecError, TooManyTrials
 from vitbench.spec.suite import Cell, Suite
 
@@ -23,12 +24,12 @@ def _seconds(error: TooManyTrials, device: str) -> float | None:
     suite = Suite(file=error.file, info=tables["suite"], axes={}, cells=(cell,), data=tables["data"])
     kind = device_kind(device)
     try:
-        trials, images = plan(suite, kind).trials, train_images(suite)
+        trials = plan(suite, kind).trials
     except ValueError:  # the base alone is no cell that could run: only its axes make it one
         return None
     total = 0.0
     for planned in trials:
-        estimate = Estimate(images, kind, None)
+        estimate = Estimate(kind, None)
         estimate.add(planned.trial)
         if estimate.seconds is None:
             return None

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 
 from vitbench.spec.base import dumps
 from vitbench.spec.suite import Setting, Suite, Value
-from vitbench.store import PlannedTrial, Record, Study, TuneValues
+from vitbench.store import PlannedTrial, Record, TuneValues
 from vitbench.store.attempts import finished, standing
 
 FIRST_SEED = 900
@@ -23,11 +23,6 @@ def tuning_seeds(suite: Suite) -> tuple[int, ...]:
     taken = {seed for cell in suite.cells for seed in cell.seeds}
     free = (seed for seed in itertools.count(1000 * suite.info.seed + FIRST_SEED) if seed not in taken)
     return tuple(itertools.islice(free, suite.tune.seeds))
-
-
-def tuning_runs(study: Study) -> dict[str, list[Record]]:
-    """Trial id → records of a study's tuning runs: all that a plan needs to know of what has been run."""
-    return study.records(lambda attempt: attempt.kind == "tune")
 
 
 def choose(

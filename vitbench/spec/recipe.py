@@ -208,6 +208,11 @@ class TrainTable(TrainSpec):
     """The ``[train]`` table of a suite: the recipe, the budget's currency, and the seeds of each cell."""
 
     seeds: Seeds = Field((0,), description="the seeds, or how many")
+    implementations: Literal["one", "all"] = Field(
+        "one",
+        description="of equivalent implementations all are trained with the first seed, and with the others one, "
+        "which stands for all, or each",
+    )
     flops: Flops | None = Field(
         None, description="budget in floating-point operations, forward and backward, by the closed form"
     )

@@ -24,6 +24,9 @@ TABLES: Mapping[str, type[BaseModel]] = {
 SHARED = frozenset(f"data.{name}" for name in ("name", "path", "download", "fallback"))
 """Fields that are the same in all cells of a study."""
 
+OF_ALL_CELLS = ("seeds", "implementations")
+"""Keys of [train] that no cell has of its own."""
+
 BUDGETS = ("epochs", "images", "flops")
 """Keys of [train], one of which says how long a run is."""
 
@@ -106,7 +109,7 @@ class Tables:
                 self.complain(place, f'"{path}": unknown table{hint}; a bare name is a field of the model')
             elif path in SHARED:
                 self.complain(place, f"a study never mixes data; set {path} in [data], for all cells")
-            elif field not in TABLES[table].model_fields or field in ("seeds", *DEVICES):
+            elif field not in TABLES[table].model_fields or field in (*OF_ALL_CELLS, *DEVICES):
                 known = [f if table == "model" else f"{table}.{f}" for f in TABLES[table].model_fields]
                 self.complain(place, f'"{path}": unknown key{nearest(path, known)}')
             else:

@@ -3,7 +3,7 @@
 from vitbench.store.builder import TablesBuilder
 from vitbench.store.claims import Claims, Held
 from vitbench.store.index import Attempt
-from vitbench.store.info import StudyInfo
+from vitbench.store.info import Split, StudyInfo
 from vitbench.store.plan import Trials
 from vitbench.store.record import (
     SCHEMA,
@@ -30,6 +30,7 @@ __all__ = [
     "PlannedTrial",
     "Record",
     "Samples",
+    "Split",
     "State",
     "Study",
     "StudyError",

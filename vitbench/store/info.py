@@ -21,6 +21,13 @@ class Addition(Strict):
     results: int = Field(description="finished training runs that were there")
 
 
+class Split(Strict):
+    """Implementations that ought to be equivalent and disagree with the first seed: each is trained with every one."""
+
+    cells: tuple[str, ...]
+    reason: str
+
+
 class StudyInfo(Strict):
     """What a study is about: written when a run starts, replaced when its suite has changed.
 
@@ -46,6 +53,10 @@ class StudyInfo(Strict):
         default_factory=dict, description="nuisance axes and their values; each cell has its own choice of them"
     )
     untuned: tuple[str, ...] = Field((), description="cells whose training waits for the choice of a setting")
+    implementations: Literal["one", "all"] | None = Field(
+        None, description="of equivalent ones, which are trained with further seeds; None: an older study, all"
+    )
+    split: tuple[Split, ...] = ()
     additions: tuple[Addition, ...] = ()
     trials: PlannedTrials
 

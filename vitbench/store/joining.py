@@ -22,6 +22,8 @@ OF_TRAINING = (
     "goals",
     "tuned",
     "untuned",
+    "implementations",
+    "split",
     "excluded",
     "options",
 )

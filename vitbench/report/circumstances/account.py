@@ -74,7 +74,10 @@ def settings(view: View) -> Md:
             ("training", _fields(TrainSpec, recipes, always, apart=functools.partial(settings_of.in_words, view)))
         )
         seeds = [str(seed) for seed in view.train["seed"].unique()]
-        rows.append(("seeds", Md(f"{plural(len(seeds), 'seed')} per cell: {listed(seeds, 20)}")))
+        each = "cell"
+        if view.stood_for:
+            each = "function; all its implementations are trained with the first, and one with the others"
+        rows.append(("seeds", Md(f"{plural(len(seeds), 'seed')} per {each}: {listed(seeds, 20)}")))
         rows += [("budget", spent.budget(view, recipes)), *spent.together(view)]
     protocols = [p.trial.protocol for p in view.planned if isinstance(p.trial, TimeTrial)]
     if protocols:

@@ -8,7 +8,7 @@ from vitbench.analysis.results import MOVING
 from vitbench.environment import Environment
 from vitbench.report.accuracy import MEAN, SURVIVORS
 from vitbench.report.circumstances import caveats_of_speed, fairness
-from vitbench.report.markdown import Md, listed
+from vitbench.report.markdown import Md, escape, listed
 from vitbench.report.numbers import count, fixed, plural
 from vitbench.report.origins import with_changes
 from vitbench.report.view import View
@@ -23,7 +23,8 @@ DIFFERING = {
 def caveats(view: View) -> list[Md]:
     """What limits the conclusions, one sentence each."""
     return [
-        *_about_seeds(view), *_about_looks(view), *caveats_of_speed.caveats(view), *_about_origins(view),
+        *_about_seeds(view), *_about_implementations(view), *_about_looks(view),
+        *caveats_of_speed.caveats(view), *_about_origins(view),
         *_about_data(view), *fairness.caveats(view),
     ]  # fmt: skip
 
@@ -53,6 +54,22 @@ def _about_seeds(view: View) -> list[Md]:
         runs = int((view.train["state"] == "ok").sum())
         said.append(Md(f"The test images were read {plural(readings, 'time')} for {plural(runs, 'finished run')}; "
                        "sorting cells by test accuracy is itself a selection, and flatters the first."))  # fmt: skip
+    return said
+
+
+def _about_implementations(view: View) -> list[Md]:
+    """Seeds of one implementation that stand for others, and implementations that disagree."""
+    said = [
+        Md(f"**Implementations that disagree**: {listed(each.cells, 12)} ought to compute one function, and differ "
+           f"with the first seed by more than rounding explains ({escape(each.reason)}). One of them is incorrect, or "
+           "rounding grows fast in this recipe: each is trained with every seed, and a mean over them may be one of "
+           "several functions.")
+        for each in view.study.info.split
+    ]  # fmt: skip
+    if view.stood_for:
+        cells, verb = plural(len(view.stood_for), "cell"), "is" if len(view.stood_for) == 1 else "are"
+        said.append(Md(f"Each function is trained once a seed: {cells} {verb} trained with the first alone, in "
+                       "agreement with an equivalent one, whose further seeds stand for the function."))  # fmt: skip
     return said
 
 

@@ -30,7 +30,7 @@ MOST_EXPLAINED = 8
 def blocks(view: View) -> list[Md]:
     """How to run the study again: the suite, the commands, the images, the versions, the commit."""
     info = view.study.info
-    made = info.commands or reconstructed(view)
+    made = [_with_all(view, line) for line in info.commands or reconstructed(view)]
     several = len(made) > 1
     if info.commands:
         what = "These commands, in their order, made the study" if several else "This command made the study"
@@ -54,6 +54,15 @@ def blocks(view: View) -> list[Md]:
             rest = f"{account.software(environment)}; {rest}; {account.commits(view, origin)}"
         found.append(Md(f"{on}{rest}."))
     return found
+
+
+def _with_all(view: View, arguments: tuple[str, ...]) -> tuple[str, ...]:
+    """A command older than ``train.implementations``, so that it plans what it planned then."""
+    seeds_of_functions = view.train.groupby("twin")["seed"].nunique()
+    repeated = view.train.groupby("twin")["cell"].nunique()[seeds_of_functions > 1]
+    if view.study.info.implementations is not None or arguments[0] != "run" or not (repeated > 1).any():
+        return arguments
+    return (*arguments[:2], "--set", "train.implementations=all", *arguments[2:])
 
 
 def _line(arguments: Sequence[str]) -> str:

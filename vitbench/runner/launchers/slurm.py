@@ -117,6 +117,8 @@ class Queue:
                 session.plan_again()
             pending, free = session.pending(*kinds), self.free(session, kinds)
             if not pending:
+                if "train" in kinds and session.more_to_train():
+                    continue
                 return
             if not free:  # of other drivers, such as jobs that an earlier call of this command has left
                 if session.leave_held:

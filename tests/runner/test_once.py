@@ -1,0 +1,246 @@
+"""Each function is trained once a seed: all implementations with the first, and one of them with the others."""
+
+from __future__ import annotations
+
+import shutil
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from tests.report.markdown import Page, read_page
+from tests.runner.runs import Runs
+from tests.small import SUITE
+from vitbench.analysis.factorial import one_at_a_time, runs_of
+from vitbench.report.view import View
+from vitbench.runner.plan import plan
+from vitbench.spec import SpecError, TrainTrial, read_suite
+from vitbench.store import Study, StudyInfo, TrainValues
+
+pytestmark = pytest.mark.xdist_group("once")  # what its fixtures run is run once
+
+GRID = f"""{SUITE.replace("epochs = 1", "epochs = 6")}
+learning_rate = 2e-3
+seeds = 3
+[axes]
+norm = ["pre", "post"]
+attention = ["per_head", "batched", "sdpa"]
+"""
+ALL = ("--set", "train.implementations=all")
+
+# Passes the check before its training, and scales its input by what the parameter says in each training step.
+DRIFTS = '''
+from vitbench import component
+from vitbench.components.attention.sdpa import SDPA
+
+@component(slot="attention", name="drifts", exact=True, source="test")
+class Drifts(SDPA):
+    """Another function in batches of more than eight images."""
+    def attend(self, q, k, v):
+        return super().attend(q, k, v) * (0.2 if len(q) > 8 else 1.0)
+'''
+
+
+def planned(folder: Path, *overrides: str, text: str = GRID, device: str = "cpu") -> StudyInfo:
+    (folder / "grid.toml").write_text(text)
+    return plan(read_suite(folder / "grid.toml", overrides), device)  # type: ignore[arg-type]
+
+
+def seeds_of(info: StudyInfo) -> dict[str, list[int]]:
+    found: dict[str, list[int]] = {}
+    for each in info.trials:
+        if isinstance(each.trial, TrainTrial):
+            found.setdefault(each.cell, []).append(each.trial.seed)
+    return found
+
+
+def page_of(runs: Runs) -> Page:
+    runs.report()
+    return read_page(runs.folder / "report")
+
+
+@pytest.fixture(scope="module")
+def grid(tmp_path_factory: pytest.TempPathFactory) -> Runs:
+    """A grid of two functions, three implementations each, in three seeds."""
+    runs = Runs(tmp_path_factory.mktemp("once") / "grid")
+    runs.suite.write_text(GRID)
+    done = runs.run()
+    assert done.returncode == 0, done.stdout + done.stderr
+    return runs
+
+
+def test_further_seeds_are_planned_for_one_of_each_class(tmp_path: Path) -> None:
+    info = planned(tmp_path)
+    seeds = seeds_of(info)
+    assert len(info.trials) == 6 + 2 * 2
+    assert Counter(map(tuple, seeds.values())) == {(0, 1, 2): 2, (0,): 4}
+    assert [cell for cell, its in seeds.items() if len(its) == 3] == ["pre · per_head", "post · per_head"]
+    every = planned(tmp_path, "train.implementations=all")
+    assert len(every.trials) == 18 and {p.id for p in info.trials} < {p.id for p in every.trials}, "ids are the same"
+    stacked = planned(tmp_path, "train.stack_seeds=true")
+    assert len(stacked.trials) == 10
+
+
+def test_what_does_not_run_on_the_device_stands_for_nobody(tmp_path: Path) -> None:
+    seeds = seeds_of(planned(tmp_path, 'axes.attention=["triton", "sdpa", "batched"]'))
+    assert [cell for cell, its in seeds.items() if len(its) == 3] == ["pre · sdpa", "post · sdpa"]
+    assert seeds["pre · triton"] == [0]
+    on_gpu = seeds_of(planned(tmp_path, 'axes.attention=["triton", "sdpa", "batched"]', device="cuda"))
+    assert [cell for cell, its in on_gpu.items() if len(its) == 3] == ["pre · triton", "post · triton"]
+
+
+def test_other_functions_data_and_recipes_are_no_class(tmp_path: Path) -> None:
+    def trials(axes: str) -> int:
+        return len(planned(tmp_path, text=f"{SUITE}\nseeds = 3\n[axes]\n{axes}").trials)
+
+    assert trials('norm = ["pre", "post"]\npositions = ["learned", "none"]') == 4 * 3
+    assert trials('train.epochs = [1, 2]\nattention = ["sdpa", "mha"]') == 4 + 2 * 2
+    assert trials('data.pixel_noise = [0.1, 0.2]\nattention = ["sdpa", "mha"]') == 4 + 2 * 2
+    assert trials('attention = ["sdpa", "mha", "none"]') == 3 + 2 + 2
+    with pytest.raises(SpecError, match="unknown key"):
+        trials('train.implementations = ["one", "all"]')
+
+
+def test_a_grid_is_trained_once_a_seed(grid: Runs) -> None:
+    study = Study.read(grid.study)
+    assert study.info.implementations == "one" and not study.info.split
+    assert grid.states() == {"ok": 10} and len(study.info.trials) == 10
+    sentence = (
+        "6 cells are 2 functions: equivalent implementations are all trained with the first seed, and one of them "
+        'with the others; 10 trainings, not 18 (train.implementations = "all")'
+    )
+    asked = grid.vitbench("plan", str(grid.suite), "--results", str(grid.study), "--device", "cpu").stdout
+    assert sentence in " ".join(asked.split()) and "0 left to run" in asked
+    assert sentence in " ".join(grid.vitbench("status", str(grid.study)).stdout.split())
+    again = grid.run()
+    assert "10 trials, 10 of them finished before" in again.stdout and grid.states() == {"ok": 10}
+
+
+def test_a_study_of_one_implementation_is_continued_with_all(grid: Runs, tmp_path: Path) -> None:
+    other = Runs(tmp_path / "other")
+    other.suite.write_text(GRID)
+    shutil.copytree(grid.study, other.study)
+    done = other.run(*ALL)
+    assert done.returncode == 0 and "18 trials, 10 of them finished before" in done.stdout
+    study = Study.read(other.study)
+    assert study.info.implementations == "all" and len(study.info.trials) == 18 and not study.info.additions
+    back = other.run()
+    assert "10 trials, 10 of them finished before" in back.stdout and len(Study.read(other.study).info.trials) == 18
+
+
+def test_an_interrupted_study_goes_on_with_the_same_plan(tmp_path: Path) -> None:
+    runs = Runs(tmp_path / "stopped")
+    runs.suite.write_text(GRID)
+    process = runs.start()
+    runs.wait_for(4)
+    process.terminate()
+    assert process.wait(60) == 128 + 15
+    done = runs.run()
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert len(Study.read(runs.study).info.trials) == 10
+    assert sum(r.state == "ok" for r in runs.records()) == 10
+
+
+@pytest.fixture(scope="module")
+def disagreeing(tmp_path_factory: pytest.TempPathFactory) -> Runs:
+    runs = Runs(tmp_path_factory.mktemp("split") / "split")
+    runs.suite.write_text(GRID.replace('"per_head", "batched", "sdpa"', '"sdpa", "mha", "drifts"').replace(
+        'norm = ["pre", "post"]', 'norm = ["pre"]'))  # fmt: skip
+    (runs.folder / "drifts.py").write_text(DRIFTS)
+    done = runs.run("--plugin", str(runs.folder / "drifts.py"))
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "these implementations disagree with the first seed, and are trained with every one" in done.stdout
+    return runs
+
+
+def test_a_class_that_disagrees_with_the_first_seed_is_trained_with_all(disagreeing: Runs) -> None:
+    study = Study.read(disagreeing.study)
+    assert disagreeing.states() == {"ok": 9} and len(study.info.trials) == 9
+    (split,) = study.info.split
+    assert split.cells == ("pre · sdpa", "pre · mha", "pre · drifts")
+    assert split.reason.startswith("training loss of the first epoch of pre · sdpa and pre · drifts: ")
+
+
+def test_one_that_cannot_be_trained_gives_way(tmp_path: Path) -> None:
+    """The first of the class fails with the first seed: the next stands for the class."""
+    runs = Runs(tmp_path / "gives-way")
+    runs.suite.write_text(GRID.replace('"per_head", "batched", "sdpa"', '"fails", "sdpa", "mha"'))
+    (runs.folder / "fails.py").write_text(
+        DRIFTS.replace("drifts", "fails")
+        .replace("Drifts", "Fails")
+        .replace(
+            "return super().attend(q, k, v) * (0.2 if len(q) > 8 else 1.0)",
+            'if len(q) > 8:\n            raise ValueError("no")\n        return super().attend(q, k, v)',
+        )
+    )
+    done = runs.run("--plugin", str(runs.folder / "fails.py"), "--set", 'axes.norm=["pre"]',
+                    "--set", "suite.max_attempts=1")  # fmt: skip
+    assert done.returncode == 1
+    ok = {
+        (r.trial.model.attention, getattr(r.trial, "seed", None))
+        for r in runs.records()
+        if isinstance(r.values, TrainValues)
+    }
+    assert ok == {("sdpa", 0), ("sdpa", 1), ("sdpa", 2), ("mha", 0)}
+
+
+def test_stacked_seeds_of_one_implementation_stand_for_the_others(tmp_path: Path) -> None:
+    runs = Runs(tmp_path / "stacked")
+    runs.suite.write_text(GRID.replace('"per_head", "batched", "sdpa"', '"sdpa", "batched"'))
+    done = runs.run("--set", "train.stack_seeds=true", "--set", 'axes.norm=["pre"]')
+    assert done.returncode == 0, done.stdout + done.stderr
+    stacked = {(r.trial.model.attention, getattr(r.trial, "seed", None)): r.values.stacked
+               for r in runs.records() if isinstance(r.values, TrainValues)}  # fmt: skip
+    assert stacked == {("sdpa", 0): 3, ("sdpa", 1): 3, ("sdpa", 2): 3, ("batched", 0): 1}
+
+
+def test_the_effect_is_that_of_the_full_grid_and_a_function_has_one_row(grid: Runs, tmp_path: Path) -> None:
+    """Implementations end equal on a CPU, so that the numbers are, too."""
+    full = Runs(tmp_path / "full")
+    full.suite.write_text(GRID)
+    shutil.copytree(grid.study, full.study)
+    assert full.run(*ALL).returncode == 0
+    pages = {name: page_of(runs) for name, runs in (("once", grid), ("full", full))}
+    effects = {name: page.table("difference (points)") for name, page in pages.items()}
+    assert effects["once"] and effects["once"] == effects["full"]
+    assert effects["once"][-1]["difference (points)"] != "0.00", "a difference of nothing would prove nothing"
+    views = {name: View(Study.read(runs.study)) for name, runs in (("once", grid), ("full", full))}
+    (one,), (other,) = (view.places for view in views.values())
+    assert one.judged and [j.comparison for j in one.judged] == [j.comparison for j in other.judged]
+    mean = "test_accuracy_pct_mean"
+    assert list(views["once"].by_cell[mean]) == pytest.approx(list(views["full"].by_cell[mean]), abs=1e-9)
+    assert set(views["once"].by_cell["n"]) == {3} and sorted(views["once"].cost_by_cell["n"]) == [1, 1, 1, 1, 3, 3]
+    assert views["once"].noise and views["once"].noise.runs == 6, "a run is no twin of itself"
+    rows = pages["once"].table("stands for")
+    assert sorted(row["stands for"] for row in rows) == ["post · batched, post · sdpa", "pre · batched, pre · sdpa"]
+    assert "4 cells are trained with the first alone, in agreement with an equivalent one" in pages["once"].text
+    assert "stands for" not in pages["full"].text
+
+
+def test_the_report_says_where_implementations_disagree(disagreeing: Runs) -> None:
+    text = page_of(disagreeing).text
+    assert "Implementations that disagree: pre · sdpa, pre · mha, pre · drifts ought to compute one function" in text
+
+
+def test_nobody_is_compared_with_its_own_run(grid: Runs) -> None:
+    """Two implementations, of which one stands for the other, differ in the seed that both are trained with alone."""
+    (runs,) = runs_of(View(Study.read(grid.study)).judged, ["norm", "attention"])
+    (found,) = one_at_a_time(runs, ["pre · per_head", "pre · sdpa"])
+    assert found.seeds == (0,) and found.twins
+    (other,) = one_at_a_time(runs, ["pre · batched", "post · sdpa"])
+    assert other.seeds == (0, 1, 2)
+
+
+def test_what_is_unsupported_is_said_once_and_the_time_left_with_each_trial(tmp_path: Path) -> None:
+    runs = Runs(tmp_path / "here")
+    runs.suite.write_text(GRID.replace('"per_head", "batched", "sdpa"', '"sdpa", "triton"'))
+    asked = runs.vitbench("plan", str(runs.suite), "--results", str(runs.study), "--device", "cpu").stdout
+    reason = 'attention "triton" runs on cuda, not on cpu'
+    assert asked.count("triton") == 1 and f"unsupported: 2 train: {reason}" in asked
+    done = runs.run()
+    assert done.returncode == 0 and runs.states() == {"ok": 6, "unsupported": 2}
+    first, *lines = done.stdout.splitlines()
+    assert first.endswith("device cpu") and lines[0].startswith("cost of what is left: ")
+    assert sum(reason in line for line in lines) == 2, "when it is met, and in the counts at the end"
+    ended = [line for line in lines if ": ok, test" in line]
+    assert len(ended) == 6 and all(line.endswith(" left") for line in ended[:-1]) and not ended[-1].endswith(" left")

@@ -1,0 +1,37 @@
+"""Classes: cells of a plan that compute the same function by other implementations, from the same data and recipe."""
+
+from __future__ import annotations
+
+from vitbench.spec.base import by_identity, dumps
+from vitbench.spec.model import ModelSpec
+from vitbench.spec.recipe import TrainSpec
+from vitbench.spec.trial import TimeTrial, images_body
+from vitbench.store.plan import Trials
+from vitbench.store.tables import PlannedTrial
+
+Function = tuple[str, str, str]
+"""Equal for trials that compute the same, whichever exact components do it, and with whichever seed."""
+
+
+class Functions:
+    """What trials compute; specs that they share are written once."""
+
+    def __init__(self) -> None:
+        self.model, self.recipe = by_identity(ModelSpec.canonical), by_identity(TrainSpec.canonical)
+
+    def __call__(self, planned: PlannedTrial) -> Function:
+        """The function of one trial."""
+        trial = planned.trial
+        model = {k: v for k, v in self.model(trial.model).items() if not planned.exact.get(k)}
+        if isinstance(trial, TimeTrial):
+            return trial.kind, dumps(model), ""
+        return trial.kind, dumps(model), dumps([self.recipe(trial.train), images_body(trial.data, trial.data_identity)])
+
+
+def classes(trials: Trials) -> list[list[PlannedTrial]]:
+    """Of each function that two cells or more train, their trials with the first seed, in the plan's order."""
+    function, found = Functions(), dict[tuple[str, Function], list[PlannedTrial]]()
+    for planned in trials.up_to_seed[1]:
+        if planned.trial.kind == "train":
+            found.setdefault((planned.trial.device, function(planned)), []).append(planned)
+    return [members for members in found.values() if len(members) > 1]
