@@ -8,24 +8,26 @@ from __future__ import annotations
 import re
 import statistics
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, get_args
 
 import numpy as np
 import pytest
 import torch
+from scipy import stats
 
 from tests.conftest import REPOSITORY
 from tests.report.builders import CellPlan, Plan, build, factorial, no_triton
 from tests.report.markdown import Page, read_page
 from tests.small import DATA, MODEL, train_trial
 from vitbench import registry
-from vitbench.analysis.conclusions import effects
+from vitbench.analysis.conclusions import conclude
 from vitbench.analysis.factorial import runs_of
 from vitbench.analysis.frames import trials_frame
 from vitbench.analysis.multiplicity import seeds_for
 from vitbench.analysis.outlook import outlook
-from vitbench.analysis.paired import interval, sign_flip_p
+from vitbench.analysis.paired import sign_flip_p
 from vitbench.analysis.power import power
 from vitbench.analysis.summary import twin_noise
 from vitbench.analysis.verdicts import Comparison, Verdict, judge
@@ -50,8 +52,11 @@ def page(folder: Path, plan: Plan) -> Page:
     return read_page(folder / "report")
 
 
-def deltas_of(seed: int, n: int, mean: float = 0.0) -> tuple[float, ...]:
-    return tuple(np.random.default_rng(seed).normal(mean, 1.0, n))
+def arms_of(seed: int, n: int, mean: float = 0.0, scale: float = 1.0) -> Comparison:
+    """Two arms of normal runs."""
+    variant, baseline = scale * np.random.default_rng(seed).normal((mean / scale, 0.0), 1.0, (n, 2)).T
+    deltas = tuple((variant - baseline).tolist())
+    return Comparison(str(seed), deltas, n, variant=tuple(variant.tolist()), baseline=tuple(baseline.tolist()))
 
 
 def test_rule_1_a_row_says_which_slot_differs_from_which_baseline_and_the_design_has_its_name(tmp_path: Path) -> None:
@@ -139,26 +144,29 @@ def test_rule_6_full_suites_have_five_seeds_and_one_seed_is_no_inference(tmp_pat
     assert isinstance(TrainTable().seeds, tuple), "a suite that says nothing trains one seed, and its report says so"
 
 
-def test_rule_7_differences_are_paired_seed_by_seed() -> None:
+def test_rule_7_arms_are_paired_by_seed_where_they_share_what_they_start_from_and_else_are_not() -> None:
     rng = np.random.default_rng(0)
-    luck = rng.normal(0, 5.0, 8)  # of a seed, shared by all of its cells: far larger than the effect
-    baseline, variant = 60 + luck, 60.5 + luck + rng.normal(0, 0.1, 8)
-    deltas = tuple(variant - baseline)
-    found = judge([Comparison("v", deltas, planned=8)], margin=None, noise_floor=None)[0]
-    assert found.verdict == "better" and found.interval.low > 0
-    assert found.p == sign_flip_p(deltas) == 2 / 2**8, "exact: all signs alike, by enumeration"
-    shuffled = tuple(variant - rng.permutation(baseline))
-    assert judge([Comparison("v", shuffled, planned=8)], margin=None, noise_floor=None)[0].verdict == "undecided"
+    luck = rng.normal(0, 5.0, 8)  # of a shared start: far larger than the effect
+    baseline, variant = tuple(60 + luck), tuple(60.5 + luck + rng.normal(0, 0.1, 8))
+    deltas = tuple(v - b for v, b in zip(variant, baseline, strict=True))
+    arms = Comparison("v", deltas, planned=8, variant=variant, baseline=baseline)
+    (apart,) = judge([arms], margin=None, noise_floor=None)
+    assert (apart.verdict, apart.paired) == ("undecided", False)
+    assert apart.p >= stats.ttest_ind(variant, baseline, equal_var=False).pvalue - 1e-9
+    (found,) = judge([replace(arms, paired=True)], margin=None, noise_floor=None)
+    assert (found.verdict, found.paired) == ("better", True) and found.interval.low > 0
+    assert found.p == pytest.approx(stats.ttest_rel(variant, baseline).pvalue)
+    assert found.p_permutation == sign_flip_p(deltas) == 2 / 2**8, "exact: all signs alike, by enumeration"
 
 
-@pytest.mark.parametrize(("comparisons", "seeds"), [(1, 6), (3, 7), (5, 8), (10, 9), (20, 10), (50, 11)])
-def test_rule_8_too_few_seeds_for_the_table_are_underpowered_never_not_significant(
+@pytest.mark.parametrize(("comparisons", "seeds"), [(1, 4), (5, 5), (10, 6), (20, 6), (50, 7)])
+def test_rule_8_too_few_seeds_for_the_report_are_underpowered_never_not_significant(
     comparisons: int, seeds: int
 ) -> None:
     assert seeds_for(comparisons) == seeds
 
     def verdicts(n: int) -> set[str]:
-        rows = [Comparison(str(i), deltas_of(i, n, mean=50.0), planned=n) for i in range(comparisons)]
+        rows = [arms_of(i, n, 50.0) for i in range(comparisons)]
         return {j.verdict for j in judge(rows, margin=None, noise_floor=None)}
 
     assert verdicts(seeds - 1) == {"underpowered"} and verdicts(seeds) == {"better"}
@@ -167,14 +175,14 @@ def test_rule_8_too_few_seeds_for_the_table_are_underpowered_never_not_significa
 def test_rule_9_there_are_six_verdicts_and_two_failed_seeds_are_invalid() -> None:
     assert set(get_args(Verdict)) == {"better", "worse", "equivalent", "undecided", "underpowered", "invalid"}
     rows = {
-        "better": Comparison("", deltas_of(0, 9, 5.0), 9),
-        "worse": Comparison("", deltas_of(0, 9, -5.0), 9),
-        "equivalent": Comparison("", tuple(d / 100 for d in deltas_of(1, 9)), 9),
-        "undecided": Comparison("", deltas_of(2, 9), 9),
-        "underpowered": Comparison("", deltas_of(0, 4, 5.0), 4),
-        "invalid": Comparison("", deltas_of(0, 7, 5.0), 9, failed=2),
+        "better": arms_of(0, 9, 8.0),
+        "worse": arms_of(0, 9, -8.0),
+        "equivalent": arms_of(1, 9, scale=0.01),
+        "undecided": arms_of(2, 9, 1.5, scale=1.3),
+        "underpowered": arms_of(3, 9, scale=20.0),
+        "invalid": replace(arms_of(0, 7, 8.0), planned=9, failed=2),
     }
-    found = judge(list(rows.values()), margin=0.5, noise_floor=None)
+    found = judge(list(rows.values()), margin=3.0, noise_floor=None)
     assert [j.verdict for j in found] == list(rows)
 
 
@@ -183,7 +191,7 @@ def test_rule_10_a_main_effect_is_over_every_matched_pair_and_interactions_are_r
     frame = trials_frame(study)
     train_rows = frame[frame["kind"] == "train"]
     (runs,) = runs_of(train_rows, AXES)
-    (norm, _) = effects(runs, AXES, ["norm", "positions"], margin=None, noise_floor=None)
+    (norm, _) = conclude(runs, AXES, ["norm", "positions"], margin=None, noise_floor=None).effects
     pairs = train_rows.pivot_table(index=["attention", "positions", "seed"], columns="norm", values="test_accuracy_pct")
     by_hand = (pairs["post"] - pairs["pre"]).groupby("seed").mean()
     assert norm.judged.comparison.blocks == 4
@@ -215,10 +223,9 @@ def test_rule_11_the_spread_of_exact_twins_is_the_noise_floor_and_marks_what_is_
 
 def test_rule_12_the_statistics_hold_in_simulation() -> None:
     """In small here; false positives, coverage and power in full in tests/analysis/test_simulation.py."""
-    studies = [deltas_of(seed, 8) for seed in range(400)]
-    false = statistics.fmean(sign_flip_p(d) <= 0.05 for d in studies)
-    assert false <= 0.05 + 2 * (0.05 * 0.95 / 400) ** 0.5
-    covered = statistics.fmean(interval(d).holds(0.0) for d in studies[:150])
-    assert covered >= 0.93 - 2 * (0.07 * 0.93 / 150) ** 0.5
-    found = statistics.fmean(sign_flip_p(deltas_of(seed, 8, mean=1.2)) <= 0.05 for seed in range(400))
-    assert found == pytest.approx(power(1.2, 8), abs=0.03 + 2 * 0.5 / 20)
+    studies = [arms_of(seed, 6) for seed in range(400)]
+    judged = [judge([study], margin=None, noise_floor=None)[0] for study in studies]
+    assert statistics.fmean(j.p <= 0.05 for j in judged) <= 0.05 + 2 * (0.05 * 0.95 / 400) ** 0.5
+    assert statistics.fmean(j.interval.holds(0.0) for j in judged) >= 0.95 - 2 * (0.05 * 0.95 / 400) ** 0.5
+    found = [judge([arms_of(seed, 6, 1.5 * 2**0.5)], margin=None, noise_floor=None)[0] for seed in range(400)]
+    assert statistics.fmean(j.p <= 0.05 for j in found) == pytest.approx(power(1.5, 6), abs=0.06 + 2 * 0.5 / 20)

@@ -8,7 +8,7 @@ from typing import get_args
 import pytest
 
 from tests.report.builders import build, factorial
-from vitbench.analysis.conclusions import Outcome, claims, effects, outcome
+from vitbench.analysis.conclusions import Outcome, conclude, outcome
 from vitbench.analysis.factorial import runs_of
 from vitbench.analysis.frames import trials_frame
 from vitbench.analysis.verdicts import Comparison, judge
@@ -61,7 +61,8 @@ def test_without_a_margin_a_size_is_to_lie_in_the_interval() -> None:
 
 
 def test_what_so_few_seeds_cannot_show_is_undecided_however_large() -> None:
-    assert found(-6.9, "lower", -6.9, seeds=4) == "undecided"
+    assert found(-6.9, "lower", -6.9, seeds=4) == "reproduced"
+    assert found(-6.9, "lower", -6.9, seeds=3) == "undecided"
 
 
 def test_every_outcome_has_a_meaning() -> None:
@@ -75,7 +76,39 @@ def test_claims_of_a_study_are_judged_with_its_margin(tmp_path) -> None:
     (runs,) = runs_of(trials_frame(build(tmp_path, plan)), axes)
     stated = [fact("lower", -4.0)]
     for margin, said in ((2.0, "reproduced"), (None, "reproduced in sign, smaller than claimed")):
-        (tested,) = claims(runs, axes, stated, margin=margin, noise_floor=None)
+        (tested,) = conclude(runs, axes, (), facts=stated, margin=margin, noise_floor=None).claims
         assert tested.outcome == said
-    (effect,) = effects(runs, axes, axes, margin=None, noise_floor=None)
+    (effect,) = conclude(runs, axes, axes, margin=None, noise_floor=None).effects
     assert not effect.under and effect.judged.comparison.cells == ("post", "pre")
+
+
+def test_all_tables_of_a_report_are_one_family_and_a_claim_that_is_an_effect_counts_once(tmp_path) -> None:
+    axes: dict[str, Sequence[str]] = {"norm": ("pre", "post"), "positions": ("learned", "none", "sinusoidal")}
+    plan = factorial(axes, seeds=range(6), time=False)
+    (runs,) = runs_of(trials_frame(build(tmp_path, plan)), axes)
+    turned = Fact.model_validate({**fact("higher").model_dump(), "value": "pre", "against": "post"})
+    part = Fact.model_validate({**fact("equal").model_dump(), "where": {"positions": "none"}})
+    first = runs_of(trials_frame(build(tmp_path / "2", plan)), axes)[0].twins
+    cells = list(first)[:2]
+    found = conclude(runs, axes, axes, facts=[fact("lower"), turned, part], cells=cells, margin=None, noise_floor=None)
+    assert (len(found.claims), len(found.effects), len(found.interactions), len(found.variants)) == (3, 3, 2, 1)
+    # Two of the claims are the effect of the norm; the variant is a hypothesis of its own.
+    assert {judged.family for judged in found.judged} == {1 + 1 + 2 + 2 + 1}
+    norm, again, turned_round = found.effects[0].judged, found.claims[0].judged, found.claims[1].judged
+    assert norm.p_holm == again.p_holm == turned_round.p_holm
+    assert norm.mean == again.mean == -turned_round.mean
+
+
+def test_which_arms_are_paired_is_told_by_the_specification_alone(tmp_path) -> None:
+    """Arms of one start, and exact twins; whatever came out."""
+    axes: dict[str, Sequence[str]] = {"attention": ("batched", "sdpa"), "norm": ("pre", "post")}
+    frame = trials_frame(build(tmp_path, factorial(axes, seeds=range(6), time=False)))
+    for starts, paired in ((None, False), ("a.safetensors", True)):
+        (runs,) = runs_of(frame.assign(starting_weights=starts), axes)
+        found = conclude(runs, axes, axes, margin=None, noise_floor=None)
+        assert {e.axis: e.judged.paired for e in found.effects} == {"attention": True, "norm": paired}
+    apart = ["a" if norm == "pre" else "b" for norm in frame["norm"]]
+    (runs,) = runs_of(frame.assign(starting_weights=apart), axes)
+    found = conclude(runs, axes, ["norm"], margin=None, noise_floor=None)
+    assert not found.effects[0].judged.paired
+    assert conclude(runs, axes, ["norm"], margin=None, noise_floor=None, test="paired").effects[0].judged.paired

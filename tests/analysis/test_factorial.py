@@ -117,7 +117,9 @@ def test_an_interaction_is_a_difference_of_differences_over_every_matched_quadru
             for p, a in itertools.product(AXES["patching"], ("per_head", "batched", "sdpa"))
         ]
         assert delta == pytest.approx(fmean(quadruples))
-    assert (comparison.blocks, comparison.distinct, comparison.variant, comparison.baseline) == (6, 1, (), ())
+    assert (comparison.blocks, comparison.distinct) == (6, 1)
+    arms = np.array(comparison.variant) - np.array(comparison.baseline)
+    assert arms == pytest.approx(comparison.deltas), "of the two diagonals, each with a value for every seed"
     assert comparison.factors == (("norm", "post", "pre"), ("positions", "none", "learned")) and not comparison.twins
     # All pairs of axes, and of each all pairs of values that are no reference.
     assert len(interactions(runs, AXES)) == 1 * 3 + 1 * 1 + 1 * 2 + 3 * 1 + 3 * 2 + 1 * 2
@@ -156,7 +158,8 @@ def given(results: Mapping[tuple[str, str, str, int], float]) -> Runs:
     seeds = tuple(dict.fromkeys(key[3] for key in results))
     values = np.array([[results.get((*key, seed), np.nan) for seed in seeds] for key in cells])
     nowhere, none = np.zeros(len(cells), dtype=bool), np.zeros(values.shape, dtype=bool)
-    return Runs("cpu", "here", seeds, levels, twins, values, np.isinf(values), nowhere, none)
+    starts = np.full(len(cells), -1)
+    return Runs("cpu", "here", seeds, levels, twins, values, np.isinf(values), nowhere, none, starts)
 
 
 THREE = {"attention": ("per_head", "sdpa"), "norm": ("pre", "post"), "positions": ("learned", "none")}

@@ -33,26 +33,34 @@ def read(folder: Path, text: str = SUITE, *overrides: str) -> list[str]:
 
 def test_exact_twins_are_in_no_family(tmp_path: Path) -> None:
     (tmp_path / "suite.toml").write_text(SUITE)
-    assert families(read_suite(tmp_path / "suite.toml")) == {"effects of axes": 3}
+    assert families(read_suite(tmp_path / "suite.toml")) == {"effects of axes": 3, "interactions": 2}
 
 
 def test_the_smallest_effect_is_the_one_with_the_power_that_is_said(tmp_path: Path) -> None:
     (said,) = read(tmp_path)
-    assert said.startswith("3 effects of axes, 8 seeds: the smallest effect found 80% of the time is ")
+    assert said.startswith("3 effects of axes, 2 interactions, 8 seeds: the smallest effect found 80% of the time is ")
     least = float(said.split("time is ")[1].split()[0])
-    assert power(least, 8, 3) == pytest.approx(0.8, abs=0.01)
+    assert power(least, 8, 5) == pytest.approx(0.8, abs=0.01)
 
 
 def test_too_few_seeds_are_said_to_be_too_few(tmp_path: Path) -> None:
-    assert read(tmp_path, SUITE, "train.seeds=6") == [
-        "3 effects of axes, 6 seeds: underpowered, whatever the effect; 7 seeds are the fewest that can show any"
+    assert read(tmp_path, SUITE, "train.seeds=4") == [
+        "3 effects of axes, 2 interactions, 4 seeds: underpowered, whatever the effect; 5 seeds are the fewest that "
+        "can show any; 7 would show 2 with one run lost"
     ]
     assert "1 seed: underpowered" in read(tmp_path, SUITE, "train.seeds=1")[0]
 
 
+def test_one_seed_more_than_the_rule_needs_is_asked_for(tmp_path: Path) -> None:
+    """Six seeds show an effect of 2 among five comparisons: a seventh may be lost."""
+    assert power(2.0, 6, 5) >= 0.8 > power(2.0, 5, 5)
+    assert "; 7 would show 2 with one run lost" in read(tmp_path, SUITE, "train.seeds=6")[0]
+    assert "one run lost" not in read(tmp_path, SUITE, "train.seeds=7")[0]
+
+
 def test_named_cells_and_claims_are_families_too() -> None:
     suite = read_suite(REPOSITORY / "ablations" / "attention-ladder.toml")
-    assert families(suite) == {"cells against the first": 3, "claims": 3}
+    assert families(suite) == {"claims": 3, "cells against the first": 2}, "one is a claim, too"
 
 
 def test_a_suite_that_only_times_has_nothing_to_show() -> None:

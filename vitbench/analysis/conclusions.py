@@ -1,7 +1,7 @@
 """A study's conclusions: verdicts on what its axes do, how they interact, and the claims that it puts to the test.
 
-Each table is a family of its own for Holm's correction. Axes whose values are all exact twins are in no table of
-effects: they compute the same function, and what differs between them is noise by construction.
+All of them are one family for Holm's correction. Axes whose values are all exact twins are in no table of effects: they
+compute the same function, and what differs between them is noise by construction.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from vitbench.analysis.factorial import Runs, effect, interactions, one_at_a_time, reference_of
-from vitbench.analysis.verdicts import Judged, Verdict, judge
-from vitbench.spec.suite import Fact
+from vitbench.analysis.verdicts import Comparison, Judged, Verdict, judge
+from vitbench.spec.suite import Fact, Test
 
 Outcome = Literal[
     "reproduced", "reproduced in sign, smaller than claimed", "reproduced in sign, larger than claimed",
@@ -65,19 +65,51 @@ class Tested:
     outcome: Outcome
 
 
-def effects(
-    runs: Runs, axes: Mapping[str, Sequence[str]], scientific: Collection[str], conditions: Collection[str] = (), *,
-    margin: float | None, noise_floor: float | None,
-) -> list[Effect]:  # fmt: skip
-    """Main effects of the scientific axes, as one family.
+@dataclass(frozen=True)
+class Conclusions:
+    """What the training runs of one device and origin say.
+
+    Attributes:
+        runs: the runs.
+        claims: of the suite, put to the test.
+        effects: main effects of the axes under study.
+        interactions: of pairs of them, and of each with a condition.
+        variants: named cells against the first.
+    """
+
+    runs: Runs
+    claims: list[Tested]
+    effects: list[Effect]
+    interactions: list[Judged]
+    variants: list[Judged]
+
+    @property
+    def judged(self) -> list[Judged]:
+        """All of its comparisons."""
+        of_axes = [effect.judged for effect in self.effects]
+        return [*(tested.judged for tested in self.claims), *of_axes, *self.interactions, *self.variants]
+
+
+def conclude(
+    runs: Runs, axes: Mapping[str, Sequence[str]], scientific: Collection[str], *,
+    conditions: Collection[str] = (), facts: Sequence[Fact] = (), cells: Sequence[str] = (), margin: float | None,
+    noise_floor: float | None, test: Test | None = None,
+) -> Conclusions:  # fmt: skip
+    """Everything that is to be compared, judged as one family.
+
+    A claim about an axis is a main effect over the matched pairs of the cells that it holds for (``where``); one about
+    two cells is their difference.
 
     Args:
         runs: of one device and origin.
         axes: axis → its values as text: all that the grid is made of.
         scientific: the axes under study; the others are exact twins or conditions.
         conditions: see :func:`vitbench.analysis.design.conditions`.
+        facts: the suite's claims.
+        cells: that are compared with the first of them.
         margin: see :func:`vitbench.analysis.verdicts.judge`.
         noise_floor: see the same.
+        test: see the same.
     """
     wanted = [
         (axis, value, against)
@@ -87,12 +119,33 @@ def effects(
         for value in axes[axis]
         if value != against
     ]
-    compared = [effect(runs, axes, axis, value, against) for axis, value, against in wanted]
-    judged = judge(compared, margin=margin, noise_floor=noise_floor)
-    return [
-        Effect(*names, judged=each, under=_under(runs, axes, names, conditions))
-        for names, each in zip(wanted, judged, strict=True)
+    pairs = [
+        pair
+        for pair in itertools.combinations([axis for axis in axes if axis in {*scientific, *conditions}], 2)
+        if not set(pair) <= set(conditions)
     ]
+    parts = [
+        [_claimed(runs, axes, fact) for fact in facts],
+        [effect(runs, axes, *names) for names in wanted],
+        [each for pair in pairs for each in interactions(runs, axes, pair)],
+        one_at_a_time(runs, cells) if cells else [],
+    ]
+    every = iter(judge([*itertools.chain(*parts)], margin=margin, noise_floor=noise_floor, test=test))
+    claims, effects, crossed, variants = ([next(every) for _ in part] for part in parts)
+    return Conclusions(
+        runs,
+        [Tested(fact, each, outcome(fact, each, margin)) for fact, each in zip(facts, claims, strict=True)],
+        [Effect(*n, judged=e, under=_under(runs, axes, n, conditions)) for n, e in zip(wanted, effects, strict=True)],
+        crossed,
+        variants,
+    )
+
+
+def _claimed(runs: Runs, axes: Mapping[str, Sequence[str]], fact: Fact) -> Comparison:
+    if fact.axis is None:
+        return one_at_a_time(runs, [fact.against, fact.value])[0]
+    held = {axis: (fact.where[axis],) if axis in fact.where else values for axis, values in axes.items()}
+    return effect(runs, held, fact.axis, fact.value, fact.against)
 
 
 def _under(
@@ -106,48 +159,6 @@ def _under(
         if deltas := effect(runs, held, *names).deltas:
             found[values] = statistics.fmean(deltas)
     return found
-
-
-def two_way(
-    runs: Runs, axes: Mapping[str, Sequence[str]], scientific: Collection[str], conditions: Collection[str], *,
-    margin: float | None, noise_floor: float | None,
-) -> list[Judged]:  # fmt: skip
-    """Two-way interactions of the scientific axes, with one another and with the conditions, as one family.
-
-    See :func:`interactions`, and :func:`vitbench.analysis.design.conditions`.
-    """
-    pairs = [
-        pair
-        for pair in itertools.combinations([axis for axis in axes if axis in {*scientific, *conditions}], 2)
-        if not set(pair) <= set(conditions)
-    ]
-    found = [each for pair in pairs for each in interactions(runs, axes, pair)]
-    return judge(found, margin=margin, noise_floor=noise_floor)
-
-
-def against_first(runs: Runs, cells: Sequence[str], *, margin: float | None, noise_floor: float | None) -> list[Judged]:
-    """Some cells against the first of them, as one family; none where there is but one."""
-    return judge(one_at_a_time(runs, cells) if cells else [], margin=margin, noise_floor=noise_floor)
-
-
-def claims(
-    runs: Runs, axes: Mapping[str, Sequence[str]], facts: Sequence[Fact], *, margin: float | None,
-    noise_floor: float | None,
-) -> list[Tested]:  # fmt: skip
-    """A suite's claims put to the test, as one family.
-
-    A claim about an axis is a main effect over the matched pairs of the cells that it holds for (``where``); one about
-    two cells is their difference, seed by seed.
-    """
-    compared = []
-    for fact in facts:
-        if fact.axis is None:
-            compared += one_at_a_time(runs, [fact.against, fact.value])
-        else:
-            held = {axis: (fact.where[axis],) if axis in fact.where else values for axis, values in axes.items()}
-            compared.append(effect(runs, held, fact.axis, fact.value, fact.against))
-    judged = judge(compared, margin=margin, noise_floor=noise_floor)
-    return [Tested(fact, each, outcome(fact, each, margin)) for fact, each in zip(facts, judged, strict=True)]
 
 
 def outcome(fact: Fact, judged: Judged, margin: float | None) -> Outcome:

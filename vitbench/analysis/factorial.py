@@ -59,6 +59,7 @@ class Runs:
         seeds: planned.
         levels: cell → axis → value as text, for the cells of the grid.
         twins: cell → label of the first cell that computes the same function; of all cells.
+        starts: (cells,), numbers of the weights that cells start from; -1 of weights drawn from the seed.
         results: (cells, seeds), NaN where there is none.
         failed: (cells, seeds), whether the run failed or diverged, wherever it did.
         unsupported: (cells,), whether the cell does not run on the device.
@@ -75,6 +76,7 @@ class Runs:
     failed: Bools
     unsupported: Bools
     lent: Bools
+    starts: Numbers
 
     @cached_property
     def number(self) -> dict[str, int]:
@@ -103,7 +105,8 @@ def runs_of(train: pd.DataFrame, axes: Iterable[str] = (), value: str = ACCURACY
     """
     axes = list(axes)
     train = train if RUN_OF in train else train.assign(**{RUN_OF: train["cell"]})
-    columns = list(dict.fromkeys(["cell", "seed", "state", "origin", "twin", "factorial", RUN_OF, value, *axes]))
+    wanted = ["cell", "seed", "state", "origin", "twin", "starting_weights", "factorial", RUN_OF, value, *axes]
+    columns = list(dict.fromkeys(wanted))
     return [
         runs
         for device, rows in train.groupby("device", sort=False)[columns]
@@ -213,6 +216,7 @@ def _on_device(device: str, rows: pd.DataFrame, axes: list[str], value: str) -> 
     grid = once[once["factorial"].astype(bool)]
     levels = {label: dict(zip(axes, map(level, values), strict=True))
               for label, *values in grid[["cell", *axes]].itertuples(index=False)}  # fmt: skip
+    starts = pd.factorize(once["starting_weights"])[0]
     shape = len(cells), len(seeds)
     failed, unsupported = np.zeros(shape, dtype=bool), np.zeros(len(cells), dtype=bool)
     unsupported[cell[rows["state"] == "unsupported"]] = True
@@ -225,7 +229,8 @@ def _on_device(device: str, rows: pd.DataFrame, axes: list[str], value: str) -> 
     for origin, mine in usable.groupby("origin", sort=False):
         results = np.full(shape, np.nan)
         results[mine["cell"], mine["seed"]] = mine[value]
-        yield Runs(device, str(origin), tuple(map(int, seeds)), levels, twins, results, failed, unsupported, lent)
+        whole = (levels, twins, results, failed, unsupported, lent, starts)
+        yield Runs(device, str(origin), tuple(map(int, seeds)), *whole)
 
 
 def _among(axes: Mapping[str, Sequence[str]], among: Iterable[str] | None) -> list[str]:
@@ -263,23 +268,25 @@ def _contrast(label: str, runs: Runs, planned: Blocks, *factors: tuple[str, str,
     used, seeds = np.any(matched, axis=1), np.any(matched, axis=0)
     functions, twins = np.unique(runs.functions[blocks[used]], axis=0, return_inverse=True)
     means = _means(runs.results[blocks[used]], matched[used], twins.ravel())[:, seeds]
-    arms = [tuple(corner) for corner in means.tolist()]
-    variant, baseline = arms if len(arms) == 2 else ((), ())  # an interaction has four
-    cells = list(runs.twins)
+    # An interaction, a - b - (c - d), is that of a + d against b + c: two arms, which are equal where it is none.
+    variant, baseline = means if len(means) == 2 else (means[0] + means[3], means[1] + means[2])
+    cells, starts, twins_alone = list(runs.twins), runs.starts[planned], _are_twins(runs.functions[planned])
     return Comparison(
         label=label,
         deltas=tuple(_signed_sum(means).tolist()),
         planned=len(runs.seeds),
         failed=len(runs.seeds) if len(planned) and not len(possible) else int(failed.sum()),
-        variant=variant,
-        baseline=baseline,
+        variant=tuple(variant.tolist()),
+        baseline=tuple(baseline.tolist()),
         seeds=tuple(itertools.compress(runs.seeds, seeds)),
         blocks=int(used.sum()),
         distinct=len(functions),
         unmatched=len(planned) * len(runs.seeds) - int(matched.sum()),
         factors=factors,
         cells=tuple(cells[number] for number in planned[0]) if planned.shape == (1, 2) else (),
-        twins=_are_twins(runs.functions[planned]),
+        twins=twins_alone,
+        paired=twins_alone or bool(len(planned) and (starts >= 0).all() and (starts == starts[:, :1]).all()),
+        key=bytes(planned.shape[1:]) + np.unique(np.sort(planned, axis=1), axis=0).tobytes() if len(planned) else b"",
     )
 
 

@@ -15,7 +15,7 @@ from vitbench.analysis.results import DERIVED, PROCESS, TIMING, TUNING, VALUES, 
 from vitbench.analysis.results import NUMBERS as MEASURED
 from vitbench.spec.base import Strict
 from vitbench.spec.suite import as_text
-from vitbench.spec.trial import TimeTrial, Trial
+from vitbench.spec.trial import TimeTrial, TrainTrial, Trial
 from vitbench.store import Epoch, PlannedTrial, Study
 from vitbench.store.classes import Function, Functions
 from vitbench.store.plan import Trials
@@ -25,7 +25,7 @@ PENDING = "pending"
 
 TRIAL = ("trial_id", "kind", "cell", "state", "reason", "attempts", "seed",
          "device", "dtype", "batch_size", "mode", "level", "level_shape")  # fmt: skip
-PLAN = ("published", "published_source", "twin", "factorial", *DERIVED)
+PLAN = ("published", "published_source", "twin", "starting_weights", "factorial", *DERIVED)
 NUMBERS = (*(name for name in MEASURED if name not in TUNING), "published")
 
 Column = TypeVar("Column")
@@ -40,8 +40,9 @@ def trials_frame(study: Study, results: Results | None = None) -> pd.DataFrame:
     :class:`TimeValues` except those that are lists; machine, software, origin (results of one origin share
     hardware, code, packages and threads), commit, dirty, threads, started_at, notices; published,
     published_source; twin (cells that differ in exact components alone share it: the label of the first of
-    them); factorial (whether the cell is one of the grid over the axes); train_flops (operations of the whole
-    run), and what else :data:`vitbench.analysis.results.DERIVED` names.
+    them); starting_weights (a file or name, or empty); factorial (whether the cell is one of the grid over
+    the axes); train_flops (operations of the whole run), and what else
+    :data:`vitbench.analysis.results.DERIVED` names.
     Missing values are empty, never zero.
 
     Args:
@@ -188,6 +189,7 @@ def _row(study: Study, planned: PlannedTrial, axes: list[str], twins: _Twins) ->
         "published": planned.published.test_accuracy if planned.published else None,
         "published_source": planned.published.source if planned.published else None,
         "twin": twins.first(planned),
+        "starting_weights": trial.train.start if isinstance(trial, TrainTrial) else None,
         "factorial": bool(study.info.axes) and planned.axes.keys() == study.info.axes.keys(),
     }
 

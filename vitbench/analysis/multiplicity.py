@@ -1,4 +1,4 @@
-"""Many comparisons in one table: Holm's correction, and how many seeds it takes for a verdict to be possible at all.
+"""Many comparisons in one report: Holm's correction, and how many seeds it takes for a verdict to be possible at all.
 
 Imports nothing but the standard library, since `vitbench plan` prints what the planned seeds can show.
 """
@@ -10,7 +10,7 @@ import math
 from collections.abc import Sequence
 
 ALPHA = 0.05
-"""Largest probability of any false "better" or "worse" in a table."""
+"""Largest probability of any false "better" or "worse" in a report."""
 
 
 def holm(p_values: Sequence[float]) -> list[float]:
@@ -39,19 +39,35 @@ def holm(p_values: Sequence[float]) -> list[float]:
     return [adjusted[i] for i in range(m)]
 
 
-def smallest_p(n: int) -> float:
-    """The smallest p that a two-sided sign-flip test of n deltas can reach: 2 / 2ⁿ, and 1 of none."""
-    return min(1.0, math.ldexp(2.0, -n))
+FEWEST = 4
+"""Runs in an arm below which nothing is told of a difference."""
 
 
-def reachable(n: int, comparisons: int, alpha: float = ALPHA) -> bool:
-    """Whether n seeds can give a verdict in the worst case, Holm's first step: comparisons · 2 / 2ⁿ ≤ α."""
-    return comparisons * smallest_p(n) <= alpha
+def smallest_p(n: int, *, paired: bool = False, permutation: bool = False) -> float:
+    """The smallest p that arms of n runs can reach, and 1 of fewer than four.
 
-
-def seeds_for(comparisons: int, alpha: float = ALPHA) -> int:
-    """The fewest seeds with which a table of so many comparisons can give a verdict: comparisons · 2 / 2ⁿ ≤ α.
-
-    At α = 0.05, for 1, 3, 5, 10, 20, 50 comparisons: 6, 7, 8, 9, 10, 11.
+    2 / C(2n, n) of independent arms, by the permutation test that is a part of their rule; 0 of paired differences, by
+    Student's t, and 2 / 2ⁿ where the sign-flip test is to decide on these.
     """
-    return next(n for n in itertools.count(1) if reachable(n, comparisons, alpha))
+    if n < FEWEST:
+        return 1.0
+    if paired:
+        return math.ldexp(2.0, -n) if permutation else 0.0
+    return 2 / math.comb(2 * n, n)
+
+
+def reachable(
+    n: int, comparisons: int, alpha: float = ALPHA, *, paired: bool = False, permutation: bool = False
+) -> bool:
+    """Whether n seeds can give a verdict in the worst case, Holm's first step: comparisons · smallest p ≤ α."""
+    return comparisons * smallest_p(n, paired=paired, permutation=permutation) <= alpha
+
+
+def seeds_for(comparisons: int, alpha: float = ALPHA, *, paired: bool = False, permutation: bool = False) -> int:
+    """The fewest seeds with which a report of so many comparisons can give a verdict.
+
+    Of independent arms at α = 0.05, for 1, 5, 10, 20, 50, 100 comparisons: 4, 5, 6, 6, 7, 8.
+    """
+    return next(
+        n for n in itertools.count(1) if reachable(n, comparisons, alpha, paired=paired, permutation=permutation)
+    )

@@ -2,45 +2,60 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 
 from vitbench import registry
 from vitbench.analysis.design import conditions, images
 from vitbench.analysis.multiplicity import seeds_for
-from vitbench.analysis.power import POWER, smallest_effect
+from vitbench.analysis.power import POWER, seeds_needed, smallest_effect
 from vitbench.spec.base import by_identity
-from vitbench.spec.suite import Suite
+from vitbench.spec.suite import Suite, as_text
 
-ONE = {"effects of axes": "effect of an axis", "cells against the first": "cell against the first", "claims": "claim"}
+AT = 2.0
+"""The effect, in standard deviations of the difference of two runs, that a plan is asked to show."""
+
+ONE = {"claims": "claim", "effects of axes": "effect of an axis", "interactions": "interaction",
+       "cells against the first": "cell against the first"}  # fmt: skip
 
 
 def outlook(suite: Suite) -> list[str]:
-    """A sentence for each family of comparisons that the report will judge; none where nothing is trained.
+    """A sentence on the comparisons that the report will judge, as one family; none where nothing is trained.
 
-    The unit is the standard deviation of the paired differences, which nobody knows before the runs. On CIFAR-10 the
+    The unit is the standard deviation of the difference of two runs, which nobody knows before them. On CIFAR-10 the
     standard deviation between runs is 0.07 to 0.2 points with all of its images (Brokttv/Vit-on-small-data); that of
-    differences is at most √2 times as much, and less where a shared seed brings runs closer together.
+    differences is √2 times as much.
     """
     seeds = min((len(cell.seeds) for cell in suite.cells if cell.train is not None), default=0)
-    return [_sentence(name, count, seeds) for name, count in families(suite).items()] if seeds else []
+    found = families(suite)
+    return [_sentence(found, seeds)] if seeds and found else []
 
 
 def families(suite: Suite) -> dict[str, int]:
-    """Name of a family → how many comparisons it has."""
+    """Kind of comparison → how many of them the report judges; what is a claim as well counts as that."""
     found = {}
     grid = [cell for cell in suite.cells if cell.axes.keys() == suite.axes.keys()]
     shown = by_identity(images)
     given = conditions((cell.axes, shown(cell.data, cell.model.num_classes)) for cell in grid)
     under_study = [axis for axis in suite.axes if axis not in given and not all_exact(suite, axis)]
-    if effects := sum(len(suite.axes[axis]) - 1 for axis in under_study):
-        found["effects of axes"] = effects
-    grid_axes = suite.axes.keys()
-    first, outside = suite.cells[0], [c for c in suite.cells if not suite.axes or c.axes.keys() != grid_axes]
-    if named := sum(cell is not first for cell in outside):
-        found["cells against the first"] = named
-    if suite.facts:
-        found["claims"] = len(suite.facts)
-    return found
+    claimed = {(fact.axis, frozenset((fact.value, fact.against)), *fact.where.items()) for fact in suite.facts}
+    found["claims"] = len(claimed)
+    found["effects of axes"] = sum(
+        (axis, frozenset((as_text(value), as_text(suite.axes[axis][0])))) not in claimed
+        for axis in under_study
+        for value in suite.axes[axis][1:]
+    )
+    crossed = [axis for axis in suite.axes if axis in under_study or axis in given]
+    found["interactions"] = sum(
+        (len(suite.axes[one]) - 1) * (len(suite.axes[other]) - 1)
+        for one, other in itertools.combinations(crossed, 2)
+        if not {one, other} <= given
+    )
+    first, outside = suite.cells[0], [c for c in suite.cells if not suite.axes or c.axes.keys() != suite.axes.keys()]
+    found["cells against the first"] = sum(
+        cell is not first and (None, frozenset((cell.label, first.label))) not in claimed for cell in outside
+    )
+    return {name: count for name, count in found.items() if count}
 
 
 def all_exact(suite: Suite, axis: str) -> bool:
@@ -48,12 +63,16 @@ def all_exact(suite: Suite, axis: str) -> bool:
     return axis in registry.slots() and all(registry.facts(axis, str(name)).exact for name in suite.axes[axis])
 
 
-def _sentence(family: str, comparisons: int, seeds: int) -> str:
-    counted = f"{comparisons} {family if comparisons > 1 else ONE[family]}"
+def _sentence(found: dict[str, int], seeds: int) -> str:
+    comparisons = sum(found.values())
+    counted = ", ".join(f"{count} {name if count > 1 else ONE[name]}" for name, count in found.items())
     several = f"{seeds} seeds" if seeds > 1 else "1 seed"
     least = smallest_effect(seeds, comparisons)
     if math.isinf(least):
-        return (f"{counted}, {several}: underpowered, whatever the effect; "
-                f"{seeds_for(comparisons)} seeds are the fewest that can show any")  # fmt: skip
-    return (f"{counted}, {several}: the smallest effect found {POWER:.0%} of the time is "
-            f"{least:.2f} standard deviations of the differences between paired runs")  # fmt: skip
+        shown = f"underpowered, whatever the effect; {seeds_for(comparisons)} seeds are the fewest that can show any"
+    else:
+        shown = (f"the smallest effect found {POWER:.0%} of the time is {least:.2f} standard deviations of the "
+                 "difference of two runs")  # fmt: skip
+    needed = seeds_needed(AT, 1.0, comparisons)
+    wanted = f"; {needed + 1} would show {AT:g} with one run lost" if needed and needed >= seeds else ""
+    return f"{counted}, {several}: {shown}{wanted}"

@@ -310,4 +310,5 @@ def _compared(one: Trained | None, other: Trained | None) -> Comparison | None:
     return Comparison(
         label=one.planned.cell, deltas=tuple(v - b for v, b in zip(variant, baseline, strict=True)),
         planned=len(both), failed=len(both & (one.lost | other.lost)), variant=variant, baseline=baseline, seeds=seeds,
+        paired=not _apart(one, other),
     )  # fmt: skip

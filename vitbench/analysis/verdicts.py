@@ -1,32 +1,39 @@
-"""Verdicts on the comparisons of one table, and nothing but these: see :data:`Verdict`.
+"""Verdicts on the comparisons of one report, and nothing but these: see :data:`Verdict`.
 
-Every row is an effect on one result, a variant less its baseline over seeds. The rows of a table are one family: the
-probability that any of them is called better or worse, where none is, is at most α.
+Every row is an effect on one result, a variant less its baseline. All rows are one family: the probability that any of
+them is called better or worse, where none is, is at most α, and so is that of any false "equivalent".
 """
 
 from __future__ import annotations
 
 import math
-import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from vitbench.analysis.multiplicity import ALPHA, holm, reachable
-from vitbench.analysis.paired import Interval, interval, probability_of_improvement, sign_flip_ps
-from vitbench.analysis.power import seeds_needed
+import numpy as np
+
+from vitbench.analysis.differences import Difference, paired, rule, unpaired
+from vitbench.analysis.multiplicity import ALPHA, FEWEST, holm, reachable
+from vitbench.analysis.paired import CONFIDENCE, Interval, probability_of_improvement, sign_flip_ps
+from vitbench.analysis.power import power, seeds_needed
+from vitbench.spec.suite import Test
 
 Verdict = Literal["better", "worse", "equivalent", "undecided", "underpowered", "invalid"]
 """The first of these that is true of a comparison:
 
 - invalid: more than one seed failed or diverged. A mean over the others would hide it.
-- underpowered: no result of n seeds could be told from noise in this table, comparisons · 2 / 2ⁿ > α. (Where other rows
-  have more seeds, Holm's later steps ask less of this one: what they let through is better or worse all the same.)
-- equivalent: the interval lies within the suite's margin. A difference may be certain and still smaller than what the
-  suite says matters, so this comes before better and worse.
+- equivalent: a difference as large as the suite's margin is ruled out, corrected over all rows (of one row: the 95 %
+  interval lies within the margin). A difference may be certain and still smaller than what the suite says matters, so
+  this comes before better and worse.
 - better, worse: Holm's adjusted p is at most α.
+- underpowered: with so many seeds as were planned, and runs that spread as these do, a difference of the margin would
+  be found in under half of all studies; or no result of so few seeds could pass.
 - undecided: none of them.
 """
+
+POWER = 0.5
+"""Power at the margin below which a planned comparison is underpowered."""
 
 MOST_FAILED = 1
 """Seeds that may have failed. With one missing the comparison goes on, marked as one over survivors."""
@@ -34,15 +41,16 @@ MOST_FAILED = 1
 
 @dataclass(frozen=True)
 class Comparison:
-    """A variant against its baseline, seed by seed.
+    """A variant against its baseline.
 
     Attributes:
         label: what is compared, in words.
         deltas: (n,), variant less baseline in each seed that both finished, in the unit of the result.
         planned: seeds planned.
         failed: seeds in which the variant or the baseline failed or diverged; one that is still to come did not.
-        variant: (n,), the variant's results in the same seeds; empty where there is no such arm, as of an interaction.
-        baseline: (n,), the baseline's.
+        variant: (n,), the variant's results in the same seeds; of an interaction the sum of the two cells that count
+            positive. Empty where nothing but the differences is known, which are paired then.
+        baseline: (n,), the baseline's; of an interaction the sum of the other two.
         seeds: (n,), the seeds, in the order of the deltas; empty where unknown.
         blocks: pairs of cells (of an interaction, fours) that the deltas are means over.
         distinct: number of them that are no repetition of another by exact twins.
@@ -50,6 +58,8 @@ class Comparison:
         factors: (axis, value, value that it is compared with) of each axis whose values are compared; empty of cells.
         cells: the variant and the baseline by their labels, where no more than these two are compared.
         twins: whether the variant is an exact twin of its baseline in every block, so that the deltas are noise.
+        paired: whether the arms share what they start from in each seed, by their specification.
+        key: equal for comparisons of the same runs, whichever is the variant: one hypothesis; empty where unknown.
     """
 
     label: str
@@ -65,19 +75,24 @@ class Comparison:
     factors: tuple[tuple[str, str, str], ...] = ()
     cells: tuple[str, ...] = ()
     twins: bool = False
+    paired: bool = False
+    key: bytes = b""
 
 
 @dataclass(frozen=True)
 class Judged:
-    """What the deltas of a comparison say. What cannot be said of so few seeds is NaN.
+    """What the runs of a comparison say. What cannot be said of so few seeds is NaN.
 
     Attributes:
         comparison: the comparison.
+        family: hypotheses of the report, over which p is corrected.
         n: seeds that both finished.
         mean: of the deltas.
-        interval: 95 % confidence interval of the mean.
-        p: of the sign-flip test.
-        p_holm: the same after Holm's correction over the table. Of an invalid comparison both are NaN.
+        interval: 95 % confidence interval of the mean, by Welch's t or by that of paired differences.
+        paired: whether by the latter.
+        p: that the verdict goes by: of :func:`vitbench.analysis.differences.rule`, or of the paired t.
+        p_permutation: beside it, of the studentised permutation test, or of the sign-flip test.
+        p_holm: p after Holm's correction over the report. Of an invalid comparison all are NaN.
         verdict: see :data:`Verdict`.
         below_noise_floor: whether the mean is no further from 0 than exact twins are from one another.
         improvement: probability that a run of the variant beats one of the baseline. NaN where the deltas are means
@@ -87,10 +102,13 @@ class Judged:
     """
 
     comparison: Comparison
+    family: int
     n: int
     mean: float
     interval: Interval
+    paired: bool
     p: float
+    p_permutation: float
     p_holm: float
     verdict: Verdict
     below_noise_floor: bool
@@ -121,63 +139,133 @@ def judge(
     noise_floor: float | None,
     alpha: float = ALPHA,
     higher_is_better: bool = True,
+    test: Test | None = None,
 ) -> list[Judged]:
-    """Verdicts on one table, which is one family for Holm's correction.
+    """Verdicts on the comparisons of one report, which are one family for Holm's correction.
 
-    The correction is over every comparison that the table plans. One that is invalid, or that has no result, counts as
-    one with p = 1: the family is fixed before anyone has looked, and what failed makes no other row significant.
-
-    Equivalence is by the 95 % interval, which is stricter than two one-sided tests at 5 %, and is not corrected for the
-    number of rows.
+    The correction is over every hypothesis that the report plans. One that is invalid, or that has no result, counts as
+    one with p = 1: the family is fixed before anyone has looked, and what failed makes no other row significant. A
+    claim that is also an effect is one hypothesis.
 
     Args:
         comparisons: the rows.
         margin: the largest difference that does not matter, in the unit of the deltas; None: nothing is equivalent.
         noise_floor: spread of exact twins, in the same unit; None where there are none.
-        alpha: largest probability of any false "better" or "worse" in the table.
+        alpha: largest probability of any false "better" or "worse" in the report.
         higher_is_better: whether a positive delta is an improvement.
+        test: what the suite sets in place of the rule, see :data:`vitbench.spec.suite.Test`.
 
     Raises:
         ValueError: where a delta is not finite, or the margin is not positive.
     """
     if margin is not None and not margin > 0:
         raise ValueError(f"margin: {margin} is not positive")
-    p = sign_flip_ps([c.deltas if c.failed <= MOST_FAILED else () for c in comparisons])
-    adjusted = holm([1.0 if math.isnan(each) else each for each in p])
+    by_pairs = [(test != "unpaired" and (c.paired or test == "paired")) or not c.variant for c in comparisons]
+    tested = _tests(comparisons, by_pairs)
+    by_permutation = test == "permutation"
+    p = [each.p_permutation if by_permutation else each.p for each in tested]
+    adjusted = _adjusted(comparisons, p)
+    equal = [math.nan if margin is None else each.p_equivalent(margin) for each in tested]
+    adjusted_equal = _adjusted(comparisons, equal)
+    family = len({c.key or i for i, c in enumerate(comparisons)})
     judged = []
-    for c, each, p_holm in zip(comparisons, p, adjusted, strict=True):
-        n = len(c.deltas)
-        mean = statistics.fmean(c.deltas) if n else math.nan
-        width = interval(c.deltas)
-        if c.failed > MOST_FAILED:
+    for i, (c, each) in enumerate(zip(comparisons, tested, strict=True)):
+        n, valid = len(c.deltas), c.failed <= MOST_FAILED
+        sd = each.se * math.sqrt(n) if n else math.nan
+
+        def can(n: int, pairs: bool = by_pairs[i]) -> bool:
+            return reachable(n, family, alpha, paired=pairs, permutation=by_permutation)
+
+        if not valid:
             verdict: Verdict = "invalid"
-        elif not reachable(n, len(comparisons), alpha) and p_holm > alpha:
-            verdict = "underpowered"
-        elif margin is not None and width.within(margin):
+        elif adjusted_equal[i] <= alpha:
             verdict = "equivalent"
-        elif p_holm <= alpha:
-            verdict = "better" if (mean > 0) == higher_is_better else "worse"
+        elif adjusted[i] <= alpha:
+            verdict = "better" if (each.mean > 0) == higher_is_better else "worse"
+        elif not can(n) or (
+            margin and sd > 0 and power(margin / sd, c.planned, family, alpha, paired=by_pairs[i]) < POWER
+        ):
+            verdict = "underpowered"
         else:
             verdict = "undecided"
-        larger = probability_of_improvement(c.variant, c.baseline) if c.blocks == 1 else math.nan
+        runs = c.blocks == 1 and len(c.factors) < 2  # an interaction compares no runs
+        larger = probability_of_improvement(c.variant, c.baseline) if runs else math.nan
         judged.append(
             Judged(
                 comparison=c,
+                family=family,
                 n=n,
-                mean=mean,
-                interval=width,
-                p=each,
-                p_holm=math.nan if math.isnan(each) else p_holm,
+                mean=each.mean,
+                interval=each.interval,
+                paired=by_pairs[i],
+                p=p[i],
+                p_permutation=each.p_permutation,
+                p_holm=math.nan if math.isnan(p[i]) else adjusted[i],
                 verdict=verdict,
-                below_noise_floor=noise_floor is not None and abs(mean) <= noise_floor,
+                below_noise_floor=noise_floor is not None and abs(each.mean) <= noise_floor,
                 improvement=larger if higher_is_better else 1 - larger,
-                seeds_needed=_seeds_needed(c.deltas, len(comparisons), alpha),
+                seeds_needed=seeds_needed(each.mean, sd, family, alpha=alpha, paired=by_pairs[i])
+                if math.isfinite(sd)
+                else None,
             )
         )
     return judged
 
 
-def _seeds_needed(deltas: Sequence[float], comparisons: int, alpha: float) -> int | None:
-    if len(deltas) < 2:
-        return None
-    return seeds_needed(statistics.fmean(deltas), statistics.stdev(deltas), comparisons, alpha=alpha)
+@dataclass(frozen=True)
+class _Tested:
+    """A comparison's estimate and p-values, NaN where they cannot be told."""
+
+    difference: Difference
+    p: float
+    p_permutation: float
+
+    @property
+    def mean(self) -> float:
+        return float(self.difference.mean)
+
+    @property
+    def se(self) -> float:
+        return float(self.difference.se)
+
+    @property
+    def interval(self) -> Interval:
+        reach = float(self.difference.reach(CONFIDENCE))
+        return Interval(self.mean - reach, self.mean + reach)
+
+    def p_equivalent(self, margin: float) -> float:
+        return math.nan if math.isnan(self.p) else float(self.difference.p_equivalent(margin))
+
+
+def _tests(comparisons: Sequence[Comparison], by_pairs: Sequence[bool]) -> list[_Tested]:
+    """Each comparison tested; those of equally many runs at once. Of an invalid one, or of too few runs, no p."""
+    if bad := [d for c in comparisons for d in c.deltas if not math.isfinite(d)]:
+        raise ValueError(f"not finite: {', '.join(map(str, bad))}")
+    found: dict[int, _Tested] = {}
+    groups: dict[tuple[int, bool, bool], list[int]] = {}
+    for i, c in enumerate(comparisons):
+        tells = len(c.deltas) >= FEWEST and c.failed <= MOST_FAILED
+        groups.setdefault((len(c.deltas), by_pairs[i], tells), []).append(i)
+    for (n, pairs, tells), rows in groups.items():
+        deltas = np.sort([comparisons[i].deltas for i in rows], axis=1).reshape(len(rows), n)
+        if pairs:
+            estimate = paired(deltas)
+            p, beside = estimate.p, np.array(sign_flip_ps(deltas.tolist()) if tells else [])
+        else:
+            arms = [np.sort([getattr(comparisons[i], arm) for i in rows], axis=1) for arm in ("variant", "baseline")]
+            estimate = unpaired(arms[0], arms[1])
+            p, beside = rule(arms[0], arms[1]) if tells else (estimate.p, np.zeros(0))
+        for k, i in enumerate(rows):
+            one = Difference(estimate.mean[k], estimate.se[k], estimate.freedom[k])
+            found[i] = _Tested(one, float(p[k]), float(beside[k])) if tells else _Tested(one, math.nan, math.nan)
+    return [found[i] for i in range(len(comparisons))]
+
+
+def _adjusted(comparisons: Sequence[Comparison], p: Sequence[float]) -> list[float]:
+    """Holm's adjusted p-values over hypotheses: comparisons of the same runs are one."""
+    place = [c.key or i for i, c in enumerate(comparisons)]
+    distinct: dict[bytes | int, float] = {}
+    for key, each in zip(place, p, strict=True):
+        distinct.setdefault(key, 1.0 if math.isnan(each) else each)
+    adjusted = dict(zip(distinct, holm(list(distinct.values())), strict=True))
+    return [adjusted[key] for key in place]

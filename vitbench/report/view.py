@@ -219,6 +219,7 @@ class View:
         return places(
             self.judged, self.axes, self.under_study, self.conditions, self.study.info.facts,
             margin=self.study.info.suite.margin, noise_floor=self.noise.largest if self.noise else None,
+            test=self.study.info.suite.test,
         )  # fmt: skip
 
     def place_name(self, place: Place) -> str:

@@ -20,6 +20,15 @@ MOST_NAMED = 24
 Value = str | int | float | bool | tuple[Any, ...]
 
 
+Test = Literal["unpaired", "paired", "permutation"]
+"""What the difference of two arms is judged by, where it is not to be the rule of the specification:
+
+- unpaired: Welch's t and the permutation test, also of arms that share what they start from.
+- paired: Student's t of the differences in each seed, also of arms that are trained independently.
+- permutation: the permutation test, or for arms that share what they start from the sign-flip test, alone.
+"""
+
+
 def as_text(value: Value) -> str:
     """An axis' value as a suite's facts and a report's tables write it."""
     if isinstance(value, bool):
@@ -46,7 +55,8 @@ RESERVED = frozenset(
     {
         "trial_id", "kind", "cell", "state", "reason", "attempts", "seed", "device", "dtype", "batch_size", "mode",
         "level", "level_shape", "machine", "software", "origin", "commit", "dirty", "threads", "started_at", "notices",
-        "published", "published_source", "twin", "factorial", "train_flops", "epoch_images_per_s", "trial_images_per_s",
+        "published", "published_source", "twin", "starting_weights", "factorial", "train_flops", "epoch_images_per_s",
+        "trial_images_per_s",
         "of_peak", "preparation_seconds", "n", "planned", "axis", "value", "against", "batches_digest", "bytes",
         "data_checksum", "energy_mj_per_image", "first_ms", "first_step_ms", "flops", "forward_flops", "images_per_s",
         "largest_batch", "latency_ms_p25", "latency_ms_p50", "latency_ms_p75", "parameters", "peak_flops_per_s",
@@ -79,6 +89,9 @@ class Info(Strict):
     max_attempts: Annotated[int, Field(gt=0, le=100)] = Field(2, description="tries of a trial that fails or crashes")
     margin: Annotated[float, Field(gt=0.0, le=100.0)] | None = Field(
         None, description="test accuracy, percentage points: a difference that is surely smaller does not matter"
+    )
+    test: Test | None = Field(
+        None, description="None: paired for arms that share what they start from, unpaired for all others"
     )
     seed: Annotated[int, Field(ge=0, lt=2**53)] = Field(
         0, description="master seed: of it come the seeds that [train] only counts, and synthetic images"

@@ -85,8 +85,7 @@ def _judged(view: View, place: Place, axis: str) -> list[Md]:
         )
         first = next(each for each in view.places if any(effect.axis == axis for effect in each.effects))
         meant = legends.columns_explained(view, "effects", axis) if place is first else []
-        family = [e.judged for e in place.effects] if place.effects[0].axis == axis else []
-        notes = verdicts.notes(view, [e.judged for e in found], family)
+        notes = verdicts.notes(view, [e.judged for e in found])
         table, under = verdicts.effects(view, found), verdicts.under_conditions(view, found)
         return [*meant, Md(f"Its effect, {over}."), table, *notes, *under]
     if axis in view.twin_axes:

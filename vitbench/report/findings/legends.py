@@ -11,14 +11,14 @@ from vitbench.analysis.verdicts import Verdict
 from vitbench.report.markdown import Md
 from vitbench.report.view import View
 
-_PASSED = f"p after Holm's correction over its family of comparisons is at most {ALPHA:g}"
+_PASSED = f"p after Holm's correction over all comparisons of the report is at most {ALPHA:g}"
 MEANING: Mapping[Verdict, str] = {
     "invalid": "more than one seed failed, or what is compared does not run here",
-    "underpowered": "no result of so few seeds could pass the test",
-    "equivalent": "the interval lies within the margin{margin} that the suite sets for what does not matter to it, "
-    "even where the difference itself is certain; judged before better and worse",
+    "equivalent": "a difference as large as the margin{margin}, which the suite sets for what does not matter to it, "
+    "is ruled out, corrected as differences are; also where a smaller one is certain",
     "better": _PASSED,
     "worse": _PASSED,
+    "underpowered": "so few seeds, of runs that spread so far, would find {smallest} less than half of the time",
     "undecided": "neither a difference nor its absence is shown",
 }
 """What a reader must know of each verdict, in the order in which they are judged."""
@@ -72,11 +72,13 @@ def legend_of(present: Collection[str], margin: float | None = None) -> str:
     words: dict[str, list[str]] = {}
     for verdict, meaning in MEANING.items():
         if verdict in present:
-            words.setdefault(meaning.format(margin=f" of {points(margin)}" if margin else ""), []).append(verdict)
+            size = f"a difference of the margin, {points(margin)}," if margin else "any difference"
+            said = meaning.format(margin=f" of {points(margin)}" if margin else "", smallest=size)
+            words.setdefault(said, []).append(verdict)
     if not words:
         return ""
     said = " ".join(f"{' and '.join(names).capitalize()}: {meaning}." for meaning, names in words.items())
-    return f"{said} p: two-sided sign-flip test over seeds."
+    return f"{said} p: two-sided, of Welch's t and of a permutation test, the larger of the two."
 
 
 def columns_explained(view: View, family: str, axis: str = "") -> list[Md]:
@@ -93,13 +95,17 @@ def columns_explained(view: View, family: str, axis: str = "") -> list[Md]:
     if present[:1] != [family] or (family == "effects" and axes[:1] != [axis]):
         return []
     every = [judged for place in view.places for judged in place.judged]
-    said = ["A difference is one of test accuracies in percentage points, its mean over seeds; the interval is that of "
-            "the mean, at each end by Student's t or by the bootstrap (expanded BCa), whichever reaches further. p is "
-            "of a two-sided sign-flip test over seeds; p (Holm) is p corrected for the number of comparisons in the "
-            "family."]  # fmt: skip
+    said = ["A difference is one of test accuracies in percentage points, its mean over seeds; the interval is "
+            "Welch's, of two arms that are trained independently. p is two-sided, the larger of that of the "
+            "permutation test beside it and of Welch's t (up to ten times it, where the arms' standard deviations "
+            "differ); p (Holm) is p corrected for all comparisons of the report. Under normal, heavy-tailed and "
+            "unequal noise at most 5 % of reports without any effect name one; where the variants' noise is skewed "
+            "and of twice the baseline's spread, up to 9 %."]  # fmt: skip
+    if any(judged.paired for judged in every):
+        said.append("Arms that share what they start from are compared by Student's t of the differences in each seed, "
+                    "with the sign-flip test beside it.")  # fmt: skip
     if any(judged.only_by_interval for judged in every):
-        said.append("A verdict goes by that test, which takes nothing for granted about the noise and is corrected; an "
-                    "interval is neither (Student's t takes noise to be normal), so that it may exclude 0 where the "
+        said.append("A verdict goes by the corrected p, and an interval is not corrected: it may exclude 0 where the "
                     "verdict is undecided or underpowered.")  # fmt: skip
     if any(not math.isnan(judged.improvement) for judged in every):
         said.append("P(better) is how often a run of the value (or cell) that a row is about beats a run of what it is "

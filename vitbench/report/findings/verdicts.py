@@ -18,10 +18,11 @@ from vitbench.report.numbers import count, fixed, signed
 from vitbench.report.view import View
 
 DIFFERENCE, INTERVAL, P, HOLM = "difference (points)", "95 % interval (points)", "p", "p (Holm)"
+BESIDE = "p (permutation)"
 BETTER = "P(better)"
 PAIRS = "cell pairs"
 CLAIMED = "claimed (points)"
-RIGHT = frozenset({"seeds", PAIRS, DIFFERENCE, INTERVAL, P, HOLM, BETTER, CLAIMED})
+RIGHT = frozenset({"seeds", PAIRS, DIFFERENCE, INTERVAL, P, BESIDE, HOLM, BETTER, CLAIMED})
 BELOW = Md("‡")
 MAX_COMPARED = 60
 """Rows of a table of comparisons; what is beyond is in the CSV."""
@@ -93,7 +94,7 @@ def under_conditions(view: View, found: Sequence[Effect]) -> list[Md]:
 
 
 def compared(view: View, found: Sequence[Judged], name: str) -> list[Md]:
-    """Comparisons by their labels, as one family: interactions, or cells against the first."""
+    """Comparisons by their labels: interactions, or cells against the first."""
     rows = [
         {name: escape(_label(view, j)), "verdict": bold(escape(j.verdict)), **_numbers(view, j)}
         for j in found[:MAX_COMPARED]
@@ -142,6 +143,7 @@ def _numbers(view: View, judged: Judged) -> dict[str, Md]:
         INTERVAL: Md(f"{signed(low, decimals)} to {signed(high, decimals)}") if math.isfinite(low) else NOTHING,
         HOLM: probability(judged.p_holm),
         P: probability(judged.p),
+        BESIDE: probability(judged.p_permutation),
         BETTER: fixed(judged.improvement, 2),
         "seeds": seeds,
     }
@@ -157,16 +159,9 @@ def _is_marked(judged: Judged) -> bool:
     return judged.below_noise_floor and bool(judged.mean) and not judged.comparison.twins
 
 
-def notes(view: View, judged: Sequence[Judged], family: Sequence[Judged] | None = None) -> list[Md]:
-    """What the marks and words of a table mean, as far as it has them; empty where it has none.
-
-    Args:
-        view: the study.
-        judged: the table's rows.
-        family: the comparisons among which Holm's correction is made, of several tables: told with the first of them,
-            and empty for the others. Default: the table's own.
-    """
-    said = _about_family(view, judged, judged if family is None else family)
+def notes(view: View, judged: Sequence[Judged]) -> list[Md]:
+    """What the marks and words of a table mean, as far as it has them; empty where it has none."""
+    said = _about_family(view, judged)
     if any(map(_is_marked, judged)):
         said.append(f"{BELOW} no further from 0 than exact twins are from one another.")
     if any(j.survivors for j in judged):
@@ -174,14 +169,15 @@ def notes(view: View, judged: Sequence[Judged], family: Sequence[Judged] | None 
     return [Md(f"*{escape(' '.join(said))}*")] if said else []
 
 
-def _about_family(view: View, judged: Sequence[Judged], family: Sequence[Judged]) -> list[str]:
-    if not family:
+def _about_family(view: View, judged: Sequence[Judged]) -> list[str]:
+    """What holds for all comparisons of a device and origin, with the first table of them."""
+    if not any(place.judged and place.judged[0] is judged[0] for place in view.places):
         return []
-    margin, size = view.study.info.suite.margin, len(family)
-    counted = f"{size} comparisons" if size > 1 else "One comparison"
-    counted += ", in one family over the sections of all axes" if size > len(judged) else ""
+    margin, size = view.study.info.suite.margin, judged[0].family
+    counted = f"{size} comparisons, in one family over the tables of the report" if size > 1 else "One comparison"
     said = [f"{counted}. Margin: {points(margin) if margin else 'the suite sets none, so that nothing is equivalent'}."]
-    if any(j.verdict == "underpowered" for j in family):
+    every = next(place.judged for place in view.places if place.judged[0] is judged[0])
+    if any(j.verdict == "underpowered" for j in every):
         said.append(
             f"{seeds_for(size)} seeds are the fewest with which {'any of them' if size > 1 else 'it'} could be shown."
         )
@@ -212,13 +208,13 @@ def frame(view: View) -> pd.DataFrame:
 
 
 def _row_columns() -> list[str]:
-    return ["n", "planned", "failed", "blocks", "difference_points", "low", "high", "p", "p_holm", "p_better",
-            "verdict", "below_noise_floor", "seeds_needed"]  # fmt: skip
+    return ["n", "planned", "failed", "blocks", "difference_points", "low", "high", "p", "p_permutation",
+            "p_holm", "p_better", "verdict", "below_noise_floor", "seeds_needed"]  # fmt: skip
 
 
 def _row(judged: Judged) -> dict[str, object]:
     c = judged.comparison
     values = (judged.n, c.planned, c.failed, c.blocks, judged.mean, judged.interval.low, judged.interval.high, judged.p,
-              judged.p_holm, judged.improvement, judged.verdict, judged.below_noise_floor,
+              judged.p_permutation, judged.p_holm, judged.improvement, judged.verdict, judged.below_noise_floor,
               judged.seeds_needed)  # fmt: skip
     return dict(zip(_row_columns(), values, strict=True))
