@@ -178,7 +178,7 @@ def test_rule_9_there_are_six_verdicts_and_two_failed_seeds_are_invalid() -> Non
         "better": arms_of(0, 9, 8.0),
         "worse": arms_of(0, 9, -8.0),
         "equivalent": arms_of(1, 9, scale=0.01),
-        "undecided": arms_of(2, 9, 1.5, scale=1.3),
+        "undecided": arms_of(2, 9, 1.0, scale=2.0),
         "underpowered": arms_of(3, 9, scale=20.0),
         "invalid": replace(arms_of(0, 7, 8.0), planned=9, failed=2),
     }

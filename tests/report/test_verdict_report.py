@@ -29,7 +29,7 @@ EIGHT = tuple(range(8))
 def known(cell: CellPlan, seed: int) -> float:
     """Without positions 5 points less, with post-norm 3 less but for that; sinusoids are as good, within noise."""
     noise = ((seed * 7) % 5 - 2) / 10
-    value = 50.0 + seed % 3
+    value = 50.0 + seed % 3 / 20
     value -= 5.0 - noise if cell.axes.get("positions") == "none" else 0.0
     value -= noise / 2 if cell.axes.get("positions") == "sinusoidal" else 0.0
     return value - (3.0 if cell.axes.get("norm") == "post" and cell.axes.get("positions") != "none" else 0.0)
@@ -108,19 +108,18 @@ def test_the_numbers_are_in_the_csv(eight: Page) -> None:
     assert [r["family"] for r in rows] == ["claims"] * 4 + ["effects"] * 3 + ["interactions"] * 2
     worse = next(r for r in rows if r["family"] == "effects" and r["comparison"].startswith("positions: none"))
     assert float(worse["low"]) < float(worse["difference_points"]) < float(worse["high"]) < 0
-    assert worse["verdict"] == "worse" and int(worse["n"]) == 8 and float(worse["p"]) == pytest.approx(2 / 2**8)
+    assert worse["verdict"] == "worse" and int(worse["n"]) == 8 and float(worse["p"]) == pytest.approx(2 / 12870)
 
 
 def test_too_few_seeds_are_underpowered_and_the_number_that_would_do_is_said(tmp_path: Path) -> None:
-    found = page(tmp_path, seeds=(0, 1, 2, 3, 4))
+    found = page(tmp_path, seeds=(0, 1, 2))
     assert {r[VERDICT] for r in found.effects()} == {"underpowered"}
     assert {r["outcome"] for r in found.table("claim", "Claims")} == {"undecided"}
-    axes = found.text[found.text.index("Axis: patching\n") : found.text.index("Interactions\n")]
-    assert axes.count("7 seeds are the fewest") == 1, "with the first table of the family"
+    assert found.text.count("5 seeds are the fewest") == 1, "with the first table"
     assert (
-        "with 5 seeds none can reach p \N{LESS-THAN OR EQUAL TO} 0.05 after correction for 3 comparisons" in found.text
+        "with 3 seeds none can reach p \N{LESS-THAN OR EQUAL TO} 0.05 after correction for 6 comparisons" in found.text
     )
-    assert "so that it may exclude 0 where the verdict is undecided or underpowered" in found.text
+    assert "it may exclude 0 where the verdict is undecided or underpowered" in found.text
 
 
 def test_two_failed_seeds_make_a_comparison_invalid_and_one_marks_it(tmp_path: Path) -> None:
@@ -198,14 +197,14 @@ def test_the_answer_says_of_every_value_what_was_found(eight: Page) -> None:
     assert short.splitlines()[1] == 'positions: "none" is worse than learned; sinusoidal is equivalent.', (
         "claims number it"
     )
-    assert "norm: post is worse than pre by 2.00 points (2.00 to 2.00)." in short
+    assert "norm: post is worse than pre by 2.00 points (" in short
     assert (
         "1 of 2 interactions is beyond chance: the effect of post against pre (norm) is 3.00 points higher with none "
-        "than with learned (positions; 3.00 to 3.00)." in short
+        "than with learned (positions; " in short
     )
     order = [short.index(f"{word}: ") for word in ("Equivalent", "Worse", "Undecided") if f"{word}: " in short]
     assert order == sorted(order)
-    assert "Equivalent: the interval lies within the margin of 1 point that the suite sets" in short
+    assert "Equivalent: a difference as large as the margin of 1 point, which the suite sets" in short
     lines = short.splitlines()
     counted = lines.index("12 cells planned; 96 of 96 training runs ok.")
     assert lines[counted + 1].startswith("A range beside a difference is its 95 % interval."), "counts come last"
@@ -244,6 +243,6 @@ def test_without_twins_the_noise_floor_is_not_known_and_one_seed_has_no_interval
     assert "Noise floor: not known. No two finished runs of one seed are exact twins" in found.text
     assert "95 % interval (%)" not in found.table("test accuracy (%)", "Accuracy")[0]
     assert "No effect of an axis can be told from chance: with 1 seed none can reach p" in found.text
-    assert "whatever its size; 6 seeds could." in found.text
+    assert "whatever its size; 4 seeds could." in found.text
     with (found.folder / "figures" / "effect-of-norm-cpu.csv").open(encoding="utf-8") as stream:
         assert [r["what"] for r in csv.DictReader(stream)] == ["state", "point"], "no bar over the only seed"
