@@ -15,7 +15,6 @@ from vitbench.store.record import (
     TimeValues,
     TrainValues,
     TuneValues,
-    as_bits,
 )
 from vitbench.store.study import Study, StudyError
 from vitbench.store.tables import PlannedTrial
@@ -40,5 +39,4 @@ __all__ = [
     "TrainValues",
     "Trials",
     "TuneValues",
-    "as_bits",
 ]

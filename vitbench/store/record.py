@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import json
-from collections.abc import Iterable
 from datetime import datetime
 from pathlib import Path
 from typing import Annotated, Any, Literal, get_args
@@ -72,13 +71,6 @@ Png = Annotated[str, AfterValidator(_base64)]
 
 Bits = Annotated[str, AfterValidator(_base64)]
 """Yes or no, one bit each, the first in the highest of its byte, in base64: 10,000 are 1,668 letters."""
-
-
-def as_bits(flags: Iterable[bool]) -> str:
-    """Flags as :data:`Bits`."""
-    text = "".join("1" if flag else "0" for flag in flags)
-    whole = text.ljust(-(-len(text) // 8) * 8, "0")
-    return base64.b64encode(bytes(int(whole[i : i + 8], 2) for i in range(0, len(whole), 8))).decode()
 
 
 class Epoch(Strict):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+import numpy as np
 import torch
 from torch import Tensor
 from torch.nn import functional as F
@@ -20,10 +21,10 @@ class Evaluated(Tally):
     """Loss and accuracy over some images, and which of them were told right.
 
     Attributes:
-        right: (n,) bool, on the device, in the order of the images.
+        right: a bit for each image, in their order, the first in the highest of its byte.
     """
 
-    right: Tensor
+    right: bytes
 
 
 def evaluate(
@@ -52,5 +53,6 @@ def evaluate(
         right.append(found.argmax(dim=-1) == labels)
     stepper.look(losses, None, "in evaluation")
     of_members = torch.cat(right, dim=1)
-    found_of = zip(tallies(losses, of_members.sum(dim=1), len(images[0])), of_members, strict=True)
-    return [Evaluated(tally.loss, tally.accuracy_pct, mine) for tally, mine in found_of]
+    bits = np.packbits(of_members.cpu().numpy(), axis=1)
+    found_of = zip(tallies(losses, of_members.sum(dim=1), len(images[0])), bits, strict=True)
+    return [Evaluated(tally.loss, tally.accuracy_pct, mine.tobytes()) for tally, mine in found_of]

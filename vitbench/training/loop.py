@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import statistics
 import time
 from collections.abc import Sequence
@@ -21,7 +22,7 @@ from vitbench.model.start import load_start
 from vitbench.model.vit import VisionTransformer
 from vitbench.model.weights import SUFFIX
 from vitbench.spec.trial import TrainingTrial, TrainTrial, TuneTrial
-from vitbench.store import Epoch, TrainValues, TuneValues, as_bits
+from vitbench.store import Epoch, TrainValues, TuneValues
 from vitbench.streams import derive
 from vitbench.timing.ceilings import measure_products
 from vitbench.training import stage
@@ -151,7 +152,7 @@ def _trained(
             epochs=tuple(course.epochs[member]),
             test_loss=test.loss,
             test_accuracy_pct=test.accuracy_pct,
-            test_right=as_bits(test.right.tolist()),
+            test_right=base64.b64encode(test.right).decode(),
             train_images=len(data[member].train),
             validation_images=len(data[member].validation),
             test_images=len(data[member].test),

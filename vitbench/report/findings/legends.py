@@ -97,7 +97,7 @@ def columns_explained(view: View, family: str, axis: str = "") -> list[Md]:
     every = [judged for place in view.places for judged in place.judged]
     said = ["A difference is one of test accuracies in percentage points, its mean over seeds; the interval is "
             "Welch's, of two arms that are trained independently. p is two-sided, the larger of that of the "
-            "permutation test beside it and of Welch's t (up to ten times it, where the arms' standard deviations "
+            "permutation test and of Welch's t (up to ten times it, where the arms' standard deviations "
             "differ); p (Holm) is p corrected for all comparisons of the report. Under normal, heavy-tailed and "
             "unequal noise at most 5 % of reports without any effect name one; where the variants' noise is skewed "
             "and of twice the baseline's spread, up to 9 %."]  # fmt: skip

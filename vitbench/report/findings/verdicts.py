@@ -47,7 +47,7 @@ def _claim(view: View, tested: Tested) -> dict[str, Md]:
         "verdict": escape(tested.judged.verdict),
         "expected": escape(fact.expected),
         CLAIMED: shown,
-        **_numbers(view, tested.judged),
+        **_numbers(view, tested.judged, beside=False),
     }
 
 
@@ -133,7 +133,8 @@ def _pairs(judged: Judged) -> Md:
     return count(blocks) if distinct == blocks else Md(f"{count(blocks)} ({count(distinct)} distinct)")
 
 
-def _numbers(view: View, judged: Judged) -> dict[str, Md]:
+def _numbers(view: View, judged: Judged, *, beside: bool = True) -> dict[str, Md]:
+    """Columns of all comparisons; that of the permutation test where there is room, as there is not beside a claim."""
     decimals = decimals_of(view) + 1
     mark = f" {BELOW}" if _is_marked(judged) else ""
     low, high = judged.interval.low, judged.interval.high
@@ -143,7 +144,7 @@ def _numbers(view: View, judged: Judged) -> dict[str, Md]:
         INTERVAL: Md(f"{signed(low, decimals)} to {signed(high, decimals)}") if math.isfinite(low) else NOTHING,
         HOLM: probability(judged.p_holm),
         P: probability(judged.p),
-        BESIDE: probability(judged.p_permutation),
+        **({BESIDE: probability(judged.p_permutation)} if beside else {}),
         BETTER: fixed(judged.improvement, 2),
         "seeds": seeds,
     }
