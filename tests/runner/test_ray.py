@@ -149,7 +149,7 @@ def test_a_study_begun_here_continued_under_ray_and_finished_here(runs: Runs, cl
 @pytest.mark.slow
 def test_local_and_ray_give_the_same_values_bit_by_bit(runs: Runs, cluster: RayNodes, tmp_path: Path) -> None:
     arguments = [*ONE_CPU, *seeds(2), "--set", "train.epochs=2", "--set", "model.dropout=0.1",
-                 "--set", 'axes.attention=["sdpa", "batched"]']  # fmt: skip
+                 "--set", 'axes.attention=["sdpa", "batched"]', "--set", "train.implementations=all"]  # fmt: skip
     (tmp_path / "other").mkdir()
     other = Runs(tmp_path / "other")
     assert runs.run(*arguments).returncode == 0

@@ -13,6 +13,7 @@ from rich.console import Console
 
 from vitbench.data import catalog
 from vitbench.data.catalog import DataError
+from vitbench.registry import UnknownComponent
 from vitbench.runner.cost import Estimate, Pace, measured_pace
 from vitbench.runner.once import decisive, in_words
 from vitbench.runner.plan import plan
@@ -165,14 +166,15 @@ def print_status(study: Study, console: Console) -> None:
     console.print(f"[bold]{escape(study.info.suite.name)}[/]  {escape(study.info.suite.question)}")
     counts = [f"[{COLOURS.get(state, 'red')}]{n} {state}[/]" for state, n in states.most_common()]
     console.print(f"{len(study.info.trials)} trials: {', '.join(counts)}")
-    for sentence in in_words(study.info):
-        console.print(escape(sentence))
+    with contextlib.suppress(UnknownComponent):  # of a plug-in that is not loaded here
+        for sentence in in_words(study.info):
+            console.print(escape(sentence))
     if study.info.fallback:
         console.print(f"[yellow]data:[/] {escape(study.info.fallback)}")
     for (state, reason), count in sorted(lines.items()):
         console.print(f"  {count:>4} × [{COLOURS.get(state, 'red')}]{state}[/]: {escape(reason)}")
     if states["pending"] or states["interrupted"]:
-        with contextlib.suppress(DataError):  # the images are on another machine
+        with contextlib.suppress(DataError, UnknownComponent):  # the images are on another machine, or the plug-in is
             pace = pace_of(study, found)
             console.print(cost_of(remaining(study.info, found, pace)[0], pace))
     for damaged in study.damaged:

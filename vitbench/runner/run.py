@@ -130,8 +130,10 @@ def _session(suite: Suite, site: Site, options: Options, launcher: Launcher, rep
         return made.model_copy(update={"commands": commands})
 
     folder = site.study
-    info = planner(decisive(Study.read(folder)) if (folder / "study.json").exists() else {})
+    before = Study.read(folder) if (folder / "study.json").exists() else None
+    info = planner(decisive(before) if before else {})
     study, trials = Study.start(folder, info), Trials.of(info.trials)
+    study.damaged += before.damaged if before else []
     states = study.states()
     session = Session(
         study, trials, reporter, planner, site.stop, states, rerun_changed=options.rerun_changed,
