@@ -9,14 +9,14 @@ PYTHON=${PYTHON:-python3}
 DEVICE=${DEVICE:-cuda}
 OUT=${OUT:?a folder for what is found}
 NAME=$(basename "$0" .sh)
-FOUND=$OUT/work/$NAME
+FOUND=$OUT/$NAME.found
 rm -rf "$FOUND" && mkdir -p "$FOUND"
 export PYTHONUNBUFFERED=1 PYTHONPATH=$PWD${PYTHONPATH:+:$PYTHONPATH} TORCHINDUCTOR_CACHE_DIR=${TORCHINDUCTOR_CACHE_DIR:-/tmp/inductor}
 BEGAN=$SECONDS
 
 gpu() { [ "$DEVICE" != cpu ]; }
 
-pack() { tar czf "$OUT/$NAME.part" -C "$FOUND" --exclude='*/weights' . && mv "$OUT/$NAME.part" "$OUT/$NAME.tar.gz"; }
+pack() { tar czf "$OUT/$NAME.part" -C "$FOUND" --exclude='*/weights' --exclude='*/checkpoints' . && mv "$OUT/$NAME.part" "$OUT/$NAME.tar.gz"; }
 
 # step NAME SECONDS COMMAND…: the output goes to NAME.log, its last lines to the terminal.
 step() {
