@@ -45,7 +45,7 @@ def _about_seeds(view: View) -> list[Md]:
         about = "± is the sample standard deviation over seeds, not the interval of their mean, which stands beside it."
         said.append(Md(f"n = {span} seeds: {about}"))
         said.append(Md("Intervals and p-values are over seeds, for one set of training images and the same test "
-                       "images: other test images could move a difference between two cells, too, and no interval here "
+                       "images: other test images could move a difference between two cells, too, and no verdict "
                        "includes that."))  # fmt: skip
     if (broken := _survivors(view)) > 0:
         noun = "The mean of 1 cell is" if broken == 1 else f"The means of {broken} cells are"
