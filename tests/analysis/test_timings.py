@@ -80,12 +80,27 @@ def test_a_control_that_is_off_marks_the_timing() -> None:
 def test_what_else_makes_a_timing_unreliable() -> None:
     chance = np.random.default_rng(3)
     values = made(chance)
-    hot = [p.model_copy(update={"throttled": "power cap", "steady": False}) for p in values.processes]
+    hot = [p.model_copy(update={"throttled": "power cap"}) for p in values.processes]
     reasons = "; ".join(timings.instability(values.model_copy(update={"processes": tuple(hot)})))
-    assert "the clock was held back: power cap" in reasons and "warm-up did not become steady" in reasons
+    assert "the clock was held back: power cap" in reasons
     ceilings = Ceilings(flops_per_s=1e9, bytes_per_s=1e9)
     impossible = values.model_copy(update={"flops": 10**12, "bytes": 1, "ceilings": ceilings})
     assert any("times the measured ceiling" in r for r in timings.instability(impossible))
+
+
+def test_what_moved_the_baseline_beside_it_makes_no_ratio_unreliable() -> None:
+    """A machine that was three times slower in one of its processes: the latency is ±100 %, and the ratio is good."""
+    values = made(np.random.default_rng(9), processes=5, noise=0.01, luck=0.001)
+    slow = [
+        p.model_copy(update={name: tuple(3 * ms for ms in getattr(p, name))
+                             for name in ("latencies_ms", "baseline_ms", "control_ms")}) if n < 2 else p
+        for n, p in enumerate(values.processes)
+    ]  # fmt: skip
+    moved = values.model_copy(update={"processes": tuple(slow)})
+    assert timings.latency(moved).half_width > 0.5 and timings.instability(moved) == ()
+    alone = moved.model_copy(update={"processes": tuple(p.model_copy(update={"baseline_ms": (), "control_ms": ()})
+                                                        for p in moved.processes)})  # fmt: skip
+    assert timings.instability(alone)[0].startswith(timings.WIDE)
 
 
 def test_of_one_sample_nothing_is_said() -> None:

@@ -138,6 +138,8 @@ class Plan:
     environment: Callable[[CellPlan, int], Environment | None] = lambda cell, seed: CPU
     apart: float = 30.0
     """Seconds from the start of one trial to that of the next; each takes 20."""
+    order: Callable[[int], int] = int
+    """Number of a trial in the plan → its place in time."""
     attempts: Callable[[CellPlan, str, int], list[str]] = lambda cell, kind, seed: []
     """States of earlier attempts."""
 
@@ -232,7 +234,7 @@ def attempts_of(plan: Plan, cell: CellPlan, planned: PlannedTrial, number: int) 
             values=plan.changed(values(plan, cell, trial)) if each == "ok" else None,
             notices=plan.notices,
             environment=plan.environment(cell, seed),
-            started_at=START + timedelta(seconds=plan.apart * number + attempt),
+            started_at=START + timedelta(seconds=plan.apart * plan.order(number) + attempt),
             seconds=20.0,
         )
         for attempt, each in enumerate(states, 1)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import re
+import statistics
 from pathlib import Path
 from typing import Any
 
@@ -12,11 +13,12 @@ import pytest
 from tests.conftest import REPOSITORY
 from tests.report.builders import CPU, CellPlan, Plan, Values, build, factorial
 from vitbench.report.circumstances import account, caveats_of_speed, fairness, settings, spent
-from vitbench.report.cost import training_speed
+from vitbench.report.cost import by_axis, training_speed
 from vitbench.report.findings import headlines
+from vitbench.report.markdown import Md
 from vitbench.report.view import View
 from vitbench.spec.trial import TrainTrial
-from vitbench.store import Study, TrainValues
+from vitbench.store import Study, TimeValues, TrainValues
 
 TWINS = {"attention": ("per_head", "batched", "sdpa"), "norm": ("pre", "post")}
 LOADED = CPU.model_copy(update={"load_average": 6.33})
@@ -36,7 +38,7 @@ def grid(**changes: Any) -> Plan:
 
 
 def costs(view: View) -> str:
-    return "\n".join([*training_speed.by_axis(view, "cpu"), *training_speed.by_cell(view, "cpu")])
+    return "\n".join(training_speed.by_cell(view, "cpu"))
 
 
 def steady(values: Values) -> Values:
@@ -45,24 +47,58 @@ def steady(values: Values) -> Values:
     return values.model_copy(update={"train_images_per_s": float(round(values.train_images_per_s, -2))})
 
 
-def test_the_implementations_are_compared_in_pairs_of_runs(tmp_path: Path) -> None:
-    alone = view(tmp_path, grid())
-    rows = {
-        tuple(cell.strip() for cell in line.split("|")[1:3]): [cell.strip() for cell in line.split("|")[4:-1]]
-        for line in training_speed.by_axis(alone, "cpu")[1].splitlines()
-    }
-    # The builder makes batched 1.6 / 1.15 as fast as per_head, and sdpa 1.6.
-    assert ("attention", "per_head") not in rows, "it is what the others are compared with"
-    for value, expected in (("batched", 1.6 / 1.15), ("sdpa", 1.6)):
-        pairs, ratio, _, interval = rows["attention", value]
-        low, high = map(float, interval.split(" to "))
-        assert pairs == "6" and float(ratio) == pytest.approx(expected, rel=0.05) and low < expected < high
-    (said,) = training_speed.sentences(alone)
-    assert re.match(
-        r"Speed of the training runs, by attention: sdpa is 1\.[56]\d times as fast \(1\.[45]\d to 1\.[67]\d\); ", said
+def beside(values: Values) -> Values:
+    """Timings that had the baseline, and it again, in each of their rounds."""
+    assert isinstance(values, TimeValues)
+    processes = tuple(
+        p.model_copy(
+            update={
+                "latencies_ms": (ms := statistics.median(p.latencies_ms), ms),
+                "baseline_ms": (70.0, 70.0),
+                "control_ms": (70.1 + n / 10, 70.1 + n / 10),
+            }
+        )
+        for n, p in enumerate(values.processes)
     )
-    assert said in headlines.headlines(alone)[0]
-    assert "implementations of one function" in costs(alone)
+    return values.model_copy(update={"processes": processes})
+
+
+def table_of(found: list[Md]) -> dict[tuple[str, str], dict[str, str]]:
+    """(axis, value) → its row."""
+    header, _, *rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in found[1].splitlines()]
+    return {(row[0], row[1]): dict(zip(header, row, strict=True)) for row in rows}
+
+
+def test_timings_are_judged_by_axis_over_matched_blocks(tmp_path: Path) -> None:
+    axes = {"attention": ("per_head", "batched", "sdpa"), "norm": ("pre", "post"), "positions": ("learned", "none")}
+    plan = factorial(axes, modes=("train",), train=False, changed=beside)
+    timed = view(tmp_path, plan)
+    (group,) = timed.time_groups
+    rows = table_of(by_axis.by_axis(timed, group, "cpu"))
+    # The builder makes batched 1.6 / 1.15 as fast as per_head, and sdpa 1.6; both norms are equally fast.
+    for value, expected in (("batched", 1.6 / 1.15), ("sdpa", 1.6)):
+        row = rows["attention", value]
+        low, high = map(float, row["95 % interval"].split(" to "))
+        assert (row["verdict"], row["blocks"]) == ("**faster**", "4") and low < expected < high
+    assert rows["norm", "post"]["verdict"] in ("**equivalent**", "undecided", "**undecided**")
+    assert rows[by_axis.CONTROL, "n/a"]["speed (×)"] == "1.00"
+    (said,) = by_axis.sentences(timed).values()
+    assert re.search(r"attention: sdpa \*\*faster\*\* \(1\.[56]\d, .*batched \*\*faster\*\* .* against per_head", said)
+    assert said in headlines.headlines(timed)[0] and "Lowest latency" not in headlines.headlines(timed)[0]
+    frame = by_axis.axes_frame(timed)
+    assert set(frame["verdict"]) <= {"faster", "equivalent", "undecided"} and len(frame) == 4
+
+
+def test_training_runs_are_judged_only_where_their_order_was_drawn(tmp_path: Path) -> None:
+    """In one order in every seed, a machine that slows down makes the last cell slow."""
+    drawn = view(tmp_path / "drawn", grid(order=lambda number: number * 7919 % 997, apart=400.0))
+    row = table_of(by_axis.by_axis(drawn, None, "cpu"))["attention", "sdpa"]
+    assert row["verdict"] == "**faster**" and float(row["speed (×)"]) == pytest.approx(1.6, rel=0.05)
+    found = by_axis.by_axis(view(tmp_path / "fixed", grid()), None, "cpu")
+    row = table_of(found)["attention", "sdpa"]
+    assert row["verdict"] == row["95 % interval"] == "n/a" and "an order drawn anew" in found[0]
+    assert float(row["speed (×)"]) == pytest.approx(1.6, rel=0.05)
+    assert "training runs, by" not in headlines.headlines(drawn)[0]
 
 
 @pytest.mark.parametrize(
@@ -80,8 +116,6 @@ def test_runs_without_a_machine_to_themselves_show_no_best_speed(
     crowded = view(tmp_path / "crowded", grid(changed=steady, **changes))
     (caveat,) = [said for said in caveats_of_speed.caveats(crowded) if "did not have their machine" in said]
     assert why in caveat
-    assert training_speed.sentences(alone) and not training_speed.sentences(crowded)
-    assert "see Caveats" in costs(crowded) and "see Caveats" not in costs(alone)
     assert not re.search(r"\*\*[\d,]+", costs(crowded))
 
 

@@ -100,15 +100,15 @@ def test_costs_that_are_not_told_apart_are_one_sentence_and_no_front(tmp_path: P
 
 
 def marked(values: Values) -> Values:
-    """Timings that vary little; beside the fastest ones by far other work ran."""
+    """Timings that vary little; with the fastest by far the clock was held back."""
     if not isinstance(values, TimeValues):
         return values
-    middle, busy = values.latency_ms_p50, 2.0 if values.latency_ms_p50 < 13 else None
+    middle, held = values.latency_ms_p50, "power cap" if values.latency_ms_p50 < 13 else None
     steady = tuple(
         p.model_copy(
             update={
                 "latencies_ms": tuple(middle + (ms - middle) / 20 for ms in p.latencies_ms),
-                "foreign_threads": busy,
+                "throttled": held,
             }
         )
         for p in values.processes

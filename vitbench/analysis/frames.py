@@ -91,7 +91,8 @@ def processes_frame(study: Study, results: Results | None = None) -> pd.DataFram
     """One row for each process of each timing trial that finished.
 
     Columns: trial_id, process (from 0), latency_ms_p50 (the process's median), images_per_s (batch size over
-    it), first_ms, peak_memory_mib, load_average.
+    it), first_ms, peak_memory_mib, load_average; log_speed (logarithm of the speed over the baseline's, the median over
+    rounds) and log_control (the same of the baseline's second instance), missing where nothing was timed beside it.
     """
     results = results_of(study) if results is None else results
     rows = _of_finished(study, results, "processes", "time")

@@ -62,7 +62,8 @@ WHERE = ("machine", "software", "origin", "commit", "dirty", "threads", "started
 MEANWHILE = ("attempt_seconds", "load_average")
 """How long an attempt took, process and all, and the machine's load when it began."""
 ATTEMPT = (*NUMBERS, *NOT_NUMBERS, *WHERE, *MEANWHILE, "environment")
-PROCESS = ("process", "latency_ms_p50", "images_per_s", "first_ms", "peak_memory_mib", "load_average")
+PROCESS = ("process", "latency_ms_p50", "images_per_s", "first_ms", "peak_memory_mib", "load_average", "log_speed",
+           "log_control")  # fmt: skip
 TIMING = ("latency_ms_low", "latency_ms_high", "speed", "speed_low", "speed_high", "speed_p", "control", "control_low",
           "control_high", "outliers", "unstable", "wall_ms_p50", "flops_per_s", "bytes_per_s", "of_flops", "of_bytes",
           "of_roofline", "intensity", "ceiling_flops_per_s", "ceiling_bytes_per_s")  # fmt: skip
@@ -295,6 +296,8 @@ def _processes(values: TimeValues, batch_size: int) -> Iterator[dict[str, Any]]:
             "first_ms": samples.first_ms,
             "peak_memory_mib": samples.peak_memory_mib,
             "load_average": samples.load_average,
+            "log_speed": timings.log_speed(samples.latencies_ms, samples.baseline_ms),
+            "log_control": timings.log_speed(samples.control_ms, samples.baseline_ms),
         }
 
 

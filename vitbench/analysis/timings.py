@@ -33,13 +33,11 @@ FENCE = 3.0
 """Interquartile ranges beyond the quartiles at which a sample is an outlier (Tukey's outer fence)."""
 
 UNSTEADY = 0.10
-"""Largest relative half-width of an interval that passes for a stable timing."""
+"""Largest relative half-width of an interval that passes for a stable timing: of the ratio to the baseline, since what
+moved both moved no ratio, and of the latency where nothing was timed beside it."""
 
-WIDE = "the 95 % interval of the latency is ±"
+WIDE = "the 95 % interval is ±"
 """How the reason begins of a timing whose interval is too wide."""
-
-FOREIGN = 0.5
-"""Threads of other processes, in the mean, that pass for a machine that is otherwise idle."""
 
 FEW = 6
 """Samples, over all processes, below which there is no interval: it would be a guess."""
@@ -107,6 +105,12 @@ def control(values: TimeValues) -> Interval | None:
     return _ratio(pairs)
 
 
+def log_speed(latencies_ms: Sequence[float], baseline_ms: Sequence[float]) -> float | None:
+    """Logarithm of one process's speed over that of the baseline beside it, the median over rounds; None of none."""
+    logs = _log_ratios([(_array(baseline_ms), _array(latencies_ms))]) if latencies_ms and baseline_ms else []
+    return float(np.median(logs[0])) if logs else None
+
+
 def ratio_between(one: TimeValues, other: TimeValues) -> Interval:
     """Latency of one timing over that of another that was not made beside it, such as of an earlier study.
 
@@ -133,20 +137,16 @@ def outliers(values: TimeValues) -> int:
 def instability(values: TimeValues) -> tuple[str, ...]:
     """Why a timing is not to be relied on, in words; empty where nothing speaks against it."""
     found = []
-    check = control(values)
+    check, beside = control(values), ratio(values)
     if math.isnan(latency(values).low):
         found.append(f"fewer than {FEW} samples give no interval")
     elif check is not None and not check.holds(1.0):
         found.append(f"the A/A control is {check.estimate:.3f} ({check.low:.3f} to {check.high:.3f}), and not 1")
-    if (width := latency(values).half_width) > UNSTEADY:
+    told = beside if beside is not None and beside.half_width else check or latency(values)  # of the baseline: control
+    if (width := told.half_width) > UNSTEADY:
         found.append(f"{WIDE}{100 * width:.0f} %")
-    if any(p.steady is False for p in values.processes):
-        found.append("warm-up did not become steady")
     if held := sorted({p.throttled for p in values.processes if p.throttled}):
         found.append(f"the clock was held back: {', '.join(held)}")
-    load = [p.foreign_threads for p in values.processes if p.foreign_threads is not None]
-    if load and max(load) >= FOREIGN:
-        found.append(f"other processes had up to {max(load):.1f} threads running beside it, in the mean of its turns")
     return (*found, *impossible(values))
 
 

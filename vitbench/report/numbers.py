@@ -73,3 +73,8 @@ def plural(number: int, one: str, many: str = "") -> str:
 def enumerated(parts: Sequence[str]) -> str:
     """Parts of a sentence, at least one: a, b and c."""
     return " and ".join(filter(None, (", ".join(parts[:-1]), parts[-1])))
+
+
+def probability(p: float) -> Md:
+    """A p-value: three decimals, or that it is smaller."""
+    return Md("< 0.001") if p < 0.0005 else fixed(p, 3)

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection
 from functools import cached_property
+from typing import Any
 
 import pandas as pd
 
+from vitbench.analysis.axis_speeds import AxisSpeed
 from vitbench.analysis.contention import Contention, contention
 from vitbench.analysis.design import conditions, images
 from vitbench.analysis.frames import (
@@ -66,6 +68,7 @@ class View:
         processes: see :func:`vitbench.analysis.frames.processes_frame`.
         damaged: (name, reason) of files that are no records, whether set aside now or by an earlier reading.
         axes: axes of the full factorial with two values or more → their values as text.
+        axis_speeds: filled by :func:`vitbench.report.cost.by_axis.judged` when it is first asked.
     """
 
     @uncollected()
@@ -73,6 +76,7 @@ class View:
         self._accuracy_over: dict[tuple[str, str, str], Matched] = {}
         self._intervals: dict[str, dict[tuple[str, str], Interval]] = {}
         self._contention: dict[str, Contention] = {}
+        self.axis_speeds: dict[Any, list[AxisSpeed]] | None = None
         self.study = study
         _, self.planned = Trials.of(study.info.trials).up_to_seed
         self.results = results_of(study)

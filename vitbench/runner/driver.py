@@ -84,7 +84,7 @@ class Driver:
             with self.places.timing(self.note_group) as workers:
                 self.all_of("time", lambda pending: self.time(workers, pending))
 
-    def all_of(self, kind: str, attempt: Callable[[Sequence[PlannedTrial]], None]) -> None:
+    def all_of(self, kind: str, attempt: Callable[[Trials], None]) -> None:
         """Pass after pass over the trials of a kind that need an attempt, until none does."""
         session = self.session
         while session.stop.signal is None and (pending := session.pending(kind)):
@@ -148,9 +148,9 @@ class Driver:
             else:
                 yield planned
 
-    def train(self, workers: Workers, pending: Sequence[PlannedTrial], task: Literal["train", "tune"]) -> None:
+    def train(self, workers: Workers, pending: Trials, task: Literal["train", "tune"]) -> None:
         """One attempt at each of some training or tuning trials."""
-        together = (list(self.claimed(mine)) for mine in stacks(pending, self.session.attempts))
+        together = (list(self.claimed(mine)) for mine in stacks(pending.drawn(), self.session.attempts))
         requests = (self.announced(self.request(m[0].trial, task, stack=m[1:])) for m in together if m)
         for outcome in workers.run(requests, self.say):
             for trial, its, values in apart(outcome, VALUES[task]):

@@ -20,9 +20,9 @@ from vitbench.report.accuracy import SURVIVORS, seeds
 from vitbench.report.comparisons.comparison_conditions import MOST_NAMED
 from vitbench.report.comparisons.forest import accuracy_of
 from vitbench.report.findings.legends import legend_of
-from vitbench.report.findings.verdicts import HOLM, INTERVAL, P, probability
+from vitbench.report.findings.verdicts import HOLM, INTERVAL, P
 from vitbench.report.markdown import NOTHING, Md, bold, bullets, escape, heading, listed, table
-from vitbench.report.numbers import accuracy_decimals, count, fixed, plural, signed, significant
+from vitbench.report.numbers import accuracy_decimals, count, fixed, plural, probability, signed, significant
 
 Row = TypeVar("Row", TimingRow, CellRow)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from vitbench.report import figures, trends
-from vitbench.report.cost import roofline, speed, timing_frames, timing_overview, timing_terms, training_speed
+from vitbench.report.cost import by_axis, roofline, speed, timing_frames, timing_overview, timing_terms, training_speed
 from vitbench.report.cost.time_groups import TimeGroup
 from vitbench.report.files import Files
 from vitbench.report.findings import effects
@@ -27,10 +27,10 @@ def throughput(view: View, files: Files) -> list[Md]:
             blocks += files.pictures(figures.training_speed(view, device, colour_by))
             for axis in view.axes:
                 blocks += files.pictures(trends.along(view, device, axis, trends.THROUGHPUT))
-        blocks += [training_speed.about(view, device), *training_speed.by_axis(view, device)]
+        blocks += [training_speed.about(view, device), *by_axis.by_axis(view, None, device)]
         blocks += [*training_speed.by_cell(view, device), *beyond(view.train[view.train["device"] == device])]
-    if view.train_devices and view.axes and len(by_axis := training_speed.axes_frame(view)):
-        blocks.append(Md(f"The ratios by axis as numbers: {files.table('training-speed-by-axis', by_axis)}."))
+    if view.axes and len(numbers := by_axis.axes_frame(view)):
+        blocks.append(Md(f"Speed by axis as numbers: {files.table('speed-by-axis', numbers)}."))
     return blocks or [Md("Nothing is planned.")]
 
 
@@ -57,17 +57,12 @@ def _timings(view: View, files: Files, colour_by: Sequence[str]) -> list[Md]:
             blocks += _timed(view, group)
     if wanted > MAX_SPEED_PICTURES:
         blocks.append(Md(f"Of {wanted} pictures of timings the first {MAX_SPEED_PICTURES} are drawn."))
-    links = [files.table("timing", timing_frames.timing_frame(view))]
-    links += [files.table("timing-by-axis", timing_frames.axes_frame(view))] if view.axes else []
-    return [*blocks, Md(f"As numbers: {', '.join(links)}.")]
+    return [*blocks, Md(f"As numbers: {files.table('timing', timing_frames.timing_frame(view))}.")]
 
 
 def _timed(view: View, group: TimeGroup) -> list[Md]:
-    blocks = []
-    if by_axis := speed.over_axes(view, group):
-        marked = any(view.timings(group)["unstable"].fillna("").ne("") & (view.timings(group)["state"] == "ok"))
-        among = f" Timings that are marked {speed.UNSTABLE} below are among them." if marked else ""
-        blocks += [Md(f"By axis: geometric means over matched blocks (all other axes equal).{among}"), *by_axis]
+    several = len(speed.axes_of(view, group)) > 1  # of a single axis the table by cell says the same
+    blocks = by_axis.by_axis(view, group, group.device) if several else []
     found, said = speed.by_cell(view, group)
     order = ["By cell, the lowest latency first."] if said else []
     return [

@@ -19,7 +19,7 @@ import pandas as pd
 from vitbench.analysis.multiplicity import ALPHA, holm
 from vitbench.analysis.summary import finished
 from vitbench.analysis.timings import WIDE
-from vitbench.report.cost import speed
+from vitbench.report.cost import by_axis, speed
 from vitbench.report.cost.time_groups import TimeGroup
 from vitbench.report.markdown import Md, escape
 from vitbench.report.numbers import fixed, plural, significant
@@ -97,16 +97,18 @@ class Lead:
 
 
 def sentences(view: View) -> list[Md]:
-    """What was seen to be the fastest, what of that is shown, and how near it comes to what the device can do."""
-    leads = _corrected([lead for group in view.time_groups for lead in _leads(view, group)])
+    """What is shown of each axis, or of cells where none was timed over blocks; and how near the roofline they come."""
+    of_axes = by_axis.sentences(view)
+    known = {measured.group for measured in of_axes}
+    leads = _corrected([lead for group in view.time_groups if group not in known for lead in _leads(view, group)])
     if len(leads) < FEWEST:
-        return [*(_whole(lead) for lead in leads), *_roofline(view)]
+        return [*of_axes.values(), *(_whole(lead) for lead in leads), *_roofline(view)]
     shown = sorted((lead for lead in leads if lead.faster), key=lambda lead: -_ratio(lead, lead.faster[0]))
     said = [_tally(leads), *(_shown(lead) for lead in shown[:MOST])]
     if len(shown) > MOST:
         rest = plural(len(shown) - MOST, "more setting")
         said.append(Md(f"In {rest} a cell is shown to be faster than the baseline: see {COSTS}."))
-    return [*said, *_not_shown(leads), *_roofline(view)]
+    return [*of_axes.values(), *said, *_not_shown(leads), *_roofline(view)]
 
 
 def _corrected(leads: Sequence[Lead]) -> list[Lead]:

@@ -11,7 +11,6 @@ import pandas as pd
 
 from vitbench.analysis.frames import level
 from vitbench.analysis.timings import UNSTEADY, WIDE
-from vitbench.report.accuracy import absence_of, matching
 from vitbench.report.cost import best
 from vitbench.report.cost.time_groups import TimeGroup
 from vitbench.report.markdown import NOTHING, Md, bold, escape, listed, table
@@ -27,11 +26,9 @@ CONTROL = "A/A control: the baseline again"
 UNSTABLE = "~"
 """Marks a timing that is not to be relied on."""
 
-WIDER = f"the 95 % interval of the latency is ±{100 * UNSTEADY:.0f} % or wider"
+WIDER = f"{WIDE}{100 * UNSTEADY:.0f} % or wider"
 MAX_MARKED = 12
 """Marked timings that are named for each reason; the CSV has them all."""
-
-LATENCY_RATIO, MEMORY_RATIO = "latency (× reference)", "peak memory (× reference)"
 
 
 def ranked_cells(view: View, group: TimeGroup) -> list[str]:
@@ -173,43 +170,6 @@ def ends(low: float, high: float) -> str:
     told = (decimals for a, b, decimals in shown if low <= 1 <= high or not a <= 1 <= b)
     decimals = next(told, 5)
     return f"{fixed(low, decimals)} to {fixed(high, decimals)}"
-
-
-def over_axes(view: View, group: TimeGroup) -> list[Md]:
-    """Blocks on the axes of one group: the geometric mean ratios over matched blocks, and their range."""
-    rows = view.timings(group)
-    rows = rows[rows["factorial"].astype(bool)]
-    origins = view.origins.of(rows)
-    lines: list[dict[str, Md]] = []
-    notes: list[str] = []
-    telling = axes_of(view, group)
-    for origin in origins if len(telling) > 1 else ():  # of a single axis the table by cell says the same
-        for axis in telling:
-            latency = view.timing_over(axis, origin, group, "latency_ms_p50")
-            memory = view.timing_over(axis, origin, group, "peak_memory_mib")
-            if latency.incomplete:
-                notes.append(f"{axis}: {matching(latency, 'timing')}")
-            for value in view.axes[axis]:
-                line = {"on": Md(view.origins.letter(origin))} if len(origins) > 1 else {}
-                line |= {"axis": escape(axis), "value": escape(value), "blocks": count(0)}
-                if value not in latency.table:
-                    line[LATENCY_RATIO] = escape(absence_of(view, rows, axis, value))
-                elif not len(latency.table):
-                    line[LATENCY_RATIO] = Md("not matched")
-                else:
-                    ratio = latency.ratios()[value]
-                    ends = f"{fixed(float(ratio.min()), 2)} to {fixed(float(ratio.max()), 2)}"
-                    reference = value == latency.reference
-                    line["blocks"] = count(len(ratio))
-                    line[LATENCY_RATIO] = Md("reference") if reference else fixed(geometric_mean(ratio), 2)
-                    line["smallest to largest"] = NOTHING if reference else Md(ends)
-                    of_memory = fixed(geometric_mean(memory.ratios()[value]), 2)
-                    line[MEMORY_RATIO] = NOTHING if reference else of_memory
-                lines.append(line)
-    if not lines:
-        return []
-    right = {"blocks", LATENCY_RATIO, "smallest to largest", MEMORY_RATIO}
-    return [table(lines, right), *(escape(note) for note in notes)]
 
 
 def axes_of(view: View, group: TimeGroup) -> list[str]:

@@ -5,19 +5,16 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict
 from typing import Any
 
 import pandas as pd
 
-from vitbench.analysis.speedups import Speedup, speedups
-from vitbench.analysis.summary import finished, texts
-from vitbench.report.accuracy import absence_of, seeds
+from vitbench.report.accuracy import seeds
 from vitbench.report.cell_tables import bare
 from vitbench.report.cost.speed import MEMORY, SPEED
 from vitbench.report.markdown import NOTHING, Md, bold, escape, table
-from vitbench.report.numbers import count, fixed, measured, plural, significant, spread
-from vitbench.report.origins import of_origin, states_of
+from vitbench.report.numbers import count, measured, significant, spread
+from vitbench.report.origins import states_of
 from vitbench.report.view import MAX_CELLS, View
 
 STATE, SEEDS = "state", "seeds"
@@ -43,111 +40,6 @@ CONSTANT: Mapping[str, Callable[[Md], str]] = {
 """Columns that say nothing where every row has the same, and what is said instead."""
 
 Row = Mapping[Any, Any]
-
-
-def by_axis(view: View, device: str) -> list[Md]:
-    """Blocks on how fast the runs are with each value of each axis, over pairs that are alike in all else.
-
-    None where no value has two pairs: then the table by cell says the same.
-    """
-    planned = view.train[view.train["device"] == device]
-    origins = view.origins.of(planned)
-    lines, pairs, seeds = list[dict[str, Md]](), 0, 0
-    for origin in origins:
-        rows = of_origin(planned, origin)
-        for axis in view.axes:
-            found = speedups(rows, view.axes, axis)
-            pairs = max([pairs, *(each.pairs for each in found)])
-            seeds = max([seeds, *(each.seeds for each in found)])
-            has = set(texts(finished(rows)[axis]))
-            for each in found if any(each.pairs for each in found) else ():
-                line = {"on": Md(view.origins.letter(origin))} if len(origins) > 1 else {}
-                line |= {
-                    "axis": escape(view.axis_names[axis]),
-                    "value": escape(each.value),
-                    "against": escape(each.against),
-                }
-                word = "not matched" if each.value in has else absence_of(view, planned, axis, each.value)
-                lines.append(line | _times(each, escape(word)))
-    if pairs < 2:
-        return []
-    said = f"By axis: how many times as fast the median step is, in pairs of runs {_alike(view)}; the median over the "
-    said += "pairs, and where the middle half of them lies." if pairs >= FEWEST_PAIRS else "pairs."
-    if seeds > 1:
-        said += " The interval is of the geometric mean over seeds of each one's median. It holds for one ratio alone: "
-        said += "of 20 where there is no difference, one excludes 1 by chance."
-    if twins := [escape(view.axis_names[axis]) for axis in view.axes if axis in view.twin_axes]:
-        values = "The values of" if len(twins) == 1 else "The values of each of"
-        said += f" {values} {' and '.join(twins)} are implementations of one function: the choice costs no accuracy."
-    if not view.contention(device).alone:
-        said += " **The runs did not have their machine to themselves**: see Caveats."
-    gone = {name for name, there in ((HALF, pairs >= FEWEST_PAIRS), (OVER_SEEDS, seeds > 1)) if not there}
-    shown = [{name: cell for name, cell in line.items() if name not in gone} for line in lines]
-    return [Md(said), table(shown, right={"pairs", TIMES, HALF, OVER_SEEDS})]
-
-
-def _alike(view: View) -> str:
-    return "of one seed and alike in every other axis" if len(view.axes) > 1 else "of one seed"
-
-
-def _times(found: Speedup, word: Md) -> dict[str, Md]:
-    """The columns of one value of an axis; the word stands where there is no pair."""
-    if not found.pairs:
-        return {"pairs": count(0), TIMES: word, HALF: NOTHING, OVER_SEEDS: NOTHING}
-    ends = found.interval
-    over = Md(f"{fixed(ends.low, 2)} to {fixed(ends.high, 2)}") if math.isfinite(ends.low) else NOTHING
-    half = Md(f"{fixed(found.low, 2)} to {fixed(found.high, 2)}") if found.pairs >= FEWEST_PAIRS else NOTHING
-    return {"pairs": count(found.pairs), TIMES: fixed(found.ratio, 2), HALF: half, OVER_SEEDS: over}
-
-
-def axes_frame(view: View) -> pd.DataFrame:
-    """Speedups as numbers: a row for each device, origin, axis and value but the reference."""
-    lines = []
-    for device in view.train_devices:
-        for origin in view.origins.of(view.train[view.train["device"] == device]):
-            for axis in view.axes:
-                for each in speedups(_runs(view, device, origin), view.axes, axis):
-                    line = {"device": device, "origin": view.origins.letter(origin), **asdict(each)}
-                    ends = line.pop("interval")
-                    lines.append({**line, "interval_low": ends["low"], "interval_high": ends["high"]})
-    columns = ["device", "origin", "axis", "value", "against", "pairs", "ratio", "low", "high", "seeds",
-               "interval_low", "interval_high"]  # fmt: skip
-    return pd.DataFrame(lines, columns=columns).rename(columns={"low": "ratio_p25", "high": "ratio_p75"})
-
-
-def sentences(view: View) -> list[Md]:
-    """Which implementations of one function the training runs show to be faster: one sentence for each of their axes.
-
-    Only where every run had its machine to itself, and of what an interval over seeds shows.
-    """
-    said = []
-    for device in view.train_devices:
-        origins = view.origins.of(view.train[view.train["device"] == device])
-        for origin in origins if view.contention(device).alone else ():
-            on = f" on {escape(device)}" if len(view.train_devices) > 1 else ""
-            on += f" on {view.origins.letter(origin)}" if len(origins) > 1 else ""
-            for axis in view.twin_axes:
-                every = speedups(_runs(view, device, origin), view.axes, axis)
-                shown = [each for each in every if each.interval.low > 1 or each.interval.high < 1]
-                if shown:
-                    said.append(_shown(view, axis, on, sorted(shown, key=lambda each: -each.ratio)))
-    return said
-
-
-def _shown(view: View, axis: str, on: str, found: Sequence[Speedup]) -> Md:
-    parts = [
-        f"{escape(each.value)} is {fixed(each.ratio, 2)} times as fast ({fixed(each.interval.low, 2)} to "
-        f"{fixed(each.interval.high, 2)})"
-        for each in found
-    ]
-    pairs, seeds = max(each.pairs for each in found), max(each.seeds for each in found)
-    said = f"Speed of the training runs{on}, by {escape(view.axis_names[axis])}: {'; '.join(parts)} as "
-    said += f"{escape(found[0].against)}, by "
-    return Md(f"{said}{plural(pairs, 'matched pair')} of runs, the interval over {plural(seeds, 'seed')}.")
-
-
-def _runs(view: View, device: str, origin: str) -> pd.DataFrame:
-    return of_origin(view.train[view.train["device"] == device], origin)
 
 
 def about(view: View, device: str) -> Md:

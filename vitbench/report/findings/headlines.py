@@ -10,7 +10,7 @@ import pandas as pd
 from vitbench.report import accuracy
 from vitbench.report.accuracy import MEAN, STD, decimals_of, seeds
 from vitbench.report.circumstances.account import KINDS
-from vitbench.report.cost import fastest, training_speed
+from vitbench.report.cost import fastest
 from vitbench.report.findings import legends, outcomes
 from vitbench.report.findings.answers import SHOWN, answers, opening
 from vitbench.report.findings.judgements import Place
@@ -35,7 +35,7 @@ def headlines(view: View) -> list[Md]:
             on = _on(view, device, origin)
             place = next((p for p in view.places if (p.runs.device, p.runs.origin) == (device, origin)), None)
             said += [*_conclusions(view, place, on), _best(view, place, on)] if place else []
-    said += [*fastest.sentences(view), *training_speed.sentences(view), *explained.in_short(view)]
+    said += [*fastest.sentences(view), *explained.in_short(view)]
     said += [*_untested(view), _progress(view)]
     return [bullets(said), *legends.legend(view)]
 

@@ -14,7 +14,7 @@ from vitbench.analysis.verdicts import Judged
 from vitbench.report.accuracy import SURVIVORS, decimals_of
 from vitbench.report.findings.legends import points
 from vitbench.report.markdown import NOTHING, Md, bold, bullets, escape, table
-from vitbench.report.numbers import count, fixed, signed
+from vitbench.report.numbers import count, fixed, probability, signed
 from vitbench.report.view import View
 
 DIFFERENCE, INTERVAL, P, HOLM = "difference (points)", "95 % interval (points)", "p", "p (Holm)"
@@ -148,11 +148,6 @@ def _numbers(view: View, judged: Judged, *, beside: bool = True) -> dict[str, Md
         BETTER: fixed(judged.improvement, 2),
         "seeds": seeds,
     }
-
-
-def probability(p: float) -> Md:
-    """A p-value: three decimals, or that it is smaller."""
-    return Md("< 0.001") if p < 0.0005 else fixed(p, 3)
 
 
 def _is_marked(judged: Judged) -> bool:

@@ -1,0 +1,100 @@
+"""Speed by axis: blocks and repetitions as the sources of variance, and verdicts that hold over a whole study."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from vitbench.analysis.axis_speeds import AxisSpeed, axis_speeds, crossed, judge
+
+AXES = {"attention": ("per_head", "batched", "sdpa"), "norm": ("pre", "post"), "positions": ("learned", "none")}
+ALL = [(a, n, p) for a in AXES["attention"] for n in AXES["norm"] for p in AXES["positions"]]
+
+
+def measured(speed: Callable[[str, str, str, int], float | None], repetitions: int = 5) -> pd.DataFrame:
+    """A row for each repetition of each cell."""
+    return pd.DataFrame(
+        [
+            {"attention": a, "norm": n, "positions": p, "repetition": r,
+             "log_speed": math.nan if (found := speed(a, n, p, r)) is None else math.log(found)}
+            for r in range(repetitions) for a, n, p in ALL
+        ]
+    )  # fmt: skip
+
+
+def of(found: list[AxisSpeed], value: str) -> AxisSpeed:
+    (one,) = [each for each in found if each.value == value]
+    return one
+
+
+def test_what_a_block_and_a_repetition_share_falls_out() -> None:
+    """Slow blocks, and a process on a slow core, leave ratios of speeds as they are."""
+    chance = np.random.default_rng(0)
+    times = {"per_head": 1.0, "batched": 1.25, "sdpa": 1.02}
+
+    def speed(a: str, n: str, p: str, r: int) -> float:
+        slow = (3.0 if n == "post" else 1.0) * (1.4 if p == "none" else 1.0) * (0.5 if r == 2 else 1.0)
+        return float(times[a] * slow * math.exp(chance.normal(0, 0.004)))
+
+    found = judge(axis_speeds(measured(speed), AXES, ["attention", "norm"]))
+    faster, same, slow = of(found, "batched"), of(found, "sdpa"), of(found, "post")
+    assert (faster.against, faster.blocks, faster.repetitions, faster.verdict) == ("per_head", 4, 5, "faster")
+    assert faster.ratio == pytest.approx(1.25, rel=0.01) and faster.low < faster.ratio < faster.high < 1.3
+    assert (same.verdict, slow.verdict, slow.ratio) == ("equivalent", "faster", pytest.approx(3.0, rel=0.01))
+
+
+def test_an_effect_that_differs_from_block_to_block_is_no_more_certain_for_many_repetitions() -> None:
+    """1.3 times as fast with pre-norm and 1.3 times as slow with post-norm: many processes do not make that a mean."""
+
+    def speed(a: str, n: str, p: str, r: int) -> float:
+        return (1.3 if n == "pre" else 1 / 1.28) if a == "batched" else 1.0
+
+    found = of(judge(axis_speeds(measured(speed, repetitions=30), AXES, ["attention"])), "batched")
+    assert found.verdict == "undecided" and found.low < 1 < found.high
+    assert (found.least, found.most) == (pytest.approx(1 / 1.28), pytest.approx(1.3))
+
+
+def test_blocks_without_their_partner_are_left_out_and_one_repetition_tells_nothing() -> None:
+    found = judge(
+        axis_speeds(measured(lambda a, n, p, r: None if (a, n) == ("sdpa", "post") else 1.0), AXES, ["attention"])
+    )
+    assert (of(found, "sdpa").blocks, of(found, "batched").blocks) == (2, 4)
+    (one,) = [e for e in judge(axis_speeds(measured(lambda *_: 2.0, 1), AXES, ["norm"])) if e.value == "post"]
+    assert one.ratio == pytest.approx(1.0) and math.isnan(one.low) and one.verdict == ""
+    absent = of(axis_speeds(measured(lambda a, *_: 1.0 if a != "sdpa" else None), AXES, ["attention"]), "sdpa")
+    assert absent.blocks == 0 and math.isnan(absent.ratio)
+
+
+@pytest.mark.parametrize("blocks", [3, 12])
+@pytest.mark.parametrize("heavy", [False, True])
+@pytest.mark.parametrize(("cells", "runs", "noise"), [(0.0, 0.0, 1.0), (1.0, 0.0, 0.3), (0.0, 1.0, 0.3), (0.5, 0.5, 1)])
+def test_intervals_hold_the_truth(blocks: int, heavy: bool, cells: float, runs: float, noise: float) -> None:
+    """Of 2,000 studies of 5 processes at most 6 % miss the truth, whichever source is larger."""
+    chance = np.random.default_rng(blocks)
+
+    def draw(*shape: int) -> np.ndarray:
+        return chance.standard_t(3, shape) if heavy else chance.standard_normal(shape)
+
+    missed = 0
+    for _ in range(2000):
+        logs = cells * draw(1, blocks) + runs * draw(5, 1) + noise * draw(5, blocks)
+        found = crossed(logs)
+        missed += bool(abs(float(found.mean)) > float(found.reach(0.95)))
+    assert missed / 2000 <= 0.06
+
+
+def test_a_study_without_any_effect_names_one_in_at_most_one_of_twenty() -> None:
+    """Six comparisons that share their reference, corrected together; and nothing equivalent that is not."""
+    chance = np.random.default_rng(7)
+    named = wrong = 0
+    for _ in range(300):
+        rows = measured(lambda a, n, p, r: math.exp(chance.normal(0, 0.03)), repetitions=4)
+        verdicts = [each.verdict for each in judge(axis_speeds(rows, AXES, AXES))]
+        named += any(v in ("faster", "slower") for v in verdicts)
+        apart = measured(lambda a, n, p, r: (1.06 if a == "sdpa" else 1) * math.exp(chance.normal(0, 0.03)))
+        wrong += of(judge(axis_speeds(apart, AXES, AXES)), "sdpa").verdict == "equivalent"
+    assert named / 300 <= 0.05 and wrong / 300 <= 0.05
