@@ -37,6 +37,7 @@ class Environment(Strict):
     python: str
     packages: dict[str, str]
     threads: int
+    spins: str | None = Field(None, description="GOMP_SPINCOUNT, for which threads wait awake; None: the default")
     load_average: float | None = None
     vitbench: str
     code: str
@@ -74,6 +75,7 @@ def fingerprint(device: str, threads: int) -> Environment:
         python=platform.python_version(),
         packages=versions(),
         threads=threads,
+        spins=os.environ.get("GOMP_SPINCOUNT"),
         load_average=round(os.getloadavg()[0], 2) if hasattr(os, "getloadavg") else None,
         vitbench=VERSION,
         code=code_digest(),

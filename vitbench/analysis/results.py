@@ -30,7 +30,7 @@ from vitbench.store import Epoch, Record, Study, TimeValues, TrainValues
 from vitbench.store.attempts import standing
 from vitbench.store.index import Attempt, Segment
 
-MOVING = ("commit", "dirty", "device", "load_average", "memory_gib", "platform", "python")
+MOVING = ("commit", "dirty", "device", "load_average", "memory_gib", "platform", "python", "spins")
 """Fields of Environment in which results that stand side by side may differ: the code's digest says what the
 commit would, the device's name what its index does not, and the rest moves no number that is compared."""
 

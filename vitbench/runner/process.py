@@ -17,6 +17,7 @@ from multiprocessing.context import ForkServerProcess
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from vitbench.runner.spinning import Spinning
 from vitbench.store import State
 
 if TYPE_CHECKING:  # it imports torch
@@ -160,6 +161,7 @@ class Pool:
         self.jobs: list[Job] = []
         # Inductor would start a pool of compilers in each process, which takes the cores from what is timed there.
         os.environ.setdefault("TORCHINDUCTOR_COMPILE_THREADS", "1")
+        self.spinning = Spinning()
         self.context = multiprocessing.get_context("forkserver")
         # "__main__" too: a process would otherwise import it by itself, from files that may have changed since.
         self.context.set_forkserver_preload(["__main__", "vitbench.runner.work", "vitbench.runner.forkserver"])
@@ -184,6 +186,8 @@ class Pool:
         from vitbench.runner import work
 
         slot = self.free.popleft()
+        if not self.jobs:
+            self.spinning.choose(slot.threads)
         request = request.model_copy(update={"device": slot.device, "threads": slot.threads})
         mine, theirs = self.context.Pipe(duplex=False)
         self.count += 1
@@ -223,3 +227,4 @@ class Pool:
             job.outcome()
             self.free.append(job.slot)
         self.jobs.clear()
+        self.spinning.close()

@@ -1,0 +1,71 @@
+"""Spinning: how long the threads of a trial wait for one another before they sleep, by what else the machine does.
+
+A thread of OpenMP that is done with its part spins until the others are: 300,000 times by default, some milliseconds.
+With nothing beside it that is the fastest. Where another process has the core that the last thread needs, it spins for
+one that cannot run, at every barrier of every operation, and a run takes 5 to 15 times as long. What is computed is the
+same either way. Measured: docs/training-notes.md.
+
+libgomp reads GOMP_SPINCOUNT when it is loaded, so the number is that of the fork server, which is started anew when it
+is to be another.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import multiprocessing.forkserver
+import os
+import signal
+import time
+
+from vitbench.timing.load import ForeignLoad
+
+VARIABLE = "GOMP_SPINCOUNT"
+SHORT = "1000"
+"""Spins where cores are shared: some microseconds."""
+
+LOOKS, APART_SECONDS = 20, 0.01
+"""How often, and how far apart, it is looked at what else wants to run."""
+
+TOLERATED = 0.5
+"""Threads beyond the cores, in the mean, that pass for none: the system's own come and go."""
+
+
+class Spinning:
+    """The spin count of the processes to come."""
+
+    def __init__(self) -> None:
+        """Nothing is chosen where the user's environment says how threads wait."""
+        self.given = VARIABLE in os.environ or "OMP_WAIT_POLICY" in os.environ
+
+    def choose(self, threads: int) -> None:
+        """For a process of so many threads that starts now, while no other of this driver runs.
+
+        One thread alone waits for nobody.
+        """
+        if self.given or threads < 2:
+            return
+        load = ForeignLoad()
+        for _ in range(LOOKS):
+            load.look()
+            time.sleep(APART_SECONDS)
+        shared = (load.mean() or 0.0) + threads > (os.cpu_count() or 1) + TOLERATED
+        if shared != (VARIABLE in os.environ):
+            end_fork_server()
+            if shared:
+                os.environ[VARIABLE] = SHORT
+            else:
+                del os.environ[VARIABLE]
+
+    def close(self) -> None:
+        """Leave the environment as it was."""
+        if not self.given and os.environ.pop(VARIABLE, ""):
+            end_fork_server()
+
+
+def end_fork_server() -> None:
+    """End the fork server, if there is one: the next process starts another, which reads the environment anew."""
+    pid = getattr(multiprocessing.forkserver._forkserver, "_forkserver_pid", None)
+    if pid is not None:
+        with contextlib.suppress(ProcessLookupError, ChildProcessError):
+            os.kill(pid, signal.SIGKILL)
+            os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)  # multiprocessing itself takes the exit status
