@@ -233,6 +233,11 @@ class Record(Strict):
     seconds: NonNegative
 
     @property
+    def kind(self) -> str:
+        """Of the trial."""
+        return self.trial.kind
+
+    @property
     def code(self) -> str | None:
         """State of vitbench's code that made it; None where no process came so far as to look."""
         return self.environment.code if self.environment else None
