@@ -94,6 +94,13 @@ def _about_origins(view: View) -> list[Md]:
         verb = "is" if other == 1 else "are"
         said.append(Md(f"{plural(other, 'result')} {verb} of other code than the latest; `vitbench run … "
                        "--rerun-changed` runs such trials again."))  # fmt: skip
+    for component, digests in view.results.plugins(view.trials["trial_id"].tolist()).items():
+        latest = list(digests.values())[-1]
+        if other := sum(digest != latest for digest in digests.values()):
+            verb = "is" if other == 1 else "are"
+            said.append(Md(f"**{plural(other, 'result')} {verb} of other code than the latest**: {escape(component)} "
+                           "comes from a plug-in that has been edited. They stand in the same means; `vitbench run … "
+                           "--rerun-changed` runs such trials again."))  # fmt: skip
     dirty = int(with_changes(view.trials).sum())
     if dirty:
         said.append(Md(f"{plural(dirty, 'result')} came from a working tree with changes that no commit holds."))
