@@ -12,6 +12,7 @@ import pytest
 from tests.report.builders import written
 from tests.runner.runs import VITBENCH, Runs
 from tests.small import SUITE
+from vitbench.spec.base import digest
 from vitbench.store import Study
 
 CLAIMING = SUITE.replace('"Does it run?"', '"Does it run?"\nmargin = 0.5').replace("[train]", "[train]\nseeds = [0, 1]")
@@ -155,6 +156,27 @@ def test_a_history_that_is_removed_or_edited(runs: Runs) -> None:
     again(runs)
     (said,) = about_changes(runs)
     assert said.startswith("The history of this study begins when 4 training runs had finished")
+
+
+STRANGE = {
+    "cells": [5, ["a"]], "seeds": [["a"], [1]], "claim.x": [[1], {}], "claim.y": [{"expected": [[1]]}, {}],
+    "suite.margin": [10**400, 1], "suite.test": [{"by cell": 1}, [[1], {"<b>": 2}]],
+    "train.x": [{"by cell": {"gelu": 1}}, 1], "model.dim": [1, {"by cell": 7}], "data.y": [[], {"a": [1]}],
+    "": [1, 2], "goal.<script>": [1, "|"],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", STRANGE)
+def test_i16_entries_of_another_hand_end_no_report(runs: Runs, name: str) -> None:
+    """Their checksums are right: nothing but what is in them tells that no vitbench wrote them."""
+    folder, (old, new) = runs.study / "history", STRANGE[name]
+    entry = json.loads((folder / "1.json").read_text())["entry"]
+    entry["changed"][name] = [None, old]
+    later = {**entry, "begins": False, "finished": 4, "changed": {name: [old, new]}}
+    for file, body in (("1", entry), ("2", later), ("1000000000000", later)):
+        (folder / f"{file}.json").write_text(json.dumps({"sha256": digest(body, 64), "entry": body}))
+    told = " ".join(about_changes(runs))
+    assert "<script>" not in told and ("Changed after" in told or "Seeds changed" in told or "cannot be read" in told)
 
 
 def test_a_plan_that_is_edited_by_hand(runs: Runs) -> None:

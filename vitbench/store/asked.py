@@ -70,9 +70,10 @@ def _over(table: str, bodies: Mapping[str, Mapping[str, Any]]) -> Asked:
     return found
 
 
-def of_cell(value: Any, cell: str) -> Any:
-    """What one cell has in a field."""
-    return value[BY_CELL].get(cell) if isinstance(value, dict) and BY_CELL in value else value
+def by_cell(value: Any) -> Mapping[str, Any] | None:
+    """Cell → value, of a field in which cells differ; None of one that they share."""
+    values = value.get(BY_CELL) if isinstance(value, dict) else None
+    return values if isinstance(values, dict) else None
 
 
 def differing(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, tuple[Any, Any]]:

@@ -24,10 +24,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple, Protocol
 
-from pydantic import Field
+from pydantic import Field, field_validator
 
 from vitbench.spec.base import Strict, digest
-from vitbench.store.asked import Asked, differing
+from vitbench.store.asked import CELLS, CLAIM, SEEDS, Asked, differing
 from vitbench.store.files import publish, sweep, sync_folder
 from vitbench.store.index import Tried
 from vitbench.store.record import MAX_BYTES
@@ -36,7 +36,16 @@ FOLDER = "history"
 ENDED = frozenset({"ok", "diverged"})
 """States that are outcomes. Those that tell of the machine or its user are none: such a record may well be removed."""
 
+NUMBER = re.compile(r"[1-9][0-9]{0,5}")
 LINE = re.compile(r"(train|tune|time) ([0-9a-f]{20}) ([1-9][0-9]{0,6}) ([0-9T:.+-]{19,40})")
+
+
+KINDS: Mapping[str, tuple[type, type]] = {CELLS: (list, str), SEEDS: (list, int)}
+"""Name → type of its value, and of what is in that."""
+
+
+def _all(values: Any, kind: type) -> bool:
+    return not isinstance(values, list) or all(isinstance(value, kind) for value in values)
 
 
 class Entry(Strict):
@@ -48,6 +57,17 @@ class Entry(Strict):
     finished: Annotated[int, Field(ge=0)] = Field(description="training runs that had finished by then")
     begins: bool = Field(description="everything is told, as new: there is nothing before, or it is lost")
     changed: dict[str, tuple[Any, Any]] = Field(description="name → old value, new value; null: at its default")
+
+    @field_validator("changed")
+    @classmethod
+    def _of_their_kinds(cls, changed: dict[str, tuple[Any, Any]]) -> dict[str, tuple[Any, Any]]:
+        """Names, seeds and claims are what readers take them for."""
+        for name, values in changed.items():
+            for value in values:
+                kind, items = KINDS.get(name, (dict, object) if name.startswith(CLAIM) else (object, object))
+                if value is not None and not (isinstance(value, kind) and _all(value, items)):
+                    raise ValueError(f"{name}: no {kind.__name__} of these")
+        return changed
 
     def to_json(self) -> str:
         """Text of the entry's file."""
@@ -100,7 +120,7 @@ class History:
 
     def numbers(self) -> list[int]:
         """Numbers of the entries, readable or not."""
-        return sorted(int(path.stem) for path in self.folder.glob("*.json") if path.stem.isdecimal())
+        return sorted(int(path.stem) for path in self.folder.glob("*.json") if NUMBER.fullmatch(path.stem))
 
     def steps(self) -> list[Step]:
         """The entries since the last that begins, in order; those that cannot be read are left out."""
@@ -121,7 +141,8 @@ class History:
         Args:
             known: number of the last entry, as the study's plan says.
         """
-        return [n for n in range(1, max([known, *self.numbers()]) + 1) if _read(self.folder / f"{n}.json") is None]
+        there = {n for n in self.numbers() if _read(self.folder / f"{n}.json") is not None}
+        return [n for n in range(1, max([known, *self.numbers()]) + 1) if n not in there]
 
     def append(self, asked: Asked, finished: int) -> int:
         """Add an entry if something else is asked than before. Returns the number of the last entry."""

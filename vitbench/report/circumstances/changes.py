@@ -9,11 +9,11 @@ from vitbench.report.markdown import Md, escape, listed
 from vitbench.report.numbers import plural
 from vitbench.report.view import View
 from vitbench.runner.progress import describe
-from vitbench.spec.base import Strict, digest
+from vitbench.spec.base import Strict, digest, dumps
 from vitbench.spec.model import ModelSpec
 from vitbench.spec.recipe import DataSpec, TrainSpec
 from vitbench.spec.suite import Info, as_text
-from vitbench.store.asked import BY_CELL, CELLS, CLAIM, GOAL, SEEDS, asked, of_cell
+from vitbench.store.asked import CELLS, CLAIM, GOAL, SEEDS, asked, by_cell
 from vitbench.store.history import Step, ended
 from vitbench.store.plan import Trials
 
@@ -21,6 +21,7 @@ MOST = 6
 """Changes that are named before they are counted."""
 MAX_NAMED = 8
 MOST_CELLS = 3
+MOST_LETTERS = 80
 
 CHANGED = "**Changed after results had been seen**"
 DEFAULTS: Mapping[str, type[Strict]] = {"suite": Info, "model": ModelSpec, "data": DataSpec, "train": TrainSpec}
@@ -118,9 +119,10 @@ def _of_cells(name: str, before: Asking, after: Asking) -> list[tuple[Any, Any, 
     if not cells:
         were, are = _values(old), _values(new)
         return [] if were == are or not before.get(CELLS) or not after.get(CELLS) else [(were, are, [])]
+    of_old, of_new = by_cell(old), by_cell(new)
     found: dict[str, tuple[Any, Any, list[str]]] = {}
     for cell in cells:
-        pair = of_cell(old, cell), of_cell(new, cell)
+        pair = old if of_old is None else of_old.get(cell), new if of_new is None else of_new.get(cell)
         if pair[0] != pair[1]:
             found.setdefault(digest(pair), (*pair, []))[2].append(cell)
     return list(found.values())
@@ -128,7 +130,8 @@ def _of_cells(name: str, before: Asking, after: Asking) -> list[tuple[Any, Any, 
 
 def _values(value: Any) -> list[Any]:
     """The distinct values of a field, whatever cell has them."""
-    every = value[BY_CELL].values() if isinstance(value, dict) and BY_CELL in value else [value]
+    of_cells = by_cell(value)
+    every = [value] if of_cells is None else of_cells.values()
     return sorted({digest(each): each for each in every}.values(), key=str)
 
 
@@ -137,11 +140,13 @@ def _said(name: str, value: Any) -> Md:
     table, _, field = name.partition(".")
     if value is None and table in DEFAULTS and field in DEFAULTS[table].model_fields:
         value = DEFAULTS[table].model_fields[field].default
-    if isinstance(value, list):
+    if isinstance(value, list) and not any(isinstance(each, (list, dict)) for each in value):
         return Md(", ".join(_said(name, each) for each in value[:MAX_NAMED]) + (" …" if len(value) > MAX_NAMED else ""))
-    if isinstance(value, dict):
-        return Md(", ".join(f"{escape(key)} {_said('', each)}" for key, each in list(value.items())[:MAX_NAMED]))
-    return escape("none" if value is None else as_text(value))
+    if isinstance(value, (list, dict)):
+        return escape(dumps(value)[:MOST_LETTERS])
+    if value is None or type(value) is int:  # however large
+        return escape("none" if value is None else value)
+    return escape(as_text(value))
 
 
 def _plain(name: str, before: Asking, after: Asking) -> list[str]:
