@@ -13,6 +13,7 @@ import difflib
 import functools
 import hashlib
 import importlib
+import importlib.abc
 import importlib.util
 import linecache
 import re
@@ -112,6 +113,21 @@ class Plugin:
     def digest(self) -> str:
         """Hash of the text."""
         return hashlib.sha256(self.text.encode()).hexdigest()[:12]
+
+
+class _AsRead(importlib.abc.SourceLoader):
+    """Imports a plug-in from the text that was read of it."""
+
+    def __init__(self, plugin: Plugin) -> None:
+        self.plugin = plugin
+
+    def get_filename(self, fullname: str) -> str:
+        """For tracebacks."""
+        return str(self.plugin.path)
+
+    def get_data(self, path: bytes | str) -> bytes:
+        """The text."""
+        return self.plugin.text.encode()
 
 
 _classes: dict[tuple[str, str], type] = {}
@@ -241,14 +257,14 @@ def load_plugin(path: Path, text: str | None = None) -> None:
     found = _declared(plugin)
     before = dict(_classes)
     module_name = f"vitbench_plugin_{path.stem}_{hashlib.sha256(str(path).encode()).hexdigest()[:8]}"
-    spec = importlib.util.spec_from_file_location(module_name, path)
-    assert spec is not None
+    spec = importlib.util.spec_from_file_location(module_name, path, loader=_AsRead(plugin))
+    assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     sys.modules[module_name] = module
     # Tracebacks and inspect show the text that runs, whatever the file holds by then.
     linecache.cache[str(path)] = len(plugin.text), None, plugin.text.splitlines(keepends=True), str(path)
     try:
-        exec(compile(plugin.text, str(path), "exec", dont_inherit=True), module.__dict__)
+        spec.loader.exec_module(module)
     except BaseException as error:
         _classes.clear()
         _classes.update(before)
