@@ -8,6 +8,7 @@ import importlib.metadata
 import os
 import platform
 import subprocess
+from collections.abc import Mapping
 from pathlib import Path
 
 from pydantic import Field
@@ -41,6 +42,9 @@ class Environment(Strict):
     load_average: float | None = None
     vitbench: str
     code: str
+    plugins: dict[str, str] = Field(
+        default_factory=dict, description="components of the trial that come from plug-ins → digest of the plug-in"
+    )
     commit: str | None = None
     dirty: bool | None = None
 
@@ -116,6 +120,11 @@ def code_digest() -> str:
         if inside.parts[0] not in READERS:
             whole.update(inside.as_posix().encode() + b"\0" + path.read_bytes() + b"\0")
     return whole.hexdigest()[:12]
+
+
+def code_with(code: str, plugins: Mapping[str, str]) -> str:
+    """Hash of all the code that makes a result: vitbench's, and the plug-ins' where there are some."""
+    return hashlib.sha256(f"{code} {sorted(plugins.items())}".encode()).hexdigest()[:12] if plugins else code
 
 
 @functools.cache

@@ -13,7 +13,9 @@ import difflib
 import functools
 import hashlib
 import importlib
+import importlib.abc
 import importlib.util
+import linecache
 import re
 import sys
 import traceback
@@ -100,9 +102,37 @@ class Facts:
         return device in on
 
 
+@dataclass(frozen=True, eq=False)
+class Plugin:
+    """A file of the user's own, as it was when it was read; what becomes of the file later changes nothing here."""
+
+    path: Path
+    text: str
+
+    @functools.cached_property
+    def digest(self) -> str:
+        """Hash of the text."""
+        return hashlib.sha256(self.text.encode()).hexdigest()[:12]
+
+
+class _AsRead(importlib.abc.SourceLoader):
+    """Imports a plug-in from the text that was read of it."""
+
+    def __init__(self, plugin: Plugin) -> None:
+        self.plugin = plugin
+
+    def get_filename(self, fullname: str) -> str:
+        """For tracebacks."""
+        return str(self.plugin.path)
+
+    def get_data(self, path: bytes | str) -> bytes:
+        """The text."""
+        return self.plugin.text.encode()
+
+
 _classes: dict[tuple[str, str], type] = {}
 _plugin_facts: dict[tuple[str, str], Facts] = {}
-_plugin_files: dict[tuple[str, str], Path] = {}
+_plugin_files: dict[tuple[str, str], Plugin] = {}
 
 
 def component(
@@ -208,24 +238,31 @@ def nearest(given: str, known: Iterable[str]) -> str:
     return f'; did you mean "{close[0]}"?' if close else ""
 
 
-def load_plugin(path: Path) -> None:
+def load_plugin(path: Path, text: str | None = None) -> None:
     """Import a file of the user's own and register its components. Loading the same file again does nothing.
 
     A plug-in is code and runs with the rights of the user: it is trusted.
+
+    Args:
+        path: of the file.
+        text: of it, where that has been read already: the file is then not looked at.
 
     Raises:
         PluginError: with the file, and the line where there is one.
     """
     path = path.resolve()
-    if path in _plugin_files.values():
+    if any(path == plugin.path for plugin in plugins()):
         return
-    found = _declared(path)
+    plugin = Plugin(path, _text_of(path) if text is None else text)
+    found = _declared(plugin)
     before = dict(_classes)
     module_name = f"vitbench_plugin_{path.stem}_{hashlib.sha256(str(path).encode()).hexdigest()[:8]}"
-    spec = importlib.util.spec_from_file_location(module_name, path)
+    spec = importlib.util.spec_from_file_location(module_name, path, loader=_AsRead(plugin))
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     sys.modules[module_name] = module
+    # Tracebacks and inspect show the text that runs, whatever the file holds by then.
+    linecache.cache[str(path)] = len(plugin.text), None, plugin.text.splitlines(keepends=True), str(path)
     try:
         spec.loader.exec_module(module)
     except BaseException as error:
@@ -239,22 +276,31 @@ def load_plugin(path: Path) -> None:
     for slot, name, _, found_facts in found:
         assert slot is not None and name is not None
         _plugin_facts[slot, name] = found_facts
-        _plugin_files[slot, name] = path
+        _plugin_files[slot, name] = plugin
 
 
-def _declared(path: Path) -> list[tuple[str | None, str | None, int, Facts]]:
-    """What a plug-in registers, read and checked before any of it runs. Raises PluginError."""
+def _text_of(path: Path) -> str:
+    """The text of a plug-in's file. Raises PluginError."""
     if not path.is_file():
         raise PluginError(f"{path}: no such file")
     if path.suffix != ".py":
         raise PluginError(f"{path}: a plug-in is a Python file, *.py")
     try:
-        found = _read(path)
+        return path.read_text(encoding="utf-8")
+    except (OSError, ValueError) as error:  # no UTF-8 text
+        raise PluginError(f"{path}: {str(error) or type(error).__name__}") from error
+
+
+def _declared(plugin: Plugin) -> list[tuple[str | None, str | None, int, Facts]]:
+    """What a plug-in registers, read and checked before any of it runs. Raises PluginError."""
+    path = plugin.path
+    try:
+        found = _read(path, plugin.text)
     except SyntaxError as error:
         raise PluginError(f"{path}:{error.lineno or 1}: {error.msg}") from error
     except PluginError:
         raise
-    except (OSError, ValueError, RecursionError, MemoryError) as error:  # no UTF-8 text, a null byte, nested too deep
+    except (ValueError, RecursionError, MemoryError) as error:  # a null byte, nested too deep
         raise PluginError(f"{path}: {str(error) or type(error).__name__}") from error
     if not found:
         raise PluginError(f"{path}: registers no component; decorate a class with @vitbench.component(...)")
@@ -270,24 +316,31 @@ def _declared(path: Path) -> list[tuple[str | None, str | None, int, Facts]]:
     return found
 
 
-def plugins() -> tuple[Path, ...]:
-    """Files of the plug-ins loaded so far."""
-    return tuple(dict.fromkeys(_plugin_files.values()))
+def plugins(components: Mapping[str, str] | None = None) -> tuple[Plugin, ...]:
+    """The plug-ins loaded so far; of some components (slot → name), those that they come from."""
+    wanted = _plugin_files if components is None else components.items()
+    return tuple(dict.fromkeys(_plugin_files[where] for where in wanted if where in _plugin_files))
+
+
+def digests(components: Mapping[str, str]) -> dict[str, str]:
+    """Those of some components (slot → name) that come from plug-ins → digest of the plug-in's text."""
+    found = {f"{slot}.{name}": _plugin_files.get((slot, name)) for slot, name in components.items()}
+    return {component: plugin.digest for component, plugin in found.items() if plugin is not None}
 
 
 @functools.cache
 def _in_tree_facts(slot: str, name: str) -> Facts:
     path = COMPONENTS / slot / f"{name}.py"
-    found = _read(path)
+    found = _read(path, path.read_text(encoding="utf-8"))
     if len(found) != 1 or found[0][:2] != (None, None):
         raise ValueError(f"{path}: holds {len(found)} components; one, without slot and name, is the rule")
     return found[0][3]
 
 
-def _read(path: Path) -> list[tuple[str | None, str | None, int, Facts]]:
+def _read(path: Path, text: str) -> list[tuple[str | None, str | None, int, Facts]]:
     """(slot, name, line, facts) of every class in a file that is decorated with ``@component(...)``."""
     found = []
-    for node in ast.parse(path.read_text(encoding="utf-8")).body:
+    for node in ast.parse(text).body:
         if not isinstance(node, ast.ClassDef):
             continue
         for call in node.decorator_list:

@@ -148,20 +148,6 @@ def test_a_changed_plan_keeps_what_was_run_and_drops_what_was_not(tmp_path: Path
     assert Study.start(study.path, longer).info.trials == longer.trials, "another recipe is no further seed"
 
 
-def test_seeds_that_join_after_a_look_are_recorded(tmp_path: Path, info: StudyInfo) -> None:
-    path = tmp_path / "small.toml"
-
-    def start(seeds: str) -> StudyInfo:
-        return Study.start(tmp_path / "study", plan(read_suite(path, [f"train.seeds={seeds}"]), "cpu")).info
-
-    assert start("[0]").additions == start("[0, 1]").additions == (), "nothing had been seen"
-    Study.read(tmp_path / "study").write(record(train_trial(seed=0), "ok"))
-    assert start("[0, 1]").additions == (), "no seed is new"
-    (addition,) = start("[0, 1, 2]").additions
-    assert (addition.seeds, addition.trials, addition.results) == ((2,), 1, 1)
-    assert start("[0, 1, 2]").additions == (addition,), "told once"
-
-
 def test_folders_that_hold_nothing_or_cannot_be_written(tmp_path: Path, info: StudyInfo) -> None:
     with pytest.raises(StudyError, match="holds no study"):
         Study.read(tmp_path)

@@ -30,9 +30,10 @@ from vitbench.store import Epoch, Record, Study, TimeValues, TrainValues
 from vitbench.store.attempts import standing
 from vitbench.store.index import Attempt, Segment
 
-MOVING = ("commit", "dirty", "device", "load_average", "memory_gib", "platform", "python", "spins")
+MOVING = ("commit", "dirty", "device", "load_average", "memory_gib", "platform", "plugins", "python", "spins")
 """Fields of Environment in which results that stand side by side may differ: the code's digest says what the
-commit would, the device's name what its index does not, and the rest moves no number that is compared."""
+commit would, the device's name what its index does not, plug-ins are what is compared, see :meth:`Results.plugins`,
+and the rest moves no number that is compared."""
 
 VALUES = tuple(
     name
@@ -124,6 +125,25 @@ class Results:
         for text, number in found.items():
             notices.update(dict.fromkeys(json.loads(text), number))
         return notices
+
+    def plugins(self, trials: Iterable[str]) -> dict[str, dict[str, str]]:
+        """Component of a plug-in → trial whose standing record has it → digest of the plug-in, the latest one last.
+
+        Args:
+            trials: ids.
+        """
+        standing = [attempt for trial_id in trials if (attempt := self.standing.get(trial_id))]
+        attempts = self.tables["attempts"]
+        texts = attempts.loc[attempts["environment"].notna(), ["file", "environment"]]
+        known = {text: json.loads(text).get("plugins", {}) for text in texts["environment"].unique()}
+        if not any(known.values()):
+            return {}
+        of_file = {file: known[text] for file, text in texts.itertuples(index=False)}
+        found: dict[str, dict[str, str]] = {}
+        for attempt in sorted(standing, key=lambda attempt: attempt.started_at):
+            for component, digest_of_text in of_file.get(attempt.file, {}).items():
+                found.setdefault(component, {})[attempt.trial_id] = digest_of_text
+        return found
 
     def environments(self, trials: Iterable[str]) -> dict[str, Environment]:
         """Origin → environment of the first attempt from it, its load left out.

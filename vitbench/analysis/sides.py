@@ -131,7 +131,9 @@ def conditions(environment: Environment) -> Conditions:
     machine: dict[str, str] = {}
     software: dict[str, str] = {}
     for name, value in environment.model_dump().items():
-        if name in MOVING or (name == "device_name" and value == environment.cpu):  # of a CPU it says nothing more
+        if name in {*MOVING} - {"plugins"} or (
+            name == "device_name" and value == environment.cpu
+        ):  # of a CPU it says nothing more
             continue
         if isinstance(value, dict):
             software |= value

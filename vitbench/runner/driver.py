@@ -22,7 +22,7 @@ from vitbench.runner.progress import describe
 from vitbench.runner.session import Session
 from vitbench.runner.stacks import apart, stacks
 from vitbench.runner.timing import Bench, Setting
-from vitbench.runner.work import Request, Task
+from vitbench.runner.work import PluginText, Request, Task
 from vitbench.spec.trial import TimeTrial, TrainTrial, Trial
 from vitbench.store import (
     Ceilings,
@@ -63,7 +63,6 @@ class Driver:
     def __init__(self, session: Session, places: Places, claims: Claims) -> None:
         self.session, self.places, self.claims = session, places, claims
         self.held: dict[str, Held] = {}
-        self.plugins = tuple(str(p.resolve()) for p in registry.plugins())
 
     def run(self) -> None:
         """Everything that is left, or until the session is told to stop.
@@ -201,7 +200,11 @@ class Driver:
         self, trial: Trial, task: Task, *, panel: tuple[TimeTrial, ...] = (), process: int = 0,
         stack: Sequence[PlannedTrial] = (),
     ) -> Request:  # fmt: skip
-        """What a trial's process is told. The time of a panel or a stack is that of all its trials."""
+        """What a trial's process is told. The time of a panel or a stack is that of all its trials.
+
+        Seeds of a stack share their model.
+        """
+        plugins = dict.fromkeys(p for each in (trial, *panel) for p in registry.plugins(each.model.components))
         return Request(
             task=task,
             trial=trial,
@@ -209,7 +212,7 @@ class Driver:
             panel=panel,
             process=process,
             stack=tuple(p.trial for p in stack if isinstance(p.trial, TrainTrial)),
-            plugins=self.plugins,
+            plugins=tuple(PluginText(path=str(p.path), text=p.text) for p in plugins),
             checkpoint=str(self.checkpoint(trial)) if task in VALUES and not stack else None,
             checkpoint_s=self.session.study.info.suite.checkpoint_s,
             weights=str(self.session.study.path.resolve() / "weights") if self.session.keep_weights else None,
@@ -244,6 +247,8 @@ class Driver:
         session = self.session
         if environment is None and outcome.environment is not None:
             environment = Environment.model_validate(outcome.environment)
+        if environment is not None and (plugins := registry.digests(planned.trial.model.components)):
+            environment = environment.model_copy(update={"plugins": plugins})
         notices = [*filter(None, [session.study.info.fallback])]
         if isinstance(values, TrainValues):
             notices += values.notices

@@ -143,7 +143,7 @@ def _session(suite: Suite, site: Site, options: Options, launcher: Launcher, rep
         reporter.note(notice, "notice: ")
     for label, rule in suite.excluded:
         reporter.note(f"{label}: {rule}", "excluded: ")
-    changed = sum(i in states and is_of_other_code(standing(states[i])) for i in trials.ids())
+    changed = sum(i in states and is_of_other_code(standing(states[i]), trials) for i in trials.ids())
     if changed:
         number, them = ("1 result is", "it") if changed == 1 else (f"{changed} results are", "them")
         how = f"running {them} again" if options.rerun_changed else f"--rerun-changed runs {them} again"

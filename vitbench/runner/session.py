@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from vitbench.environment import code_digest
+from vitbench import registry
+from vitbench.environment import code_digest, code_with
 from vitbench.runner.once import DISAGREE, decisive
 from vitbench.runner.overview import cost_of, pace_of, remaining
 from vitbench.runner.plan import KINDS
@@ -48,7 +49,7 @@ class Session:
         attempts = self.attempts.get(trial_id, [])
         if not finished(attempts, self.study.info.suite.max_attempts):
             return False
-        return not (self.rerun_changed and is_of_other_code(standing(attempts)))
+        return not (self.rerun_changed and is_of_other_code(standing(attempts), self.trials))
 
     def catch_up(self) -> None:
         """Take in what other drivers have recorded since."""
@@ -92,6 +93,9 @@ class Session:
         return self.trials.where(lambda trial_id, kind: kind in kinds and not self.settled(trial_id))
 
 
-def is_of_other_code(attempt: Tried) -> bool:
-    """Whether an attempt was made by another state of vitbench's code than this one."""
-    return attempt.code is not None and attempt.code != code_digest()
+def is_of_other_code(attempt: Tried, trials: Trials) -> bool:
+    """Whether an attempt was made by another state of vitbench's code, or of its plug-ins, than this one."""
+    if attempt.code is None or not registry.plugins():
+        return attempt.code is not None and attempt.code != code_digest()
+    plugins = registry.digests(trials.of_id(attempt.trial_id).trial.model.components)
+    return attempt.code != code_with(code_digest(), plugins)

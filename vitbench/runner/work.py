@@ -55,6 +55,13 @@ for slot in registry.slots():
 Task = Literal["train", "tune", "alone", "panel", "ceilings", "nothing"]
 
 
+class PluginText(Strict):
+    """A plug-in as the driver read it: one that is edited meanwhile does not change the later trials of a run."""
+
+    path: str
+    text: str
+
+
 class Request(Strict):
     """One process's work."""
 
@@ -66,7 +73,7 @@ class Request(Strict):
     panel: tuple[TimeTrial, ...] = ()
     stack: tuple[TrainTrial, ...] = Field((), description="further seeds that are trained in the same program")
     process: int = Field(0, description="number of the process among those of the panel's trials")
-    plugins: tuple[str, ...] = ()
+    plugins: tuple[PluginText, ...] = Field((), description="those that a component of its trials comes from")
     checkpoint: str | None = Field(None, description="file of a training trial's checkpoint; None: none is kept")
     checkpoint_s: float = Field(60.0, description="seconds between two of them")
     weights: str | None = Field(
@@ -136,7 +143,7 @@ def perform(request: Request, send: Send) -> Reply:
             torch.cuda.set_device(device)
         environment = fingerprint(request.device, request.threads).model_dump(mode="json")
         for plugin in request.plugins:
-            registry.load_plugin(Path(plugin))
+            registry.load_plugin(Path(plugin.path), plugin.text)
         trial = request.trial
         if reason := trial.unsupported(device.type) or unsupported(
             trial.model, device, trial.dtype, training=trial.training

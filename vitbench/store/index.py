@@ -81,7 +81,7 @@ class Tried(Protocol):
 
     @property
     def code(self) -> str | None:
-        """State of vitbench's code that made it; None where no process came so far as to look."""
+        """State of the code that made it, plug-ins included; None where no process came so far as to look."""
 
 
 class Attempt(NamedTuple):
@@ -92,7 +92,7 @@ class Attempt(NamedTuple):
         size: of the file, bytes.
         mtime_ns: of the file.
         kind: of the trial.
-        code: state of vitbench's code that made it; None where no process came so far as to look.
+        code: state of the code that made it, plug-ins included; None where no process came so far as to look.
     """
 
     file: str

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Literal
+from typing import Annotated, Literal
 
 from pydantic import Field
 
@@ -13,7 +13,7 @@ from vitbench.store.plan import PlannedTrials, Trials
 
 
 class Addition(Strict):
-    """Seeds that joined a study when results of it were there: its p-values take no account of such looks."""
+    """Seeds that joined a study when results of it were there, in one that is older than its history."""
 
     at: datetime
     seeds: tuple[int, ...]
@@ -57,7 +57,10 @@ class StudyInfo(Strict):
         None, description="of equivalent ones, which are trained with further seeds; None: an older study, all"
     )
     split: tuple[Split, ...] = ()
-    additions: tuple[Addition, ...] = ()
+    additions: tuple[Addition, ...] = Field((), description="of an older study; since then the history tells them")
+    history: Annotated[int, Field(ge=0, le=1_000_000)] = Field(
+        0, description="number of the history's last entry; 0: an older study, which has none"
+    )
     trials: PlannedTrials
 
     def to_json(self) -> str:

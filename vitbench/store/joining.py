@@ -2,14 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from datetime import UTC, datetime
-
 from vitbench.spec.base import digest
-from vitbench.spec.trial import TrainTrial, Trial
-from vitbench.store.attempts import standing
-from vitbench.store.index import Tried
-from vitbench.store.info import Addition, StudyInfo
+from vitbench.spec.trial import Trial
+from vitbench.store.info import StudyInfo
 from vitbench.store.plan import Trials
 from vitbench.store.tables import PlannedTrial
 
@@ -62,34 +57,6 @@ def _commands(known: StudyInfo, info: StudyInfo, *, adds: bool) -> tuple[tuple[s
     if not known.commands:
         return ()  # a part of them would pass for all
     return tuple(dict.fromkeys([*known.commands, *(info.commands if adds else ())]))
-
-
-def added(known: StudyInfo, info: StudyInfo, results: Mapping[str, list[Tried]]) -> list[Addition]:
-    """The seeds that a new plan adds to cells of which results are there."""
-    there = set(Trials.of(known.trials).ids())
-    if there.issuperset(Trials.of(info.trials).ids()):
-        return []
-    trained = [p for p in known.trials if isinstance(p.trial, TrainTrial)]
-    looked = [p for p in trained if _ok(results.get(p.id, []))]
-    cells, before = {p.cell for p in looked}, {_seed(p) for p in trained}
-    new = [
-        _seed(p)
-        for p in info.trials
-        if p.id not in there and isinstance(p.trial, TrainTrial) and p.cell in cells and _seed(p) not in before
-    ]
-    if not new:
-        return []
-    seeds = tuple(dict.fromkeys(new))
-    return [Addition(at=datetime.now(UTC), seeds=seeds, trials=len(new), results=len(looked))]
-
-
-def _seed(planned: PlannedTrial) -> int:
-    assert isinstance(planned.trial, TrainTrial)
-    return planned.trial.seed
-
-
-def _ok(attempts: Sequence[Tried]) -> bool:
-    return bool(attempts) and standing(attempts).state == "ok"
 
 
 def _recipe(trial: Trial) -> str:

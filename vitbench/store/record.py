@@ -10,15 +10,15 @@ from typing import Annotated, Any, Literal, get_args
 
 from pydantic import AfterValidator, Field
 
-from vitbench.environment import Environment
+from vitbench.environment import Environment, code_with
 from vitbench.spec.base import STORED, Strict, digest
 from vitbench.spec.trial import Trial
 
-SCHEMA: Literal[6] = 6
-"""Version of the record's form. Older files are read too: versions 2, 4, 5 and 6 added fields that they leave empty,
+SCHEMA: Literal[7] = 7
+"""Version of the record's form. Older files are read too: versions 2 and 4 to 7 added fields that they leave empty,
 version 3 a kind of trial, tuning runs."""
 
-READ = (1, 2, 3, 4, 5, SCHEMA)
+READ = (1, 2, 3, 4, 5, 6, SCHEMA)
 """Versions that are read; a file of another one is refused by name."""
 
 State = Literal[
@@ -218,7 +218,7 @@ class TimeValues(Strict):
 class Record(Strict):
     """The immutable result of one attempt at a trial."""
 
-    schema_version: Literal[1, 2, 3, 4, 5, 6] = SCHEMA
+    schema_version: Literal[1, 2, 3, 4, 5, 6, 7] = SCHEMA
     trial_id: Annotated[str, Field(pattern=r"^[0-9a-f]{20}$")]
     attempt: Annotated[int, Field(gt=0, le=1_000_000)]
     state: State
@@ -233,9 +233,14 @@ class Record(Strict):
     seconds: NonNegative
 
     @property
+    def kind(self) -> str:
+        """Of the trial."""
+        return self.trial.kind
+
+    @property
     def code(self) -> str | None:
-        """State of vitbench's code that made it; None where no process came so far as to look."""
-        return self.environment.code if self.environment else None
+        """State of the code that made it, plug-ins included; None where no process came so far as to look."""
+        return code_with(self.environment.code, self.environment.plugins) if self.environment else None
 
     def to_json(self) -> str:
         """Text of the record's file."""

@@ -13,12 +13,14 @@ from pydantic import ValidationError
 
 from vitbench.errors import UserError
 from vitbench.spec.base import STORED, uncollected
+from vitbench.store.asked import asked
 from vitbench.store.attempts import Of, last_attempt, standing
 from vitbench.store.distrust import distinct, misplaced, reason, refused
 from vitbench.store.files import publish, sweep, write_atomically
+from vitbench.store.history import History, ended
 from vitbench.store.index import Attempt, Index, Tried, attempt_of, record_files
 from vitbench.store.info import StudyInfo
-from vitbench.store.joining import added, joined
+from vitbench.store.joining import joined
 from vitbench.store.labels import relabelled
 from vitbench.store.plan import Trials
 from vitbench.store.record import BadRecord, Record, from_json, read_record
@@ -33,7 +35,7 @@ class StudyError(UserError, ValueError):
 
 @dataclass
 class Study:
-    """A study's folder: ``study.json``, ``records/`` and, of a large one, ``index/``, which may be deleted."""
+    """A study's folder: ``study.json``, ``records/``, ``history/`` and, of a large one, ``index/``, a mere cache."""
 
     path: Path
     info: StudyInfo
@@ -64,13 +66,13 @@ class Study:
 
         Trials of an earlier plan that have been run stay in the study: further cells, seeds and devices, or timing
         alone, add to it. Those that were only planned, and those of another recipe or of another model under the same
-        label, leave the plan; their records stay on disk.
+        label, leave the plan; their records stay on disk. What is asked otherwise than before goes into the history.
 
         Raises:
             StudyError: where the folder cannot be written or holds a study of another suite or other data.
         """
-        if (path / "study.json").exists():
-            known = cls.read(path).info
+        known = cls.read(path).info if (path / "study.json").exists() else None
+        if known is not None:
             if known.suite.name != info.suite.name:
                 raise StudyError(
                     f'{path}: holds the study "{known.suite.name}", not "{info.suite.name}"; '
@@ -82,17 +84,22 @@ class Study:
                     f"{info.data_name} ({info.data_identity}). A study never mixes data: choose another folder with "
                     f"--results, or bring back the data"
                 )
-            same = set(Trials.of(known.trials).ids()) == set(Trials.of(info.trials).ids())
-            results = {} if same else cls(path, known).states()  # which of the others have been run
-            info = joined(known, info, set(results))
-            info = info.model_copy(update={"additions": (*known.additions, *added(known, info, results))})
+        study = cls(path, info)
         try:
             (path / "records").mkdir(parents=True, exist_ok=True)
             sweep(path / "records")  # also shows that it can be written, before anything is trained for it
-            write_atomically(path / "study.json", info.to_json())
+            study.history.begin()
+            attempts = study.attempts()
+            if known is not None:
+                info = joined(known, info, set(attempts))
+                info = info.model_copy(update={"additions": known.additions})
+            finished = study.history.catch_up(attempt for each in attempts.values() for attempt in each)
+            # First the history, then what it tells of: no change is there without its entry.
+            study.info = info.model_copy(update={"history": study.history.append(asked(info), finished)})
+            write_atomically(path / "study.json", study.info.to_json())
         except OSError as error:
             raise StudyError(f"{path}: cannot be written: {error.strerror}") from error
-        return cls(path, info)
+        return study
 
     def write(self, record: Record) -> Path:
         """Store one attempt for good: on return it has reached the disk.
@@ -100,7 +107,9 @@ class Study:
         Raises:
             FileExistsError: where another driver has stored an attempt of this number.
         """
-        return publish(self.path / "records" / f"{record.trial_id}-{record.attempt}.json", record.to_json())
+        path = publish(self.path / "records" / f"{record.trial_id}-{record.attempt}.json", record.to_json())
+        self.history.add(ended([record]))
+        return path
 
     def later(self, trial_id: str, known: Sequence[Tried]) -> list[Record]:
         """Attempts at a trial that other drivers have stored since ``known`` was read."""
@@ -159,6 +168,11 @@ class Study:
     def index(self) -> Index:
         """The index: what is in it stays true, however long ago it was opened."""
         return Index(self.path / INDEX)
+
+    @functools.cached_property
+    def history(self) -> History:
+        """What was asked at each time, and what ever finished."""
+        return History(self.path)
 
     def _scan(self, seen: Callable[[Attempt, Record], None] | None = None) -> list[Attempt]:
         """Every attempt by file, taken into the index where it is not there yet."""

@@ -8,7 +8,6 @@ is lost with its process.
 
 from __future__ import annotations
 
-import hashlib
 import time
 from collections.abc import Callable, Iterator
 
@@ -25,12 +24,11 @@ from vitbench.training.stepper import Course, Stepper
 
 def identity(trial: TrainingTrial, data_checksum: str, device: torch.device) -> Identity:
     """What must be equal for a checkpoint to be used; words are those of the message where it is not."""
-    plugins = [hashlib.sha256(path.read_bytes()).hexdigest()[:12] for path in registry.plugins()]
     return {
         "trial": trial.id,
         "data": data_checksum[:12],
         "code": code_digest(),
-        "plug-ins": ", ".join(plugins) or "none",
+        "plug-ins": ", ".join(plugin.digest for plugin in registry.plugins()) or "none",
         "torch": torch.__version__,
         "packages": ", ".join(f"{name} {version}" for name, version in versions().items() if name != "torch"),
         "device": device.type,

@@ -7,7 +7,7 @@ import math
 from vitbench.analysis.results import MOVING
 from vitbench.environment import Environment
 from vitbench.report.accuracy import MEAN, SURVIVORS
-from vitbench.report.circumstances import caveats_of_speed, fairness
+from vitbench.report.circumstances import caveats_of_speed, changes, fairness
 from vitbench.report.markdown import Md, escape, listed
 from vitbench.report.numbers import count, fixed, plural
 from vitbench.report.origins import with_changes
@@ -23,7 +23,7 @@ DIFFERING = {
 def caveats(view: View) -> list[Md]:
     """What limits the conclusions, one sentence each."""
     return [
-        *_about_seeds(view), *_about_implementations(view), *_about_looks(view),
+        *changes.caveats(view), *_about_seeds(view), *_about_implementations(view), *_about_looks(view),
         *caveats_of_speed.caveats(view), *_about_origins(view),
         *_about_data(view), *fairness.caveats(view),
     ]  # fmt: skip
@@ -94,6 +94,13 @@ def _about_origins(view: View) -> list[Md]:
         verb = "is" if other == 1 else "are"
         said.append(Md(f"{plural(other, 'result')} {verb} of other code than the latest; `vitbench run … "
                        "--rerun-changed` runs such trials again."))  # fmt: skip
+    for component, digests in view.results.plugins(view.trials["trial_id"].tolist()).items():
+        latest = list(digests.values())[-1]
+        if other := sum(digest != latest for digest in digests.values()):
+            verb = "is" if other == 1 else "are"
+            said.append(Md(f"**{plural(other, 'result')} {verb} of other code than the latest**: {escape(component)} "
+                           "comes from a plug-in that has been edited. They stand in the same means; `vitbench run … "
+                           "--rerun-changed` runs such trials again."))  # fmt: skip
     dirty = int(with_changes(view.trials).sum())
     if dirty:
         said.append(Md(f"{plural(dirty, 'result')} came from a working tree with changes that no commit holds."))
@@ -101,7 +108,7 @@ def _about_origins(view: View) -> list[Md]:
 
 
 def _about_looks(view: View) -> list[Md]:
-    """Seeds that joined when results had been seen."""
+    """Seeds that joined when results had been seen, in a study that is older than its history."""
     return [
         Md(f"**Seeds added after a look**: {listed([str(s) for s in a.seeds], 12)} joined on {a.at:%Y-%m-%d}, when "
            f"{plural(a.results, 'finished run')} could be seen. The p-values take no account of that.")

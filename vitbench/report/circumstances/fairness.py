@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from vitbench.analysis.same_batches import unlike
 from vitbench.report.circumstances import settings, spent
 from vitbench.report.markdown import Md, escape, listed
 from vitbench.report.numbers import fixed, plural
@@ -13,10 +14,26 @@ from vitbench.spec.trial import TrainTrial
 NUISANCES = ("learning_rate", "weight_decay", "warmup_epochs", "schedule", "optimizer", "batch_size", "epochs")
 """Fields of the recipe on whose tuning a comparison may hang."""
 
+MOST_NAMED = 3
+"""Seeds, and cells of one, whose batches are not those of the others."""
+
 
 def caveats(view: View) -> list[Md]:
-    """Recipe, budget and noise floor, a sentence each."""
-    return [*_recipe(view), *_budget(view), *_noise_floor(view)]
+    """Batches, recipe, budget and noise floor, a sentence each."""
+    return [*_batches(view), *_recipe(view), *_budget(view), *_noise_floor(view)]
+
+
+def _batches(view: View) -> list[Md]:
+    """Cells that ought to have been shown the same images in the same order, and were not."""
+    found = unlike(view.train, view.planned)
+    said = [
+        Md(f"**Other batches**: with seed {each.seed}, {listed(each.cells, MOST_NAMED)} saw other batches than "
+           f"{escape(each.most)}, though data, seed and recipe ask for the same. What differs between them may come "
+           "of that.")
+        for each in found[:MOST_NAMED]
+    ]  # fmt: skip
+    more = len(found) - MOST_NAMED
+    return [*said, Md(f"**Other batches**: the same with {plural(more, 'more seed')}.")] if more > 0 else said
 
 
 def _recipe(view: View) -> list[Md]:

@@ -1,0 +1,249 @@
+"""Someone wants a result, and bends what was claimed beforehand: the report tells of it, by the real command line."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.report.builders import written
+from tests.runner.runs import VITBENCH, Runs
+from tests.small import SUITE
+from vitbench.spec.base import digest
+from vitbench.store import Study
+
+CLAIMING = SUITE.replace('"Does it run?"', '"Does it run?"\nmargin = 0.5').replace("[train]", "[train]\nseeds = [0, 1]")
+CLAIMING += """
+[axes]
+mlp = ["gelu", "relu"]
+[[facts]]
+claim = "ReLU is worse"
+axis = "mlp"
+value = "relu"
+against = "gelu"
+expected = "lower"
+source = "a test"
+"""
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A study of two cells and two seeds that has been run."""
+    runs = Runs(tmp_path_factory.mktemp("finished"))
+    runs.suite.write_text(CLAIMING)
+    assert runs.run().returncode == 0
+    return runs.folder
+
+
+@pytest.fixture
+def runs(finished: Path, tmp_path: Path) -> Runs:
+    """The same in a folder of its own."""
+    copied = Runs(tmp_path / "copied")
+    shutil.copytree(finished / "study", copied.study)
+    copied.suite.write_text(CLAIMING)
+    return copied
+
+
+def caveats(text: str) -> list[str]:
+    """The caveats of a report."""
+    assert text.count("## Caveats") == 1
+    section = text.partition("## Caveats")[2].partition("\n## ")[0]
+    return [line.removeprefix("- ") for line in section.splitlines() if line.startswith("- ")]
+
+
+def about_changes(runs: Runs, text: str = "") -> list[str]:
+    """What a report says of the history, by default one without pictures."""
+    words = ("Changed after", "Seeds changed", "no longer there", "not the first", "history", "list of finished")
+    text = text or written(Study.read(runs.study), runs.folder / "plain").with_name("report.md").read_text()
+    return [said for said in caveats(text) if any(word in said for word in words)]
+
+
+def again(runs: Runs, old: str = "", new: str = "") -> None:
+    """Edit the suite, and run it once more."""
+    text = runs.suite.read_text()
+    assert old in text
+    runs.suite.write_text(text.replace(old, new))
+    assert runs.run().returncode == 0
+
+
+def entries(runs: Runs) -> list[str]:
+    return sorted(path.name for path in (runs.study / "history").glob("*.json"))
+
+
+def test_what_is_not_changed_is_not_told(runs: Runs) -> None:
+    before = {p.name: p.read_bytes() for p in (runs.study / "history").iterdir()}
+    assert entries(runs) == ["1.json"]
+    again(runs)
+    again(runs, "Does it run?", "Does it run well?")
+    kept = {p.name: p.read_bytes() for p in (runs.study / "history").iterdir() if p.name in before}
+    assert kept == before, "a history only grows"
+    assert entries(runs) == ["1.json", "2.json"], "an unchanged run adds nothing"
+    assert about_changes(runs) == [], "and the words of a question decide nothing"
+
+
+def test_a_wider_margin(runs: Runs) -> None:
+    again(runs, "margin = 0.5", "margin = 4")
+    told = about_changes(runs, runs.report())
+    assert told == ["**Changed after results had been seen**: margin 0.5 → 4 after 4 runs."]
+    again(runs, "margin = 4", "margin = 0.5")
+    assert about_changes(runs) == [], "what was taken back moves nothing"
+    assert entries(runs) == ["1.json", "2.json", "3.json"]
+
+
+def test_a_claim_that_is_turned_round(runs: Runs) -> None:
+    again(runs, 'expected = "lower"', 'expected = "higher"')
+    (said,) = about_changes(runs, runs.report())
+    assert said == (
+        "**Changed after results had been seen**: claim turned: “ReLU is worse” expected lower → higher after 4 runs."
+    )
+    again(runs, 'claim = "ReLU is worse"', 'claim = "ReLU is better"')
+    told = " ".join(about_changes(runs))
+    assert "claim dropped: “ReLU is worse” after 4 runs" in told
+    assert "claim stated: “ReLU is better” after 4 runs" in told
+
+
+def test_another_learning_rate(runs: Runs) -> None:
+    again(runs, "[train]", "[train]\nlearning_rate = 0.003")
+    told = about_changes(runs, runs.report())
+    assert told == ["**Changed after results had been seen**: learning_rate 0.001 → 0.003 after 4 runs."]
+
+
+def test_another_recipe_for_one_cell_alone(runs: Runs) -> None:
+    """The grid's cells with other labels, one of them under a recipe of its own: what cells have is compared."""
+    runs.suite.write_text(CLAIMING.replace('axis = "mlp"\n', ""))
+    relu = '[[variants]]\nname = "relu"\nset = { mlp = "relu", "train.learning_rate" = 0.003 }\n'
+    again(runs, '[axes]\nmlp = ["gelu", "relu"]\n', '[[variants]]\nname = "gelu"\nset = { mlp = "gelu" }\n' + relu)
+    told = " ".join(about_changes(runs))
+    assert "learning_rate 0.001 → 0.003 (relu) after 4 runs" in told
+
+
+def test_the_worst_seeds_are_removed(runs: Runs) -> None:
+    planned = Study.read(runs.study).info.trials
+    for trial in planned:
+        if trial.trial.kind == "train" and trial.trial.seed == 1:
+            (runs.study / "records" / f"{trial.id}-1.json").unlink()
+    assert about_changes(runs, runs.report()) == [
+        "**2 finished runs are no longer there**: gelu, seed 1; relu, seed 1. No number here includes them."
+    ]
+    again(runs, "seeds = [0, 1]", "seeds = [0, 2]")
+    told = about_changes(runs)
+    assert "**Seeds changed after a look**: 2 joined after 4 runs. The p-values take no account of that." in told
+    assert any(said.startswith("**2 finished runs are no longer there**: 2 of no planned cell.") for said in told)
+    again(runs, "seeds = [0, 2]", "seeds = [0, 1, 2]")
+    assert any(said.startswith("**2 finished runs are not the first**: gelu, seed 1;") for said in about_changes(runs))
+
+
+def test_a_record_that_is_set_aside_is_not_said_to_be_removed(runs: Runs) -> None:
+    path = next((runs.study / "records").glob("*.json"))
+    path.write_text("{")
+    assert about_changes(runs) == []
+    assert path.name in runs.report()
+
+
+def test_a_history_that_is_removed_or_edited(runs: Runs) -> None:
+    again(runs, "margin = 0.5", "margin = 4")
+    entry = runs.study / "history" / "2.json"
+    text = entry.read_text()
+    entry.write_text(text.replace('"finished": 4', '"finished": 0'))
+    told = about_changes(runs)
+    assert told[0].startswith("**1 entry of this study's history cannot be read** (number 2)")
+    assert told[1] == "**study.json is not what its history says**: margin 0.5 → 4. It was edited by hand."
+    shutil.rmtree(runs.study / "history")
+    assert about_changes(runs)[0].startswith("**The history of this study is missing**")
+    again(runs)
+    (said,) = about_changes(runs)
+    assert said.startswith("The history of this study begins when 4 training runs had finished")
+
+
+STRANGE = {
+    "cells": [5, ["a"]], "seeds": [["a"], [1]], "claim.x": [[1], {}], "claim.y": [{"expected": [[1]]}, {}],
+    "suite.margin": [10**400, 1], "suite.test": [{"by cell": 1}, [[1], {"<b>": 2}]],
+    "train.x": [{"by cell": {"gelu": 1}}, 1], "model.dim": [1, {"by cell": 7}], "data.y": [[], {"a": [1]}],
+    "": [1, 2], "goal.<script>": [1, "|"],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", STRANGE)
+def test_i16_entries_of_another_hand_end_no_report(runs: Runs, name: str) -> None:
+    """Their checksums are right: nothing but what is in them tells that no vitbench wrote them."""
+    folder, (old, new) = runs.study / "history", STRANGE[name]
+    entry = json.loads((folder / "1.json").read_text())["entry"]
+    entry["changed"][name] = [None, old]
+    later = {**entry, "begins": False, "finished": 4, "changed": {name: [old, new]}}
+    for file, body in (("1", entry), ("2", later), ("1000000000000", later)):
+        (folder / f"{file}.json").write_text(json.dumps({"sha256": digest(body, 64), "entry": body}))
+    told = " ".join(about_changes(runs))
+    assert "<script>" not in told and ("Changed after" in told or "Seeds changed" in told or "cannot be read" in told)
+
+
+def test_a_plan_that_is_edited_by_hand(runs: Runs) -> None:
+    plan = runs.study / "study.json"
+    plan.write_text(plan.read_text().replace('"margin": 0.5', '"margin": 4.0'))
+    assert about_changes(runs) == [
+        "**study.json is not what its history says**: margin 0.5 → 4. It was edited by hand."
+    ]
+
+
+def test_a_list_that_is_cut(runs: Runs) -> None:
+    for path in (runs.study / "history").glob("finished-*.log"):
+        path.unlink()
+    (said,) = about_changes(runs)
+    assert said.startswith("4 results are not in the study's list of finished runs")
+
+
+def test_a_study_that_is_older_than_histories(runs: Runs) -> None:
+    shutil.rmtree(runs.study / "history")
+    plan = runs.study / "study.json"
+    body = json.loads(plan.read_text())
+    del body["history"]
+    plan.write_text(json.dumps(body))
+    assert about_changes(runs) == []
+    again(runs, "margin = 0.5", "margin = 4")
+    (said,) = about_changes(runs)
+    assert said.startswith("The history of this study begins when 4 training runs had finished")
+
+
+KILLED = """
+import os, signal, sys
+from vitbench.store import history
+def killed(self, more):
+    if list(more):
+        os.kill(os.getpid(), signal.SIGKILL)
+history.History.add = killed
+from vitbench.cli.main import main
+main(sys.argv[1:])
+"""
+
+
+def test_a_driver_that_is_killed_between_a_record_and_the_list(runs: Runs) -> None:
+    shutil.rmtree(runs.study)
+    command = [VITBENCH[0], "-c", KILLED, *runs.command()[3:]]
+    assert subprocess.run(command, capture_output=True, check=False, timeout=120).returncode == -9
+    assert len(list(runs.study.glob("records/*.json"))) == 1 and not list(runs.study.glob("history/*.log"))
+    (said,) = about_changes(runs)
+    assert said.startswith("1 result is not in the study's list of finished runs")
+    half = runs.study / "history" / "finished-0.log"
+    half.write_text("\ntrain 0123")  # what another killed writer leaves
+    again(runs)
+    assert about_changes(runs) == [] and half.exists()
+    assert len(Study.read(runs.study).history.finished()) == 4
+
+
+def test_two_drivers_share_a_history(runs: Runs) -> None:
+    shutil.rmtree(runs.study)
+    drivers = [runs.start(log=f"log{i}") for i in range(2)]
+    assert [driver.wait(timeout=300) for driver in drivers] == [0, 0]
+    assert entries(runs) == ["1.json"] and about_changes(runs) == []
+    assert len(Study.read(runs.study).history.finished()) == 4
+
+
+def test_another_folder_is_another_history_and_the_docs_say_so(runs: Runs) -> None:
+    again(runs, "margin = 0.5", "margin = 4")
+    shutil.rmtree(runs.study)
+    again(runs)
+    assert about_changes(runs) == []
+    readme = (Path(__file__).parents[2] / "README.md").read_text()
+    assert "a study in another folder begins a history of its own" in " ".join(readme.split())

@@ -1,0 +1,108 @@
+"""A trial runs the plug-in that its driver read, and only one that it names; its record says which text that was."""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+
+import pytest
+
+from tests.report.builders import CPU, build, factorial, written
+from tests.runner.runs import Runs
+from tests.small import record, train_trial
+from vitbench import registry
+from vitbench.environment import code_digest
+from vitbench.store import Record, Study, TrainValues
+
+REFUSES = """
+import multiprocessing
+if multiprocessing.parent_process() is not None:
+    raise RuntimeError("imported in a trial")
+"""
+SPOILS = """pathlib.Path(__file__).write_text("raise RuntimeError('edited')")"""
+BOTH = ["--set", 'axes.mlp=["gelu", "faulty"]']
+ALONE = ["--set", "model.mlp=faulty"]
+
+
+@pytest.fixture
+def runs(tmp_path: Path) -> Runs:
+    return Runs(tmp_path / "runs")
+
+
+def mlp(each: Record) -> str:
+    return each.trial.model.mlp
+
+
+def plugins(each: Record) -> dict[str, str]:
+    assert each.environment is not None
+    return each.environment.plugins
+
+
+def test_a_plug_in_is_loaded_by_trials_that_name_it_alone(runs: Runs) -> None:
+    """One that cannot be imported beside a trial fails those that need it, by name, and no other."""
+    arguments = runs.plugin("pass")
+    path = Path(arguments[1])
+    path.write_text(path.read_text() + REFUSES)
+    assert runs.run(*arguments, *BOTH, "--set", "suite.max_attempts=1").returncode == 1
+    of = {mlp(each): each for each in runs.records()}
+    assert (of["gelu"].state, of["faulty"].state) == ("ok", "failed")
+    assert "faulty.py:" in of["faulty"].reason and "imported in a trial" in of["faulty"].reason
+    assert plugins(of["gelu"]) == {} and plugins(of["faulty"]) == {"mlp.faulty": digest(path)}
+    assert of["gelu"].code == code_digest() != of["faulty"].code
+
+
+def digest(path: Path) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest()[:12]
+
+
+def test_f31_a_plug_in_that_is_edited(runs: Runs) -> None:
+    """During a run it changes nothing; between runs the report tells of it, and --rerun-changed runs again."""
+    arguments = [*runs.plugin(SPOILS), *ALONE]
+    path = Path(arguments[1])
+    text, before = path.read_text(), digest(path)
+    assert runs.run(*arguments, "--set", "train.seeds=[0, 1]").returncode == 0
+    assert path.read_text().startswith("raise"), "it was edited by the first trial"
+    assert [plugins(each) for each in runs.records()] == [{"mlp.faulty": before}] * 2
+
+    path.write_text(text + "# another text\n")
+    after = digest(path)
+    done = runs.run(*arguments, "--set", "train.seeds=[0, 1, 2]")
+    assert done.returncode == 0 and "2 results are of other code than this" in done.stdout
+    assert sorted(plugins(each)["mlp.faulty"] for each in runs.records()) == sorted([before, before, after])
+    assert "**2 results are of other code than the latest**: mlp.faulty comes from a plug-in" in runs.report()
+
+    path.write_text(text + "# another text\n")
+    assert runs.run(*arguments, "--set", "train.seeds=[0, 1, 2]", "--rerun-changed").returncode == 0
+    assert len(runs.records()) == 5 and "of other code than the latest" not in runs.report()
+
+
+def test_a_text_that_was_read_is_not_read_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for known in ("_classes", "_plugin_facts", "_plugin_files"):
+        monkeypatch.setattr(registry, known, dict(getattr(registry, known)))
+    text = (
+        'import vitbench\n@vitbench.component(slot="mlp", name="own", source="a test")\nclass Own:\n    """Mine."""\n'
+    )
+    registry.load_plugin(tmp_path / "nowhere.py", text)
+    assert registry.load("mlp", "own").__name__ == "Own"
+    (plugin,) = registry.plugins({"mlp": "own", "attention": "sdpa"})
+    assert plugin.text == text and registry.digests({"mlp": "own", "norm": "pre"}) == {"mlp.own": plugin.digest}
+    assert registry.plugins({"mlp": "gelu"}) == ()
+
+
+def test_a_record_without_a_plug_in_is_of_the_code_alone() -> None:
+    plain = record(train_trial()).model_copy(update={"environment": CPU})
+    assert plain.code == CPU.code
+    own = CPU.model_copy(update={"plugins": {"mlp.own": "0" * 12}})
+    assert plain.model_copy(update={"environment": own}).code not in (None, CPU.code)
+
+
+def test_cells_that_saw_other_batches_are_told(tmp_path: Path) -> None:
+    def changed(values: object) -> object:
+        other = isinstance(values, TrainValues) and values.parameters == 103_754  # of the cell without positions
+        return values.model_copy(update={"batches_digest": "cd" * 8}) if other else values  # type: ignore[attr-defined]
+
+    axes = {"positions": ("learned", "sinusoidal", "none")}
+    for name, change, expected in (("alike", lambda v: v, False), ("unlike", changed, True)):
+        study: Study = build(tmp_path / name, factorial(axes, seeds=(0, 1), time=False, changed=change))
+        text = written(study, tmp_path / f"{name}-report").with_name("report.md").read_text()
+        assert ("**Other batches**: with seed 1, none saw other batches than learned" in text) == expected

@@ -1,0 +1,56 @@
+"""Same batches: whether cells that ask for the same were trained on the same, by the digest in their records."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import pandas as pd
+
+from vitbench.spec.base import by_identity, dumps
+from vitbench.spec.trial import TrainTrial, images_body
+from vitbench.store.tables import PlannedTrial
+
+OF_BATCHES = (
+    "batch_size", "crop_padding", "flip", "augment", "randaugment_operations", "randaugment_level", "cutout", "erasing",
+    "mixup", "cutmix", "repeats",
+)  # fmt: skip
+"""Fields of the recipe that make a batch, beside the data and the seed."""
+
+
+@dataclass(frozen=True)
+class Unlike:
+    """Cells that were trained with one seed on other batches than most that ask for the same."""
+
+    seed: int
+    cells: tuple[str, ...]
+    most: str
+    """One of the others."""
+
+
+def unlike(train: pd.DataFrame, planned: Iterable[PlannedTrial]) -> list[Unlike]:
+    """Those among finished training trials of one device and origin.
+
+    Args:
+        train: rows of kind "train" of :func:`vitbench.analysis.frames.trials_frame`.
+        planned: the trials of the plan; of those that differ in the seed alone one is enough.
+    """
+    recipe = by_identity(lambda train: dumps([getattr(train, name) for name in OF_BATCHES]))
+    asked = {
+        (p.cell, p.trial.device): recipe(p.trial.train) + dumps(images_body(p.trial.data, p.trial.data_identity))
+        for p in planned
+        if isinstance(p.trial, TrainTrial)
+    }
+    rows = train[(train["state"] == "ok") & train["batches_digest"].notna()]
+    batches = [asked.get(key, "") for key in zip(rows["cell"], rows["device"], strict=True)]
+    found = []
+    of_seed = rows.assign(batches=batches).groupby(["device", "origin", "seed", "batches"], sort=False)
+    for _, alike in of_seed:
+        number = Counter(alike["batches_digest"])
+        if len(number) > 1:
+            usual = number.most_common(1)[0][0]
+            others = alike[alike["batches_digest"] != usual]
+            most = alike.loc[alike["batches_digest"] == usual, "cell"].iloc[0]
+            found.append(Unlike(int(alike["seed"].iloc[0]), tuple(others["cell"]), str(most)))
+    return found

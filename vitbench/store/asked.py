@@ -1,0 +1,82 @@
+"""Asked: what a study asks and how it judges, as flat values of which two can be compared."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from vitbench.spec.base import by_identity, dumps
+from vitbench.spec.model import ModelSpec
+from vitbench.spec.recipe import TrainSpec
+from vitbench.spec.trial import TrainTrial, images_body
+from vitbench.store.info import StudyInfo
+from vitbench.store.plan import Trials
+
+Asked = dict[str, Any]
+"""Name, such as "suite.margin" or "train.learning_rate" → JSON value; one at its default has no entry. What cells
+differ in is a mapping of all of them, under :data:`BY_CELL`."""
+
+BY_CELL = "by cell"
+CELLS, SEEDS, CLAIM, GOAL = "cells", "seeds", "claim.", "goal."
+
+APART = frozenset(
+    {
+        "schema_version", "suite", "suite_file", "options", "commands", "axes", "data_name", "fallback", "class_names",
+        "excluded", "facts", "goals", "untuned", "split", "additions", "history", "trials",
+    }
+)  # fmt: skip
+"""Fields of StudyInfo that are told otherwise here, say the same twice, or change as a run goes on by itself."""
+
+
+def asked(info: StudyInfo) -> Asked:
+    """What a study asks: its suite's words and settings, claims and goals, and of its training cells what is trained.
+
+    Fields at their default are left out, so that a new one leaves what is known of older studies alone.
+    """
+    trials = Trials.of(info.trials)
+    found: Asked = info.model_dump(mode="json", exclude_defaults=True, exclude=set(APART))
+    found |= {f"suite.{name}": value for name, value in info.suite.canonical().items()}
+    for fact in info.facts:
+        body = fact.canonical()
+        name = CLAIM + body.pop("claim")
+        found[name if name not in found else f"{name} ({len(found)})"] = body
+    found |= {GOAL + goal.cell: goal.test_accuracy for goal in info.goals}
+    cells = {p.cell: p.trial for p in reversed(trials.up_to_seed[1]) if isinstance(p.trial, TrainTrial)}
+    cells = dict(reversed(cells.items()))
+    if cells:
+        images, model, recipe = (
+            by_identity(images_body),
+            by_identity(ModelSpec.canonical),
+            by_identity(TrainSpec.canonical),
+        )
+        found[CELLS] = list(cells)
+        found[SEEDS] = sorted({row[8] for row in trials.tables.rows if row[1] == "train"})
+        found |= _over("model", {cell: model(trial.model) for cell, trial in cells.items()})
+        bodies = {cell: images(trial.data, trial.data_identity) for cell, trial in cells.items()}
+        found |= _over("data", bodies)
+        found |= _over("train", {cell: recipe(trial.train) for cell, trial in cells.items()})
+    plain: Asked = json.loads(dumps(found))
+    return plain
+
+
+def _over(table: str, bodies: Mapping[str, Mapping[str, Any]]) -> Asked:
+    """The fields of one table: a value that all cells share once, one that varies by cell."""
+    found, distinct = Asked(), list({id(body): body for body in bodies.values()}.values())
+    for name in sorted({name for body in distinct for name in body}):
+        first = distinct[0].get(name)
+        alike = all(body.get(name) == first for body in distinct)
+        found[f"{table}.{name}"] = first if alike else {BY_CELL: {c: body.get(name) for c, body in bodies.items()}}
+    return found
+
+
+def by_cell(value: Any) -> Mapping[str, Any] | None:
+    """Cell → value, of a field in which cells differ; None of one that they share."""
+    values = value.get(BY_CELL) if isinstance(value, dict) else None
+    return values if isinstance(values, dict) else None
+
+
+def differing(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, tuple[Any, Any]]:
+    """Name → (old value, new value) of what is not the same."""
+    names = sorted({*before, *after})
+    return {name: (before.get(name), after.get(name)) for name in names if before.get(name) != after.get(name)}

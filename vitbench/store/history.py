@@ -1,0 +1,213 @@
+"""History: what a study asked at each time, and which of its trials ever finished. It only grows.
+
+Two kinds of files in one folder:
+
+- ``<n>.json``, an immutable entry for each change of what is asked (:mod:`vitbench.store.asked`): old and new values,
+  and how many training runs had finished by then. Of several writers one gets a number, and the others look again.
+- ``finished-<name>.log``, a line for each trial that finished, appended after its record has been written. Each has one
+  writer, which begins every line anew, so that a line that a killed writer leaves half written spoils no other. What is
+  missing then is added when the next run starts.
+
+It guards against a change that is forgotten or not told, not against a forger: whoever writes the folder anew from the
+start leaves no trace, and neither does a study in another folder.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import secrets
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Annotated, Any, Literal, NamedTuple, Protocol
+
+from pydantic import Field, field_validator
+
+from vitbench.spec.base import Strict, digest
+from vitbench.store.asked import CELLS, CLAIM, SEEDS, Asked, differing
+from vitbench.store.files import publish, sweep, sync_folder
+from vitbench.store.index import Tried
+from vitbench.store.record import MAX_BYTES
+
+FOLDER = "history"
+ENDED = frozenset({"ok", "diverged"})
+"""States that are outcomes. Those that tell of the machine or its user are none: such a record may well be removed."""
+
+NUMBER = re.compile(r"[1-9][0-9]{0,5}")
+LINE = re.compile(r"(train|tune|time) ([0-9a-f]{20}) ([1-9][0-9]{0,6}) ([0-9T:.+-]{19,40})")
+
+
+KINDS: Mapping[str, tuple[type, type]] = {CELLS: (list, str), SEEDS: (list, int)}
+"""Name → type of its value, and of what is in that."""
+
+
+def _all(values: Any, kind: type) -> bool:
+    return not isinstance(values, list) or all(isinstance(value, kind) for value in values)
+
+
+class Entry(Strict):
+    """A change of what a study asks."""
+
+    schema_version: Literal[1] = 1
+    at: datetime
+    asked: str = Field(description="digest of what is asked from now on")
+    finished: Annotated[int, Field(ge=0)] = Field(description="training runs that had finished by then")
+    begins: bool = Field(description="everything is told, as new: there is nothing before, or it is lost")
+    changed: dict[str, tuple[Any, Any]] = Field(description="name → old value, new value; null: at its default")
+
+    @field_validator("changed")
+    @classmethod
+    def _of_their_kinds(cls, changed: dict[str, tuple[Any, Any]]) -> dict[str, tuple[Any, Any]]:
+        """Names, seeds and claims are what readers take them for."""
+        for name, values in changed.items():
+            for value in values:
+                kind, items = KINDS.get(name, (dict, object) if name.startswith(CLAIM) else (object, object))
+                if value is not None and not (isinstance(value, kind) and _all(value, items)):
+                    raise ValueError(f"{name}: no {kind.__name__} of these")
+        return changed
+
+    def to_json(self) -> str:
+        """Text of the entry's file."""
+        body = self.model_dump(mode="json")
+        return json.dumps({"sha256": digest(body, 64), "entry": body}, indent=1, allow_nan=False) + "\n"
+
+
+class Ended(NamedTuple):
+    """A trial that finished: which attempt at it, and when that was begun."""
+
+    kind: str
+    trial_id: str
+    attempt: int
+    started: str
+
+
+class Outcome(Tried, Protocol):
+    """What a record and the index both tell of an attempt."""
+
+    @property
+    def kind(self) -> str:
+        """Of the trial."""
+
+
+def ended(outcomes: Iterable[Outcome]) -> set[Ended]:
+    """Those of some attempts that are a trial's end."""
+    return {Ended(o.kind, o.trial_id, o.attempt, o.started_at.isoformat()) for o in outcomes if o.state in ENDED}
+
+
+@dataclass(frozen=True)
+class Step:
+    """An entry, with what was asked before and after it."""
+
+    entry: Entry
+    before: Mapping[str, Any]
+    after: Mapping[str, Any]
+
+
+class History:
+    """The history in one folder. Files are written by those who run the study alone."""
+
+    def __init__(self, study: Path) -> None:
+        self.folder = study / FOLDER
+        self.mine = self.folder / f"finished-{secrets.token_hex(6)}.log"
+
+    def begin(self) -> None:
+        """Make the folder, or clear it of what killed writers left."""
+        self.folder.mkdir(exist_ok=True)
+        sweep(self.folder)
+
+    def numbers(self) -> list[int]:
+        """Numbers of the entries, readable or not."""
+        return sorted(int(path.stem) for path in self.folder.glob("*.json") if NUMBER.fullmatch(path.stem))
+
+    def steps(self) -> list[Step]:
+        """The entries since the last that begins, in order; those that cannot be read are left out."""
+        found: list[Step] = []
+        for number in self.numbers():
+            if (entry := _read(self.folder / f"{number}.json")) is None:
+                continue
+            before = dict(found[-1].after) if found and not entry.begins else {}
+            before |= {name: old for name, (old, _) in entry.changed.items()}  # also where an entry between is lost
+            after = before | {name: new for name, (_, new) in entry.changed.items()}
+            before, after = ({k: v for k, v in each.items() if v is not None} for each in (before, after))
+            found = [*([] if entry.begins else found), Step(entry, before, after)]
+        return found
+
+    def unread(self, known: int) -> list[int]:
+        """Numbers of the entries that ought to be there and are not, or are damaged.
+
+        Args:
+            known: number of the last entry, as the study's plan says.
+        """
+        there = {n for n in self.numbers() if _read(self.folder / f"{n}.json") is not None}
+        return [n for n in range(1, max([known, *self.numbers()]) + 1) if n not in there]
+
+    def append(self, asked: Asked, finished: int) -> int:
+        """Add an entry if something else is asked than before. Returns the number of the last entry."""
+        while True:
+            numbers, steps = self.numbers(), self.steps()
+            whole = bool(steps) and steps[-1].entry.asked == digest(dict(steps[-1].after))
+            changed = differing(steps[-1].after if whole else {}, asked)
+            if whole and not changed:
+                return numbers[-1]
+            entry = Entry(
+                at=datetime.now(UTC), asked=digest(asked), finished=finished, begins=not whole, changed=changed
+            )
+            number = max(numbers, default=0) + 1
+            try:
+                publish(self.folder / f"{number}.json", entry.to_json())
+            except FileExistsError:  # another driver was first: what it asks is what comes before
+                continue
+            return number
+
+    def finished(self) -> set[Ended]:
+        """Every trial that ever finished, as far as the lists tell."""
+        found = set[Ended]()
+        for path in sorted(self.folder.glob("finished-*.log")):
+            for line in (_text(path) or b"").decode(errors="replace").splitlines():
+                if match := LINE.fullmatch(line):
+                    kind, trial_id, attempt, started = match.groups()
+                    found.add(Ended(kind, trial_id, int(attempt), started))
+        return found
+
+    def add(self, more: Iterable[Ended]) -> None:
+        """Add trials to the list; on return it has reached the disk."""
+        lines = "".join(f"\n{e.kind} {e.trial_id} {e.attempt} {e.started}\n" for e in sorted(more))
+        if not lines:
+            return
+        new = not self.mine.exists()
+        self.folder.mkdir(exist_ok=True)
+        with self.mine.open("ab") as stream:
+            stream.write(lines.encode())
+            stream.flush()
+            os.fsync(stream.fileno())
+        if new:
+            sync_folder(self.folder)
+
+    def catch_up(self, outcomes: Iterable[Outcome]) -> int:
+        """Add what finished and is not in the list. Returns how many training runs ever finished."""
+        known, there = self.finished(), ended(outcomes)
+        self.add(there - known)
+        return len({each.trial_id for each in known | there if each.kind == "train"})
+
+
+def _read(path: Path) -> Entry | None:
+    """An entry; None where the file is not there, damaged or edited."""
+    try:
+        wrapper = json.loads(_text(path) or b"")
+        body = wrapper["entry"]
+        if wrapper["sha256"] != digest(body, 64):
+            return None
+        return Entry.model_validate_json(json.dumps(body))
+    except (ValueError, KeyError, TypeError, RecursionError):
+        return None
+
+
+def _text(path: Path) -> bytes | None:
+    """A file's content; None where it cannot be read, or is no file of ours."""
+    try:
+        return path.read_bytes() if path.is_file() and path.stat().st_size <= MAX_BYTES else None
+    except OSError:
+        return None
