@@ -24,6 +24,7 @@ OF_TRAINING = (
     "untuned",
     "implementations",
     "split",
+    "looks",
     "excluded",
     "options",
 )
@@ -72,6 +73,7 @@ def added(known: StudyInfo, info: StudyInfo, results: Mapping[str, list[Tried]])
     trained = [p for p in known.trials if isinstance(p.trial, TrainTrial)]
     looked = [p for p in trained if _ok(results.get(p.id, []))]
     cells, before = {p.cell for p in looked}, {_seed(p) for p in trained}
+    before |= set(known.looks.seeds if known.looks else ())  # a look of the plan has been reckoned with
     new = [
         _seed(p)
         for p in info.trials
