@@ -125,7 +125,7 @@ def print_plan(
 def _costs(
     info: StudyInfo, planned_with: Callable[..., StudyInfo], states: Mapping[str, Sequence[Attempt]], pace: Pace | None
 ) -> list[str]:
-    """What is left will cost; of a plan with looks, also if nothing stops early."""
+    """What the rest costs, in a sentence; of a plan with looks another, if nothing stops early."""
     said = [cost_of(remaining(info, states, pace)[0], pace)]
     if info.looks is not None:
         said.append(
