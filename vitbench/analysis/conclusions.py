@@ -13,6 +13,8 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from vitbench.analysis.factorial import Runs, effect, interactions, one_at_a_time, reference_of
+from vitbench.analysis.looks import Look
+from vitbench.analysis.replay import Looking, replay
 from vitbench.analysis.verdicts import Comparison, Judged, Verdict, judge
 from vitbench.spec.suite import Fact, Test
 
@@ -75,6 +77,7 @@ class Conclusions:
         effects: main effects of the axes under study.
         interactions: of pairs of them, and of each with a condition.
         variants: named cells against the first.
+        seeds: cell → seeds that it is trained with by what is known, where the plan has looks; else empty.
     """
 
     runs: Runs
@@ -82,6 +85,7 @@ class Conclusions:
     effects: list[Effect]
     interactions: list[Judged]
     variants: list[Judged]
+    seeds: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def judged(self) -> list[Judged]:
@@ -93,7 +97,7 @@ class Conclusions:
 def conclude(
     runs: Runs, axes: Mapping[str, Sequence[str]], scientific: Collection[str], *,
     conditions: Collection[str] = (), facts: Sequence[Fact] = (), cells: Sequence[str] = (), margin: float | None,
-    noise_floor: float | None, test: Test | None = None,
+    noise_floor: float | None, test: Test | None = None, looking: Looking | None = None,
 ) -> Conclusions:  # fmt: skip
     """Everything that is to be compared, judged as one family.
 
@@ -110,6 +114,7 @@ def conclude(
         margin: see :func:`vitbench.analysis.verdicts.judge`.
         noise_floor: see the same.
         test: see the same.
+        looking: the looks of the plan; None where it has none.
     """
     wanted = [
         (axis, value, against)
@@ -124,20 +129,35 @@ def conclude(
         for pair in itertools.combinations([axis for axis in axes if axis in {*scientific, *conditions}], 2)
         if not set(pair) <= set(conditions)
     ]
-    parts = [
-        [_claimed(runs, axes, fact) for fact in facts],
-        [effect(runs, axes, *names) for names in wanted],
-        [each for pair in pairs for each in interactions(runs, axes, pair)],
-        one_at_a_time(runs, cells) if cells else [],
-    ]
-    every = iter(judge([*itertools.chain(*parts)], margin=margin, noise_floor=noise_floor, test=test))
+
+    def parts_of(runs: Runs) -> list[list[Comparison]]:
+        return [
+            [_claimed(runs, axes, fact) for fact in facts],
+            [effect(runs, axes, *names) for names in wanted],
+            [each for pair in pairs for each in interactions(runs, axes, pair)],
+            one_at_a_time(runs, cells) if cells else [],
+        ]
+
+    def judged_at(rows: Sequence[Comparison], look: Look | None) -> list[Judged]:
+        return judge(rows, margin=margin, noise_floor=noise_floor, test=test, look=look)
+
+    parts, seeds = parts_of(runs), dict[str, int]()
+    if looking is None:
+        every = iter(judged_at([*itertools.chain(*parts)], None))
+    else:
+        replayed = replay(runs, looking, lambda some: [*itertools.chain(*parts_of(some))], judged_at, test)
+        every, seeds = iter(replayed.judged), replayed.seeds
     claims, effects, crossed, variants = ([next(every) for _ in part] for part in parts)
     return Conclusions(
         runs,
         [Tested(fact, each, outcome(fact, each, margin)) for fact, each in zip(facts, claims, strict=True)],
-        [Effect(*n, judged=e, under=_under(runs, axes, n, conditions)) for n, e in zip(wanted, effects, strict=True)],
+        [
+            Effect(*names, judged=each, under=_under(_seen(runs, each, looking), axes, names, conditions))
+            for names, each in zip(wanted, effects, strict=True)
+        ],
         crossed,
         variants,
+        seeds,
     )
 
 
@@ -146,6 +166,11 @@ def _claimed(runs: Runs, axes: Mapping[str, Sequence[str]], fact: Fact) -> Compa
         return one_at_a_time(runs, [fact.against, fact.value])[0]
     held = {axis: (fact.where[axis],) if axis in fact.where else values for axis, values in axes.items()}
     return effect(runs, held, fact.axis, fact.value, fact.against)
+
+
+def _seen(runs: Runs, judged: Judged, looking: Looking | None) -> Runs:
+    """The runs that a comparison was judged by: of a plan with looks those of the look that decided it."""
+    return runs.of_seeds(looking.plan.seeds[: judged.look]) if looking is not None and judged.look else runs
 
 
 def _under(

@@ -19,7 +19,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -77,6 +77,15 @@ class Runs:
     unsupported: Bools
     lent: Bools
     starts: Numbers
+
+    def of_seeds(self, seeds: Sequence[int]) -> Runs:
+        """The runs with some of the seeds, as if no others were planned."""
+        wanted = set(seeds)
+        places = np.array([i for i, seed in enumerate(self.seeds) if seed in wanted], dtype=np.intp)
+        return replace(
+            self, seeds=tuple(self.seeds[i] for i in places), results=self.results[:, places],
+            failed=self.failed[:, places], lent=self.lent[:, places],
+        )  # fmt: skip
 
     @cached_property
     def number(self) -> dict[str, int]:
@@ -287,7 +296,13 @@ def _contrast(label: str, runs: Runs, planned: Blocks, *factors: tuple[str, str,
         twins=twins_alone,
         paired=twins_alone or bool(len(planned) and (starts >= 0).all() and (starts == starts[:, :1]).all()),
         key=bytes(planned.shape[1:]) + np.unique(np.sort(planned, axis=1), axis=0).tobytes() if len(planned) else b"",
+        lent=bool(len(blocks) and itself.any(axis=1).all()),
     )
+
+
+def cells_of(comparison: Comparison) -> Numbers:
+    """Numbers of the cells whose runs a comparison uses, by its key."""
+    return np.unique(np.frombuffer(comparison.key[1:], dtype=np.intp))
 
 
 def _are_twins(functions: Numbers) -> bool:

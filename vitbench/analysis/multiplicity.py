@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 ALPHA = 0.05
 """Largest probability of any false "better" or "worse" in a report."""
 
 
-def holm(p_values: Sequence[float]) -> list[float]:
+def holm(p_values: Sequence[float], times: Callable[[int], float] = float) -> list[float]:
     """Holm's adjusted p-values: an adjusted p of at most α rejects, and P(any false rejection in the table) ≤ α.
 
     Of m p-values in ascending order p(1) ≤ … ≤ p(m): adjusted p(i) = max over j ≤ i of min(1, (m - j + 1) p(j)).
@@ -21,6 +21,8 @@ def holm(p_values: Sequence[float]) -> list[float]:
 
     Args:
         p_values: (m,), one for each comparison of the table, in [0, 1].
+        times: how often a p counts where so many hypotheses are left; so many times, unless the level of a look is
+            another than its share of α. Infinite where nothing can be rejected.
 
     Returns:
         (m,), in the order given.
@@ -34,7 +36,10 @@ def holm(p_values: Sequence[float]) -> list[float]:
         raise ValueError(f"no p-values: {', '.join(map(str, bad))}")
     m = len(p_values)
     ascending = sorted(range(m), key=p_values.__getitem__)
-    steps = (min(1.0, (m - rank) * p_values[i]) for rank, i in enumerate(ascending))
+    counted = [times(m - rank) for rank in range(m)]
+    steps = (
+        min(1.0, each * p_values[i]) if each < math.inf else 1.0 for each, i in zip(counted, ascending, strict=True)
+    )
     adjusted = dict(zip(ascending, itertools.accumulate(steps, max), strict=True))
     return [adjusted[i] for i in range(m)]
 

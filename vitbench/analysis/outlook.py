@@ -7,7 +7,8 @@ import math
 
 from vitbench import registry
 from vitbench.analysis.design import conditions, images
-from vitbench.analysis.multiplicity import seeds_for
+from vitbench.analysis.looks import able, levels
+from vitbench.analysis.multiplicity import ALPHA, seeds_for
 from vitbench.analysis.power import POWER, seeds_needed, smallest_effect
 from vitbench.spec.base import by_identity
 from vitbench.spec.suite import Suite, as_text
@@ -27,8 +28,9 @@ def outlook(suite: Suite) -> list[str]:
     differences is √2 times as much.
     """
     seeds = min((len(cell.seeds) for cell in suite.cells if cell.train is not None), default=0)
+    looks = next((cell.train.looks for cell in suite.cells if cell.train is not None), ())
     found = families(suite)
-    return [_sentence(found, seeds)] if seeds and found else []
+    return [_sentence(found, seeds, looks)] if seeds and found else []
 
 
 def families(suite: Suite) -> dict[str, int]:
@@ -63,11 +65,13 @@ def all_exact(suite: Suite, axis: str) -> bool:
     return axis in registry.slots() and all(registry.facts(axis, str(name)).exact for name in suite.axes[axis])
 
 
-def _sentence(found: dict[str, int], seeds: int) -> str:
-    comparisons = sum(found.values())
+def _sentence(found: dict[str, int], seeds: int, looks: tuple[int, ...]) -> str:
+    comparisons, alpha = sum(found.values()), ALPHA
+    if looks:  # the last look has a part of α
+        alpha = comparisons * levels(looks, ALPHA / comparisons, able(looks, comparisons, [False]))[-1]
     counted = ", ".join(f"{count} {name if count > 1 else ONE[name]}" for name, count in found.items())
-    several = f"{seeds} seeds" if seeds > 1 else "1 seed"
-    least = smallest_effect(seeds, comparisons)
+    several = f"{'at most ' if looks else ''}{seeds} seed{'s' * (seeds > 1)}"
+    least = smallest_effect(seeds, comparisons, alpha=alpha)
     if math.isinf(least):
         shown = f"underpowered, whatever the effect; {seeds_for(comparisons)} seeds are the fewest that can show any"
     else:

@@ -7,13 +7,14 @@ them is called better or worse, where none is, is at most α, and so is that of 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
 
 from vitbench.analysis.differences import Difference, paired, rule, unpaired
+from vitbench.analysis.looks import Look
 from vitbench.analysis.multiplicity import ALPHA, FEWEST, holm, reachable
 from vitbench.analysis.paired import CONFIDENCE, Interval, probability_of_improvement, sign_flip_ps
 from vitbench.analysis.power import power, seeds_needed
@@ -30,6 +31,9 @@ Verdict = Literal["better", "worse", "equivalent", "undecided", "underpowered", 
 - underpowered: with so many seeds as were planned, and runs that spread as these do, a difference of the margin would
   be found in under half of all studies; or no result of so few seeds could pass.
 - undecided: none of them.
+
+Where the plan has looks, they are those of the look that decided, see :mod:`vitbench.analysis.looks`: α is then what is
+spent at that look. Of an earlier look than the last an open comparison is undecided, and no more.
 """
 
 POWER = 0.5
@@ -60,6 +64,8 @@ class Comparison:
         twins: whether the variant is an exact twin of its baseline in every block, so that the deltas are noise.
         paired: whether the arms share what they start from in each seed, by their specification.
         key: equal for comparisons of the same runs, whichever is the variant: one hypothesis; empty where unknown.
+        lent: whether it is of implementations of one function alone, of which one is trained for all: further seeds
+            tell nothing of it.
     """
 
     label: str
@@ -77,6 +83,7 @@ class Comparison:
     twins: bool = False
     paired: bool = False
     key: bytes = b""
+    lent: bool = False
 
 
 @dataclass(frozen=True)
@@ -88,17 +95,22 @@ class Judged:
         family: hypotheses of the report, over which p is corrected.
         n: seeds that both finished.
         mean: of the deltas.
-        interval: 95 % confidence interval of the mean, by Welch's t or by that of paired differences.
+        interval: confidence interval of the mean, by Welch's t or by that of paired differences.
         paired: whether by the latter.
         p: that the verdict goes by: of :func:`vitbench.analysis.differences.rule`, or of the paired t.
         p_permutation: beside it, of the studentised permutation test, or of the sign-flip test.
-        p_holm: p after Holm's correction over the report. Of an invalid comparison all are NaN.
+        p_holm: p after Holm's correction over the report, at a look as often as its level goes into α. Of an invalid
+            comparison all are NaN.
         verdict: see :data:`Verdict`.
         below_noise_floor: whether the mean is no further from 0 than exact twins are from one another.
         improvement: probability that a run of the variant beats one of the baseline. NaN where the deltas are means
             over several blocks: these lie closer together than runs, and one would beat the other far too often.
         seeds_needed: to show an effect as large as the observed with 80 % power; None where none can be said, or more
             than 1,000.
+        confidence: of the interval, 0.95; at a look 1 less the level that the verdict goes by, of one comparison: that
+            of differences for better and worse, else that of equivalence. So the interval of what is better excludes
+            0, and that of what is equivalent lies within the margin, however early it stopped.
+        look: seeds at the look that it is judged by; 0 where the plan has none, or before the first.
     """
 
     comparison: Comparison
@@ -114,6 +126,8 @@ class Judged:
     below_noise_floor: bool
     improvement: float
     seeds_needed: int | None
+    confidence: float = CONFIDENCE
+    look: int = 0
 
     @property
     def survivors(self) -> bool:
@@ -140,6 +154,7 @@ def judge(
     alpha: float = ALPHA,
     higher_is_better: bool = True,
     test: Test | None = None,
+    look: Look | None = None,
 ) -> list[Judged]:
     """Verdicts on the comparisons of one report, which are one family for Holm's correction.
 
@@ -154,27 +169,33 @@ def judge(
         alpha: largest probability of any false "better" or "worse" in the report.
         higher_is_better: whether a positive delta is an improvement.
         test: what the suite sets in place of the rule, see :data:`vitbench.spec.suite.Test`.
+        look: that the rows are judged at, which are those that are open at it, see :mod:`vitbench.analysis.replay`;
+            None: the plan has none.
 
     Raises:
         ValueError: where a delta is not finite, or the margin is not positive.
     """
     if margin is not None and not margin > 0:
         raise ValueError(f"margin: {margin} is not positive")
-    by_pairs = [(test != "unpaired" and (c.paired or test == "paired")) or not c.variant for c in comparisons]
-    tested = _tests(comparisons, by_pairs)
+    by_pairs = [pairs(c, test) or not c.variant for c in comparisons]
+    tested = _tests(comparisons, by_pairs, told=look is None or look.number >= 0)
     by_permutation = test == "permutation"
     p = [each.p_permutation if by_permutation else each.p for each in tested]
-    adjusted = _adjusted(comparisons, p)
     equal = [math.nan if margin is None else each.p_equivalent(margin) for each in tested]
-    adjusted_equal = _adjusted(comparisons, equal)
-    family = len({c.key or i for i, c in enumerate(comparisons)})
+    if look is None:
+        adjusted, adjusted_equal = _adjusted(comparisons, p), _adjusted(comparisons, equal)
+        family, attained = len(set(keys(comparisons))), alpha
+    else:
+        adjusted = _adjusted(comparisons, p, _times(look.level, look.different, alpha))
+        adjusted_equal = _adjusted(comparisons, equal, _times(look.level_of_equality, look.equal, alpha))
+        family, attained = look.family, look.family * look.level(alpha / look.family)
     judged = []
     for i, (c, each) in enumerate(zip(comparisons, tested, strict=True)):
         n, valid = len(c.deltas), c.failed <= MOST_FAILED
         sd = each.se * math.sqrt(n) if n else math.nan
 
         def can(n: int, pairs: bool = by_pairs[i]) -> bool:
-            return reachable(n, family, alpha, paired=pairs, permutation=by_permutation)
+            return reachable(n, family, attained, paired=pairs, permutation=by_permutation)
 
         if not valid:
             verdict: Verdict = "invalid"
@@ -182,12 +203,17 @@ def judge(
             verdict = "equivalent"
         elif adjusted[i] <= alpha:
             verdict = "better" if (each.mean > 0) == higher_is_better else "worse"
+        elif look is not None and not look.last and not c.lent:
+            verdict = "undecided"
         elif not can(n) or (
-            margin and sd > 0 and power(margin / sd, c.planned, family, alpha, paired=by_pairs[i]) < POWER
+            margin and sd > 0 and power(margin / sd, c.planned, family, attained, paired=by_pairs[i]) < POWER
         ):
             verdict = "underpowered"
         else:
             verdict = "undecided"
+        confidence = CONFIDENCE
+        if look is not None:
+            confidence = 1 - (look.level if verdict in ("better", "worse") else look.level_of_equality)(alpha)
         runs = c.blocks == 1 and len(c.factors) < 2  # an interaction compares no runs
         larger = probability_of_improvement(c.variant, c.baseline) if runs else math.nan
         judged.append(
@@ -196,7 +222,7 @@ def judge(
                 family=family,
                 n=n,
                 mean=each.mean,
-                interval=each.interval,
+                interval=each.interval(confidence),
                 paired=by_pairs[i],
                 p=p[i],
                 p_permutation=each.p_permutation,
@@ -207,9 +233,31 @@ def judge(
                 seeds_needed=seeds_needed(each.mean, sd, family, alpha=alpha, paired=by_pairs[i])
                 if math.isfinite(sd)
                 else None,
+                confidence=confidence,
+                look=look.seeds if look is not None and look.number >= 0 else 0,
             )
         )
     return judged
+
+
+def pairs(comparison: Comparison, test: Test | None) -> bool:
+    """Whether a comparison is of paired differences, by its specification and what the suite sets."""
+    return test != "unpaired" and (comparison.paired or test == "paired")
+
+
+def keys(comparisons: Sequence[Comparison]) -> list[bytes | int]:
+    """The hypothesis of each row: comparisons of the same runs are one."""
+    return [c.key or i for i, c in enumerate(comparisons)]
+
+
+def _times(level: Callable[[float], float], stopped: int, alpha: float) -> Callable[[int], float]:
+    """How often a p counts at a look, where so many open hypotheses are left beside those that have stopped."""
+
+    def times(left: int) -> float:
+        reached = level(alpha / (left + stopped))
+        return alpha / reached if reached > 0 else math.inf
+
+    return times
 
 
 @dataclass(frozen=True)
@@ -228,23 +276,25 @@ class _Tested:
     def se(self) -> float:
         return float(self.difference.se)
 
-    @property
-    def interval(self) -> Interval:
-        reach = float(self.difference.reach(CONFIDENCE))
+    def interval(self, confidence: float) -> Interval:
+        reach = float(self.difference.reach(confidence))
         return Interval(self.mean - reach, self.mean + reach)
 
     def p_equivalent(self, margin: float) -> float:
         return math.nan if math.isnan(self.p) else float(self.difference.p_equivalent(margin))
 
 
-def _tests(comparisons: Sequence[Comparison], by_pairs: Sequence[bool]) -> list[_Tested]:
-    """Each comparison tested; those of equally many runs at once. Of an invalid one, or of too few runs, no p."""
+def _tests(comparisons: Sequence[Comparison], by_pairs: Sequence[bool], *, told: bool) -> list[_Tested]:
+    """Each comparison tested; those of equally many runs at once. Of an invalid one, or of too few runs, no p.
+
+    Not ``told``, of none: nobody looks before the first look.
+    """
     if bad := [d for c in comparisons for d in c.deltas if not math.isfinite(d)]:
         raise ValueError(f"not finite: {', '.join(map(str, bad))}")
     found: dict[int, _Tested] = {}
     groups: dict[tuple[int, bool, bool], list[int]] = {}
     for i, c in enumerate(comparisons):
-        tells = len(c.deltas) >= FEWEST and c.failed <= MOST_FAILED
+        tells = told and len(c.deltas) >= FEWEST and c.failed <= MOST_FAILED
         groups.setdefault((len(c.deltas), by_pairs[i], tells), []).append(i)
     for (n, pairs, tells), rows in groups.items():
         deltas = np.sort([comparisons[i].deltas for i in rows], axis=1).reshape(len(rows), n)
@@ -261,11 +311,13 @@ def _tests(comparisons: Sequence[Comparison], by_pairs: Sequence[bool]) -> list[
     return [found[i] for i in range(len(comparisons))]
 
 
-def _adjusted(comparisons: Sequence[Comparison], p: Sequence[float]) -> list[float]:
+def _adjusted(
+    comparisons: Sequence[Comparison], p: Sequence[float], times: Callable[[int], float] = float
+) -> list[float]:
     """Holm's adjusted p-values over hypotheses: comparisons of the same runs are one."""
-    place = [c.key or i for i, c in enumerate(comparisons)]
+    place = keys(comparisons)
     distinct: dict[bytes | int, float] = {}
     for key, each in zip(place, p, strict=True):
         distinct.setdefault(key, 1.0 if math.isnan(each) else each)
-    adjusted = dict(zip(distinct, holm(list(distinct.values())), strict=True))
+    adjusted = dict(zip(distinct, holm(list(distinct.values()), times), strict=True))
     return [adjusted[key] for key in place]

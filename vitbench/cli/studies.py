@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
@@ -14,6 +14,9 @@ from vitbench.runner.terminal import Terminal, escape
 from vitbench.spec.errors import TooManyTrials
 from vitbench.spec.reading import MAX_TRIALS, MOST_TRIALS, read_suite
 from vitbench.spec.suite import Suite
+
+if TYPE_CHECKING:
+    from vitbench.store import Study
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 FILE = click.Path(path_type=Path, dir_okay=False)
@@ -94,9 +97,16 @@ def plan(
 
     asked = _read(suite, overrides, cells, plugins, device, max_trials, yes=yes, small=small)
     console = Terminal()
-    print_plan(asked, device, results, console, every=every)
+    print_plan(asked, device, results, console, every=every, looked=_looked)
     for sentence in outlook(asked):
         console.print(escape(sentence))
+
+
+def _looked(study: Study) -> Mapping[str, int]:
+    """Seeds that each cell needs by what a study's report says; asked of plans with looks alone."""
+    from vitbench.report.view import View
+
+    return View(study).seeds_wanted
 
 
 ONLY: Mapping[str, tuple[str, ...]] = {"training": ("tune", "train"), "timing": ("time",)}
@@ -183,7 +193,7 @@ def run(
         keep_weights=keep_weights, heartbeat_s=heartbeat, leave_held=leave_held, engine=parameters,
         kinds=ONLY[only] if only else KINDS, repeat=tuple(again), command=tuple(command),
     )  # fmt: skip
-    context.exit(run_suite(asked, results, options, Terminal()))
+    context.exit(run_suite(asked, results, options, Terminal(), _looked))
 
 
 @click.command()
@@ -202,7 +212,7 @@ def time(
     command = _command("time", suite, overrides, cells, plugins, results, max_trials, yes=yes, small=small)
     options = Options(device=device, kinds=ONLY["timing"], rerun_changed=rerun_changed, heartbeat_s=heartbeat,
                       leave_held=leave_held, command=tuple(command))  # fmt: skip
-    context.exit(run_suite(asked, results, options, Terminal()))
+    context.exit(run_suite(asked, results, options, Terminal(), _looked))
 
 
 @click.command()

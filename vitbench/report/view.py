@@ -21,6 +21,7 @@ from vitbench.analysis.frames import (
     trials_frame,
 )
 from vitbench.analysis.paired import Interval, interval
+from vitbench.analysis.replay import Looking
 from vitbench.analysis.results import results_of
 from vitbench.analysis.stand_ins import RUN_OF, with_stand_ins
 from vitbench.analysis.summary import (
@@ -43,6 +44,7 @@ from vitbench.report.origins import Origins, of_origin
 from vitbench.spec.base import by_identity, uncollected
 from vitbench.spec.trial import TrainTrial
 from vitbench.store import Study
+from vitbench.store.attempts import finished as has_ended
 from vitbench.store.plan import Trials
 
 MAX_CELLS = 500
@@ -223,8 +225,26 @@ class View:
         return places(
             self.judged, self.axes, self.under_study, self.conditions, self.study.info.facts,
             margin=self.study.info.suite.margin, noise_floor=self.noise.largest if self.noise else None,
-            test=self.study.info.suite.test,
+            test=self.study.info.suite.test, looking=self.looking,
         )  # fmt: skip
+
+    @cached_property
+    def looking(self) -> Looking | None:
+        """The looks of the plan; None where it has none."""
+        if self.study.info.looks is None:
+            return None
+        tried, most = self.results.tried, self.study.info.suite.max_attempts
+        unfinished = {i for i in self.train["trial_id"] if not has_ended(tried.get(i, []), most)}
+        return Looking.of(self.study.info.looks, self.train, unfinished)
+
+    @cached_property
+    def seeds_wanted(self) -> dict[str, int]:
+        """Cell → seeds that it needs by what is known, of a plan with looks: as many as any of the places asks for."""
+        found: dict[str, int] = {}
+        for place in self.places:
+            for cell, seeds in place.seeds.items():
+                found[cell] = max(seeds, found.get(cell, 0))
+        return found
 
     def place_name(self, place: Place) -> str:
         """Device and, where results come from more than one origin, its letter."""

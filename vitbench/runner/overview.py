@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import math
 import platform
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from rich.console import Console
@@ -15,6 +16,8 @@ from vitbench.data import catalog
 from vitbench.data.catalog import DataError
 from vitbench.registry import UnknownComponent
 from vitbench.runner.cost import Estimate, Pace, measured_pace
+from vitbench.runner.looks import Looked, nothing_stops, wanted_in
+from vitbench.runner.looks import in_words as looks_in_words
 from vitbench.runner.once import decisive, in_words
 from vitbench.runner.plan import plan
 from vitbench.runner.progress import COLOURS, describe, duration
@@ -55,12 +58,20 @@ MAX_PRINTED = 200
 """Trials, and excluded combinations, that a plan prints unless all are asked for."""
 
 
-def print_plan(suite: Suite, device: str, results: Path | None, console: Console, *, every: bool = False) -> None:
-    """The trials (the first of many, or every one), the count, what is left out, and the estimated cost."""
+def print_plan(
+    suite: Suite, device: str, results: Path | None, console: Console, *, every: bool = False,
+    looked: Looked = lambda _: {},
+) -> None:  # fmt: skip
+    """The trials (the first of many, or every one), the count, what is left out, and the estimated cost.
+
+    Of a suite with looks these are the trials that are needed by now, as ``looked`` finds them in the study, and the
+    cost is told of them and of all that there may be.
+    """
     folder = study_folder(suite, results)
     study = Study.read(folder) if (folder / "study.json").exists() else None
     states = study.attempts() if study else {}
-    info = plan(suite, device_kind(device), records=decisive(study) if study else {})
+    planned_with = functools.partial(plan, suite, device_kind(device), records=decisive(study) if study else {})
+    info = planned_with(wanted=wanted_in(folder, looked))
     console.print(f"[bold]{escape(suite.info.name)}[/]  {escape(suite.info.question)}")
     for text, label in ((suite.info.cost, "cost"), (suite.info.expected, "expected")):
         if text:
@@ -97,7 +108,7 @@ def print_plan(suite: Suite, device: str, results: Path | None, console: Console
             f"to come: {seeds} train trials of {len(info.untuned)} cells, each with the best of its "
             f"{len(suite.cells[0].settings)} settings of {', '.join(info.tuned)}"
         )
-    for sentence in in_words(info):
+    for sentence in (*in_words(info), *looks_in_words(info)):
         console.print(escape(sentence))
     ids = Trials.of(info.trials).ids()
     console.print(
@@ -108,7 +119,19 @@ def print_plan(suite: Suite, device: str, results: Path | None, console: Console
     identity = f" ({info.data_identity}){_whereabouts(suite)}" if info.data_identity else ""
     console.print(escape(f"data: {info.data_name}{identity}"))
     pace = pace_of(study, states) if study else None
-    console.print(cost_of(remaining(info, states, pace)[0], pace))
+    console.print("\n".join(_costs(info, planned_with, states, pace)))
+
+
+def _costs(
+    info: StudyInfo, planned_with: Callable[..., StudyInfo], states: Mapping[str, Sequence[Attempt]], pace: Pace | None
+) -> list[str]:
+    """What the rest costs, in a sentence; of a plan with looks another, if nothing stops early."""
+    said = [cost_of(remaining(info, states, pace)[0], pace)]
+    if info.looks is not None:
+        said.append(
+            f"if nothing stops early, {cost_of(remaining(planned_with(wanted=nothing_stops), states, pace)[0], pace)}"
+        )
+    return said
 
 
 def remaining(
@@ -167,7 +190,7 @@ def print_status(study: Study, console: Console) -> None:
     counts = [f"[{COLOURS.get(state, 'red')}]{n} {state}[/]" for state, n in states.most_common()]
     console.print(f"{len(study.info.trials)} trials: {', '.join(counts)}")
     with contextlib.suppress(UnknownComponent):  # of a plug-in that is not loaded here
-        for sentence in in_words(study.info):
+        for sentence in (*in_words(study.info), *looks_in_words(study.info)):
             console.print(escape(sentence))
     if study.info.fallback:
         console.print(f"[yellow]data:[/] {escape(study.info.fallback)}")

@@ -15,6 +15,7 @@ from typing import Literal
 from vitbench import registry
 from vitbench.data import catalog
 from vitbench.runner.budget import with_budgets
+from vitbench.runner.looks import Wanted, nothing_seen, plan_of_looks, up_to_look
 from vitbench.runner.once import once
 from vitbench.runner.starts import with_starts
 from vitbench.runner.tuning import choose, tuning_seeds
@@ -41,6 +42,7 @@ def plan(
     kinds: Collection[str] = KINDS,
     prepared: catalog.Prepared | None = None,
     records: Mapping[str, list[Record]] = MappingProxyType({}),
+    wanted: Wanted = nothing_seen,
 ) -> StudyInfo:
     """Every trial of a suite on one type of device, each once: tuning first, then training.
 
@@ -54,6 +56,7 @@ def plan(
         kinds: some of :data:`KINDS`. Training that is not tuned for without "tune" waits.
         prepared: the data, where they have been read; else what can be known without reading is looked up.
         records: trial id → attempts, of the study so far.
+        wanted: of a plan with looks, in which nothing stops early yet, the seeds that are needed by now.
 
     Raises:
         SpecError: where a model cannot take the data, or nothing is left to run.
@@ -94,7 +97,8 @@ def plan(
         trials, split = once(trials, records, suite.info.max_attempts)
     if not trials:
         raise SpecError([f"{suite.file}: 0 trials: the suite has no {' or '.join(f'[{k}]' for k in kinds)} table"])
-    return StudyInfo(
+    looks = next((cell.train.looks for cell in suite.cells if cell.train), ()) if training else ()
+    found = StudyInfo(
         suite=suite.info,
         suite_file=suite.file,
         options=suite.options,
@@ -110,8 +114,10 @@ def plan(
         untuned=tuple(waiting),
         implementations=implementations,
         split=split,
+        looks=plan_of_looks(suite, looks, trials) if looks else None,
         trials=trials,
     )
+    return up_to_look(found, wanted)
 
 
 def _implementations(suite: Suite) -> Literal["one", "all"]:

@@ -16,6 +16,7 @@ from rich.console import Console
 from vitbench.data.load import prepare
 from vitbench.model.weights import SUFFIX
 from vitbench.runner.launchers.places import Site
+from vitbench.runner.looks import Looked, wanted_in
 from vitbench.runner.once import decisive
 from vitbench.runner.overview import print_status, study_folder
 from vitbench.runner.plan import KINDS, plan, with_data
@@ -77,8 +78,15 @@ class Options:
     heartbeat_s: float = INTERVAL_SECONDS
 
 
-def run_suite(suite: Suite, results: Path | None, options: Options, console: Console) -> int:
+def run_suite(suite: Suite, results: Path | None, options: Options, console: Console, looked: Looked) -> int:
     """Prepare the data, plan, run what is left, and say how it went. Returns the exit status.
+
+    Args:
+        suite: read and checked.
+        results: folder of the study; None: the suite's own.
+        options: how it is run.
+        console: where the user reads.
+        looked: of a plan with looks, the seeds that each cell needs, by the records.
 
     Raises:
         DataError, DeviceError, LauncherError, SpecError, StudyError: the message says what to do. All but StudyError
@@ -91,7 +99,7 @@ def run_suite(suite: Suite, results: Path | None, options: Options, console: Con
             address=options.address, engine=options.engine, repeat=options.repeat,
         )  # fmt: skip
         with launcher_of(options.launcher, site) as launcher:
-            session = _session(suite, site, options, launcher, reporter)
+            session = _session(suite, site, options, launcher, reporter, looked=looked)
             with _signals(stop):
                 launcher.drive(session, options.heartbeat_s)
             if options.keep_weights and (without := _without_weights(session)):
@@ -115,7 +123,9 @@ def launcher_of(name: str, site: Site) -> Iterator[Launcher]:
         launcher.close()
 
 
-def _session(suite: Suite, site: Site, options: Options, launcher: Launcher, reporter: Reporter) -> Session:
+def _session(
+    suite: Suite, site: Site, options: Options, launcher: Launcher, reporter: Reporter, *, looked: Looked
+) -> Session:
     """The study as it stands, planned for the launcher, and what is told before the first trial."""
     trained_on = [cell.data for cell in suite.cells if cell.train] if "train" in options.kinds else []
     prepared = prepare(suite.data, trained_on) if trained_on else None
@@ -126,7 +136,8 @@ def _session(suite: Suite, site: Site, options: Options, launcher: Launcher, rep
     commands = ((*options.command, "--device", device),) if options.command else ()
 
     def planner(records: Mapping[str, list[Record]]) -> StudyInfo:
-        made = plan(suite, launcher.device, kinds=options.kinds, prepared=prepared, records=records)
+        wanted = wanted_in(folder, looked)
+        made = plan(suite, launcher.device, kinds=options.kinds, prepared=prepared, records=records, wanted=wanted)
         return made.model_copy(update={"commands": commands})
 
     folder = site.study

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from vitbench import registry
 from vitbench.environment import code_digest, code_with
+from vitbench.runner.looks import in_words
 from vitbench.runner.once import DISAGREE, decisive
 from vitbench.runner.overview import cost_of, pace_of, remaining
 from vitbench.runner.plan import KINDS
@@ -64,11 +65,17 @@ class Session:
                     self.reporter.ended(planned, record, self.done(planned), elsewhere=True)
 
     def more_to_train(self) -> bool:
-        """Plan again where equivalent implementations may have come out otherwise; whether that adds a trial."""
-        if self.study.info.implementations != "one" or not classes(self.trials):
+        """Plan again where results may ask for more; whether that adds a trial.
+
+        Equivalent implementations may have come out otherwise, and looks may leave some cells open.
+        """
+        once = self.study.info.implementations == "one" and bool(classes(self.trials))
+        if not once and self.study.info.looks is None:
             return False
         before, split = set(self.trials.ids()), set(self.study.info.split)
         self.plan_again()
+        for sentence in in_words(self.study.info):
+            self.reporter.note(sentence)
         for each in self.study.info.split:
             if each not in split:
                 self.reporter.note(f"{', '.join(each.cells)}: {DISAGREE}: {each.reason}", "notice: ")

@@ -73,17 +73,17 @@ def explain(error: ValidationError, model: type[BaseModel]) -> list[tuple[str, s
     """(dotted key, message) for each wrong key of a table; several complaints about one key (a union) become one."""
     by_place: dict[tuple[str, ...], list[ErrorDetails]] = {}
     for detail in error.errors(include_url=False):
-        place = _place(detail["loc"], model)
+        place = _place(detail["loc"], model, unknown=detail["type"] == "extra_forbidden")
         by_place.setdefault(place, []).append(detail)
     return [(".".join(place), _sentence(details, model, place)) for place, details in by_place.items()]
 
 
-def _place(loc: tuple[int | str, ...], model: type[BaseModel]) -> tuple[str, ...]:
-    """The key that is wrong. What pydantic appends for the branch of a union or the index in it is cut off."""
+def _place(loc: tuple[int | str, ...], model: type[BaseModel], *, unknown: bool) -> tuple[str, ...]:
+    """The key that is wrong, maybe an ``unknown`` one. The branch of a union, or the index in it, is cut off."""
     place: list[str] = []
     fields: Mapping[str, Any] | None = model.model_fields
     for part in loc:
-        if fields is None:
+        if fields is None or (part not in fields and not unknown):
             break
         place.append(str(part))
         table = _table(fields[str(part)].annotation) if str(part) in fields else None

@@ -9,7 +9,7 @@ from pydantic import ValidationError
 
 from vitbench.registry import nearest
 from vitbench.spec.errors import explain, quote
-from vitbench.spec.recipe import TrainSpec
+from vitbench.spec.recipe import TrainSpec, TrainTable
 from vitbench.spec.suite import Tune
 from vitbench.spec.tables import BUDGETS, Tables
 from vitbench.spec.toml import leaves
@@ -38,11 +38,19 @@ def read_tune(tables: Tables, base: Mapping[str, Any], studied: Collection[str])
             axes[path] = values
     if not axes and "tune" in tables.raw:
         tables.complain("tune", "names nothing to tune, e.g. train.learning_rate = [3e-4, 1e-3]")
-    if base["train"] is None:
-        tables.complain("tune", "there is no [train] table to tune")
+    _tunable(tables, base["train"])
     try:
         return Tune.model_validate({"axes": axes, **({"seeds": raw["seeds"]} if "seeds" in raw else {})})
     except ValidationError as error:
         for key, message in explain(error, Tune):
             tables.complain(f"tune.{key}", message)
         return None
+
+
+def _tunable(tables: Tables, train: TrainTable | None) -> None:
+    """Complain where there is nothing to tune, or where seeds stop early, too."""
+    if train is None:
+        tables.complain("tune", "there is no [train] table to tune")
+    elif train.looks:
+        why = "no suite both looks and tunes: give train.seeds as a number, or leave out [tune]"
+        tables.complain("train.seeds", why)

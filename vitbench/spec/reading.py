@@ -79,8 +79,13 @@ def read_suite(
     if isinstance(raw.get("data"), dict) and any(text.partition("=")[0].strip() == "data.name" for text in overrides):
         raw["data"] = {key: value for key, value in raw["data"].items() if key not in OF_A_SET}
     for override in overrides:
-        messages += apply(raw, override)
         key = override.partition("=")[0].strip()
+        if key.startswith("train.seeds."):
+            _no_other_seeds(raw)
+        wrong = apply(raw, override)
+        if key == "train.seeds.at_most" and not wrong:
+            _looks_up_to(raw["train"]["seeds"])
+        messages += wrong
         if (budget := key.removeprefix("train.")) in BUDGETS:
             _only_budget(raw, {budget})
     options = [*(["--small"] if small else []), *(part for override in overrides for part in ("--set", override))]
@@ -100,6 +105,19 @@ def _only_budget(raw: dict[str, Any], kept: Collection[str]) -> None:
     """Leave out of [train] the budgets that another one replaces."""
     if isinstance(raw.get("train"), dict):
         raw["train"] = {k: v for k, v in raw["train"].items() if k not in BUDGETS or k in kept}
+
+
+def _no_other_seeds(raw: Mapping[str, Any]) -> None:
+    """Leave seeds, or their number, out of [train], where looks take their place."""
+    if isinstance(train := raw.get("train"), dict) and not isinstance(train.get("seeds"), dict):
+        train.pop("seeds", None)
+
+
+def _looks_up_to(seeds: dict[str, Any]) -> None:
+    """Let looks that are there end at another number of seeds."""
+    looks, most = seeds.get("looks"), seeds["at_most"]
+    if isinstance(looks, tuple) and isinstance(most, int) and all(isinstance(n, int) for n in looks):
+        seeds["looks"] = (*(n for n in looks[:-1] if n < most), most)
 
 
 class Move(NamedTuple):

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from typing import Annotated, Any, Literal, get_args
 
-from pydantic import Field, ValidationInfo, field_validator, model_validator
+from pydantic import Field, ValidationInfo, ValidatorFunctionWrapHandler, field_validator, model_validator
 
 from vitbench.spec.base import Positive, Probability, Seed, Size, Strict
 from vitbench.spec.errors import quote
@@ -200,14 +201,59 @@ class TrainSpec(Strict):
 SEEDS_OF_A_MASTER = 1000
 """Seeds that a master seed gives: with 7 they are 7000, 7001, …"""
 
-Seeds = Annotated[tuple[Seed, ...], Field(min_length=1)] | Annotated[int, Field(gt=0, le=SEEDS_OF_A_MASTER // 2)]
+FIRST_LOOK = 4
+"""Seeds below which no comparison is decided, and so the fewest at which a look is worth its share of the error."""
+
+USUAL_LOOKS = (4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384)
+"""Numbers of seeds at which is looked where a suite says no more than how many there are at most."""
+
+
+class Looks(Strict):
+    """As many seeds as it takes: results are looked at on the way, and cells that are decided stop."""
+
+    at_most: Annotated[int, Field(ge=FIRST_LOOK, le=SEEDS_OF_A_MASTER // 2)] = Field(description="seeds of a cell")
+    looks: tuple[int, ...] = Field(
+        (), description="numbers of seeds after which results are looked at, the last of them at_most"
+    )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _usual(cls, given: Any) -> Any:
+        """Looks that nobody has set are the usual ones."""
+        if not isinstance(given, dict) or "looks" in given:
+            return given
+        most = given.get("at_most")
+        if not isinstance(most, int) or most < FIRST_LOOK:
+            return given  # a mistake of its own
+        return {**given, "looks": (*(n for n in USUAL_LOOKS if n < most), most)}
+
+    @field_validator("looks")
+    @classmethod
+    def _in_order(cls, looks: tuple[int, ...], info: ValidationInfo) -> tuple[int, ...]:
+        """Ascending, from the fewest seeds that tell anything to all of them."""
+        shown, most = list(looks), info.data.get("at_most")
+        if not looks:
+            raise ValueError("must be an array of at least 1 value(s), or left out for the usual looks")
+        if any(one >= other for one, other in itertools.pairwise(looks)):
+            raise ValueError(f"must ascend, each number of seeds once, got {shown}")
+        if looks[0] < FIRST_LOOK:
+            raise ValueError(f"no comparison is decided by fewer than {FIRST_LOOK} seeds: look at {FIRST_LOOK} first, "
+                             f"not at {looks[0]}")  # fmt: skip
+        if most is not None and looks[-1] != most:
+            raise ValueError(f"must end with at_most, {most}, got {shown}")
+        return looks
+
+
+Seeds = (
+    Annotated[tuple[Seed, ...], Field(min_length=1)] | Annotated[int, Field(gt=0, le=SEEDS_OF_A_MASTER // 2)] | Looks
+)
 Flops = Annotated[float, Field(gt=0.0, le=1e30)]
 
 
 class TrainTable(TrainSpec):
     """The ``[train]`` table of a suite: the recipe, the budget's currency, and the seeds of each cell."""
 
-    seeds: Seeds = Field((0,), description="the seeds, or how many")
+    seeds: Seeds = Field((0,), description="the seeds, how many, or at most how many and when to look at them")
     implementations: Literal["one", "all"] = Field(
         "one",
         description="of equivalent implementations all are trained with the first seed, and with the others one, "
@@ -222,11 +268,23 @@ class TrainTable(TrainSpec):
         "or the parameters, by a wider or narrower MLP",
     )
 
+    @field_validator("seeds", mode="wrap")
+    @classmethod
+    def _table_of_looks(cls, given: Any, others: ValidatorFunctionWrapHandler) -> Any:
+        """A table is judged as looks alone: what is wrong in it is no failed attempt at an array."""
+        return Looks.model_validate(given) if isinstance(given, dict) else others(given)
+
+    @property
+    def looks(self) -> tuple[int, ...]:
+        """Numbers of seeds after which cells that are decided stop; empty where all are run whatever comes out."""
+        return self.seeds.looks if isinstance(self.seeds, Looks) else ()
+
     def seeds_of(self, master: int) -> tuple[int, ...]:
-        """The seeds; those of a master seed where only their number is given."""
+        """All seeds that there may be; those of a master seed where only their number is given."""
         if isinstance(self.seeds, tuple):
             return self.seeds
-        return tuple(SEEDS_OF_A_MASTER * master + i for i in range(self.seeds))
+        count = self.seeds.at_most if isinstance(self.seeds, Looks) else self.seeds
+        return tuple(SEEDS_OF_A_MASTER * master + i for i in range(count))
 
     def recipe(self) -> TrainSpec:
         """The recipe without the seeds: what belongs to one trial."""

@@ -23,7 +23,7 @@ CELLS, SEEDS, CLAIM, GOAL = "cells", "seeds", "claim.", "goal."
 APART = frozenset(
     {
         "schema_version", "suite", "suite_file", "options", "commands", "axes", "data_name", "fallback", "class_names",
-        "excluded", "facts", "goals", "untuned", "split", "additions", "history", "trials",
+        "excluded", "facts", "goals", "untuned", "split", "looks", "additions", "history", "trials",
     }
 )  # fmt: skip
 """Fields of StudyInfo that are told otherwise here, say the same twice, or change as a run goes on by itself."""
@@ -41,6 +41,8 @@ def asked(info: StudyInfo) -> Asked:
         body = fact.canonical()
         name = CLAIM + body.pop("claim")
         found[name if name not in found else f"{name} ({len(found)})"] = body
+    if info.looks:
+        found["suite.looks"] = list(info.looks.at)
     found |= {GOAL + goal.cell: goal.test_accuracy for goal in info.goals}
     cells = {p.cell: p.trial for p in reversed(trials.up_to_seed[1]) if isinstance(p.trial, TrainTrial)}
     cells = dict(reversed(cells.items()))
@@ -51,7 +53,8 @@ def asked(info: StudyInfo) -> Asked:
             by_identity(TrainSpec.canonical),
         )
         found[CELLS] = list(cells)
-        found[SEEDS] = sorted({row[8] for row in trials.tables.rows if row[1] == "train"})
+        to_come = info.looks.seeds if info.looks else ()  # a look of the plan has been reckoned with
+        found[SEEDS] = sorted({*to_come, *(row[8] for row in trials.tables.rows if row[1] == "train")})
         found |= _over("model", {cell: model(trial.model) for cell, trial in cells.items()})
         bodies = {cell: images(trial.data, trial.data_identity) for cell, trial in cells.items()}
         found |= _over("data", bodies)

@@ -28,6 +28,14 @@ class Split(Strict):
     reason: str
 
 
+class LookPlan(Strict):
+    """Looks that the plan has from the start: cells that are decided at one are trained with no further seed."""
+
+    seeds: tuple[int, ...] = Field(description="all that there may be, in their order")
+    at: tuple[int, ...] = Field(description="how many of them have been run at each look")
+    trainings: int = Field(description="training runs if nothing stopped early")
+
+
 class StudyInfo(Strict):
     """What a study is about: written when a run starts, replaced when its suite has changed.
 
@@ -57,6 +65,7 @@ class StudyInfo(Strict):
         None, description="of equivalent ones, which are trained with further seeds; None: an older study, all"
     )
     split: tuple[Split, ...] = ()
+    looks: LookPlan | None = Field(None, description="None: every seed is run, whatever comes out")
     additions: tuple[Addition, ...] = Field((), description="of an older study; since then the history tells them")
     history: Annotated[int, Field(ge=0, le=1_000_000)] = Field(
         0, description="number of the history's last entry; 0: an older study, which has none"

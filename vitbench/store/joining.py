@@ -19,6 +19,7 @@ OF_TRAINING = (
     "untuned",
     "implementations",
     "split",
+    "looks",
     "excluded",
     "options",
 )

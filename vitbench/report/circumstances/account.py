@@ -16,6 +16,7 @@ from vitbench.report.circumstances import spent
 from vitbench.report.markdown import Md, bullets, escape, listed, table
 from vitbench.report.numbers import count, plural
 from vitbench.report.view import View
+from vitbench.runner.looks import in_words as looks_in_words
 from vitbench.spec.base import Strict
 from vitbench.spec.effects import dead
 from vitbench.spec.model import OF_ANY
@@ -77,7 +78,9 @@ def settings(view: View) -> Md:
         each = "cell"
         if view.stood_for:
             each = "function; all its implementations are trained with the first, and one with the others"
-        rows.append(("seeds", Md(f"{plural(len(seeds), 'seed')} per {each}: {listed(seeds, 20)}")))
+        most = f"up to {plural(len(seeds), 'seed')}" if info.looks else plural(len(seeds), "seed")
+        rows.append(("seeds", Md(f"{most} per {each}: {listed(seeds, 20)}")))
+        rows += [("looks", Md(escape(sentence))) for sentence in looks_in_words(info)]
         rows += [("budget", spent.budget(view, recipes)), *spent.together(view)]
     protocols = [p.trial.protocol for p in view.planned if isinstance(p.trial, TimeTrial)]
     if protocols:

@@ -109,6 +109,9 @@ def _of_plan(view: View, trained: Sequence[TrainTrial | TuneTrial]) -> Iterable[
         name, path = next(iter(folders))
         if path is not None:
             yield from (f"data.name={name}", f"data.path={path}")
+    if (looks := view.study.info.looks) is not None:
+        yield f"train.seeds={{at_most = {looks.at[-1]}, looks = {list(looks.at)}}}"
+        return
     of_cells = {tuple(rows) for _, rows in view.train.groupby(["device", "cell"], sort=False)["seed"]}
     if len(of_cells) == 1:
         seeds = [int(seed) for seed in next(iter(of_cells))]

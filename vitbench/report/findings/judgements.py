@@ -8,6 +8,7 @@ import pandas as pd
 
 from vitbench.analysis.conclusions import Conclusions, conclude
 from vitbench.analysis.factorial import runs_of
+from vitbench.analysis.replay import Looking
 from vitbench.spec.suite import Fact, Test
 
 Place = Conclusions
@@ -17,6 +18,7 @@ Place = Conclusions
 def places(
     train: pd.DataFrame, axes: Mapping[str, Sequence[str]], under_study: Sequence[str], conditions: Collection[str],
     facts: Sequence[Fact], *, margin: float | None, noise_floor: float | None, test: Test | None = None,
+    looking: Looking | None = None,
 ) -> list[Place]:  # fmt: skip
     """Verdicts on the runs of each device and origin that has a result.
 
@@ -29,6 +31,7 @@ def places(
         margin: within which two cells are equivalent, in points of test accuracy.
         noise_floor: largest difference between exact twins, in points; None where there are none.
         test: what the suite sets in place of the rule.
+        looking: the looks of the plan; None where it has none.
     """
     outside = [str(cell) for cell in train.loc[~train["factorial"].astype(bool), "cell"].unique()]
     cells = list(dict.fromkeys([str(cell) for cell in train["cell"].head(1)] + outside))
@@ -43,6 +46,7 @@ def places(
             margin=margin,
             noise_floor=noise_floor,
             test=test,
+            looking=looking,
         )
         for runs in runs_of(train, axes)
     ]

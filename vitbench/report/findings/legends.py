@@ -40,7 +40,8 @@ def legend(view: View) -> list[Md]:
     every = [judged for place in view.places for judged in place.judged]
     said = legend_of({judged.verdict for judged in every}, view.study.info.suite.margin)
     if any(math.isfinite(judged.interval.low) for judged in every):
-        said = f"A range beside a difference is its 95 % interval. {said}"
+        interval = "interval at the level of the look that decided it" if view.looking else "95 % interval"
+        said = f"A range beside a difference is its {interval}. {said}"
     if any(place.claims for place in view.places):
         said += " What the outcomes of claims mean: see Claims."
     return [Md(said)] if said else []
@@ -104,6 +105,7 @@ def columns_explained(view: View, family: str, axis: str = "") -> list[Md]:
     if any(judged.paired for judged in every):
         said.append("Arms that share what they start from are compared by Student's t of the differences in each seed, "
                     "with the sign-flip test beside it.")  # fmt: skip
+    said += _about_looks(view)
     if any(judged.only_by_interval for judged in every):
         said.append("A verdict goes by the corrected p, and an interval is not corrected: it may exclude 0 where the "
                     "verdict is undecided or underpowered.")  # fmt: skip
@@ -115,6 +117,27 @@ def columns_explained(view: View, family: str, axis: str = "") -> list[Md]:
         said.append(f"The margin, {points(margin)}, is set by the suite: a difference that is surely smaller does not "
                     "matter to it.")  # fmt: skip
     return [Md(" ".join(said))]
+
+
+def _about_looks(view: View) -> list[str]:
+    """When results were looked at, what that saved, and what it means for p and intervals; nothing without looks."""
+    if view.looking is None:
+        return []
+    plan = view.looking.plan
+    of_plan = set(plan.seeds)
+    planned = sum(int(seed) in of_plan for seed in view.train["seed"])
+    at = {judged.look: judged.confidence for place in view.places for judged in place.judged if judged.look}
+    decided = ", ".join(f"{look} seeds" for look in sorted(at)) or "none yet"
+    return [
+        f"The plan has looks at the results, after {', '.join(map(str, plan.at))} seeds of a cell. What is decided at "
+        "one stops there, and a cell is trained on as long as an open comparison uses its runs. So far that takes "
+        f"{planned} of {plan.trainings} trainings: {max(plan.trainings - planned, 0)} fewer.",
+        f"A row goes by the seeds of the look that decided it, or of the latest (here: {decided}). After a share t of "
+        "the seeds t² of the 5 % of error may have been spent (Kim and DeMets 1987), so that an early look takes a "
+        "smaller p; p (Holm) is scaled by that, and at most 0.05 decides at each. A row's interval has the confidence "
+        "of its look, not 95 %, so that it never contradicts the verdict. A difference that was shown early is on "
+        "average a little too large.",
+    ]
 
 
 def points(number: float) -> str:

@@ -18,11 +18,13 @@ from vitbench.report.numbers import count, fixed, probability, signed
 from vitbench.report.view import View
 
 DIFFERENCE, INTERVAL, P, HOLM = "difference (points)", "95 % interval (points)", "p", "p (Holm)"
+OF_LOOK = "interval (points)"
+"""Head of the column where the confidence is that of the look that decided a row."""
 BESIDE = "p (permutation)"
 BETTER = "P(better)"
 PAIRS = "cell pairs"
 CLAIMED = "claimed (points)"
-RIGHT = frozenset({"seeds", PAIRS, DIFFERENCE, INTERVAL, P, BESIDE, HOLM, BETTER, CLAIMED})
+RIGHT = frozenset({"seeds", PAIRS, DIFFERENCE, INTERVAL, OF_LOOK, P, BESIDE, HOLM, BETTER, CLAIMED})
 BELOW = Md("‡")
 MAX_COMPARED = 60
 """Rows of a table of comparisons; what is beyond is in the CSV."""
@@ -141,7 +143,9 @@ def _numbers(view: View, judged: Judged, *, beside: bool = True) -> dict[str, Md
     seeds = Md(f"{judged.n} of {judged.comparison.planned} {SURVIVORS}") if judged.survivors else count(judged.n)
     return {
         DIFFERENCE: Md(f"{signed(judged.mean, decimals)}{mark}"),
-        INTERVAL: Md(f"{signed(low, decimals)} to {signed(high, decimals)}") if math.isfinite(low) else NOTHING,
+        OF_LOOK if view.looking else INTERVAL: Md(f"{signed(low, decimals)} to {signed(high, decimals)}")
+        if math.isfinite(low)
+        else NOTHING,
         HOLM: probability(judged.p_holm),
         P: probability(judged.p),
         **({BESIDE: probability(judged.p_permutation)} if beside else {}),
@@ -200,7 +204,11 @@ def frame(view: View) -> pd.DataFrame:
             for j in judged
         ]
     columns = [*at, "family", "comparison", *_row_columns(), "expected", "published_points", "outcome"] if rows else []
-    return pd.DataFrame(rows, columns=columns or ["device"])
+    found = pd.DataFrame(rows, columns=columns or ["device"])
+    if view.looking is None:
+        return found
+    of_claims = [judged for place in view.places for judged in place.judged]
+    return found.assign(look=[j.look for j in of_claims], confidence=[j.confidence for j in of_claims])
 
 
 def _row_columns() -> list[str]:

@@ -109,7 +109,8 @@ class Queue:
         self, session: Session, kinds: tuple[str, ...], only: str, most: int, parameters: dict[str, Any]
     ) -> None:  # fmt: skip
         """Arrays of jobs, until nothing of these kinds is left or as many have gone as a trial has attempts."""
-        rounds, told = session.study.info.suite.max_attempts + 1, False
+        most_rounds, told = session.study.info.suite.max_attempts + 1, False
+        rounds = most_rounds
         command = [sys.executable, "-m", "vitbench", *self.site.repeat, "--only", only, "--leave-held",
                    "--device", self.device]  # fmt: skip
         while session.stop.signal is None:
@@ -118,6 +119,7 @@ class Queue:
             pending, free = session.pending(*kinds), self.free(session, kinds)
             if not pending:
                 if "train" in kinds and session.more_to_train():
+                    rounds = most_rounds  # what is new has not been tried
                     continue
                 return
             if not free:  # of other drivers, such as jobs that an earlier call of this command has left
@@ -130,9 +132,9 @@ class Queue:
                 session.catch_up()
                 continue
             if not rounds:
-                session.reporter.note(f"{len(pending)} trial(s) are left after "
-                                      f"{session.study.info.suite.max_attempts + 1} rounds of jobs; what they said is "
-                                      f"in {self.site.study / 'slurm'}", "notice: ")  # fmt: skip
+                said = f"what they said is in {self.site.study / 'slurm'}"
+                left = f"{len(pending)} trial(s) are left after {most_rounds} rounds of jobs"
+                session.reporter.note(f"{left}; {said}", "notice: ")
                 return
             rounds -= 1
             jobs = self.submit(command, min(len(free), most), {**parameters, **self.parameters})

@@ -1,0 +1,75 @@
+"""Looks: of a plan that looks at its results on the way, the runs that are needed by now.
+
+What a look decides is the analysis', which is above the runner and handed in; here it is a number of seeds a cell.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from vitbench.spec.suite import Suite
+from vitbench.store import Study, StudyInfo, Trials
+from vitbench.store.info import LookPlan
+
+Wanted = Callable[[StudyInfo], Mapping[str, int]]
+"""A plan in which nothing stops early → cell → how many of its seeds are needed; of other cells those of one look."""
+
+Looked = Callable[[Study], Mapping[str, int]]
+"""The same of a study with such a plan, by its records."""
+
+
+def nothing_seen(_: StudyInfo) -> Mapping[str, int]:
+    """The seeds that are needed before the first look, of every cell."""
+    return {}
+
+
+def nothing_stops(info: StudyInfo) -> Mapping[str, int]:
+    """All seeds of every cell."""
+    assert info.looks is not None
+    return dict.fromkeys((p.cell for p in Trials.of(info.trials).up_to_seed[1]), len(info.looks.seeds))
+
+
+def wanted_in(folder: Path, looked: Looked) -> Wanted:
+    """The seeds that a plan needs by the records of a study's folder, which may not be there yet."""
+    return (lambda info: looked(Study(folder, info))) if (folder / "study.json").exists() else nothing_seen
+
+
+def plan_of_looks(suite: Suite, looks: tuple[int, ...], trials: Trials) -> LookPlan:
+    """The looks of a suite over all trials that there may be."""
+    seeds = next(cell.seeds for cell in suite.cells if cell.train)
+    return LookPlan(seeds=seeds, at=looks, trainings=sum(kind == "train" for _, kind in trials.kinds()))
+
+
+def up_to_look(info: StudyInfo, wanted: Wanted) -> StudyInfo:
+    """A plan without the seeds that cells do not need, or not yet."""
+    if info.looks is None:
+        return info
+    trials, of_cell = Trials.of(info.trials), wanted(info)
+    place = {seed: number for number, seed in enumerate(info.looks.seeds)}
+    numbers, first = trials.up_to_seed
+    needed = [of_cell.get(planned.cell, info.looks.at[0]) for planned in first]
+    later = {
+        trial_id
+        for trial_id, number, seed in zip(trials.ids(), numbers, trials.seeds(), strict=True)
+        if seed is not None and place[seed] >= needed[number]
+    }
+    return info.model_copy(update={"trials": trials.where(lambda trial_id, _: trial_id not in later)})
+
+
+def in_words(info: StudyInfo) -> list[str]:
+    """How many runs the plan has by now, and which cells have stopped; nothing where it has no looks."""
+    if info.looks is None:
+        return []
+    plan, trials = info.looks, Trials.of(info.trials)
+    numbers, first = trials.up_to_seed
+    of_plan, runs = set(plan.seeds), dict[str, int]()
+    for number, seed in zip(numbers, trials.seeds(), strict=True):
+        if first[number].trial.kind == "train" and seed in of_plan:
+            runs[first[number].cell] = runs.get(first[number].cell, 0) + 1
+    counted = {n: sum(its == n for its in runs.values()) for n in plan.at}
+    shown = ", ".join(f"{cells} with {n}" for n, cells in counted.items() if cells)
+    return [
+        f"results are looked at after {', '.join(map(str, plan.at))} seeds: {sum(runs.values())} trainings by now, at "
+        f"most {plan.trainings}; cells by their seeds: {shown}"
+    ]
