@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -24,9 +25,18 @@ def vitbench(*arguments: str, cwd: Path | None = None) -> subprocess.CompletedPr
 def test_plan_lists_every_trial_and_runs_nothing(tmp_path: Path) -> None:
     done = vitbench("plan", COMPONENTS, "--device", "cpu", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
-    assert "144 trials (48 train, 96 time; 48 cells; 0 excluded; 36 unsupported on cpu), 144 left to run" in done.stdout
-    assert done.stdout.count("conv · sdpa · pre · learned") == 3
+    assert "126 trials (78 train, 48 time; 48 cells; 0 excluded; 24 unsupported on cpu), 126 left to run" in done.stdout
+    assert done.stdout.count("conv · sdpa · pre · learned") == 2 and done.stdout.count("seed 5") == 6
     assert "cost of what is left:" in done.stdout and list(tmp_path.iterdir()) == []
+
+
+def test_a_gpu_plans_all_of_the_images(tmp_path: Path) -> None:
+    """By the same command: what the suite says of the device's type takes the place of what it says of all."""
+    said = [vitbench("plan", COMPONENTS, "--device", device, cwd=tmp_path).stdout for device in ("cpu", "cuda")]
+    assert "batch 64" in said[0] and "batch 256" not in said[0] and "float32" in said[0]
+    assert "batch 256" in said[1] and "batch 64" not in said[1] and "bfloat16" in said[1]
+    flops = [float(re.findall(r"cost of what is left: ([\d,.]+) TFLOP", text)[0].replace(",", "")) for text in said]
+    assert flops[1] > 20 * flops[0]
 
 
 @pytest.mark.parametrize("arguments", [("plan", COMPONENTS), ("components",), ("components", "attention"), ("--help",)])
@@ -56,7 +66,7 @@ def test_components_shows_what_is_exact_and_where_it_runs() -> None:
         (("plan", COMPONENTS, "--set", "model.depht=3"), 'did you mean "depth"?'),
         (("plan", COMPONENTS, "--set", "model.image_size=64"), "the images of cifar10 are 32×32; set data.resize = 64"),
         (("plan", COMPONENTS, "--set", "model.num_classes=7"), "cifar10 has 10 classes"),
-        (("plan", COMPONENTS, "--set", "data.train_images=60000"), "cifar10 has 50000"),
+        (("plan", COMPONENTS, "--set", "data.train_images=60000"), "cifar10 has 5000"),
         (("plan", COMPONENTS, "--device", "tpu"), '"tpu" is no device'),
         (("run", COMPONENTS, "--device", "cuda:7"), "cuda:7 requested"),
         (("run", COMPONENTS, "--launcher", "magic"), "'magic' is not"),

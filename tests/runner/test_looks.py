@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.runner.runs import Runs
+from vitbench.report.circumstances import changes
 from vitbench.report.view import View
 from vitbench.runner.looks import nothing_stops
 from vitbench.runner.plan import plan
@@ -124,7 +125,7 @@ def test_before_the_first_look_every_cell_has_its_seeds_and_ids_are_those_of_oth
 def test_what_is_decided_stops_and_everything_says_so(study: Runs) -> None:
     read = Study.read(study.study)
     assert seeds_of(read.info) == {"base": 8, "one step": 6, "hardly smoothed": 8}
-    assert study.states() == {"ok": 22} and not read.info.additions
+    assert study.states() == {"ok": 22}
     said = (
         "results are looked at after 4, 6, 8 seeds: 22 trainings by now, at most 24; "
         "cells by their seeds: 1 with 6, 2 with 8"
@@ -164,7 +165,7 @@ def test_two_drivers_come_to_the_same_plan_as_one(study: Runs, tmp_path: Path) -
 
 def same_plan_and_verdicts(runs: Runs, study: Runs) -> None:
     mine, other = Study.read(runs.study), Study.read(study.study)
-    assert {p.id for p in mine.info.trials} == {p.id for p in other.info.trials} and not mine.info.additions
+    assert {p.id for p in mine.info.trials} == {p.id for p in other.info.trials}
     ok = [r.trial_id for r in runs.records() if r.state == "ok"]
     assert sorted(ok) == sorted(p.id for p in mine.info.trials), "nothing is trained twice, or beside the plan"
     (one,), (two,) = View(mine).places, View(other).places
@@ -175,8 +176,10 @@ def test_seeds_outside_the_plan_are_told(study: Runs) -> None:
     """Last, for it adds to the study's plan."""
     runs = study
     more = plan(read_suite(runs.suite, ["train.seeds.at_most=10"]), "cpu", wanted=nothing_stops)
-    (addition,) = Study.start(runs.study, more).info.additions
-    assert addition.seeds == (8, 9)
+    begun = Study.start(runs.study, more)
+    before, after = (set(values) for values in begun.history.steps()[-1].entry.changed["seeds"])
+    assert after - before == {8, 9} and len(before) == 8, "the seeds of a look that is to come are no news"
+    assert any("8, 9 joined" in said for said in changes.caveats(View(begun)))
 
 
 def test_equivalent_implementations_are_trained_once_and_go_on_together(tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ import pytest
 
 from vitbench.runner.plan import plan
 from vitbench.spec import SpecError, Suite, read_suite
+from vitbench.spec.recipe import Device
 from vitbench.spec.suite import RESERVED
 
 BASE = """
@@ -47,10 +48,12 @@ source = "someone"
 """
 
 
-def read(folder: Path, text: str, *overrides: str, small: bool = False) -> Suite:
+def read(
+    folder: Path, text: str, *overrides: str, small: bool = False, device: Device | None = None
+) -> Suite:  # fmt: skip
     path = folder / "suite.toml"
     path.write_text(text, encoding="utf-8")
-    return read_suite(path, overrides, small=small)
+    return read_suite(path, overrides, small=small, device=device)
 
 
 def messages(folder: Path, text: str, *overrides: str) -> list[str]:
@@ -215,6 +218,28 @@ def test_the_small_form_replaces_what_it_names_and_has_a_name_of_its_own(tmp_pat
     recipes = [suite.cells[0].train for suite in (small, full)]
     assert [r.epochs for r in recipes if r] == [3, 10] and {r.learning_rate for r in recipes if r} == {1e-3}
     assert small.facts == full.facts
+
+
+def test_a_type_of_device_has_its_own_values_and_the_small_form_goes_before_them(tmp_path: Path) -> None:
+    text = BASE + "[device.cuda.train]\nimages = 700\nbatch_size = 32\n[small.train]\nepochs = 3\n"
+    found = {
+        (device, small): read(tmp_path, text, small=small, device=device).cells[0].train
+        for device in ("cpu", "cuda") for small in (False, True)
+    }  # fmt: skip
+    budgets = {key: (r.epochs, r.images, r.batch_size) for key, r in found.items() if r}
+    assert budgets["cpu", False][1:] == (None, 128) and budgets["cuda", False][1:] == (700, 32)
+    assert budgets["cpu", True] == (3, None, 128) and budgets["cuda", True] == (3, None, 32)
+    assert read(tmp_path, text, "train.batch_size=16", device="cuda").cells[0].train.batch_size == 16  # type: ignore[union-attr]
+
+
+def test_a_mistake_in_a_devices_values_is_told_on_every_device(tmp_path: Path) -> None:
+    assert messages(tmp_path, BASE + "[device.cuda.train]\nepoch = 3\n") == [
+        'suite.toml: train.epoch: unknown key; did you mean "epochs"?'
+    ]
+    assert messages(tmp_path, BASE + "[device.gpu.train]\nepochs = 3\n")[0].startswith(
+        "suite.toml: device.gpu: unknown"
+    )
+    assert messages(tmp_path, "device = 3\n" + BASE) == ["suite.toml: device: must be a table, got integer 3"]
 
 
 def test_a_mistake_in_the_small_form_is_one_in_the_suite(tmp_path: Path) -> None:

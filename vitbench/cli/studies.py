@@ -45,11 +45,14 @@ def _read(
     suite: Path, overrides: tuple[str, ...], cells: tuple[str, ...], plugins: tuple[Path, ...], device: str,
     max_trials: int, *, yes: bool, small: bool,
 ) -> Suite:  # fmt: skip
+    from vitbench.runner.overview import device_kind
+
     for plugin in plugins:
         registry.load_plugin(plugin)
     try:
         most = max(max_trials, MOST_TRIALS) if yes else max_trials
-        return read_suite(suite, overrides, most, small=small).only(cells)
+        kind = device_kind(device)
+        return read_suite(suite, overrides, most, small=small, device=kind).only(cells)
     except TooManyTrials as error:
         from vitbench.runner.size import with_time
 

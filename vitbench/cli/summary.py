@@ -13,6 +13,7 @@ from rich.text import Text
 
 from vitbench import registry
 from vitbench.runner.budget import with_budgets
+from vitbench.runner.overview import device_kind
 from vitbench.runner.terminal import Terminal, escape
 from vitbench.spec.model import ModelSpec
 from vitbench.spec.presets import PRESETS
@@ -39,7 +40,7 @@ def summary(
     """A model stage by stage: operation, shape, parameters, FLOPs, and its share of the time of a forward pass."""
     for plugin in plugins:
         registry.load_plugin(plugin)
-    label, spec = _chosen(name, cell, overrides, small=small)
+    label, spec = _chosen(name, cell, overrides, device, small=small)
     from vitbench.devices import resolve, unsupported  # after the name: a mistake in it is said before torch loads
     from vitbench.timing.stages import summarise
 
@@ -57,7 +58,9 @@ def summary(
     )
 
 
-def _chosen(name: str, cell: str | None, overrides: Sequence[str], *, small: bool) -> tuple[str, ModelSpec]:
+def _chosen(
+    name: str, cell: str | None, overrides: Sequence[str], device: str, *, small: bool
+) -> tuple[str, ModelSpec]:
     """What is asked for: a label, and the model."""
     if name in PRESETS:
         if cell or overrides or small:
@@ -69,7 +72,8 @@ def _chosen(name: str, cell: str | None, overrides: Sequence[str], *, small: boo
             f"known: {', '.join(PRESETS)}"
         )
     # What a cell is trained with: a suite may make its models alike in parameters.
-    suite = with_budgets(read_suite(Path(name), overrides, MOST_TRIALS, small=small), lambda _: 1)
+    asked = read_suite(Path(name), overrides, MOST_TRIALS, small=small, device=device_kind(device))
+    suite = with_budgets(asked, lambda _: 1)
     cells = {each.label: each.model for each in suite.cells}
     label = cell or next(iter(cells))
     if label not in cells:

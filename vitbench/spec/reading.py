@@ -18,7 +18,7 @@ from vitbench.spec.effects import dead_letters
 from vitbench.spec.errors import SpecError, TooManyTrials, quote
 from vitbench.spec.model import ModelSpec
 from vitbench.spec.nuisance import read_tune
-from vitbench.spec.recipe import TrainTable
+from vitbench.spec.recipe import DEVICES, Device, TrainTable
 from vitbench.spec.suite import (
     LABEL,
     RESERVED,
@@ -45,13 +45,14 @@ MOST_TRIALS = 1_000_000
 OF_A_SET = ("path", "subset")
 """Keys of [data] that say what is taken of the images that the file names: other images have other ones."""
 
-KEYS = ("suite", *TABLES, "axes", "variants", "tune", "facts", "goals", "resources", "small")
+KEYS = ("suite", *TABLES, "axes", "variants", "tune", "facts", "goals", "resources", "device", "small")
 
 
 @uncollected()
 def read_suite(
-    path: Path, overrides: Sequence[str] = (), max_trials: int = MAX_TRIALS, *, small: bool = False
-) -> Suite:
+    path: Path, overrides: Sequence[str] = (), max_trials: int = MAX_TRIALS, *, small: bool = False,
+    device: Device | None = None,
+) -> Suite:  # fmt: skip
     """Read, check and expand a suite.
 
     Args:
@@ -59,22 +60,14 @@ def read_suite(
         overrides: ``table.key=value`` strings, the value in TOML (a bare word is a string).
         max_trials: largest number of cells × seeds that is taken for meant.
         small: whether the suite's ``[small]`` table replaces what stands in its other tables.
+        device: type of device whose ``[device.<type>]`` table does, before that.
 
     Raises:
         SpecError: with everything that is wrong, each message naming file, key, value and what is allowed.
     """
-    raw = parse(path)
-    reduced = raw.pop("small", None)
-    if reduced is None and small:
-        raise SpecError([f"{path.name}: small: the suite has no such table, and so no small form"])
-    if reduced is not None and not isinstance(reduced, dict):
-        raise SpecError([f"{path.name}: small: must be a table, got {quote(reduced)}"])
-    if small:
-        raw = in_small(raw, reduced or {})
-        if isinstance(raw.get("suite"), dict) and isinstance(raw["suite"].get("name"), str):
-            raw["suite"] = {**raw["suite"], "name": f"{raw['suite']['name']}-small"}
-    elif reduced:
-        _Reader(path.name, in_small(raw, reduced), []).suite(max_trials)  # a mistake in it is one in the suite
+    raw, others = _forms(path, small=small, device=device)
+    for other in others:
+        _Reader(path.name, other, []).suite(max_trials)  # a mistake in it is one in the suite
     messages = []
     if isinstance(raw.get("data"), dict) and any(text.partition("=")[0].strip() == "data.name" for text in overrides):
         raw["data"] = {key: value for key, value in raw["data"].items() if key not in OF_A_SET}
@@ -92,13 +85,36 @@ def read_suite(
     return _Reader(path.name, raw, messages).suite(max_trials).model_copy(update={"options": tuple(options)})
 
 
-def in_small(raw: Mapping[str, Any], reduced: Mapping[str, Any]) -> dict[str, Any]:
-    """A parsed file with what its ``[small]`` table replaces; a budget there takes the place of any other."""
-    small = merged(raw, reduced)
-    train = reduced.get("train")
+def _forms(path: Path, *, small: bool, device: Device | None) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+    """A parsed file in the form that is asked for, and in those of its other tables of a device, or of [small]."""
+    raw = parse(path)
+    of_devices, reduced = raw.pop("device", {}), raw.pop("small", None)
+    if reduced is None and small:
+        raise SpecError([f"{path.name}: small: the suite has no such table, and so no small form"])
+    known = isinstance(of_devices, dict)
+    if known and (strange := of_devices.keys() - set(DEVICES)):
+        hint = nearest(min(strange), DEVICES)
+        raise SpecError([f"{path.name}: device.{min(strange)}: unknown key{hint}; known: {', '.join(DEVICES)}"])
+    tables = {"small": reduced or {}, **({f"device.{k}": t for k, t in of_devices.items()} if known else {})}
+    for name, table in {**tables, **({} if known else {"device": of_devices})}.items():
+        if not isinstance(table, dict):
+            raise SpecError([f"{path.name}: {name}: must be a table, got {quote(table)}"])
+    asked = [f"device.{device}", *(["small"] if small else [])]
+    others = [replaced(raw, table) for name, table in tables.items() if table and name not in asked]
+    for name in asked:
+        raw = replaced(raw, tables.get(name, {}))
+    if small and isinstance(raw.get("suite"), dict) and isinstance(raw["suite"].get("name"), str):
+        raw["suite"] = {**raw["suite"], "name": f"{raw['suite']['name']}-small"}
+    return raw, others
+
+
+def replaced(raw: Mapping[str, Any], by: Mapping[str, Any]) -> dict[str, Any]:
+    """A parsed file with what one of its tables replaces; a budget there takes the place of any other."""
+    found = merged(raw, by)
+    train = by.get("train")
     if isinstance(train, dict) and (given := {key for key in BUDGETS if key in train}):
-        _only_budget(small, given)
-    return small
+        _only_budget(found, given)
+    return found
 
 
 def _only_budget(raw: dict[str, Any], kept: Collection[str]) -> None:

@@ -28,6 +28,10 @@ Alpha = Annotated[float, Field(ge=0.0, le=1000.0)]
 """Both parameters of a Beta distribution."""
 
 
+OF_A_BATCH = 10_000
+"""Images of each official batch of CIFAR-10."""
+
+
 class DataSpec(Strict):
     """Which images, and how they are split. ``path``, ``download`` and ``fallback`` say how to come by them."""
 
@@ -38,7 +42,7 @@ class DataSpec(Strict):
     )
     download: bool = Field(False, description="fetch the data set where it is missing")
     fallback: Literal["synthetic"] | None = Field(None, description="what to use where the data cannot be had")
-    subset: Annotated[int, Field(gt=0, le=10_000)] | None = Field(
+    subset: Annotated[int, Field(gt=0, le=OF_A_BATCH)] | None = Field(
         None, description="cifar10: the first so many images of each of its six official batches; None: all"
     )
     resize: Size | None = Field(None, description="height and width to which the images are resized, pixels")
@@ -75,10 +79,10 @@ class DataSpec(Strict):
     @field_validator("subset")
     @classmethod
     def _of_cifar10(cls, value: int | None, info: ValidationInfo) -> int | None:
-        """Other sets have no such batches."""
+        """Other sets have no such batches. All 10,000 of each are the whole set."""
         if value is not None and (name := info.data.get("name", "cifar10")) != "cifar10":
             raise ValueError(f"{value}, but only cifar10 has official batches, and the images are {name}")
-        return value
+        return None if value == OF_A_BATCH else value
 
     @field_validator(
         "colour_classes", "texture_classes", "position_classes", "relation_classes", "pixel_noise", "image_seed"
