@@ -23,7 +23,7 @@ VARIABLE = "GOMP_SPINCOUNT"
 SHORT = "1000"
 """Spins where cores are shared: some microseconds."""
 
-LOOKS, APART_SECONDS = 20, 0.01
+LOOKS, APART_SECONDS = 10, 0.005
 """How often, and how far apart, it is looked at what else wants to run."""
 
 TOLERATED = 0.5
