@@ -17,7 +17,7 @@ from multiprocessing.context import ForkServerProcess
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from vitbench.runner.spinning import Spinning
+from vitbench.runner import spinning
 from vitbench.store import State
 
 if TYPE_CHECKING:  # it imports torch
@@ -161,7 +161,6 @@ class Pool:
         self.jobs: list[Job] = []
         # Inductor would start a pool of compilers in each process, which takes the cores from what is timed there.
         os.environ.setdefault("TORCHINDUCTOR_COMPILE_THREADS", "1")
-        self.spinning = Spinning()
         self.context = multiprocessing.get_context("forkserver")
         # "__main__" too: a process would otherwise import it by itself, from files that may have changed since.
         self.context.set_forkserver_preload(["__main__", "vitbench.runner.work", "vitbench.runner.forkserver"])
@@ -187,7 +186,7 @@ class Pool:
 
         slot = self.free.popleft()
         if not self.jobs:
-            self.spinning.choose(slot.threads)
+            spinning.choose(slot.threads)
         request = request.model_copy(update={"device": slot.device, "threads": slot.threads})
         mine, theirs = self.context.Pipe(duplex=False)
         self.count += 1
@@ -227,4 +226,3 @@ class Pool:
             job.outcome()
             self.free.append(job.slot)
         self.jobs.clear()
-        self.spinning.close()

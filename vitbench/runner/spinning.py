@@ -12,6 +12,7 @@ is to be another.
 from __future__ import annotations
 
 import contextlib
+import functools
 import multiprocessing.forkserver
 import os
 import signal
@@ -30,33 +31,27 @@ TOLERATED = 0.5
 """Threads beyond the cores, in the mean, that pass for none: the system's own come and go."""
 
 
-class Spinning:
-    """The spin count of the processes to come."""
+def choose(threads: int) -> None:
+    """The spin count of a process of so many threads that starts now, while no other of this driver runs.
 
-    def __init__(self) -> None:
-        """Nothing is chosen where the user's environment says how threads wait."""
-        self.given = VARIABLE in os.environ or "OMP_WAIT_POLICY" in os.environ
+    One thread alone waits for nobody. Nothing is chosen where the user's environment says how threads wait.
+    """
+    if threads < 2 or _is_given():
+        return
+    load = ForeignLoad()
+    for _ in range(LOOKS):
+        load.look()
+        time.sleep(APART_SECONDS)
+    wanted = SHORT if (load.mean() or 0.0) + threads > (os.cpu_count() or 1) + TOLERATED else LONG
+    if os.environ.get(VARIABLE) != wanted:
+        end_fork_server()
+        os.environ[VARIABLE] = wanted
 
-    def choose(self, threads: int) -> None:
-        """For a process of so many threads that starts now, while no other of this driver runs.
 
-        One thread alone waits for nobody.
-        """
-        if self.given or threads < 2:
-            return
-        load = ForeignLoad()
-        for _ in range(LOOKS):
-            load.look()
-            time.sleep(APART_SECONDS)
-        wanted = SHORT if (load.mean() or 0.0) + threads > (os.cpu_count() or 1) + TOLERATED else LONG
-        if os.environ.get(VARIABLE) != wanted:
-            end_fork_server()
-            os.environ[VARIABLE] = wanted
-
-    def close(self) -> None:
-        """Leave the environment as it was."""
-        if not self.given and os.environ.pop(VARIABLE, ""):
-            end_fork_server()
+@functools.cache
+def _is_given() -> bool:
+    """Whether the environment of this driver said how threads wait before anything was chosen."""
+    return VARIABLE in os.environ or "OMP_WAIT_POLICY" in os.environ
 
 
 def end_fork_server() -> None:
