@@ -113,6 +113,25 @@ def test_a_row_that_failed_still_counts_in_the_family() -> None:
         assert found.p_holm == 2 * found.p and found.family == 2
 
 
+def test_a_claim_weighs_most_and_an_expected_equality_least() -> None:
+    """The difference of a claimed equality, or of exact twins; what is shown of a claim of equality is the equality."""
+    six, other = row(CLEAR[:6]), row(MIXED[:6])
+    p, of_other = one(six).p, one(other).p
+    assert p < of_other / 8
+    for claim, twins, weight in (("lower", False, 2), ("equal", False, 0.25), (None, True, 0.25), (None, False, 1)):
+        found = one(replace(six, claim=claim, twins=twins), other)
+        if p / weight < of_other:
+            assert found.p_holm == pytest.approx(p * (weight + 1) / weight)
+        assert found.burden == (weight + 1) / weight and found.family == 2
+    wide = max(abs(end) for end in (interval_of(MIXED).low, interval_of(MIXED).high))
+    lone, four = one(row(MIXED), margin=wide * 1.05), [row(MIXED)] * 4
+    assert lone.verdict == "equivalent"
+    words = {
+        claim: one(replace(row(MIXED), claim=claim), *four, margin=wide * 1.35).verdict for claim in (None, "equal")
+    }
+    assert words == {None: "undecided", "equal": "equivalent"}
+
+
 def test_what_a_judgement_tells() -> None:
     variant, baseline = (52.0, 53.0, 51.5, 54.0, 52.5, 53.5), (51.0, 52.5, 51.0, 52.0, 52.0, 52.0)
     deltas = tuple(v - b for v, b in zip(variant, baseline, strict=True))

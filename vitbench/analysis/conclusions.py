@@ -1,7 +1,7 @@
 """A study's conclusions: verdicts on what its axes do, how they interact, and the claims that it puts to the test.
 
-All of them are one family for Holm's correction. Axes whose values are all exact twins are in no table of effects: they
-compute the same function, and what differs between them is noise by construction.
+All of them are one family for Holm's correction, in which claims weigh most. Axes whose values are all exact twins are
+in no table of effects: they compute the same function, and what differs between them is noise by construction.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import itertools
 import statistics
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from vitbench.analysis.factorial import Runs, effect, interactions, one_at_a_time, reference_of
@@ -143,9 +143,9 @@ def conclude(
 
 def _claimed(runs: Runs, axes: Mapping[str, Sequence[str]], fact: Fact) -> Comparison:
     if fact.axis is None:
-        return one_at_a_time(runs, [fact.against, fact.value])[0]
+        return replace(one_at_a_time(runs, [fact.against, fact.value])[0], claim=fact.expected)
     held = {axis: (fact.where[axis],) if axis in fact.where else values for axis, values in axes.items()}
-    return effect(runs, held, fact.axis, fact.value, fact.against)
+    return replace(effect(runs, held, fact.axis, fact.value, fact.against), claim=fact.expected)
 
 
 def _under(

@@ -14,7 +14,7 @@ from typing import Literal
 import numpy as np
 
 from vitbench.analysis.differences import Difference, paired, rule, unpaired
-from vitbench.analysis.multiplicity import ALPHA, FEWEST, holm, reachable
+from vitbench.analysis.multiplicity import ALPHA, FEWEST, holm, reachable, weight
 from vitbench.analysis.paired import CONFIDENCE, Interval, probability_of_improvement, sign_flip_ps
 from vitbench.analysis.power import power, seeds_needed
 from vitbench.spec.suite import Test
@@ -59,6 +59,7 @@ class Comparison:
         cells: the variant and the baseline by their labels, where no more than these two are compared.
         twins: whether the variant is an exact twin of its baseline in every block, so that the deltas are noise.
         paired: whether the arms share what they start from in each seed, by their specification.
+        claim: what a claim of the suite says of it: "higher", "lower" or "equal"; None of what is no claim.
         key: equal for comparisons of the same runs, whichever is the variant: one hypothesis; empty where unknown.
     """
 
@@ -76,6 +77,7 @@ class Comparison:
     cells: tuple[str, ...] = ()
     twins: bool = False
     paired: bool = False
+    claim: str | None = None
     key: bytes = b""
 
 
@@ -86,6 +88,7 @@ class Judged:
     Attributes:
         comparison: the comparison.
         family: hypotheses of the report, over which p is corrected.
+        burden: comparisons by which p is multiplied at Holm's first step, the worst case: all weights over its own.
         n: seeds that both finished.
         mean: of the deltas.
         interval: 95 % confidence interval of the mean, by Welch's t or by that of paired differences.
@@ -103,6 +106,7 @@ class Judged:
 
     comparison: Comparison
     family: int
+    burden: float
     n: int
     mean: float
     interval: Interval
@@ -143,9 +147,12 @@ def judge(
 ) -> list[Judged]:
     """Verdicts on the comparisons of one report, which are one family for Holm's correction.
 
+    What a claim says weighs twice as much as an effect, an interaction or a variant, and a difference where equality is
+    expected, of a claim of it or of exact twins, a quarter: see :func:`vitbench.analysis.multiplicity.weight`.
+
     The correction is over every hypothesis that the report plans. One that is invalid, or that has no result, counts as
     one with p = 1: the family is fixed before anyone has looked, and what failed makes no other row significant. A
-    claim that is also an effect is one hypothesis.
+    claim that is also an effect is one hypothesis, with the weight of the first row.
 
     Args:
         comparisons: the rows.
@@ -164,17 +171,14 @@ def judge(
     tested = _tests(comparisons, by_pairs)
     by_permutation = test == "permutation"
     p = [each.p_permutation if by_permutation else each.p for each in tested]
-    adjusted = _adjusted(comparisons, p)
+    adjusted, burdens = _adjusted(comparisons, p)
     equal = [math.nan if margin is None else each.p_equivalent(margin) for each in tested]
-    adjusted_equal = _adjusted(comparisons, equal)
+    adjusted_equal, _ = _adjusted(comparisons, equal, equality=True)
     family = len({c.key or i for i, c in enumerate(comparisons)})
     judged = []
     for i, (c, each) in enumerate(zip(comparisons, tested, strict=True)):
         n, valid = len(c.deltas), c.failed <= MOST_FAILED
         sd = each.se * math.sqrt(n) if n else math.nan
-
-        def can(n: int, pairs: bool = by_pairs[i]) -> bool:
-            return reachable(n, family, alpha, paired=pairs, permutation=by_permutation)
 
         if not valid:
             verdict: Verdict = "invalid"
@@ -182,8 +186,8 @@ def judge(
             verdict = "equivalent"
         elif adjusted[i] <= alpha:
             verdict = "better" if (each.mean > 0) == higher_is_better else "worse"
-        elif not can(n) or (
-            margin and sd > 0 and power(margin / sd, c.planned, family, alpha, paired=by_pairs[i]) < POWER
+        elif not reachable(n, burdens[i], alpha, paired=by_pairs[i], permutation=by_permutation) or (
+            margin and sd > 0 and power(margin / sd, c.planned, burdens[i], alpha, paired=by_pairs[i]) < POWER
         ):
             verdict = "underpowered"
         else:
@@ -194,6 +198,7 @@ def judge(
             Judged(
                 comparison=c,
                 family=family,
+                burden=burdens[i],
                 n=n,
                 mean=each.mean,
                 interval=each.interval,
@@ -204,7 +209,7 @@ def judge(
                 verdict=verdict,
                 below_noise_floor=noise_floor is not None and abs(each.mean) <= noise_floor,
                 improvement=larger if higher_is_better else 1 - larger,
-                seeds_needed=seeds_needed(each.mean, sd, family, alpha=alpha, paired=by_pairs[i])
+                seeds_needed=seeds_needed(each.mean, sd, burdens[i], alpha=alpha, paired=by_pairs[i])
                 if math.isfinite(sd)
                 else None,
             )
@@ -261,11 +266,15 @@ def _tests(comparisons: Sequence[Comparison], by_pairs: Sequence[bool]) -> list[
     return [found[i] for i in range(len(comparisons))]
 
 
-def _adjusted(comparisons: Sequence[Comparison], p: Sequence[float]) -> list[float]:
-    """Holm's adjusted p-values over hypotheses: comparisons of the same runs are one."""
+def _adjusted(
+    comparisons: Sequence[Comparison], p: Sequence[float], *, equality: bool = False
+) -> tuple[list[float], list[float]]:
+    """Holm's adjusted p-values, and all weights over each row's own: comparisons of the same runs are one."""
     place = [c.key or i for i, c in enumerate(comparisons)]
-    distinct: dict[bytes | int, float] = {}
-    for key, each in zip(place, p, strict=True):
-        distinct.setdefault(key, 1.0 if math.isnan(each) else each)
-    adjusted = dict(zip(distinct, holm(list(distinct.values())), strict=True))
-    return [adjusted[key] for key in place]
+    distinct: dict[bytes | int, tuple[float, float]] = {}
+    for key, c, each in zip(place, comparisons, p, strict=True):
+        one = 1.0 if math.isnan(each) else each
+        distinct.setdefault(key, (one, weight(c.claim, twins=c.twins, equality=equality)))
+    weights = [of_one for _, of_one in distinct.values()]
+    adjusted = dict(zip(distinct, holm([one for one, _ in distinct.values()], weights), strict=True))
+    return [adjusted[key] for key in place], [sum(weights) / distinct[key][1] for key in place]

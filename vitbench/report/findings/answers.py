@@ -161,10 +161,11 @@ def _interaction(view: View, judged: Judged) -> str:
 def _powerless(view: View, judged: Sequence[Judged], on: str, what: str) -> Md:
     """What is said where no comparison of a kind had a chance."""
     seeds, family = max(each.n for each in judged), judged[0].family
+    fewest = seeds_for(min(each.burden for each in judged))
     corrected = f" after correction for {family:,} comparisons" if family > 1 else ""
     said = f"No {what}{on} can be told from chance: with {plural(seeds, 'seed')} "
-    if seeds < seeds_for(family) or not view.study.info.suite.margin:
-        said += f"none can reach p ≤ {ALPHA:g}{corrected}, whatever its size; {seeds_for(family)} seeds could."
+    if seeds < fewest or not view.study.info.suite.margin:
+        said += f"none can reach p ≤ {ALPHA:g}{corrected}, whatever its size; {fewest} seeds could."
     else:
         size = points(view.study.info.suite.margin)
         said += f"one as large as the margin, {size}, would be found less than half of the time{corrected}."

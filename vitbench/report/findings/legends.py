@@ -98,9 +98,10 @@ def columns_explained(view: View, family: str, axis: str = "") -> list[Md]:
     said = ["A difference is one of test accuracies in percentage points, its mean over seeds; the interval is "
             "Welch's, of two arms that are trained independently. p is two-sided, the larger of that of the "
             "permutation test and of Welch's t (up to ten times it, where the arms' standard deviations "
-            "differ); p (Holm) is p corrected for all comparisons of the report. Under normal, heavy-tailed and "
-            "unequal noise at most 5 % of reports without any effect name one; where the variants' noise is skewed "
-            "and of twice the baseline's spread, up to 9 %."]  # fmt: skip
+            "differ); p (Holm) is p corrected for all comparisons of the report, among which what a claim says "
+            "weighs twice, and a difference where a claim or exact twins let expect none a quarter. Under normal, "
+            "heavy-tailed and unequal noise at most 5 % of reports without any effect name one; where the variants' "
+            "noise is skewed and of twice the baseline's spread, up to 9 %."]  # fmt: skip
     if any(judged.paired for judged in every):
         said.append("Arms that share what they start from are compared by Student's t of the differences in each seed, "
                     "with the sign-flip test beside it.")  # fmt: skip

@@ -174,9 +174,8 @@ def _about_family(view: View, judged: Sequence[Judged]) -> list[str]:
     said = [f"{counted}. Margin: {points(margin) if margin else 'the suite sets none, so that nothing is equivalent'}."]
     every = next(place.judged for place in view.places if place.judged[0] is judged[0])
     if any(j.verdict == "underpowered" for j in every):
-        said.append(
-            f"{seeds_for(size)} seeds are the fewest with which {'any of them' if size > 1 else 'it'} could be shown."
-        )
+        fewest = seeds_for(min(j.burden for j in every))
+        said.append(f"{fewest} seeds are the fewest with which {'any of them' if size > 1 else 'it'} could be shown.")
     return said
 
 
