@@ -162,6 +162,11 @@ def test_a_difference_can_be_certain_and_equivalent_and_an_interval_can_exclude_
     small = tuple(0.5 + d for d in (-0.2, -0.1, 0.0, 0.1, 0.2, 0.05))
     equal = judge([Comparison("v", small, 6)], margin=1.0, noise_floor=None)[0]
     assert equal.verdict == "equivalent" and equal.certain and not equal.only_by_interval
+    assert equal.words == "better, by less than the margin"
+    mirrored = judge([Comparison("v", tuple(-d for d in small), 6)], margin=1.0, noise_floor=None)[0]
+    fewer = judge([mirrored.comparison], margin=1.0, noise_floor=None, higher_is_better=False)[0]
+    assert (mirrored.words, fewer.words) == ("worse, by less than the margin", "better, by less than the margin")
+    assert one(row(MIXED), margin=5.0).words == "equivalent" and one(row(CLEAR)).words == "better"
     apart = tuple(2 + d for d in small[:3])
     few = judge([Comparison("v", apart, 3)], margin=None, noise_floor=None)[0]
     assert few.verdict == "underpowered" and few.interval.low > 0 and few.only_by_interval and not few.certain

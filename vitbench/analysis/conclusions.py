@@ -17,14 +17,17 @@ from vitbench.analysis.verdicts import Comparison, Judged, Verdict, judge
 from vitbench.spec.suite import Fact, Test
 
 Outcome = Literal[
-    "reproduced", "reproduced in sign, smaller than claimed", "reproduced in sign, larger than claimed",
+    "reproduced", "equal within the margin", "reproduced, within the margin",
+    "reproduced in sign, smaller than claimed", "reproduced in sign, larger than claimed",
     "not reproduced, within the margin", "not reproduced, not equal", "not reproduced, opposite sign", "undecided",
 ]  # fmt: skip
 """What became of a claim, by the verdict and, of a claim that something is higher or lower, by the claimed size:
 
 - reproduced: all that was claimed came out. Of "equal": the verdict is equivalent, whatever size was printed. Of
-  "higher" and "lower": the verdict is better or worse, and a claimed size lies in the interval, or no further from it
-  than the suite's margin, which does not matter to it.
+  "higher" and "lower": the verdict is better or worse, and a claimed size lies in the interval.
+- equal within the margin: equality was claimed, and a difference is certain, but smaller than the suite's margin.
+- reproduced, within the margin: better or worse as was claimed, and the claimed size lies outside the interval, but no
+  further from it than the margin, which does not matter to the suite.
 - reproduced in sign, smaller (larger) than claimed: better or worse as was claimed, and the claimed size lies outside
   that.
 - not reproduced, within the margin: a difference was claimed, and the verdict is equivalent.
@@ -170,10 +173,10 @@ def outcome(fact: Fact, judged: Judged, margin: float | None) -> Outcome:
             return "not reproduced, not equal"
         within = judged.verdict == "equivalent"
         return "not reproduced, within the margin" if within else "not reproduced, opposite sign"
-    if fact.expected == "equal" or fact.size is None:
-        return "reproduced"
+    if fact.expected == "equal" or fact.size is None or judged.interval.holds(fact.size):
+        return "equal within the margin" if fact.expected == "equal" and judged.certain else "reproduced"
     sign, room = (1 if fact.expected == "higher" else -1), margin or 0.0
     if judged.interval.low - room <= fact.size <= judged.interval.high + room:
-        return "reproduced"
+        return "reproduced, within the margin"
     smaller = sign * fact.size > sign * judged.mean
     return "reproduced in sign, smaller than claimed" if smaller else "reproduced in sign, larger than claimed"

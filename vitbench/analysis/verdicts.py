@@ -6,6 +6,7 @@ them is called better or worse, where none is, is at most α, and so is that of 
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -31,6 +32,9 @@ Verdict = Literal["better", "worse", "equivalent", "undecided", "underpowered", 
   be found in under half of all studies; or no result of so few seeds could pass.
 - undecided: none of them.
 """
+
+BY_LESS = "by less than the margin"
+"""Stands after "better" or "worse" where a difference is certain and also equivalent."""
 
 POWER = 0.5
 """Power at the margin below which a planned comparison is underpowered."""
@@ -97,6 +101,7 @@ class Judged:
         p_permutation: beside it, of the studentised permutation test, or of the sign-flip test.
         p_holm: p after Holm's correction over the report. Of an invalid comparison all are NaN.
         verdict: see :data:`Verdict`.
+        words: the verdict as it is told: "worse, by less than the margin" where a difference is certain and equivalent.
         below_noise_floor: whether the mean is no further from 0 than exact twins are from one another.
         improvement: probability that a run of the variant beats one of the baseline. NaN where the deltas are means
             over several blocks: these lie closer together than runs, and one would beat the other far too often.
@@ -115,6 +120,7 @@ class Judged:
     p_permutation: float
     p_holm: float
     verdict: Verdict
+    words: str
     below_noise_floor: bool
     improvement: float
     seeds_needed: int | None
@@ -168,7 +174,7 @@ def judge(
     if margin is not None and not margin > 0:
         raise ValueError(f"margin: {margin} is not positive")
     by_pairs = [(test != "unpaired" and (c.paired or test == "paired")) or not c.variant for c in comparisons]
-    tested = _tests(comparisons, by_pairs)
+    tested = _tests(tuple(comparisons), tuple(by_pairs))
     by_permutation = test == "permutation"
     p = [each.p_permutation if by_permutation else each.p for each in tested]
     adjusted, burdens = _adjusted(comparisons, p)
@@ -178,6 +184,7 @@ def judge(
     judged = []
     for i, (c, each) in enumerate(zip(comparisons, tested, strict=True)):
         n, valid = len(c.deltas), c.failed <= MOST_FAILED
+        side: Verdict = "better" if (each.mean > 0) == higher_is_better else "worse"
         sd = each.se * math.sqrt(n) if n else math.nan
 
         if not valid:
@@ -185,7 +192,7 @@ def judge(
         elif adjusted_equal[i] <= alpha:
             verdict = "equivalent"
         elif adjusted[i] <= alpha:
-            verdict = "better" if (each.mean > 0) == higher_is_better else "worse"
+            verdict = side
         elif not reachable(n, burdens[i], alpha, paired=by_pairs[i], permutation=by_permutation) or (
             margin and sd > 0 and power(margin / sd, c.planned, burdens[i], alpha, paired=by_pairs[i]) < POWER
         ):
@@ -207,6 +214,7 @@ def judge(
                 p_permutation=each.p_permutation,
                 p_holm=math.nan if math.isnan(p[i]) else adjusted[i],
                 verdict=verdict,
+                words=f"{side}, {BY_LESS}" if verdict == "equivalent" and adjusted[i] <= alpha else verdict,
                 below_noise_floor=noise_floor is not None and abs(each.mean) <= noise_floor,
                 improvement=larger if higher_is_better else 1 - larger,
                 seeds_needed=seeds_needed(each.mean, sd, burdens[i], alpha=alpha, paired=by_pairs[i])
@@ -242,7 +250,8 @@ class _Tested:
         return math.nan if math.isnan(self.p) else float(self.difference.p_equivalent(margin))
 
 
-def _tests(comparisons: Sequence[Comparison], by_pairs: Sequence[bool]) -> list[_Tested]:
+@functools.lru_cache(maxsize=8)  # a report judges the same comparisons by other margins, too
+def _tests(comparisons: tuple[Comparison, ...], by_pairs: tuple[bool, ...]) -> list[_Tested]:
     """Each comparison tested; those of equally many runs at once. Of an invalid one, or of too few runs, no p."""
     if bad := [d for c in comparisons for d in c.deltas if not math.isfinite(d)]:
         raise ValueError(f"not finite: {', '.join(map(str, bad))}")

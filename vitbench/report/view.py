@@ -116,6 +116,11 @@ class View:
         return next(iter(self.train["cell"]), "")
 
     @cached_property
+    def small(self) -> bool:
+        """Whether a small form of the suite was run, whose claims are others than those of the suite."""
+        return any("--small" in line for line in (self.study.info.options, *self.study.info.commands))
+
+    @cached_property
     def twins(self) -> dict[str, str]:
         """Cell that is trained → the first one that computes the same function."""
         once = self.train.drop_duplicates("cell")

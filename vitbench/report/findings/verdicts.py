@@ -10,9 +10,9 @@ import pandas as pd
 from vitbench.analysis.conclusions import Effect, Tested
 from vitbench.analysis.factorial import LESS
 from vitbench.analysis.multiplicity import seeds_for
-from vitbench.analysis.verdicts import Judged
+from vitbench.analysis.verdicts import Judged, judge
 from vitbench.report.accuracy import SURVIVORS, decimals_of
-from vitbench.report.findings.legends import points
+from vitbench.report.findings.legends import points, told
 from vitbench.report.markdown import NOTHING, Md, bold, bullets, escape, table
 from vitbench.report.numbers import count, fixed, probability, signed
 from vitbench.report.view import View
@@ -43,8 +43,8 @@ def _claim(view: View, tested: Tested) -> dict[str, Md]:
     shown = signed(fact.size, 1) if fact.size is not None else NOTHING
     return {
         "claim": escape(fact.claim),
-        "outcome": bold(escape(tested.outcome)),
-        "verdict": escape(tested.judged.verdict),
+        "outcome": bold(escape(told(view, tested.outcome))),
+        "verdict": escape(tested.judged.words),
         "expected": escape(fact.expected),
         CLAIMED: shown,
         **_numbers(view, tested.judged, beside=False),
@@ -67,7 +67,7 @@ def effects(view: View, found: Sequence[Effect]) -> Md:
     rows = [
         {
             "value": escape(e.value),
-            "verdict": bold(escape(e.judged.verdict)),
+            "verdict": bold(escape(e.judged.words)),
             "against": escape(e.against),
             **_numbers(view, e.judged),
             PAIRS: _pairs(e.judged),
@@ -96,7 +96,7 @@ def under_conditions(view: View, found: Sequence[Effect]) -> list[Md]:
 def compared(view: View, found: Sequence[Judged], name: str) -> list[Md]:
     """Comparisons by their labels: interactions, or cells against the first."""
     rows = [
-        {name: escape(_label(view, j)), "verdict": bold(escape(j.verdict)), **_numbers(view, j)}
+        {name: escape(_label(view, j)), "verdict": bold(escape(j.words)), **_numbers(view, j)}
         for j in found[:MAX_COMPARED]
     ]
     more = [Md(f"Of {len(found):,} rows the first {MAX_COMPARED} are shown.")] if len(found) > MAX_COMPARED else []
@@ -162,7 +162,7 @@ def notes(view: View, judged: Sequence[Judged]) -> list[Md]:
         said.append(f"{BELOW} no further from 0 than exact twins are from one another.")
     if any(j.survivors for j in judged):
         said.append(f"{SURVIVORS} over survivors: not every planned seed has a result.")
-    return [Md(f"*{escape(' '.join(said))}*")] if said else []
+    return [*([Md(f"*{escape(' '.join(said))}*")] if said else []), *_other_margins(view, judged)]
 
 
 def _about_family(view: View, judged: Sequence[Judged]) -> list[str]:
@@ -179,6 +179,32 @@ def _about_family(view: View, judged: Sequence[Judged]) -> list[str]:
     return said
 
 
+def _other_margins(view: View, judged: Sequence[Judged]) -> list[Md]:
+    """The verdicts of a device and origin that half or twice the margin changes, with the first table of them."""
+    margin = view.study.info.suite.margin
+    place = next((place for place in view.places if place.judged and place.judged[0] is judged[0]), None)
+    if not margin or place is None:
+        return []
+    names = {id(each.judged): each.fact.claim for each in place.claims}
+    every = [each.comparison for each in place.judged]
+    found = {margin: place.judged} | {
+        other: judge(every, margin=other, noise_floor=None, test=view.study.info.suite.test)
+        for other in (margin / 2, 2 * margin)
+    }
+    rows = [
+        {"comparison": escape(names.get(id(first)) or _label(view, first))}
+        | {f"margin {points(size)}": escape(words[size]) for size in sorted(words)}
+        for i, first in enumerate(place.judged)
+        for words in [{size: of_margin[i].words for size, of_margin in found.items()}]
+        if len(set(words.values())) > 1
+    ]
+    if not rows:
+        return [Md("With half or twice the margin no verdict changes.")]
+    beyond = f" The first {MAX_COMPARED} of {len(rows):,} are shown." if len(rows) > MAX_COMPARED else ""
+    said = f"With half or twice the margin these verdicts change, and no others.{beyond}"
+    return [Md(said), table(rows[:MAX_COMPARED], right=set())]
+
+
 def frame(view: View) -> pd.DataFrame:
     """Every judged comparison as numbers, a row each: the family it belongs to, and all that was found."""
     rows = []
@@ -187,7 +213,7 @@ def frame(view: View) -> pd.DataFrame:
         for each in place.claims:
             rows.append({**at, "family": "claims", "comparison": each.fact.claim, **_row(each.judged),
                          "expected": each.fact.expected, "published_points": each.fact.size,
-                         "outcome": each.outcome})  # fmt: skip
+                         "outcome": each.outcome, "small": view.small})  # fmt: skip
         families = {
             "effects": [e.judged for e in place.effects],
             "interactions": place.interactions,
@@ -198,18 +224,23 @@ def frame(view: View) -> pd.DataFrame:
             for family, judged in families.items()
             for j in judged
         ]
-    columns = [*at, "family", "comparison", *_row_columns(), "expected", "published_points", "outcome"] if rows else []
+    columns = (
+        [*at, "family", "comparison", *_row_columns(), "expected", "published_points", "outcome", "small"]
+        if rows
+        else []
+    )
     return pd.DataFrame(rows, columns=columns or ["device"])
 
 
 def _row_columns() -> list[str]:
     return ["n", "planned", "failed", "blocks", "difference_points", "low", "high", "p", "p_permutation",
-            "p_holm", "p_better", "verdict", "below_noise_floor", "seeds_needed"]  # fmt: skip
+            "p_holm", "p_better", "verdict", "words", "below_noise_floor", "seeds_needed"]  # fmt: skip
 
 
 def _row(judged: Judged) -> dict[str, object]:
     c = judged.comparison
     values = (judged.n, c.planned, c.failed, c.blocks, judged.mean, judged.interval.low, judged.interval.high, judged.p,
-              judged.p_permutation, judged.p_holm, judged.improvement, judged.verdict, judged.below_noise_floor,
+              judged.p_permutation, judged.p_holm, judged.improvement, judged.verdict, judged.words,
+              judged.below_noise_floor,
               judged.seeds_needed)  # fmt: skip
     return dict(zip(_row_columns(), values, strict=True))
