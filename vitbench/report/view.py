@@ -187,6 +187,15 @@ class View:
             }
         return self._intervals[device]
 
+    @cached_property
+    def _chance(self) -> dict[str, float]:
+        """Cell that is trained → 100 / classes, the accuracy of a guess in percent."""
+        return {p.cell: 100 / p.trial.model.num_classes for p in self.planned if isinstance(p.trial, TrainTrial)}
+
+    def is_at_chance(self, cell: str, of_mean: Interval | None) -> bool:
+        """Whether the interval of a cell's mean test accuracy reaches down to that of a guess among its classes."""
+        return of_mean is not None and cell in self._chance and of_mean.low <= self._chance[cell]
+
     def contention(self, device: str) -> Contention:
         """How far the finished training runs on a device had their machine to themselves."""
         if device not in self._contention:

@@ -10,8 +10,9 @@ import pandas as pd
 from vitbench.analysis.conclusions import Effect, Tested
 from vitbench.analysis.factorial import LESS
 from vitbench.analysis.multiplicity import seeds_for
+from vitbench.analysis.paired import interval
 from vitbench.analysis.verdicts import Judged, judge
-from vitbench.report.accuracy import SURVIVORS, decimals_of
+from vitbench.report.accuracy import AT_CHANCE, SURVIVORS, decimals_of
 from vitbench.report.findings.legends import points, told
 from vitbench.report.markdown import NOTHING, Md, bold, bullets, escape, table
 from vitbench.report.numbers import count, fixed, probability, signed
@@ -44,7 +45,7 @@ def _claim(view: View, tested: Tested) -> dict[str, Md]:
     return {
         "claim": escape(fact.claim),
         "outcome": bold(escape(told(view, tested.outcome))),
-        "verdict": escape(tested.judged.words),
+        "verdict": escape(_words(view, tested.judged)),
         "expected": escape(fact.expected),
         CLAIMED: shown,
         **_numbers(view, tested.judged, beside=False),
@@ -67,7 +68,7 @@ def effects(view: View, found: Sequence[Effect]) -> Md:
     rows = [
         {
             "value": escape(e.value),
-            "verdict": bold(escape(e.judged.words)),
+            "verdict": bold(escape(_words(view, e.judged))),
             "against": escape(e.against),
             **_numbers(view, e.judged),
             PAIRS: _pairs(e.judged),
@@ -96,11 +97,19 @@ def under_conditions(view: View, found: Sequence[Effect]) -> list[Md]:
 def compared(view: View, found: Sequence[Judged], name: str) -> list[Md]:
     """Comparisons by their labels: interactions, or cells against the first."""
     rows = [
-        {name: escape(_label(view, j)), "verdict": bold(escape(j.words)), **_numbers(view, j)}
+        {name: escape(_label(view, j)), "verdict": bold(escape(_words(view, j))), **_numbers(view, j)}
         for j in found[:MAX_COMPARED]
     ]
     more = [Md(f"Of {len(found):,} rows the first {MAX_COMPARED} are shown.")] if len(found) > MAX_COMPARED else []
     return [_table(rows, found), *notes(view, found), *more]
+
+
+def _words(view: View, judged: Judged) -> str:
+    """A verdict, marked where it compares two cells that are both at chance."""
+    c = judged.comparison
+    arms = zip(c.cells, (c.variant, c.baseline), strict=False)
+    both = c.cells and all(len(arm) > 1 and view.is_at_chance(cell, interval(arm)) for cell, arm in arms)
+    return f"{judged.words} (both {AT_CHANCE})" if both else judged.words
 
 
 def _label(view: View, judged: Judged) -> str:
