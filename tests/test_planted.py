@@ -30,4 +30,4 @@ def test_planted_effects_are_found_and_planted_nulls_are_not_called_a_difference
         if fact.expected == "equal":
             assert row["verdict"] in ("equivalent", "undecided"), f"a planted null was called {row['verdict']}"
         else:
-            assert (row["verdict"], row["outcome"]) == ("worse", "reproduced"), fact.claim
+            assert row["verdict"] == "worse" and row["outcome"].startswith("reproduced"), fact.claim

@@ -33,9 +33,10 @@ def found(mean: float, expected: str, size: float | None = None, margin: float |
 @pytest.mark.parametrize(
     ("mean", "expected", "size", "said"),
     [
-        (-6.5, "lower", -6.9, "reproduced"),
+        (-6.7, "lower", -6.9, "reproduced"),
         (-6.5, "lower", None, "reproduced"),
-        (-5.6, "lower", -6.9, "reproduced"),  # 0.9 outside of the interval: less than the margin
+        (-6.5, "lower", -6.9, "reproduced, within the margin"),
+        (-5.6, "lower", -6.9, "reproduced, within the margin"),  # 0.9 outside of the interval: less than the margin
         (-1.6, "lower", -6.9, "reproduced in sign, smaller than claimed"),
         (-9.0, "lower", -6.9, "reproduced in sign, larger than claimed"),
         (1.6, "higher", 6.9, "reproduced in sign, smaller than claimed"),
@@ -44,7 +45,8 @@ def found(mean: float, expected: str, size: float | None = None, margin: float |
         (1.6, "lower", None, "not reproduced, opposite sign"),
         (-0.5, "lower", -6.9, "not reproduced, within the margin"),  # a certain sign, and no size that matters
         (0.0, "higher", None, "not reproduced, within the margin"),
-        (0.5, "equal", -0.4, "reproduced"),
+        (0.5, "equal", -0.4, "equal within the margin"),  # for certain
+        (0.2, "equal", -0.4, "reproduced"),
         (2.3, "equal", -0.4, "not reproduced, not equal"),
         (-2.3, "equal", None, "not reproduced, not equal"),
         (0.9, "equal", None, "not reproduced, not equal"),
@@ -75,7 +77,7 @@ def test_claims_of_a_study_are_judged_with_its_margin(tmp_path) -> None:
         cell.axes["norm"] == "post") * (1 + AROUND[seed] / 9))  # fmt: skip
     (runs,) = runs_of(trials_frame(build(tmp_path, plan)), axes)
     stated = [fact("lower", -4.0)]
-    for margin, said in ((2.0, "reproduced"), (None, "reproduced in sign, smaller than claimed")):
+    for margin, said in ((2.0, "reproduced, within the margin"), (None, "reproduced in sign, smaller than claimed")):
         (tested,) = conclude(runs, axes, (), facts=stated, margin=margin, noise_floor=None).claims
         assert tested.outcome == said
     (effect,) = conclude(runs, axes, axes, margin=None, noise_floor=None).effects

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import REPOSITORY
-from vitbench.analysis.outlook import families, outlook
+from vitbench.analysis.outlook import burden, families, outlook
 from vitbench.analysis.power import power
 from vitbench.spec import read_suite
 
@@ -56,6 +56,23 @@ def test_one_seed_more_than_the_rule_needs_is_asked_for(tmp_path: Path) -> None:
     assert power(2.0, 6, 5) >= 0.8 > power(2.0, 5, 5)
     assert "; 7 would show 2 with one run lost" in read(tmp_path, SUITE, "train.seeds=6")[0]
     assert "one run lost" not in read(tmp_path, SUITE, "train.seeds=7")[0]
+
+
+def test_the_weights_of_claims_count_in_the_smallest_effect(tmp_path: Path) -> None:
+    """One effect is claimed, one claimed to be none: the lightest that is asked for is one of four."""
+    fact = (
+        '[[facts]]\nclaim = "c"\naxis = "positions"\nvalue = "{}"\nagainst = "learned"\nexpected = "{}"\nsource = "s"\n'
+    )
+    text = (
+        SUITE.replace('question = "?"', 'question = "?"\nmargin = 1')
+        + fact.format("none", "lower")
+        + fact.format("sinusoidal", "equal")
+    )
+    (said,) = read(tmp_path, text)
+    assert said.startswith("1 claim, 1 claim of equality, 1 effect of an axis, 2 interactions, 8 seeds: ")
+    assert power(float(said.split("time is ")[1].split()[0]), 8, 2 + 0.25 + 1 + 2) == pytest.approx(0.8, abs=0.01)
+    alone = burden({"claims": 3}), burden({"claims of equality": 2})
+    assert alone == (3, 2) and burden({"claims": 1, "claims of equality": 4}) == 1.5
 
 
 def test_named_cells_and_claims_are_families_too() -> None:

@@ -7,84 +7,42 @@ same figures beside those of the candidates that were not taken.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 
 import numpy as np
-import numpy.typing as npt
 import pytest
 
-from vitbench.analysis.differences import paired, rule, unpaired
+from tools.simulate_rules import (
+    REPORTS,
+    Floats,
+    Noise,
+    arms,
+    by_rule,
+    by_sign_flip,
+    exponential,
+    lognormal,
+    normal,
+    rejected,
+    shipped,
+    silent,
+    simulated,
+)
+from vitbench.analysis.differences import paired, unpaired
 from vitbench.analysis.multiplicity import holm
 from vitbench.analysis.paired import interval, sign_flip_p
 from vitbench.analysis.power import power
 from vitbench.analysis.verdicts import Comparison, judge
 
-Floats = npt.NDArray[np.float64]
-Noise = Callable[[np.random.Generator, tuple[int, ...]], Floats]
-"""Of mean 0 and variance 1."""
 DECIDED = {"better", "worse"}
-
-
-def normal(chance: np.random.Generator, shape: tuple[int, ...]) -> Floats:
-    return chance.standard_normal(shape)
 
 
 def heavy(chance: np.random.Generator, shape: tuple[int, ...]) -> Floats:
     return chance.standard_t(3, size=shape) / math.sqrt(3)
 
 
-def exponential(chance: np.random.Generator, shape: tuple[int, ...]) -> Floats:
-    """With a long left tail, as a run that now and then goes wrong."""
-    return 1 - chance.exponential(size=shape)
-
-
-def lognormal(chance: np.random.Generator, shape: tuple[int, ...]) -> Floats:
-    return (math.exp(0.5) - chance.lognormal(size=shape)) / math.sqrt((math.e - 1) * math.e)
-
-
 def uneven(chance: np.random.Generator, shape: tuple[int, ...]) -> Floats:
     """Spreads of arms that differ up to 6 : 1."""
     spread = np.exp(chance.uniform(-0.5, 0.5, (*shape[:-1], 1)) * math.log(6))
     return spread * normal(chance, shape)
-
-
-def silent(chance: np.random.Generator, shape: tuple[int, ...]) -> Floats:
-    return np.zeros(shape)
-
-
-def arms(
-    studies: int, comparisons: int, n: int, variant: Noise, baseline: Noise, *, times: float = 1.0, effect: float = 0.0
-) -> tuple[Floats, Floats]:
-    """Variants and their baselines, (studies, comparisons, n); the effect in deviations of a difference of two runs."""
-    chance = np.random.default_rng([studies, comparisons, n])
-    variants = times * variant(chance, (studies, comparisons, n)) + effect * math.sqrt(2)
-    return variants, np.broadcast_to(baseline(chance, (studies, 1, n)), variants.shape)
-
-
-def rejected(p: Floats) -> npt.NDArray[np.bool_]:
-    """(studies, comparisons), what Holm's correction rejects at 5 %."""
-    comparisons = p.shape[1]
-    order = np.argsort(p, axis=1)
-    steps = np.take_along_axis(p, order, axis=1) * np.arange(comparisons, 0, -1)
-    found = np.zeros(p.shape, dtype=bool)
-    np.put_along_axis(found, order, np.maximum.accumulate(steps, axis=1) <= 0.05, axis=1)
-    return found
-
-
-def by_rule(variants: Floats, baselines: Floats) -> Floats:
-    n = variants.shape[-1]
-    return rule(variants.reshape(-1, n), baselines.reshape(-1, n))[0].reshape(variants.shape[:-1])
-
-
-def by_sign_flip(variants: Floats, baselines: Floats) -> Floats:
-    """The p of the test that was the rule before, of many at once."""
-    deltas, n = variants - baselines, variants.shape[-1]
-    signs = 1.0 - 2.0 * ((np.arange(2 ** (n - 1))[:, None] >> np.arange(n)) & 1)
-    found = []
-    for chunk in np.array_split(deltas.reshape(-1, n), max(1, deltas.size // n // 2000)):
-        sums, observed = np.abs(chunk @ signs.T), np.abs(chunk.sum(axis=1))
-        found.append((sums >= observed[:, None] * (1 - 1e-12)).mean(axis=1))
-    return np.concatenate(found).reshape(deltas.shape[:-1])
 
 
 def any_of(p: Floats) -> float:
@@ -166,6 +124,41 @@ def test_the_verdicts_are_those_of_the_rule(studies: int) -> None:
     assert (found == rejected(p)).all()
     assert list(rejected(p[:1])[0]) == [each <= 0.05 for each in holm(list(p[0]))]
     assert found.any(axis=1).mean() <= 0.055
+
+
+@pytest.mark.parametrize("name", REPORTS)
+@pytest.mark.parametrize(("effect", "claims"), [(0.0, 0.0), (2.0, 0.85), (3.0, 0.98)])
+def test_a_whole_report_keeps_5_percent_and_its_claims_have_the_power_of_few_comparisons(
+    name: str, effect: float, claims: float
+) -> None:
+    """Claims, effects and interactions together; no kind of them finds less than by Holm without weights."""
+    report = REPORTS[name](effect)
+    p, true = simulated(report, 2000)
+    found = np.array([shipped(each, report[1]) for each in p.tolist()])
+    assert found[:, ~true].any(axis=1).mean() <= 0.055
+    alike = rejected(p)
+    for family in range(3) if effect else ():
+        mine = true & np.array([row.family == family for row in report[1]])
+        if mine.any():
+            power = found[:, mine].mean()
+            assert power >= alike[:, mine].mean() - 0.005
+            assert family or power >= max(claims, alike[:, mine].mean())
+
+
+def test_the_verdicts_of_a_report_are_those_of_the_weighed_correction() -> None:
+    report = REPORTS["2 × 3 grid"](2.0)
+    means, rows, n = report
+    p, _ = simulated(report, 100)
+    chance = np.random.default_rng([100, len(rows), n])
+    runs = normal(chance, (100, len(means), n)) + math.sqrt(2) * means[:, None]
+    for study, each in zip(runs, p.tolist(), strict=True):
+        both = [(study[list(row.variant)].mean(axis=0), study[list(row.baseline)].mean(axis=0)) for row in rows]
+        asked = [
+            Comparison(str(i), tuple((v - b).tolist()), n, variant=tuple(v), baseline=tuple(b), claim=rows[i].claim)
+            for i, (v, b) in enumerate(both)
+        ]
+        judged = judge(asked, margin=None, noise_floor=None)
+        assert [j.verdict in DECIDED for j in judged] == shipped(each, rows)
 
 
 @pytest.mark.slow

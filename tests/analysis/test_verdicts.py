@@ -113,6 +113,25 @@ def test_a_row_that_failed_still_counts_in_the_family() -> None:
         assert found.p_holm == 2 * found.p and found.family == 2
 
 
+def test_a_claim_weighs_most_and_an_expected_equality_least() -> None:
+    """The difference of a claimed equality, or of exact twins; what is shown of a claim of equality is the equality."""
+    six, other = row(CLEAR[:6]), row(MIXED[:6])
+    p, of_other = one(six).p, one(other).p
+    assert p < of_other / 8
+    for claim, twins, weight in (("lower", False, 2), ("equal", False, 0.25), (None, True, 0.25), (None, False, 1)):
+        found = one(replace(six, claim=claim, twins=twins), other)
+        if p / weight < of_other:
+            assert found.p_holm == pytest.approx(p * (weight + 1) / weight)
+        assert found.burden == (weight + 1) / weight and found.family == 2
+    wide = max(abs(end) for end in (interval_of(MIXED).low, interval_of(MIXED).high))
+    lone, four = one(row(MIXED), margin=wide * 1.05), [row(MIXED)] * 4
+    assert lone.verdict == "equivalent"
+    words = {
+        claim: one(replace(row(MIXED), claim=claim), *four, margin=wide * 1.35).verdict for claim in (None, "equal")
+    }
+    assert words == {None: "undecided", "equal": "equivalent"}
+
+
 def test_what_a_judgement_tells() -> None:
     variant, baseline = (52.0, 53.0, 51.5, 54.0, 52.5, 53.5), (51.0, 52.5, 51.0, 52.0, 52.0, 52.0)
     deltas = tuple(v - b for v, b in zip(variant, baseline, strict=True))
@@ -143,6 +162,11 @@ def test_a_difference_can_be_certain_and_equivalent_and_an_interval_can_exclude_
     small = tuple(0.5 + d for d in (-0.2, -0.1, 0.0, 0.1, 0.2, 0.05))
     equal = judge([Comparison("v", small, 6)], margin=1.0, noise_floor=None)[0]
     assert equal.verdict == "equivalent" and equal.certain and not equal.only_by_interval
+    assert equal.words == "better, by less than the margin"
+    mirrored = judge([Comparison("v", tuple(-d for d in small), 6)], margin=1.0, noise_floor=None)[0]
+    fewer = judge([mirrored.comparison], margin=1.0, noise_floor=None, higher_is_better=False)[0]
+    assert (mirrored.words, fewer.words) == ("worse, by less than the margin", "better, by less than the margin")
+    assert one(row(MIXED), margin=5.0).words == "equivalent" and one(row(CLEAR)).words == "better"
     apart = tuple(2 + d for d in small[:3])
     few = judge([Comparison("v", apart, 3)], margin=None, noise_floor=None)[0]
     assert few.verdict == "underpowered" and few.interval.low > 0 and few.only_by_interval and not few.certain

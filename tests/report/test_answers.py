@@ -18,7 +18,7 @@ from vitbench.report.circumstances import caveats, spent
 from vitbench.report.cost import pareto, roofline, speed
 from vitbench.report.cost.fastest import COSTS, sentences
 from vitbench.report.files import Files
-from vitbench.report.findings import axis, headlines
+from vitbench.report.findings import axis, headlines, verdicts
 from vitbench.report.models import reconstructions
 from vitbench.report.pages.blocks import tables
 from vitbench.report.render import compose
@@ -191,12 +191,13 @@ def test_a_certain_difference_within_the_margin_is_not_told_as_none() -> None:
     view, said = reference("norm-placement-small"), answer("norm-placement-small")
     (post,) = [e.judged for e in view.places[0].effects if e.axis == "norm"]
     assert post.verdict == "equivalent" and post.certain
-    ends = f"{-post.interval.high:.2f} to {-post.interval.low:.2f}"
-    within = "surely, but within the 2 points that the suite calls **equivalent**"
-    assert f"norm: post is {-post.mean:.2f} points lower than pre ({ends}), {within}." in said
-    assert any(each.startswith("None of the 6 interactions is beyond chance: ") for each in said)
+    assert post.words == "worse, by less than the margin"
+    number = f"{post.mean:.2f} points, {post.interval.low:.2f} to {post.interval.high:.2f}".replace("-", "−")  # noqa: RUF001
+    assert f"norm: post ({number}) is **worse, by less than the margin** of 2 points, than pre." in said
+    assert any(each.startswith("None of the 6 interactions is beyond chance and the margin: ") for each in said)
     assert any(each.startswith("learning_rate: 0.004 is **better** than 0.0005 by 2.07 points (") for each in said)
     text = compose(view, Files(blank))
+    assert "worse, by less than the margin" in {row[1].text for table in tables(text) for row in table.rows}
     below = text[text.index("## Claims") : text.index("## Throughput")]
     assert "## Axis: learning_rate" in below and "train." not in below.replace("effect-of-train", "")
 
@@ -204,12 +205,38 @@ def test_a_certain_difference_within_the_margin_is_not_told_as_none() -> None:
 def test_numbers_of_claims_are_told_once_and_counts_last() -> None:
     said = answer("positions-small")
     assert said[0] == (
-        'positions: rope_2d and sinusoidal_2d are **better** than learned; sinusoidal and "none" are **underpowered**.'
+        'positions: rope_2d and sinusoidal_2d are **better** than learned; "none" is **worse**; sinusoidal is '
+        "**underpowered**."
     )
     assert sum("3.91" in each for each in said) == 1
     for name in ("positions-small", "components-cpu", "attention-timing-cpu"):
         assert "planned; " in answer(name)[-1] and not any("planned; " in each for each in answer(name)[:-1])
-    assert answer("planted")[0] == "All 11 claims are **reproduced**, 3 of them in their size, too: see Claims."
+    first, second = answer("planted")[:2]
+    assert first == "8 of 11 claims are **reproduced**: see Claims."
+    assert second.startswith("3 of 11 claims are **reproduced, within the margin of 2 points**: classes of position ")
+
+
+def test_a_report_shows_the_verdicts_that_another_margin_would_change() -> None:
+    text = compose(reference("norm-placement-small"), Files(blank))
+    ((changed,),) = [[t for t in tables(text) if "margin 1 point" in t.columns]]
+    assert list(changed.columns) == ["comparison", "margin 1 point", "margin 2 points", "margin 4 points"]
+    rows = {row[0].text: [cell.text for cell in row[1:]] for row in changed.rows}
+    assert rows["learning_rate: 0.004 − 0.0005"] == ["better", "better", "better, by less than the margin"]  # noqa: RUF001
+    assert rows["norm: post − pre"][:2] == ["worse", "worse, by less than the margin"]  # noqa: RUF001
+    assert "depth: 12 − 6" not in rows, "equivalent whatever the margin"  # noqa: RUF001
+    assert "With half or twice the margin no verdict changes." in compose(reference("planted"), Files(blank))
+    assert "half or twice the margin" not in compose(reference("components-cpu"), Files(blank))
+
+
+def test_claims_of_a_small_form_are_told_as_such() -> None:
+    """In sentences, in the table and in the numbers; and of a whole suite nothing of it."""
+    view = reference("pooling-small")
+    said = "not reproduced, opposite sign, in small"
+    assert f"**{said}**" in answer("pooling-small")[1]
+    text = compose(view, Files(blank))
+    assert said in {row[1].text for table in tables(text) if "outcome" in table.columns for row in table.rows}
+    assert "tests another claim than the one that was published" in text
+    assert verdicts.frame(view)["small"].iloc[0] and "in small" not in compose(reference("planted"), Files(blank))
 
 
 def test_a_mean_over_tasks_is_told_with_its_ends() -> None:

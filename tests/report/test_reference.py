@@ -10,6 +10,7 @@ import pytest
 
 from tests.conftest import REPOSITORY
 from vitbench.report.render import render
+from vitbench.report.view import View
 from vitbench.store import Study
 
 STUDIES = sorted(p.parent for p in (REPOSITORY / "results" / "reference").glob("*/study.json"))
@@ -29,6 +30,19 @@ def test_everything_is_rendered_again_byte_for_byte(folder: Path, tmp_path: Path
         if not the_same_libraries_draw():
             again, kept = (re.sub(rb"<svg .*?</svg>", b"<svg>", each, flags=re.DOTALL) for each in (again, kept))
         assert again == kept or (file.suffix == ".png" and not the_same_libraries_draw()), file
+
+
+def test_what_is_planted_is_found_and_nothing_else() -> None:
+    """Every interaction that is there, and no difference where the truth is none."""
+    (place,) = View(Study.read(REPOSITORY / "results" / "reference" / "planted")).places
+    assert {each.outcome for each in place.claims} == {"reproduced", "reproduced, within the margin"}
+    there = [f"task: {task} only − colour only by change: {change} − base" for task, change in  # noqa: RUF001
+             (("position", "no positions"), ("position", "no attention"), ("relation", "no positions"),
+              ("relation", "no attention"))]  # fmt: skip
+    assert {each.comparison.label: each.verdict for each in place.interactions} == {
+        each.comparison.label: "worse" if each.comparison.label in there else "equivalent"
+        for each in place.interactions
+    }
 
 
 def the_same_libraries_draw() -> bool:

@@ -246,3 +246,24 @@ def test_without_twins_the_noise_floor_is_not_known_and_one_seed_has_no_interval
     assert "whatever its size; 4 seeds could." in found.text
     with (found.folder / "figures" / "effect-of-norm-cpu.csv").open(encoding="utf-8") as stream:
         assert [r["what"] for r in csv.DictReader(stream)] == ["state", "point"], "no bar over the only seed"
+
+
+def test_cells_at_chance_are_marked_and_so_are_comparisons_of_two_of_them(tmp_path: Path) -> None:
+    """One of three learns: in the table, its numbers, the caveats and the verdicts."""
+
+    def guessed(cell: CellPlan, seed: int) -> float:
+        return 10 + (seed % 5 - 2) / 4 + (30 if cell.axes["positions"] == "learned" else 0)
+
+    facts = (fact("none", "lower"), fact("none", "equal", against="sinusoidal", claim="both fail"))
+    axes = {"positions": ("learned", "none", "sinusoidal")}
+    plan = factorial(axes, seeds=EIGHT, time=False, accuracy=guessed, margin=0.1, facts=facts)
+    render_view(View(build(tmp_path / "study", plan)), tmp_path / "report", draw=blank)
+    found = read_page(tmp_path / "report")
+    assert {r["positions"]: "(at chance)" in r["test accuracy (%)"] for r in found.table("seconds per run")} == {
+        "learned": False, "none": True, "sinusoidal": True,
+    }  # fmt: skip
+    assert {row["cell"]: row["at_chance"] for row in found.csv("accuracy")}["none"] == "True"
+    assert "At chance: none, sinusoidal. The 95 % interval of their mean test accuracy" in found.text
+    marked = {row["claim"]: "(both at chance)" in row[VERDICT] for row in found.table("claim")}
+    assert marked == {"none is lower": False, "both fail": True}
+    assert "at chance" not in page(tmp_path / "2").text.lower()

@@ -1,7 +1,7 @@
 """A study's conclusions: verdicts on what its axes do, how they interact, and the claims that it puts to the test.
 
-All of them are one family for Holm's correction. Axes whose values are all exact twins are in no table of effects: they
-compute the same function, and what differs between them is noise by construction.
+All of them are one family for Holm's correction, in which claims weigh most. Axes whose values are all exact twins are
+in no table of effects: they compute the same function, and what differs between them is noise by construction.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import itertools
 import statistics
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from vitbench.analysis.factorial import Runs, effect, interactions, one_at_a_time, reference_of
@@ -19,14 +19,17 @@ from vitbench.analysis.verdicts import Comparison, Judged, Verdict, judge
 from vitbench.spec.suite import Fact, Test
 
 Outcome = Literal[
-    "reproduced", "reproduced in sign, smaller than claimed", "reproduced in sign, larger than claimed",
+    "reproduced", "equal within the margin", "reproduced, within the margin",
+    "reproduced in sign, smaller than claimed", "reproduced in sign, larger than claimed",
     "not reproduced, within the margin", "not reproduced, not equal", "not reproduced, opposite sign", "undecided",
 ]  # fmt: skip
 """What became of a claim, by the verdict and, of a claim that something is higher or lower, by the claimed size:
 
 - reproduced: all that was claimed came out. Of "equal": the verdict is equivalent, whatever size was printed. Of
-  "higher" and "lower": the verdict is better or worse, and a claimed size lies in the interval, or no further from it
-  than the suite's margin, which does not matter to it.
+  "higher" and "lower": the verdict is better or worse, and a claimed size lies in the interval.
+- equal within the margin: equality was claimed, and a difference is certain, but smaller than the suite's margin.
+- reproduced, within the margin: better or worse as was claimed, and the claimed size lies outside the interval, but no
+  further from it than the margin, which does not matter to the suite.
 - reproduced in sign, smaller (larger) than claimed: better or worse as was claimed, and the claimed size lies outside
   that.
 - not reproduced, within the margin: a difference was claimed, and the verdict is equivalent.
@@ -163,9 +166,9 @@ def conclude(
 
 def _claimed(runs: Runs, axes: Mapping[str, Sequence[str]], fact: Fact) -> Comparison:
     if fact.axis is None:
-        return one_at_a_time(runs, [fact.against, fact.value])[0]
+        return replace(one_at_a_time(runs, [fact.against, fact.value])[0], claim=fact.expected)
     held = {axis: (fact.where[axis],) if axis in fact.where else values for axis, values in axes.items()}
-    return effect(runs, held, fact.axis, fact.value, fact.against)
+    return replace(effect(runs, held, fact.axis, fact.value, fact.against), claim=fact.expected)
 
 
 def _seen(runs: Runs, judged: Judged, looking: Looking | None) -> Runs:
@@ -195,10 +198,10 @@ def outcome(fact: Fact, judged: Judged, margin: float | None) -> Outcome:
             return "not reproduced, not equal"
         within = judged.verdict == "equivalent"
         return "not reproduced, within the margin" if within else "not reproduced, opposite sign"
-    if fact.expected == "equal" or fact.size is None:
-        return "reproduced"
+    if fact.expected == "equal" or fact.size is None or judged.interval.holds(fact.size):
+        return "equal within the margin" if fact.expected == "equal" and judged.certain else "reproduced"
     sign, room = (1 if fact.expected == "higher" else -1), margin or 0.0
     if judged.interval.low - room <= fact.size <= judged.interval.high + room:
-        return "reproduced"
+        return "reproduced, within the margin"
     smaller = sign * fact.size > sign * judged.mean
     return "reproduced in sign, smaller than claimed" if smaller else "reproduced in sign, larger than claimed"

@@ -40,16 +40,19 @@ class Look:
         number: which of them it is, from 0; -1 before the first, when nothing is told.
         able: whether a difference can be decided at each; a look that cannot spends nothing of α on differences.
         family: hypotheses of the report, open or not.
-        different: hypotheses that have stopped and are not rejected as equal: they stay in the family of differences.
-        equal: those that have stopped and are not rejected as different by more than the margin.
+        weight: of all of them together.
+        different: weight of those that have stopped and are not rejected as equal: they stay in the family of
+            differences.
+        equal: weight of those that have stopped and are not rejected as different by more than the margin.
     """
 
     at: tuple[int, ...]
     number: int
     able: tuple[bool, ...]
     family: int
-    different: int = 0
-    equal: int = 0
+    weight: float
+    different: float = 0.0
+    equal: float = 0.0
 
     @property
     def seeds(self) -> int:
@@ -71,7 +74,12 @@ class Look:
 
 
 def able(
-    looks: tuple[int, ...], comparisons: int, paired: Iterable[bool], alpha: float = ALPHA, *, permutation: bool = False
+    looks: tuple[int, ...],
+    comparisons: float,
+    paired: Iterable[bool],
+    alpha: float = ALPHA,
+    *,
+    permutation: bool = False,
 ) -> tuple[bool, ...]:
     """Whether at each look Holm's first step can be passed by a comparison of some kind, paired or not.
 

@@ -13,21 +13,28 @@ ALPHA = 0.05
 """Largest probability of any false "better" or "worse" in a report."""
 
 
-def holm(p_values: Sequence[float], times: Callable[[int], float] = float) -> list[float]:
+def holm(
+    p_values: Sequence[float], weights: Sequence[float] | None = None, *,
+    stayed: float = 0.0, times: Callable[[float], float] = float,
+) -> list[float]:  # fmt: skip
     """Holm's adjusted p-values: an adjusted p of at most α rejects, and P(any false rejection in the table) ≤ α.
 
-    Of m p-values in ascending order p(1) ≤ … ≤ p(m): adjusted p(i) = max over j ≤ i of min(1, (m - j + 1) p(j)).
-    Nothing is assumed about how the comparisons depend on one another; that they share a baseline does no harm.
+    In ascending order of p / w: adjusted p(i) = max over j ≤ i of min(1, p(j) / w(j) · (w(j) + … + w(m))), with equal
+    weights (m - j + 1) p(j). Nothing is assumed about how the comparisons depend on one another; that they share a
+    baseline does no harm, and weights do none that are chosen before anyone has looked.
 
     Args:
         p_values: (m,), one for each comparison of the table, in [0, 1].
-        times: how often a p counts where so many hypotheses are left; so many times, unless the level of a look is
-            another than its share of α. Infinite where nothing can be rejected.
+        weights: (m,), above 0: of twice the weight a p may be twice as large; None: all are equal.
+        stayed: weight of hypotheses that have no p here, and are not rejected.
+        times: how often a p counts where its hypothesis has one part in so many of α; so many times, unless the level
+            of a look is another than that. Infinite where nothing can be rejected.
 
     Returns:
         (m,), in the order given.
 
-    Source: Holm 1979, A Simple Sequentially Rejective Multiple Test Procedure.
+    Source: Holm 1979, A Simple Sequentially Rejective Multiple Test Procedure; with weights: Benjamini and
+        Hochberg 1997, Multiple Hypotheses Testing with Weights.
 
     Raises:
         ValueError: where one is not in [0, 1].
@@ -35,13 +42,32 @@ def holm(p_values: Sequence[float], times: Callable[[int], float] = float) -> li
     if bad := [p for p in p_values if not 0 <= p <= 1]:
         raise ValueError(f"no p-values: {', '.join(map(str, bad))}")
     m = len(p_values)
-    ascending = sorted(range(m), key=p_values.__getitem__)
-    counted = [times(m - rank) for rank in range(m)]
-    steps = (
-        min(1.0, each * p_values[i]) if each < math.inf else 1.0 for each, i in zip(counted, ascending, strict=True)
-    )
-    adjusted = dict(zip(ascending, itertools.accumulate(steps, max), strict=True))
+    weighed = [1.0] * m if weights is None else weights
+    descending = sorted(range(m), key=lambda i: -p_values[i] / weighed[i])
+    left = itertools.accumulate(weighed[i] for i in descending)
+    counted = [times((rest + stayed) / weighed[i]) for i, rest in zip(descending, left, strict=True)]
+    steps = [
+        min(1.0, each * p_values[i]) if each < math.inf else 1.0 for each, i in zip(counted, descending, strict=True)
+    ]
+    adjusted = dict(zip(reversed(descending), itertools.accumulate(reversed(steps), max), strict=True))
     return [adjusted[i] for i in range(m)]
+
+
+CLAIMED, ASKED, EXPECTED = 2.0, 1.0, 0.25
+"""Weights: of what a claim of the suite says, of what a report asks, and of a difference where equality is expected."""
+
+
+def weight(claim: str | None, *, twins: bool = False, equality: bool = False) -> float:
+    """The weight of a comparison's hypothesis, told by the plan alone; of its difference, or of its equality.
+
+    Args:
+        claim: "higher", "lower" or "equal", where a claim of the suite is about it.
+        twins: whether exact twins are compared.
+        equality: whether it is shown to be no larger than the margin, and not that it is none.
+    """
+    if claim is not None:
+        return CLAIMED if (claim == "equal") == equality else EXPECTED
+    return EXPECTED if twins and not equality else ASKED
 
 
 FEWEST = 4
@@ -62,13 +88,13 @@ def smallest_p(n: int, *, paired: bool = False, permutation: bool = False) -> fl
 
 
 def reachable(
-    n: int, comparisons: int, alpha: float = ALPHA, *, paired: bool = False, permutation: bool = False
+    n: int, comparisons: float, alpha: float = ALPHA, *, paired: bool = False, permutation: bool = False
 ) -> bool:
     """Whether n seeds can give a verdict in the worst case, Holm's first step: comparisons · smallest p ≤ α."""
     return comparisons * smallest_p(n, paired=paired, permutation=permutation) <= alpha
 
 
-def seeds_for(comparisons: int, alpha: float = ALPHA, *, paired: bool = False, permutation: bool = False) -> int:
+def seeds_for(comparisons: float, alpha: float = ALPHA, *, paired: bool = False, permutation: bool = False) -> int:
     """The fewest seeds with which a report of so many comparisons can give a verdict.
 
     Of independent arms at α = 0.05, for 1, 5, 10, 20, 50, 100 comparisons: 4, 5, 6, 6, 7, 8.

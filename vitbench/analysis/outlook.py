@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import itertools
 import math
+from collections.abc import Mapping
 
 from vitbench import registry
 from vitbench.analysis.design import conditions, images
 from vitbench.analysis.looks import able, levels
-from vitbench.analysis.multiplicity import ALPHA, seeds_for
+from vitbench.analysis.multiplicity import ALPHA, seeds_for, weight
 from vitbench.analysis.power import POWER, seeds_needed, smallest_effect
 from vitbench.spec.base import by_identity
 from vitbench.spec.suite import Suite, as_text
@@ -16,8 +17,9 @@ from vitbench.spec.suite import Suite, as_text
 AT = 2.0
 """The effect, in standard deviations of the difference of two runs, that a plan is asked to show."""
 
-ONE = {"claims": "claim", "effects of axes": "effect of an axis", "interactions": "interaction",
-       "cells against the first": "cell against the first"}  # fmt: skip
+EQUALITY = "claims of equality"
+ONE = {"claims": "claim", EQUALITY: "claim of equality", "effects of axes": "effect of an axis",
+       "interactions": "interaction", "cells against the first": "cell against the first"}  # fmt: skip
 
 
 def outlook(suite: Suite) -> list[str]:
@@ -35,13 +37,16 @@ def outlook(suite: Suite) -> list[str]:
 
 def families(suite: Suite) -> dict[str, int]:
     """Kind of comparison → how many of them the report judges; what is a claim as well counts as that."""
-    found = {}
+    found = dict.fromkeys(ONE, 0)
     grid = [cell for cell in suite.cells if cell.axes.keys() == suite.axes.keys()]
     shown = by_identity(images)
     given = conditions((cell.axes, shown(cell.data, cell.model.num_classes)) for cell in grid)
     under_study = [axis for axis in suite.axes if axis not in given and not all_exact(suite, axis)]
-    claimed = {(fact.axis, frozenset((fact.value, fact.against)), *fact.where.items()) for fact in suite.facts}
-    found["claims"] = len(claimed)
+    claimed: dict[tuple[object, ...], str] = {}
+    for fact in suite.facts:
+        claimed.setdefault((fact.axis, frozenset((fact.value, fact.against)), *fact.where.items()), fact.expected)
+    found[EQUALITY] = sum(expected == "equal" for expected in claimed.values())
+    found["claims"] = len(claimed) - found[EQUALITY]
     found["effects of axes"] = sum(
         (axis, frozenset((as_text(value), as_text(suite.axes[axis][0])))) not in claimed
         for axis in under_study
@@ -60,15 +65,23 @@ def families(suite: Suite) -> dict[str, int]:
     return {name: count for name, count in found.items() if count}
 
 
+def burden(found: Mapping[str, int], *, heaviest: bool = False) -> float:
+    """All weights over the lightest of what is asked, or the heaviest; as if no cells outside the grid were twins."""
+    weights = {name: weight({"claims": "higher", EQUALITY: "equal"}.get(name)) for name in found}
+    asked = [weights[name] for name in found if name != EQUALITY] or [weights[EQUALITY]]
+    return sum(count * weights[name] for name, count in found.items()) / (max if heaviest else min)(asked)
+
+
 def all_exact(suite: Suite, axis: str) -> bool:
     """Whether the values of an axis are exact twins of one another."""
     return axis in registry.slots() and all(registry.facts(axis, str(name)).exact for name in suite.axes[axis])
 
 
 def _sentence(found: dict[str, int], seeds: int, looks: tuple[int, ...]) -> str:
-    comparisons, alpha = sum(found.values()), ALPHA
+    comparisons, alpha = burden(found), ALPHA
     if looks:  # the last look has a part of α
-        alpha = comparisons * levels(looks, ALPHA / comparisons, able(looks, comparisons, [False]))[-1]
+        can = able(looks, burden(found, heaviest=True), [False])
+        alpha = comparisons * levels(looks, ALPHA / comparisons, can)[-1]
     counted = ", ".join(f"{count} {name if count > 1 else ONE[name]}" for name, count in found.items())
     several = f"{'at most ' if looks else ''}{seeds} seed{'s' * (seeds > 1)}"
     least = smallest_effect(seeds, comparisons, alpha=alpha)

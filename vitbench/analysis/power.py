@@ -2,7 +2,8 @@
 
 An effect is a difference of means in standard deviations of the difference of two runs, √2 times that of one run where
 the arms are independent and alike. Noise is taken as normal. Several comparisons enter as Holm's first step, the worst
-case: each is tested at α / comparisons.
+case: each is tested at α / comparisons, which is a sum of weights over its own, see
+:func:`vitbench.analysis.multiplicity.weight`.
 
 Imports nothing but the standard library, since `vitbench plan` prints these figures and is to start at once.
 """
@@ -45,7 +46,7 @@ BISECTIONS = 50
 NORMAL = NormalDist()
 
 
-def power(effect: float, n: int, comparisons: int = 1, alpha: float = ALPHA, *, paired: bool = False) -> float:
+def power(effect: float, n: int, comparisons: float = 1, alpha: float = ALPHA, *, paired: bool = False) -> float:
     """Probability that the rule of a verdict rejects, in either direction.
 
     Of paired differences that of the t test: P(|t'| > t), with t' noncentral, n - 1 degrees of freedom and
@@ -77,7 +78,7 @@ def power(effect: float, n: int, comparisons: int = 1, alpha: float = ALPHA, *, 
     )
 
 
-def smallest_effect(n: int, comparisons: int = 1, wanted: float = POWER, alpha: float = ALPHA) -> float:
+def smallest_effect(n: int, comparisons: float = 1, wanted: float = POWER, alpha: float = ALPHA) -> float:
     """The smallest effect that n seeds of independent arms show with the wanted power.
 
     Infinite where no effect, however large, can be shown.
@@ -94,7 +95,13 @@ def smallest_effect(n: int, comparisons: int = 1, wanted: float = POWER, alpha: 
 
 
 def seeds_needed(
-    effect: float, sd: float, comparisons: int = 1, wanted: float = POWER, alpha: float = ALPHA, *, paired: bool = False
+    effect: float,
+    sd: float,
+    comparisons: float = 1,
+    wanted: float = POWER,
+    alpha: float = ALPHA,
+    *,
+    paired: bool = False,
 ) -> int | None:
     """The fewest seeds that show an effect with the wanted power; None where it takes more than 1,000.
 

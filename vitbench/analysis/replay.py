@@ -15,7 +15,7 @@ import pandas as pd
 from vitbench.analysis.factorial import Runs, cells_of
 from vitbench.analysis.looks import Look, able
 from vitbench.analysis.multiplicity import ALPHA
-from vitbench.analysis.verdicts import Comparison, Judged, keys, pairs
+from vitbench.analysis.verdicts import Comparison, Judged, keys, pairs, weights_of
 from vitbench.spec.suite import Test
 from vitbench.store.info import LookPlan
 
@@ -95,11 +95,17 @@ def replay(
         rows = rows_of(runs.of_seeds(every[:n]))
         key = keys(rows)
         if look is None:
-            kinds, family = {pairs(row, test) for row in rows}, max(len(set(key)), 1)
-            look = Look(at, -1, able(at, family, kinds, permutation=test == "permutation"), family)
+            kinds, weights = {pairs(row, test) for row in rows}, weights_of(rows)
+            total, of_equality = sum(weights.values()) or 1.0, weights_of(rows, equality=True)
+            parts = total / max(weights.values(), default=1.0)
+            can = able(at, parts, kinds, permutation=test == "permutation")
+            look = Look(at, -1, can, max(len(weights), 1), total)
         left = [i for i in range(len(rows)) if i not in stopped]
         look = replace(
-            look, number=number if taken else -1, different=len(closed - different), equal=len(closed - equal)
+            look,
+            number=number if taken else -1,
+            different=sum(weights[each] for each in closed - different),
+            equal=sum(of_equality[each] for each in closed - equal),
         )
         judged |= zip(left, judged_at([rows[i] for i in left], look), strict=True)
         if not taken:

@@ -6,6 +6,7 @@ them is called better or worse, where none is, is at most α, and so is that of 
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -15,7 +16,7 @@ import numpy as np
 
 from vitbench.analysis.differences import Difference, paired, rule, unpaired
 from vitbench.analysis.looks import Look
-from vitbench.analysis.multiplicity import ALPHA, FEWEST, holm, reachable
+from vitbench.analysis.multiplicity import ALPHA, FEWEST, holm, reachable, weight
 from vitbench.analysis.paired import CONFIDENCE, Interval, probability_of_improvement, sign_flip_ps
 from vitbench.analysis.power import power, seeds_needed
 from vitbench.spec.suite import Test
@@ -35,6 +36,9 @@ Verdict = Literal["better", "worse", "equivalent", "undecided", "underpowered", 
 Where the plan has looks, they are those of the look that decided, see :mod:`vitbench.analysis.looks`: α is then what is
 spent at that look. Of an earlier look than the last an open comparison is undecided, and no more.
 """
+
+BY_LESS = "by less than the margin"
+"""Stands after "better" or "worse" where a difference is certain and also equivalent."""
 
 POWER = 0.5
 """Power at the margin below which a planned comparison is underpowered."""
@@ -63,6 +67,7 @@ class Comparison:
         cells: the variant and the baseline by their labels, where no more than these two are compared.
         twins: whether the variant is an exact twin of its baseline in every block, so that the deltas are noise.
         paired: whether the arms share what they start from in each seed, by their specification.
+        claim: what a claim of the suite says of it: "higher", "lower" or "equal"; None of what is no claim.
         key: equal for comparisons of the same runs, whichever is the variant: one hypothesis; empty where unknown.
         lent: whether it is of implementations of one function alone, of which one is trained for all: further seeds
             tell nothing of it.
@@ -82,6 +87,7 @@ class Comparison:
     cells: tuple[str, ...] = ()
     twins: bool = False
     paired: bool = False
+    claim: str | None = None
     key: bytes = b""
     lent: bool = False
 
@@ -93,6 +99,7 @@ class Judged:
     Attributes:
         comparison: the comparison.
         family: hypotheses of the report, over which p is corrected.
+        burden: comparisons by which p is multiplied at Holm's first step, the worst case: all weights over its own.
         n: seeds that both finished.
         mean: of the deltas.
         interval: confidence interval of the mean, by Welch's t or by that of paired differences.
@@ -102,6 +109,7 @@ class Judged:
         p_holm: p after Holm's correction over the report, at a look as often as its level goes into α. Of an invalid
             comparison all are NaN.
         verdict: see :data:`Verdict`.
+        words: the verdict as it is told: "worse, by less than the margin" where a difference is certain and equivalent.
         below_noise_floor: whether the mean is no further from 0 than exact twins are from one another.
         improvement: probability that a run of the variant beats one of the baseline. NaN where the deltas are means
             over several blocks: these lie closer together than runs, and one would beat the other far too often.
@@ -115,6 +123,7 @@ class Judged:
 
     comparison: Comparison
     family: int
+    burden: float
     n: int
     mean: float
     interval: Interval
@@ -123,6 +132,7 @@ class Judged:
     p_permutation: float
     p_holm: float
     verdict: Verdict
+    words: str
     below_noise_floor: bool
     improvement: float
     seeds_needed: int | None
@@ -158,9 +168,12 @@ def judge(
 ) -> list[Judged]:
     """Verdicts on the comparisons of one report, which are one family for Holm's correction.
 
+    What a claim says weighs twice as much as an effect, an interaction or a variant, and a difference where equality is
+    expected, of a claim of it or of exact twins, a quarter: see :func:`vitbench.analysis.multiplicity.weight`.
+
     The correction is over every hypothesis that the report plans. One that is invalid, or that has no result, counts as
     one with p = 1: the family is fixed before anyone has looked, and what failed makes no other row significant. A
-    claim that is also an effect is one hypothesis.
+    claim that is also an effect is one hypothesis, with the weight of the first row.
 
     Args:
         comparisons: the rows.
@@ -178,35 +191,36 @@ def judge(
     if margin is not None and not margin > 0:
         raise ValueError(f"margin: {margin} is not positive")
     by_pairs = [pairs(c, test) or not c.variant for c in comparisons]
-    tested = _tests(comparisons, by_pairs, told=look is None or look.number >= 0)
+    tested = _tests(tuple(comparisons), tuple(by_pairs), told=look is None or look.number >= 0)
     by_permutation = test == "permutation"
     p = [each.p_permutation if by_permutation else each.p for each in tested]
     equal = [math.nan if margin is None else each.p_equivalent(margin) for each in tested]
+    weights = weights_of(comparisons)
     if look is None:
-        adjusted, adjusted_equal = _adjusted(comparisons, p), _adjusted(comparisons, equal)
-        family, attained = len(set(keys(comparisons))), alpha
+        adjusted, adjusted_equal = _adjusted(comparisons, p), _adjusted(comparisons, equal, equality=True)
+        family, total = len(weights), sum(weights.values())
     else:
-        adjusted = _adjusted(comparisons, p, _times(look.level, look.different, alpha))
-        adjusted_equal = _adjusted(comparisons, equal, _times(look.level_of_equality, look.equal, alpha))
-        family, attained = look.family, look.family * look.level(alpha / look.family)
+        adjusted = _adjusted(comparisons, p, look.different, _times(look.level, alpha))
+        adjusted_equal = _adjusted(comparisons, equal, look.equal, _times(look.level_of_equality, alpha), equality=True)
+        family, total = look.family, look.weight
+    burdens = [total / weights[key] for key in keys(comparisons)]
+    attained = [alpha if look is None else burden * look.level(alpha / burden) for burden in burdens]
     judged = []
     for i, (c, each) in enumerate(zip(comparisons, tested, strict=True)):
         n, valid = len(c.deltas), c.failed <= MOST_FAILED
+        side: Verdict = "better" if (each.mean > 0) == higher_is_better else "worse"
         sd = each.se * math.sqrt(n) if n else math.nan
-
-        def can(n: int, pairs: bool = by_pairs[i]) -> bool:
-            return reachable(n, family, attained, paired=pairs, permutation=by_permutation)
 
         if not valid:
             verdict: Verdict = "invalid"
         elif adjusted_equal[i] <= alpha:
             verdict = "equivalent"
         elif adjusted[i] <= alpha:
-            verdict = "better" if (each.mean > 0) == higher_is_better else "worse"
+            verdict = side
         elif look is not None and not look.last and not c.lent:
             verdict = "undecided"
-        elif not can(n) or (
-            margin and sd > 0 and power(margin / sd, c.planned, family, attained, paired=by_pairs[i]) < POWER
+        elif not reachable(n, burdens[i], attained[i], paired=by_pairs[i], permutation=by_permutation) or (
+            margin and sd > 0 and power(margin / sd, c.planned, burdens[i], attained[i], paired=by_pairs[i]) < POWER
         ):
             verdict = "underpowered"
         else:
@@ -220,6 +234,7 @@ def judge(
             Judged(
                 comparison=c,
                 family=family,
+                burden=burdens[i],
                 n=n,
                 mean=each.mean,
                 interval=each.interval(confidence),
@@ -228,9 +243,10 @@ def judge(
                 p_permutation=each.p_permutation,
                 p_holm=math.nan if math.isnan(p[i]) else adjusted[i],
                 verdict=verdict,
+                words=f"{side}, {BY_LESS}" if verdict == "equivalent" and adjusted[i] <= alpha else verdict,
                 below_noise_floor=noise_floor is not None and abs(each.mean) <= noise_floor,
                 improvement=larger if higher_is_better else 1 - larger,
-                seeds_needed=seeds_needed(each.mean, sd, family, alpha=alpha, paired=by_pairs[i])
+                seeds_needed=seeds_needed(each.mean, sd, burdens[i], alpha=alpha, paired=by_pairs[i])
                 if math.isfinite(sd)
                 else None,
                 confidence=confidence,
@@ -250,11 +266,19 @@ def keys(comparisons: Sequence[Comparison]) -> list[bytes | int]:
     return [c.key or i for i, c in enumerate(comparisons)]
 
 
-def _times(level: Callable[[float], float], stopped: int, alpha: float) -> Callable[[int], float]:
-    """How often a p counts at a look, where so many open hypotheses are left beside those that have stopped."""
+def weights_of(comparisons: Sequence[Comparison], *, equality: bool = False) -> dict[bytes | int, float]:
+    """Hypothesis → its weight, by the first row that is of it; see :func:`vitbench.analysis.multiplicity.weight`."""
+    found: dict[bytes | int, float] = {}
+    for key, c in zip(keys(comparisons), comparisons, strict=True):
+        found.setdefault(key, weight(c.claim, twins=c.twins, equality=equality))
+    return found
 
-    def times(left: int) -> float:
-        reached = level(alpha / (left + stopped))
+
+def _times(level: Callable[[float], float], alpha: float) -> Callable[[float], float]:
+    """How often a p counts at a look, where its hypothesis has one part in so many of α."""
+
+    def times(parts: float) -> float:
+        reached = level(alpha / parts)
         return alpha / reached if reached > 0 else math.inf
 
     return times
@@ -284,7 +308,8 @@ class _Tested:
         return math.nan if math.isnan(self.p) else float(self.difference.p_equivalent(margin))
 
 
-def _tests(comparisons: Sequence[Comparison], by_pairs: Sequence[bool], *, told: bool) -> list[_Tested]:
+@functools.lru_cache(maxsize=8)  # a report judges the same comparisons by other margins, too
+def _tests(comparisons: tuple[Comparison, ...], by_pairs: tuple[bool, ...], *, told: bool) -> list[_Tested]:
     """Each comparison tested; those of equally many runs at once. Of an invalid one, or of too few runs, no p.
 
     Not ``told``, of none: nobody looks before the first look.
@@ -312,12 +337,14 @@ def _tests(comparisons: Sequence[Comparison], by_pairs: Sequence[bool], *, told:
 
 
 def _adjusted(
-    comparisons: Sequence[Comparison], p: Sequence[float], times: Callable[[int], float] = float
-) -> list[float]:
+    comparisons: Sequence[Comparison], p: Sequence[float], stayed: float = 0.0,
+    times: Callable[[float], float] = float, *, equality: bool = False,
+) -> list[float]:  # fmt: skip
     """Holm's adjusted p-values over hypotheses: comparisons of the same runs are one."""
-    place = keys(comparisons)
+    place, weights = keys(comparisons), weights_of(comparisons, equality=equality)
     distinct: dict[bytes | int, float] = {}
     for key, each in zip(place, p, strict=True):
         distinct.setdefault(key, 1.0 if math.isnan(each) else each)
-    adjusted = dict(zip(distinct, holm(list(distinct.values()), times), strict=True))
+    corrected = holm([*distinct.values()], [weights[key] for key in distinct], stayed=stayed, times=times)
+    adjusted = dict(zip(distinct, corrected, strict=True))
     return [adjusted[key] for key in place]

@@ -30,6 +30,8 @@ SAME: Mapping[str, str] = {
 """Columns that are said once where all cells agree → how."""
 STANDS_FOR, MAX_NAMED = "stands for", 12
 SURVIVORS = Md("†")
+AT_CHANCE = Md("at chance")
+"""Of a cell whose interval reaches down to the accuracy of a guess."""
 MEAN, STD = f"{ACCURACY}_mean", f"{ACCURACY}_std"
 
 
@@ -80,6 +82,7 @@ def by_cell(view: View, device: str) -> list[Md]:
             STEPS: count(result["steps"]),
             TFLOP: significant(result["train_flops"] / 1e12),
         }
+        shown = Md(f"{shown} ({AT_CHANCE})") if view.is_at_chance(cell, of_mean.get((cell, origin))) else shown
         marked = Md(f"{shown} {SURVIVORS}") if states[cell] != "ok" else shown
         also = {STANDS_FOR: listed(stood_for.get(cell, ()), MAX_NAMED) or NOTHING} if stood_for else {}
         return {TEST: marked, **{name: columns[name] for name in names}, **also}
@@ -168,6 +171,8 @@ def by_cell_frame(view: View) -> pd.DataFrame:
     place = list(frame.columns).index(STD) + 1
     for name in ("high", "low"):
         frame.insert(place, f"{ACCURACY}_{name}", [getattr(each, name) if each else math.nan for each in found])
+    at_chance = [view.is_at_chance(cell, each) for cell, each in zip(frame["cell"], found, strict=True)]
+    frame.insert(place + 2, "at_chance", at_chance)
     frame["n"] = frame["n"].astype("float64").fillna(0).astype(int)
     stood_for = {"seeds_of": frame["cell"].map(view.stood_for)} if view.stood_for else {}
     frame = frame.assign(**stood_for)

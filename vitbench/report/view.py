@@ -118,6 +118,11 @@ class View:
         return next(iter(self.train["cell"]), "")
 
     @cached_property
+    def small(self) -> bool:
+        """Whether a small form of the suite was run, whose claims are others than those of the suite."""
+        return any("--small" in line for line in (self.study.info.options, *self.study.info.commands))
+
+    @cached_property
     def twins(self) -> dict[str, str]:
         """Cell that is trained → the first one that computes the same function."""
         once = self.train.drop_duplicates("cell")
@@ -183,6 +188,15 @@ class View:
                 if len(values) > 1
             }
         return self._intervals[device]
+
+    @cached_property
+    def _chance(self) -> dict[str, float]:
+        """Cell that is trained → 100 / classes, the accuracy of a guess in percent."""
+        return {p.cell: 100 / p.trial.model.num_classes for p in self.planned if isinstance(p.trial, TrainTrial)}
+
+    def is_at_chance(self, cell: str, of_mean: Interval | None) -> bool:
+        """Whether the interval of a cell's mean test accuracy reaches down to that of a guess among its classes."""
+        return of_mean is not None and cell in self._chance and of_mean.low <= self._chance[cell]
 
     def contention(self, device: str) -> Contention:
         """How far the finished training runs on a device had their machine to themselves."""

@@ -23,9 +23,9 @@ DIFFERING = {
 def caveats(view: View) -> list[Md]:
     """What limits the conclusions, one sentence each."""
     return [
-        *changes.caveats(view), *_about_seeds(view), *_about_implementations(view), *_about_looks(view),
-        *caveats_of_speed.caveats(view), *_about_origins(view),
-        *_about_data(view), *fairness.caveats(view),
+        *changes.caveats(view), *_about_seeds(view), *_about_chance(view), *_about_implementations(view),
+        *_about_looks(view), *caveats_of_speed.caveats(view), *_about_origins(view), *_about_data(view),
+        *fairness.caveats(view),
     ]  # fmt: skip
 
 
@@ -55,6 +55,21 @@ def _about_seeds(view: View) -> list[Md]:
         said.append(Md(f"The test images were read {plural(readings, 'time')} for {plural(runs, 'finished run')}; "
                        "sorting cells by test accuracy is itself a selection, and flatters the first."))  # fmt: skip
     return said
+
+
+def _about_chance(view: View) -> list[Md]:
+    """Cells that no more than guess, so that nothing that they share or lack can be told from another by accuracy."""
+    of_means = [each for device in view.train_devices for each in view.intervals(device).items()]
+    found = list(dict.fromkeys(cell for (cell, _), each in of_means if view.is_at_chance(cell, each)))
+    if not found:
+        return []
+    said = (
+        f"**At chance**: {listed(found, 12)}. The 95 % interval of {'its' if len(found) == 1 else 'their'} mean test "
+    )
+    said += (
+        "accuracy reaches down to 1 / classes: nothing is known to be learned there, and that two such cells are alike "
+    )
+    return [Md(f"{said}says nothing of what they differ in.")]
 
 
 def _about_implementations(view: View) -> list[Md]:

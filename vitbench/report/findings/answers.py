@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 
 from vitbench.analysis.conclusions import Effect
 from vitbench.analysis.multiplicity import ALPHA, seeds_for
-from vitbench.analysis.verdicts import Judged, Verdict
+from vitbench.analysis.verdicts import BY_LESS, Judged
 from vitbench.report.accuracy import decimals_of
 from vitbench.report.findings.judgements import Place
 from vitbench.report.findings.legends import points
@@ -16,11 +16,11 @@ from vitbench.report.markdown import Md, escape
 from vitbench.report.numbers import enumerated, fixed, plural, signed
 from vitbench.report.view import View
 
-AGAINST: Mapping[Verdict, str] = {
-    "better": "than", "worse": "than", "equivalent": "to", "undecided": "against", "underpowered": "against",
-    "invalid": "against",
+AGAINST: Mapping[str, str] = {
+    "better": "than", "worse": "than", f"better, {BY_LESS}": "than", f"worse, {BY_LESS}": "than", "equivalent": "to",
+    "undecided": "against", "underpowered": "against", "invalid": "against",
 }  # fmt: skip
-"""Verdicts in the order in which a sentence has them → the word before what is compared with."""
+"""Verdicts in words, in the order in which a sentence has them → the word before what is compared with."""
 SHOWN = frozenset({"better", "worse"})
 MOST = 4
 """Values that a sentence names for each verdict before it counts the others."""
@@ -128,16 +128,17 @@ def _interactions(view: View, found: Sequence[Judged], on: str) -> list[Md]:
         return []
     if not shown and len(found) == 1:
         return [Md(f"One interaction was tested{on}: {_interaction(view, found[0])}: "
-                   f"**{found[0].verdict}**.")]  # fmt: skip
+                   f"**{found[0].words}**.")]  # fmt: skip
     if not shown:
-        tally = Counter(each.verdict for each in found)
+        tally = Counter(each.words for each in found)
         margin = view.study.info.suite.margin
         if margin and set(tally) == {"equivalent"}:
             return [Md(f"None of the {len(found):,} interactions{on} exceeds the margin of {points(margin)}: all are "
                        "**equivalent**.")]  # fmt: skip
-        some = [f"{tally[verdict]:,} **{verdict}**" for verdict in AGAINST if tally[verdict]]
-        verdicts = ", ".join(some) if len(some) > 1 else f"all are **{found[0].verdict}**"
-        return [Md(f"None of the {len(found):,} interactions{on} is beyond chance: {verdicts}.")]
+        some = [f"{tally[words]:,} **{words}**" for words in AGAINST if tally[words]]
+        verdicts = "; ".join(some) if len(some) > 1 else f"all are **{found[0].words}**"
+        beyond = "chance and the margin" if margin else "chance"
+        return [Md(f"None of the {len(found):,} interactions{on} is beyond {beyond}: {verdicts}.")]
     named = "; ".join(_interaction(view, each) for each in shown[:MOST_INTERACTIONS])
     more = f"; for {len(shown) - MOST_INTERACTIONS:,} more see Interactions" if len(shown) > MOST_INTERACTIONS else ""
     counted = "The one interaction" if len(found) == 1 else f"{len(shown):,} of {len(found):,} interactions"
@@ -161,10 +162,11 @@ def _interaction(view: View, judged: Judged) -> str:
 def _powerless(view: View, judged: Sequence[Judged], on: str, what: str) -> Md:
     """What is said where no comparison of a kind had a chance."""
     seeds, family = max(each.n for each in judged), judged[0].family
+    fewest = seeds_for(min(each.burden for each in judged))
     corrected = f" after correction for {family:,} comparisons" if family > 1 else ""
     said = f"No {what}{on} can be told from chance: with {plural(seeds, 'seed')} "
-    if seeds < seeds_for(family) or not view.study.info.suite.margin:
-        said += f"none can reach p ≤ {ALPHA:g}{corrected}, whatever its size; {seeds_for(family)} seeds could."
+    if seeds < fewest or not view.study.info.suite.margin:
+        said += f"none can reach p ≤ {ALPHA:g}{corrected}, whatever its size; {fewest} seeds could."
     else:
         size = points(view.study.info.suite.margin)
         said += f"one as large as the margin, {size}, would be found less than half of the time{corrected}."
@@ -181,36 +183,24 @@ def _powerless(view: View, judged: Sequence[Judged], on: str, what: str) -> Md:
 def _sentence(view: View, begin: str, named: Named, against: str, *, brief: bool = False) -> Md:
     """What became of some values: those of one verdict together, the best first; ``brief`` without any number."""
     parts: list[str] = []
-    for verdict in AGAINST:
-        mine = {name: each for name, each in named.items() if each.verdict == verdict}
-        certain = {name: each for name, each in mine.items() if verdict == "equivalent" and each.certain}
-        for group in (certain, {name: each for name, each in mine.items() if name not in certain}):
-            if group:
-                parts.append(_group(view, verdict, group, "" if parts else _called(against), brief=brief))
+    for words in AGAINST:
+        if mine := {name: each for name, each in named.items() if each.words == words}:
+            parts.append(_group(view, words, mine, "" if parts else _called(against), brief=brief))
     return Md(f"{begin}{'; '.join(parts)}.")
 
 
-def _group(view: View, verdict: Verdict, group: Named, against: str, *, brief: bool) -> str:
-    """Values of one verdict; ``against`` is empty where it has been said."""
+def _group(view: View, words: str, group: Named, against: str, *, brief: bool) -> str:
+    """Values of one verdict in words; ``against`` is empty where it has been said."""
     order = sorted(group, key=lambda name: -group[name].mean if math.isfinite(group[name].mean) else math.inf)
     verb = "is" if len(order) == 1 else "are"
-    plain = f"{verb} **{verdict}**{f' {AGAINST[verdict]} {against}' if against else ''}"
+    margin = f" of {points(view.study.info.suite.margin or 0.0)}," if words.endswith(BY_LESS) else ""
+    plain = f"{verb} **{words}**{f'{margin} {AGAINST[words]} {against}' if against else margin.rstrip(',')}"
     only = group[order[0]] if len(order) == 1 and not brief else None
-    if only and verdict in SHOWN:
+    if only and words in SHOWN:
         return f"{_called(order[0])} {plain} by {_amount(view, only)}{_ranging(view, only, ' (', ')')}"
-    margin = points(view.study.info.suite.margin or 0.0)
-    surely = verdict == "equivalent" and all(each.certain for each in group.values())
-    within = f", surely, but within the {margin} that the suite calls **equivalent**"
-    if only and surely:
-        side = "higher" if only.mean > 0 else "lower"
-        than = f" than {against}" if against else ""
-        return f"{_called(order[0])} is {_amount(view, only)} {side}{than}{_ranging(view, only, ' (', ')')}{within}"
     shown = [_called(name) if brief else f"{_called(name)} ({number(view, group[name])})" for name in order[:MOST]]
     shown += [f"{len(order) - MOST:,} more"] if len(order) > MOST else []
-    listed = enumerated(shown)
-    if surely:
-        return f"{listed} {'differs' if len(order) == 1 else 'differ'}{f' from {against}' if against else ''}{within}"
-    return f"{listed} {plain}"
+    return f"{enumerated(shown)} {plain}"
 
 
 def _called(value: str) -> str:

@@ -143,7 +143,7 @@ def _next(view: View, place: Place, first: pd.Series[Any], beyond: pd.DataFrame)
         return ""
     second = beyond.iloc[0]
     both = {view.twins[first["cell"]], view.twins[second["cell"]]}
-    tested = [j.verdict for j in place.judged if {view.twins[cell] for cell in j.comparison.cells} == both]
+    tested = [j.words for j in place.judged if {view.twins[cell] for cell in j.comparison.cells} == both]
     if not tested:
         known = "; the two were not tested against each other"
     else:

@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping
 
 from vitbench.analysis.conclusions import Outcome
 from vitbench.analysis.multiplicity import ALPHA
-from vitbench.analysis.verdicts import Verdict
+from vitbench.analysis.verdicts import BY_LESS, Verdict
 from vitbench.report.markdown import Md
 from vitbench.report.view import View
 
@@ -15,7 +15,7 @@ _PASSED = f"p after Holm's correction over all comparisons of the report is at m
 MEANING: Mapping[Verdict, str] = {
     "invalid": "more than one seed failed, or what is compared does not run here",
     "equivalent": "a difference as large as the margin{margin}, which the suite sets for what does not matter to it, "
-    "is ruled out, corrected as differences are; also where a smaller one is certain",
+    f"is ruled out, corrected as differences are; where one is certain all the same, it is better or worse, {BY_LESS}",
     "better": _PASSED,
     "worse": _PASSED,
     "underpowered": "so few seeds, of runs that spread so far, would find {smallest} less than half of the time",
@@ -25,6 +25,9 @@ MEANING: Mapping[Verdict, str] = {
 _BEYOND = "the difference has the claimed sign, and the claimed size lies outside the interval{beyond}"
 OUTCOMES: Mapping[Outcome, str] = {
     "reproduced": "what was claimed came out{size}",
+    "equal within the margin": "equality was claimed, and what was found is a difference for certain, {by_less}",
+    "reproduced, within the margin": "the difference has the claimed sign, and the claimed size lies outside the "
+    "interval by no more than the margin",
     "reproduced in sign, smaller than claimed": _BEYOND,
     "reproduced in sign, larger than claimed": _BEYOND,
     "not reproduced, within the margin": "a difference was claimed, and what was found is equivalent",
@@ -52,15 +55,23 @@ def legend_of_outcomes(view: View) -> list[Md]:
     tested = [each for place in view.places for each in place.claims]
     margin = view.study.info.suite.margin
     sized = any(each.fact.size is not None and each.fact.expected != "equal" for each in tested)
-    near = f" or outside it by no more than the margin of {points(margin)}" if margin else ""
-    size = f", and where a size was claimed of a difference, it lies in the interval{near}" if sized else ""
+    size = ", and where a size was claimed of a difference, it lies in the interval" if sized else ""
     beyond = f" by more than the margin of {points(margin)}" if margin else ""
     words: dict[str, list[str]] = {}
     for outcome, meaning in OUTCOMES.items():
         if outcome in {each.outcome for each in tested}:
-            words.setdefault(meaning.format(size=size, beyond=beyond), []).append(outcome)
+            words.setdefault(meaning.format(size=size, beyond=beyond, by_less=BY_LESS), []).append(outcome)
     said = " ".join(f"{', or '.join(names).capitalize()}: {meaning}." for meaning, names in words.items())
+    if view.small:
+        said += " In small: in the suite's small form, which tests another claim than the one that was published."
     return [Md(f"Outcomes of claims. {said}")] if said else []
+
+
+def told(view: View, outcome: Outcome) -> str:
+    """An outcome in words: with the size of the margin, and whether it is that of a suite's small form."""
+    margin = view.study.info.suite.margin
+    sized = outcome.replace("the margin", f"the margin of {points(margin)}") if margin else outcome
+    return f"{sized}, in small" if view.small else sized
 
 
 def legend_of(present: Collection[str], margin: float | None = None) -> str:
@@ -99,9 +110,10 @@ def columns_explained(view: View, family: str, axis: str = "") -> list[Md]:
     said = ["A difference is one of test accuracies in percentage points, its mean over seeds; the interval is "
             "Welch's, of two arms that are trained independently. p is two-sided, the larger of that of the "
             "permutation test and of Welch's t (up to ten times it, where the arms' standard deviations "
-            "differ); p (Holm) is p corrected for all comparisons of the report. Under normal, heavy-tailed and "
-            "unequal noise at most 5 % of reports without any effect name one; where the variants' noise is skewed "
-            "and of twice the baseline's spread, up to 9 %."]  # fmt: skip
+            "differ); p (Holm) is p corrected for all comparisons of the report, among which what a claim says "
+            "weighs twice, and a difference where a claim or exact twins let expect none a quarter. Under normal, "
+            "heavy-tailed and unequal noise at most 5 % of reports without any effect name one; where the variants' "
+            "noise is skewed and of twice the baseline's spread, up to 9 %."]  # fmt: skip
     if any(judged.paired for judged in every):
         said.append("Arms that share what they start from are compared by Student's t of the differences in each seed, "
                     "with the sign-flip test beside it.")  # fmt: skip

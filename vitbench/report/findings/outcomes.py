@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from vitbench.analysis.conclusions import Outcome, Tested
 from vitbench.report.findings.answers import number
-from vitbench.report.findings.legends import OUTCOMES
+from vitbench.report.findings.legends import OUTCOMES, told
 from vitbench.report.markdown import Md, escape
 from vitbench.report.numbers import signed
 from vitbench.report.view import View
@@ -36,10 +36,12 @@ def _sentence(view: View, outcome: Outcome, mine: Sequence[Tested], every: int, 
         who = f"{len(mine):,} of {every:,} claims{on} {'is' if len(mine) == 1 else 'are'}"
     if outcome == "reproduced" and len(mine) > MOST:
         sized = sum(each.fact.size is not None and each.fact.expected != "equal" for each in mine)
-        return Md(f"{who} **{outcome}**{f', {sized:,} of them in their size, too' if sized else ''}: see Claims.")
+        return Md(
+            f"{who} **{told(view, outcome)}**{f', {sized:,} of them in their size, too' if sized else ''}: see Claims."
+        )
     named = "; ".join(_claim(view, each) for each in mine[:MOST])
     more = f"; and {len(mine) - MOST:,} more, see Claims" if len(mine) > MOST else ""
-    return Md(f"{who} **{outcome}**: {named}{more}.")
+    return Md(f"{who} **{told(view, outcome)}**: {named}{more}.")
 
 
 def _claim(view: View, tested: Tested) -> str:
@@ -47,6 +49,6 @@ def _claim(view: View, tested: Tested) -> str:
     fact, judged = tested.fact, tested.judged
     size = f"{signed(fact.size, 1)} points" if fact.size is not None else ""
     claimed = ", ".join(filter(None, ("" if size and fact.expected != "equal" else fact.expected, size)))
-    doubt = f": {judged.verdict}" if judged.verdict in ("underpowered", "invalid") else ""
-    surely = ", surely, but within the margin" if judged.verdict == "equivalent" and judged.certain else ""
-    return f"{escape(fact.claim)} (claimed: {claimed}; found: {number(view, judged)}{surely}{doubt})"
+    more = judged.verdict in ("underpowered", "invalid") or judged.words != judged.verdict
+    doubt = f": {judged.words}" if more else ""
+    return f"{escape(fact.claim)} (claimed: {claimed}; found: {number(view, judged)}{doubt})"

@@ -10,9 +10,10 @@ import pandas as pd
 from vitbench.analysis.conclusions import Effect, Tested
 from vitbench.analysis.factorial import LESS
 from vitbench.analysis.multiplicity import seeds_for
-from vitbench.analysis.verdicts import Judged
-from vitbench.report.accuracy import SURVIVORS, decimals_of
-from vitbench.report.findings.legends import points
+from vitbench.analysis.paired import interval
+from vitbench.analysis.verdicts import Judged, judge
+from vitbench.report.accuracy import AT_CHANCE, SURVIVORS, decimals_of
+from vitbench.report.findings.legends import points, told
 from vitbench.report.markdown import NOTHING, Md, bold, bullets, escape, table
 from vitbench.report.numbers import count, fixed, probability, signed
 from vitbench.report.view import View
@@ -45,8 +46,8 @@ def _claim(view: View, tested: Tested) -> dict[str, Md]:
     shown = signed(fact.size, 1) if fact.size is not None else NOTHING
     return {
         "claim": escape(fact.claim),
-        "outcome": bold(escape(tested.outcome)),
-        "verdict": escape(tested.judged.verdict),
+        "outcome": bold(escape(told(view, tested.outcome))),
+        "verdict": escape(_words(view, tested.judged)),
         "expected": escape(fact.expected),
         CLAIMED: shown,
         **_numbers(view, tested.judged, beside=False),
@@ -69,7 +70,7 @@ def effects(view: View, found: Sequence[Effect]) -> Md:
     rows = [
         {
             "value": escape(e.value),
-            "verdict": bold(escape(e.judged.verdict)),
+            "verdict": bold(escape(_words(view, e.judged))),
             "against": escape(e.against),
             **_numbers(view, e.judged),
             PAIRS: _pairs(e.judged),
@@ -98,11 +99,19 @@ def under_conditions(view: View, found: Sequence[Effect]) -> list[Md]:
 def compared(view: View, found: Sequence[Judged], name: str) -> list[Md]:
     """Comparisons by their labels: interactions, or cells against the first."""
     rows = [
-        {name: escape(_label(view, j)), "verdict": bold(escape(j.verdict)), **_numbers(view, j)}
+        {name: escape(_label(view, j)), "verdict": bold(escape(_words(view, j))), **_numbers(view, j)}
         for j in found[:MAX_COMPARED]
     ]
     more = [Md(f"Of {len(found):,} rows the first {MAX_COMPARED} are shown.")] if len(found) > MAX_COMPARED else []
     return [_table(rows, found), *notes(view, found), *more]
+
+
+def _words(view: View, judged: Judged) -> str:
+    """A verdict, marked where it compares two cells that are both at chance."""
+    c = judged.comparison
+    arms = zip(c.cells, (c.variant, c.baseline), strict=False)
+    both = c.cells and all(len(arm) > 1 and view.is_at_chance(cell, interval(arm)) for cell, arm in arms)
+    return f"{judged.words} (both {AT_CHANCE})" if both else judged.words
 
 
 def _label(view: View, judged: Judged) -> str:
@@ -166,7 +175,7 @@ def notes(view: View, judged: Sequence[Judged]) -> list[Md]:
         said.append(f"{BELOW} no further from 0 than exact twins are from one another.")
     if any(j.survivors for j in judged):
         said.append(f"{SURVIVORS} over survivors: not every planned seed has a result.")
-    return [Md(f"*{escape(' '.join(said))}*")] if said else []
+    return [*([Md(f"*{escape(' '.join(said))}*")] if said else []), *_other_margins(view, judged)]
 
 
 def _about_family(view: View, judged: Sequence[Judged]) -> list[str]:
@@ -178,10 +187,35 @@ def _about_family(view: View, judged: Sequence[Judged]) -> list[str]:
     said = [f"{counted}. Margin: {points(margin) if margin else 'the suite sets none, so that nothing is equivalent'}."]
     every = next(place.judged for place in view.places if place.judged[0] is judged[0])
     if any(j.verdict == "underpowered" for j in every):
-        said.append(
-            f"{seeds_for(size)} seeds are the fewest with which {'any of them' if size > 1 else 'it'} could be shown."
-        )
+        fewest = seeds_for(min(j.burden for j in every))
+        said.append(f"{fewest} seeds are the fewest with which {'any of them' if size > 1 else 'it'} could be shown.")
     return said
+
+
+def _other_margins(view: View, judged: Sequence[Judged]) -> list[Md]:
+    """The verdicts of a device and origin that half or twice the margin changes, with the first table of them."""
+    margin = view.study.info.suite.margin
+    place = next((place for place in view.places if place.judged and place.judged[0] is judged[0]), None)
+    if not margin or place is None:
+        return []
+    names = {id(each.judged): each.fact.claim for each in place.claims}
+    every = [each.comparison for each in place.judged]
+    found = {margin: place.judged} | {
+        other: judge(every, margin=other, noise_floor=None, test=view.study.info.suite.test)
+        for other in (margin / 2, 2 * margin)
+    }
+    rows = [
+        {"comparison": escape(names.get(id(first)) or _label(view, first))}
+        | {f"margin {points(size)}": escape(words[size]) for size in sorted(words)}
+        for i, first in enumerate(place.judged)
+        for words in [{size: of_margin[i].words for size, of_margin in found.items()}]
+        if len(set(words.values())) > 1
+    ]
+    if not rows:
+        return [Md("With half or twice the margin no verdict changes.")]
+    beyond = f" The first {MAX_COMPARED} of {len(rows):,} are shown." if len(rows) > MAX_COMPARED else ""
+    said = f"With half or twice the margin these verdicts change, and no others.{beyond}"
+    return [Md(said), table(rows[:MAX_COMPARED], right=set())]
 
 
 def frame(view: View) -> pd.DataFrame:
@@ -192,7 +226,7 @@ def frame(view: View) -> pd.DataFrame:
         for each in place.claims:
             rows.append({**at, "family": "claims", "comparison": each.fact.claim, **_row(each.judged),
                          "expected": each.fact.expected, "published_points": each.fact.size,
-                         "outcome": each.outcome})  # fmt: skip
+                         "outcome": each.outcome, "small": view.small})  # fmt: skip
         families = {
             "effects": [e.judged for e in place.effects],
             "interactions": place.interactions,
@@ -203,7 +237,8 @@ def frame(view: View) -> pd.DataFrame:
             for family, judged in families.items()
             for j in judged
         ]
-    columns = [*at, "family", "comparison", *_row_columns(), "expected", "published_points", "outcome"] if rows else []
+    columns = [*at, "family", "comparison", *_row_columns(), "expected", "published_points", "outcome",
+               "small"] if rows else []  # fmt: skip
     found = pd.DataFrame(rows, columns=columns or ["device"])
     if view.looking is None:
         return found
@@ -213,12 +248,13 @@ def frame(view: View) -> pd.DataFrame:
 
 def _row_columns() -> list[str]:
     return ["n", "planned", "failed", "blocks", "difference_points", "low", "high", "p", "p_permutation",
-            "p_holm", "p_better", "verdict", "below_noise_floor", "seeds_needed"]  # fmt: skip
+            "p_holm", "p_better", "verdict", "words", "below_noise_floor", "seeds_needed"]  # fmt: skip
 
 
 def _row(judged: Judged) -> dict[str, object]:
     c = judged.comparison
     values = (judged.n, c.planned, c.failed, c.blocks, judged.mean, judged.interval.low, judged.interval.high, judged.p,
-              judged.p_permutation, judged.p_holm, judged.improvement, judged.verdict, judged.below_noise_floor,
+              judged.p_permutation, judged.p_holm, judged.improvement, judged.verdict, judged.words,
+              judged.below_noise_floor,
               judged.seeds_needed)  # fmt: skip
     return dict(zip(_row_columns(), values, strict=True))
