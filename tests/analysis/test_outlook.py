@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -56,6 +58,13 @@ def test_one_seed_more_than_the_rule_needs_is_asked_for(tmp_path: Path) -> None:
     assert power(2.0, 6, 5) >= 0.8 > power(2.0, 5, 5)
     assert "; 7 would show 2 with one run lost" in read(tmp_path, SUITE, "train.seeds=6")[0]
     assert "one run lost" not in read(tmp_path, SUITE, "train.seeds=7")[0]
+
+
+def test_a_spread_that_is_known_tells_the_effect_in_points(tmp_path: Path) -> None:
+    said = [read(tmp_path, SUITE, override)[0] for override in ("suite.spread=1.5", "suite.spread=3")]
+    points = [float(re.findall(r"at most ([\d.]+) points \(a run's is", each)[0]) for each in said]
+    deviations = float(re.findall(r"is ([\d.]+) standard deviations", said[0])[0])
+    assert points[0] == pytest.approx(1.5 * math.sqrt(2) * deviations, abs=0.06) and points[1] > 1.9 * points[0]
 
 
 def test_the_weights_of_claims_count_in_the_smallest_effect(tmp_path: Path) -> None:

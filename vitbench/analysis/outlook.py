@@ -32,7 +32,7 @@ def outlook(suite: Suite) -> list[str]:
     seeds = min((len(cell.seeds) for cell in suite.cells if cell.train is not None), default=0)
     looks = next((cell.train.looks for cell in suite.cells if cell.train is not None), ())
     found = families(suite)
-    return [_sentence(found, seeds, looks)] if seeds and found else []
+    return [_sentence(found, seeds, looks, suite.info.spread)] if seeds and found else []
 
 
 def families(suite: Suite) -> dict[str, int]:
@@ -77,7 +77,7 @@ def all_exact(suite: Suite, axis: str) -> bool:
     return axis in registry.slots() and all(registry.facts(axis, str(name)).exact for name in suite.axes[axis])
 
 
-def _sentence(found: dict[str, int], seeds: int, looks: tuple[int, ...]) -> str:
+def _sentence(found: dict[str, int], seeds: int, looks: tuple[int, ...], spread: float | None) -> str:
     comparisons, alpha = burden(found), ALPHA
     if looks:  # the last look has a part of α
         can = able(looks, burden(found, heaviest=True), [False])
@@ -90,6 +90,8 @@ def _sentence(found: dict[str, int], seeds: int, looks: tuple[int, ...]) -> str:
     else:
         shown = (f"the smallest effect found {POWER:.0%} of the time is {least:.2f} standard deviations of the "
                  "difference of two runs")  # fmt: skip
+        if spread:  # an effect is one of means over cells, which spread less
+            shown += f", at most {least * math.sqrt(2) * spread:.1f} points (a run's is {spread:g} between seeds)"
     needed = seeds_needed(AT, 1.0, comparisons)
     wanted = f"; {needed + 1} would show {AT:g} with one run lost" if needed and needed >= seeds else ""
     return f"{counted}, {several}: {shown}{wanted}"

@@ -90,6 +90,9 @@ class Info(Strict):
     margin: Annotated[float, Field(gt=0.0, le=100.0)] | None = Field(
         None, description="test accuracy, percentage points: a difference that is surely smaller does not matter"
     )
+    spread: Annotated[float, Field(gt=0.0, le=100.0)] | None = Field(
+        None, description="points: a run's standard deviation between seeds, as found before; tells effects in points"
+    )
     test: Test | None = Field(
         None, description="None: paired for arms that share what they start from, unpaired for all others"
     )

@@ -25,7 +25,7 @@ MOST_LETTERS = 80
 
 CHANGED = "**Changed after results had been seen**"
 DEFAULTS: Mapping[str, type[Strict]] = {"suite": Info, "model": ModelSpec, "data": DataSpec, "train": TrainSpec}
-SETTINGS = ("name", "question", "cost", "timeout_s", "checkpoint_s", "max_attempts", "seed")
+SETTINGS = ("name", "question", "cost", "timeout_s", "checkpoint_s", "max_attempts", "seed", "spread")
 
 UNTOLD = frozenset(
     {CELLS, "implementations", "data_identity", "data.identity", *(f"suite.{name}" for name in SETTINGS)}
