@@ -138,7 +138,8 @@ def test_a_whole_report_keeps_5_percent_and_its_claims_have_the_power_of_few_com
     assert found[:, ~true].any(axis=1).mean() <= 0.055
     alike = rejected(p)
     for family in range(3) if effect else ():
-        mine = true & np.array([row.family == family for row in report[1]])
+        # A claim of equality that is wrong weighs less: what that costs is in docs/statistics-notes.md.
+        mine = true & np.array([row.family == family and row.claim != "equal" for row in report[1]])
         if mine.any():
             power = found[:, mine].mean()
             assert power >= alike[:, mine].mean() - 0.005

@@ -185,14 +185,14 @@ def test_only_what_was_timed_is_said_of_the_model(tmp_path: Path) -> None:
     assert not re.search("patching|mlp|num_classes|depth|norm", model)
 
 
-def test_it_is_said_how_timings_without_intervals_came_about(tmp_path: Path) -> None:
-    def of(name: str, apart: float) -> str:
-        axes = {"norm": ("pre", "post")}
-        return " ".join(caveats_of_speed.caveats(view(tmp_path / name, factorial(axes, train=False, apart=apart))))
+def test_timings_of_too_few_samples_are_said_to_have_no_interval(tmp_path: Path) -> None:
+    plan = factorial({"norm": ("pre", "post")}, train=False, changed=lambda values: fewer(beside(values)))
+    assert "of too few samples for an interval" in " ".join(caveats_of_speed.caveats(view(tmp_path, plan)))
 
-    assert "one after the other" in of("after", 30.0)
-    assert "which took turns" in of("turns", 2.0)
-    assert "which took turns" in " ".join(caveats_of_speed.caveats(reference("components-cpu")))
+
+def fewer(values: Values) -> Values:
+    assert isinstance(values, TimeValues)
+    return values.model_copy(update={"processes": values.processes[:1]})
 
 
 def test_software_and_commit_are_said_once(tmp_path: Path) -> None:

@@ -162,9 +162,9 @@ def test_results_of_two_machines_are_judged_apart(tmp_path: Path) -> None:
 
 
 def test_seeds_that_join_after_a_look_are_told(tmp_path: Path) -> None:
-    assert "Seeds added after a look" not in page(tmp_path, seeds=(0, 1)).text
+    assert "Seeds changed after a look" not in page(tmp_path, seeds=(0, 1)).text
     text = page(tmp_path, seeds=(0, 1, 2, 3)).text
-    assert "Seeds added after a look: 2, 3 joined on" in text and "when 24 finished runs could be seen" in text
+    assert "Seeds changed after a look: 2, 3 joined after 24 runs" in text
 
 
 def test_the_command_that_made_a_study_has_its_options(tmp_path: Path) -> None:

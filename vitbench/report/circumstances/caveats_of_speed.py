@@ -4,16 +4,11 @@ from __future__ import annotations
 
 import math
 
-import pandas as pd
-
 from vitbench.analysis.summary import finished
 from vitbench.report.cost.speed import UNSTABLE
 from vitbench.report.markdown import Md, escape
 from vitbench.report.numbers import fixed, plural
 from vitbench.report.view import View
-
-SETTING = ("device", "dtype", "batch_size", "mode", "level", "level_shape")
-"""What timings share that are made together."""
 
 
 def caveats(view: View) -> list[Md]:
@@ -48,36 +43,9 @@ def _of_timings(view: View) -> list[Md]:
         said.append(Md("The interval of a ratio of timings holds for it alone: of 20 where there is no difference, one "
                        "excludes 1 by chance. What is said to be faster or slower is corrected for the number of "
                        "comparisons (Holm)."))  # fmt: skip
-    elif len(timed) > 1:
-        said.append(_without_intervals(timed, view))
+    elif timed["speed"].notna().any() and len(timed) > 1:
+        said.append(Md("Timings were made side by side, of too few samples for an interval of their ratios."))
     return said
-
-
-def _without_intervals(timed: pd.DataFrame, view: View) -> Md:
-    """How timings came about whose ratios have no interval."""
-    if timed["speed"].notna().any():
-        return Md("Timings were made side by side, of too few samples for an interval of their ratios.")
-    if _took_turns(timed, view):
-        return Md("Cells were timed in processes of their own, which took turns, and not side by side in one: their "
-                  "ratios include how much one process differs from the next, and have no interval.")  # fmt: skip
-    return Md("Cells were timed one after the other, and not side by side: their ratios include what the "
-              "machine did otherwise meanwhile, and have no interval.")  # fmt: skip
-
-
-def _took_turns(timed: pd.DataFrame, view: View) -> bool:
-    """Whether timings of one setting began before others had had all of their processes' time."""
-    took = view.results.tables["attempts"].set_index("file")["attempt_seconds"]
-    standing = view.results.standing
-    began = pd.to_datetime(timed["started_at"], utc=True, format="ISO8601")
-    spans = pd.DataFrame(
-        {
-            "setting": timed[list(SETTING)].astype(str).agg(" ".join, axis=1),
-            "began": (began - began.min()).dt.total_seconds(),
-            "took": [took[standing[trial_id].file] for trial_id in timed["trial_id"]],
-        }
-    ).sort_values("began", kind="stable")
-    before = spans.groupby("setting", sort=False).shift()
-    return bool((spans["began"] < before["began"] + before["took"]).any())
 
 
 def _of_load(view: View) -> list[Md]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import io
 import re
-from collections.abc import Container
+from collections.abc import Mapping
 from html import unescape
 from typing import Literal
 
@@ -59,7 +59,9 @@ def svg(figure: Figure, form: Literal["", "wide", "narrow"] = "") -> str:
     head = _HEAD.search(text)
     assert head is not None
     body = text[head.end() :]
-    wanted = {name for tag in _TAG.findall(body) for name in _POINTING.findall(tag)}
+    # By their order: matplotlib's are hashes of places to the last bit, which the layout's solver does not repeat.
+    pointed = dict.fromkeys(name for tag in _TAG.findall(body) for name in _POINTING.findall(tag))
+    wanted = {name: str(number) for number, name in enumerate(pointed)}
     pixels = any(ax.images for ax in figure.axes)
     # Ids of a chart's two forms are not the same: a page has both.
     own = f"{OWN}n-" if form == "narrow" else OWN
@@ -73,10 +75,10 @@ def svg(figure: Figure, form: Literal["", "wide", "narrow"] = "") -> str:
     return f'<svg xmlns="http://www.w3.org/2000/svg"{kind} viewBox="{head[1]}" style="{size}">{body.strip()}'
 
 
-def _cleaned(tag: str, wanted: Container[str], own: str) -> str:
+def _cleaned(tag: str, wanted: Mapping[str, str], own: str) -> str:
     """A tag with the ids that are wanted, made the picture's own. What is between tags stays as it is."""
-    tag = _NAMED.sub(lambda m: f' id="{own}{m[1]}"' if m[1] in wanted else "", tag)
-    tag = _POINTING.sub(lambda m: f"{own}{m[0]}", tag).replace(' xlink:href="', ' href="')
+    tag = _NAMED.sub(lambda m: f' id="{own}{wanted[m[1]]}"' if m[1] in wanted else "", tag)
+    tag = _POINTING.sub(lambda m: f"{own}{wanted[m[0]]}", tag).replace(' xlink:href="', ' href="')
     tag = _STYLE.sub(lambda m: WRITTEN.sub(_variable, m[0]), tag)
     tag = _PLACES.sub(lambda m: m[0] if _SCALED.search(m[0]) else _LONG.sub(_short, m[0]), tag)
     return _STRAIGHT.sub(lambda m: f' d="{_lines(m[1])}"', tag)
