@@ -127,7 +127,9 @@ def test_the_verdicts_are_those_of_the_rule(studies: int) -> None:
 
 
 @pytest.mark.parametrize("name", REPORTS)
-@pytest.mark.parametrize(("effect", "claims"), [(0.0, 0.0), (2.0, 0.85), (3.0, 0.98)])
+@pytest.mark.parametrize(
+    ("effect", "claims"), [(0.0, 0.0), (2.0, 0.85), pytest.param(3.0, 0.98, marks=pytest.mark.slow)]
+)
 def test_a_whole_report_keeps_5_percent_and_its_claims_have_the_power_of_few_comparisons(
     name: str, effect: float, claims: float
 ) -> None:

@@ -218,6 +218,7 @@ main(sys.argv[1:])
 """
 
 
+@pytest.mark.slow
 def test_a_driver_that_is_killed_between_a_record_and_the_list(runs: Runs) -> None:
     shutil.rmtree(runs.study)
     command = [VITBENCH[0], "-c", KILLED, *runs.command()[3:]]
@@ -232,6 +233,7 @@ def test_a_driver_that_is_killed_between_a_record_and_the_list(runs: Runs) -> No
     assert len(Study.read(runs.study).history.finished()) == 4
 
 
+@pytest.mark.slow
 def test_two_drivers_share_a_history(runs: Runs) -> None:
     shutil.rmtree(runs.study)
     drivers = [runs.start(log=f"log{i}") for i in range(2)]
@@ -240,6 +242,7 @@ def test_two_drivers_share_a_history(runs: Runs) -> None:
     assert len(Study.read(runs.study).history.finished()) == 4
 
 
+@pytest.mark.slow
 def test_another_folder_is_another_history_and_the_docs_say_so(runs: Runs) -> None:
     again(runs, "margin = 0.5", "margin = 4")
     shutil.rmtree(runs.study)

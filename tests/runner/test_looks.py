@@ -141,6 +141,7 @@ def test_what_is_decided_stops_and_everything_says_so(study: Runs) -> None:
     assert "Seeds added after a look" not in page
 
 
+@pytest.mark.slow
 def test_a_study_that_was_killed_goes_on_with_the_same_plan(study: Runs, tmp_path: Path) -> None:
     runs = Runs(tmp_path / "killed")
     runs.suite.write_text(SUITE + VARIANTS)
@@ -154,6 +155,7 @@ def test_a_study_that_was_killed_goes_on_with_the_same_plan(study: Runs, tmp_pat
     same_plan_and_verdicts(runs, study)
 
 
+@pytest.mark.slow
 def test_two_drivers_come_to_the_same_plan_as_one(study: Runs, tmp_path: Path) -> None:
     runs = Runs(tmp_path / "two")
     runs.suite.write_text(SUITE + VARIANTS)
@@ -182,6 +184,7 @@ def test_seeds_outside_the_plan_are_told(study: Runs) -> None:
     assert any("8, 9 joined" in said for said in changes.caveats(View(begun)))
 
 
+@pytest.mark.slow
 def test_equivalent_implementations_are_trained_once_and_go_on_together(tmp_path: Path) -> None:
     runs = Runs(tmp_path / "once")
     runs.suite.write_text(f'{SUITE}\n[axes]\nattention = ["sdpa", "batched"]\npositions = ["learned", "none"]\n')

@@ -55,6 +55,7 @@ def digest(path: Path) -> str:
     return hashlib.sha256(path.read_bytes()).hexdigest()[:12]
 
 
+@pytest.mark.slow
 def test_f31_a_plug_in_that_is_edited(runs: Runs) -> None:
     """During a run it changes nothing; between runs the report tells of it, and --rerun-changed runs again."""
     arguments = [*runs.plugin(SPOILS), *ALONE]

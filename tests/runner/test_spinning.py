@@ -68,6 +68,7 @@ def losses(study: Study) -> dict[str, float]:
     }  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.skipif((psutil.cpu_count() or 1) < 2, reason="one core has no two threads to wait for one another")
 def test_beside_busy_processes_threads_sleep_soon_and_results_are_the_same(tmp_path: Path) -> None:
     with busy(psutil.cpu_count() or 1):
