@@ -126,7 +126,9 @@ def test_the_verdicts_are_those_of_the_rule(studies: int) -> None:
     assert found.any(axis=1).mean() <= 0.055
 
 
-@pytest.mark.parametrize("name", REPORTS)
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=pytest.mark.slow) if "planted" in name else name for name in REPORTS]
+)
 @pytest.mark.parametrize(
     ("effect", "claims"), [(0.0, 0.0), (2.0, 0.85), pytest.param(3.0, 0.98, marks=pytest.mark.slow)]
 )

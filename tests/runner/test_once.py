@@ -116,6 +116,7 @@ def test_a_grid_is_trained_once_a_seed(grid: Runs) -> None:
     assert "10 trials, 10 of them finished before" in again.stdout and grid.states() == {"ok": 10}
 
 
+@pytest.mark.slow
 def test_a_study_of_one_implementation_is_continued_with_all(grid: Runs, tmp_path: Path) -> None:
     other = Runs(tmp_path / "other")
     other.suite.write_text(GRID)

@@ -188,6 +188,7 @@ def _serve_and_die(pipe: Any) -> None:
         pipe.send(job.row() | {"state": tune_attention.LOST if job.plan.warps == 1 else "right"})
 
 
+@pytest.mark.slow
 def test_a_plan_that_kills_or_hangs_its_process_costs_itself_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tune_attention, "_serve", _serve_and_die)
     monkeypatch.setattr(tune_attention, "CHECK_SECONDS", 20.0)
