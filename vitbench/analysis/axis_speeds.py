@@ -137,7 +137,7 @@ def axis_speeds(
 
 
 def judge(found: Sequence[AxisSpeed], alpha: float = ALPHA) -> list[AxisSpeed]:
-    """The same with verdicts, corrected over all of them: they are the speeds of one study."""
+    """Give all speeds of one study their verdicts, with Holm's correction over them."""
     tested = [each for each in found if not math.isnan(each.p)]
     different = holm([each.p for each in tested])
     equal = holm([each.p_equivalent for each in tested])

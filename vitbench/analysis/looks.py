@@ -37,7 +37,7 @@ class Look:
 
     Attributes:
         at: numbers of seeds at which the plan looks.
-        number: which of them it is, from 0; -1 before the first, when nothing is told.
+        number: index of this look; -1 before the first, when there are no verdicts.
         able: whether a difference can be decided at each; a look that cannot spends nothing of α on differences.
         family: hypotheses of the report, open or not.
         weight: of all of them together.
@@ -69,7 +69,7 @@ class Look:
         return levels(self.at, alpha, self.able)[self.number] if self.number >= 0 else 0.0
 
     def level_of_equality(self, alpha: float = ALPHA) -> float:
-        """The same of an equivalence, whose p may be as small as can be at every look."""
+        """The p up to which an equivalence is shown; every look can decide one, since its p has no least value."""
         return levels(self.at, alpha, (True,) * len(self.at))[self.number] if self.number >= 0 else 0.0
 
 
@@ -133,7 +133,7 @@ def _where_beyond_is(wanted: float, density: Density, deviation: float, farthest
 
 
 def _within(bound: float, density: Density, deviation: float, next_deviation: float) -> Density:
-    """What is left within a boundary after a normal step, by Simpson's rule."""
+    """Density within a boundary after a normal step, by Simpson's rule."""
     steps = 2 * max(STEPS // 2, math.ceil(PER_DEVIATION * bound / next_deviation))
     width, factor = 2 * bound / steps, 1 / (deviation * math.sqrt(2 * math.pi))
     weights = [1 if i in (0, steps) else 4 if i % 2 else 2 for i in range(steps + 1)]

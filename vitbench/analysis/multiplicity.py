@@ -58,7 +58,7 @@ CLAIMED, ASKED, EXPECTED = 2.0, 1.0, 0.25
 
 
 def weight(claim: str | None, *, twins: bool = False, equality: bool = False) -> float:
-    """The weight of a comparison's hypothesis, told by the plan alone; of its difference, or of its equality.
+    """Weight of a hypothesis in Holm's correction. The plan alone decides it, before there are results.
 
     Args:
         claim: "higher", "lower" or "equal", where a claim of the suite is about it.

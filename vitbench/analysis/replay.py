@@ -57,7 +57,7 @@ class Looking:
 
 @dataclass(frozen=True)
 class Replayed:
-    """What the looks of a study have come to.
+    """Verdicts after all looks so far, and the seeds that are needed next.
 
     Attributes:
         judged: the comparisons, each by the look that decided it, else by the latest.

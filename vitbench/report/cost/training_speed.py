@@ -1,4 +1,4 @@
-"""Throughput and memory of the training runs themselves, in tables: by axis, pair by pair, and by cell, over seeds."""
+"""Throughput and memory of the training runs themselves, by cell over seeds."""
 
 from __future__ import annotations
 
@@ -21,9 +21,6 @@ STATE, SEEDS = "state", "seeds"
 STEP, FIRST_STEP, OF_PEAK = "step p50 (ms)", "first step (ms)", "of peak (%)"
 TOGETHER = "seeds in a program"
 EPOCH, WHOLE, WARM_UP = "epoch (images/s)", "trial (images/s)", "warm-up (s)"
-TIMES, HALF, OVER_SEEDS = "times as fast", "middle half of the pairs", "95 % interval over seeds"
-FEWEST_PAIRS = 4
-"""Pairs of which there is a middle half."""
 
 EXTRA: Mapping[str, Callable[[float, float], Md]] = {
     WARM_UP: measured,
