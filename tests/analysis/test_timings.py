@@ -102,6 +102,13 @@ def test_what_moved_the_baseline_beside_it_makes_no_ratio_unreliable() -> None:
                                                         for p in moved.processes)})  # fmt: skip
     assert timings.instability(alone)[0].startswith(timings.WIDE)
 
+    def beside_others(values: TimeValues) -> TimeValues:
+        processes = tuple(p.model_copy(update={"foreign_threads": 3.2}) for p in values.processes)
+        return values.model_copy(update={"processes": processes})
+
+    assert timings.instability(beside_others(moved)) == (), "the ratio holds beside other processes, too"
+    assert timings.instability(beside_others(alone))[1] == "up to 3 threads of other processes ran beside it"
+
 
 def test_of_one_sample_nothing_is_said() -> None:
     values = made(np.random.default_rng(4), processes=1, rounds=1)

@@ -22,8 +22,8 @@ from vitbench.store.attempts import standing
 
 pytestmark = pytest.mark.slow  # each starts drivers of its own; .ci/run runs them
 
-ROWS = 25
-"""Of the table of faults."""
+ROWS = {*range(1, 26), 31}
+"""Of the table of faults: those that are promised so far."""
 
 BESIDE_A_GOOD_ONE = ("--set", 'axes.mlp=["faulty", "gelu"]')
 ALONE = ("--set", "model.mlp=faulty")
@@ -39,7 +39,7 @@ def test_every_row_has_a_test_that_bears_its_number() -> None:
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             if isinstance(node, ast.FunctionDef) and (rows := re.match(r"test((?:_f\d\d)+)_", node.name)):
                 found |= {int(row) for row in re.findall(r"\d\d", rows[1])}
-    assert found == set(range(1, ROWS + 1))
+    assert found == ROWS
 
 
 def test_f01_f02_sigkill_of_the_driver_loses_what_was_running_and_repeats_nothing(runs: Runs) -> None:
@@ -249,14 +249,16 @@ def test_f21_foreign_load_while_timing_marks_the_timing(runs: Runs) -> None:
     cores = os.cpu_count() or 1
     busy = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(2 * cores)]
     try:
-        runs.run("--set", "time.rounds=2", "--set", "time.modes=['inference']", "--only", "timing")
+        runs.run("--set", "time.rounds=4", "--set", "time.modes=['inference']", "--only", "timing")
     finally:
         for process in busy:
             process.kill()
             process.wait()
     (values,) = [r.values for r in runs.records()]
     assert isinstance(values, TimeValues)
-    assert any("other processes" in why for why in instability(values)), instability(values)
+    assert min(p.foreign_threads or 0.0 for p in values.processes) > cores
+    why = instability(values)  # unstable only where the load spoiled the ratio, and then it is named as the cause
+    assert not why or any("threads of other processes" in reason for reason in why), why
 
 
 def test_f23_results_of_other_code_are_counted_and_run_again_if_asked(runs: Runs) -> None:

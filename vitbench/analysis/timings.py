@@ -145,6 +145,9 @@ def instability(values: TimeValues) -> tuple[str, ...]:
     told = beside if beside is not None and beside.half_width else check or latency(values)  # of the baseline: control
     if (width := told.half_width) > UNSTEADY:
         found.append(f"{WIDE}{100 * width:.0f} %")
+    foreign = max((p.foreign_threads or 0.0 for p in values.processes), default=0.0)
+    if found and foreign >= 1.0:  # the cause; where the ratio holds against it, it is no reason
+        found.append(f"up to {foreign:.0f} threads of other processes ran beside it")
     if held := sorted({p.throttled for p in values.processes if p.throttled}):
         found.append(f"the clock was held back: {', '.join(held)}")
     return (*found, *impossible(values))
