@@ -157,7 +157,6 @@ def test_an_equal_picture_is_shown_once_and_names_its_cells() -> None:
 
 
 def test_a_cell_is_called_by_the_values_that_its_columns_have() -> None:
-    """In a study whose file is older than that, too, as a suite names them now."""
     view = reference("norm-placement-small")
     suite = read_suite(REPOSITORY / "ablations/norm-placement.toml", view.study.info.options[2:], small=True)
     assert view.cells == [cell.label for cell in suite.cells]

@@ -153,12 +153,3 @@ def test_a_study_keeps_the_commands_of_all_of_its_trials(tmp_path: Path) -> None
     # Of a study without any recorded command a later one would pass for the whole.
     build(tmp_path / "c", factorial(axes, seeds=(0,), time=False))
     assert Study.start(tmp_path / "c", by(second, "run", "two")).info.commands == ()
-
-
-def test_an_old_study_s_command_has_its_data_seeds_and_device(tmp_path: Path) -> None:
-    study = build(tmp_path / "study", factorial({"norm": ("pre", "post")}, seeds=(3, 5), device="cuda"))
-    assert commands_of(study) == [
-        ["vitbench", "run", "ablations/example.toml", "--set", "train.seeds=[3, 5]", "--device", "cuda"]
-    ]
-    timed = build(tmp_path / "timed", factorial({"norm": ("pre", "post")}, train=False))
-    assert commands_of(timed) == [["vitbench", "time", "ablations/example.toml", "--device", "cpu"]]

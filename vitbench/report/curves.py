@@ -20,9 +20,8 @@ from vitbench.report.pictures.charts import Picture
 from vitbench.report.pictures.marks import Colouring
 from vitbench.report.pictures.plane_charts import MOST_DASHED, Bundle, Curves
 from vitbench.report.view import View
-from vitbench.spec.suite import in_label
+from vitbench.spec.suite import BETWEEN, in_label
 from vitbench.spec.trial import TrainTrial
-from vitbench.store.labels import BETWEEN
 
 MAX_FACETS = 5
 MAX_RUNS = 1000
@@ -112,7 +111,7 @@ def _batches(view: View, cells: Collection[str]) -> str:
 
 
 def _norms(recorded: int, runs: int) -> str:
-    """What is said of a gradient norm that is not drawn, or not of all runs; records of older code have none."""
+    """What is said of a gradient norm that is not drawn, or not of all runs."""
     if recorded == runs:
         return ""
     return f" Gradient norm: {f'in the records of {recorded} of' if recorded else 'not in the records of'} these runs."

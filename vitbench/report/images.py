@@ -23,7 +23,7 @@ RIGHT = frozenset({"difference, points", "by the images", "gained", "lost", "p"}
 
 
 def section(view: View, files: Files) -> list[Md]:
-    """The section's blocks; none where the records hold no single images, as older ones do not."""
+    """The section's blocks; none of a study that trains nothing."""
     blocks: list[Md] = []
     groups = list(_groups(view))
     for number, (place, of_cells) in enumerate(groups, 1):

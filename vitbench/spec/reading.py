@@ -20,6 +20,7 @@ from vitbench.spec.model import ModelSpec
 from vitbench.spec.nuisance import read_tune
 from vitbench.spec.recipe import DEVICES, Device, TrainTable
 from vitbench.spec.suite import (
+    BETWEEN,
     LABEL,
     RESERVED,
     Cell,
@@ -327,7 +328,7 @@ class _Reader(Tables):
         }
         made: dict[str, dict[tuple[int, ...], Any]] = {table: {} for table in TABLES}
         for chosen in itertools.product(*(list(enumerate(of_axis)) for of_axis in moves.values())):
-            label = " · ".join([move.label for _, move in chosen])
+            label = BETWEEN.join([move.label for _, move in chosen])
             tables = {}
             for table, of_table in movers.items():
                 key = tuple([chosen[i][0] for i in of_table])

@@ -38,6 +38,10 @@ def as_text(value: Value) -> str:
     return format(value, ".12g") if isinstance(value, (int, float)) else value
 
 
+BETWEEN = " · "
+"""The values of a cell's axes in its label."""
+
+
 def in_label(axis: str, value: Value) -> str:
     """An axis' value in the label of a cell: a component by its name; any other field's with the field's own."""
     return value if isinstance(value, str) else f"{axis.rpartition('.')[2]}={as_text(value)}"

@@ -23,7 +23,7 @@ CELLS, SEEDS, CLAIM, GOAL = "cells", "seeds", "claim.", "goal."
 APART = frozenset(
     {
         "schema_version", "suite", "suite_file", "options", "commands", "axes", "data_name", "fallback", "class_names",
-        "excluded", "facts", "goals", "untuned", "split", "looks", "additions", "history", "trials",
+        "excluded", "facts", "goals", "untuned", "split", "looks", "history", "trials",
     }
 )  # fmt: skip
 """Fields of StudyInfo that are told otherwise here, say the same twice, or change as a run goes on by itself."""
@@ -32,7 +32,7 @@ APART = frozenset(
 def asked(info: StudyInfo) -> Asked:
     """What a study asks: its suite's words and settings, claims and goals, and of its training cells what is trained.
 
-    Fields at their default are left out, so that a new one leaves what is known of older studies alone.
+    Fields at their default are left out, so that a new field changes no study's digest.
     """
     trials = Trials.of(info.trials)
     found: Asked = info.model_dump(mode="json", exclude_defaults=True, exclude=set(APART))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import datetime
 from typing import Annotated, Literal
 
 from pydantic import Field
@@ -10,15 +9,6 @@ from pydantic import Field
 from vitbench.spec.base import Strict
 from vitbench.spec.suite import Fact, Goal, Info, Value
 from vitbench.store.plan import PlannedTrials, Trials
-
-
-class Addition(Strict):
-    """Seeds that joined a study when results of it were there, in one that is older than its history."""
-
-    at: datetime
-    seeds: tuple[int, ...]
-    trials: int
-    results: int = Field(description="finished training runs that were there")
 
 
 class Split(Strict):
@@ -37,12 +27,9 @@ class LookPlan(Strict):
 
 
 class StudyInfo(Strict):
-    """What a study is about: written when a run starts, replaced when its suite has changed.
+    """What a study is about: written when a run starts, replaced when its suite has changed."""
 
-    Schema version 1 named all of every trial in a list; it is read for ever.
-    """
-
-    schema_version: Literal[1, 2] = 2
+    schema_version: Literal[2] = 2
     suite: Info
     suite_file: str
     options: tuple[str, ...] = Field((), description="of the command line, that changed what the file says")
@@ -62,14 +49,11 @@ class StudyInfo(Strict):
     )
     untuned: tuple[str, ...] = Field((), description="cells whose training waits for the choice of a setting")
     implementations: Literal["one", "all"] | None = Field(
-        None, description="of equivalent ones, which are trained with further seeds; None: an older study, all"
+        None, description="of equivalent ones, which are trained with further seeds; None: nothing is trained"
     )
     split: tuple[Split, ...] = ()
     looks: LookPlan | None = Field(None, description="None: every seed is run, whatever comes out")
-    additions: tuple[Addition, ...] = Field((), description="of an older study; since then the history tells them")
-    history: Annotated[int, Field(ge=0, le=1_000_000)] = Field(
-        0, description="number of the history's last entry; 0: an older study, which has none"
-    )
+    history: Annotated[int, Field(ge=0, le=1_000_000)] = Field(0, description="number of the history's last entry")
     trials: PlannedTrials
 
     def to_json(self) -> str:

@@ -175,7 +175,7 @@ def _there(indices: Sequence[Any], lengths: Sequence[int]) -> bool:
 
 
 def _schema(source: Any, handler: Callable[[Any], core_schema.CoreSchema]) -> core_schema.CoreSchema:
-    """Trials, Tables, or a list of planned trials (the form of schema version 1)."""
+    """Trials, Tables (the form of ``study.json``), or planned trials one by one."""
     known = core_schema.union_schema(
         [core_schema.is_instance_schema(Trials), handler(Tables), handler(tuple[PlannedTrial, ...])]
     )

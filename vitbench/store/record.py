@@ -15,11 +15,7 @@ from vitbench.spec.base import STORED, Strict, digest
 from vitbench.spec.trial import Trial
 
 SCHEMA: Literal[7] = 7
-"""Version of the record's form. Older files are read too: versions 2 and 4 to 7 added fields that they leave empty,
-version 3 a kind of trial, tuning runs."""
-
-READ = (1, 2, 3, 4, 5, 6, SCHEMA)
-"""Versions that are read; a file of another one is refused by name."""
+"""Version of the record's form; a file of another one is refused by name. No release wrote an earlier one."""
 
 State = Literal[
     "ok",  # finished
@@ -218,7 +214,7 @@ class TimeValues(Strict):
 class Record(Strict):
     """The immutable result of one attempt at a trial."""
 
-    schema_version: Literal[1, 2, 3, 4, 5, 6, 7] = SCHEMA
+    schema_version: Literal[7] = SCHEMA
     trial_id: Annotated[str, Field(pattern=r"^[0-9a-f]{20}$")]
     attempt: Annotated[int, Field(gt=0, le=1_000_000)]
     state: State
@@ -284,8 +280,8 @@ def from_json(text: str | bytes) -> Record:
         raise BadRecord(f"not a record: {type(error).__name__}: {error}") from error
     if strange := set(wrapper) - {"record", "sha256"}:
         raise BadRecord(f"not a record: unknown keys {', '.join(map(repr, sorted(strange)))}")
-    if type(version) is not int or version not in READ:
-        raise BadRecord(f"schema version {version!r}, and this vitbench reads {' and '.join(map(str, READ))}")
+    if type(version) is not int or version != SCHEMA:
+        raise BadRecord(f"schema version {version!r}, and this vitbench reads {SCHEMA}")
     if checksum != actual:
         raise BadRecord(f"checksum {str(checksum)[:12]}… does not match the content's {actual[:12]}…")
     try:

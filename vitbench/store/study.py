@@ -21,7 +21,6 @@ from vitbench.store.history import History, ended
 from vitbench.store.index import Attempt, Index, Tried, attempt_of, record_files
 from vitbench.store.info import StudyInfo
 from vitbench.store.joining import joined
-from vitbench.store.labels import relabelled
 from vitbench.store.plan import Trials
 from vitbench.store.record import BadRecord, Record, from_json, read_record
 
@@ -58,7 +57,7 @@ class Study:
             raise StudyError(f"{file}: cannot be read: {reason(error)}") from error
         if problem := misplaced(Trials.of(info.trials).identities()):
             raise StudyError(f"{file}: {problem}")
-        return cls(path, relabelled(info))
+        return cls(path, info)
 
     @classmethod
     def start(cls, path: Path, info: StudyInfo) -> Study:
@@ -92,7 +91,6 @@ class Study:
             attempts = study.attempts()
             if known is not None:
                 info = joined(known, info, set(attempts))
-                info = info.model_copy(update={"additions": known.additions})
             finished = study.history.catch_up(attempt for each in attempts.values() for attempt in each)
             # First the history, then what it tells of: no change is there without its entry.
             study.info = info.model_copy(update={"history": study.history.append(asked(info), finished)})

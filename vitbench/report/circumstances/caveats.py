@@ -24,7 +24,7 @@ def caveats(view: View) -> list[Md]:
     """What limits the conclusions, one sentence each."""
     return [
         *changes.caveats(view), *_about_seeds(view), *_about_chance(view), *_about_implementations(view),
-        *_about_looks(view), *caveats_of_speed.caveats(view), *_about_origins(view), *_about_data(view),
+        *caveats_of_speed.caveats(view), *_about_origins(view), *_about_data(view),
         *fairness.caveats(view),
     ]  # fmt: skip
 
@@ -120,15 +120,6 @@ def _about_origins(view: View) -> list[Md]:
     if dirty:
         said.append(Md(f"{plural(dirty, 'result')} came from a working tree with changes that no commit holds."))
     return said
-
-
-def _about_looks(view: View) -> list[Md]:
-    """Seeds that joined when results had been seen, in a study that is older than its history."""
-    return [
-        Md(f"**Seeds added after a look**: {listed([str(s) for s in a.seeds], 12)} joined on {a.at:%Y-%m-%d}, when "
-           f"{plural(a.results, 'finished run')} could be seen. The p-values take no account of that.")
-        for a in view.study.info.additions
-    ]  # fmt: skip
 
 
 def _differing(environments: list[Environment]) -> list[str]:

@@ -35,8 +35,6 @@ UNTOLD = frozenset(
 
 def caveats(view: View) -> list[Md]:
     """A sentence each."""
-    if not view.study.info.history:
-        return []  # older than histories
     return [*_unread(view), *_changed(view), *_gone(view)]
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import pandas as pd
 
-from vitbench.store.labels import BETWEEN
+from vitbench.spec.suite import BETWEEN
 
 TIMES = "\N{MULTIPLICATION SIGN}"
 
