@@ -149,6 +149,9 @@ def test_what_a_judgement_tells() -> None:
     assert found.improvement == pytest.approx(wins)
     sd = math.hypot(statistics.stdev(variant), statistics.stdev(baseline))
     assert found.seeds_needed == seeds_needed(found.mean, sd)
+    for margin, size in ((1.0, found.mean), (50.0, 50.0 - found.mean)):  # from 0, or from the margin
+        (within,) = judge([found.comparison], margin=margin, noise_floor=None)
+        assert within.seeds_needed == seeds_needed(size, sd)
     assert not found.below_noise_floor
     several = judge([replace(found.comparison, blocks=2)], margin=None, noise_floor=None)[0]
     assert math.isnan(several.improvement) and several.mean == found.mean, "means over blocks are no runs"

@@ -113,8 +113,8 @@ class Judged:
         below_noise_floor: whether the mean is no further from 0 than exact twins are from one another.
         improvement: probability that a run of the variant beats one of the baseline. NaN where the deltas are means
             over several blocks: these lie closer together than runs, and one would beat the other far too often.
-        seeds_needed: to show an effect as large as the observed with 80 % power; None where none can be said, or more
-            than 1,000.
+        seeds_needed: to decide it with 80 % power, were the difference and the spread what they look like: to tell it
+            from 0 or from the margin, whichever takes fewer; None where none can be said, or more than 1,000.
         confidence: of the interval, 0.95; at a look 1 less the level that the verdict goes by, of one comparison: that
             of differences for better and worse, else that of equivalence. So the interval of what is better excludes
             0, and that of what is equivalent lies within the margin, however early it stopped.
@@ -246,7 +246,13 @@ def judge(
                 words=f"{side}, {BY_LESS}" if verdict == "equivalent" and adjusted[i] <= alpha else verdict,
                 below_noise_floor=noise_floor is not None and abs(each.mean) <= noise_floor,
                 improvement=larger if higher_is_better else 1 - larger,
-                seeds_needed=seeds_needed(each.mean, sd, burdens[i], alpha=alpha, paired=by_pairs[i])
+                seeds_needed=seeds_needed(
+                    max(abs(each.mean), (margin or 0.0) - abs(each.mean)),
+                    sd,
+                    burdens[i],
+                    alpha=alpha,
+                    paired=by_pairs[i],
+                )
                 if math.isfinite(sd)
                 else None,
                 confidence=confidence,

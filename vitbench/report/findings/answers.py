@@ -52,7 +52,10 @@ def answers(view: View, place: Place, on: str) -> list[Md]:
         place: whose runs.
         on: which these are, where there are others; begins with a space.
     """
-    return [*_axes(view, place, on), *_variants(view, place, on), *_interactions(view, place.interactions, on)]
+    return [
+        *_axes(view, place, on), *_variants(view, place, on), *_interactions(view, place.interactions, on),
+        *_to_decide(view, place, on),
+    ]  # fmt: skip
 
 
 def number(view: View, judged: Judged) -> str:
@@ -61,6 +64,24 @@ def number(view: View, judged: Judged) -> str:
         return "no seed"
     span = _span(view, judged)
     return f"{signed(judged.mean, decimals_of(view) + 1)} points{f', {span}' if span else ''}"
+
+
+def _to_decide(view: View, place: Place, on: str) -> list[Md]:
+    """How many seeds would decide what the suite asks and the runs leave open."""
+    asked = [*(t.judged for t in place.claims), *(e.judged for e in place.effects), *place.variants]
+    left = {j.comparison.key or j.comparison.label: j for j in asked if j.verdict in ("undecided", "underpowered")}
+    if not (needed := [j.seeds_needed for j in left.values()]):
+        return []
+    several = len(left) > 1
+    which = f"{len(left):,} comparisons are" if several else "One comparison is"
+    seeds = [n for n in needed if n is not None]
+    many = str(max(seeds)) if len(seeds) == len(needed) else "more than 1,000"
+    planned = max(j.comparison.planned for j in left.values())
+    size = "the differences as large as they look" if several else "the difference as large as it looks"
+    return [
+        Md(f"{which} open{on}: were {size}, **{many} seeds** would decide {'each' if several else 'it'} 4 times out of "
+           f"5; this study has {planned}.")
+    ]  # fmt: skip
 
 
 def _by_axis(effects: Sequence[Effect]) -> dict[str, list[Effect]]:
