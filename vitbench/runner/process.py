@@ -7,6 +7,7 @@ import json
 import multiprocessing
 import os
 import signal
+import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
@@ -27,6 +28,13 @@ GRACE_SECONDS = 10.0
 """Between SIGTERM and SIGKILL."""
 
 POLL_SECONDS = 0.1
+
+AWAY_SECONDS = 5.0
+"""Between two looks at the processes, beyond which the driver was stopped itself: that time is not a trial's."""
+
+START_SECONDS = 60.0
+"""For the fork server to start a process; one that takes longer is stuck, and another is started in its place."""
+
 KEPT_LINES = 50
 
 
@@ -90,6 +98,8 @@ class Job:
                     self.at = message["body"]
                 else:
                     self.reply = message["body"]
+                    # It has nothing left to do, but a component may have left threads that never end.
+                    self.kill_at = self.kill_at or time.monotonic() + GRACE_SECONDS
 
     def end(self, because: tuple[State, str]) -> None:
         """Ask the whole group to end; :meth:`press` insists."""
@@ -105,6 +115,23 @@ class Job:
             self.send(signal.SIGKILL)
         elif self.kill_at is None and now >= self.deadline:
             self.end(("timeout", f"still running after {now - self.began:.0f} s"))
+
+    def give(self, seconds: float) -> None:
+        """More time, which nobody could use."""
+        self.deadline += seconds
+        self.kill_at = None if self.kill_at is None else self.kill_at + seconds
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the process has ended, as far as the fork server tells.
+
+        One that does not tell long after the group was killed is stopped or stuck: it is ended, and its children are.
+        """
+        if not self.process.is_alive():
+            return True
+        if self.kill_at is not None and time.monotonic() > self.kill_at + GRACE_SECONDS:
+            spinning.end_fork_server()
+        return False
 
     def send(self, number: signal.Signals) -> None:
         """A signal to the process and all of its children."""
@@ -165,6 +192,7 @@ class Pool:
         # "__main__" too: a process would otherwise import it by itself, from files that may have changed since.
         self.context.set_forkserver_preload(["__main__", "vitbench.runner.work", "vitbench.runner.forkserver"])
         self.count = 0
+        self.looked_at = time.monotonic()
 
     def run(self, requests: Iterator[Request], say: Say) -> Iterator[Outcome]:
         """Outcomes as they come. A request is drawn when a slot is free, so it may depend on earlier outcomes."""
@@ -186,19 +214,32 @@ class Pool:
 
         slot = self.free.popleft()
         if not self.jobs:
+            self.looked_at = time.monotonic()
             spinning.choose(slot.threads)
         request = request.model_copy(update={"device": slot.device, "threads": slot.threads})
         mine, theirs = self.context.Pipe(duplex=False)
         self.count += 1
         log = self.folder / f"{self.count}.log"
-        process = self.context.Process(
-            target=work.main, args=(request.model_dump_json(), theirs, str(log)), daemon=False
-        )
-        process.start()
+        arguments = (request.model_dump_json(), theirs, str(log))
+        try:
+            process = self._started(work.main, arguments)
+        except (EOFError, OSError):  # the fork server was stuck and is no more: the next is a new one
+            process = self._started(work.main, arguments)
         theirs.close()
         assert process.pid is not None
         self.jobs.append(Job(request, slot, process, mine, log, time.monotonic() + request.timeout_s))
         self.started(request, process.pid)
+
+    def _started(self, target: Callable[..., None], arguments: tuple[object, ...]) -> ForkServerProcess:
+        """A process that has been started. Raises EOFError or OSError where the fork server had to be ended for it."""
+        process = self.context.Process(target=target, args=arguments, daemon=False)
+        limit = threading.Timer(START_SECONDS, spinning.end_fork_server)
+        limit.start()
+        try:
+            process.start()
+        finally:
+            limit.cancel()
+        return process
 
     def tick(self, say: Say) -> list[Outcome]:
         """Wait a moment for something to happen; outcomes of the processes that have ended by then."""
@@ -206,13 +247,17 @@ class Pool:
             [j.process.sentinel for j in self.jobs] + [j.connection for j in self.jobs if j.reply is None],
             POLL_SECONDS,
         )
+        now = time.monotonic()
+        away, self.looked_at = now - self.looked_at, now
         for job in self.jobs:
             job.receive(say)
+            if away > AWAY_SECONDS:
+                job.give(away)
             if self.stop.signal is not None:
                 job.end(("interrupted", f"stopped by signal {self.stop.signal}"))
             job.press()
         outcomes = []
-        for job in [j for j in self.jobs if not j.process.is_alive()]:
+        for job in [j for j in self.jobs if j.is_over]:
             job.receive(say)
             self.jobs.remove(job)
             self.free.append(job.slot)

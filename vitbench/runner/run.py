@@ -25,7 +25,7 @@ from vitbench.runner.progress import Reporter
 from vitbench.runner.session import Session, is_of_other_code
 from vitbench.spec.recipe import Device
 from vitbench.spec.suite import Suite
-from vitbench.store import Record, Study, StudyInfo, Trials
+from vitbench.store import Record, Study, StudyError, StudyInfo, Trials
 from vitbench.store.attempts import standing
 from vitbench.store.claims import INTERVAL_SECONDS
 
@@ -100,7 +100,7 @@ def run_suite(suite: Suite, results: Path | None, options: Options, console: Con
         )  # fmt: skip
         with launcher_of(options.launcher, site) as launcher:
             session = _session(suite, site, options, launcher, reporter, looked=looked)
-            with _signals(stop):
+            with _signals(stop), _writable(folder):
                 launcher.drive(session, options.heartbeat_s)
             if options.keep_weights and (without := _without_weights(session)):
                 reporter.note(f"{without} finished without weights in {folder / 'weights'}", "notice: ")
@@ -187,6 +187,19 @@ def exit_status(study: Study, trials: Trials) -> int:
     found = study.states()
     states = {standing(found[i]).state if i in found else "pending" for i in trials.ids()}
     return 0 if states <= {"ok", "unsupported"} else 1
+
+
+@contextmanager
+def _writable(folder: Path) -> Iterator[None]:
+    """What cannot be written while a study is run, records, claims or history, ends the run with one sentence."""
+    try:
+        yield
+    except OSError as error:
+        what = error.filename or folder
+        raise StudyError(
+            f"{what}: cannot be written: {error.strerror or error}; what was running is ended, and the same command "
+            f"goes on from here"
+        ) from error
 
 
 @contextmanager

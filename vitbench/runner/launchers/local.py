@@ -5,12 +5,12 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import os
+import shutil
 import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
 
-import psutil
 import torch
 
 from vitbench.devices import resolve, unsupported
@@ -86,20 +86,41 @@ def cores() -> int:
 
 @contextlib.contextmanager
 def scratch() -> Iterator[Path]:
-    """A folder for the logs of running processes. Those that killed drivers left are removed."""
-    for stray in Path(tempfile.gettempdir()).glob(f"{PREFIX}*-*"):
-        pid = stray.name.removeprefix(PREFIX).partition("-")[0]
-        if pid.isdigit() and not psutil.pid_exists(int(pid)):
-            _remove(stray)
-    with tempfile.TemporaryDirectory(prefix=f"{PREFIX}{os.getpid()}-") as folder:
-        yield Path(folder)
+    """A folder for the logs of running processes. Those that killed drivers left are removed.
+
+    Its owner has a lock on it, which ends with the owner: process numbers mean nothing to a vitbench in another
+    namespace, a container, that has the same folder for temporary files.
+    """
+    for stray in Path(tempfile.gettempdir()).glob(f"{PREFIX}{os.getuid()}-*"):
+        if (handle := _lock_folder(stray)) is not None:
+            shutil.rmtree(stray, ignore_errors=True)
+            os.close(handle)
+    handle = None
+    while handle is None:  # until none is taken for a stray before it is locked
+        made = tempfile.TemporaryDirectory(prefix=f"{PREFIX}{os.getuid()}-", ignore_cleanup_errors=True)
+        handle = _lock_folder(Path(made.name))
+    with made as name:
+        try:
+            yield Path(name)
+        finally:
+            os.close(handle)
 
 
-def _remove(folder: Path) -> None:
-    with contextlib.suppress(OSError):  # another user's, or another driver is at it
-        for file in folder.iterdir():
-            file.unlink()
-        folder.rmdir()
+def _lock_folder(folder: Path) -> int | None:
+    """Take the lock on a folder, and the handle that holds it; None where another has it, or the folder is gone."""
+    try:
+        handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+    except OSError:
+        return None
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        os.close(handle)
+        return None
+    if folder.is_dir():
+        return handle
+    os.close(handle)
+    return None
 
 
 @contextlib.contextmanager
