@@ -6,14 +6,17 @@ Rows of a cluster are in test_ray.py, of several drivers in test_claims.py, of f
 from __future__ import annotations
 
 import ast
+import contextlib
 import json
 import os
 import re
 import shutil
 import signal
+import subprocess
 import time
 from pathlib import Path
 
+import psutil
 import pytest
 
 from tests.runner.runs import Runs, all_end, descendants, living
@@ -22,7 +25,7 @@ from vitbench.store.attempts import standing
 
 pytestmark = pytest.mark.slow  # each starts drivers of its own; .ci/run runs them
 
-ROWS = {*range(1, 26), 31}
+ROWS = {*range(1, 26), 27, 28, 30, 31, 34, 35}
 """Of the table of faults: those that are promised so far."""
 
 BESIDE_A_GOOD_ONE = ("--set", 'axes.mlp=["faulty", "gelu"]')
@@ -241,7 +244,6 @@ def test_f20_a_record_says_on_which_device_it_ran(runs: Runs) -> None:
 
 @QUIET
 def test_f21_foreign_load_while_timing_marks_the_timing(runs: Runs) -> None:
-    import subprocess
     import sys
 
     from vitbench.analysis.timings import instability
@@ -286,6 +288,88 @@ def test_f25_a_report_of_any_part_of_a_study(runs: Runs) -> None:
         file.unlink()
     page = runs.report()
     assert "pending" in page and runs.vitbench("status", str(runs.study)).returncode == 0
+
+
+def test_f28_a_disk_that_is_full_or_becomes_read_only(tmp_path: Path) -> None:
+    """A real one of 200 KB, below a study that is made while it is there."""
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    mounted = ["mount", "-t", "tmpfs", "-o", "size=200k", "none", str(disk)]
+    if subprocess.run(mounted, capture_output=True, check=False).returncode:
+        pytest.skip("mounting takes the rights of a root")
+    try:
+        runs = Runs(tmp_path / "runs")
+        runs.study = disk / "study"
+        arguments = [*runs.plugin("time.sleep(0.2)"), *ALONE, "--set", "train.seeds=[0, 1, 2, 3]"]
+        for become in ("full", "ro"):
+            driver = runs.start(*arguments)
+            runs.wait_for(1)
+            filler = disk / "filler"
+            if become == "full":
+                with contextlib.suppress(OSError), filler.open("wb") as stream:
+                    while True:
+                        stream.write(bytes(1024))
+                        stream.flush()
+            else:
+                subprocess.run(["mount", "-o", "remount,ro", str(disk)], check=True)
+            assert driver.wait(timeout=60) == 2, runs.log.read_text()
+            output = runs.log.read_text()
+            assert "cannot be written" in output and "the same command goes on from here" in output
+            assert "Traceback" not in output and runs.vitbench("status", str(runs.study)).returncode == 0
+            subprocess.run(["mount", "-o", "remount,rw", str(disk)], check=True)
+            filler.unlink(missing_ok=True)
+            shutil.rmtree(runs.study / "records" if become == "full" else runs.folder / "none", ignore_errors=True)
+        assert runs.run(*arguments).returncode == 0 and runs.states() == {"ok": 4}
+    finally:
+        subprocess.run(["umount", "-l", str(disk)], check=True)
+
+
+def test_f30_a_vitbench_in_another_namespace_leaves_the_scratch_of_this_one_alone(runs: Runs) -> None:
+    """They share the folder for temporary files, and the numbers of one's processes mean nothing to the other."""
+    apart = ["unshare", "--pid", "--fork", "--mount-proc"]
+    if subprocess.run([*apart, "true"], capture_output=True, check=False).returncode:
+        pytest.skip("a namespace takes the rights of a root")
+    body = "while not (STARTS.parent / 'go').exists(): time.sleep(0.05)"
+    driver = runs.start(*runs.plugin(body), *ALONE, "--workers", "2", "--set", "train.seeds=[0, 1]")
+    runs.wait_for_starts(2)
+    other = Runs(runs.folder / "other")
+    done = subprocess.run([*apart, *other.command()], capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    (runs.folder / "go").touch()
+    assert driver.wait(timeout=120) == 0, runs.log.read_text()
+    assert runs.states() == {"ok": 2} and other.states() == {"ok": 1}
+
+
+def test_f35_threads_that_a_component_leaves_do_not_keep_its_process(runs: Runs) -> None:
+    body = "import threading; threading.Thread(target=time.sleep, args=(600,)).start()"
+    assert runs.run(*runs.plugin(body), *ALONE, timeout=100).returncode == 0
+    assert runs.states() == {"ok": 1}
+
+
+def test_f35_a_fork_server_that_is_stopped_delays_no_deadline(runs: Runs) -> None:
+    driver = runs.start(*runs.plugin("time.sleep(600)"), *ALONE, "--set", "suite.timeout_s=3")
+    runs.wait_for_starts(1)
+    fork_server(driver.pid).suspend()
+    assert driver.wait(timeout=100) == 1, runs.log.read_text()
+    assert runs.states() == {"timeout": 1}
+
+
+def test_f35_a_fork_server_that_starts_nothing_is_replaced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from tests.small import train_trial
+    from vitbench.runner import process
+    from vitbench.runner.work import Request
+
+    requests = [Request(task="nothing", trial=train_trial(seed=n), timeout_s=60.0) for n in (0, 1)]
+    with contextlib.closing(process.Pool([process.Slot("cpu", 1)], tmp_path, process.Stop())) as pool:
+        for outcome, request in zip(pool.run(iter(requests), lambda *_: None), requests, strict=True):
+            assert outcome.state == "ok" and outcome.request.trial == request.trial
+            fork_server(os.getpid()).suspend()
+            monkeypatch.setattr(process, "START_SECONDS", 1.0)
+
+
+def fork_server(driver: int) -> psutil.Process:
+    (server,) = [c for c in psutil.Process(driver).children() if "multiprocessing.forkserver" in " ".join(c.cmdline())]
+    return server
 
 
 def rewrite(file: Path, change: object) -> None:

@@ -48,7 +48,7 @@ class Driven:
 
     def drive(self: Places, session: Session, heartbeat_s: float) -> None:
         """Run what is left of a session."""
-        for name in ("checkpoints", *(["weights"] if session.keep_weights else [])):
+        for name in ("claims", "checkpoints", *(["weights"] if session.keep_weights else [])):
             folder = session.study.path / name
             folder.mkdir(exist_ok=True)
             sweep(folder)

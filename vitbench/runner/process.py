@@ -32,8 +32,8 @@ POLL_SECONDS = 0.1
 AWAY_SECONDS = 5.0
 """Between two looks at the processes, beyond which the driver was stopped itself: that time is not a trial's."""
 
-START_SECONDS = 60.0
-"""For the fork server to start a process; one that takes longer is stuck, and another is started in its place."""
+START_SECONDS = 180.0
+"""For the fork server to start a process, its own start included; one that takes longer is stuck, and is replaced."""
 
 KEPT_LINES = 50
 
@@ -221,24 +221,24 @@ class Pool:
         self.count += 1
         log = self.folder / f"{self.count}.log"
         arguments = (request.model_dump_json(), theirs, str(log))
+        limit = threading.Timer(START_SECONDS, spinning.end_fork_server)
+        limit.start()
         try:
             process = self._started(work.main, arguments)
         except (EOFError, OSError):  # the fork server was stuck and is no more: the next is a new one
+            limit.cancel()
+            limit.join()  # it may still be at it: its files are closed a moment before it is dead
             process = self._started(work.main, arguments)
+        limit.cancel()
         theirs.close()
         assert process.pid is not None
         self.jobs.append(Job(request, slot, process, mine, log, time.monotonic() + request.timeout_s))
         self.started(request, process.pid)
 
     def _started(self, target: Callable[..., None], arguments: tuple[object, ...]) -> ForkServerProcess:
-        """A process that has been started. Raises EOFError or OSError where the fork server had to be ended for it."""
+        """A process that has been started. Raises EOFError or OSError where the fork server has gone meanwhile."""
         process = self.context.Process(target=target, args=arguments, daemon=False)
-        limit = threading.Timer(START_SECONDS, spinning.end_fork_server)
-        limit.start()
-        try:
-            process.start()
-        finally:
-            limit.cancel()
+        process.start()
         return process
 
     def tick(self, say: Say) -> list[Outcome]:
