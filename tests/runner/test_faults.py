@@ -13,19 +13,20 @@ import re
 import shutil
 import signal
 import subprocess
+import tempfile
 import time
 from pathlib import Path
 
 import psutil
 import pytest
 
-from tests.runner.runs import Runs, all_end, descendants, living
+from tests.runner.runs import Runs, all_end, descendants, living, until
 from vitbench.store import Record, Study, TimeValues
 from vitbench.store.attempts import standing
 
 pytestmark = pytest.mark.slow  # each starts drivers of its own; .ci/run runs them
 
-ROWS = {*range(1, 26), 27, 28, 30, 31, 34, 35}
+ROWS = {*range(1, 26), 27, 28, 30, 31, 33, 34, 35, 37}
 """Of the table of faults: those that are promised so far."""
 
 BESIDE_A_GOOD_ONE = ("--set", 'axes.mlp=["faulty", "gelu"]')
@@ -370,6 +371,26 @@ def test_f35_a_fork_server_that_starts_nothing_is_replaced(tmp_path: Path, monke
 def fork_server(driver: int) -> psutil.Process:
     (server,) = [c for c in psutil.Process(driver).children() if "multiprocessing.forkserver" in " ".join(c.cmdline())]
     return server
+
+
+@QUIET
+def test_f37_what_waits_for_a_device_says_for_whom_and_status_shows_it(runs: Runs) -> None:
+    body = "while not (STARTS.parent / 'go').exists(): time.sleep(0.05)"
+    first = runs.start(*runs.plugin(body), *ALONE)
+    runs.wait_for_starts(1)
+    other = Runs(runs.folder / "other")
+    timing = ("--only", "timing", "--set", "time.rounds=1", "--set", 'time.modes=["inference"]')
+    second = other.start(*timing)
+    said = f"in use by process {first.pid}, for {runs.study}"
+    until(lambda: f"waiting for cpu: {said}" in other.log.read_text(), "it does not say for whom it waits")
+    shown = " ".join(other.vitbench("status", str(other.study)).stdout.split())
+    assert re.search(rf"waiting: process {second.pid} has waited \d+ s for cpu, {said}", shown), shown
+    assert "waiting" not in runs.vitbench("status", str(runs.study)).stdout
+    third = other.run(*timing, "--no-wait")
+    assert third.returncode == 2 and said in " ".join(third.stderr.split()) and "--no-wait" in third.stderr
+    (runs.folder / "go").touch()
+    assert (first.wait(timeout=120), second.wait(timeout=120)) == (0, 0), other.log.read_text()
+    assert not list(Path(tempfile.gettempdir()).glob(f"vitbench-devices-*/cpu.{second.pid}.json"))
 
 
 def rewrite(file: Path, change: object) -> None:

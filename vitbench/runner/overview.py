@@ -22,6 +22,7 @@ from vitbench.runner.once import decisive, in_words
 from vitbench.runner.plan import plan
 from vitbench.runner.progress import COLOURS, describe, duration
 from vitbench.runner.terminal import escape
+from vitbench.runner.turns import waiting
 from vitbench.spec.base import by_identity
 from vitbench.spec.model import ModelSpec
 from vitbench.spec.recipe import Device, TrainSpec
@@ -189,6 +190,8 @@ def print_status(study: Study, console: Console) -> None:
     console.print(f"[bold]{escape(study.info.suite.name)}[/]  {escape(study.info.suite.question)}")
     counts = [f"[{COLOURS.get(state, 'red')}]{n} {state}[/]" for state, n in states.most_common()]
     console.print(f"{len(study.info.trials)} trials: {', '.join(counts)}")
+    for sentence in waiting(study.path):
+        console.print(f"[yellow]waiting:[/] {escape(sentence)}")
     with contextlib.suppress(UnknownComponent):  # of a plug-in that is not loaded here
         for sentence in (*in_words(study.info), *looks_in_words(study.info)):
             console.print(escape(sentence))

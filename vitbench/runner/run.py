@@ -73,6 +73,8 @@ class Options:
     command: tuple[str, ...] = ()
     """Arguments of the command line that say what is planned, without the device; the study keeps them."""
     leave_held: bool = False
+    patient: bool = True
+    """Whether to wait for a device that another vitbench on this machine has."""
     rerun_changed: bool = False
     keep_weights: bool = False
     heartbeat_s: float = INTERVAL_SECONDS
@@ -96,7 +98,7 @@ def run_suite(suite: Suite, results: Path | None, options: Options, console: Con
     with Reporter(console) as reporter:
         site = Site(
             folder, options.device, options.workers, suite.resources, stop, reporter.note,
-            address=options.address, engine=options.engine, repeat=options.repeat,
+            address=options.address, engine=options.engine, patient=options.patient, repeat=options.repeat,
         )  # fmt: skip
         with launcher_of(options.launcher, site) as launcher:
             session = _session(suite, site, options, launcher, reporter, looked=looked)

@@ -7,8 +7,8 @@ import fcntl
 import os
 import shutil
 import tempfile
-import time
 from collections.abc import Iterator
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 import torch
@@ -16,9 +16,10 @@ import torch
 from vitbench.devices import resolve, unsupported
 from vitbench.environment import Environment, fingerprint
 from vitbench.runner.driver import Driven
-from vitbench.runner.launchers.places import LauncherError, Site
+from vitbench.runner.launchers.places import Site
 from vitbench.runner.overview import device_kind
 from vitbench.runner.process import Pool, Slot, Started
+from vitbench.runner.turns import turns
 from vitbench.spec.trial import Trial
 
 PREFIX = "vitbench-"
@@ -58,7 +59,7 @@ class Local(Driven):
         count = self.workers
         slots = [Slot(self.devices[i % len(self.devices)], self.threads(count)) for i in range(count)]
         with (
-            _shared_devices([s.device for s in slots], self.site, exclusive=False),
+            self.turns(slots, alone=False),
             scratch() as folder,
             contextlib.closing(Pool(slots, folder, self.site.stop, started)) as pool,
         ):
@@ -69,11 +70,18 @@ class Local(Driven):
         """One slot on the first device."""
         slot = Slot(str(self.first), self.threads(1))
         with (
-            _shared_devices([slot.device], self.site, exclusive=True),
+            self.turns([slot], alone=True),
             scratch() as folder,
             contextlib.closing(Pool([slot], folder, self.site.stop, started)) as pool,
         ):
             yield pool
+
+    def turns(self, slots: list[Slot], *, alone: bool) -> AbstractContextManager[None]:
+        """Hold the devices of some slots against other drivers."""
+        site = self.site
+        return turns(
+            [slot.device for slot in slots], site.study, site.stop, site.say, alone=alone, patient=site.patient
+        )
 
     def close(self) -> None:
         """Nothing to let go."""
@@ -121,32 +129,3 @@ def _lock_folder(folder: Path) -> int | None:
         return handle
     os.close(handle)
     return None
-
-
-@contextlib.contextmanager
-def _shared_devices(devices: list[str], site: Site, *, exclusive: bool) -> Iterator[None]:
-    """Hold devices against the other drivers of this user on this machine: trainings share one, a timing does not."""
-    folder = Path(tempfile.gettempdir()) / f"vitbench-devices-{os.getuid()}"
-    folder.mkdir(mode=0o700, exist_ok=True)
-    if folder.stat().st_uid != os.getuid():
-        raise LauncherError(f"{folder}: belongs to another user; it must be removed before anything is run")
-    with contextlib.ExitStack() as stack:
-        for device in sorted(set(devices)):
-            stream = stack.enter_context((folder / device.replace(":", "-")).open("a"))
-            _lock(stream.fileno(), device, site, fcntl.LOCK_EX if exclusive else fcntl.LOCK_SH)
-        yield
-
-
-def _lock(handle: int, device: str, site: Site, how: int) -> None:
-    told = False
-    while site.stop.signal is None:
-        try:
-            fcntl.flock(handle, how | fcntl.LOCK_NB)
-        except BlockingIOError:
-            if not told:
-                site.say(f"waiting for {device}: another vitbench on this machine times on it, or trains while this "
-                         f"one is to time")  # fmt: skip
-                told = True
-            time.sleep(0.2)
-        else:
-            return
