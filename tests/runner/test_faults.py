@@ -1,4 +1,4 @@
-"""The table of faults, row by row: each fault is made to happen, with real processes, and its promise is checked.
+"""The faults of docs/reliability.md, row by row: each is made to happen, with real processes.
 
 Rows of a cluster are in test_ray.py, of several drivers in test_claims.py, of files in tests/store.
 """
@@ -20,14 +20,12 @@ from pathlib import Path
 import psutil
 import pytest
 
+from tests.conftest import REPOSITORY
 from tests.runner.runs import Runs, all_end, descendants, living, until
 from vitbench.store import Record, Study, TimeValues
 from vitbench.store.attempts import standing
 
 pytestmark = pytest.mark.slow  # each starts drivers of its own; .ci/run runs them
-
-ROWS = {*range(1, 26), 27, 28, 30, 31, 33, 34, 35, 37}
-"""Of the table of faults: those that are promised so far."""
 
 BESIDE_A_GOOD_ONE = ("--set", 'axes.mlp=["faulty", "gelu"]')
 ALONE = ("--set", "model.mlp=faulty")
@@ -37,13 +35,14 @@ IN_C = "import re; re.match('(a+)+$', 'a' * 64 + 'b')"
 """Busy for ages in C code that never gives the GIL up."""
 
 
-def test_every_row_has_a_test_that_bears_its_number() -> None:
+def test_every_row_of_the_page_has_a_test_that_bears_its_number() -> None:
     found = set()
-    for path in Path(__file__).parent.parent.rglob("test_*.py"):
+    for path in (REPOSITORY / "tests").rglob("test_*.py"):
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-            if isinstance(node, ast.FunctionDef) and (rows := re.match(r"test((?:_f\d\d)+)_", node.name)):
-                found |= {int(row) for row in re.findall(r"\d\d", rows[1])}
-    assert found == ROWS
+            if isinstance(node, ast.FunctionDef) and (rows := re.match(r"test((?:_[fi]\d\d)+)_", node.name)):
+                found |= set(re.findall(r"[fi]\d\d", rows[1]))
+    page = (REPOSITORY / "docs" / "reliability.md").read_text(encoding="utf-8")
+    assert found == {f"{kind.lower()}{int(row):02}" for kind, row in re.findall(r"^\| ([FI])(\d+) \|", page, re.M)}
 
 
 def test_f01_f02_sigkill_of_the_driver_loses_what_was_running_and_repeats_nothing(runs: Runs) -> None:
