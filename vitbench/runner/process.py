@@ -6,6 +6,7 @@ import contextlib
 import json
 import multiprocessing
 import os
+import shutil
 import signal
 import time
 from collections import deque
@@ -19,6 +20,8 @@ from typing import TYPE_CHECKING, Any
 
 from vitbench.runner import spinning
 from vitbench.store import State
+from vitbench.store.record import MAX_BYTES
+from vitbench.text import MOST_CHARACTERS, MOST_LINES
 
 if TYPE_CHECKING:  # it imports torch
     from vitbench.runner.work import Request
@@ -27,7 +30,9 @@ GRACE_SECONDS = 10.0
 """Between SIGTERM and SIGKILL."""
 
 POLL_SECONDS = 0.1
-KEPT_LINES = 50
+
+LOG_TAIL = 4 * MOST_LINES * MOST_CHARACTERS
+"""Bytes at the end of a process's log of which the lines that a record keeps are taken, at most four a character."""
 
 
 @dataclass(frozen=True)
@@ -71,6 +76,8 @@ class Job:
     process: ForkServerProcess
     connection: Connection
     log: Path
+    compiled: Path
+    """Folder of what torch compiles and of temporary files, which the process has for itself."""
     deadline: float
     started_at: datetime = field(default_factory=lambda: datetime.now(UTC))
     began: float = field(default_factory=time.monotonic)
@@ -80,16 +87,18 @@ class Job:
     kill_at: float | None = None
 
     def receive(self, progress: Callable[[Request, str], None]) -> None:
-        """Take what the process has sent."""
+        """Take what the process has sent, as far as a record could hold it."""
         with contextlib.suppress(EOFError, OSError):
-            while self.connection.poll():
-                message = json.loads(self.connection.recv_bytes())
+            while not self.connection.closed and self.connection.poll():
+                message = json.loads(self.connection.recv_bytes(MAX_BYTES))
                 if message["kind"] == "progress":
                     progress(self.request, message["body"])
                 elif message["kind"] == "at":
                     self.at = message["body"]
                 else:
                     self.reply = message["body"]
+        if self.connection.closed:  # it closes itself at the head of a message that is too long
+            self.end(("failed", f"sent a message of more than {MAX_BYTES:,} bytes"))
 
     def end(self, because: tuple[State, str]) -> None:
         """Ask the whole group to end; :meth:`press` insists."""
@@ -123,7 +132,7 @@ class Job:
         code = self.process.exitcode
         self.send(signal.SIGKILL)
         self.connection.close()
-        log = self.log.read_text(errors="replace").splitlines()[-KEPT_LINES:] if self.log.exists() else []
+        log = _tail(self.log)
         self.log.unlink(missing_ok=True)
         seconds = time.monotonic() - self.began
         if self.reply is not None and (self.ended_because is None or self.reply["state"] == "ok"):
@@ -134,7 +143,15 @@ class Job:
             state, reason = "crashed", f"killed by signal {-code} ({signal.Signals(-code).name})"
         else:
             state, reason = "crashed", f"ended with exit status {code} and no result"
-        return Outcome(self.request, state, self.started_at, seconds, reason, "\n".join(log), at=self.at)
+        return Outcome(self.request, state, self.started_at, seconds, reason, log, at=self.at)
+
+
+def _tail(log: Path) -> str:
+    """The end of a log, however long the whole is; empty where there is none."""
+    with contextlib.suppress(FileNotFoundError), log.open("rb") as stream:
+        stream.seek(max(stream.seek(0, os.SEEK_END) - LOG_TAIL, 0))
+        return stream.read(LOG_TAIL).decode(errors="replace")
+    return ""
 
 
 @dataclass(frozen=True)
@@ -159,6 +176,9 @@ class Pool:
         """``folder``: where logs of running processes lie; ``stop``: looked at between events."""
         self.free, self.folder, self.stop, self.started = deque(slots), folder, stop, started
         self.jobs: list[Job] = []
+        self.compiled: list[Path] = []
+        """Folders of what trials that ended well have compiled: each is one process's at a time, and one in which a
+        compiler may have been killed is never used again."""
         # Inductor would start a pool of compilers in each process, which takes the cores from what is timed there.
         os.environ.setdefault("TORCHINDUCTOR_COMPILE_THREADS", "1")
         self.context = multiprocessing.get_context("forkserver")
@@ -191,21 +211,20 @@ class Pool:
         mine, theirs = self.context.Pipe(duplex=False)
         self.count += 1
         log = self.folder / f"{self.count}.log"
+        compiled = self.compiled.pop() if self.compiled else self.folder / f"{self.count}-compiled"
         process = self.context.Process(
-            target=work.main, args=(request.model_dump_json(), theirs, str(log)), daemon=False
+            target=work.main, args=(request.model_dump_json(), theirs, str(log), str(compiled)), daemon=False
         )
         process.start()
         theirs.close()
         assert process.pid is not None
-        self.jobs.append(Job(request, slot, process, mine, log, time.monotonic() + request.timeout_s))
+        self.jobs.append(Job(request, slot, process, mine, log, compiled, time.monotonic() + request.timeout_s))
         self.started(request, process.pid)
 
     def tick(self, say: Say) -> list[Outcome]:
         """Wait a moment for something to happen; outcomes of the processes that have ended by then."""
-        wait(
-            [j.process.sentinel for j in self.jobs] + [j.connection for j in self.jobs if j.reply is None],
-            POLL_SECONDS,
-        )
+        heard = [j.connection for j in self.jobs if j.reply is None and not j.connection.closed]
+        wait([*heard, *(j.process.sentinel for j in self.jobs)], POLL_SECONDS)
         for job in self.jobs:
             job.receive(say)
             if self.stop.signal is not None:
@@ -217,6 +236,10 @@ class Pool:
             self.jobs.remove(job)
             self.free.append(job.slot)
             outcomes.append(job.outcome())
+            if outcomes[-1].state == "ok":
+                self.compiled.append(job.compiled)
+            else:
+                shutil.rmtree(job.compiled, ignore_errors=True)  # the same of a trial that compiled nothing
         return outcomes
 
     def close(self) -> None:

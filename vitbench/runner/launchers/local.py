@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import os
+import shutil
 import tempfile
 import time
 from collections.abc import Iterator
@@ -90,16 +91,9 @@ def scratch() -> Iterator[Path]:
     for stray in Path(tempfile.gettempdir()).glob(f"{PREFIX}*-*"):
         pid = stray.name.removeprefix(PREFIX).partition("-")[0]
         if pid.isdigit() and not psutil.pid_exists(int(pid)):
-            _remove(stray)
+            shutil.rmtree(stray, ignore_errors=True)  # another user's, or another driver is at it
     with tempfile.TemporaryDirectory(prefix=f"{PREFIX}{os.getpid()}-") as folder:
         yield Path(folder)
-
-
-def _remove(folder: Path) -> None:
-    with contextlib.suppress(OSError):  # another user's, or another driver is at it
-        for file in folder.iterdir():
-            file.unlink()
-        folder.rmdir()
 
 
 @contextlib.contextmanager
