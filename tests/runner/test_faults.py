@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import ast
 import contextlib
+import io
+import itertools
 import json
 import os
 import re
@@ -19,10 +21,11 @@ from pathlib import Path
 
 import psutil
 import pytest
+from PIL import Image
 
 from tests.conftest import REPOSITORY
 from tests.runner.runs import Runs, all_end, descendants, living, until
-from vitbench.store import Record, Study, TimeValues
+from vitbench.store import Record, Study, TimeValues, TrainValues
 from vitbench.store.attempts import standing
 
 pytestmark = pytest.mark.slow  # each starts drivers of its own; .ci/run runs them
@@ -288,6 +291,115 @@ def test_f25_a_report_of_any_part_of_a_study(runs: Runs) -> None:
         file.unlink()
     page = runs.report()
     assert "pending" in page and runs.vitbench("status", str(runs.study)).returncode == 0
+
+
+def test_f26_text_that_is_no_utf8_costs_one_trial(tmp_path: Path) -> None:
+    """In an exception, in the names of images, classes, a plug-in's folder, the study's and the working folder."""
+    runs = Runs(tmp_path / os.fsdecode(b"runs\xff"))
+    runs.study = runs.folder / os.fsdecode(b"st\xff")
+    images = runs.folder / os.fsdecode(b"im\xff")
+    for part, name, number in itertools.product(("train", "test"), (b"cat\xfe", b"dog"), range(4)):
+        folder = images / part / os.fsdecode(name)
+        folder.mkdir(parents=True, exist_ok=True)
+        content = io.BytesIO()
+        Image.new("RGB", (16, 16), (60 * number, 50 * number, 200 - 40 * number)).save(content, "PNG")
+        (folder / os.fsdecode(b"%d\xfd.png" % number)).write_bytes(content.getvalue())
+    (runs.folder / "images").symlink_to(images)
+    data = ["--set", "data.path=images", "--set", "data.train_images=8", "--set", "data.test_images=8", "--set",
+            "data.validation_images=0", "--set", "model.num_classes=2", "--set", "train.batch_size=4"]  # fmt: skip
+    arguments = [*runs.plugin("raise ValueError('a' + chr(0xdc80) + chr(0xd800))"), *data, *BESIDE_A_GOOD_ONE]
+    with contextlib.chdir(runs.folder):
+        done = runs.run(*arguments, "--keep-weights")
+        assert done.returncode == 1 and "Traceback" not in done.stderr, done.stdout + done.stderr
+        assert runs.states() == {"failed": 2, "ok": 1} and Study.read(runs.study).damaged == []
+        assert next(r.reason for r in runs.records() if r.state == "failed") == r"ValueError: a\udc80\ud800"
+        assert Study.read(runs.study).info.class_names == (r"cat\udcfe", "dog")
+        out = runs.folder / os.fsdecode(b"out\xff")
+        (weights,) = runs.study.glob("weights/*")
+        for command in (
+            ["plan", str(runs.suite), "--results", str(runs.study), *arguments], ["status", str(runs.study)],
+            ["report", str(runs.study), "--out", str(out), "--export", "latex"], ["report", str(runs.study), "--print"],
+            ["explain", str(weights), "--out", str(out / "model")],
+        ):  # fmt: skip
+            shown = runs.vitbench(*command)
+            assert shown.returncode == 0 and "Traceback" not in shown.stderr, shown.stdout + shown.stderr
+        refused = runs.run(*data, "--set", os.fsdecode(b'suite.question="a\xff"'))
+        assert refused.returncode == 2 and "is no UTF-8 text" in refused.stderr
+
+
+FLOODS = {
+    "line": ("print('x' * 70_000_000, flush=True); os._exit(3)", "crashed", "ended with exit status 3"),
+    "message": ("raise ValueError('x' * 70_000_000)", "failed", "ValueError: xxx"),
+    "lines": ("raise ValueError('\\\\n' + 'x\\\\n' * 7_000_000)", "failed", "ValueError: "),
+    "progress": ("frame = __import__('sys')._getframe()\n"
+                 "        while 'send' not in frame.f_locals: frame = frame.f_back\n"
+                 "        frame.f_locals['send']('progress', 'x' * 70_000_000)",
+                 "failed", "sent a message of more than"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("how", FLOODS)
+def test_f29_a_trial_that_floods_leaves_a_bounded_record(runs: Runs, how: str) -> None:
+    body, state, reason = FLOODS[how]
+    driver = runs.start(*runs.plugin(body), *ALONE)
+    runs.wait_for_starts(1)
+    before = after = peak_mib(driver.pid)
+    while driver.poll() is None:
+        after = max(after, peak_mib(driver.pid))
+        time.sleep(0.02)
+    assert driver.returncode == 1 and after - before < 150, "the driver took it all in"
+    assert runs.states() == {state: 2}, "each attempt counts, and there is no third"
+    for file in runs.study.glob("records/*"):
+        assert file.stat().st_size < 200_000
+    assert all(r.reason.startswith(reason) and len(r.reason) <= 1000 for r in runs.records())
+    assert all(len(r.details.splitlines()) <= 50 for r in runs.records())
+    assert runs.log.stat().st_size < 100_000
+    assert "xxx" not in runs.report() or how == "message"
+
+
+def peak_mib(pid: int) -> float:
+    """The most memory that a process has had so far; 0 of one that has ended."""
+    with contextlib.suppress(OSError):
+        for line in Path(f"/proc/{pid}/status").read_text().splitlines():
+            if line.startswith("VmHWM:"):
+                return int(line.split()[1]) / 1024
+    return 0.0
+
+
+def test_f32_two_drivers_with_different_plans_hide_no_result(runs: Runs) -> None:
+    """What the first is at work on stays planned; what it finishes later is counted, in status and in the report."""
+    plugin = runs.plugin("while not STARTS.with_name('go').exists(): time.sleep(0.02)")
+    first = runs.start(*plugin, *ALONE, "--set", "train.seeds=[0, 2]", log="first")
+    runs.wait_for_starts(1)
+    second = runs.start(*plugin, *ALONE, "--set", "train.seeds=[1]", log="second")
+    runs.wait_for_starts(2)
+    (runs.folder / "go").touch()
+    assert (first.wait(timeout=120), second.wait(timeout=120)) == (0, 0)
+    assert sorted(p.trial.seed for p in Study.read(runs.study).info.trials if p.trial.kind == "train") == [0, 1]
+    assert runs.states() == {"ok": 3}
+    said = "1 record of trials outside the plan"
+    assert said in runs.report() and said in runs.vitbench("status", str(runs.study)).stdout
+
+
+def test_f38_a_compiler_killed_in_the_middle_spoils_no_later_trial(runs: Runs, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first one that writes a program leaves half of it, and its trial is killed; the next attempt is well."""
+    compiler, real, once = runs.folder / "c++", shutil.which("c++"), runs.folder / "once"
+    if real is None:
+        pytest.skip("compiling for the CPU needs a C++ compiler")
+    compiler.write_text(
+        "#!/bin/sh\n"
+        f'out=$(echo "$*" | sed -n "s/.*-o \\([^ ]*[.]main[.]so\\).*/\\1/p")\n'
+        f'if [ -n "$out" ] && mkdir {once} 2> {os.devnull}; then echo half > "$out"; kill -9 0; fi\n'
+        f'exec {real} "$@"\n'
+    )
+    compiler.chmod(0o755)
+    monkeypatch.setenv("CXX", str(compiler))
+    monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(runs.folder / "shared"))
+    done = runs.run("--set", "train.compile=true", "--set", "train.seeds=[0, 1]")
+    assert once.is_dir(), "no compiler was asked for a program"
+    assert done.returncode == 0 and runs.states() == {"crashed": 1, "ok": 2}, done.stdout + done.stderr
+    first, second = (r.values.first_step_ms for r in runs.records() if isinstance(r.values, TrainValues))
+    assert second < first / 2, "a further seed uses what the first has compiled"
 
 
 def test_f28_a_disk_that_is_full_or_becomes_read_only(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -52,11 +53,16 @@ def _read(
     try:
         most = max(max_trials, MOST_TRIALS) if yes else max_trials
         kind = device_kind(device)
-        return read_suite(suite, overrides, most, small=small, device=kind).only(cells)
+        read = read_suite(suite, overrides, most, small=small, device=kind).only(cells)
     except TooManyTrials as error:
         from vitbench.runner.size import with_time
 
         raise with_time(error, device) from error
+    if plugins:  # they have torch loaded
+        from vitbench.model.architectures import check_plugins
+
+        check_plugins({id(cell.model): cell.model for cell in read.cells}.values())
+    return read
 
 
 def _command(
@@ -120,7 +126,7 @@ def _parameter(text: str) -> tuple[str, str | int]:
     key, sign, value = text.partition("=")
     if not sign or not key:
         raise click.UsageError(f'--engine "{text}": write KEY=VALUE')
-    return key, int(value) if value.isdigit() else value
+    return key, int(value) if re.fullmatch("[0-9]{1,18}", value) else value
 
 
 def run_options(function: Function) -> Function:

@@ -178,6 +178,8 @@ def pace_of(study: Study, states: Mapping[str, Sequence[Attempt]]) -> Pace | Non
 def print_status(study: Study, console: Console) -> None:
     """Counts by state, then everything that is not ok, with its reason."""
     found = study.attempts()
+    planned = set(Trials.of(study.info.trials).ids())
+    outside = sum(len(attempts) for trial_id, attempts in found.items() if trial_id not in planned)
     states: Counter[str] = Counter()
     lines: Counter[tuple[str, str]] = Counter()
     for trial_id in Trials.of(study.info.trials).ids():
@@ -203,6 +205,8 @@ def print_status(study: Study, console: Console) -> None:
         with contextlib.suppress(DataError, UnknownComponent):  # the images are on another machine, or the plug-in is
             pace = pace_of(study, found)
             console.print(cost_of(remaining(study.info, found, pace)[0], pace))
+    if outside:
+        console.print(f"  {outside} record{'s' * (outside > 1)} of trials outside the plan")
     for damaged in study.damaged:
         console.print(f"  [yellow]set aside[/] {escape(damaged)}")
 

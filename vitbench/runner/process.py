@@ -6,6 +6,7 @@ import contextlib
 import json
 import multiprocessing
 import os
+import shutil
 import signal
 import threading
 import time
@@ -20,6 +21,8 @@ from typing import TYPE_CHECKING, Any
 
 from vitbench.runner import spinning
 from vitbench.store import State
+from vitbench.store.record import MAX_BYTES
+from vitbench.text import MOST_CHARACTERS, MOST_LINES
 
 if TYPE_CHECKING:  # it imports torch
     from vitbench.runner.work import Request
@@ -35,7 +38,8 @@ AWAY_SECONDS = 5.0
 START_SECONDS = 180.0
 """For the fork server to start a process, its own start included; one that takes longer is stuck, and is replaced."""
 
-KEPT_LINES = 50
+LOG_TAIL = 4 * MOST_LINES * MOST_CHARACTERS
+"""Bytes at the end of a process's log of which the lines that a record keeps are taken, at most four a character."""
 
 
 @dataclass(frozen=True)
@@ -79,6 +83,8 @@ class Job:
     process: ForkServerProcess
     connection: Connection
     log: Path
+    compiled: Path
+    """Folder of what torch compiles and of temporary files, which the process has for itself."""
     deadline: float
     started_at: datetime = field(default_factory=lambda: datetime.now(UTC))
     began: float = field(default_factory=time.monotonic)
@@ -88,10 +94,10 @@ class Job:
     kill_at: float | None = None
 
     def receive(self, progress: Callable[[Request, str], None]) -> None:
-        """Take what the process has sent."""
+        """Take what the process has sent, as far as a record could hold it."""
         with contextlib.suppress(EOFError, OSError):
-            while self.connection.poll():
-                message = json.loads(self.connection.recv_bytes())
+            while not self.connection.closed and self.connection.poll():
+                message = json.loads(self.connection.recv_bytes(MAX_BYTES))
                 if message["kind"] == "progress":
                     progress(self.request, message["body"])
                 elif message["kind"] == "at":
@@ -100,6 +106,8 @@ class Job:
                     self.reply = message["body"]
                     # It has nothing left to do, but a component may have left threads that never end.
                     self.kill_at = self.kill_at or time.monotonic() + GRACE_SECONDS
+        if self.connection.closed:  # it closes itself at the head of a message that is too long
+            self.end(("failed", f"sent a message of more than {MAX_BYTES:,} bytes"))
 
     def end(self, because: tuple[State, str]) -> None:
         """Ask the whole group to end; :meth:`press` insists."""
@@ -150,7 +158,7 @@ class Job:
         code = self.process.exitcode
         self.send(signal.SIGKILL)
         self.connection.close()
-        log = self.log.read_text(errors="replace").splitlines()[-KEPT_LINES:] if self.log.exists() else []
+        log = _tail(self.log)
         self.log.unlink(missing_ok=True)
         seconds = time.monotonic() - self.began
         if self.reply is not None and (self.ended_because is None or self.reply["state"] == "ok"):
@@ -161,7 +169,15 @@ class Job:
             state, reason = "crashed", f"killed by signal {-code} ({signal.Signals(-code).name})"
         else:
             state, reason = "crashed", f"ended with exit status {code} and no result"
-        return Outcome(self.request, state, self.started_at, seconds, reason, "\n".join(log), at=self.at)
+        return Outcome(self.request, state, self.started_at, seconds, reason, log, at=self.at)
+
+
+def _tail(log: Path) -> str:
+    """The end of a log, however long the whole is; empty where there is none."""
+    with contextlib.suppress(FileNotFoundError), log.open("rb") as stream:
+        stream.seek(max(stream.seek(0, os.SEEK_END) - LOG_TAIL, 0))
+        return stream.read(LOG_TAIL).decode(errors="replace")
+    return ""
 
 
 @dataclass(frozen=True)
@@ -186,6 +202,9 @@ class Pool:
         """``folder``: where logs of running processes lie; ``stop``: looked at between events."""
         self.free, self.folder, self.stop, self.started = deque(slots), folder, stop, started
         self.jobs: list[Job] = []
+        self.compiled: list[Path] = []
+        """Folders of what trials that ended well have compiled: each is one process's at a time, and one in which a
+        compiler may have been killed is never used again."""
         # Inductor would start a pool of compilers in each process, which takes the cores from what is timed there.
         os.environ.setdefault("TORCHINDUCTOR_COMPILE_THREADS", "1")
         self.context = multiprocessing.get_context("forkserver")
@@ -220,7 +239,8 @@ class Pool:
         mine, theirs = self.context.Pipe(duplex=False)
         self.count += 1
         log = self.folder / f"{self.count}.log"
-        arguments = (request.model_dump_json(), theirs, str(log))
+        compiled = self.compiled.pop() if self.compiled else self.folder / f"{self.count}-compiled"
+        arguments = (request.model_dump_json(), theirs, str(log), str(compiled))
         limit = threading.Timer(START_SECONDS, spinning.end_fork_server)
         limit.start()
         try:
@@ -232,7 +252,7 @@ class Pool:
         limit.cancel()
         theirs.close()
         assert process.pid is not None
-        self.jobs.append(Job(request, slot, process, mine, log, time.monotonic() + request.timeout_s))
+        self.jobs.append(Job(request, slot, process, mine, log, compiled, time.monotonic() + request.timeout_s))
         self.started(request, process.pid)
 
     def _started(self, target: Callable[..., None], arguments: tuple[object, ...]) -> ForkServerProcess:
@@ -243,10 +263,8 @@ class Pool:
 
     def tick(self, say: Say) -> list[Outcome]:
         """Wait a moment for something to happen; outcomes of the processes that have ended by then."""
-        wait(
-            [j.process.sentinel for j in self.jobs] + [j.connection for j in self.jobs if j.reply is None],
-            POLL_SECONDS,
-        )
+        heard = [j.connection for j in self.jobs if j.reply is None and not j.connection.closed]
+        wait([*heard, *(j.process.sentinel for j in self.jobs)], POLL_SECONDS)
         now = time.monotonic()
         away, self.looked_at = now - self.looked_at, now
         for job in self.jobs:
@@ -262,6 +280,10 @@ class Pool:
             self.jobs.remove(job)
             self.free.append(job.slot)
             outcomes.append(job.outcome())
+            if outcomes[-1].state == "ok":
+                self.compiled.append(job.compiled)
+            else:
+                shutil.rmtree(job.compiled, ignore_errors=True)  # the same of a trial that compiled nothing
         return outcomes
 
     def close(self) -> None:

@@ -28,6 +28,7 @@ from vitbench.spec.suite import Suite
 from vitbench.store import Record, Study, StudyError, StudyInfo, Trials
 from vitbench.store.attempts import standing
 from vitbench.store.claims import INTERVAL_SECONDS
+from vitbench.text import printable
 
 LAUNCHERS: Mapping[str, str] = {
     "local": "vitbench.runner.launchers.local:Local",
@@ -135,7 +136,7 @@ def _session(
         suite = with_data(suite, prepared.spec)
 
     device = launcher.device if options.device == "auto" else options.device
-    commands = ((*options.command, "--device", device),) if options.command else ()
+    commands = (tuple(map(printable, (*options.command, "--device", device))),) if options.command else ()
 
     def planner(records: Mapping[str, list[Record]]) -> StudyInfo:
         wanted = wanted_in(folder, looked)

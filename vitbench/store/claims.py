@@ -25,11 +25,14 @@ from typing import Annotated
 from pydantic import Field, ValidationError
 
 from vitbench.spec.base import Strict
-from vitbench.store.files import publish, write_atomically
+from vitbench.store.files import content, publish, write_atomically
 from vitbench.store.processes import born, end_group, lives, mark, place, wall_clock
 
 INTERVAL_SECONDS = 10.0
 """Between two signs of life."""
+
+MAX_BYTES = 1 << 16
+"""Of a claim's file."""
 
 MISSED = 3
 """Intervals without a sign of life after which an owner is taken for dead."""
@@ -91,12 +94,13 @@ def at_work(folder: Path) -> list[AtWork]:
     """
     latest: dict[str, Path] = {}
     for path in sorted(folder.glob("*.*.json"), key=_generation):
-        latest[path.name.partition(".")[0]] = path
+        if _generation(path):
+            latest[path.name.partition(".")[0]] = path
     found = []
     for trial_id, path in sorted(latest.items()):
         owner = _read(path)
         with contextlib.suppress(FileNotFoundError):  # given up since
-            quiet = time.time() - path.stat().st_mtime
+            quiet = time.time() - path.lstat().st_mtime
             if owner is not None and owner.place == place():
                 alive = lives(owner.pid, owner.born)
             else:
@@ -181,12 +185,12 @@ class Claims:
             return
         with contextlib.suppress(OSError):
             for path in self.folder.glob(f"{trial_id}.*.json"):
-                if _generation(path) <= _generation(mine):
+                if 0 < _generation(path) <= _generation(mine):
                     path.unlink(missing_ok=True)
 
     def _latest(self, trial_id: str) -> tuple[int, Path | None]:
         """The highest generation of a trial's claims; 0 and None where there is none."""
-        found = [(_generation(p), p) for p in self.folder.glob(f"{trial_id}.*.json")]
+        found = [(n, p) for p in self.folder.glob(f"{trial_id}.*.json") if (n := _generation(p))]
         return max(found, default=(0, None), key=lambda pair: pair[0])
 
     def _path(self, trial_id: str, generation: int) -> Path:
@@ -195,7 +199,7 @@ class Claims:
     def _held(self, trial_id: str, path: Path) -> Held | None:
         """Who holds a claim, or None if its owner is dead or it has just been given up."""
         try:
-            changed, now = path.stat().st_mtime_ns, time.monotonic()
+            changed, now = path.lstat().st_mtime_ns, time.monotonic()
         except FileNotFoundError:
             return None
         owner = _read(path)
@@ -221,11 +225,13 @@ class Claims:
 
 
 def _generation(path: Path) -> int:
-    return int(path.name.split(".")[1])
+    """The number in a claim's name, from 1; 0 of a file that is none, as a copy by a program that synchronises is."""
+    number = path.name.removesuffix(".json").partition(".")[2]
+    return int(number) if number.isascii() and number.isdigit() else 0
 
 
 def _read(path: Path) -> Owner | None:
     try:
-        return Owner.model_validate_json(path.read_bytes())
+        return Owner.model_validate_json(content(path, MAX_BYTES))
     except (OSError, ValidationError):
         return None

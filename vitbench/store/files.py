@@ -7,14 +7,50 @@ import errno
 import fcntl
 import os
 import secrets
+import stat
 from collections.abc import Iterator
 from pathlib import Path
+from typing import BinaryIO
+
+from vitbench.text import encoded
 
 NO_LINKS = frozenset({errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS})
 """What a file system without hard links says when one is asked for."""
 
 STRAY_SECONDS = 300.0
 """Age at which a temporary file is taken for one that its writer left behind: writing takes far less."""
+
+
+@contextlib.contextmanager
+def opened(path: Path, most: int) -> Iterator[BinaryIO]:
+    """A file of a study, open for reading: whatever lies in its place, nothing is waited for.
+
+    Args:
+        path: of the file.
+        most: bytes that such a file can have.
+
+    Raises:
+        OSError: where it cannot be opened, is a folder, a pipe or a device, or has more bytes; ``strerror`` says which.
+    """
+    # Without O_NONBLOCK a pipe is waited for until somebody writes into it.
+    with open(path, "rb", opener=lambda name, flags: os.open(name, flags | os.O_NONBLOCK)) as stream:
+        status = os.fstat(stream.fileno())
+        if not stat.S_ISREG(status.st_mode):
+            raise OSError(errno.EINVAL, "not a file", str(path))
+        if status.st_size > most:
+            raise OSError(errno.EFBIG, f"{status.st_size:,} bytes, and such a file has at most {most:,}", str(path))
+        yield stream
+
+
+def content(path: Path, most: int) -> bytes:
+    """What a file of a study holds; see :func:`opened`, whose errors it raises."""
+    with opened(path, most) as stream:
+        return stream.read(most)
+
+
+def handle(stream: BinaryIO) -> str:
+    """A path to a file that is open, for readers that take nothing but a path, and that in UTF-8."""
+    return f"/dev/fd/{stream.fileno()}"
 
 
 def write_atomically(path: Path, content: str | bytes, *, durable: bool = True) -> Path:
@@ -62,7 +98,7 @@ def publish(path: Path, content: str | bytes, *, durable: bool = True) -> Path:
 @contextlib.contextmanager
 def _written(path: Path, content: str | bytes, *, durable: bool = True) -> Iterator[Path]:
     """A temporary file beside ``path`` that holds the content, removed at the end if it is still there."""
-    data = content.encode() if isinstance(content, str) else content
+    data = encoded(content) if isinstance(content, str) else content
     temporary = path.with_name(f".{path.name}.{os.getpid()}.{secrets.token_hex(4)}.tmp")
     with temporary.open("xb") as stream:
         try:
