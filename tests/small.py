@@ -34,6 +34,19 @@ batch_size = 50
 """
 
 
+TRAIN_VALUES = {
+    "epochs": (), "test_loss": 1.0, "test_accuracy_pct": 50.0, "train_images": 1, "validation_images": 0,
+    "test_images": 1, "parameters": 1, "forward_flops": 1, "steps": 1, "step_ms_p50": 1.0, "first_step_ms": 1.0,
+    "train_images_per_s": 1.0, "train_seconds": 1.0, "seconds": 1.0, "peak_memory_mib": 1.0,
+    "batches_digest": "x", "data_checksum": "x",
+}  # fmt: skip
+TIME_VALUES = {
+    "latency_ms_p50": 1.0, "latency_ms_p25": None, "latency_ms_p75": None, "process_ms_min": 1.0,
+    "process_ms_max": 1.0, "images_per_s": 8000.0, "first_ms": 1.0, "peak_memory_mib": 1.0, "parameters": 1,
+    "forward_flops": 1, "processes": ({"latencies_ms": (1.0,), "first_ms": 1.0},),
+}  # fmt: skip
+
+
 def train_trial(
     *, model: ModelSpec = MODEL, data: DataSpec = DATA, train: TrainSpec = TRAIN, seed: int = 0
 ) -> TrainTrial:
@@ -56,5 +69,6 @@ def record(trial: TrainTrial | TimeTrial, state: str = "failed", attempt: int = 
         {
             "trial_id": trial.id, "attempt": attempt, "state": state, "reason": "a test", "trial": trial,
             "started_at": datetime(2026, 1, 1, tzinfo=UTC), "seconds": 1.0,
+            "values": (TRAIN_VALUES if trial.kind == "train" else TIME_VALUES) if state == "ok" else None,
         }
     )  # fmt: skip

@@ -8,6 +8,7 @@ import json
 import pickle
 import struct
 import zipfile
+import zlib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -23,13 +24,13 @@ from tests.bad_input import refused_by_process, suite_file
 from tests.report.builders import CellPlan, Plan, build
 from tests.report.markdown import read_page
 from tests.report.test_render import HOSTILE
-from tests.small import MODEL, SUITE, record, time_trial
+from tests.small import MODEL, SUITE, TRAIN_VALUES, record, time_trial
 from vitbench.data import catalog
 from vitbench.data.checks import checked
 from vitbench.data.images import DataSet, Images
 from vitbench.data.load import prepare, read
 from vitbench.data.sources import torchvision_sets
-from vitbench.model.weights import WeightsError, load_weights, save_weights
+from vitbench.model.weights import WeightsError, load_weights, read_spec, save_weights
 from vitbench.report.markdown import csv, escape
 from vitbench.report.render import render
 from vitbench.runner.overview import print_status
@@ -107,13 +108,7 @@ def foreign(change: Callable[[dict[str, Any]], object]) -> str:
 
 
 def train_values(**changes: object) -> dict[str, object]:
-    values: dict[str, object] = {
-        "epochs": [], "test_loss": 1.0, "test_accuracy_pct": 50.0, "train_images": 1, "validation_images": 0,
-        "test_images": 1, "parameters": 1, "forward_flops": 1, "steps": 1, "step_ms_p50": 1.0, "first_step_ms": 1.0,
-        "train_images_per_s": 1.0, "train_seconds": 1.0, "seconds": 1.0, "peak_memory_mib": 1.0,
-        "batches_digest": "x", "data_checksum": "x",
-    }  # fmt: skip
-    return {**values, **changes}
+    return {**TRAIN_VALUES, "epochs": [], **changes}
 
 
 FOREIGN: dict[str, Callable[[dict[str, Any]], object]] = {
@@ -181,7 +176,8 @@ def test_i16_what_is_no_file_or_too_large_is_named(tmp_path: Path) -> None:
         stream.truncate(MAX_BYTES + 1)
     opened = Study.read(study.path)
     assert len(opened.records()) == 1
-    assert [d.partition(": ")[2].split(",")[0] for d in opened.damaged] == ["not a file", "67"]
+    whys = [damaged.partition("cannot be read: ")[2].split(",")[0] for damaged in opened.damaged]
+    assert whys == ["Is a directory", "67"]
 
 
 def test_i16_a_record_that_was_copied_counts_once(tmp_path: Path) -> None:
@@ -412,3 +408,127 @@ def test_i20_a_cache_of_other_labels_is_no_way_around_the_check(
     for part in ({"train.pixels": torch.zeros(1)}, {f"train.{n}": torch.zeros(1) for n in ("pixels", "labels")}):
         save_file(part, cache)
         assert len(prepare(spec).class_names) == 2, "a cache that lacks tensors is made anew"
+
+
+def ghostscript(folder: Path) -> Path:
+    """A helper program in the path that leaves a trace when it is started."""
+    (folder / "bin").mkdir()
+    helper = folder / "bin" / "gs"
+    helper.write_text(f"#!/bin/sh\ntouch {folder / 'started'}\n")
+    helper.chmod(0o755)
+    return folder / "started"
+
+
+def saved_as(kind: str) -> Callable[[Path], object]:
+    return lambda path: Image.new("RGB", (16, 16)).save(path, format=kind)
+
+
+def spoiled_tiff(path: Path) -> None:
+    """Where its pixels lie is text: a decoder that does not expect that raises a TypeError."""
+    picture(path.with_suffix(".tif")).rename(path)
+    content = bytearray(path.read_bytes())
+    at = content.index(struct.pack("<HH", 273, 4))
+    content[at + 2 : at + 4] = struct.pack("<H", 2)
+    path.write_bytes(content)
+
+
+STRANGE_IMAGES: dict[str, Callable[[Path], object]] = {
+    "EPS": saved_as("EPS"), "AVIF": saved_as("AVIF"), "DDS": saved_as("DDS"),
+    "GIF": saved_as("GIF"), "TIFF of text": spoiled_tiff,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("how", STRANGE_IMAGES)
+def test_i28_content_of_another_format_is_refused_and_nothing_is_started(
+    tmp_path: Path, tree: Path, monkeypatch: pytest.MonkeyPatch, how: str
+) -> None:
+    started = ghostscript(tmp_path)
+    monkeypatch.setenv("PATH", f"{started.parent / 'bin'}:/usr/bin:/bin")
+    bad = tree / "train" / "dog" / "bad.png"
+    STRANGE_IMAGES[how](bad)
+    with pytest.raises(catalog.DataError) as caught:
+        prepare(DataSpec(name="image_folder", path=str(tree)))
+    first, named = str(caught.value).splitlines()
+    assert first == "1 of 7 images cannot be used:" and named.startswith(f"{bad}: ")
+    assert not started.exists(), "a helper program was run on a file from outside"
+
+
+def deep_png(path: Path) -> None:
+    """16 bits in each of three channels, which Pillow cannot write."""
+    rows = b"".join(b"\0" + bytes(range(96)) for _ in range(16))
+    head = struct.pack(">IIBBBBB", 16, 16, 16, 2, 0, 0, 0)
+    chunks = ((b"IHDR", head), (b"IDAT", zlib.compress(rows)), (b"IEND", b""))
+    path.write_bytes(b"\x89PNG\r\n\x1a\n" + b"".join(
+        struct.pack(">I", len(data)) + name + data + struct.pack(">I", zlib.crc32(name + data)) for name, data in chunks
+    ))  # fmt: skip
+
+
+def bomb(path: Path) -> None:
+    """A few kilobytes that are 121 million pixels."""
+    Image.new("1", (11_000, 11_000)).save(path)
+
+
+def frames(kind: str) -> Callable[[Path], object]:
+    def write(path: Path) -> None:
+        two = [Image.new("RGB", (16, 16), (100 * n, 0, 0)) for n in range(2)]
+        two[0].save(path, format=kind, save_all=True, append_images=two[1:])
+
+    return write
+
+
+LARGE_IMAGES: dict[str, tuple[Callable[[Path], object], str]] = {
+    "bomb": (bomb, "11000×11000, and an image has at most 100,000,000 pixels"),
+    "16-bit PNG": (deep_png, "mode RGB has more than 8 bits a channel"),
+    "16-bit PPM": (lambda p: p.write_bytes(b"P6 16 16 65535\n" + bytes(16 * 16 * 6)), "more than 8 bits a channel"),
+    "APNG": (frames("PNG"), "2 frames, and an image has one"),
+    "WebP": (frames("WEBP"), "2 frames, and an image has one"),
+    "TIFF": (frames("TIFF"), "2 frames, and an image has one"),
+}
+
+
+@pytest.mark.parametrize("how", LARGE_IMAGES)
+def test_i29_images_that_hold_more_than_is_read_are_refused(tree: Path, how: str) -> None:
+    write, expected = LARGE_IMAGES[how]
+    bad = tree / "train" / "dog" / "bad.png"
+    write(bad)
+    with pytest.raises(catalog.DataError) as caught:
+        prepare(DataSpec(name="image_folder", path=str(tree)))
+    first, named = str(caught.value).splitlines()
+    assert first == "1 of 7 images cannot be used:" and named.startswith(f"{bad}: ") and expected in named
+
+
+def test_i29_images_of_16_bits_a_pixel_are_read(tree: Path) -> None:
+    """Five or six bits for each colour lose nothing."""
+    head = struct.pack("<IiiHHIIiiII", 40, 16, 16, 1, 16, 3, 16 * 32, 1, 1, 0, 0) + struct.pack("<III", 63488, 2016, 31)
+    path = tree / "train" / "dog" / "small.bmp"
+    path.write_bytes(b"BM" + struct.pack("<IHHI", 14 + len(head) + 512, 0, 0, 14 + len(head)) + head + bytes(512))
+    assert len(prepare(DataSpec(name="image_folder", path=str(tree))).class_names) == 2
+
+
+def test_i29_linked_class_folders_are_read_and_none_is_read_twice(tmp_path: Path, tree: Path) -> None:
+    for part in ("train", "test"):
+        picture(tmp_path / "elsewhere" / part / "cow.png")
+        (tree / part / "cow").symlink_to(tmp_path / "elsewhere" / part)
+    spec = DataSpec(name="image_folder", path=str(tree))
+    found = prepare(spec)
+    assert found.class_names == ("cat", "cow", "dog") and next(iter(found.facts.values())).train == 7
+    for link in (tree / "train" / "again", tree / "train" / "cat" / "loop"):
+        link.symlink_to(tree / "train" if link.name == "loop" else tree / "train" / "cat")
+        for ask in (prepare, catalog.identity):
+            with pytest.raises(catalog.DataError, match="is the same folder as"):
+                ask(spec)
+        link.unlink()
+
+
+def test_i29_a_class_without_test_images_is_refused(tree: Path) -> None:
+    picture(tree / "train" / "cow" / "only.png")
+    with pytest.raises(catalog.DataError, match=r"1 class\(es\) without a test image: cow"):
+        prepare(DataSpec(name="image_folder", path=str(tree)))
+
+
+def test_i31_a_description_of_100_000_tables_in_weights_is_damaged(tmp_path: Path) -> None:
+    for text in ("[" * 100_000 + "]" * 100_000, '{"model":' * 100_000, '{"model": {"depth": 1' + "0" * 400 + "}}"):
+        file = tmp_path / "model.safetensors"
+        save_file({"a": torch.zeros(1)}, file, {"vitbench": text})
+        with pytest.raises(WeightsError, match=r"model\.safetensors: "):
+            read_spec(file)

@@ -25,15 +25,18 @@ from vitbench.report.render import render
 from vitbench.spec import DataSpec, ModelSpec, TrainSpec
 from vitbench.store import Study, StudyError, StudyInfo
 
+ROWS = {*range(1, 35)}
+"""Of the table of what bad input shows."""
+
 
 def test_every_row_has_a_test_of_its_own() -> None:
-    """The table of what bad input shows has 27 rows; a test is named after the row that it keeps."""
+    """A test is named after the row of the table of bad input that it keeps."""
     found = set()
     for path in Path(__file__).parent.rglob("test_*.py"):
         for node in ast.parse(path.read_text(encoding="utf-8")).body:
             if isinstance(node, ast.FunctionDef) and (row := re.match(r"test_i(\d\d)_", node.name)):
                 found.add(int(row[1]))
-    assert found == set(range(1, 28))
+    assert found == ROWS
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
@@ -307,3 +310,32 @@ def test_i27_plugin_error_in_a_process_of_its_own(tmp_path: Path) -> None:
 def test_i27_plugins_are_said_to_be_code_that_is_trusted() -> None:
     said = "A plug-in is code and runs with your rights: pass only files that you trust."
     assert said in (REPOSITORY / "README.md").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("command", ["plan", "run", "time"])
+def test_i33_more_gpus_than_a_trial_can_use(tmp_path: Path, capsys: pytest.CaptureFixture[str], command: str) -> None:
+    said = refused_here(tmp_path, capsys, command, suite_file(tmp_path), "--set", "resources.gpus=2")
+    why = "2, but a trial runs on one GPU: 1 at the most, or a fraction where several share one"
+    assert said == f"vitbench: suite.toml: resources.gpus: {why}\n"
+
+
+UNBUILDABLE = {
+    "raises": ("def __init__(self, spec):\n        super().__init__(spec)\n        raise RuntimeError('no')", 9,
+               "RuntimeError: no"),
+    "takes more": ("def __init__(self, spec, more):\n        super().__init__(spec)", 5, "TypeError: "),
+    "abstract": ("@property\n    def hidden(self):\n        return self.missing\n    def __init__(self, spec):\n"
+                 "        self.a = self.b", 11, "AttributeError: "),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("how", UNBUILDABLE)
+def test_i34_a_plug_in_that_cannot_be_built_is_told_by_plan(tmp_path: Path, how: str) -> None:
+    body, line, reason = UNBUILDABLE[how]
+    (tmp_path / "mine.py").write_text(
+        "from vitbench import component\nfrom vitbench.components.contracts import MLP\n\n\n"
+        f'@component(slot="mlp", name="mine", source="test")\nclass Mine(MLP):\n    {body}\n'
+    )
+    said = refused_by_process(tmp_path, "plan", suite_file(tmp_path), "--plugin", "mine.py", "--set", "model.mlp=mine")
+    assert said.startswith(f'vitbench: {tmp_path / "mine.py"}:{line}: mlp "mine" cannot be built: {reason}')
+    done = process(tmp_path, "plan", suite_file(tmp_path), "--plugin", "mine.py")
+    assert done.returncode == 0, "no model has it"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 
 import pytest
@@ -78,7 +79,7 @@ def test_i03_wrong_type_through_the_command_line(tmp_path: Path) -> None:
         ("train.seeds=[18446744073709551616]", "must be < 18446744073709551616"),
         ("train.learning_rate=inf", "must be finite, got number inf"),
         ("train.learning_rate=nan", "must be finite, got number nan"),
-        ("suite.timeout_s=0.0", "must be > 0.0, got number 0.0"),
+        ("suite.timeout_s=0.0", "must be >= 1.0, got number 0.0"),
         ("data.validation_images=-1", "must be >= 0, got integer -1"),
     ],
 )
@@ -351,3 +352,37 @@ def test_all_mistakes_of_a_file_at_once(tmp_path: Path) -> None:
     changes = ("model.depht=3", "train.epochs=0", 'axes.attention=["spda"]', "nonsense.x=1", "suite.name=CON")
     said = refused_by_process(tmp_path, "plan", suite_file(tmp_path), *(p for c in changes for p in ("--set", c)))
     assert len(said.splitlines()) == 5 and all(line.startswith("suite.toml: ") for line in said.splitlines())
+
+
+BEYOND = "1" + "0" * 400
+HUGE = {
+    "a float": ["train.learning_rate=" + BEYOND],
+    "a float of an axis": [f"axes.train.learning_rate=[{BEYOND}, 1.0]"],
+    "an integer": ["train.epochs=" + BEYOND],
+    "a tiny time": ["suite.timeout_s=1e-300"],
+    "a key": [".".join("a" * 20_000) + "=1"],
+    "a key in a value": ["train.x={" + ".".join("a" * 20_000) + "=1}"],
+}
+
+
+@pytest.mark.parametrize("how", HUGE)
+def test_i31_numbers_and_keys_beyond_measure(tmp_path: Path, capsys: pytest.CaptureFixture[str], how: str) -> None:
+    arguments = [part for override in HUGE[how] for part in ("--set", override)]
+    began = time.monotonic()
+    said = refused_here(tmp_path, capsys, "plan", suite_file(tmp_path), *arguments)
+    assert time.monotonic() - began < 1.0 and len(said) < 300 and said.count("\n") == 1
+
+
+@pytest.mark.parametrize("form", ["{} = 1", "[{}]", "x = {{ {} = 1 }}"])
+def test_i31_a_dotted_key_of_20_000_parts(tmp_path: Path, capsys: pytest.CaptureFixture[str], form: str) -> None:
+    suite, began = suite_file(tmp_path, form.format(".".join("a" * 20_000))), time.monotonic()
+    assert "nested more than 16 deep" in refused_here(tmp_path, capsys, "plan", suite)
+    assert time.monotonic() - began < 1.0
+
+
+def test_i31_a_parameter_of_an_engine_that_is_no_number_is_text(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for value in ("9" * 5000, "\N{SUPERSCRIPT TWO}"):
+        said = refused_here(tmp_path, capsys, "run", suite_file(tmp_path), "--device", "no", "--engine", f"a={value}")
+        assert said.startswith('vitbench: "no" is no device')

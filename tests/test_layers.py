@@ -26,10 +26,10 @@ LAYERS = (
     {"devices"},
     {"components"},
     {"kernels"},
-    {"store", "spec", "registry", "environment", "streams", "errors"},
+    {"store", "spec", "registry", "environment", "streams", "errors", "text"},
 )
 INTERFACE = {"api", "vitbench"}  # the package's own name and its Python interface: lazy, and imported by plug-ins
-WITHOUT_TORCH = ("report", "analysis", "spec", "registry", "store", "environment", "streams", "errors", "cli")
+WITHOUT_TORCH = ("report", "analysis", "spec", "registry", "store", "environment", "streams", "errors", "text", "cli")
 LAZY_TORCH = {"environment"}  # asks torch for the GPU's name, in a process that has it loaded
 
 

@@ -15,6 +15,7 @@ import hashlib
 import importlib
 import importlib.abc
 import importlib.util
+import inspect
 import linecache
 import re
 import sys
@@ -25,6 +26,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from vitbench.errors import UserError
+from vitbench.text import encoded
 
 COMPONENTS = Path(__file__).parent / "components"
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
@@ -256,7 +258,7 @@ def load_plugin(path: Path, text: str | None = None) -> None:
     plugin = Plugin(path, _text_of(path) if text is None else text)
     found = _declared(plugin)
     before = dict(_classes)
-    module_name = f"vitbench_plugin_{path.stem}_{hashlib.sha256(str(path).encode()).hexdigest()[:8]}"
+    module_name = f"vitbench_plugin_{path.stem}_{hashlib.sha256(encoded(str(path))).hexdigest()[:8]}"
     spec = importlib.util.spec_from_file_location(module_name, path, loader=_AsRead(plugin))
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
@@ -271,12 +273,33 @@ def load_plugin(path: Path, text: str | None = None) -> None:
         del sys.modules[module_name]
         if not isinstance(error, (Exception, SystemExit)):  # a plug-in that exits would end the run with its status
             raise
-        lines = [f.lineno for f in traceback.extract_tb(error.__traceback__) if f.filename == str(path)]
-        raise PluginError(f"{path}:{lines[-1] if lines else 1}: {type(error).__name__}: {error}") from error
+        raise PluginError(f"{_place(error, path) or f'{path}:1'}: {type(error).__name__}: {error}") from error
     for slot, name, _, found_facts in found:
         assert slot is not None and name is not None
         _plugin_facts[slot, name] = found_facts
         _plugin_files[slot, name] = plugin
+
+
+def _place(error: BaseException, path: Path) -> str:
+    """The last line of a file that an error came through, as file:line; empty where it came through none."""
+    lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == str(path)]
+    return f"{path}:{lines[-1]}" if lines else ""
+
+
+def unbuildable(components: Mapping[str, str], error: Exception) -> PluginError:
+    """That a model cannot be built, with the file and line of the plug-in that one of its components comes from.
+
+    Args:
+        components: slot → name of those that come from plug-ins.
+        error: what building the model raised.
+    """
+    files = {where: _plugin_files[where].path for where in components.items()}
+    place = next((found for path in files.values() if (found := _place(error, path))), "")
+    if not place:  # the call itself does not fit the constructor
+        (where, path), *_ = files.items()
+        place = f"{path}:{inspect.getsourcelines(_classes[where])[1]}"
+    names = " or ".join(f'{slot} "{name}"' for slot, name in files)
+    return PluginError(f"{place}: {names} cannot be built: {type(error).__name__}: {error}")
 
 
 def _text_of(path: Path) -> str:

@@ -111,8 +111,6 @@ def test_tensorboard_reads_every_record_as_a_run(tmp_path: Path) -> None:
             assert loss == [(e.epoch, pytest.approx(e.train_loss)) for e in record.values.epochs]
             (last,) = scalars(events, "final/test_accuracy_pct")
             assert last.value == pytest.approx(record.values.test_accuracy_pct)
-    written(study, out)
-    assert not list((out / "tensorboard").rglob("*tfevents*")), "a rendering without them leaves none of an earlier one"
 
 
 def scalars(events, name: str):
@@ -138,3 +136,19 @@ def test_hostile_names_and_empty_studies_are_exported(tmp_path: Path, name: str)
     assert all(file.resolve().is_relative_to(out.resolve()) for file in out.rglob("*"))
     pending = Plan([CellPlan("a", {})], state=lambda *_: ("pending", ""))
     written(build(tmp_path / "empty", pending), tmp_path / "none", exports=[name])
+
+
+@pytest.mark.parametrize("later", [(), ("latex",)])
+def test_f36_exports_that_a_later_report_is_not_asked_for_stay(tmp_path: Path, later: tuple[str, ...]) -> None:
+    for name in ("mlflow", "tensorboard"):
+        wanted(name)
+    study, out = made(tmp_path), tmp_path / "report"
+    written(study, out, exports=("latex", "mlflow", "tensorboard"))
+    before = {file: file.read_bytes() for name in ("latex", "mlflow", "tensorboard") for file in (out / name).rglob("*")
+              if file.is_file()}  # fmt: skip
+    assert len({file.relative_to(out).parts[0] for file in before}) == 3
+    stale = out / "latex" / "gone.tex"
+    stale.write_bytes(next((out / "latex").glob("*.tex")).read_bytes())
+    written(study, out, exports=later)
+    assert {file: file.read_bytes() for file in before} == before
+    assert stale.exists() == ("latex" not in later), "of an export that is asked for again nothing old is left"

@@ -27,7 +27,7 @@ from vitbench.analysis.watch import Moment, Watch
 from vitbench.report.live import clock, view
 from vitbench.runner.terminal import Terminal
 from vitbench.store import Claims, Study
-from vitbench.store.claims import born
+from vitbench.store.processes import born, wall_clock
 
 GRID = {"attention": ("per_head", "sdpa", "triton"), "positions": ("learned", "none")}
 
@@ -93,7 +93,7 @@ def test_pace_and_time_left_are_those_of_the_drivers_at_work(tmp_path: Path) -> 
         claims.take(todo[0].id)
         watch = Watch(study)
         assert (watch.look().per_minute, watch.look().left_s) == (None, None)
-        begun = datetime.fromtimestamp(born(os.getpid()) or 0.0, UTC)
+        begun = datetime.fromtimestamp(wall_clock(born(os.getpid()) or 0.0), UTC)
         for planned in todo[1:4]:
             study.write(done.model_copy(update={"trial_id": planned.id, "trial": planned.trial, "started_at": begun}))
         moment, took = watch.look(), time.time() - begun.timestamp()

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
+import errno
 import os
+import signal
+import subprocess
 import threading
 import time
 from collections import Counter
@@ -10,11 +14,14 @@ from pathlib import Path
 
 import pytest
 
-from tests.runner.runs import Runs, until
+from tests.runner.runs import VITBENCH, Runs, until
 from vitbench.store import Claims, Study
 from vitbench.store.claims import Owner
+from vitbench.store.files import publish
+from vitbench.store.processes import MARK, born, lives, wall_clock
 
 TRIAL = "0" * 20
+FAULTY = ("--set", "model.mlp=faulty")
 
 
 def elsewhere(path: Path) -> None:
@@ -83,33 +90,53 @@ def test_f15_a_driver_with_nothing_to_do_says_who_has_it(runs: Runs) -> None:
     assert Counter(runs.states()) == {"interrupted": 1}
 
 
-@pytest.mark.parametrize("skew_s", [0.0, 7200.0, -7200.0], ids=["same clock", "ahead", "behind"])
-def test_f16_a_silent_claim_is_taken_over_after_three_intervals_and_not_before(
-    tmp_path: Path, skew_s: float, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("age_s", [0.0, 7200.0, -7200.0], ids=["same clock", "ahead", "behind"])
+def test_f16_f27_a_silent_claim_is_taken_over_after_three_intervals_and_not_before(
+    tmp_path: Path, age_s: float
 ) -> None:
-    dead = Claims(tmp_path, 10.0)  # its heartbeat never starts
+    """Whatever time its file has: the other machine's clock, or this one's, may have been set."""
+    dead = Claims(tmp_path, 0.4)  # its heartbeat never starts
     assert dead.take(TRIAL) is None
     path = dead.mine[TRIAL]
     elsewhere(path)
-    # The claimant's own clock does not matter: ages are told by the file system's.
-    monkeypatch.setattr("time.time", lambda real=time.time: real() + skew_s)
+    os.utime(path, (time.time() - age_s, time.time() - age_s))
     with Claims(tmp_path, 10.0) as living:
-        for quiet, taken in ((0.0, False), (29.0, False), (31.0, True)):
-            now = path.stat().st_mtime if quiet == 0 else _file_system_now(tmp_path)
-            os.utime(path, (now - quiet, now - quiet))
-            held = living.take(TRIAL)
-            assert (held is None) == taken, quiet
-            if held is not None:
-                assert "on another machine" in str(held)
+        begun = time.monotonic()
+        held = living.take(TRIAL)
+        assert held is not None and "on another machine, watched for 0 s without a sign of life" in str(held)
+        os.utime(path)  # a sign of life, so that the watch begins anew
+        time.sleep(0.8)
+        os.utime(path)
+        while living.take(TRIAL) is not None:
+            time.sleep(0.02)
+        assert 0.8 + 1.2 <= time.monotonic() - begun < 10.0
         assert not dead.holds(TRIAL) and living.holds(TRIAL), "the former owner finds out"
         dead.release(TRIAL)
         assert living.holds(TRIAL), "and takes nothing away from the new one"
 
 
-def _file_system_now(folder: Path) -> float:
-    from vitbench.store.files import file_system_now
+@pytest.mark.parametrize("age_s", [7200.0, -7200.0], ids=["stopped for hours", "set back"])
+def test_f27_on_this_machine_a_living_process_keeps_its_claim_whatever_its_age(tmp_path: Path, age_s: float) -> None:
+    owner = Claims(tmp_path, 0.1)
+    assert owner.take(TRIAL) is None
+    os.utime(owner.mine[TRIAL], (time.time() - age_s, time.time() - age_s))
+    other = Claims(tmp_path, 0.1)
+    for _ in range(5):
+        held = other.take(TRIAL)
+        assert held is not None and f"process {os.getpid()} on this machine" in str(held)
+        time.sleep(0.1)
+    assert owner.holds(TRIAL)
 
-    return file_system_now(folder)
+
+def test_f27_a_process_is_told_by_its_start_however_the_wall_clock_steps() -> None:
+    """A step moves the boot time by which the wall clock's start of every process is reckoned."""
+    with subprocess.Popen(["sleep", "60"]) as process:
+        begun = born(process.pid)
+        assert begun is not None and lives(process.pid, begun) and not lives(process.pid, begun + 1)
+        since_boot = time.clock_gettime(time.CLOCK_BOOTTIME)
+        assert since_boot - 30 < begun <= since_boot and abs(wall_clock(begun) - time.time()) < 30
+        process.kill()
+        until(lambda: born(process.pid) is None, "a zombie passes for a living process")
 
 
 def test_f16_a_heartbeat_keeps_a_claim(tmp_path: Path) -> None:
@@ -128,12 +155,133 @@ def test_f16_a_dead_process_of_this_machine_needs_no_waiting_for(tmp_path: Path)
     assert Claims(tmp_path, 1000.0).take(TRIAL) is None
 
 
-def test_f16_a_claim_that_cannot_be_read_is_judged_by_its_age(tmp_path: Path) -> None:
+def test_f16_a_claim_that_cannot_be_read_is_watched_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("vitbench.store.claims.INTERVAL_SECONDS", 0.1)
     (tmp_path / f"{TRIAL}.1.json").write_text("{")
     claims = Claims(tmp_path, 10.0)
-    assert claims.take(TRIAL) is not None
-    os.utime(tmp_path / f"{TRIAL}.1.json", (1, 1))
+    held = claims.take(TRIAL)
+    assert held is not None and "a driver of an unreadable claim" in str(held)
+    time.sleep(0.4)
     assert claims.take(TRIAL) is None
+
+
+def test_i32_a_claim_ends_no_process_that_its_driver_did_not_start(tmp_path: Path) -> None:
+    """Of a driver that is dead: a stranger's group, the group of whoever looks, 0 and 1 are left alone."""
+    stranger = subprocess.Popen(["sleep", "60"], start_new_session=True)
+    own = subprocess.Popen(["sleep", "60"], start_new_session=True, env={**os.environ, MARK: "its driver's"})
+    dead = Claims(tmp_path, 10.0)
+    dead.me = dead.me.model_copy(update={"pid": 2**22 - 3, "mark": "its driver's"})
+    try:
+        for number, leader in enumerate((stranger.pid, 0, 1, -1, os.getpgrp(), 2**31, own.pid)):
+            trial = f"{number:020}"
+            assert dead.take(trial) is None
+            text = dead.me.model_copy(update={"groups": ((leader, 0.0),)}).model_dump_json()
+            dead.mine[trial].write_text(text)
+            assert Claims(tmp_path, 10.0).take(trial) is None
+        assert own.wait(timeout=10) == -signal.SIGKILL, "what it did start is ended"
+        assert stranger.poll() is None
+        nameless = dead.me.model_copy(update={"mark": "", "groups": ((stranger.pid, 0.0),)}).model_dump_json()
+        other = "f" * 20
+        assert dead.take(other) is None
+        dead.mine[other].write_text(nameless)
+        assert Claims(tmp_path, 10.0).take(other) is None and stranger.poll() is None
+    finally:
+        for process in (stranger, own):
+            process.kill()
+            process.wait()
+
+
+WITHOUT_LINKS = """
+import errno, os, sys
+def link(*_, **__):
+    raise OSError(errno.EPERM, "Operation not permitted")
+os.link = link
+from vitbench.cli.main import main
+main(sys.argv[1:])
+"""
+
+
+@pytest.mark.slow
+def test_f34_without_hard_links_each_trial_is_run_once_all_the_same(runs: Runs) -> None:
+    arguments = [*runs.plugin("time.sleep(0.02)"), *FAULTY, "--set", "train.seeds=[0, 1, 2, 3, 4, 5]"]
+    command = [VITBENCH[0], "-c", WITHOUT_LINKS, *runs.command(*arguments)[3:]]
+    drivers = [subprocess.Popen(command, stdout=subprocess.DEVNULL) for _ in range(3)]
+    assert [driver.wait(timeout=300) for driver in drivers] == [0, 0, 0]
+    assert runs.states() == {"ok": 6} and len(list(runs.starts.iterdir())) == 6
+
+
+def test_f34_of_many_that_publish_one_name_one_does(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def link(*_: object) -> None:
+        raise OSError(errno.EPERM, "Operation not permitted")
+
+    monkeypatch.setattr(os, "link", link)
+    for number in range(50):
+        path, start, won = tmp_path / f"{number}", threading.Barrier(8), []
+
+        def attempt(text: str, path: Path = path, start: threading.Barrier = start, won: list[str] = won) -> None:
+            start.wait()
+            with contextlib.suppress(FileExistsError):
+                publish(path, text, durable=False)
+                won.append(text)
+
+        threads = [threading.Thread(target=attempt, args=(f"{n}",)) for n in range(8)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert [path.read_text()] == won
+
+
+@pytest.mark.slow
+def test_f27_a_driver_that_is_stopped_past_its_heartbeats_keeps_its_trial(runs: Runs) -> None:
+    arguments = [*runs.plugin("time.sleep(0.5)"), *FAULTY, "--heartbeat", "0.2"]
+    first = runs.start(*arguments)
+    runs.wait_for_starts(1)
+    first.send_signal(signal.SIGSTOP)
+    second = runs.start(*arguments, log="second")
+    until(lambda: "waiting for them" in (runs.folder / "second").read_text(), "it does not wait")
+    time.sleep(2.0)
+    first.send_signal(signal.SIGCONT)
+    assert (first.wait(timeout=120), second.wait(timeout=120)) == (0, 0)
+    assert runs.states() == {"ok": 1} and len(list(runs.starts.iterdir())) == 1
+
+
+@pytest.mark.slow
+def test_f27_what_a_driver_lost_while_it_was_stopped_does_not_count_against_the_trial(runs: Runs) -> None:
+    """Its claim looks like one of another machine, so that the second driver takes the trial over and finishes it."""
+    body = "time.sleep(600 if len(list(STARTS.iterdir())) == 1 else 0)"
+    arguments = [*runs.plugin(body), *FAULTY, "--heartbeat", "0.3"]
+    first = runs.start(*arguments)
+    runs.wait_for_starts(1)
+    trial = int(next(runs.starts.iterdir()).name)
+    first.send_signal(signal.SIGSTOP)
+    (claim,) = runs.study.glob("claims/*.json")
+    elsewhere(claim)
+    assert runs.start(*arguments, log="second").wait(timeout=120) == 0
+    assert runs.states() == {"ok": 1}
+    os.kill(trial, signal.SIGKILL)
+    first.send_signal(signal.SIGCONT)
+    assert first.wait(timeout=120) == 0, runs.log.read_text()
+    assert runs.states() == {"ok": 1} and len(list(runs.starts.iterdir())) == 2
+    assert "another driver has taken it over; this attempt is left out" in runs.log.read_text()
+
+
+@pytest.mark.slow
+def test_f27_an_ok_result_is_kept_beside_a_failure_of_another_driver(runs: Runs) -> None:
+    """A slow driver's trial ends well after another had taken it over and had run out of time with it."""
+    arguments = [*runs.plugin("while not (STARTS.parent / 'go').exists(): time.sleep(0.1)"), *FAULTY]
+    first = runs.start(*arguments, "--heartbeat", "0.3")
+    runs.wait_for_starts(1)
+    first.send_signal(signal.SIGSTOP)
+    (claim,) = runs.study.glob("claims/*.json")
+    elsewhere(claim)
+    runs.start(*arguments, "--heartbeat", "0.3", "--set", "suite.timeout_s=2", log="second").wait(timeout=120)
+    assert runs.states() == {"timeout": 1}
+    (runs.folder / "go").touch()
+    first.send_signal(signal.SIGCONT)
+    assert first.wait(timeout=120) == 0, runs.log.read_text()
+    assert runs.states() == {"timeout": 1, "ok": 1}
+    assert "1 ok" in runs.vitbench("status", str(runs.study)).stdout
 
 
 @pytest.mark.slow

@@ -1,4 +1,4 @@
-"""The table of faults, row by row: each fault is made to happen, with real processes, and its promise is checked.
+"""The faults of docs/reliability.md, row by row: each is made to happen, with real processes.
 
 Rows of a cluster are in test_ray.py, of several drivers in test_claims.py, of files in tests/store.
 """
@@ -6,24 +6,29 @@ Rows of a cluster are in test_ray.py, of several drivers in test_claims.py, of f
 from __future__ import annotations
 
 import ast
+import contextlib
+import io
+import itertools
 import json
 import os
 import re
 import shutil
 import signal
+import subprocess
+import tempfile
 import time
 from pathlib import Path
 
+import psutil
 import pytest
+from PIL import Image
 
-from tests.runner.runs import Runs, all_end, descendants, living
-from vitbench.store import Record, Study, TimeValues
+from tests.conftest import REPOSITORY
+from tests.runner.runs import Runs, all_end, descendants, living, until
+from vitbench.store import Record, Study, TimeValues, TrainValues
 from vitbench.store.attempts import standing
 
 pytestmark = pytest.mark.slow  # each starts drivers of its own; .ci/run runs them
-
-ROWS = {*range(1, 26), 31}
-"""Of the table of faults: those that are promised so far."""
 
 BESIDE_A_GOOD_ONE = ("--set", 'axes.mlp=["faulty", "gelu"]')
 ALONE = ("--set", "model.mlp=faulty")
@@ -33,13 +38,14 @@ IN_C = "import re; re.match('(a+)+$', 'a' * 64 + 'b')"
 """Busy for ages in C code that never gives the GIL up."""
 
 
-def test_every_row_has_a_test_that_bears_its_number() -> None:
+def test_every_row_of_the_page_has_a_test_that_bears_its_number() -> None:
     found = set()
-    for path in Path(__file__).parent.parent.rglob("test_*.py"):
+    for path in (REPOSITORY / "tests").rglob("test_*.py"):
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-            if isinstance(node, ast.FunctionDef) and (rows := re.match(r"test((?:_f\d\d)+)_", node.name)):
-                found |= {int(row) for row in re.findall(r"\d\d", rows[1])}
-    assert found == ROWS
+            if isinstance(node, ast.FunctionDef) and (rows := re.match(r"test((?:_[fi]\d\d)+)_", node.name)):
+                found |= set(re.findall(r"[fi]\d\d", rows[1]))
+    page = (REPOSITORY / "docs" / "reliability.md").read_text(encoding="utf-8")
+    assert found == {f"{kind.lower()}{int(row):02}" for kind, row in re.findall(r"^\| ([FI])(\d+) \|", page, re.M)}
 
 
 def test_f01_f02_sigkill_of_the_driver_loses_what_was_running_and_repeats_nothing(runs: Runs) -> None:
@@ -241,7 +247,6 @@ def test_f20_a_record_says_on_which_device_it_ran(runs: Runs) -> None:
 
 @QUIET
 def test_f21_foreign_load_while_timing_marks_the_timing(runs: Runs) -> None:
-    import subprocess
     import sys
 
     from vitbench.analysis.timings import instability
@@ -286,6 +291,217 @@ def test_f25_a_report_of_any_part_of_a_study(runs: Runs) -> None:
         file.unlink()
     page = runs.report()
     assert "pending" in page and runs.vitbench("status", str(runs.study)).returncode == 0
+
+
+def test_f26_text_that_is_no_utf8_costs_one_trial(tmp_path: Path) -> None:
+    """In an exception, in the names of images, classes, a plug-in's folder, the study's and the working folder."""
+    runs = Runs(tmp_path / os.fsdecode(b"runs\xff"))
+    runs.study = runs.folder / os.fsdecode(b"st\xff")
+    images = runs.folder / os.fsdecode(b"im\xff")
+    for part, name, number in itertools.product(("train", "test"), (b"cat\xfe", b"dog"), range(4)):
+        folder = images / part / os.fsdecode(name)
+        folder.mkdir(parents=True, exist_ok=True)
+        content = io.BytesIO()
+        Image.new("RGB", (16, 16), (60 * number, 50 * number, 200 - 40 * number)).save(content, "PNG")
+        (folder / os.fsdecode(b"%d\xfd.png" % number)).write_bytes(content.getvalue())
+    (runs.folder / "images").symlink_to(images)
+    data = ["--set", "data.path=images", "--set", "data.train_images=8", "--set", "data.test_images=8", "--set",
+            "data.validation_images=0", "--set", "model.num_classes=2", "--set", "train.batch_size=4"]  # fmt: skip
+    arguments = [*runs.plugin("raise ValueError('a' + chr(0xdc80) + chr(0xd800))"), *data, *BESIDE_A_GOOD_ONE]
+    with contextlib.chdir(runs.folder):
+        done = runs.run(*arguments, "--keep-weights")
+        assert done.returncode == 1 and "Traceback" not in done.stderr, done.stdout + done.stderr
+        assert runs.states() == {"failed": 2, "ok": 1} and Study.read(runs.study).damaged == []
+        assert next(r.reason for r in runs.records() if r.state == "failed") == r"ValueError: a\udc80\ud800"
+        assert Study.read(runs.study).info.class_names == (r"cat\udcfe", "dog")
+        out = runs.folder / os.fsdecode(b"out\xff")
+        (weights,) = runs.study.glob("weights/*")
+        for command in (
+            ["plan", str(runs.suite), "--results", str(runs.study), *arguments], ["status", str(runs.study)],
+            ["report", str(runs.study), "--out", str(out), "--export", "latex"], ["report", str(runs.study), "--print"],
+            ["explain", str(weights), "--out", str(out / "model")],
+        ):  # fmt: skip
+            shown = runs.vitbench(*command)
+            assert shown.returncode == 0 and "Traceback" not in shown.stderr, shown.stdout + shown.stderr
+        refused = runs.run(*data, "--set", os.fsdecode(b'suite.question="a\xff"'))
+        assert refused.returncode == 2 and "is no UTF-8 text" in refused.stderr
+
+
+FLOODS = {
+    "line": ("print('x' * 70_000_000, flush=True); os._exit(3)", "crashed", "ended with exit status 3"),
+    "message": ("raise ValueError('x' * 70_000_000)", "failed", "ValueError: xxx"),
+    "lines": ("raise ValueError('\\\\n' + 'x\\\\n' * 7_000_000)", "failed", "ValueError: "),
+    "progress": ("frame = __import__('sys')._getframe()\n"
+                 "        while 'send' not in frame.f_locals: frame = frame.f_back\n"
+                 "        frame.f_locals['send']('progress', 'x' * 70_000_000)",
+                 "failed", "sent a message of more than"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("how", FLOODS)
+def test_f29_a_trial_that_floods_leaves_a_bounded_record(runs: Runs, how: str) -> None:
+    body, state, reason = FLOODS[how]
+    driver = runs.start(*runs.plugin(body), *ALONE)
+    runs.wait_for_starts(1)
+    before = after = peak_mib(driver.pid)
+    while driver.poll() is None:
+        after = max(after, peak_mib(driver.pid))
+        time.sleep(0.02)
+    assert driver.returncode == 1 and after - before < 150, "the driver took it all in"
+    assert runs.states() == {state: 2}, "each attempt counts, and there is no third"
+    for file in runs.study.glob("records/*"):
+        assert file.stat().st_size < 200_000
+    assert all(r.reason.startswith(reason) and len(r.reason) <= 1000 for r in runs.records())
+    assert all(len(r.details.splitlines()) <= 50 for r in runs.records())
+    assert runs.log.stat().st_size < 100_000
+    assert "xxx" not in runs.report() or how == "message"
+
+
+def peak_mib(pid: int) -> float:
+    """The most memory that a process has had so far; 0 of one that has ended."""
+    with contextlib.suppress(OSError):
+        for line in Path(f"/proc/{pid}/status").read_text().splitlines():
+            if line.startswith("VmHWM:"):
+                return int(line.split()[1]) / 1024
+    return 0.0
+
+
+def test_f32_two_drivers_with_different_plans_hide_no_result(runs: Runs) -> None:
+    """What the first is at work on stays planned; what it finishes later is counted, in status and in the report."""
+    plugin = runs.plugin("while not STARTS.with_name('go').exists(): time.sleep(0.02)")
+    first = runs.start(*plugin, *ALONE, "--set", "train.seeds=[0, 2]", log="first")
+    runs.wait_for_starts(1)
+    second = runs.start(*plugin, *ALONE, "--set", "train.seeds=[1]", log="second")
+    runs.wait_for_starts(2)
+    (runs.folder / "go").touch()
+    assert (first.wait(timeout=120), second.wait(timeout=120)) == (0, 0)
+    assert sorted(p.trial.seed for p in Study.read(runs.study).info.trials if p.trial.kind == "train") == [0, 1]
+    assert runs.states() == {"ok": 3}
+    said = "1 record of trials outside the plan"
+    assert said in runs.report() and said in runs.vitbench("status", str(runs.study)).stdout
+
+
+def test_f38_a_compiler_killed_in_the_middle_spoils_no_later_trial(runs: Runs, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first one that writes a program leaves half of it, and its trial is killed; the next attempt is well."""
+    compiler, real, once = runs.folder / "c++", shutil.which("c++"), runs.folder / "once"
+    if real is None:
+        pytest.skip("compiling for the CPU needs a C++ compiler")
+    compiler.write_text(
+        "#!/bin/sh\n"
+        f'out=$(echo "$*" | sed -n "s/.*-o \\([^ ]*[.]main[.]so\\).*/\\1/p")\n'
+        f'if [ -n "$out" ] && mkdir {once} 2> {os.devnull}; then echo half > "$out"; kill -9 0; fi\n'
+        f'exec {real} "$@"\n'
+    )
+    compiler.chmod(0o755)
+    monkeypatch.setenv("CXX", str(compiler))
+    monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(runs.folder / "shared"))
+    done = runs.run("--set", "train.compile=true", "--set", "train.seeds=[0, 1]")
+    assert once.is_dir(), "no compiler was asked for a program"
+    assert done.returncode == 0 and runs.states() == {"crashed": 1, "ok": 2}, done.stdout + done.stderr
+    first, second = (r.values.first_step_ms for r in runs.records() if isinstance(r.values, TrainValues))
+    assert second < first / 2, "a further seed uses what the first has compiled"
+
+
+def test_f28_a_disk_that_is_full_or_becomes_read_only(tmp_path: Path) -> None:
+    """A real one of 200 KB, below a study that is made while it is there."""
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    mounted = ["mount", "-t", "tmpfs", "-o", "size=200k", "none", str(disk)]
+    if subprocess.run(mounted, capture_output=True, check=False).returncode:
+        pytest.skip("mounting takes the rights of a root")
+    try:
+        runs = Runs(tmp_path / "runs")
+        runs.study = disk / "study"
+        arguments = [*runs.plugin("time.sleep(0.2)"), *ALONE, "--set", "train.seeds=[0, 1, 2, 3]"]
+        for become in ("full", "ro"):
+            driver = runs.start(*arguments)
+            runs.wait_for(1)
+            filler = disk / "filler"
+            if become == "full":
+                with contextlib.suppress(OSError), filler.open("wb") as stream:
+                    while True:
+                        stream.write(bytes(1024))
+                        stream.flush()
+            else:
+                subprocess.run(["mount", "-o", "remount,ro", str(disk)], check=True)
+            assert driver.wait(timeout=60) == 2, runs.log.read_text()
+            output = runs.log.read_text()
+            assert "cannot be written" in output and "the same command goes on from here" in output
+            assert "Traceback" not in output and runs.vitbench("status", str(runs.study)).returncode == 0
+            subprocess.run(["mount", "-o", "remount,rw", str(disk)], check=True)
+            filler.unlink(missing_ok=True)
+            shutil.rmtree(runs.study / "records" if become == "full" else runs.folder / "none", ignore_errors=True)
+        assert runs.run(*arguments).returncode == 0 and runs.states() == {"ok": 4}
+    finally:
+        subprocess.run(["umount", "-l", str(disk)], check=True)
+
+
+def test_f30_a_vitbench_in_another_namespace_leaves_the_scratch_of_this_one_alone(runs: Runs) -> None:
+    """They share the folder for temporary files, and the numbers of one's processes mean nothing to the other."""
+    apart = ["unshare", "--pid", "--fork", "--mount-proc"]
+    if subprocess.run([*apart, "true"], capture_output=True, check=False).returncode:
+        pytest.skip("a namespace takes the rights of a root")
+    body = "while not (STARTS.parent / 'go').exists(): time.sleep(0.05)"
+    driver = runs.start(*runs.plugin(body), *ALONE, "--workers", "2", "--set", "train.seeds=[0, 1]")
+    runs.wait_for_starts(2)
+    other = Runs(runs.folder / "other")
+    done = subprocess.run([*apart, *other.command()], capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    (runs.folder / "go").touch()
+    assert driver.wait(timeout=120) == 0, runs.log.read_text()
+    assert runs.states() == {"ok": 2} and other.states() == {"ok": 1}
+
+
+def test_f35_threads_that_a_component_leaves_do_not_keep_its_process(runs: Runs) -> None:
+    body = "import threading; threading.Thread(target=time.sleep, args=(600,)).start()"
+    assert runs.run(*runs.plugin(body), *ALONE, timeout=100).returncode == 0
+    assert runs.states() == {"ok": 1}
+
+
+def test_f35_a_fork_server_that_is_stopped_delays_no_deadline(runs: Runs) -> None:
+    driver = runs.start(*runs.plugin("time.sleep(600)"), *ALONE, "--set", "suite.timeout_s=3")
+    runs.wait_for_starts(1)
+    fork_server(driver.pid).suspend()
+    assert driver.wait(timeout=100) == 1, runs.log.read_text()
+    assert runs.states() == {"timeout": 1}
+
+
+def test_f35_a_fork_server_that_starts_nothing_is_replaced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from tests.small import train_trial
+    from vitbench.runner import process
+    from vitbench.runner.work import Request
+
+    requests = [Request(task="nothing", trial=train_trial(seed=n), timeout_s=60.0) for n in (0, 1)]
+    with contextlib.closing(process.Pool([process.Slot("cpu", 1)], tmp_path, process.Stop())) as pool:
+        for outcome, request in zip(pool.run(iter(requests), lambda *_: None), requests, strict=True):
+            assert outcome.state == "ok" and outcome.request.trial == request.trial
+            fork_server(os.getpid()).suspend()
+            monkeypatch.setattr(process, "START_SECONDS", 1.0)
+
+
+def fork_server(driver: int) -> psutil.Process:
+    (server,) = [c for c in psutil.Process(driver).children() if "multiprocessing.forkserver" in " ".join(c.cmdline())]
+    return server
+
+
+@QUIET
+def test_f37_what_waits_for_a_device_says_for_whom_and_status_shows_it(runs: Runs) -> None:
+    body = "while not (STARTS.parent / 'go').exists(): time.sleep(0.05)"
+    first = runs.start(*runs.plugin(body), *ALONE)
+    runs.wait_for_starts(1)
+    other = Runs(runs.folder / "other")
+    timing = ("--only", "timing", "--set", "time.rounds=1", "--set", 'time.modes=["inference"]')
+    second = other.start(*timing)
+    said = f"in use by process {first.pid}, for {runs.study}"
+    until(lambda: f"waiting for cpu: {said}" in other.log.read_text(), "it does not say for whom it waits")
+    shown = " ".join(other.vitbench("status", str(other.study)).stdout.split())
+    assert re.search(rf"waiting: process {second.pid} has waited \d+ s for cpu, {said}", shown), shown
+    assert "waiting" not in runs.vitbench("status", str(runs.study)).stdout
+    third = other.run(*timing, "--no-wait")
+    assert third.returncode == 2 and said in " ".join(third.stderr.split()) and "--no-wait" in third.stderr
+    (runs.folder / "go").touch()
+    assert (first.wait(timeout=120), second.wait(timeout=120)) == (0, 0), other.log.read_text()
+    assert not list(Path(tempfile.gettempdir()).glob(f"vitbench-devices-*/cpu.{second.pid}.json"))
 
 
 def rewrite(file: Path, change: object) -> None:

@@ -72,6 +72,18 @@ def settled(runs: Runs, quiet_s: float = 3.0) -> set[int]:
 
 
 @pytest.mark.slow
+def test_f33_the_only_node_of_a_ray_that_was_started_for_the_run_is_lost(runs: Runs) -> None:
+    driver = runs.start(*runs.plugin(UNTIL_GO), *FAULTY, *ONE_CPU, *seeds(2), "--launcher", "ray", "--workers", "1")
+    runs.wait_for_starts(1)
+    (raylet,) = [c for c in psutil.Process(driver.pid).children(recursive=True) if c.name() == "raylet"]
+    raylet.kill()
+    assert driver.wait(timeout=75) == 2, runs.log.read_text()
+    output = runs.log.read_text()
+    assert "is lost: no node is left" in output and "the same command goes on from here" in output, output
+    assert "Traceback" not in output
+
+
+@pytest.mark.slow
 def test_f17_a_lost_node_costs_one_attempt_and_its_trial_runs_elsewhere(runs: Runs, cluster: RayNodes) -> None:
     lost = cluster.ask("add", num_cpus=1)
     driver, _ = start(runs, cluster, UNTIL_GO, 4)

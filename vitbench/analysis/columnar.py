@@ -17,9 +17,11 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from vitbench.store.files import write_atomically
+from vitbench.store.files import opened, write_atomically
 
 MADE_BY = "made_by"
+MAX_BYTES = 1 << 32
+"""Of a file."""
 
 
 def save(path: Path, tables: Mapping[str, pd.DataFrame], made_by: str) -> None:
@@ -52,7 +54,7 @@ def save(path: Path, tables: Mapping[str, pd.DataFrame], made_by: str) -> None:
 def load(path: Path, made_by: str) -> dict[str, pd.DataFrame] | None:
     """Name → rows; None where there is no such file, it was made by other code, or is damaged."""
     try:
-        with path.open("rb") as stream, np.load(stream, allow_pickle=False) as arrays:
+        with opened(path, MAX_BYTES) as stream, np.load(stream, allow_pickle=False) as arrays:
             if str(arrays[MADE_BY]) != made_by:
                 return None
             names = [name for name in arrays.files if name != MADE_BY and "/" not in name]

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from vitbench.runner.progress import describe
+from vitbench.runner.turns import waiting
 from vitbench.store import Attempt, Record, Study, StudyError, Trials
 from vitbench.store.attempts import finished, standing
 from vitbench.store.claims import AtWork, at_work
@@ -49,6 +50,7 @@ class Moment:
         unpaced: trials that are left of the other kinds.
         untuned: cells whose training waits for the choice of a setting, and is not planned yet.
         ended: whether nothing is left to run.
+        waiting: drivers that wait for a device of this machine, in words.
     """
 
     name: str
@@ -64,6 +66,7 @@ class Moment:
     unpaced: int
     untuned: int
     ended: bool
+    waiting: Sequence[str] = ()
 
 
 class Watch:
@@ -108,6 +111,7 @@ class Watch:
             states=states, running=self._running(busy.values(), now), drivers=len({w.driver for w in busy.values()}),
             latest=self._latest(), troubles=troubles, per_minute=per_minute, left_s=left_s, unpaced=unpaced,
             untuned=len(self.study.info.untuned), ended=not left and not self.study.info.untuned,
+            waiting=waiting(self.study.path),
         )  # fmt: skip
 
     def _read_plan(self) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -52,11 +53,16 @@ def _read(
     try:
         most = max(max_trials, MOST_TRIALS) if yes else max_trials
         kind = device_kind(device)
-        return read_suite(suite, overrides, most, small=small, device=kind).only(cells)
+        read = read_suite(suite, overrides, most, small=small, device=kind).only(cells)
     except TooManyTrials as error:
         from vitbench.runner.size import with_time
 
         raise with_time(error, device) from error
+    if plugins:  # they have torch loaded
+        from vitbench.model.architectures import check_plugins
+
+        check_plugins({id(cell.model): cell.model for cell in read.cells}.values())
+    return read
 
 
 def _command(
@@ -120,7 +126,7 @@ def _parameter(text: str) -> tuple[str, str | int]:
     key, sign, value = text.partition("=")
     if not sign or not key:
         raise click.UsageError(f'--engine "{text}": write KEY=VALUE')
-    return key, int(value) if value.isdigit() else value
+    return key, int(value) if re.fullmatch("[0-9]{1,18}", value) else value
 
 
 def run_options(function: Function) -> Function:
@@ -133,6 +139,8 @@ def run_options(function: Function) -> Function:
                      "that are missed its trials are taken over."),
         click.option("--leave-held", is_flag=True,
                      help="End when all that is left is at work in other drivers, instead of waiting for them."),
+        click.option("--no-wait", is_flag=True,
+                     help="End where another vitbench on this machine has the device, instead of waiting for it."),
     ):  # fmt: skip
         function = decorate(function)
     return function
@@ -170,8 +178,8 @@ def run_options(function: Function) -> Function:
 def run(
     context: click.Context, suite: Path, overrides: tuple[str, ...], cells: tuple[str, ...], plugins: tuple[Path, ...],
     device: str, results: Path | None, max_trials: int, yes: bool, small: bool, launcher: str, address: str | None,
-    workers: int | None, rerun_changed: bool, heartbeat: float, leave_held: bool, engine: tuple[str, ...],
-    only: str | None, keep_weights: bool,
+    workers: int | None, rerun_changed: bool, heartbeat: float, leave_held: bool, no_wait: bool,
+    engine: tuple[str, ...], only: str | None, keep_weights: bool,
 ) -> None:  # fmt: skip
     """Train and time every trial of SUITE that has not been run yet.
 
@@ -193,7 +201,7 @@ def run(
 
     options = Options(
         device=device, workers=workers, launcher=launcher, address=address, rerun_changed=rerun_changed,
-        keep_weights=keep_weights, heartbeat_s=heartbeat, leave_held=leave_held, engine=parameters,
+        keep_weights=keep_weights, heartbeat_s=heartbeat, leave_held=leave_held, patient=not no_wait, engine=parameters,
         kinds=ONLY[only] if only else KINDS, repeat=tuple(again), command=tuple(command),
     )  # fmt: skip
     context.exit(run_suite(asked, results, options, Terminal(), _looked))
@@ -206,7 +214,7 @@ def run(
 def time(
     context: click.Context, suite: Path, overrides: tuple[str, ...], cells: tuple[str, ...], plugins: tuple[Path, ...],
     device: str, results: Path | None, max_trials: int, yes: bool, small: bool, rerun_changed: bool, heartbeat: float,
-    leave_held: bool,
+    leave_held: bool, no_wait: bool,
 ) -> None:  # fmt: skip
     """Run the timing trials of SUITE only."""
     asked = _read(suite, overrides, cells, plugins, device, max_trials, yes=yes, small=small)
@@ -214,7 +222,7 @@ def time(
 
     command = _command("time", suite, overrides, cells, plugins, results, max_trials, yes=yes, small=small)
     options = Options(device=device, kinds=ONLY["timing"], rerun_changed=rerun_changed, heartbeat_s=heartbeat,
-                      leave_held=leave_held, command=tuple(command))  # fmt: skip
+                      leave_held=leave_held, patient=not no_wait, command=tuple(command))  # fmt: skip
     context.exit(run_suite(asked, results, options, Terminal(), _looked))
 
 

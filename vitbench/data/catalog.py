@@ -13,8 +13,17 @@ from vitbench.errors import UserError
 from vitbench.spec.base import pair
 from vitbench.spec.model import ModelSpec
 from vitbench.spec.recipe import DataSpec, TrainSpec
+from vitbench.text import encoded, printable
 
-IMAGE_SUFFIXES = frozenset({".png", ".jpg", ".jpeg", ".bmp", ".webp", ".ppm", ".tif", ".tiff"})
+FORMATS: Mapping[str, tuple[str, ...]] = MappingProxyType(
+    {
+        "PNG": (".png",), "JPEG": (".jpg", ".jpeg"), "BMP": (".bmp",), "WEBP": (".webp",), "PPM": (".ppm",),
+        "TIFF": (".tif", ".tiff"),
+    }
+)  # fmt: skip
+"""Pillow's name of each format that is read → suffixes of its files. Content of any other is refused."""
+
+IMAGE_SUFFIXES = frozenset(suffix for suffixes in FORMATS.values() for suffix in suffixes)
 SYNTHETIC_VERSION = 2
 """Raised whenever the pixels that a seed gives change: the version is the data's identity."""
 
@@ -148,7 +157,7 @@ def identity(spec: DataSpec) -> str:
     if spec.name == "image_folder":
         whole = hashlib.sha256()
         for path in folder_images(folder(spec)):
-            whole.update(f"{path.relative_to(folder(spec)).as_posix()}\0{path.stat().st_size}\n".encode())
+            whole.update(encoded(f"{path.relative_to(folder(spec)).as_posix()}\0{path.stat().st_size}\n"))
         return f"image_folder:{whole.hexdigest()[:16]}"
     if spec.name == "synthetic":
         return f"synthetic:{SYNTHETIC_VERSION}"
@@ -157,7 +166,7 @@ def identity(spec: DataSpec) -> str:
 
 def display_name(spec: DataSpec) -> str:
     """What a report calls the images: the set's name, or that of its folder."""
-    return folder(spec).resolve().name if spec.name == "image_folder" else spec.name
+    return printable(folder(spec).resolve().name) if spec.name == "image_folder" else spec.name
 
 
 def folder(spec: DataSpec) -> Path:
@@ -173,13 +182,20 @@ def folder(spec: DataSpec) -> Path:
 
 
 def folder_images(path: Path) -> Iterator[Path]:
-    """The images below a folder, sorted, hidden ones left out. Raises DataError where there are none."""
-    found = False
+    """The images below a folder, sorted, hidden ones left out; links to folders are followed.
+
+    Raises:
+        DataError: where there are none, a folder cannot be listed, or links lead to one folder twice.
+    """
+    found, seen = False, dict[tuple[int, int], str]()
 
     def refuse(error: OSError) -> None:  # os.walk would leave the folder out, and the data would be other data
         raise DataError(f"{error.filename}: {error.strerror}")
 
-    for directory, names, files in os.walk(path, onerror=refuse):
+    for directory, names, files in os.walk(path, onerror=refuse, followlinks=True):
+        status = Path(directory).stat()
+        if (first := seen.setdefault((status.st_dev, status.st_ino), directory)) != directory:
+            raise DataError(f"{directory}: is the same folder as {first}: each image is read once")
         names[:] = sorted(n for n in names if not n.startswith("."))
         for file in sorted(files):
             if Path(file).suffix.lower() in IMAGE_SUFFIXES and not file.startswith("."):

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Literal
 
+import torch
 from torch import Tensor, nn
 
+from vitbench import registry
 from vitbench.model.initial import initialise
 from vitbench.model.vit import VisionTransformer
 from vitbench.spec.model import ModelSpec
@@ -92,3 +94,22 @@ def build_model(spec: ModelSpec, seed: int) -> Model:
     model = network(spec)
     initialise(model, model.initial_std, seed)
     return model
+
+
+def check_plugins(specs: Iterable[ModelSpec]) -> None:
+    """Build the first of some models that has each component of a plug-in, without memory for its parameters.
+
+    Raises:
+        PluginError: where one cannot be built, with file and line.
+    """
+    built = set[tuple[str, str]]()
+    for spec in specs:
+        own = {slot: name for slot, name in spec.components.items() if registry.plugins({slot: name})}
+        if own.items() <= built:
+            continue
+        try:
+            with torch.device("meta"):
+                network(spec)
+        except Exception as error:
+            raise registry.unbuildable(own, error) from error
+        built |= own.items()

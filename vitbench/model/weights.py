@@ -18,10 +18,13 @@ from vitbench.errors import UserError
 from vitbench.model.architectures import Model, network
 from vitbench.spec.base import STORED, dumps
 from vitbench.spec.model import ModelSpec
-from vitbench.store.files import write_atomically
+from vitbench.store.files import handle, opened, write_atomically
 
 SUFFIX = ".safetensors"
 SHOWN = 5
+
+MAX_BYTES = 1 << 40
+"""Of a file: no model is larger. The file is mapped, and not read whole."""
 
 OURS = "vitbench"
 """Key of the file's metadata under which it says what it holds, as JSON: ``model``, and what else is known."""
@@ -112,7 +115,7 @@ def read_about(path: str | os.PathLike[str]) -> dict[str, Any]:
     text = _opened(file, lambda stored: (stored.metadata() or {}).get(OURS, "{}"))
     try:
         body = json.loads(text)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise WeightsError(f"{file}: what it says of itself is damaged: {error}") from error
     if not isinstance(body, dict):
         raise WeightsError(f"{file}: what it says of itself is damaged: it is no table")
@@ -155,7 +158,7 @@ def _shapes(stored: Any) -> dict[str, tuple[int, ...]]:
 
 def _opened(file: Path, use: Callable[[Any], Found]) -> Found:
     try:
-        with safe_open(file, framework="pt") as stored:
+        with opened(file, MAX_BYTES) as stream, safe_open(handle(stream), framework="pt") as stored:
             return use(stored)
     except SafetensorError as error:
         raise WeightsError(f"{file}: weights must be {SUFFIX}, and this file is none or is damaged: {error}") from error

@@ -6,7 +6,7 @@ import base64
 import functools
 import os
 import secrets
-from collections.abc import Callable, Container, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -129,16 +129,20 @@ class Files:
         return Md(f"[{path}]({path})")
 
 
-def _stale(out: Path, contents: Container[str]) -> list[Path]:
-    """Files of an earlier rendering that this one does not write: pictures, their numbers, and tables."""
+def _stale(out: Path, contents: Collection[str]) -> list[Path]:
+    """Files of an earlier rendering that this one does not write: pictures, their numbers, and tables.
+
+    An export that is not asked for this time stays as it is.
+    """
+    asked = {path.partition("/")[0] for path in contents}
     pictures = [file for file in sorted((out / "figures").glob("*.png")) if f"figures/{file.name}" not in contents]
     numbers = [file.with_suffix(".csv") for file in pictures if file.with_suffix(".csv").exists()]
     tables = [file for file in sorted((out / "tables").glob("*.csv")) if f"tables/{file.name}" not in contents]
-    papers = [file for file in sorted((out / "latex").glob("*.tex")) if f"latex/{file.name}" not in contents]
-    runs = [*sorted((out / "tensorboard").rglob("events.out.tfevents.*.vitbench")), *(out / "mlflow").glob("mlflow.db")]
-    tracked = [file for file in runs if file.relative_to(out).as_posix() not in contents]
+    papers = [file for file in sorted((out / "latex").glob("*.tex")) if "latex" in asked]
     papers = [file for file in papers if file.read_bytes().startswith(TEX_MARK.encode())]
-    return [*pictures, *numbers, *tables, *tracked, *papers]
+    runs = sorted((out / "tensorboard").rglob("events.out.tfevents.*.vitbench")) if "tensorboard" in asked else []
+    exported = [file for file in [*papers, *runs] if file.relative_to(out).as_posix() not in contents]
+    return [*pictures, *numbers, *tables, *exported]
 
 
 def _seen(text: str) -> str:

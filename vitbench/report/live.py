@@ -118,6 +118,8 @@ def _pace(moment: Moment) -> Text:
         return _line(("ended", "bold"), ": nothing is left to run")
     cells, when = ("cell", "it is") if moment.untuned == 1 else ("cells", "they are")
     more = f"; the training of {moment.untuned} {cells} is planned when {when} tuned" if moment.untuned else ""
+    if not moment.drivers and moment.waiting:
+        return _line(("waiting", "yellow"), f": {'; '.join(moment.waiting)}{more}")
     if not moment.drivers:
         return _line(("nobody is at work on it", "yellow"), f"; `vitbench run` goes on with what is left{more}")
     drivers = "" if moment.drivers == 1 else f" in {moment.drivers} drivers"

@@ -30,7 +30,6 @@ from vitbench.store import (
     Held,
     PlannedTrial,
     Record,
-    StudyError,
     TimeValues,
     TrainValues,
     Trials,
@@ -49,7 +48,7 @@ class Driven:
 
     def drive(self: Places, session: Session, heartbeat_s: float) -> None:
         """Run what is left of a session."""
-        for name in ("checkpoints", *(["weights"] if session.keep_weights else [])):
+        for name in ("claims", "checkpoints", *(["weights"] if session.keep_weights else [])):
             folder = session.study.path / name
             folder.mkdir(exist_ok=True)
             sweep(folder)
@@ -68,7 +67,7 @@ class Driver:
         """Everything that is left, or until the session is told to stop.
 
         Raises:
-            StudyError: where a record cannot be written; what runs is ended.
+            OSError: where the study's folder cannot be written; what runs is ended.
         """
         session = self.session
         if session.pending("tune", "train") or session.study.info.untuned:
@@ -265,6 +264,11 @@ class Driver:
             started_at=outcome.started_at,
             seconds=outcome.seconds,
         )
+        lost = planned.id in self.claims.mine and not self.claims.holds(planned.id)
+        if lost and outcome.state != "ok":  # whatever ended it, the other driver's attempt is the one that counts
+            session.reporter.note(f"{describe(planned)}: another driver has taken it over; this attempt is left out")
+            del self.claims.mine[planned.id]
+            return
         if self.store(planned, record):
             final = session.done(planned) or outcome.state == "interrupted"
             session.reporter.ended(planned, record, final)
@@ -275,25 +279,21 @@ class Driver:
             self.claims.release(planned.id)
 
     def store(self, planned: PlannedTrial, record: Record) -> bool:
-        """Whether a record was written; not, where another driver took the trial over and has finished it."""
+        """Whether a record was written; not, where another driver has finished the trial, and no less well."""
         session = self.session
         while True:
             try:
                 session.study.write(record)
             except FileExistsError:
                 self.look_again(planned)
-                if session.done(planned):
+                rescues = record.state == "ok" and standing(session.attempts[planned.id]).state != "ok"
+                if session.done(planned) and not rescues:
                     session.reporter.note(
                         f"{describe(planned)}: another driver had finished it; this result is left out"
                     )
                     return False
                 attempt = last_attempt(session.attempts[planned.id]) + 1
                 record = record.model_copy(update={"attempt": max(attempt, record.attempt + 1)})
-            except OSError as error:
-                raise StudyError(
-                    f"{session.study.path}: the result of {describe(planned)} cannot be written: {error.strerror}; "
-                    f"what was running is ended, and the same command goes on from here"
-                ) from error
             else:
                 session.attempts.setdefault(planned.id, []).append(record)
                 return True

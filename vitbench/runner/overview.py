@@ -22,6 +22,7 @@ from vitbench.runner.once import decisive, in_words
 from vitbench.runner.plan import plan
 from vitbench.runner.progress import COLOURS, describe, duration
 from vitbench.runner.terminal import escape
+from vitbench.runner.turns import waiting
 from vitbench.spec.base import by_identity
 from vitbench.spec.model import ModelSpec
 from vitbench.spec.recipe import Device, TrainSpec
@@ -177,6 +178,8 @@ def pace_of(study: Study, states: Mapping[str, Sequence[Attempt]]) -> Pace | Non
 def print_status(study: Study, console: Console) -> None:
     """Counts by state, then everything that is not ok, with its reason."""
     found = study.attempts()
+    planned = set(Trials.of(study.info.trials).ids())
+    outside = sum(len(attempts) for trial_id, attempts in found.items() if trial_id not in planned)
     states: Counter[str] = Counter()
     lines: Counter[tuple[str, str]] = Counter()
     for trial_id in Trials.of(study.info.trials).ids():
@@ -189,6 +192,8 @@ def print_status(study: Study, console: Console) -> None:
     console.print(f"[bold]{escape(study.info.suite.name)}[/]  {escape(study.info.suite.question)}")
     counts = [f"[{COLOURS.get(state, 'red')}]{n} {state}[/]" for state, n in states.most_common()]
     console.print(f"{len(study.info.trials)} trials: {', '.join(counts)}")
+    for sentence in waiting(study.path):
+        console.print(f"[yellow]waiting:[/] {escape(sentence)}")
     with contextlib.suppress(UnknownComponent):  # of a plug-in that is not loaded here
         for sentence in (*in_words(study.info), *looks_in_words(study.info)):
             console.print(escape(sentence))
@@ -200,6 +205,8 @@ def print_status(study: Study, console: Console) -> None:
         with contextlib.suppress(DataError, UnknownComponent):  # the images are on another machine, or the plug-in is
             pace = pace_of(study, found)
             console.print(cost_of(remaining(study.info, found, pace)[0], pace))
+    if outside:
+        console.print(f"  {outside} record{'s' * (outside > 1)} of trials outside the plan")
     for damaged in study.damaged:
         console.print(f"  [yellow]set aside[/] {escape(damaged)}")
 

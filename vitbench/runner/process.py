@@ -6,7 +6,9 @@ import contextlib
 import json
 import multiprocessing
 import os
+import shutil
 import signal
+import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
@@ -19,6 +21,8 @@ from typing import TYPE_CHECKING, Any
 
 from vitbench.runner import spinning
 from vitbench.store import State
+from vitbench.store.record import MAX_BYTES
+from vitbench.text import MOST_CHARACTERS, MOST_LINES
 
 if TYPE_CHECKING:  # it imports torch
     from vitbench.runner.work import Request
@@ -27,7 +31,15 @@ GRACE_SECONDS = 10.0
 """Between SIGTERM and SIGKILL."""
 
 POLL_SECONDS = 0.1
-KEPT_LINES = 50
+
+AWAY_SECONDS = 5.0
+"""Between two looks at the processes, beyond which the driver was stopped itself: that time is not a trial's."""
+
+START_SECONDS = 180.0
+"""For the fork server to start a process, its own start included; one that takes longer is stuck, and is replaced."""
+
+LOG_TAIL = 4 * MOST_LINES * MOST_CHARACTERS
+"""Bytes at the end of a process's log of which the lines that a record keeps are taken, at most four a character."""
 
 
 @dataclass(frozen=True)
@@ -71,6 +83,8 @@ class Job:
     process: ForkServerProcess
     connection: Connection
     log: Path
+    compiled: Path
+    """Folder of what torch compiles and of temporary files, which the process has for itself."""
     deadline: float
     started_at: datetime = field(default_factory=lambda: datetime.now(UTC))
     began: float = field(default_factory=time.monotonic)
@@ -80,16 +94,20 @@ class Job:
     kill_at: float | None = None
 
     def receive(self, progress: Callable[[Request, str], None]) -> None:
-        """Take what the process has sent."""
+        """Take what the process has sent, as far as a record could hold it."""
         with contextlib.suppress(EOFError, OSError):
-            while self.connection.poll():
-                message = json.loads(self.connection.recv_bytes())
+            while not self.connection.closed and self.connection.poll():
+                message = json.loads(self.connection.recv_bytes(MAX_BYTES))
                 if message["kind"] == "progress":
                     progress(self.request, message["body"])
                 elif message["kind"] == "at":
                     self.at = message["body"]
                 else:
                     self.reply = message["body"]
+                    # It has nothing left to do, but a component may have left threads that never end.
+                    self.kill_at = self.kill_at or time.monotonic() + GRACE_SECONDS
+        if self.connection.closed:  # it closes itself at the head of a message that is too long
+            self.end(("failed", f"sent a message of more than {MAX_BYTES:,} bytes"))
 
     def end(self, because: tuple[State, str]) -> None:
         """Ask the whole group to end; :meth:`press` insists."""
@@ -105,6 +123,23 @@ class Job:
             self.send(signal.SIGKILL)
         elif self.kill_at is None and now >= self.deadline:
             self.end(("timeout", f"still running after {now - self.began:.0f} s"))
+
+    def give(self, seconds: float) -> None:
+        """More time, which nobody could use."""
+        self.deadline += seconds
+        self.kill_at = None if self.kill_at is None else self.kill_at + seconds
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the process has ended, as far as the fork server tells.
+
+        One that does not tell long after the group was killed is stopped or stuck: it is ended, and its children are.
+        """
+        if not self.process.is_alive():
+            return True
+        if self.kill_at is not None and time.monotonic() > self.kill_at + GRACE_SECONDS:
+            spinning.end_fork_server()
+        return False
 
     def send(self, number: signal.Signals) -> None:
         """A signal to the process and all of its children."""
@@ -123,7 +158,7 @@ class Job:
         code = self.process.exitcode
         self.send(signal.SIGKILL)
         self.connection.close()
-        log = self.log.read_text(errors="replace").splitlines()[-KEPT_LINES:] if self.log.exists() else []
+        log = _tail(self.log)
         self.log.unlink(missing_ok=True)
         seconds = time.monotonic() - self.began
         if self.reply is not None and (self.ended_because is None or self.reply["state"] == "ok"):
@@ -134,7 +169,15 @@ class Job:
             state, reason = "crashed", f"killed by signal {-code} ({signal.Signals(-code).name})"
         else:
             state, reason = "crashed", f"ended with exit status {code} and no result"
-        return Outcome(self.request, state, self.started_at, seconds, reason, "\n".join(log), at=self.at)
+        return Outcome(self.request, state, self.started_at, seconds, reason, log, at=self.at)
+
+
+def _tail(log: Path) -> str:
+    """The end of a log, however long the whole is; empty where there is none."""
+    with contextlib.suppress(FileNotFoundError), log.open("rb") as stream:
+        stream.seek(max(stream.seek(0, os.SEEK_END) - LOG_TAIL, 0))
+        return stream.read(LOG_TAIL).decode(errors="replace")
+    return ""
 
 
 @dataclass(frozen=True)
@@ -159,12 +202,16 @@ class Pool:
         """``folder``: where logs of running processes lie; ``stop``: looked at between events."""
         self.free, self.folder, self.stop, self.started = deque(slots), folder, stop, started
         self.jobs: list[Job] = []
+        self.compiled: list[Path] = []
+        """Folders of what trials that ended well have compiled: each is one process's at a time, and one in which a
+        compiler may have been killed is never used again."""
         # Inductor would start a pool of compilers in each process, which takes the cores from what is timed there.
         os.environ.setdefault("TORCHINDUCTOR_COMPILE_THREADS", "1")
         self.context = multiprocessing.get_context("forkserver")
         # "__main__" too: a process would otherwise import it by itself, from files that may have changed since.
         self.context.set_forkserver_preload(["__main__", "vitbench.runner.work", "vitbench.runner.forkserver"])
         self.count = 0
+        self.looked_at = time.monotonic()
 
     def run(self, requests: Iterator[Request], say: Say) -> Iterator[Outcome]:
         """Outcomes as they come. A request is drawn when a slot is free, so it may depend on earlier outcomes."""
@@ -186,37 +233,57 @@ class Pool:
 
         slot = self.free.popleft()
         if not self.jobs:
+            self.looked_at = time.monotonic()
             spinning.choose(slot.threads)
         request = request.model_copy(update={"device": slot.device, "threads": slot.threads})
         mine, theirs = self.context.Pipe(duplex=False)
         self.count += 1
         log = self.folder / f"{self.count}.log"
-        process = self.context.Process(
-            target=work.main, args=(request.model_dump_json(), theirs, str(log)), daemon=False
-        )
-        process.start()
+        compiled = self.compiled.pop() if self.compiled else self.folder / f"{self.count}-compiled"
+        arguments = (request.model_dump_json(), theirs, str(log), str(compiled))
+        limit = threading.Timer(START_SECONDS, spinning.end_fork_server)
+        limit.start()
+        try:
+            process = self._started(work.main, arguments)
+        except (EOFError, OSError):  # the fork server was stuck and is no more: the next is a new one
+            limit.cancel()
+            limit.join()  # it may still be at it: its files are closed a moment before it is dead
+            process = self._started(work.main, arguments)
+        limit.cancel()
         theirs.close()
         assert process.pid is not None
-        self.jobs.append(Job(request, slot, process, mine, log, time.monotonic() + request.timeout_s))
+        self.jobs.append(Job(request, slot, process, mine, log, compiled, time.monotonic() + request.timeout_s))
         self.started(request, process.pid)
+
+    def _started(self, target: Callable[..., None], arguments: tuple[object, ...]) -> ForkServerProcess:
+        """A process that has been started. Raises EOFError or OSError where the fork server has gone meanwhile."""
+        process = self.context.Process(target=target, args=arguments, daemon=False)
+        process.start()
+        return process
 
     def tick(self, say: Say) -> list[Outcome]:
         """Wait a moment for something to happen; outcomes of the processes that have ended by then."""
-        wait(
-            [j.process.sentinel for j in self.jobs] + [j.connection for j in self.jobs if j.reply is None],
-            POLL_SECONDS,
-        )
+        heard = [j.connection for j in self.jobs if j.reply is None and not j.connection.closed]
+        wait([*heard, *(j.process.sentinel for j in self.jobs)], POLL_SECONDS)
+        now = time.monotonic()
+        away, self.looked_at = now - self.looked_at, now
         for job in self.jobs:
             job.receive(say)
+            if away > AWAY_SECONDS:
+                job.give(away)
             if self.stop.signal is not None:
                 job.end(("interrupted", f"stopped by signal {self.stop.signal}"))
             job.press()
         outcomes = []
-        for job in [j for j in self.jobs if not j.process.is_alive()]:
+        for job in [j for j in self.jobs if j.is_over]:
             job.receive(say)
             self.jobs.remove(job)
             self.free.append(job.slot)
             outcomes.append(job.outcome())
+            if outcomes[-1].state == "ok":
+                self.compiled.append(job.compiled)
+            else:
+                shutil.rmtree(job.compiled, ignore_errors=True)  # the same of a trial that compiled nothing
         return outcomes
 
     def close(self) -> None:

@@ -25,9 +25,10 @@ from vitbench.runner.progress import Reporter
 from vitbench.runner.session import Session, is_of_other_code
 from vitbench.spec.recipe import Device
 from vitbench.spec.suite import Suite
-from vitbench.store import Record, Study, StudyInfo, Trials
+from vitbench.store import Record, Study, StudyError, StudyInfo, Trials
 from vitbench.store.attempts import standing
 from vitbench.store.claims import INTERVAL_SECONDS
+from vitbench.text import printable
 
 LAUNCHERS: Mapping[str, str] = {
     "local": "vitbench.runner.launchers.local:Local",
@@ -73,6 +74,8 @@ class Options:
     command: tuple[str, ...] = ()
     """Arguments of the command line that say what is planned, without the device; the study keeps them."""
     leave_held: bool = False
+    patient: bool = True
+    """Whether to wait for a device that another vitbench on this machine has."""
     rerun_changed: bool = False
     keep_weights: bool = False
     heartbeat_s: float = INTERVAL_SECONDS
@@ -96,11 +99,11 @@ def run_suite(suite: Suite, results: Path | None, options: Options, console: Con
     with Reporter(console) as reporter:
         site = Site(
             folder, options.device, options.workers, suite.resources, stop, reporter.note,
-            address=options.address, engine=options.engine, repeat=options.repeat,
+            address=options.address, engine=options.engine, patient=options.patient, repeat=options.repeat,
         )  # fmt: skip
         with launcher_of(options.launcher, site) as launcher:
             session = _session(suite, site, options, launcher, reporter, looked=looked)
-            with _signals(stop):
+            with _signals(stop), _writable(folder):
                 launcher.drive(session, options.heartbeat_s)
             if options.keep_weights and (without := _without_weights(session)):
                 reporter.note(f"{without} finished without weights in {folder / 'weights'}", "notice: ")
@@ -133,7 +136,7 @@ def _session(
         suite = with_data(suite, prepared.spec)
 
     device = launcher.device if options.device == "auto" else options.device
-    commands = ((*options.command, "--device", device),) if options.command else ()
+    commands = (tuple(map(printable, (*options.command, "--device", device))),) if options.command else ()
 
     def planner(records: Mapping[str, list[Record]]) -> StudyInfo:
         wanted = wanted_in(folder, looked)
@@ -187,6 +190,19 @@ def exit_status(study: Study, trials: Trials) -> int:
     found = study.states()
     states = {standing(found[i]).state if i in found else "pending" for i in trials.ids()}
     return 0 if states <= {"ok", "unsupported"} else 1
+
+
+@contextmanager
+def _writable(folder: Path) -> Iterator[None]:
+    """What cannot be written while a study is run, records, claims or history, ends the run with one sentence."""
+    try:
+        yield
+    except OSError as error:
+        what = error.filename or folder
+        raise StudyError(
+            f"{what}: cannot be written: {error.strerror or error}; what was running is ended, and the same command "
+            f"goes on from here"
+        ) from error
 
 
 @contextmanager

@@ -7,15 +7,16 @@ import multiprocessing
 import os
 import signal
 import sys
+import tempfile
 import threading
 import traceback
 from collections.abc import Callable, Mapping
 from multiprocessing.connection import Connection
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import torch
-from pydantic import Field
+from pydantic import BeforeValidator, Field, PlainSerializer, ValidationInfo
 
 from vitbench import registry
 from vitbench.data.catalog import DataError
@@ -35,13 +36,13 @@ from vitbench.runner.orphans import die_with_parent
 from vitbench.spec.base import STORED, Strict
 from vitbench.spec.trial import TimeTrial, TrainTrial, Trial, TuneTrial
 from vitbench.store import State, TrainValues
+from vitbench.store.record import Details, Reason
+from vitbench.text import sentence
 from vitbench.timing.ceilings import measure_ceilings
 from vitbench.timing.measure import alone, side_by_side
 from vitbench.training.checkpoint import Checkpointing, Interrupted
 from vitbench.training.loop import train, train_stack, tune
 from vitbench.training.stepper import Diverged
-
-KEPT_LINES = 50
 
 # Read when the fork server loads this module, and remembered by every process that it forks: a file that is edited
 # while a study runs is not the code that runs.
@@ -55,10 +56,22 @@ for slot in registry.slots():
 Task = Literal["train", "tune", "alone", "panel", "ceilings", "nothing"]
 
 
+def _path(text: str, info: ValidationInfo) -> str:
+    return os.fsdecode(text.encode("latin-1")) if info.mode == "json" else text
+
+
+HostPath = Annotated[
+    str,
+    BeforeValidator(_path),
+    PlainSerializer(lambda path: os.fsencode(path).decode("latin-1"), when_used="json"),
+]
+"""A path. In JSON each byte of it is a character: a name need not be UTF-8."""
+
+
 class PluginText(Strict):
     """A plug-in as the driver read it: one that is edited meanwhile does not change the later trials of a run."""
 
-    path: str
+    path: HostPath
     text: str
 
 
@@ -74,9 +87,9 @@ class Request(Strict):
     stack: tuple[TrainTrial, ...] = Field((), description="further seeds that are trained in the same program")
     process: int = Field(0, description="number of the process among those of the panel's trials")
     plugins: tuple[PluginText, ...] = Field((), description="those that a component of its trials comes from")
-    checkpoint: str | None = Field(None, description="file of a training trial's checkpoint; None: none is kept")
+    checkpoint: HostPath | None = Field(None, description="file of a training trial's checkpoint; None: none is kept")
     checkpoint_s: float = Field(60.0, description="seconds between two of them")
-    weights: str | None = Field(
+    weights: HostPath | None = Field(
         None, description="folder that gets the weights of what is trained; None: none are kept"
     )
 
@@ -91,19 +104,29 @@ class Reply(Strict):
     """How a process ended, in its own words."""
 
     state: State
-    reason: str = ""
-    details: str = ""
+    reason: Reason = ""
+    details: Details = ""
     values: dict[str, Any] | None = None
     environment: dict[str, Any] | None = None
 
 
-def main(request: str, connection: Connection, log: str) -> None:
-    """Entry point of a trial's process. A process group of its own, which ends when the driver does."""
+def main(request: str, connection: Connection, log: str, compiled: str) -> None:
+    """Entry point of a trial's process. A process group of its own, which ends when the driver does.
+
+    Args:
+        request: JSON text of a :class:`Request`.
+        connection: takes what is sent.
+        log: file that takes what is printed.
+        compiled: folder for what torch compiles, and for temporary files: compiled headers lie among those.
+    """
     os.setpgid(0, 0)
     # Its parent is the fork server, which ends when the driver does. The thread ends the children too, but it never
     # runs in a process that is stuck in C code and holds the GIL.
     die_with_parent(signal.SIGKILL)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    Path(compiled).mkdir(exist_ok=True)
+    os.environ["TORCHINDUCTOR_CACHE_DIR"] = os.environ["TMPDIR"] = compiled
+    tempfile.tempdir = None  # what was found before
     threading.Thread(target=_end_with_driver, daemon=True).start()
     with Path(log).open("wb", buffering=0) as stream:
         os.dup2(stream.fileno(), 1)
@@ -152,9 +175,8 @@ def perform(request: Request, send: Send) -> Reply:
         values = TASKS[request.task](request, device, send)
         return Reply(state="ok", values=values.model_dump(mode="json"), environment=environment)
     except Exception as error:
-        kept = traceback.format_exc().splitlines()[-KEPT_LINES:]
         state = _state_of(error)
-        details = "" if state in ("unsupported", "incorrect", "diverged", "interrupted") else "\n".join(kept)
+        details = "" if state in ("unsupported", "incorrect", "diverged", "interrupted") else traceback.format_exc()
         return Reply(state=state, reason=_reason(error, request), details=details, environment=environment)
 
 
@@ -166,7 +188,7 @@ def _train(request: Request, device: torch.device, send: Send) -> Strict:
     weights = Path(request.weights) if request.weights is not None else None
 
     def say(text: str) -> None:
-        send("progress", text)
+        send("progress", sentence(text))
 
     if not request.stack:
         return train(trial, device, say, _checkpointing(request), weights)
@@ -179,7 +201,7 @@ def _tune(request: Request, device: torch.device, send: Send) -> Strict:
     assert isinstance(trial, TuneTrial)
     keep_freed_memory()
     check(trial.model, device, DTYPES[trial.dtype], backward=True)
-    return tune(trial, device, lambda text: send("progress", text), _checkpointing(request))
+    return tune(trial, device, lambda text: send("progress", sentence(text)), _checkpointing(request))
 
 
 def _checkpointing(request: Request) -> Checkpointing | None:

@@ -9,7 +9,9 @@ import json
 from collections.abc import Callable, Iterator
 from typing import Annotated, Any, ParamSpec, TypeVar
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
+
+from vitbench.text import encoded, printable
 
 Asked = ParamSpec("Asked")
 Answer = TypeVar("Answer")
@@ -26,6 +28,14 @@ def _square(size: int | tuple[int, int]) -> int | tuple[int, int]:
 
 Size = Annotated[Positive | tuple[Positive, Positive], AfterValidator(_square)]
 """Height and width in pixels: one number for a square, or [height, width]."""
+
+
+def _printable(text: object) -> object:
+    return printable(text) if isinstance(text, str) else text  # what is no text, the type refuses
+
+
+Text = Annotated[str, BeforeValidator(_printable)]
+"""Text that may come from the operating system, made printable where it enters what is stored."""
 
 
 class Strict(BaseModel):
@@ -62,7 +72,7 @@ ID_LENGTH = 20
 
 def digest(value: object, length: int = ID_LENGTH) -> str:
     """First hex digits of the SHA-256 of a value's canonical JSON."""
-    return hashlib.sha256(dumps(value).encode()).hexdigest()[:length]
+    return hashlib.sha256(encoded(dumps(value))).hexdigest()[:length]
 
 
 def by_identity(function: Callable[Asked, Answer]) -> Callable[Asked, Answer]:

@@ -36,6 +36,7 @@ from vitbench.spec.suite import (
 from vitbench.spec.tables import BUDGETS, TABLES, Tables
 from vitbench.spec.toml import apply, leaves, merged, parse
 from vitbench.spec.trial import mismatches, unstackable
+from vitbench.text import printable
 
 MAX_TRIALS = 10_000
 """Trials above which a suite must be asked for by number: a slip in an axis is a week of machine time."""
@@ -69,7 +70,11 @@ def read_suite(
     raw, others = _forms(path, small=small, device=device)
     for other in others:
         _Reader(path.name, other, []).suite(max_trials)  # a mistake in it is one in the suite
-    messages = []
+    messages = [
+        f'--set "{shown}": is no UTF-8 text, which is all that a suite holds'
+        for override in overrides
+        if (shown := printable(override)) != override
+    ]
     if isinstance(raw.get("data"), dict) and any(text.partition("=")[0].strip() == "data.name" for text in overrides):
         raw["data"] = {key: value for key, value in raw["data"].items() if key not in OF_A_SET}
     for override in overrides:

@@ -86,7 +86,7 @@ class Info(Strict):
     question: str
     cost: str = ""
     expected: str = ""
-    timeout_s: Annotated[float, Field(gt=0.0, le=1e7)] = Field(3600.0, description="per process, seconds")
+    timeout_s: Annotated[float, Field(ge=1.0, le=1e7)] = Field(3600.0, description="per process, seconds")
     checkpoint_s: Annotated[float, Field(gt=0.0, le=1e7)] = Field(
         60.0, description="between checkpoints of a training trial, from which it goes on after an interruption"
     )
@@ -105,13 +105,20 @@ class Info(Strict):
     )
 
 
+def _of_one_trial(gpus: float) -> float:
+    """GPUs that one trial can use."""
+    if gpus > 1:
+        raise ValueError(f"{gpus:g}, but a trial runs on one GPU: 1 at the most, or a fraction where several share one")
+    return gpus
+
+
 class Resources(Strict):
     """The ``[resources]`` table: what each training trial gets of a machine. Of no trial's identity."""
 
     cpus: Annotated[int, Field(gt=0, le=4096)] | None = Field(
         None, description="CPU threads; None: this machine's cores, divided by the workers, and 1 on a cluster"
     )
-    gpus: Annotated[float, Field(ge=0.0, le=64.0)] | None = Field(
+    gpus: Annotated[float, Field(ge=0.0), AfterValidator(_of_one_trial)] | None = Field(
         None, description="a fraction lets several share one; None: 1 where the device is cuda"
     )
 

@@ -12,6 +12,8 @@ from vitbench.spec.errors import SpecError
 MAX_SUITE_BYTES = 1 << 20
 MAX_DEPTH = 16
 """Tables and arrays inside one another: a suite has six."""
+MAX_DOTS = 1_000
+"""In a key: the parser takes time and memory that grow with the square of its parts."""
 
 
 def parse(path: Path) -> dict[str, Any]:
@@ -25,6 +27,8 @@ def parse(path: Path) -> dict[str, Any]:
         raise SpecError([f"{path}: {error.strerror or error}"]) from error
     if len(data) > MAX_SUITE_BYTES:
         raise SpecError([f"{path.name}: larger than {MAX_SUITE_BYTES:,} bytes, which is the most that a suite has"])
+    if max(line.partition(b"=")[0].count(b".") for line in data.split(b"\n")) > MAX_DOTS:
+        raise SpecError([f"{path.name}: {TOO_DEEP}"])
     try:
         return with_tuples(shallow(tomllib.loads(data.decode("utf-8"))))  # type: ignore[no-any-return]
     except UnicodeDecodeError as error:

@@ -13,6 +13,7 @@ from vitbench.spec.architectures import ARCHITECTURES
 from vitbench.spec.base import ID_LENGTH, Positive, Seed, Strict, digest, pair
 from vitbench.spec.model import ModelSpec
 from vitbench.spec.recipe import DataSpec, Device, DType, Level, Mode, TimeSpec, TrainSpec
+from vitbench.text import encoded
 
 HOW_TO_COME_BY = frozenset({"path", "download", "fallback"})
 """Fields of DataSpec that lead to the images and do not change them: the data's identity stands in their place."""
@@ -26,7 +27,7 @@ def images_body(data: DataSpec, identity: str) -> dict[str, Any]:
 def training_id(*, kind: str, model: str, images: str, train: str, seed: int, device: str) -> str:
     """The id of a :class:`TrainingTrial` from the canonical JSON texts of its parts, which many trials share."""
     text = f'{{"data":{images},"device":"{device}","kind":"{kind}","model":{model},"seed":{seed},"train":{train}}}'
-    return hashlib.sha256(text.encode()).hexdigest()[:ID_LENGTH]
+    return hashlib.sha256(encoded(text)).hexdigest()[:ID_LENGTH]
 
 
 class TrainingTrial(Strict):

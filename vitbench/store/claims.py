@@ -6,19 +6,16 @@ generation; of several that try, the file system lets one succeed. No file is ev
 so that no race can end with two owners: the highest generation owns the trial, and an owner that was only slow finds
 out when it asks :meth:`Claims.holds`, before it writes a record.
 
-Age is measured by the clock of the file system, so that drivers on machines whose clocks differ agree on it. A driver
-on this machine whose process is gone needs no waiting for.
+Of a driver on this machine it counts whether its process is there, and nothing else: it may be stopped for hours. One
+on another machine is dead when a driver has watched its heartbeat stand still for three intervals, by a clock that
+nobody sets. So no clock's step, and no clock that is wrong, takes a trial from a driver that is at work on it.
 """
 
 from __future__ import annotations
 
 import contextlib
-import functools
-import hashlib
-import json
 import os
 import secrets
-import signal
 import threading
 import time
 from dataclasses import dataclass
@@ -28,10 +25,14 @@ from typing import Annotated
 from pydantic import Field, ValidationError
 
 from vitbench.spec.base import Strict
-from vitbench.store.files import file_system_now, publish
+from vitbench.store.files import content, publish, write_atomically
+from vitbench.store.processes import born, end_group, lives, mark, place, wall_clock
 
 INTERVAL_SECONDS = 10.0
 """Between two signs of life."""
+
+MAX_BYTES = 1 << 16
+"""Of a claim's file."""
 
 MISSED = 3
 """Intervals without a sign of life after which an owner is taken for dead."""
@@ -43,10 +44,11 @@ class Owner(Strict):
     driver: str = Field(description="drawn when the driver started")
     place: str = Field(description="hash of the machine's boot and of the process namespace")
     pid: int
-    born: float = Field(description="when the process was started, seconds; tells it from a later one of its number")
+    born: float = Field(description="when the process was started, see processes.born")
+    mark: str = Field(description="in the environment of all that it starts, see processes.MARK")
     interval_s: Annotated[float, Field(gt=0.0, le=86_400.0)]
     groups: tuple[tuple[int, float], ...] = Field(
-        (), description="process groups of the trial: leader, and when it was started"
+        (), description="process groups of the trial: leader, and when it was started, see processes.born"
     )
 
 
@@ -58,16 +60,13 @@ class Held:
     owner: Owner | None
     """None where the claim cannot be read."""
     quiet_s: float
-    """Seconds since its last sign of life."""
+    """Seconds without a sign of life, as this process has watched."""
 
     def __str__(self) -> str:
-        where = "on another machine"
-        if self.owner is None:
-            where = "of an unreadable claim"
-        elif self.owner.place == place():
-            where = f"process {self.owner.pid} on this machine"
-        name = f"driver {self.owner.driver}, " if self.owner else "a driver "
-        return f"{name}{where}, last sign of life {self.quiet_s:.0f} s ago"
+        if self.owner is not None and self.owner.place == place():
+            return f"driver {self.owner.driver}, process {self.owner.pid} on this machine"
+        name = f"driver {self.owner.driver} on another machine" if self.owner else "a driver of an unreadable claim"
+        return f"{name}, watched for {self.quiet_s:.0f} s without a sign of life"
 
 
 @dataclass(frozen=True)
@@ -95,19 +94,22 @@ def at_work(folder: Path) -> list[AtWork]:
     """
     latest: dict[str, Path] = {}
     for path in sorted(folder.glob("*.*.json"), key=_generation):
-        latest[path.name.partition(".")[0]] = path
+        if _generation(path):
+            latest[path.name.partition(".")[0]] = path
     found = []
     for trial_id, path in sorted(latest.items()):
         owner = _read(path)
         with contextlib.suppress(FileNotFoundError):  # given up since
-            quiet = time.time() - path.stat().st_mtime
+            quiet = time.time() - path.lstat().st_mtime
             if owner is not None and owner.place == place():
-                alive = _lives(owner.pid, owner.born)
+                alive = lives(owner.pid, owner.born)
             else:
                 alive = quiet <= MISSED * (owner.interval_s if owner else INTERVAL_SECONDS)
             if alive:
-                since = min((born for _, born in owner.groups if born), default=None) if owner else None
-                found.append(AtWork(trial_id, owner.driver if owner else "", owner.born if owner else None, since))
+                here = owner if owner is not None and owner.place == place() else None
+                since = min((wall_clock(each) for _, each in here.groups if each), default=None) if here else None
+                began = wall_clock(here.born) if here else None
+                found.append(AtWork(trial_id, owner.driver if owner else "", began, since))
     return found
 
 
@@ -120,9 +122,11 @@ class Claims:
         pid = os.getpid()
         self.folder = folder
         self.me = Owner(
-            driver=secrets.token_hex(3), place=place(), pid=pid, born=born(pid) or 0.0, interval_s=interval_s
-        )
+            driver=secrets.token_hex(3), place=place(), pid=pid, born=born(pid) or 0.0, mark=mark(),
+            interval_s=interval_s,
+        )  # fmt: skip
         self.mine: dict[str, Path] = {}
+        self._watched: dict[Path, tuple[int, float]] = {}
         self._stopped = threading.Event()
         self._thread = threading.Thread(target=self._beat, name="heartbeat", daemon=True)
 
@@ -144,8 +148,9 @@ class Claims:
         generation, path = self._latest(trial_id)
         if path is not None and (held := self._held(trial_id, path)):
             return held
-        if path is not None:
-            _end_groups(_read(path))
+        if path is not None and (owner := _read(path)) is not None and owner.place == self.me.place:
+            for leader, _ in owner.groups:  # what a dead driver left running would go on for nobody
+                end_group(leader, owner.mark)
         mine = self._path(trial_id, generation + 1)
         try:
             publish(mine, self.me.model_dump_json(), durable=False)
@@ -161,11 +166,9 @@ class Claims:
 
     def note_group(self, trial_id: str, leader: int) -> None:
         """Say which process group is at work on a trial, so that a later driver can end what this one leaves."""
-        path = self.mine[trial_id]
-        owner = self.me.model_copy(update={"groups": ((leader, born(leader) or 0.0),)})
-        temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-        temporary.write_text(owner.model_dump_json())
-        temporary.replace(path)
+        if self._is_mine(path := self.mine[trial_id]):
+            owner = self.me.model_copy(update={"groups": ((leader, born(leader) or 0.0),)})
+            write_atomically(path, owner.model_dump_json(), durable=False)
 
     def holds(self, trial_id: str) -> bool:
         """Whether a trial is still this driver's: nobody has taken it over, let alone finished it."""
@@ -173,17 +176,21 @@ class Claims:
         return path is not None and self._latest(trial_id)[1] == path and self._is_mine(path)
 
     def release(self, trial_id: str) -> None:
-        """Give a trial up, its record written or not. What former owners left goes, too."""
+        """Give a trial up, its record written or not. What former owners left goes, too.
+
+        Where the folder cannot be written any more the claim stays: it holds nobody up once this process has ended.
+        """
         mine = self.mine.pop(trial_id)
         if not self._is_mine(mine):
             return
-        for path in self.folder.glob(f"{trial_id}.*.json"):
-            if _generation(path) <= _generation(mine):
-                path.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):
+            for path in self.folder.glob(f"{trial_id}.*.json"):
+                if 0 < _generation(path) <= _generation(mine):
+                    path.unlink(missing_ok=True)
 
     def _latest(self, trial_id: str) -> tuple[int, Path | None]:
         """The highest generation of a trial's claims; 0 and None where there is none."""
-        found = [(_generation(p), p) for p in self.folder.glob(f"{trial_id}.*.json")]
+        found = [(n, p) for p in self.folder.glob(f"{trial_id}.*.json") if (n := _generation(p))]
         return max(found, default=(0, None), key=lambda pair: pair[0])
 
     def _path(self, trial_id: str, generation: int) -> Path:
@@ -192,13 +199,17 @@ class Claims:
     def _held(self, trial_id: str, path: Path) -> Held | None:
         """Who holds a claim, or None if its owner is dead or it has just been given up."""
         try:
-            quiet = file_system_now(self.folder) - path.stat().st_mtime
+            changed, now = path.lstat().st_mtime_ns, time.monotonic()
         except FileNotFoundError:
             return None
         owner = _read(path)
+        if owner is not None and owner.place == self.me.place:
+            return Held(trial_id, owner, 0.0) if lives(owner.pid, owner.born) else None
+        seen, since = self._watched.get(path, (changed, now))
+        since = since if seen == changed else now
+        self._watched[path] = (changed, since)
         interval = owner.interval_s if owner else INTERVAL_SECONDS
-        gone = owner is not None and owner.place == self.me.place and not _lives(owner.pid, owner.born)
-        return None if gone or quiet > MISSED * interval else Held(trial_id, owner, max(quiet, 0.0))
+        return None if now - since > MISSED * interval else Held(trial_id, owner, now - since)
 
     def _beat(self) -> None:
         while not self._stopped.wait(self.me.interval_s / 2):
@@ -214,53 +225,13 @@ class Claims:
 
 
 def _generation(path: Path) -> int:
-    return int(path.name.split(".")[1])
+    """The number in a claim's name, from 1; 0 of a file that is none, as a copy by a program that synchronises is."""
+    number = path.name.removesuffix(".json").partition(".")[2]
+    return int(number) if number.isascii() and number.isdigit() else 0
 
 
 def _read(path: Path) -> Owner | None:
     try:
-        return Owner.model_validate_json(path.read_bytes())
+        return Owner.model_validate_json(content(path, MAX_BYTES))
     except (OSError, ValidationError):
-        return None
-
-
-def _end_groups(owner: Owner | None) -> None:
-    """Kill what a dead driver of this machine left running: its trial would go on for nobody."""
-    if owner is None or owner.place != place():
-        return
-    for leader, since in owner.groups:
-        # A leader that is gone leaves its number to its group: Linux gives it to nobody else as long as one lives.
-        if born(leader) is None or _lives(leader, since):
-            with contextlib.suppress(ProcessLookupError, PermissionError):
-                os.killpg(leader, signal.SIGKILL)
-
-
-@functools.cache
-def place() -> str:
-    """Hash of where process numbers mean the same processes: one boot of one machine, one namespace."""
-    parts = [str(os.getuid())]
-    for file in ("/proc/sys/kernel/random/boot_id", "/etc/machine-id"):
-        with contextlib.suppress(OSError):
-            parts.append(Path(file).read_text().strip())
-    with contextlib.suppress(OSError):
-        parts.append(str(Path("/proc/self/ns/pid").readlink()))
-    if len(parts) == 1:  # not Linux
-        parts.append(os.uname().nodename)
-    return hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:12]
-
-
-def _lives(pid: int, since: float) -> bool:
-    """Whether a process of this number, started at that time, is there."""
-    now = born(pid)
-    return now is not None and abs(now - since) < 2.0  # it is reckoned from the boot time, which the clock's steps move
-
-
-def born(pid: int) -> float | None:
-    """When a process was started, seconds; None where there is none of this number."""
-    import psutil
-
-    try:
-        process = psutil.Process(pid)
-        return None if process.status() == psutil.STATUS_ZOMBIE else process.create_time()
-    except psutil.Error:
         return None

@@ -13,6 +13,9 @@ from vitbench.store.index import Tried
 
 SHOWN = 3
 
+LEAP = 1_000
+"""Between two numbers that follow one another: what is lost of a study leaves gaps, and none that are so large."""
+
 Of = TypeVar("Of", bound=Tried)
 
 
@@ -65,13 +68,26 @@ def misplaced(pairs: Iterable[tuple[str, str]]) -> str | None:
     return f"{len(wrong)} of the plan's trials are not what they say: {'; '.join(wrong[:SHOWN])}"
 
 
+def believed(numbers: Sequence[int]) -> list[int]:
+    """Those of some numbers, in order, that follow from 0 without a leap: the next of them would have no room else."""
+    pairs = enumerate(zip([0, *numbers], numbers, strict=False))
+    end = next((i for i, (before, number) in pairs if number - before > LEAP), len(numbers))
+    return list(numbers[:end])
+
+
 def distinct(attempts: Sequence[Of], damaged: list[str]) -> list[Of]:
-    """The attempts of one trial, a record that was copied to another file counted once and named in ``damaged``."""
+    """The attempts of one trial, in order, that count; the others are named in ``damaged``.
+
+    A record that was copied to another file counts once, and one whose number leaps not at all.
+    """
     kept: dict[tuple[object, ...], Of] = {}
-    for one in attempts:
+    followed = len(believed([one.attempt for one in attempts]))
+    for place, one in enumerate(attempts):
         key = (one.attempt, one.started_at, one.state, one.reason)
-        if key not in kept:
+        if place < followed and key not in kept:
             kept[key] = one
-        elif (entry := f"{one.trial_id}, attempt {one.attempt}: the same record in two files") not in damaged:
+            continue
+        why = "the same record in two files" if place < followed else "no attempt of a number near it is there"
+        if (entry := f"{one.trial_id}, attempt {one.attempt}: {why}") not in damaged:
             damaged.append(entry)
     return list(kept.values())

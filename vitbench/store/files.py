@@ -3,20 +3,68 @@
 from __future__ import annotations
 
 import contextlib
+import errno
+import fcntl
 import os
 import secrets
+import stat
 from collections.abc import Iterator
 from pathlib import Path
+from typing import BinaryIO
+
+from vitbench.text import encoded
+
+NO_LINKS = frozenset({errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS})
+"""What a file system without hard links says when one is asked for."""
 
 STRAY_SECONDS = 300.0
 """Age at which a temporary file is taken for one that its writer left behind: writing takes far less."""
 
 
-def write_atomically(path: Path, content: str | bytes) -> Path:
-    """Write a file so that a reader sees it whole or not at all, and a power cut does not undo it."""
-    with _written(path, content) as temporary:
+@contextlib.contextmanager
+def opened(path: Path, most: int) -> Iterator[BinaryIO]:
+    """A file of a study, open for reading: whatever lies in its place, nothing is waited for.
+
+    Args:
+        path: of the file.
+        most: bytes that such a file can have.
+
+    Raises:
+        OSError: where it cannot be opened, is a folder, a pipe or a device, or has more bytes; ``strerror`` says which.
+    """
+    # Without O_NONBLOCK a pipe is waited for until somebody writes into it.
+    with open(path, "rb", opener=lambda name, flags: os.open(name, flags | os.O_NONBLOCK)) as stream:
+        status = os.fstat(stream.fileno())
+        if not stat.S_ISREG(status.st_mode):
+            raise OSError(errno.EINVAL, "not a file", str(path))
+        if status.st_size > most:
+            raise OSError(errno.EFBIG, f"{status.st_size:,} bytes, and such a file has at most {most:,}", str(path))
+        yield stream
+
+
+def content(path: Path, most: int) -> bytes:
+    """What a file of a study holds; see :func:`opened`, whose errors it raises."""
+    with opened(path, most) as stream:
+        return stream.read(most)
+
+
+def handle(stream: BinaryIO) -> str:
+    """A path to a file that is open, for readers that take nothing but a path, and that in UTF-8."""
+    return f"/dev/fd/{stream.fileno()}"
+
+
+def write_atomically(path: Path, content: str | bytes, *, durable: bool = True) -> Path:
+    """Write a file so that a reader sees it whole or not at all.
+
+    Args:
+        path: where to; what is there is replaced.
+        content: of the file.
+        durable: whether a power cut must not undo it.
+    """
+    with _written(path, content, durable=durable) as temporary:
         temporary.replace(path)
-    sync_folder(path.parent)
+    if durable:
+        sync_folder(path.parent)
     return path
 
 
@@ -36,9 +84,11 @@ def publish(path: Path, content: str | bytes, *, durable: bool = True) -> Path:
             os.link(temporary, path)
         except FileExistsError:
             raise
-        except OSError:  # a file system without hard links: there a writer can still be overtaken between two calls
-            if path.exists():
-                raise FileExistsError(path) from None
+        except OSError as error:
+            if error.errno not in NO_LINKS:
+                raise
+            # The name is taken first, and for a moment the file is empty.
+            os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666))
             temporary.replace(path)
     if durable:
         sync_folder(path.parent)
@@ -48,17 +98,30 @@ def publish(path: Path, content: str | bytes, *, durable: bool = True) -> Path:
 @contextlib.contextmanager
 def _written(path: Path, content: str | bytes, *, durable: bool = True) -> Iterator[Path]:
     """A temporary file beside ``path`` that holds the content, removed at the end if it is still there."""
-    data = content.encode() if isinstance(content, str) else content
+    data = encoded(content) if isinstance(content, str) else content
     temporary = path.with_name(f".{path.name}.{os.getpid()}.{secrets.token_hex(4)}.tmp")
-    try:
-        with temporary.open("xb") as stream:
+    with temporary.open("xb") as stream:
+        try:
+            _lock(stream.fileno())
             stream.write(data)
             stream.flush()
             if durable:
                 os.fsync(stream.fileno())
-        yield temporary
-    finally:
-        temporary.unlink(missing_ok=True)
+            yield temporary
+        finally:
+            with contextlib.suppress(OSError):  # its folder is gone, or cannot be written any more
+                temporary.unlink()
+
+
+def _lock(handle: int) -> bool:
+    """Take the lock of an open file, which its writer has as long as it lives; False where another has it."""
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    except OSError:  # a file system without locks
+        return True
+    return True
 
 
 def sync_folder(folder: Path) -> None:
@@ -89,8 +152,11 @@ def sweep(folder: Path) -> int:
     now = file_system_now(folder)
     count = 0
     for stray in folder.glob(".*.tmp"):
-        with contextlib.suppress(OSError):  # its writer lives, or another driver sweeps too
-            if now - stray.stat().st_mtime > STRAY_SECONDS:
+        if not stray.is_file():
+            continue
+        with contextlib.suppress(OSError), stray.open("rb") as stream:  # another driver sweeps too
+            # The lock, since an age may be wrong where a clock was set.
+            if now - stray.stat().st_mtime > STRAY_SECONDS and _lock(stream.fileno()):
                 stray.unlink()
                 count += 1
     return count

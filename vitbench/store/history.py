@@ -14,6 +14,7 @@ start leaves no trace, and neither does a study in another folder.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import re
@@ -28,7 +29,8 @@ from pydantic import Field, field_validator
 
 from vitbench.spec.base import Strict, digest
 from vitbench.store.asked import CELLS, CLAIM, SEEDS, Asked, differing
-from vitbench.store.files import publish, sweep, sync_folder
+from vitbench.store.distrust import believed
+from vitbench.store.files import content, publish, sweep, sync_folder
 from vitbench.store.index import Tried
 from vitbench.store.record import MAX_BYTES
 
@@ -120,6 +122,9 @@ class History:
 
     def numbers(self) -> list[int]:
         """Numbers of the entries, readable or not."""
+        return believed(self._there())
+
+    def _there(self) -> list[int]:
         return sorted(int(path.stem) for path in self.folder.glob("*.json") if NUMBER.fullmatch(path.stem))
 
     def steps(self) -> list[Step]:
@@ -142,7 +147,8 @@ class History:
             known: number of the last entry, as the study's plan says.
         """
         there = {n for n in self.numbers() if _read(self.folder / f"{n}.json") is not None}
-        return [n for n in range(1, max([known, *self.numbers()]) + 1) if n not in there]
+        wanted = range(1, max([known, *self.numbers()]) + 1)
+        return [n for n in [*wanted, *self._there()[len(self.numbers()) :]] if n not in there]
 
     def append(self, asked: Asked, finished: int) -> int:
         """Add an entry if something else is asked than before. Returns the number of the last entry."""
@@ -166,10 +172,11 @@ class History:
         """Every trial that ever finished, as far as the lists tell."""
         found = set[Ended]()
         for path in sorted(self.folder.glob("finished-*.log")):
-            for line in (_text(path) or b"").decode(errors="replace").splitlines():
-                if match := LINE.fullmatch(line):
-                    kind, trial_id, attempt, started = match.groups()
-                    found.add(Ended(kind, trial_id, int(attempt), started))
+            with contextlib.suppress(OSError):
+                for line in content(path, MAX_BYTES).decode(errors="replace").splitlines():
+                    if match := LINE.fullmatch(line):
+                        kind, trial_id, attempt, started = match.groups()
+                        found.add(Ended(kind, trial_id, int(attempt), started))
         return found
 
     def add(self, more: Iterable[Ended]) -> None:
@@ -196,18 +203,10 @@ class History:
 def _read(path: Path) -> Entry | None:
     """An entry; None where the file is not there, damaged or edited."""
     try:
-        wrapper = json.loads(_text(path) or b"")
+        wrapper = json.loads(content(path, MAX_BYTES))
         body = wrapper["entry"]
         if wrapper["sha256"] != digest(body, 64):
             return None
         return Entry.model_validate_json(json.dumps(body))
-    except (ValueError, KeyError, TypeError, RecursionError):
-        return None
-
-
-def _text(path: Path) -> bytes | None:
-    """A file's content; None where it cannot be read, or is no file of ours."""
-    try:
-        return path.read_bytes() if path.is_file() and path.stat().st_size <= MAX_BYTES else None
-    except OSError:
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
         return None

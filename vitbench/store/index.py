@@ -28,8 +28,8 @@ from vitbench.spec.base import STORED, Strict
 from vitbench.spec.model import ModelSpec
 from vitbench.spec.recipe import DataSpec, TimeSpec, TrainSpec
 from vitbench.spec.trial import TimeTrial, TrainTrial, TuneTrial
-from vitbench.store.files import write_atomically
-from vitbench.store.record import Record, TimeValues, TrainValues, TuneValues
+from vitbench.store.files import opened, write_atomically
+from vitbench.store.record import VALUES, Record
 
 FORM = 1
 LEAST_NEW, NEW_SHARE = 500, 20
@@ -38,6 +38,9 @@ again by the next reader, in less time than a file for each handful would take; 
 
 CHUNK = 16_384
 """Records in one file of the index."""
+
+MAX_HEADER, MAX_ROWS, MAX_BYTES = 1 << 12, 1 << 27, 1 << 32
+"""Bytes of a file of the index: its first line, its second, and all of it."""
 
 YOUNG_SECONDS = 2.0
 """Age below which a record's file is not taken into the index: the clock that stamps files may tick slowly."""
@@ -50,9 +53,6 @@ SHARED: Mapping[str, type[Strict]] = {
 }  # fmt: skip
 TRIALS: Mapping[str, type[TrainTrial | TuneTrial | TimeTrial]] = {
     "train": TrainTrial, "tune": TuneTrial, "time": TimeTrial,
-}  # fmt: skip
-VALUES: Mapping[str, type[TrainValues | TuneValues | TimeValues]] = {
-    "train": TrainValues, "tune": TuneValues, "time": TimeValues,
 }  # fmt: skip
 
 
@@ -135,10 +135,11 @@ def record_files(folder: Path) -> list[tuple[os.DirEntry[str], os.stat_result]]:
     with contextlib.suppress(FileNotFoundError), os.scandir(folder) as entries:
         for entry in entries:
             if (name := entry.name).endswith(".json"):
-                try:
-                    found[name] = entry, entry.stat()
-                except FileNotFoundError:  # set aside by another reader
-                    continue
+                with contextlib.suppress(FileNotFoundError):  # set aside by another reader
+                    try:
+                        found[name] = entry, entry.stat()
+                    except OSError:  # a link that leads nowhere is a file that cannot be read, and told as one
+                        found[name] = entry, entry.stat(follow_symlinks=False)
     return [found[name] for name in sorted(found)]
 
 
@@ -147,9 +148,9 @@ class Segment:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        with path.open("rb") as stream:
-            self.header = json.loads(stream.readline())
-            rows = stream.readline()
+        with opened(path, MAX_BYTES) as stream:
+            self.header = json.loads(stream.readline(MAX_HEADER))
+            rows = stream.readline(MAX_ROWS)
             self.start = stream.tell()
         if not isinstance(self.header, dict) or self.header.get("made_by") != _made_by():
             raise ValueError("of another form")
@@ -159,7 +160,7 @@ class Segment:
 
     def bodies(self) -> tuple[list[Any], list[bytes]]:
         """What the records share, and a line for each of them."""
-        with self.path.open("rb") as stream:
+        with opened(self.path, MAX_BYTES) as stream:
             stream.seek(self.start)
             rest = stream.read()
         if hashlib.sha256(rest).hexdigest() != self.header["bodies"]:
@@ -176,7 +177,7 @@ class Index:
         self.segments: list[Segment] = []
         self.known: dict[tuple[str, int, int], Attempt] = {}
         for path in sorted(folder.glob("*.jsonl")):
-            with contextlib.suppress(ValueError, KeyError, TypeError, OSError):
+            with contextlib.suppress(ValueError, KeyError, TypeError, OSError, RecursionError):
                 segment = Segment(path)
                 self.segments.append(segment)
                 self.known.update((attempt.key, attempt) for attempt in segment.attempts)
@@ -219,7 +220,7 @@ class Index:
                 for i, attempt in chosen:
                     yield attempt, _record(attempt, lines[i], specs)
                     del left[attempt.key]
-            except (ValueError, KeyError, IndexError, TypeError, OSError):
+            except (ValueError, KeyError, IndexError, TypeError, OSError, RecursionError):
                 continue
 
     def _write(self) -> None:

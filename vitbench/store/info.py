@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from vitbench.spec.base import Strict
+from vitbench.spec.base import Strict, Text
 from vitbench.spec.suite import Fact, Goal, Info, Value
 from vitbench.store.plan import PlannedTrials, Trials
 
@@ -31,15 +31,15 @@ class StudyInfo(Strict):
 
     schema_version: Literal[2] = 2
     suite: Info
-    suite_file: str
-    options: tuple[str, ...] = Field((), description="of the command line, that changed what the file says")
+    suite_file: Text
+    options: tuple[Text, ...] = Field((), description="of the command line, that changed what the file says")
     commands: tuple[tuple[str, ...], ...] = Field(
         (), description="arguments of each command line that planned some of the trials; empty where not all are known"
     )
     axes: dict[str, tuple[Value, ...]]
     data_name: str = Field(description="what the images are called in the report")
     data_identity: str = Field(description="empty where nothing is trained")
-    fallback: str | None = Field(None, description="why the data are not those that the suite asks for")
+    fallback: Text | None = Field(None, description="why the data are not those that the suite asks for")
     class_names: tuple[str, ...] = ()
     excluded: tuple[tuple[str, str], ...] = ()
     facts: tuple[Fact, ...] = ()

@@ -21,7 +21,7 @@ from safetensors.numpy import save
 from vitbench.registry import UnknownComponent
 from vitbench.spec.base import STORED, Strict, dumps, pair
 from vitbench.spec.model import ModelSpec
-from vitbench.store.files import write_atomically
+from vitbench.store.files import handle, opened, write_atomically
 
 FOLDER, SUFFIX = "portraits", ".safetensors"
 """Of a study, and of a file in it, which has its trial's id for a name."""
@@ -148,8 +148,7 @@ def read_portrait(path: Path) -> Portrait:
         BadPortrait: with the reason.
     """
     try:
-        _bounded(path.stat().st_size)
-        with safe_open(path, framework="np") as stored:
+        with opened(path, MAX_BYTES) as stream, safe_open(handle(stream), framework="np") as stored:
             about = About.model_validate_json(json.dumps(json.loads((stored.metadata() or {})[KEY])), context=STORED)
             arrays = {name: stored.get_tensor(name) for name in stored.keys()}  # noqa: SIM118  # not a mapping
     except BadPortrait:

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import base64
 import json
+from collections.abc import Mapping
 from datetime import datetime
 from pathlib import Path
 from typing import Annotated, Any, Literal, get_args
 
-from pydantic import AfterValidator, Field
+from pydantic import AfterValidator, BeforeValidator, Field
 
 from vitbench.environment import Environment, code_with
-from vitbench.spec.base import STORED, Strict, digest
+from vitbench.spec.base import STORED, Strict, Text, digest
 from vitbench.spec.trial import Trial
+from vitbench.store.files import content
+from vitbench.text import last_lines, sentence
 
 SCHEMA: Literal[7] = 7
 """Version of the record's form; a file of another one is refused by name. No release wrote an earlier one."""
@@ -53,7 +56,11 @@ def _without_home(text: str) -> str:
     return text.replace(f"{home}/", "~/") if len(home) > 1 else text
 
 
-Words = Annotated[str, AfterValidator(_without_home)]
+Reason = Annotated[str, BeforeValidator(sentence), AfterValidator(_without_home)]
+"""A line of anybody's text, made printable and as long as a line may be."""
+
+Details = Annotated[str, BeforeValidator(last_lines), AfterValidator(_without_home)]
+"""The last lines of a traceback or a log, likewise."""
 
 
 def _base64(text: str) -> str:
@@ -130,7 +137,7 @@ class TrainValues(Strict):
         description="what the first steps of each process took longer, likewise: compilation, autotuning, allocation",
     )
     stacked: Annotated[int, Field(ge=1)] = Field(1, description="seeds of the cell that one program trained together")
-    notices: tuple[str, ...] = Field(
+    notices: tuple[Text, ...] = Field(
         (), description="what the run did otherwise than its recipe asks; part of the record's"
     )
 
@@ -211,6 +218,12 @@ class TimeValues(Strict):
     processes: tuple[Samples, ...]
 
 
+VALUES: Mapping[str, type[TrainValues | TuneValues | TimeValues]] = {
+    "train": TrainValues, "tune": TuneValues, "time": TimeValues,
+}  # fmt: skip
+"""Kind of trial → what a finished one of it measured."""
+
+
 class Record(Strict):
     """The immutable result of one attempt at a trial."""
 
@@ -218,12 +231,12 @@ class Record(Strict):
     trial_id: Annotated[str, Field(pattern=r"^[0-9a-f]{20}$")]
     attempt: Annotated[int, Field(gt=0, le=1_000_000)]
     state: State
-    reason: Words = Field("", description="why the state is not ok, for a reader")
-    details: Words = Field("", description="last lines of the traceback")
+    reason: Reason = Field("", description="why the state is not ok, for a reader")
+    details: Details = Field("", description="last lines of the traceback")
     trial: Trial
     # The kinds have no field sets in common, so that the first that fits is the only one.
     values: TrainValues | TuneValues | TimeValues | None = Field(None, union_mode="left_to_right")
-    notices: tuple[str, ...] = ()
+    notices: tuple[Text, ...] = ()
     environment: Environment | None = Field(None, description="None where no process came so far as to look")
     started_at: datetime
     seconds: NonNegative
@@ -255,11 +268,7 @@ def read_record(file: Path) -> Record:
         BadRecord: with the reason, also where the file cannot be read at all.
     """
     try:
-        if not file.is_file():  # a folder, or a pipe that would be waited for
-            raise BadRecord("not a file")
-        if (size := file.stat().st_size) > MAX_BYTES:
-            raise BadRecord(f"{size:,} bytes, and a record has at most {MAX_BYTES:,}")
-        text = file.read_bytes()
+        text = content(file, MAX_BYTES)
     except OSError as error:
         raise BadRecord(f"cannot be read: {error.strerror}") from error
     return from_json(text)
@@ -290,4 +299,6 @@ def from_json(text: str | bytes) -> Record:
         raise BadRecord(str(error).replace("\n", " ")[:500]) from error
     if record.trial.id != record.trial_id:
         raise BadRecord(f"trial id {record.trial_id} is not that of its trial, {record.trial.id}")
+    if record.state == "ok" and not isinstance(record.values, VALUES[record.kind]):
+        raise BadRecord(f'state "ok" of a trial of kind "{record.kind}", and no values of such a one')
     return record

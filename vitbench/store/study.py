@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import itertools
+import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,17 +16,21 @@ from vitbench.errors import UserError
 from vitbench.spec.base import STORED, uncollected
 from vitbench.store.asked import asked
 from vitbench.store.attempts import Of, last_attempt, standing
+from vitbench.store.claims import at_work
 from vitbench.store.distrust import distinct, misplaced, reason, refused
-from vitbench.store.files import publish, sweep, write_atomically
+from vitbench.store.files import content, publish, sweep, write_atomically
 from vitbench.store.history import History, ended
 from vitbench.store.index import Attempt, Index, Tried, attempt_of, record_files
 from vitbench.store.info import StudyInfo
 from vitbench.store.joining import joined
 from vitbench.store.plan import Trials
-from vitbench.store.record import BadRecord, Record, from_json, read_record
+from vitbench.store.record import BadRecord, Record, read_record
 
 INDEX = "index"
 """Folder in a study's, see :mod:`vitbench.store.index`."""
+
+MAX_BYTES = 1 << 30
+"""Of ``study.json``: several times that of a million trials."""
 
 
 class StudyError(UserError, ValueError):
@@ -46,10 +51,10 @@ class Study:
     def read(cls, path: Path) -> Study:
         """Open an existing study. Raises StudyError."""
         file = path / "study.json"
-        if not file.is_file():
+        if not os.path.lexists(file):
             raise StudyError(f"{path}: holds no study (no study.json); `vitbench run SUITE` makes one")
         try:
-            text = file.read_bytes()
+            text = content(file, MAX_BYTES)
             if problem := refused(text, StudyInfo.model_fields["schema_version"].default):
                 raise StudyError(f"{file}: {problem}")
             info = StudyInfo.model_validate_json(text, context=STORED)
@@ -63,9 +68,10 @@ class Study:
     def start(cls, path: Path, info: StudyInfo) -> Study:
         """Begin a study in a folder, or continue the one that is there.
 
-        Trials of an earlier plan that have been run stay in the study: further cells, seeds and devices, or timing
-        alone, add to it. Those that were only planned, and those of another recipe or of another model under the same
-        label, leave the plan; their records stay on disk. What is asked otherwise than before goes into the history.
+        Trials of an earlier plan that have been run, or are at work, stay in the study: further cells, seeds and
+        devices, or timing alone, add to it. Those that were only planned, and those of another recipe or of another
+        model under the same label, leave the plan; their records stay on disk. What is asked otherwise than before
+        goes into the history.
 
         Raises:
             StudyError: where the folder cannot be written or holds a study of another suite or other data.
@@ -90,7 +96,8 @@ class Study:
             study.history.begin()
             attempts = study.attempts()
             if known is not None:
-                info = joined(known, info, set(attempts))
+                busy = {each.trial_id for each in at_work(path / "claims")}  # of a driver with another plan
+                info = joined(known, info, busy.union(attempts))
             finished = study.history.catch_up(attempt for each in attempts.values() for attempt in each)
             # First the history, then what it tells of: no change is there without its entry.
             study.info = info.model_copy(update={"history": study.history.append(asked(info), finished)})
@@ -114,7 +121,7 @@ class Study:
         found: list[Record] = []
         for number in itertools.count(last_attempt(known) + 1):
             file = self.path / "records" / f"{trial_id}-{number}.json"
-            record = self._read(file) if file.exists() else None
+            record = self._read(file) if os.path.lexists(file) else None
             if record is None:
                 return found
             found.append(record)
@@ -197,19 +204,19 @@ class Study:
         found: dict[str, list[Of]] = {}
         for attempt in attempts:
             found.setdefault(attempt.trial_id, []).append(attempt)
-        for trial_id, of_trial in found.items():
-            if len(of_trial) > 1:
+        for of_trial in found.values():
+            if len(of_trial) > 1 or of_trial[0].attempt > 1:
                 of_trial.sort(key=lambda a: (a.attempt, a.started_at))
-                found[trial_id] = distinct(of_trial, self.damaged)
-        return found
+                of_trial[:] = distinct(of_trial, self.damaged)
+        return {trial_id: of_trial for trial_id, of_trial in found.items() if of_trial}
 
     def _read(self, file: Path) -> Record | None:
         """A file's record; None where it is damaged, and set aside."""
-        if not file.exists():  # damaged, and another driver has just set it aside
-            return None
         try:
             return read_record(file)
         except BadRecord as error:
+            if not os.path.lexists(file):  # another driver has just set it aside
+                return None
             if (entry := f"{file.name}: {error}") not in self.damaged:  # a read-only folder keeps it in place
                 self.damaged.append(entry)
             with contextlib.suppress(OSError):  # a read-only study is still reported
@@ -222,11 +229,9 @@ class Study:
         for file in sorted((self.path / "records").glob("*.json.corrupt")):
             name = file.name.removesuffix(".corrupt")
             try:
-                from_json(file.read_bytes())
+                read_record(file)
             except BadRecord as error:
                 found[name] = str(error)
-            except OSError as error:
-                found[name] = str(error.strerror)
             else:
                 found[name] = "set aside; it can be read now"
         return sorted(found.items())

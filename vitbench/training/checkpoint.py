@@ -25,6 +25,7 @@ from torch import Tensor
 
 from vitbench.spec.base import STORED, Strict, dumps
 from vitbench.store import Epoch
+from vitbench.store.files import content as contents
 from vitbench.store.files import write_atomically
 from vitbench.store.record import NonNegative
 
@@ -42,6 +43,10 @@ class BadCheckpoint(ValueError):
 
 class OtherCheckpoint(ValueError):
     """A sound checkpoint that is of something else. The message says of what."""
+
+
+MAX_BYTES = 16 << 30
+"""Of a checkpoint: weights, averages and the optimiser's state of a billion parameters."""
 
 
 @dataclass
@@ -117,7 +122,7 @@ def read(path: Path, identity: Identity) -> Checkpoint:
         BadCheckpoint: where the file is not what :func:`write` wrote.
         OtherCheckpoint: where it was made by another trial, other code, on another machine, …
     """
-    content = path.read_bytes()
+    content = contents(path, MAX_BYTES)
     try:
         tensors = tensors_from(content)
         metadata = json.loads(content[8 : 8 + int.from_bytes(content[:8], "little")])["__metadata__"]

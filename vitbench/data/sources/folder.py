@@ -4,29 +4,39 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
+import warnings
 from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 import torch
-from PIL import Image, UnidentifiedImageError
+from PIL import Image, ImageFile
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save
 
 from vitbench.data import catalog
-from vitbench.data.catalog import DataError, folder_images
+from vitbench.data.catalog import FORMATS, DataError, folder_images
 from vitbench.data.images import DataSet, Images
 from vitbench.spec.base import pair
 from vitbench.spec.recipe import DataSpec
 from vitbench.store.files import write_atomically
 from vitbench.streams import derive
+from vitbench.text import encoded, printable
 
 TEST_FRACTION = 0.2
 """Of the images of a tree without train/ and test/, the part that is kept for the test where no number is given."""
 SHOWN = 5
 
+MOST_PIXELS = 100_000_000
+"""Of one image, before it is resized: 300 MB of memory. A few kilobytes can claim any number of them."""
+
 MODES = frozenset({"1", "L", "LA", "La", "P", "PA", "RGB", "RGBA", "RGBa", "RGBX", "CMYK", "YCbCr", "HSV", "LAB"})
 """Of Pillow: 8 bits a channel at the most. Deeper ones ("I;16", "F") would be clipped to white, not scaled."""
+
+
+DEEP = re.compile(";16[BLN]")
+"""In Pillow's name of how pixels are stored: 16 bits a channel, of which it would keep the higher 8."""
 
 
 def read(spec: DataSpec) -> DataSet:
@@ -34,6 +44,10 @@ def read(spec: DataSpec) -> DataSet:
 
     A tree without ``train`` is split by the harness: the test images are drawn once and for all, the same in every
     trial. Images of different sizes need ``data.resize`` (the whole image is brought to that size).
+
+    An image is what the first bytes of its file say, in one of the formats of :data:`vitbench.data.catalog.FORMATS`.
+    Refused are images of more than 8 bits a channel, of more than ``MOST_PIXELS`` pixels and of several frames, and
+    classes without a test image. A folder may be a link to one.
 
     Raises:
         DataError: naming the files that cannot be read or do not fit, and counting them.
@@ -63,13 +77,23 @@ def read(spec: DataSpec) -> DataSet:
         }
         _keep(cache, decoded)
     train = decoded["train"]
+    names = tuple(map(printable, classes))
     if not whole_tree:
-        return DataSet(train, decoded["test"], classes)
+        return _tested(DataSet(train, decoded["test"], names), path)
     count = spec.test_images if spec.test_images is not None else round(TEST_FRACTION * len(train))
     if count >= len(train):
         raise DataError(f"data.test_images: {count} leaves nothing of {len(train)} images")
     order = torch.randperm(len(train), generator=torch.Generator().manual_seed(derive(0, "subset", "test tree")))
-    return DataSet(train[order[count:]], train[order[:count]], classes)
+    return _tested(DataSet(train[order[count:]], train[order[:count]], names), path)
+
+
+def _tested(dataset: DataSet, path: Path) -> DataSet:
+    """The same. Raises DataError where a class has no test image: accuracy would be of the other classes alone."""
+    there = set(dataset.test.labels.tolist())
+    if without := [name for label, name in enumerate(dataset.class_names) if label not in there]:
+        more = f", … and {len(without) - SHOWN} more" if len(without) > SHOWN else ""
+        raise DataError(f"{path}: {len(without)} class(es) without a test image: {', '.join(without[:SHOWN])}{more}")
+    return dataset
 
 
 def class_of(file: Path, base: Path) -> str:
@@ -90,19 +114,9 @@ def decode(files: Sequence[Path], size: tuple[int, int] | None) -> torch.Tensor:
     arrays, bad = [], []
     for file in files:
         try:
-            with Image.open(file) as image:
-                if image.mode not in MODES:
-                    bad.append(f"{file}: mode {image.mode} has more than 8 bits a channel; convert it")
-                    continue
-                rgb = image.convert("RGB")
-        except (
-            UnidentifiedImageError,
-            OSError,
-            ValueError,
-            SyntaxError,
-            Image.DecompressionBombError,
-        ) as error:
-            bad.append(f"{file}: {error}")
+            rgb = _rgb(file)
+        except Exception as error:  # whatever a decoder makes of a damaged file
+            bad.append(f"{file}: {error or type(error).__name__}")
             continue
         if size is not None and (rgb.height, rgb.width) != size:
             rgb = rgb.resize((size[1], size[0]), Image.Resampling.BILINEAR)
@@ -119,12 +133,34 @@ def decode(files: Sequence[Path], size: tuple[int, int] | None) -> torch.Tensor:
     return torch.from_numpy(np.stack(arrays)).permute(0, 3, 1, 2).contiguous()
 
 
+def _rgb(file: Path) -> Image.Image:
+    """An image with 8 bits a channel. Raises ValueError where it is none that is read, or what its decoder raises."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", Image.DecompressionBombWarning)  # of fewer pixels than are refused here
+        with Image.open(file, formats=list(FORMATS)) as image:
+            if image.width * image.height > MOST_PIXELS:
+                raise ValueError(f"{image.height}×{image.width}, and an image has at most {MOST_PIXELS:,} pixels")
+            if image.mode not in MODES or _deep(image):
+                raise ValueError(f"mode {image.mode} has more than 8 bits a channel; convert it")
+            # Telephones put further pictures behind the photograph (MPO), which are no frames of it.
+            if image.format != "MPO" and (frames := getattr(image, "n_frames", 1)) > 1:
+                raise ValueError(f"{frames} frames, and an image has one")
+            return image.convert("RGB")
+
+
+def _deep(image: ImageFile.ImageFile) -> bool:
+    """Whether the file has more than 8 bits a channel, which Pillow leaves out where there are three channels."""
+    arguments = [each for tile in image.tile for each in (tile.args if isinstance(tile.args, tuple) else (tile.args,))]
+    of_ppm = any(isinstance(each, int) and each > 255 for each in arguments) and image.format == "PPM"
+    return of_ppm or any(isinstance(each, str) and DEEP.search(each) for each in arguments)
+
+
 def _key(path: Path, files: dict[str, list[Path]], size: tuple[int, int] | None) -> str:
     """Changes with any name, size or time of modification."""
     whole = hashlib.sha256(json.dumps([str(path.resolve()), size]).encode())
     for file in (f for fs in files.values() for f in fs):
         stat = file.stat()
-        whole.update(f"{file}\0{stat.st_size}\0{stat.st_mtime_ns}\n".encode())
+        whole.update(encoded(f"{file}\0{stat.st_size}\0{stat.st_mtime_ns}\n"))
     return whole.hexdigest()[:24]
 
 

@@ -168,10 +168,10 @@ def left_out(view: View) -> list[Md]:
                  for rule, labels in rules.items()]  # fmt: skip
         said = f"{plural(len(excluded), 'combination')} cannot be built or tuned, and {_was(excluded)} not trained:"
         blocks += [Md(said), table(lines[:MAX_ROWS], right={"combinations"})]
-    orphans = len(view.results.tried.keys() - set(view.trials["trial_id"].tolist()))
+    planned = set(view.trials["trial_id"].tolist())
+    orphans = sum(len(attempts) for trial_id, attempts in view.results.tried.items() if trial_id not in planned)
     if orphans:
-        verb = "belongs to a trial that is" if orphans == 1 else "belong to trials that are"
-        blocks.append(Md(f"{plural(orphans, 'result')} {verb} no longer in the suite, and left out here."))
+        blocks.append(Md(f"{plural(orphans, 'record')} of trials outside the plan, and so in no table here."))
     if view.damaged:
         said = f"{plural(len(view.damaged), 'record file')} could not be read and {_was(view.damaged)} set aside"
         named = [Md(f"{escape(name)}: {escape(why)}") for name, why in view.damaged[:20]]

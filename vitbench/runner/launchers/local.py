@@ -5,20 +5,21 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import os
+import shutil
 import tempfile
-import time
 from collections.abc import Iterator
+from contextlib import AbstractContextManager
 from pathlib import Path
 
-import psutil
 import torch
 
 from vitbench.devices import resolve, unsupported
 from vitbench.environment import Environment, fingerprint
 from vitbench.runner.driver import Driven
-from vitbench.runner.launchers.places import LauncherError, Site
+from vitbench.runner.launchers.places import Site
 from vitbench.runner.overview import device_kind
 from vitbench.runner.process import Pool, Slot, Started
+from vitbench.runner.turns import turns
 from vitbench.spec.trial import Trial
 
 PREFIX = "vitbench-"
@@ -58,7 +59,7 @@ class Local(Driven):
         count = self.workers
         slots = [Slot(self.devices[i % len(self.devices)], self.threads(count)) for i in range(count)]
         with (
-            _shared_devices([s.device for s in slots], self.site, exclusive=False),
+            self.turns(slots, alone=False),
             scratch() as folder,
             contextlib.closing(Pool(slots, folder, self.site.stop, started)) as pool,
         ):
@@ -69,11 +70,18 @@ class Local(Driven):
         """One slot on the first device."""
         slot = Slot(str(self.first), self.threads(1))
         with (
-            _shared_devices([slot.device], self.site, exclusive=True),
+            self.turns([slot], alone=True),
             scratch() as folder,
             contextlib.closing(Pool([slot], folder, self.site.stop, started)) as pool,
         ):
             yield pool
+
+    def turns(self, slots: list[Slot], *, alone: bool) -> AbstractContextManager[None]:
+        """Hold the devices of some slots against other drivers."""
+        site = self.site
+        return turns(
+            [slot.device for slot in slots], site.study, site.stop, site.say, alone=alone, patient=site.patient
+        )
 
     def close(self) -> None:
         """Nothing to let go."""
@@ -86,46 +94,38 @@ def cores() -> int:
 
 @contextlib.contextmanager
 def scratch() -> Iterator[Path]:
-    """A folder for the logs of running processes. Those that killed drivers left are removed."""
-    for stray in Path(tempfile.gettempdir()).glob(f"{PREFIX}*-*"):
-        pid = stray.name.removeprefix(PREFIX).partition("-")[0]
-        if pid.isdigit() and not psutil.pid_exists(int(pid)):
-            _remove(stray)
-    with tempfile.TemporaryDirectory(prefix=f"{PREFIX}{os.getpid()}-") as folder:
-        yield Path(folder)
+    """A folder for the logs of running processes. Those that killed drivers left are removed.
 
-
-def _remove(folder: Path) -> None:
-    with contextlib.suppress(OSError):  # another user's, or another driver is at it
-        for file in folder.iterdir():
-            file.unlink()
-        folder.rmdir()
-
-
-@contextlib.contextmanager
-def _shared_devices(devices: list[str], site: Site, *, exclusive: bool) -> Iterator[None]:
-    """Hold devices against the other drivers of this user on this machine: trainings share one, a timing does not."""
-    folder = Path(tempfile.gettempdir()) / f"vitbench-devices-{os.getuid()}"
-    folder.mkdir(mode=0o700, exist_ok=True)
-    if folder.stat().st_uid != os.getuid():
-        raise LauncherError(f"{folder}: belongs to another user; it must be removed before anything is run")
-    with contextlib.ExitStack() as stack:
-        for device in sorted(set(devices)):
-            stream = stack.enter_context((folder / device.replace(":", "-")).open("a"))
-            _lock(stream.fileno(), device, site, fcntl.LOCK_EX if exclusive else fcntl.LOCK_SH)
-        yield
-
-
-def _lock(handle: int, device: str, site: Site, how: int) -> None:
-    told = False
-    while site.stop.signal is None:
+    Its owner has a lock on it, which ends with the owner: process numbers mean nothing to a vitbench in another
+    namespace, a container, that has the same folder for temporary files.
+    """
+    for stray in Path(tempfile.gettempdir()).glob(f"{PREFIX}{os.getuid()}-*"):
+        if (handle := _lock_folder(stray)) is not None:
+            shutil.rmtree(stray, ignore_errors=True)
+            os.close(handle)
+    handle = None
+    while handle is None:  # until none is taken for a stray before it is locked
+        made = tempfile.TemporaryDirectory(prefix=f"{PREFIX}{os.getuid()}-", ignore_cleanup_errors=True)
+        handle = _lock_folder(Path(made.name))
+    with made as name:
         try:
-            fcntl.flock(handle, how | fcntl.LOCK_NB)
-        except BlockingIOError:
-            if not told:
-                site.say(f"waiting for {device}: another vitbench on this machine times on it, or trains while this "
-                         f"one is to time")  # fmt: skip
-                told = True
-            time.sleep(0.2)
-        else:
-            return
+            yield Path(name)
+        finally:
+            os.close(handle)
+
+
+def _lock_folder(folder: Path) -> int | None:
+    """Take the lock on a folder, and the handle that holds it; None where another has it, or the folder is gone."""
+    try:
+        handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+    except OSError:
+        return None
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        os.close(handle)
+        return None
+    if folder.is_dir():
+        return handle
+    os.close(handle)
+    return None

@@ -66,5 +66,7 @@ class Site:
     """Of an engine, where there is a choice."""
     engine: tuple[tuple[str, str | int], ...] = ()
     """Further parameters of an engine."""
+    patient: bool = True
+    """Whether to wait for a device that another vitbench on this machine has."""
     repeat: tuple[str, ...] = ()
     """Arguments of the command that runs the same suite, for a launcher that starts drivers elsewhere."""

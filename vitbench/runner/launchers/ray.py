@@ -151,7 +151,7 @@ class RayPool:
         self.workers = workers
         self.seats: list[Seat] = []
         self.told = False
-        self.room, self.look_at_room = 0, 0.0
+        self.room, self.look_at_room, self.look_at_alive = 0, 0.0, 0.0
 
     def run(self, requests: Iterator[Request], say: Say) -> Iterator[Outcome]:
         """Outcomes as they come. Raises LauncherError where the cluster itself is lost."""
@@ -194,6 +194,7 @@ class RayPool:
 
     def look(self, say: Say) -> Iterator[Outcome]:
         """Wait a moment for something to happen; outcomes of what has ended by then."""
+        self.look_at_nodes()
         waiting = [ref for s in self.seats for ref in (s.ready, s.result, s.said) if ref is not None]
         if not waiting:
             time.sleep(POLL_SECONDS)
@@ -213,6 +214,18 @@ class RayPool:
             if time.monotonic() >= seat.ask_at:
                 seat.said, seat.ask_at = seat.actor.said.remote(), time.monotonic() + ASK_SECONDS
         yield from self.press()
+
+    def look_at_nodes(self) -> None:
+        """Raises LauncherError where no node is left of a Ray that was started for this run: no other will come."""
+        if self.cluster.address != LOCAL or time.monotonic() < self.look_at_alive:
+            return
+        self.look_at_alive = time.monotonic() + ROOM_SECONDS
+        try:
+            alive = any(node["Alive"] for node in self.ray.nodes())
+        except Exception as error:
+            raise self.lost(error) from error
+        if not alive:
+            raise self.lost(RuntimeError("no node is left"))
 
     def pass_on(self, seat: Seat, say: Say) -> None:
         """What a running request has said since the last time."""

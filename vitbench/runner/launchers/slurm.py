@@ -93,7 +93,7 @@ class Queue:
 
     def drive(self, session: Session, heartbeat_s: float) -> None:
         """Submit drivers for the training, then one with a node to itself for the timing, and wait for them."""
-        resources = self.site.resources
+        resources, self.claims = self.site.resources, Claims(session.study.path / "claims", heartbeat_s)
         gpus = (1.0 if self.device == "cuda" else 0.0) if resources.gpus is None else resources.gpus
         shared: dict[str, Any] = {"cpus_per_task": resources.cpus or 1}
         if gpus:
@@ -145,8 +145,7 @@ class Queue:
 
     def free(self, session: Session, kinds: tuple[str, ...]) -> list[str]:
         """Ids of trials that need an attempt, and are at work in no driver."""
-        claims = Claims(session.study.path / "claims")
-        return [trial_id for trial_id in session.pending(*kinds).ids() if claims.holder(trial_id) is None]
+        return [trial_id for trial_id in session.pending(*kinds).ids() if self.claims.holder(trial_id) is None]
 
     def submit(self, command: list[str], count: int, parameters: dict[str, Any]) -> list[Any]:
         """An array of so many equal jobs. Raises LauncherError."""

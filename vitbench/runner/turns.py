@@ -1,0 +1,136 @@
+"""Turns: devices of this machine that one vitbench times on, and others wait for.
+
+Trainings share a device, a timing has it to itself: a lock on a file of the device in a folder of this user's, which
+ends with the process that has it. Who has a turn, and who waits for one, is written beside it, for `vitbench status`
+and for the one that waits.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from pydantic import ValidationError
+
+from vitbench.errors import UserError
+from vitbench.spec.base import Strict
+from vitbench.store.files import write_atomically
+from vitbench.store.processes import born, lives, place
+
+if TYPE_CHECKING:
+    from vitbench.runner.process import Stop
+
+LOOK_SECONDS = 0.2
+
+
+class InUse(UserError, RuntimeError):
+    """A device that another vitbench has, where nobody wants to wait."""
+
+
+class Turn(Strict):
+    """A vitbench that has a device, or waits for it."""
+
+    device: str
+    study: str
+    place: str
+    pid: int
+    born: float
+    since: float
+    """Seconds since 1970."""
+    waits: bool
+
+    def __str__(self) -> str:
+        return f"process {self.pid}, for {self.study}"
+
+
+def waiting(study: Path) -> list[str]:
+    """Of a study, what waits for a device on this machine: for which, since when, and who has it."""
+    every = _turns()
+    return [
+        f"process {turn.pid} has waited {max(time.time() - turn.since, 0.0):.0f} s for {turn.device}, "
+        f"{_holders(every, turn)}"
+        for turn in every
+        if turn.waits and turn.study == str(study.resolve())
+    ]
+
+
+@contextlib.contextmanager
+def turns(
+    devices: list[str], study: Path, stop: Stop, say: Callable[[str], None], *, alone: bool, patient: bool = True
+) -> Iterator[None]:
+    """Hold devices against the other drivers of this user on this machine, or until it is to stop.
+
+    Args:
+        devices: of which each may be named more than once.
+        study: for which.
+        stop: ends the waiting.
+        say: is told for whom it waits.
+        alone: whether nothing else may have them meanwhile.
+        patient: whether to wait.
+
+    Raises:
+        InUse: where it is not to wait.
+    """
+    _make(folder := _folder())
+    with contextlib.ExitStack() as stack:
+        for device in sorted(set(devices)):
+            stream = stack.enter_context((folder / device.replace(":", "-")).open("a"))
+            mine = Turn(device=device, study=str(study.resolve()), place=place(), pid=os.getpid(),
+                        born=born(os.getpid()) or 0.0, since=time.time(), waits=True)  # fmt: skip
+            file = folder / f"{device.replace(':', '-')}.{os.getpid()}.json"
+            stack.callback(file.unlink, missing_ok=True)
+            told = False
+            while stop.signal is None:
+                try:
+                    fcntl.flock(stream.fileno(), (fcntl.LOCK_EX if alone else fcntl.LOCK_SH) | fcntl.LOCK_NB)
+                except BlockingIOError:
+                    if not told:
+                        write_atomically(file, mine.model_dump_json(), durable=False)
+                        said = f"{device}: {_holders(_turns(), mine)}; a timing has its device to itself"
+                        if not patient:
+                            raise InUse(f"{said}, and --no-wait was asked for") from None
+                        say(f"waiting for {said}")
+                        told = True
+                    time.sleep(LOOK_SECONDS)
+                else:
+                    held = mine.model_copy(update={"waits": False, "since": time.time()})
+                    write_atomically(file, held.model_dump_json(), durable=False)
+                    break
+        yield
+
+
+def _folder() -> Path:
+    """Where this user's turns are written."""
+    return Path(tempfile.gettempdir()) / f"vitbench-devices-{os.getuid()}"
+
+
+def _make(folder: Path) -> None:
+    """Raises InUse where somebody else made it."""
+    folder.mkdir(mode=0o700, exist_ok=True)
+    if folder.stat().st_uid != os.getuid():
+        raise InUse(f"{folder}: belongs to another user; it must be removed before anything is run")
+
+
+def _turns() -> list[Turn]:
+    """Those of living processes, as far as their numbers mean anything here."""
+    found = []
+    for file in sorted(_folder().glob("*.json")):
+        with contextlib.suppress(OSError, ValidationError):
+            turn = Turn.model_validate_json(file.read_bytes())
+            if turn.place == place() and lives(turn.pid, turn.born):
+                found.append(turn)
+            elif turn.place == place():
+                file.unlink()
+    return found
+
+
+def _holders(every: list[Turn], waits: Turn) -> str:
+    """Who has the device that one waits for."""
+    held = [str(turn) for turn in every if turn.device == waits.device and not turn.waits]
+    return f"in use by {', '.join(held)}" if held else "in use by another vitbench"

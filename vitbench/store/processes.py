@@ -1,0 +1,93 @@
+"""Processes: those that a claim names, told from others whatever the clock does and whoever has their numbers now."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import hashlib
+import json
+import os
+import secrets
+import time
+from pathlib import Path
+
+MARK = "VITBENCH_RUN"
+"""Environment variable of a driver and of all that it starts: only what has a driver's own mark is ended for it."""
+
+PASSES = 5
+"""Over a group's processes, of which one may fork while others are ended."""
+
+
+@functools.cache
+def mark() -> str:
+    """This process' own mark. It is in the environment of whatever is started from now on."""
+    os.environ[MARK] = secrets.token_hex(8)
+    return os.environ[MARK]
+
+
+@functools.cache
+def place() -> str:
+    """Hash of where process numbers mean the same processes: one boot of one machine, one namespace."""
+    parts = [str(os.getuid())]
+    for file in ("/proc/sys/kernel/random/boot_id", "/etc/machine-id"):
+        with contextlib.suppress(OSError):
+            parts.append(Path(file).read_text().strip())
+    with contextlib.suppress(OSError):
+        parts.append(str(Path("/proc/self/ns/pid").readlink()))
+    if len(parts) == 1:  # not Linux
+        parts.append(os.uname().nodename)
+    return hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:12]
+
+
+def lives(pid: int, since: float) -> bool:
+    """Whether a process of this number, started at that time, is there."""
+    now = born(pid)
+    return now is not None and abs(now - since) < 0.5
+
+
+def born(pid: int) -> float | None:
+    """When a process was started, in seconds since the machine's; None where none of this number lives.
+
+    Steps of the wall clock do not move it. Where the system has no /proc it is the time since 1970.
+    """
+    try:
+        state, *rest = Path(f"/proc/{pid}/stat").read_text(errors="replace").rpartition(")")[2].split()
+    except OSError:
+        return _since_1970(pid)
+    return None if state in "ZX" else int(rest[18]) / os.sysconf("SC_CLK_TCK")
+
+
+def wall_clock(moment: float) -> float:
+    """A time that :func:`born` gives as seconds since 1970, by the clock as it stands now."""
+    if not Path("/proc/self/stat").exists():
+        return moment
+    return time.time() - time.clock_gettime(time.CLOCK_BOOTTIME) + moment
+
+
+def end_group(leader: int, marked: str) -> None:
+    """Kill the processes of a group that a driver with this mark started; never another, whatever a claim names."""
+    import psutil
+
+    if leader <= 1 or not marked:
+        return
+    for _ in range(PASSES):
+        found = False
+        for process in psutil.process_iter():
+            with contextlib.suppress(psutil.Error, OSError):
+                if os.getpgid(process.pid) != leader or process.status() == psutil.STATUS_ZOMBIE:
+                    continue
+                if process.uids().real == os.getuid() and process.environ().get(MARK) == marked:
+                    process.kill()
+                    found = True
+        if not found:
+            return
+
+
+def _since_1970(pid: int) -> float | None:
+    import psutil
+
+    try:
+        process = psutil.Process(pid)
+        return None if process.status() == psutil.STATUS_ZOMBIE else process.create_time()
+    except psutil.Error:
+        return None

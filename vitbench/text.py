@@ -1,0 +1,34 @@
+"""Text from outside: bytes of any text, and text of any length as a record may hold it.
+
+The operating system gives file names and messages that are no UTF-8; Python keeps such bytes as lone surrogates, which
+can be neither encoded nor written as JSON that others read.
+"""
+
+from __future__ import annotations
+
+MOST_CHARACTERS = 1_000
+"""In a line that a record holds."""
+
+MOST_LINES = 50
+"""Of a traceback or a log that a record holds: the last ones."""
+
+
+def encoded(text: str) -> bytes:
+    """The bytes of a text, for a hash or for a file that only this program reads: UTF-8 wherever there is such."""
+    return text.encode("utf-8", "surrogatepass")
+
+
+def printable(text: str) -> str:
+    r"""Text that every reader of UTF-8 takes: what is no character is spelled out, ``\udcff``."""
+    return text.encode("utf-8", "backslashreplace").decode()
+
+
+def sentence(text: str) -> str:
+    """A text that is printable and has at most ``MOST_CHARACTERS``."""
+    whole = printable(text[: MOST_CHARACTERS + 1])
+    return whole if len(whole) <= MOST_CHARACTERS else f"{whole[: MOST_CHARACTERS - 1]}…"
+
+
+def last_lines(text: str) -> str:
+    """The last ``MOST_LINES`` lines of a text, each a :func:`sentence`."""
+    return "\n".join(map(sentence, text.splitlines()[-MOST_LINES:]))
