@@ -57,7 +57,8 @@ $(AXE): $(STAMP)
 $(STAMP): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(0 if sys.version_info >= (3, 11) else "vitbench needs Python >= 3.11; this is " + sys.version.split()[0] + ". Name another one: make PYTHON=python3.12 …")'
 	$(PYTHON) -m venv .venv
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable ".[dev]"
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt \
+		--config-settings editable_mode=compat --editable ".[dev]"
 	@touch $(STAMP)
 
 clean:

@@ -71,6 +71,8 @@ def test_a_kept_file_becomes_a_page_and_a_section_of_its_study(
     study, weights, values = trained
     without = render(study, tmp_path / "before").read_text()
     assert explained(str(weights), "--out", str(tmp_path / "page")) == 0
+    assert explained(str(study.path), "--cell", "a [small] model", "--seed", "0", "--out", str(tmp_path / "named")) == 0
+    assert contents(tmp_path / "named") == contents(tmp_path / "page")
     portrait = read_portrait(study.path / "portraits" / weights.name)
     counts = portrait.confusion
     assert counts is not None and counts.sum() == values.test_images == 60
@@ -160,6 +162,9 @@ def test_mistakes_are_one_line(trained: Trained, tmp_path: Path, capsys: pytest.
         (str(foreign),): "no file of vitbench's. `vitbench run --keep-weights` writes files that do",
         (str(weights.parents[1]),): f"is a folder, and CHECKPOINT is a file of weights: give {weights}",
         (str(tmp_path / "empty"),): "it holds none",
+        (str(weights.parents[1]), "--cell", "a small model"): 'trains no cell "a small model"; did you mean "a [small]',
+        (str(weights.parents[1]), "--cell", "a [small] model", "--seed", "7"): "holds no weights of cell a [small] mod",
+        (str(tmp_path / "empty"), "--seed", "0"): "holds no study",
         (
             str(grey),
             "--images",

@@ -22,6 +22,8 @@ FOLDER = click.Path(path_type=Path, file_okay=False)
 
 @click.command()
 @click.argument("checkpoint", type=EITHER)
+@click.option("--cell", metavar="NAME", help="Of a study's folder: the model of the cell that tables call so.")
+@click.option("--seed", type=int, help="Its seed. Default: the first of which there are weights.")
 @click.option("--images", type=EITHER,
               help="Folder of images, by class or not, or one image. Default: the model's own trial's.")  # fmt: skip
 @click.option("--split", type=click.Choice(["test", "validation"]), default="test", show_default=True,
@@ -31,16 +33,19 @@ FOLDER = click.Path(path_type=Path, file_okay=False)
 @click.option("--plugin", "plugins", multiple=True, type=FILE, help="A file with components of your own.")
 @click.pass_context
 def explain(
-    context: click.Context, checkpoint: Path, images: Path | None, split: Split, out: Path | None, device: str,
-    plugins: tuple[Path, ...],
+    context: click.Context, checkpoint: Path, cell: str | None, seed: int | None, images: Path | None, split: Split,
+    out: Path | None, device: str, plugins: tuple[Path, ...],
 ) -> None:  # fmt: skip
     """Show what the model whose weights are in CHECKPOINT looks at, as a page of pictures.
 
     CHECKPOINT is a file such as results/<study>/weights/<trial>.safetensors, which `vitbench run --keep-weights`
-    writes. What is seen of one in a study's folder is kept there, too, and shown in the study's report, if the images
-    are the test images of its own trial; what is seen on others (--images, --split validation) is on the page alone.
+    writes, or the study's folder, with --cell. What is seen of one in a study's folder is kept there, too, and shown in
+    the study's report, if the images are the test images of its own trial; what is seen on others (--images, --split
+    validation) is on the page alone.
     """
-    if checkpoint.is_dir():
+    if cell is not None or seed is not None:
+        checkpoint = _of_cell(checkpoint, cell, seed)
+    elif checkpoint.is_dir():
         raise click.UsageError(
             f"{checkpoint} is a folder, and CHECKPOINT is a file of weights{_weights_in(checkpoint)}"
         )
@@ -79,6 +84,24 @@ def explain(
     folder = out or Path("reports") / "explained" / checkpoint.stem
     page = render_portrait(portrait, title or checkpoint.stem, epochs, folder)
     console.print(escape(str(page)))
+
+
+def _of_cell(folder: Path, cell: str | None, seed: int | None) -> Path:
+    """The file of weights of a cell's model in a study's folder."""
+    from vitbench.spec.trial import TrainTrial
+    from vitbench.store import Study, Trials
+
+    trained = [(p.cell, p.trial) for p in Trials.of(Study.read(folder).info.trials) if isinstance(p.trial, TrainTrial)]
+    for name, trial in trained:
+        file = folder / "weights" / f"{trial.id}.safetensors"
+        if cell in {None, name} and seed in {None, trial.seed} and file.exists():
+            return file
+    names = list(dict.fromkeys(name for name, _ in trained))
+    if cell is not None and cell not in names:
+        raise click.UsageError(f'--cell: {folder} trains no cell "{cell}"{registry.nearest(cell, names)}')
+    which = f"cell {cell}" if cell is not None else "any cell"
+    which += f", seed {seed}" if seed is not None else ""
+    raise click.UsageError(f"{folder} holds no weights of {which}: `vitbench run --keep-weights` keeps them")
 
 
 def _weights_in(folder: Path) -> str:

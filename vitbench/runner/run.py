@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import os
+import shlex
 import signal
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -23,6 +24,7 @@ from vitbench.runner.plan import KINDS, plan, with_data
 from vitbench.runner.process import Stop
 from vitbench.runner.progress import Reporter
 from vitbench.runner.session import Session, is_of_other_code
+from vitbench.runner.terminal import escape
 from vitbench.spec.recipe import Device
 from vitbench.spec.suite import Suite
 from vitbench.store import Record, Study, StudyError, StudyInfo, Trials
@@ -111,6 +113,7 @@ def run_suite(suite: Suite, results: Path | None, options: Options, console: Con
     if stop.signal is not None:
         console.print("stopped; the same command goes on from here")
         return 128 + stop.signal
+    console.print(escape(f"what came out: vitbench report {shlex.quote(str(folder))} --print"))
     return exit_status(session.study, session.trials)
 
 
