@@ -2,7 +2,9 @@
 #
 #   make ablations                      run the default suite and render its report
 #   make ablations SUITE=ablations/attention-ladder.toml
-#   make test | bench | report | lint | setup | browser | latex | clean
+#   make test | bench | report | lint | audit | setup | browser | latex | clean
+#
+# A run needs less than the tests do: `make ablations` installs requirements/run.txt, the others requirements/test.txt.
 
 PYTHON  ?= python3
 SUITE   ?= ablations/components.toml
@@ -12,32 +14,33 @@ RESULTS ?= results/$(STUDY)
 REPORT  ?= reports/$(STUDY)
 
 BIN   := .venv/bin
-STAMP := .venv/.installed
+RUN   := .venv/.run
+TEST  := .venv/.test
 AXE   := .venv/node_modules/axe-core/axe.min.js
 
-.PHONY: ablations report test bench lint setup browser latex clean
+.PHONY: ablations report test bench lint audit setup browser latex clean
 
 # The report is rendered whatever the run's outcome, Ctrl-C included, and the run's exit status is the target's.
-ablations: $(STAMP)
+ablations: $(RUN)
 	@trap : INT; status=0; $(BIN)/vitbench run $(SUITE) --results $(RESULTS) $(ARGS) || status=$$?; \
 	if [ -f $(RESULTS)/study.json ]; then $(BIN)/vitbench report $(RESULTS) --out $(REPORT) || exit $$?; fi; \
 	exit $$status
 
-report: $(STAMP)
+report: $(RUN)
 	$(BIN)/vitbench report $(RESULTS) --out $(REPORT)
 
-test: $(STAMP)
+test: $(TEST)
 	$(BIN)/python -m pytest -m "not slow" --numprocesses auto --dist loadgroup
 
-bench: $(STAMP)
+bench: $(TEST)
 	$(BIN)/python -m pytest tests/benchmarks --benchmark-only
 
-lint: $(STAMP)
+lint: $(TEST)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
-setup: $(STAMP)
+setup: $(TEST)
 
 # What the tests of pages need beside Python: Chromium, from the system's packages, and axe-core, which judges whether
 # everybody can read them.
@@ -51,15 +54,35 @@ latex:
 		{ apt-get update --quiet=2 && \
 		apt-get install --no-install-recommends --quiet=2 --yes texlive-latex-recommended > /dev/null; }
 
-$(AXE): $(STAMP)
-	npm install --silent --no-audit --no-fund --no-save --prefix .venv axe-core@4.14.1
+$(AXE): $(TEST) requirements/npm/package-lock.json
+	cp requirements/npm/package.json requirements/npm/package-lock.json .venv/
+	npm ci --silent --ignore-scripts --no-audit --no-fund --prefix .venv
 
-$(STAMP): pyproject.toml constraints.txt
+# Known faults of what is pinned. Where the database cannot be reached it says so, and nothing more.
+audit: $(TEST)
+	@$(BIN)/python -c 'import urllib.request; urllib.request.urlopen("https://pypi.org/pypi/pip/json", timeout=10).read()' \
+		2> /dev/null || { echo "audit: the database of known faults cannot be reached"; exit 0; }; \
+	for file in run test pip; do $(BIN)/pip-audit --require-hashes --disable-pip --progress-spinner off \
+		--requirement requirements/$$file.txt || exit 1; done
+
+# The pins are for the platform on which the tests run; elsewhere pip chooses.
+PINNED := $(filter Linux-x86_64,$(shell uname -s)-$(shell uname -m))
+PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check
+EXTRAS_.run :=
+EXTRAS_.test := [dev]
+
+$(RUN) $(TEST): .venv/.%: pyproject.toml requirements/%.txt requirements/pip.txt
 	@$(PYTHON) -c 'import sys; sys.exit(0 if sys.version_info >= (3, 11) else "vitbench needs Python >= 3.11; this is " + sys.version.split()[0] + ". Name another one: make PYTHON=python3.12 …")'
-	$(PYTHON) -m venv .venv
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt \
-		--config-settings editable_mode=compat --editable ".[dev]"
-	@touch $(STAMP)
+	@echo "Installing into .venv what requirements/$*.txt names: $$(sed -n '1s/.*`; //p' requirements/$*.txt) That takes minutes, once."
+	@test -x $(BIN)/python || $(PYTHON) -m venv .venv
+ifneq ($(PINNED),)
+	$(PIP) --require-hashes --requirement requirements/pip.txt
+	$(PIP) --require-hashes --requirement requirements/$*.txt
+	$(PIP) --no-index --no-deps --no-build-isolation --config-settings editable_mode=compat --editable .
+else
+	$(PIP) --config-settings editable_mode=compat --editable ".$(EXTRAS_.$*)"
+endif
+	@touch $@
 
 clean:
 	rm -rf .venv build *.egg-info .pytest_cache .mypy_cache .ruff_cache .benchmarks .hypothesis

@@ -18,7 +18,7 @@ STUDIES = sorted(p.parent for p in (REPOSITORY / "results" / "reference").glob("
 
 @pytest.mark.parametrize("folder", STUDIES, ids=lambda p: p.name)
 def test_everything_is_rendered_again_byte_for_byte(folder: Path, tmp_path: Path) -> None:
-    """Pictures too, where those of constraints.txt draw them: another matplotlib may draw a letter otherwise."""
+    """Pictures too, where those of requirements/run.txt draw them: another matplotlib may draw a letter otherwise."""
     study = Study.read(folder)
     page = render(study, tmp_path / folder.name)
     assert study.damaged == []
@@ -46,7 +46,8 @@ def test_what_is_planted_is_found_and_nothing_else() -> None:
 
 
 def the_same_libraries_draw() -> bool:
-    pinned = dict(re.findall(r"^([\w-]+)==(\S+)$", (REPOSITORY / "constraints.txt").read_text(), flags=re.MULTILINE))
+    pins = (REPOSITORY / "requirements" / "run.txt").read_text()
+    pinned = dict(re.findall(r"^([\w-]+)==(\S+)", pins, flags=re.MULTILINE))
     return all(version(name) == pinned[name] for name in ("matplotlib", "pillow"))
 
 
