@@ -99,7 +99,7 @@ def test_links_lead_somewhere() -> None:
 
 BUDGET = ("train.epochs=1", "data.train_images=300", "data.test_images=100", "data.validation_images=50",
           "time.rounds=1", "time.iterations=3", "time.warmup=1")  # fmt: skip
-ABLATIONS = ["make", "--old-file=.venv/.installed", "ablations",
+ABLATIONS = ["make", "--old-file=.venv/.run", "ablations",
              "ARGS=--device cpu " + " ".join(f"--set {value}" for value in BUDGET)]  # fmt: skip
 
 
