@@ -1,16 +1,20 @@
-"""Drivers and trials killed at random instants, and then the whole promise.
+"""Drivers and trials killed, drivers stopped, clocks set and the disk filled at random, and then the whole promise.
 
 The long form, which prints what it did: ``VITBENCH_KILLS=200 python -m pytest -s tests/runner/test_random_kills.py``.
 """
 
 from __future__ import annotations
 
+import contextlib
 import os
 import random
+import signal
 import subprocess
 import sys
 import time
 from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
 
 import psutil
 import pytest
@@ -21,7 +25,7 @@ from vitbench.streams import derive
 
 KILLS = int(os.environ.get("VITBENCH_KILLS", "30"))
 TRIALS_PER_KILL = 3
-TRIALS_KILLED_PER_DRIVER = 3
+FAULTS = ("driver killed", "trial killed", "driver stopped", "trial killed", "clock set", "trial killed", "disk full")
 
 # The seed of a trial is known in its model by torch's own: the stream of dropout is derived from it.
 NOTE_START = (
@@ -30,8 +34,24 @@ NOTE_START = (
 )
 
 
+@pytest.fixture
+def disk(runs: Runs) -> Iterator[Path | None]:
+    """A disk of its own for the study, which can be filled; None where only a root could make one."""
+    folder = runs.folder / "disk"
+    folder.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", "size=40m", "none", str(folder)]
+    if subprocess.run(mount, capture_output=True, check=False).returncode:
+        yield None
+        return
+    runs.study = folder / "study"
+    yield folder
+    subprocess.run(["umount", "-l", str(folder)], check=True)
+
+
 @pytest.mark.slow
-def test_f01_f02_f15_whatever_is_killed_nothing_finished_is_lost_or_repeated(runs: Runs) -> None:
+def test_f01_f02_f15_f27_f28_whatever_is_killed_nothing_finished_is_lost_or_repeated(
+    runs: Runs, disk: Path | None
+) -> None:
     chance = random.Random(20261121)
     count = KILLS * TRIALS_PER_KILL
     arguments = [
@@ -50,19 +70,37 @@ def test_f01_f02_f15_whatever_is_killed_nothing_finished_is_lost_or_repeated(run
         if left(runs, count) == 0:
             break
         family |= {p.pid for d in drivers for p in everything_below(d.pid)}
-        if number % (TRIALS_KILLED_PER_DRIVER + 1):
+        fault = FAULTS[number % len(FAULTS)]
+        victim = chance.choice(drivers)
+        if fault == "trial killed" or (fault == "disk full" and disk is None):
             trial = some_trial(drivers, chance)
             family.add(trial.pid)
             time.sleep(chance.uniform(0, 0.15))
             with_nothing_said(trial.kill)
-            killed["trial"] += 1
-        else:
+        elif fault == "driver killed":
             time.sleep(chance.uniform(0, 3.0))
-            victim = chance.choice(drivers)
             family |= {p.pid for p in everything_below(victim.pid)}
             victim.kill()
             victim.wait()
-            killed["driver"] += 1
+        elif fault == "driver stopped":  # for longer than its heartbeats may be missed, or not
+            some_trial(drivers, chance)
+            victim.send_signal(signal.SIGSTOP)
+            time.sleep(chance.uniform(0.5, 5.0))
+            victim.send_signal(signal.SIGCONT)
+        elif fault == "clock set":  # as far as others see it: the times of all that is claimed
+            some_trial(drivers, chance)
+            then = time.time() + chance.choice((-7200.0, 7200.0))
+            for claim in runs.study.glob("claims/*"):
+                with contextlib.suppress(FileNotFoundError):
+                    os.utime(claim, (then, then))
+        elif disk is not None:
+            some_trial(drivers, chance)
+            with contextlib.suppress(OSError), (disk / "filler").open("wb", buffering=0) as stream:
+                while stream.write(bytes(4096)):
+                    pass
+            time.sleep(chance.uniform(0.5, 2.0))
+            (disk / "filler").unlink()
+        killed[fault] += 1
     for driver in drivers:
         driver.kill()
         driver.wait()
@@ -92,7 +130,7 @@ def test_f01_f02_f15_whatever_is_killed_nothing_finished_is_lost_or_repeated(run
     same = {r.trial_id: r.values for r in alone.records()}
     assert [v.test_loss for v in values] == [same[p.id].test_loss for p in study.info.trials[:3]], "killed or not"
     report = [
-        f"{sum(killed.values())} kills ({dict(killed)}) in {interrupted_s:.0f} s",
+        f"{sum(killed.values())} faults ({dict(killed)}) in {interrupted_s:.0f} s",
         f"{count} trials, {sum(map(len, starts.values()))} starts of training, records {dict(states)}",
         "0 damaged, 0 lost, 0 repeated, 0 processes left",
     ]
