@@ -67,7 +67,7 @@ audit: $(TEST)
 
 # The pins are for the platform on which the tests run; elsewhere pip chooses.
 PINNED := $(filter Linux-x86_64,$(shell uname -s)-$(shell uname -m))
-PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check
+PIP    := $(BIN)/python -m pip install -qq --disable-pip-version-check
 EXTRAS_.run :=
 EXTRAS_.test := [dev]
 

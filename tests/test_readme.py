@@ -86,6 +86,16 @@ def test_every_command_and_every_piece_of_code_runs(tmp_path: Path, lossless: Pa
     assert "squared_relu" in (tmp_path / "reports" / "mine" / "report.md").read_text().replace("\\", "")
 
 
+def test_a_script_in_the_folder_above_a_clone_imports_the_package_and_not_the_clone(tmp_path: Path) -> None:
+    (tmp_path / "vitbench" / "vitbench").mkdir(parents=True)
+    (tmp_path / "script.py").write_text("import vitbench; print(vitbench.__file__)")
+    bare = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    done = subprocess.run(
+        [sys.executable, "script.py"], cwd=tmp_path, env=bare, capture_output=True, text=True, check=True
+    )
+    assert Path(done.stdout.strip()) == REPOSITORY / "vitbench" / "__init__.py"
+
+
 def test_make_targets_exist() -> None:
     assert MAKE == ["make ablations", "make test"]
     for target in ("ablations", "test", "bench", "report", "lint", "clean", "setup"):
