@@ -107,7 +107,7 @@ def test_what_moved_the_baseline_beside_it_makes_no_ratio_unreliable() -> None:
         return values.model_copy(update={"processes": processes})
 
     assert timings.instability(beside_others(moved)) == (), "the ratio holds beside other processes, too"
-    assert timings.instability(beside_others(alone))[1] == "up to 3 threads of other processes ran beside it"
+    assert timings.instability(beside_others(alone))[1] == timings.BESIDE
 
 
 def test_of_one_sample_nothing_is_said() -> None:

@@ -21,6 +21,7 @@ from vitbench.cli.studies import ONLY
 from vitbench.report.circumstances import reproduction
 from vitbench.report.render import render
 from vitbench.report.view import View
+from vitbench.runner.looks import Wanted, nothing_seen, nothing_stops
 from vitbench.runner.plan import KINDS, plan
 from vitbench.spec import read_suite
 from vitbench.store import Study, StudyInfo, Trials
@@ -39,12 +40,12 @@ def parsed(line: list[str]) -> dict[str, Any]:
     return cli.commands[verb].make_context(verb, arguments).params
 
 
-def planned_by(line: list[str]) -> StudyInfo:
-    """What a command line plans; runs nothing."""
+def planned_by(line: list[str], wanted: Wanted = nothing_seen) -> StudyInfo:
+    """What a command line plans; runs nothing. Of a plan with looks the first, or ``nothing_stops``: all of them."""
     verb, asked = line[1], parsed(line)
     suite = read_suite(asked["suite"], asked["overrides"], asked["max_trials"], small=asked["small"])
     only = "timing" if verb == "time" else asked["only"]
-    return plan(suite, asked["device"], kinds=ONLY[only] if only else KINDS)
+    return plan(suite, asked["device"], kinds=ONLY[only] if only else KINDS, wanted=wanted)
 
 
 @pytest.mark.parametrize("folder", STUDIES, ids=lambda p: p.name)
@@ -57,9 +58,12 @@ def test_the_command_of_a_reference_study_plans_its_trials(
     (tmp_path / "data" / "cifar10-lossless-6k").symlink_to(lossless)
     monkeypatch.chdir(tmp_path)
     study = Study.read(folder)
-    found = [planned_by(line) for line in commands_of(study) if line[1] != "explain"]
-    assert {i for info in found for i in Trials.of(info.trials).ids()} == set(Trials.of(study.info.trials).ids())
-    assert {info.suite.name for info in found} == {study.info.suite.name}
+    lines = [line for line in commands_of(study) if line[1] != "explain"]
+    least, most = ([planned_by(line, wanted) for line in lines] for wanted in (nothing_seen, nothing_stops))
+    first, every = ({i for info in found for i in Trials.of(info.trials).ids()} for found in (least, most))
+    assert first <= set(Trials.of(study.info.trials).ids()) <= every
+    assert first == every or study.info.looks is not None
+    assert {info.suite.name for info in least} == {study.info.suite.name}
 
 
 def test_what_the_models_look_at_is_made_again_by_the_commands_of_the_report() -> None:

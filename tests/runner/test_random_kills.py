@@ -23,7 +23,7 @@ from tests.runner.runs import Runs, all_end, until
 from vitbench.store import Study
 from vitbench.streams import derive
 
-KILLS = int(os.environ.get("VITBENCH_KILLS", "30"))
+KILLS = int(os.environ.get("VITBENCH_KILLS", "21"))
 TRIALS_PER_KILL = 3
 FAULTS = ("driver killed", "trial killed", "driver stopped", "trial killed", "clock set", "trial killed", "disk full")
 

@@ -107,6 +107,8 @@ def test_f28_each_write_of_a_run_fails_once(tmp_path: Path, error: int) -> None:
         assert "Traceback" not in text and status in (0, 2), f"write {number}: {status}\n{text}"
         assert status == 0 or "cannot be written" in text, f"write {number}: {text}"
         ended += status == 2
+        if error != errno.ENOSPC:  # what is left behind is the same
+            continue
         status, text, _ = attempt(place, 0, error)
         assert status == 0, f"after write {number}: {text}"
         records = Study.read(place / "study").records()

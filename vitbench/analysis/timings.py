@@ -37,6 +37,7 @@ UNSTEADY = 0.10
 moved both moved no ratio, and of the latency where nothing was timed beside it."""
 
 WIDE = "the 95 % interval is ±"
+BESIDE = "other processes ran beside it"
 """How the reason begins of a timing whose interval is too wide."""
 
 FEW = 6
@@ -147,7 +148,7 @@ def instability(values: TimeValues) -> tuple[str, ...]:
         found.append(f"{WIDE}{100 * width:.0f} %")
     foreign = max((p.foreign_threads or 0.0 for p in values.processes), default=0.0)
     if found and foreign >= 1.0:  # the cause; where the ratio holds against it, it is no reason
-        found.append(f"up to {foreign:.0f} threads of other processes ran beside it")
+        found.append(BESIDE)
     if held := sorted({p.throttled for p in values.processes if p.throttled}):
         found.append(f"the clock was held back: {', '.join(held)}")
     return (*found, *impossible(values))

@@ -192,7 +192,7 @@ def over_axis(view: View, device: str, axis: str) -> list[Md]:
     for origin in origins:
         found = view.accuracy_over(axis, origin, device)
         on = f"On {view.origins.letter(origin)}: " if len(origins) > 1 else ""
-        said.append(on + matching(found, "run", repeats=not all(exact), called=view.axis_names[axis]))
+        said.append(on + matching(view, found, "run", repeats=not all(exact)))
         comparable = comparable or len(found.table.columns) > 1
         for value in view.axes[axis]:
             line = {"on": Md(view.origins.letter(origin))} if len(origins) > 1 else {}
@@ -244,22 +244,24 @@ def remark(view: View, found: Matched, value: str) -> str:
     return f"{'above' if mean > 0 else 'below'} 0 in {(differences * mean > 0).sum():,} of {len(differences):,}"
 
 
-def matching(found: Matched, noun: str, repeats: bool = False, called: str = "") -> str:
+def matching(view: View, found: Matched, noun: str, repeats: bool = False) -> str:
     """What a comparison over matched blocks rests on, in a sentence.
 
     Args:
+        view: the study.
         found: the comparison.
         noun: what is compared.
         repeats: whether to tell how many of the blocks are more than exact twins of others.
-        called: the axis, where it is called otherwise than by its name.
     """
     if len(found.table.columns) == 1:
         return f"Of its values only {found.reference} has a result: nothing can be compared."
-    said = f"{plural(len(found.table), 'matched block')} ({noun}s that differ in {called or found.axis} alone)"
+    said = f"{plural(len(found.table), 'matched block')} ({noun}s that differ in {view.axis_names[found.axis]} alone)"
     if repeats and found.distinct < len(found.table):
         said += f", {found.distinct:,} of them distinct and the others exact twins of these"
     if found.incomplete:
-        said += f"; {plural(found.incomplete, 'block')} left out, where one of the values has no result"
+        by_plan = view.stood_for and all(view.exact(found.axis, value) for value in found.table.columns)
+        why = "since one implementation is trained for all" if by_plan else "where one of the values has no result"
+        said += f"; {plural(found.incomplete, 'block')} left out, {why}"
     if found.absent:
         said += f"; no result for {', '.join(found.absent)}"
     return f"{said}."

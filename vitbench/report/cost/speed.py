@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from vitbench.analysis.frames import level
-from vitbench.analysis.timings import UNSTEADY, WIDE
+from vitbench.analysis.timings import BESIDE, UNSTEADY, WIDE
 from vitbench.report.cost import best
 from vitbench.report.cost.time_groups import TimeGroup
 from vitbench.report.markdown import NOTHING, Md, bold, escape, listed, table
@@ -97,8 +97,9 @@ def unstable(view: View, group: TimeGroup) -> list[Md]:
     for cell, whys in marked:
         for why in whys.split("; "):
             reasons.setdefault(WIDER if why.startswith(WIDE) else why, []).append(named[cell])
-    said = [f"{escape(why)} ({len(cells):,})" if why == WIDER else f"{escape(why)} ({listed(cells, MAX_MARKED)})"
-            for why, cells in reasons.items()]  # fmt: skip
+    counted = {why: f"{len(cells):,}" if why in {WIDER, BESIDE} else listed(cells, MAX_MARKED)
+               for why, cells in reasons.items()}  # fmt: skip
+    said = [f"{escape(why)} ({which})" for why, which in counted.items()]
     verb = "is" if len(marked) == 1 else "are"
     return [Md(f"{UNSTABLE} {len(marked):,} of {plural(len(rows), 'timing')} {verb} not to be relied on: "
                f"{'; '.join(said)}.")]  # fmt: skip

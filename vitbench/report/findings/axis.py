@@ -64,7 +64,7 @@ def _are_equal(view: View, place: Place, axis: str) -> bool:
 def _equal(view: View, place: Place, axis: str) -> Md:
     """What there is to say of an axis whose every difference is 0."""
     found = view.accuracy_over(axis, place.runs.origin, place.runs.device)
-    matched = accuracy.matching(found, "run", called=view.axis_names[axis])
+    matched = accuracy.matching(view, found, "run")
     return Md(f"{TWINS} {escape(matched)} Every difference between them is 0.")
 
 
