@@ -11,11 +11,12 @@ from pathlib import Path
 
 import pytest
 
-from tests.report.builders import CellPlan, Plan, blank, build, factorial
+from tests.report.builders import CellPlan, Plan, Values, blank, build, factorial
 from tests.report.markdown import Page, read_page
 from vitbench.report.render import render_view
 from vitbench.report.view import View
 from vitbench.spec.suite import Fact
+from vitbench.store import TrainValues
 
 pytestmark = pytest.mark.xdist_group("verdict_report")  # what its fixtures run is run once
 
@@ -275,3 +276,16 @@ def test_cells_at_chance_are_marked_and_so_are_comparisons_of_two_of_them(tmp_pa
     marked = {row["claim"]: "(both at chance)" in row[VERDICT] for row in found.table("claim")}
     assert marked == {"none is lower": False, "both fail": True}
     assert "at chance" not in page(tmp_path / "2").text.lower()
+
+
+def test_at_chance_is_what_the_most_frequent_class_gives(tmp_path: Path) -> None:
+    """Of ten classes, half of the test images in one: 50 % is no more than a guess."""
+
+    def lopsided(values: Values) -> Values:
+        return values.model_copy(update={"test_most_common_pct": 50.0}) if isinstance(values, TrainValues) else values
+
+    def accuracy(cell: CellPlan, seed: int) -> float:
+        return (50.0 if cell.axes["norm"] == "pre" else 60.0) + (seed % 5 - 2) / 4
+
+    found = page(tmp_path, axes={"norm": ("pre", "post")}, facts=(), accuracy=accuracy, changed=lopsided)
+    assert {row["cell"]: row["at_chance"] for row in found.csv("accuracy")} == {"pre": "True", "post": "False"}

@@ -34,6 +34,10 @@ class Images:
     def __getitem__(self, index: Tensor) -> Images:
         return Images(self.pixels[index], self.labels[index])
 
+    def most_common_pct(self) -> float:
+        """Share of the images that are of the most frequent class, in percent: what a guess attains."""
+        return 100 * int(self.labels.bincount().max()) / len(self) if len(self) else 0.0
+
     def to(self, device: torch.device) -> Images:
         """The same images on a device."""
         return Images(self.pixels.to(device), self.labels.to(device))

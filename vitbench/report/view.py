@@ -191,8 +191,10 @@ class View:
 
     @cached_property
     def _chance(self) -> dict[str, float]:
-        """Cell that is trained → 100 / classes, the accuracy of a guess in percent."""
-        return {p.cell: 100 / p.trial.model.num_classes for p in self.planned if isinstance(p.trial, TrainTrial)}
+        """Cell that is trained → the accuracy of a guess in percent: the most frequent class, or one of them all."""
+        found = {p.cell: 100 / p.trial.model.num_classes for p in self.planned if isinstance(p.trial, TrainTrial)}
+        most = self.train.groupby("cell")["test_most_common_pct"].max().dropna()
+        return found | {str(cell): max(found[str(cell)], float(share)) for cell, share in most.items()}
 
     def is_at_chance(self, cell: str, of_mean: Interval | None) -> bool:
         """Whether the interval of a cell's mean test accuracy reaches down to that of a guess among its classes."""

@@ -101,6 +101,9 @@ class TrainValues(Strict):
     test_accuracy_pct: Percent
     test_readings: Count = 1
     test_right: Bits | None = Field(None, description="which test images were told right, in the order of the split")
+    test_most_common_pct: Percent | None = Field(
+        None, description="share of the test images that are of the most frequent class: what a guess attains"
+    )
     train_images: Count
     validation_images: Count
     test_images: Count

@@ -153,6 +153,7 @@ def _trained(
             test_loss=test.loss,
             test_accuracy_pct=test.accuracy_pct,
             test_right=base64.b64encode(test.right).decode(),
+            test_most_common_pct=data[member].test.most_common_pct(),
             train_images=len(data[member].train),
             validation_images=len(data[member].validation),
             test_images=len(data[member].test),

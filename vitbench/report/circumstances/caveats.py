@@ -63,13 +63,10 @@ def _about_chance(view: View) -> list[Md]:
     found = list(dict.fromkeys(cell for (cell, _), each in of_means if view.is_at_chance(cell, each)))
     if not found:
         return []
-    said = (
-        f"**At chance**: {listed(found, 12)}. The 95 % interval of {'its' if len(found) == 1 else 'their'} mean test "
-    )
-    said += (
-        "accuracy reaches down to 1 / classes: nothing is known to be learned there, and that two such cells are alike "
-    )
-    return [Md(f"{said}says nothing of what they differ in.")]
+    whose = "its" if len(found) == 1 else "their"
+    return [Md(f"**At chance**: {listed(found, 12)}. The 95 % interval of {whose} mean test accuracy reaches down to that "
+               "of a guess: nothing is known to be learned there, and that two such cells are alike says nothing of what "
+               "they differ in.")]  # fmt: skip
 
 
 def _about_implementations(view: View) -> list[Md]:
