@@ -65,8 +65,8 @@ RESERVED = frozenset(
         "data_checksum", "energy_mj_per_image", "first_ms", "first_step_ms", "flops", "forward_flops", "images_per_s",
         "largest_batch", "latency_ms_p25", "latency_ms_p50", "latency_ms_p75", "parameters", "peak_flops_per_s",
         "peak_memory_mib", "peak_reserved_mib", "process_ms_max", "process_ms_min", "seconds", "stacked", "step_ms_p50",
-        "steps", "test_accuracy_pct", "test_images", "test_loss", "test_most_common_pct", "test_readings", "train_images",
-        "train_images_per_s", "train_seconds", "validation_images", "warm_up_seconds",
+        "steps", "test_accuracy_pct", "test_images", "test_loss", "test_most_common_pct", "test_readings",
+        "train_images", "train_images_per_s", "train_seconds", "validation_images", "warm_up_seconds",
     }
 )  # fmt: skip
 """Columns of the tables that are made of a study, measured values among them: no name for an axis that is no field."""

@@ -64,9 +64,9 @@ def _about_chance(view: View) -> list[Md]:
     if not found:
         return []
     whose = "its" if len(found) == 1 else "their"
-    return [Md(f"**At chance**: {listed(found, 12)}. The 95 % interval of {whose} mean test accuracy reaches down to that "
-               "of a guess: nothing is known to be learned there, and that two such cells are alike says nothing of what "
-               "they differ in.")]  # fmt: skip
+    return [Md(f"**At chance**: {listed(found, 12)}. The 95 % interval of {whose} mean test accuracy reaches down to "
+               "that of a guess: nothing is known to be learned there, and that two such cells are alike says nothing "
+               "of what they differ in.")]  # fmt: skip
 
 
 def _about_implementations(view: View) -> list[Md]:
