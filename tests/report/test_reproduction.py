@@ -101,14 +101,11 @@ def test_the_images_are_said_to_be_what_the_records_say() -> None:
         name: " ".join(reproduction.blocks(View(Study.read(REPOSITORY / "results" / "reference" / name))))
         for name in ("portraits-small", "planted")
     }
-    folders = (
-        "The images of cifar10-lossless-6k (5,000 for training, 500 of them held out for validation, and 1,000 for "
-    )
+    images = "The images (5,000 for training, 500 of them held out for validation, and 1,000 for test, of 10 classes, "
     assert (
-        folders + "test, of 10 classes, 32 × 32 pixels) lie in class folders, `train/<class>/…`"
-        in found["portraits-small"]
+        images + "32 × 32 pixels) are those of cifar10; `--set data.download=true` fetches" in found["portraits-small"]
     )
-    assert "made from a seed by vitbench itself" in found["planted"] and "folders" not in found["planted"]
+    assert "made from a seed by vitbench itself" in found["planted"] and "download" not in found["planted"]
 
 
 def ran(folder: Path, *arguments: str) -> None:
