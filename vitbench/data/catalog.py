@@ -100,7 +100,7 @@ LEAST_IMAGES = 2
 
 def root() -> Path:
     """Folder of downloaded and decoded images: $VITBENCH_DATA, or ./data."""
-    return Path(os.environ.get("VITBENCH_DATA", "data"))
+    return Path(os.environ.get("VITBENCH_DATA") or "data")
 
 
 def cache() -> Path:
