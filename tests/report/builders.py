@@ -140,6 +140,7 @@ class Plan:
     """Seconds from the start of one trial to that of the next; each takes 20."""
     order: Callable[[int], int] = int
     """Number of a trial in the plan → its place in time."""
+    commands: tuple[tuple[str, ...], ...] = ()
     attempts: Callable[[CellPlan, str, int], list[str]] = lambda cell, kind, seed: []
     """States of earlier attempts."""
 
@@ -158,6 +159,7 @@ def build(path: Path, plan: Plan) -> Study:
     info = StudyInfo(
         suite=Info(name=plan.name, question=plan.question, margin=plan.margin),
         suite_file=plan.suite_file,
+        commands=plan.commands,
         axes=plan.axes,
         data_name=plan.data_name,
         data_identity="cifar10-0011223344",

@@ -160,7 +160,7 @@ def test_pre_training_is_in_the_budget_and_in_the_caveats() -> None:
     said = spent.differing(mae)
     assert said is not None and "by start and trained: 1.68 to 12.9 TFLOP a run, masked pre-training included" in said
     assert "pre-training, counts with its time, and not with its images" in training_speed.about(mae, "cpu")
-    assert mae.contention("cpu").share == pytest.approx(0.977, abs=0.005)
+    assert 0.85 < mae.contention("cpu").share < 1, "two workers, of which one waits at a look for the other"
 
 
 def test_what_cells_are_given_is_said_where_it_differs(tmp_path: Path) -> None:

@@ -44,8 +44,9 @@ def two_machines(folder: Path) -> Study:
     )
 
 
+COMMANDS = (("run", "ablations/components.toml", "--small", "--set", "train.seeds=3", "--results", "results/mine"),)
 KINDS: Mapping[str, Callable[[Path], Study]] = {
-    "grid": lambda folder: build(folder, factorial(GRID, seeds=(0, 1, 2))),
+    "grid": lambda folder: build(folder, factorial(GRID, seeds=(0, 1, 2), commands=COMMANDS)),
     "one seed, one cell": lambda folder: build(folder, Plan(cells=[CellPlan("base", {})])),
     "nothing ok": lambda folder: build(folder, factorial(GRID, state=lambda *_: ("failed", "because"))),
     "nothing planned": lambda folder: build(folder, Plan(cells=[])),

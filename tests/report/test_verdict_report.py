@@ -128,7 +128,7 @@ def test_what_is_open_says_how_many_seeds_would_decide_it(tmp_path: Path) -> Non
         f"2 comparisons are open: were the differences as large as they look, {max(needed)} seeds would decide each 4 "
         "times out of 5; this study has 6."
     ) in found.text
-    decided = page(tmp_path / "more", tuple(range(max(needed))), accuracy=near, facts=(), margin=1.5, axes=axes)
+    decided = page(tmp_path / "more", tuple(range(4 * max(needed))), accuracy=near, facts=(), margin=1.5, axes=axes)
     assert "open: were" not in decided.text and "undecided" not in {r[VERDICT] for r in decided.effects()}
 
 
