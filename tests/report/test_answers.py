@@ -223,6 +223,7 @@ def test_numbers_of_claims_are_told_once_and_counts_last() -> None:
         'positions: rope_2d is **better** than learned; sinusoidal_2d, sinusoidal and "none" are **underpowered**.'
     )
     assert sum("4.13" in each for each in said) == 1
+    assert "3 comparisons are open: " in " ".join(said) and "open: " not in " ".join(answer("portraits-small"))
     for name in ("positions-small", "components-cpu", "attention-timing-cpu"):
         assert "planned; " in answer(name)[-1] and not any("planned; " in each for each in answer(name)[:-1])
     first, second = answer("planted")[:2]

@@ -69,7 +69,11 @@ def number(view: View, judged: Judged) -> str:
 def _to_decide(view: View, place: Place, on: str) -> list[Md]:
     """How many seeds would decide what the suite asks and the runs leave open."""
     asked = [*(t.judged for t in place.claims), *(e.judged for e in place.effects), *place.variants]
-    left = {j.comparison.key or j.comparison.label: j for j in asked if j.verdict in ("undecided", "underpowered")}
+    left = {
+        j.comparison.key or j.comparison.label: j
+        for j in asked
+        if j.verdict in {"undecided", "underpowered"} and j.n > 1  # one seed tells nothing of the spread
+    }
     if not (needed := [j.seeds_needed for j in left.values()]):
         return []
     several = len(left) > 1
