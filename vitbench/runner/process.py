@@ -233,7 +233,6 @@ class Pool:
 
         slot = self.free.popleft()
         if not self.jobs:
-            self.looked_at = time.monotonic()
             spinning.choose(slot.threads)
         request = request.model_copy(update={"device": slot.device, "threads": slot.threads})
         mine, theirs = self.context.Pipe(duplex=False)
@@ -254,6 +253,7 @@ class Pool:
         assert process.pid is not None
         self.jobs.append(Job(request, slot, process, mine, log, compiled, time.monotonic() + request.timeout_s))
         self.started(request, process.pid)
+        self.looked_at = time.monotonic()  # what a start takes is no pause of the driver
 
     def _started(self, target: Callable[..., None], arguments: tuple[object, ...]) -> ForkServerProcess:
         """A process that has been started. Raises EOFError or OSError where the fork server has gone meanwhile."""

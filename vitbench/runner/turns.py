@@ -22,6 +22,7 @@ from vitbench.errors import UserError
 from vitbench.spec.base import Strict
 from vitbench.store.files import write_atomically
 from vitbench.store.processes import born, lives, place
+from vitbench.text import printable
 
 if TYPE_CHECKING:
     from vitbench.runner.process import Stop
@@ -56,7 +57,7 @@ def waiting(study: Path) -> list[str]:
         f"process {turn.pid} has waited {max(time.time() - turn.since, 0.0):.0f} s for {turn.device}, "
         f"{_holders(every, turn)}"
         for turn in every
-        if turn.waits and turn.study == str(study.resolve())
+        if turn.waits and turn.study == printable(str(study.resolve()))
     ]
 
 
@@ -81,7 +82,7 @@ def turns(
     with contextlib.ExitStack() as stack:
         for device in sorted(set(devices)):
             stream = stack.enter_context((folder / device.replace(":", "-")).open("a"))
-            mine = Turn(device=device, study=str(study.resolve()), place=place(), pid=os.getpid(),
+            mine = Turn(device=device, study=printable(str(study.resolve())), place=place(), pid=os.getpid(),
                         born=born(os.getpid()) or 0.0, since=time.time(), waits=True)  # fmt: skip
             file = folder / f"{device.replace(':', '-')}.{os.getpid()}.json"
             stack.callback(file.unlink, missing_ok=True)

@@ -14,7 +14,7 @@ from vitbench.report.pages.blocks import PARSER, Block, Cell, Table, plain, tabl
 
 FILTERED = 11
 """Rows above which a table can be filtered: fewer are seen at once."""
-NARROW = 11
+NARROW = 10
 """Columns up to which a table fits on paper in letters of the usual size."""
 NAME, SENTENCE = 24, 36
 """Characters up to which a cell is not broken into lines, and from which it has room for several words in one."""
