@@ -10,7 +10,7 @@ MOST_CHARACTERS = 1_000
 """In a line that a record holds."""
 
 MOST_LINES = 50
-"""Of a traceback or a log that a record holds: the last ones."""
+"""Last lines of a traceback or log that a record keeps."""
 
 
 def encoded(text: str) -> bytes:

@@ -21,7 +21,7 @@ from vitbench.store.files import opened, write_atomically
 
 MADE_BY = "made_by"
 MAX_BYTES = 1 << 32
-"""Of a file."""
+"""Largest file of tables."""
 
 
 def save(path: Path, tables: Mapping[str, pd.DataFrame], made_by: str) -> None:

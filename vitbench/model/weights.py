@@ -24,7 +24,7 @@ SUFFIX = ".safetensors"
 SHOWN = 5
 
 MAX_BYTES = 1 << 40
-"""Of a file: no model is larger. The file is mapped, and not read whole."""
+"""Largest file of weights. Files are mapped and not read whole, so the limit is generous."""
 
 OURS = "vitbench"
 """Key of the file's metadata under which it says what it holds, as JSON: ``model``, and what else is known."""

@@ -111,7 +111,7 @@ def _batches(view: View, cells: Collection[str]) -> str:
 
 
 def _norms(recorded: int, runs: int) -> str:
-    """What is said of a gradient norm that is not drawn, or not of all runs."""
+    """A sentence on gradient norms, where some runs have none."""
     if recorded == runs:
         return ""
     return f" Gradient norm: {f'in the records of {recorded} of' if recorded else 'not in the records of'} these runs."

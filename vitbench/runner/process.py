@@ -129,11 +129,11 @@ class Job:
         self.deadline += seconds
         self.kill_at = None if self.kill_at is None else self.kill_at + seconds
 
-    @property
-    def is_over(self) -> bool:
-        """Whether the process has ended, as far as the fork server tells.
+    def ends(self) -> bool:
+        """Whether the process has ended; the fork server reports that.
 
-        One that does not tell long after the group was killed is stopped or stuck: it is ended, and its children are.
+        A server that reports nothing long after the group was killed is stopped or stuck. It is killed, and its
+        children die with it.
         """
         if not self.process.is_alive():
             return True
@@ -241,6 +241,7 @@ class Pool:
         compiled = self.compiled.pop() if self.compiled else self.folder / f"{self.count}-compiled"
         arguments = (request.model_dump_json(), theirs, str(log), str(compiled))
         limit = threading.Timer(START_SECONDS, spinning.end_fork_server)
+        limit.daemon = True
         limit.start()
         try:
             process = self._started(work.main, arguments)
@@ -248,7 +249,8 @@ class Pool:
             limit.cancel()
             limit.join()  # it may still be at it: its files are closed a moment before it is dead
             process = self._started(work.main, arguments)
-        limit.cancel()
+        finally:
+            limit.cancel()
         theirs.close()
         assert process.pid is not None
         self.jobs.append(Job(request, slot, process, mine, log, compiled, time.monotonic() + request.timeout_s))
@@ -275,7 +277,7 @@ class Pool:
                 job.end(("interrupted", f"stopped by signal {self.stop.signal}"))
             job.press()
         outcomes = []
-        for job in [j for j in self.jobs if j.is_over]:
+        for job in [j for j in self.jobs if j.ends()]:
             job.receive(say)
             self.jobs.remove(job)
             self.free.append(job.slot)

@@ -197,7 +197,7 @@ def exit_status(study: Study, trials: Trials) -> int:
 
 @contextmanager
 def _writable(folder: Path) -> Iterator[None]:
-    """What cannot be written while a study is run, records, claims or history, ends the run with one sentence."""
+    """A record, claim or history that cannot be written ends the run with one sentence."""
     try:
         yield
     except OSError as error:

@@ -51,7 +51,7 @@ class Turn(Strict):
 
 
 def waiting(study: Path) -> list[str]:
-    """Of a study, what waits for a device on this machine: for which, since when, and who has it."""
+    """Drivers of a study that wait for a device of this machine: which device, how long, and who has it."""
     every = _turns()
     return [
         f"process {turn.pid} has waited {max(time.time() - turn.since, 0.0):.0f} s for {turn.device}, "
@@ -68,15 +68,15 @@ def turns(
     """Hold devices against the other drivers of this user on this machine, or until it is to stop.
 
     Args:
-        devices: of which each may be named more than once.
-        study: for which.
-        stop: ends the waiting.
-        say: is told for whom it waits.
-        alone: whether nothing else may have them meanwhile.
-        patient: whether to wait.
+        devices: their names; one may be there more than once.
+        study: the study that they are needed for.
+        stop: ends the wait.
+        say: prints who has the device.
+        alone: whether nothing else may use them meanwhile.
+        patient: whether to wait at all.
 
     Raises:
-        InUse: where it is not to wait.
+        InUse: where a device is in use and ``patient`` is false.
     """
     _make(folder := _folder())
     with contextlib.ExitStack() as stack:
@@ -86,18 +86,18 @@ def turns(
                         born=born(os.getpid()) or 0.0, since=time.time(), waits=True)  # fmt: skip
             file = folder / f"{device.replace(':', '-')}.{os.getpid()}.json"
             stack.callback(file.unlink, missing_ok=True)
-            told = False
+            announced = False
             while stop.signal is None:
                 try:
                     fcntl.flock(stream.fileno(), (fcntl.LOCK_EX if alone else fcntl.LOCK_SH) | fcntl.LOCK_NB)
                 except BlockingIOError:
-                    if not told:
+                    if not announced:
                         write_atomically(file, mine.model_dump_json(), durable=False)
                         said = f"{device}: {_holders(_turns(), mine)}; a timing has its device to itself"
                         if not patient:
                             raise InUse(f"{said}, and --no-wait was asked for") from None
                         say(f"waiting for {said}")
-                        told = True
+                        announced = True
                     time.sleep(LOOK_SECONDS)
                 else:
                     held = mine.model_copy(update={"waits": False, "since": time.time()})
@@ -107,7 +107,7 @@ def turns(
 
 
 def _folder() -> Path:
-    """Where this user's turns are written."""
+    """The folder of this user's turns."""
     return Path(tempfile.gettempdir()) / f"vitbench-devices-{os.getuid()}"
 
 
@@ -119,7 +119,7 @@ def _make(folder: Path) -> None:
 
 
 def _turns() -> list[Turn]:
-    """Those of living processes, as far as their numbers mean anything here."""
+    """The turns of living processes in this namespace; files of dead ones are removed."""
     found = []
     for file in sorted(_folder().glob("*.json")):
         with contextlib.suppress(OSError, ValidationError):

@@ -32,7 +32,7 @@ INTERVAL_SECONDS = 10.0
 """Between two signs of life."""
 
 MAX_BYTES = 1 << 16
-"""Of a claim's file."""
+"""Largest file of a claim."""
 
 MISSED = 3
 """Intervals without a sign of life after which an owner is taken for dead."""

@@ -15,7 +15,7 @@ from typing import BinaryIO
 from vitbench.text import encoded
 
 NO_LINKS = frozenset({errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS})
-"""What a file system without hard links says when one is asked for."""
+"""Error numbers of a file system without hard links."""
 
 STRAY_SECONDS = 300.0
 """Age at which a temporary file is taken for one that its writer left behind: writing takes far less."""
@@ -43,7 +43,7 @@ def opened(path: Path, most: int) -> Iterator[BinaryIO]:
 
 
 def content(path: Path, most: int) -> bytes:
-    """What a file of a study holds; see :func:`opened`, whose errors it raises."""
+    """The bytes of a file of a study; raises the errors of :func:`opened`."""
     with opened(path, most) as stream:
         return stream.read(most)
 

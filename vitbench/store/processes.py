@@ -1,4 +1,4 @@
-"""Processes: those that a claim names, told from others whatever the clock does and whoever has their numbers now."""
+"""Processes: identify one by its start and its run's mark, whatever the clock does and whoever has its number now."""
 
 from __future__ import annotations
 

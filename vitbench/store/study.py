@@ -30,7 +30,7 @@ INDEX = "index"
 """Folder in a study's, see :mod:`vitbench.store.index`."""
 
 MAX_BYTES = 1 << 30
-"""Of ``study.json``: several times that of a million trials."""
+"""Largest ``study.json``: several times that of a million trials."""
 
 
 class StudyError(UserError, ValueError):

@@ -46,7 +46,7 @@ class OtherCheckpoint(ValueError):
 
 
 MAX_BYTES = 16 << 30
-"""Of a checkpoint: weights, averages and the optimiser's state of a billion parameters."""
+"""Largest checkpoint: weights, averages and optimiser state of a billion parameters."""
 
 
 @dataclass

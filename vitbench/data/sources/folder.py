@@ -29,7 +29,7 @@ TEST_FRACTION = 0.2
 SHOWN = 5
 
 MOST_PIXELS = 100_000_000
-"""Of one image, before it is resized: 300 MB of memory. A few kilobytes can claim any number of them."""
+"""The most that one image may have before it is resized: 300 MB of memory. A file of a few kilobytes can claim any."""
 
 MODES = frozenset({"1", "L", "LA", "La", "P", "PA", "RGB", "RGBA", "RGBa", "RGBX", "CMYK", "YCbCr", "HSV", "LAB"})
 """Of Pillow: 8 bits a channel at the most. Deeper ones ("I;16", "F") would be clipped to white, not scaled."""
@@ -88,7 +88,7 @@ def read(spec: DataSpec) -> DataSet:
 
 
 def _tested(dataset: DataSet, path: Path) -> DataSet:
-    """The same. Raises DataError where a class has no test image: accuracy would be of the other classes alone."""
+    """Return the data set unchanged. Raises DataError where a class has no test image, and so no part in accuracy."""
     there = set(dataset.test.labels.tolist())
     if without := [name for label, name in enumerate(dataset.class_names) if label not in there]:
         more = f", … and {len(without) - SHOWN} more" if len(without) > SHOWN else ""

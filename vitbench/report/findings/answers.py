@@ -72,7 +72,7 @@ def _to_decide(view: View, place: Place, on: str) -> list[Md]:
     left = {
         j.comparison.key or j.comparison.label: j
         for j in asked
-        if j.verdict in {"undecided", "underpowered"} and j.n > 1  # one seed tells nothing of the spread
+        if j.verdict in {"undecided", "underpowered"} and j.n > 1  # a single seed has no spread
     }
     if not (needed := [j.seeds_needed for j in left.values()]):
         return []
