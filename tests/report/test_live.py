@@ -198,7 +198,7 @@ def test_a_pipe_gets_it_once(tmp_path: Path) -> None:
 def test_a_running_study_is_followed_to_its_end(tmp_path: Path, width: int) -> None:
     """A driver in a process of its own, a terminal in another."""
     runs = Runs(tmp_path / "run")
-    slow = runs.plugin("time.sleep(0.05)")
+    slow = runs.plugin("time.sleep(0.5)")  # each step: longer than a look takes beside other work
     driver = runs.start(*slow, "--set", 'axes.mlp=["gelu", "faulty"]', "--set", "train.seeds=[0, 1]")
     until((runs.study / "study.json").exists, "no study in time")
     status, written = on_a_terminal(tmp_path, width, str(runs.study), "--follow")

@@ -328,12 +328,12 @@ def test_f26_text_that_is_no_utf8_costs_one_trial(tmp_path: Path) -> None:
 
 
 FLOODS = {
-    "line": ("print('x' * 70_000_000, flush=True); os._exit(3)", "crashed", "ended with exit status 3"),
-    "message": ("raise ValueError('x' * 70_000_000)", "failed", "ValueError: xxx"),
-    "lines": ("raise ValueError('\\\\n' + 'x\\\\n' * 7_000_000)", "failed", "ValueError: "),
+    "line": ("print('x' * 400_000_000, flush=True); os._exit(3)", "crashed", "ended with exit status 3"),
+    "message": ("raise ValueError('x' * 400_000_000)", "failed", "ValueError: xxx"),
+    "lines": ("raise ValueError('\\\\n' + ('x' * 56 + '\\\\n') * 7_000_000)", "failed", "ValueError: "),
     "progress": ("frame = __import__('sys')._getframe()\n"
                  "        while 'send' not in frame.f_locals: frame = frame.f_back\n"
-                 "        frame.f_locals['send']('progress', 'x' * 70_000_000)",
+                 "        frame.f_locals['send']('progress', 'x' * 400_000_000)",
                  "failed", "sent a message of more than"),
 }  # fmt: skip
 
@@ -347,14 +347,14 @@ def test_f29_a_trial_that_floods_leaves_a_bounded_record(runs: Runs, how: str) -
     while driver.poll() is None:
         after = max(after, peak_mib(driver.pid))
         time.sleep(0.02)
-    assert driver.returncode == 1 and after - before < 150, "the driver took it all in"
+    assert driver.returncode == 1 and after - before < 300, "imports are half of that; the flood is 400 MB"
     assert runs.states() == {state: 2}, "each attempt counts, and there is no third"
     for file in runs.study.glob("records/*"):
         assert file.stat().st_size < 200_000
     assert all(r.reason.startswith(reason) and len(r.reason) <= 1000 for r in runs.records())
     assert all(len(r.details.splitlines()) <= 50 for r in runs.records())
     assert runs.log.stat().st_size < 100_000
-    assert "xxx" not in runs.report() or how == "message"
+    assert "xxx" not in runs.report() or reason.startswith("ValueError"), "what it printed stays in the record"
 
 
 def peak_mib(pid: int) -> float:
