@@ -1,4 +1,4 @@
-"""What records say, kept beside the index: a cache that gives the same tables as the records themselves."""
+"""What packed records say, kept in the cache: it gives the same tables as the records themselves."""
 
 from __future__ import annotations
 
@@ -16,23 +16,20 @@ from tests.report.builders import CPU, CellPlan, build, factorial
 from vitbench.analysis import columnar, results
 from vitbench.analysis.frames import epochs_frame, processes_frame, timings_frame, trials_frame
 from vitbench.environment import Environment
-from vitbench.store import Record, Study, index
-from vitbench.store.index import Attempt
+from vitbench.store import Attempt, Record, Study, packed
 
-LONG_AGO = 1_700_000_000
 FRAMES = (trials_frame, epochs_frame, processes_frame, timings_frame)
 
 
 @pytest.fixture
 def study(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Study:
-    """8 cells, trained with 5 seeds and timed in 2 modes some time ago; a file of the index takes 20 records."""
-    monkeypatch.setattr(index, "LEAST_NEW", 5)
-    monkeypatch.setattr(index, "CHUNK", 20)
+    """8 cells, trained with 5 seeds and timed in 2 modes, and packed: a segment takes 20 records."""
+    monkeypatch.setattr(results, "LEAST_KEPT", 5)
+    monkeypatch.setattr(packed, "MOST", 20)
     axes = {"norm": ("pre", "post"), "mlp": ("gelu", "relu"), "pooling": ("cls", "mean")}
     plan = factorial(axes, seeds=tuple(range(5)), notices=("one; of two", "pairs"))
     found = build(tmp_path / "study", replace(plan, state=_state, attempts=_earlier, environment=_environment))
-    for file in files(found):
-        os.utime(file, (LONG_AGO, LONG_AGO))
+    found.pack()
     return Study.read(found.path)
 
 
@@ -68,12 +65,13 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return found
 
 
-def files(study: Study) -> list[Path]:
-    return sorted((study.path / "records").glob("*.json"))
+def number(study: Study) -> int:
+    """Records of a study."""
+    return sum(map(len, study.attempts().values()))
 
 
 def kept(study: Study) -> list[Path]:
-    return sorted((study.path / "index").glob("*.npz"))
+    return sorted((study.path / "cache").glob("*.npz"))
 
 
 def frames(study: Study) -> list[pd.DataFrame]:
@@ -84,7 +82,7 @@ def frames(study: Study) -> list[pd.DataFrame]:
 
 def afresh(study: Study) -> list[pd.DataFrame]:
     """The same of the records alone: nothing is kept, and what was is gone."""
-    shutil.rmtree(study.path / "index", ignore_errors=True)
+    shutil.rmtree(study.path / "cache", ignore_errors=True)
     return frames(study)
 
 
@@ -98,7 +96,7 @@ def test_rows_are_the_same_from_the_records_and_from_what_was_kept_and_no_record
 ) -> None:
     truth = frames(study)
     assert not any(frame.empty for frame in truth)
-    assert len(kept(study)) == len(files(study)) // 20 and sorted(asked) == [file.name for file in files(study)]
+    assert len(kept(study)) == number(study) // 20 and len(asked) == len(set(asked)) == number(study)
     asked.clear()
     same(frames(study), truth)
     assert asked == []
@@ -132,28 +130,23 @@ def test_rows_of_other_code_are_not_believed(study: Study, asked: list[str], mon
     asked.clear()
     monkeypatch.setattr(results, "_made_by", lambda: "somebody else")
     same(frames(study), truth)
-    assert len(asked) == len(files(study))
+    assert len(asked) == number(study)
 
 
-def test_new_attempts_join_and_files_that_are_gone_leave(study: Study) -> None:
+def test_new_attempts_join_and_segments_that_are_gone_leave(study: Study) -> None:
     before, *_ = frames(study)
     failed = before[before["state"] == "failed"].iloc[0]["trial_id"]
-    (study.path / "records" / f"{before[before['attempts'] == 1].iloc[0]['trial_id']}-1.json").unlink()
-    (attempt,) = study.records()[failed]
+    ((attempt,),) = study.records(lambda a: a.trial_id == failed).values()
     study.write(attempt.model_copy(update={"state": "diverged", "attempt": 2}))
+    gone = next(s for s in study.segments.now() if all(a and a.trial_id != failed for a in s.attempts))
+    gone.path.unlink()
+    study = Study.read(study.path)
     mine = frames(study)
     same(mine, afresh(study))
     row = mine[0].set_index("trial_id").loc[failed]
     assert (row["state"], row["attempts"]) == ("diverged", 2)
-    assert (mine[0]["state"] == "pending").sum() == (before["state"] == "pending").sum() + 1
-
-
-def test_records_in_two_files_of_the_index_count_once(study: Study) -> None:
-    truth = frames(study)
-    first = sorted((study.path / "index").glob("*.jsonl"))[0]
-    shutil.copy(first, first.with_name("again.jsonl"))
-    same(frames(study), truth)
-    same(frames(study), truth)
+    left = {a.trial_id for a in gone.attempts if a} - study.attempts().keys()
+    assert left and (mine[0]["state"] == "pending").sum() == (before["state"] == "pending").sum() + len(left)
 
 
 def test_a_study_that_cannot_be_written_is_read_all_the_same(study: Study, monkeypatch: pytest.MonkeyPatch) -> None:

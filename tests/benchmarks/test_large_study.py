@@ -11,7 +11,6 @@ import os
 import shutil
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -22,9 +21,6 @@ from tests.large import study_of, suite_of_cells, suite_of_seeds
 from tests.report.test_large_report import large_enough
 
 TRIALS = int(os.environ.get("VITBENCH_TRIALS", "100000"))
-OLDER_THAN_NEW_S = 3.0
-"""A record that has just been written is not taken into the index."""
-
 WITH_PEAK = """
 import os, pathlib, psutil, sys, threading, time
 from vitbench.cli.main import main
@@ -64,10 +60,9 @@ def vitbench(*arguments: object) -> str:
 
 @pytest.fixture(scope="module")
 def seeds(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with a suite of 200 cells with many seeds, and its study, all of it run and none of it indexed."""
+    """A folder with a suite of 200 cells with many seeds, and its study, all of it run and none of it packed."""
     folder = tmp_path_factory.mktemp("seeds")
     study_of(folder / "study", suite_of_seeds(folder, TRIALS))
-    time.sleep(OLDER_THAN_NEW_S)
     return folder
 
 
@@ -90,19 +85,28 @@ def test_plan_of_many_cells(benchmark: BenchmarkFixture, tmp_path: Path) -> None
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("indexed", [False, True], ids=["first time", "indexed"])
-@pytest.mark.parametrize("command", ["status", "report"])
-def test_looking_at_a_study(benchmark: BenchmarkFixture, seeds: Path, command: str, *, indexed: bool) -> None:
-    study = seeds / "study"
-    if not indexed:
-        shutil.rmtree(study / "index", ignore_errors=True)
-    measure(benchmark, command, study, *(["--out", seeds / "report"] if command == "report" else []))
+@pytest.mark.parametrize("form", ["unpacked", "packed", "cached"])
+@pytest.mark.parametrize("command", ["status", "plan", "report"])
+def test_looking_at_a_study(benchmark: BenchmarkFixture, seeds: Path, command: str, form: str) -> None:
+    """A file for each record; after `vitbench pack`; and once a report has left its tables in the cache."""
+    study = seeds / form
+    if not study.exists():
+        shutil.copytree(seeds / "study", study)
+        if form != "unpacked":
+            print(f"\npack: {vitbench('pack', study)}")  # noqa: T201
+        if form == "cached":
+            vitbench("report", study, "--out", seeds / "report")
+    print(f"\n{form}: {_size(study)}")  # noqa: T201
+    arguments = {"status": [study], "report": [study, "--out", seeds / "report"],
+                 "plan": [seeds / "large.toml", "--max-trials", 10**6, "--results", study]}  # fmt: skip
+    measure(benchmark, command, *arguments[command])
+    if form == "packed":
+        shutil.rmtree(study / "cache", ignore_errors=True)
 
 
-@pytest.mark.slow
-def test_plan_of_a_study_that_has_been_run(benchmark: BenchmarkFixture, seeds: Path) -> None:
-    vitbench("status", seeds / "study")  # which makes the index
-    measure(benchmark, "plan", seeds / "large.toml", "--max-trials", 10**6, "--results", seeds / "study")
+def _size(study: Path) -> str:
+    files = [file for file in study.rglob("*") if file.is_file()]
+    return f"{len(files):,} files, {sum(file.stat().st_size for file in files) / 2**20:,.0f} MiB"
 
 
 @pytest.mark.slow

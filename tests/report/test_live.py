@@ -84,9 +84,6 @@ def test_it_says_what_runs_since_when_what_came_out_and_what_did_not(tmp_path: P
 def test_pace_and_time_left_are_those_of_the_drivers_at_work(tmp_path: Path) -> None:
     """Results of before the driver began, of another day or machine, say nothing of it."""
     study = half_done(tmp_path)
-    old = time.time() - 86_400
-    for file in (tmp_path / "records").iterdir():
-        os.utime(file, (old, old))
     todo = [p for p in study.info.trials if p.trial.kind == "train" and p.trial.seed == 2]
     done = next(r for (r, *_) in study.records().values() if r.state == "ok")
     with Claims(tmp_path / "claims") as claims:
@@ -95,7 +92,8 @@ def test_pace_and_time_left_are_those_of_the_drivers_at_work(tmp_path: Path) -> 
         assert (watch.look().per_minute, watch.look().left_s) == (None, None)
         begun = datetime.fromtimestamp(wall_clock(born(os.getpid()) or 0.0), UTC)
         for planned in todo[1:4]:
-            study.write(done.model_copy(update={"trial_id": planned.id, "trial": planned.trial, "started_at": begun}))
+            now = {"started_at": begun, "seconds": time.time() - begun.timestamp()}
+            study.write(done.model_copy(update={"trial_id": planned.id, "trial": planned.trial, **now}))
         moment, took = watch.look(), time.time() - begun.timestamp()
     assert moment.per_minute == pytest.approx(3 * 60 / took, rel=0.2)
     assert moment.left_s == pytest.approx(took, rel=0.2), "three of six are left"

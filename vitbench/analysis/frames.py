@@ -191,8 +191,13 @@ def _row(study: Study, planned: PlannedTrial, axes: list[str], twins: _Twins) ->
         "published_source": planned.published.source if planned.published else None,
         "twin": twins.first(planned),
         "starting_weights": trial.train.start if isinstance(trial, TrainTrial) else None,
-        "factorial": bool(study.info.axes) and planned.axes.keys() == study.info.axes.keys(),
+        "factorial": _in_grid(study, planned),
     }
+
+
+def _in_grid(study: Study, planned: PlannedTrial) -> bool:
+    grid = study.info.axes
+    return bool(grid) and planned.axes.keys() == grid.keys() and all(v in grid[a] for a, v in planned.axes.items())
 
 
 def _field(trial: Trial, axis: str) -> Any:

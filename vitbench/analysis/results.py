@@ -1,9 +1,8 @@
 """Results: what the tables need of a study's records, a row for each attempt, epoch, timing and process.
 
 Rows say what one record says, whatever the plan is; :mod:`vitbench.analysis.frames` puts them in the plan's order.
-Those of a large study are kept beside its index, a file for each file of that, for the same reasons and under the same
-promise: a cache, any file of which may be deleted at any time. So no record is asked twice, and a hundred thousand need
-not be in memory together.
+Those of packed records are kept in the study's ``cache/``, a file for each segment. Any of them may be deleted at any
+time. So no packed record is read twice, and a hundred thousand need not be in memory together.
 """
 
 from __future__ import annotations
@@ -27,8 +26,8 @@ from vitbench.environment import ROOT, VERSION, Environment
 from vitbench.spec.base import STORED, digest, uncollected
 from vitbench.spec.trial import TimeTrial, TrainTrial
 from vitbench.store import Epoch, Record, Study, TimeValues, TrainValues
-from vitbench.store.attempts import standing
-from vitbench.store.index import Attempt, Segment
+from vitbench.store.attempts import Attempt, standing
+from vitbench.store.packed import Segment
 
 MOVING = ("commit", "dirty", "device", "load_average", "memory_gib", "platform", "plugins", "python", "spins")
 """Fields of Environment in which results that stand side by side may differ: the code's digest says what the
@@ -72,11 +71,14 @@ TIMING = ("latency_ms_low", "latency_ms_high", "speed", "speed_low", "speed_high
 TABLES: Mapping[str, tuple[str, ...]] = {
     "attempts": ATTEMPT, "epochs": tuple(Epoch.model_fields), "timings": TIMING, "processes": PROCESS,
 }  # fmt: skip
-"""Table → its columns beside ``file``, the name of the record's file."""
+"""Table → its columns beside ``file``, see :class:`~vitbench.store.Attempt`."""
 
 WORDS = frozenset({"file", "unstable", "environment", *NOT_NUMBERS, *WHERE})
 """Columns that are no float64."""
 
+
+CACHE, LEAST_KEPT = "cache", 500
+"""Folder in a study's; records in a segment whose rows are worth a file there."""
 
 NONE = json.dumps(())
 """The notices of most records."""
@@ -162,30 +164,30 @@ class Results:
 @uncollected()
 def results_of(study: Study) -> Results:
     """What a study's records say. Damaged files are set aside and named in ``study.damaged``."""
-    rows = _Rows()
-    tried = study.attempts(rows.add)
-    kept, unkept, known = [], [], rows.known
-    for segment in study.index.segments:
-        if (found := columnar.load(*_kept_in(segment))) is None:
-            unkept.append(segment)
-        else:
-            kept.append(found)
-            known = known.union(found["attempts"]["file"].tolist())
+    own = _Rows()
+    tried = study.attempts(own.add)
     there = {attempt.file: attempt for attempts in tried.values() for attempt in attempts}
-    for attempt, record in study.records_of(attempt for file, attempt in there.items() if file not in known):
+    for attempt, record in study.records_of(a for f, a in there.items() if not a.packed and f not in own.known):
+        own.add(attempt, record)
+    parts = [own.tables(), *map(_rows_of, study.segments.known.values())]
+    return Results(tried, _joined(parts, there))
+
+
+def _rows_of(segment: Segment) -> dict[str, pd.DataFrame]:
+    """The rows of a segment's records, kept in the study's cache where there are many."""
+    path = segment.path.parents[1] / CACHE / f"{segment.path.name.partition('.')[0]}.npz"
+    made_by = json.dumps([_made_by(), segment.path.name, segment.damage])
+    if (found := columnar.load(path, made_by)) is not None:
+        return found
+    rows = _Rows()
+    for attempt, record in segment.records({a.file for a in segment.attempts if a}):
         rows.add(attempt, record)
-    made = rows.tables()
-    for segment in unkept:
-        files = [attempt.file for attempt in segment.attempts]
-        path, made_by = _kept_in(segment)
+    tables = rows.tables()
+    if len(segment.attempts) >= LEAST_KEPT:
         with contextlib.suppress(OSError):  # the study's folder cannot be written
-            columnar.save(path, {name: table[table["file"].isin(files)] for name, table in made.items()}, made_by)
-    return Results(tried, _joined([made, *kept], there))
-
-
-def _kept_in(segment: Segment) -> tuple[Path, str]:
-    """The file that keeps the rows of the records in one file of the index, and by whom it must be made."""
-    return segment.path.with_suffix(".npz"), json.dumps([_made_by(), segment.header])
+            path.parent.mkdir(exist_ok=True)
+            columnar.save(path, tables, made_by)
+    return tables
 
 
 def _joined(parts: Sequence[Mapping[str, pd.DataFrame]], there: Collection[str]) -> dict[str, pd.DataFrame]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import heapq
 import time
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -12,8 +13,6 @@ from vitbench.runner.turns import waiting
 from vitbench.store import Attempt, Record, Study, StudyError, Trials
 from vitbench.store.attempts import finished, standing
 from vitbench.store.claims import AtWork, at_work
-from vitbench.store.index import attempt_of, record_files
-from vitbench.store.record import BadRecord, read_record
 
 PENDING, RUNNING = "pending", "running"
 LATEST = 8
@@ -70,16 +69,12 @@ class Moment:
 
 
 class Watch:
-    """A study that is looked at again and again: each record's file is read once."""
+    """A study that is looked at again and again."""
 
     def __init__(self, study: Study) -> None:
         self.study = study
         self.records: dict[str, Record] = {}
         """File → record, of the latest attempts."""
-        self.attempts: dict[str, Attempt] = {
-            attempt.file: attempt for tried in study.attempts().values() for attempt in tried
-        }
-        self.refused: set[str] = set()
         self._plan()
 
     def _plan(self) -> None:
@@ -90,11 +85,9 @@ class Watch:
     def look(self) -> Moment:
         """The study as it is now."""
         self._read_plan()
-        self._read_records()
+        tried = self.study.attempts(lambda attempt, record: self.records.update({attempt.file: record}))
+        attempts = [attempt for each in tried.values() for attempt in each]
         now, working = time.time(), at_work(self.study.path / "claims")
-        tried: dict[str, list[Attempt]] = {}
-        for attempt in sorted(self.attempts.values(), key=lambda a: (a.attempt, a.started)):
-            tried.setdefault(attempt.trial_id, []).append(attempt)
         most = self.study.info.suite.max_attempts
         left = [i for i in self.kinds if not finished(tried.get(i, []), most)]
         still = set(left)
@@ -105,11 +98,11 @@ class Watch:
             states[RUNNING if trial_id in busy else state] += 1
             if trial_id in tried and trial_id not in busy and state != "ok":
                 troubles[state, standing(tried[trial_id]).reason] += 1
-        per_minute, left_s, unpaced = self._pace(left, busy.values())
+        per_minute, left_s, unpaced = self._pace(attempts, left, busy.values())
         return Moment(
             name=self.study.info.suite.name, question=self.study.info.suite.question, total=len(self.kinds),
             states=states, running=self._running(busy.values(), now), drivers=len({w.driver for w in busy.values()}),
-            latest=self._latest(), troubles=troubles, per_minute=per_minute, left_s=left_s, unpaced=unpaced,
+            latest=self._latest(attempts), troubles=troubles, per_minute=per_minute, left_s=left_s, unpaced=unpaced,
             untuned=len(self.study.info.untuned), ended=not left and not self.study.info.untuned,
             waiting=waiting(self.study.path),
         )  # fmt: skip
@@ -123,20 +116,8 @@ class Watch:
         except OSError as error:
             raise StudyError(f"{self.study.path}: the study is not there any more: {error.strerror}") from error
 
-    def _read_records(self) -> None:
-        for file, stat in record_files(self.study.path / "records"):
-            if file.name in self.attempts or file.name in self.refused:
-                continue
-            try:
-                record = read_record(self.study.path / "records" / file.name)
-            except BadRecord:  # `vitbench status` says which, and sets it aside
-                self.refused.add(file.name)
-                continue
-            self.attempts[file.name] = attempt_of(record, file, stat)
-            self.records[file.name] = record
-
-    def _latest(self) -> list[tuple[str, Record]]:
-        last = sorted(self.attempts.values(), key=lambda a: (a.mtime_ns, a.file), reverse=True)[:LATEST]
+    def _latest(self, attempts: Iterable[Attempt]) -> list[tuple[str, Record]]:
+        last = heapq.nlargest(LATEST, attempts, key=lambda a: (a.ended, a.file))
         unread = [attempt for attempt in last if attempt.file not in self.records]
         self.records |= {attempt.file: record for attempt, record in self.study.records_of(unread)}
         self.records = {attempt.file: self.records[attempt.file] for attempt in last if attempt.file in self.records}
@@ -155,7 +136,9 @@ class Watch:
             for each in shown
         ]
 
-    def _pace(self, left: Sequence[str], busy: Iterable[AtWork]) -> tuple[float | None, float | None, int]:
+    def _pace(
+        self, attempts: Sequence[Attempt], left: Sequence[str], busy: Iterable[AtWork]
+    ) -> tuple[float | None, float | None, int]:
         """(trials a minute, seconds for those left, number of which nothing can be said).
 
         By what has ended since the drivers at work began, kind by kind, on the wall's clock: so that it holds for
@@ -165,21 +148,21 @@ class Watch:
         begun = [each.driver_since for each in busy if each.driver_since]
         if not begun:
             return None, None, len(left)
-        per_second = {kind: pace for kind in of_kind if (pace := self._per_second(kind, min(begun)))}
+        per_second = {kind: pace for kind in of_kind if (pace := _per_second(attempts, kind, min(begun)))}
         seconds = sum(number / per_second[kind] for kind, number in of_kind.items() if kind in per_second)
         current = next((per_second[kind] for kind in KINDS if kind in per_second), None)
         if current is None:
             return None, None, len(left)
         return 60.0 * current, seconds, sum(n for kind, n in of_kind.items() if kind not in per_second)
 
-    def _per_second(self, kind: str, since: float) -> float | None:
-        """Trials of a kind that end in a second, those apart that need no process; None where none has ended."""
-        ended = sorted(
-            (a for a in self.attempts.values()
-             if a.kind == kind and a.state != "unsupported" and a.mtime_ns / 1e9 >= since),
-            key=lambda attempt: attempt.mtime_ns,
-        )[-RATED:]  # fmt: skip
-        if not ended:
-            return None
-        first = max(min(attempt.started_at.timestamp() for attempt in ended), since)
-        return len(ended) / max(ended[-1].mtime_ns / 1e9 - first, 1e-3)
+
+def _per_second(attempts: Iterable[Attempt], kind: str, since: float) -> float | None:
+    """Trials of a kind that end in a second, those apart that need no process; None where none has ended."""
+    ended = sorted(
+        (a for a in attempts if a.kind == kind and a.state != "unsupported" and a.ended >= since),
+        key=lambda attempt: attempt.ended,
+    )[-RATED:]
+    if not ended:
+        return None
+    first = max(min(attempt.started_at.timestamp() for attempt in ended), since)
+    return len(ended) / max(ended[-1].ended - first, 1e-3)

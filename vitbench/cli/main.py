@@ -28,6 +28,7 @@ for command in (
     studies.time,
     studies.status,
     studies.report,
+    studies.pack,
     comparing.compare,
     summary.summary,
     explaining.explain,

@@ -251,6 +251,23 @@ def status(context: click.Context, study: Path, follow: bool) -> None:
 
 @click.command()
 @click.argument("study", type=FOLDER)
+def pack(study: Path) -> None:
+    """Pack the records of STUDY into a few files, in place of one each. Every command reads both."""
+    from vitbench.store import Study
+
+    opened = Study.read(study)
+    try:
+        sealed = opened.pack()
+    except OSError as error:
+        raise click.ClickException(f"{error.filename or study}: cannot be packed: {error.strerror}") from error
+    console = Terminal()
+    console.print(escape(f"{sealed:,} records packed into {opened.segments.folder}; {opened.unpacked:,} left unpacked"))
+    for damaged in opened.damaged:
+        console.print(f"[yellow]set aside[/] {escape(damaged)}")
+
+
+@click.command()
+@click.argument("study", type=FOLDER)
 @click.option("--out", type=FOLDER, help="Folder of the report. Default: reports/<name of the study's folder>.")
 @click.option("--print", "printed", is_flag=True, help="Print the answer and the main tables, and write no report.")
 @click.option(

@@ -53,13 +53,16 @@ def _groups(view: View) -> Iterator[tuple[str, dict[str, Right]]]:
     for (device, origin), rows in done.groupby(["device", "origin"], sort=False):
         standing = view.results.standing
         cell_of = dict(zip(rows["trial_id"], rows["cell"], strict=True))
-        found: dict[str, list[np.ndarray]] = {}
+        of_trial, found = dict[str, np.ndarray](), dict[str, list[np.ndarray]]()
         splits = set()
         for attempt, record in view.study.records_of([standing[trial_id] for trial_id in cell_of]):
             values = record.values
             if isinstance(values, TrainValues) and values.test_right is not None:
-                found.setdefault(cell_of[attempt.trial_id], []).append(of_bits(values.test_right, values.test_images))
+                of_trial[attempt.trial_id] = of_bits(values.test_right, values.test_images)
                 splits.add((values.data_checksum, values.test_images))
+        for trial_id, cell in cell_of.items():
+            if trial_id in of_trial:
+                found.setdefault(cell, []).append(of_trial[trial_id])
         if len(found) > 1 and len(splits) == 1:
             which = f" {view.origins.letter(str(origin))}" if view.origins.several else ""
             yield f"{device}{which}", {cell: np.stack(of) for cell, of in found.items()}

@@ -29,8 +29,7 @@ from vitbench.spec.recipe import Device, TrainSpec
 from vitbench.spec.suite import Suite
 from vitbench.spec.trial import TimeTrial, Trial
 from vitbench.store import Study, StudyError, StudyInfo, Trials
-from vitbench.store.attempts import finished, standing
-from vitbench.store.index import Attempt, Tried
+from vitbench.store.attempts import Attempt, Tried, finished, standing
 
 KINDS_OF_DEVICE: dict[str, Device] = {"cpu": "cpu", "cuda": "cuda", "mps": "mps"}
 

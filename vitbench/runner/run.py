@@ -30,7 +30,11 @@ from vitbench.spec.suite import Suite
 from vitbench.store import Record, Study, StudyError, StudyInfo, Trials
 from vitbench.store.attempts import standing
 from vitbench.store.claims import INTERVAL_SECONDS
+from vitbench.store.packed import MOST
 from vitbench.text import printable
+
+LARGE = 1_000
+"""Records with files of their own from which a finished study is packed."""
 
 LAUNCHERS: Mapping[str, str] = {
     "local": "vitbench.runner.launchers.local:Local",
@@ -107,6 +111,8 @@ def run_suite(suite: Suite, results: Path | None, options: Options, console: Con
             session = _session(suite, site, options, launcher, reporter, looked=looked)
             with _signals(stop), _writable(folder):
                 launcher.drive(session, options.heartbeat_s)
+            if session.study.unpacked >= (MOST if session.pending(*KINDS) else LARGE):
+                _pack(session.study, reporter)
             if options.keep_weights and (without := _without_weights(session)):
                 reporter.note(f"{without} finished without weights in {folder / 'weights'}", "notice: ")
     print_status(session.study, console)
@@ -115,6 +121,17 @@ def run_suite(suite: Suite, results: Path | None, options: Options, console: Con
         return 128 + stop.signal
     console.print(escape(f"what came out: vitbench report {shlex.quote(str(folder))} --print"))
     return exit_status(session.study, session.trials)
+
+
+def _pack(study: Study, reporter: Reporter) -> None:
+    """Seal the records, of which there are many: each file of its own costs every later reader."""
+    try:
+        if sealed := study.pack():
+            reporter.note(
+                f"{sealed:,} records are packed into {study.segments.folder}; `vitbench pack` does so any time"
+            )
+    except OSError as error:
+        reporter.note(f"records are not packed: {error.strerror}", "notice: ")
 
 
 @contextmanager

@@ -14,9 +14,8 @@ from vitbench.runner.plan import KINDS
 from vitbench.runner.process import Stop
 from vitbench.runner.progress import Reporter
 from vitbench.store import PlannedTrial, Record, Study, StudyInfo, Trials
-from vitbench.store.attempts import finished, standing
+from vitbench.store.attempts import Tried, finished, standing
 from vitbench.store.classes import classes
-from vitbench.store.index import Tried
 
 Planner = Callable[[Mapping[str, list[Record]]], StudyInfo]
 

@@ -9,7 +9,7 @@ from vitbench.runner.process import Outcome
 from vitbench.runner.work import Stacked
 from vitbench.spec.trial import TrainTrial, Trial
 from vitbench.store import PlannedTrial, TrainValues, TuneValues
-from vitbench.store.index import Tried
+from vitbench.store.attempts import Tried
 
 
 def stacks(

@@ -1,8 +1,8 @@
 """Studies on disk: what was planned, and one immutable record for each attempt at a trial."""
 
+from vitbench.store.attempts import Attempt
 from vitbench.store.builder import TablesBuilder
 from vitbench.store.claims import Claims, Held
-from vitbench.store.index import Attempt
 from vitbench.store.info import Split, StudyInfo
 from vitbench.store.plan import Trials
 from vitbench.store.record import (

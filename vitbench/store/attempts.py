@@ -1,12 +1,92 @@
-"""Attempts at one trial: which of them stands, and whether another is needed."""
+"""Attempts at one trial: what tells of one, which of them stands, and whether another is needed."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TypeVar
+from datetime import datetime
+from typing import Annotated, Literal, NamedTuple, Protocol, TypeVar
 
-from vitbench.store.index import Tried
-from vitbench.store.record import AGAIN
+from pydantic import Field
+
+from vitbench.store.record import AGAIN, NonNegative, Record, State
+
+SEALED = "#"
+"""In :attr:`Attempt.file`, between a segment's name and the number of a record in it."""
+
+
+class Tried(Protocol):
+    """What a :class:`Record` and an :class:`Attempt` both tell."""
+
+    @property
+    def trial_id(self) -> str:
+        """Whose attempt it is."""
+
+    @property
+    def state(self) -> str:
+        """What became of it, see :data:`vitbench.store.record.State`."""
+
+    @property
+    def reason(self) -> str:
+        """Why the state is not ok."""
+
+    @property
+    def attempt(self) -> int:
+        """Its number, from 1."""
+
+    @property
+    def started_at(self) -> datetime:
+        """When it began."""
+
+    @property
+    def code(self) -> str | None:
+        """State of the code that made it, plug-ins included; None where no process came so far as to look."""
+
+
+Row = tuple[
+    Annotated[str, Field(pattern=r"^[0-9a-f]{20}$")], Literal["tune", "train", "time"],
+    Annotated[int, Field(gt=0, le=1_000_000)], State, str, datetime, NonNegative, str | None,
+]  # fmt: skip
+"""What an :class:`Attempt` says beside its file, as a segment keeps it."""
+
+
+class Attempt(NamedTuple):
+    """What of a record tells whether its trial is finished.
+
+    Attributes:
+        file: where the record is: the name of a file in ``records/``, or ``<segment>#<line>``, see
+            :mod:`vitbench.store.packed`.
+        seconds: that the attempt took.
+        code: state of the code that made it, plug-ins included; None where no process came so far as to look.
+    """
+
+    file: str
+    trial_id: str
+    kind: str
+    attempt: int
+    state: str
+    reason: str
+    started_at: datetime
+    seconds: float
+    code: str | None
+
+    @property
+    def packed(self) -> bool:
+        """Whether the record is in a segment."""
+        return SEALED in self.file
+
+    @property
+    def ended(self) -> float:
+        """When the attempt ended, by the clock of the machine that ran it, in seconds since 1970."""
+        return self.started_at.timestamp() + self.seconds
+
+
+def attempt_of(record: Record, file: str) -> Attempt:
+    """The attempt that a record tells of."""
+    return Attempt(
+        file, record.trial_id, record.trial.kind, record.attempt, record.state, record.reason, record.started_at,
+        record.seconds, record.code,
+    )  # fmt: skip
+
 
 Of = TypeVar("Of", bound=Tried)
 

@@ -9,7 +9,7 @@ from typing import TypeVar
 from pydantic import ValidationError
 
 from vitbench.environment import VERSION
-from vitbench.store.index import Tried
+from vitbench.store.attempts import Attempt, Tried
 
 SHOWN = 3
 
@@ -86,6 +86,10 @@ def distinct(attempts: Sequence[Of], damaged: list[str]) -> list[Of]:
         key = (one.attempt, one.started_at, one.state, one.reason)
         if place < followed and key not in kept:
             kept[key] = one
+            continue
+        if (
+            place < followed and isinstance(one, Attempt) and one.packed
+        ):  # a crash between packing and removing leaves both
             continue
         why = "the same record in two files" if place < followed else "no attempt of a number near it is there"
         if (entry := f"{one.trial_id}, attempt {one.attempt}: {why}") not in damaged:

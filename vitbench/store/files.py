@@ -9,6 +9,7 @@ import os
 import secrets
 import stat
 from collections.abc import Iterator
+from io import BufferedReader
 from pathlib import Path
 from typing import BinaryIO
 
@@ -22,7 +23,7 @@ STRAY_SECONDS = 300.0
 
 
 @contextlib.contextmanager
-def opened(path: Path, most: int) -> Iterator[BinaryIO]:
+def opened(path: Path, most: int) -> Iterator[BufferedReader]:
     """A file of a study, open for reading: whatever lies in its place, nothing is waited for.
 
     Args:

@@ -29,9 +29,9 @@ from pydantic import Field, field_validator
 
 from vitbench.spec.base import Strict, digest
 from vitbench.store.asked import CELLS, CLAIM, SEEDS, Asked, differing
+from vitbench.store.attempts import Tried
 from vitbench.store.distrust import believed
 from vitbench.store.files import content, publish, sweep, sync_folder
-from vitbench.store.index import Tried
 from vitbench.store.record import MAX_BYTES
 
 FOLDER = "history"

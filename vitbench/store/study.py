@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import functools
 import itertools
 import os
@@ -15,19 +16,16 @@ from pydantic import ValidationError
 from vitbench.errors import UserError
 from vitbench.spec.base import STORED, uncollected
 from vitbench.store.asked import asked
-from vitbench.store.attempts import Of, last_attempt, standing
+from vitbench.store.attempts import SEALED, Attempt, Tried, attempt_of, last_attempt, standing
 from vitbench.store.claims import at_work
 from vitbench.store.distrust import distinct, misplaced, reason, refused
 from vitbench.store.files import content, publish, sweep, write_atomically
 from vitbench.store.history import History, ended
-from vitbench.store.index import Attempt, Index, Tried, attempt_of, record_files
 from vitbench.store.info import StudyInfo
 from vitbench.store.joining import joined
+from vitbench.store.packed import Segments, pack
 from vitbench.store.plan import Trials
 from vitbench.store.record import BadRecord, Record, read_record
-
-INDEX = "index"
-"""Folder in a study's, see :mod:`vitbench.store.index`."""
 
 MAX_BYTES = 1 << 30
 """Largest ``study.json``: several times that of a million trials."""
@@ -39,12 +37,18 @@ class StudyError(UserError, ValueError):
 
 @dataclass
 class Study:
-    """A study's folder: ``study.json``, ``records/``, ``history/`` and, of a large one, ``index/``, a mere cache."""
+    """A study's folder: ``study.json``, ``history/``, and records, in files of their own or packed.
+
+    Everything else in it is a cache, or belongs to those at work.
+    """
 
     path: Path
     info: StudyInfo
     damaged: list[str] = field(default_factory=list)
     """Names of files that could not be read and were set aside, with the reason."""
+
+    _loose: dict[str, Attempt] = field(default_factory=dict, repr=False, compare=False)
+    """Name → what a record's own file says."""
 
     @classmethod
     @uncollected()
@@ -112,34 +116,41 @@ class Study:
         Raises:
             FileExistsError: where another driver has stored an attempt of this number.
         """
-        path = publish(self.path / "records" / f"{record.trial_id}-{record.attempt}.json", record.to_json())
+        path = self.path / "records" / f"{record.trial_id}-{record.attempt}.json"
+        if any(packed.attempt == record.attempt for packed in self._packed(record.trial_id)):
+            raise FileExistsError(errno.EEXIST, "is packed", str(path))
+        publish(path, record.to_json())
         self.history.add(ended([record]))
         return path
 
     def later(self, trial_id: str, known: Sequence[Tried]) -> list[Record]:
         """Attempts at a trial that other drivers have stored since ``known`` was read."""
+        last = last_attempt(known)
         found: list[Record] = []
-        for number in itertools.count(last_attempt(known) + 1):
+        for number in itertools.count(last + 1):
             file = self.path / "records" / f"{trial_id}-{number}.json"
             record = self._read(file) if os.path.lexists(file) else None
             if record is None:
-                return found
+                break
             found.append(record)
-        raise AssertionError
+        # After the files of their own: what was packed meanwhile has gone from there.
+        packed = [attempt for attempt in self._packed(trial_id) if attempt.attempt > last]
+        found += [record for _, record in self.records_of(packed)]
+        return distinct(sorted(found, key=lambda record: (record.attempt, record.started_at)), [])
+
+    def _packed(self, trial_id: str) -> list[Attempt]:
+        """The attempts at a trial that are packed by now."""
+        return [attempt for segment in self.segments.now() for attempt in segment.of_trial.get(trial_id, ())]
 
     def states(self) -> dict[str, list[Tried]]:
-        """Trial id → its attempts in order, as far as running, resuming and counting go.
-
-        Like :meth:`records`, for much less: of a large study that has been read before, no record's file is opened.
-        """
-        found: Iterable[Tried] = self._scan()
-        return self._in_order(found)
+        """Trial id → its attempts in order, as far as running, resuming and counting go; no packed record is read."""
+        return {trial_id: [*attempts] for trial_id, attempts in self.attempts().items()}
 
     def attempts(self, seen: Callable[[Attempt, Record], None] | None = None) -> dict[str, list[Attempt]]:
-        """The same as :meth:`states`, with the file of each: see :meth:`records_of`.
+        """The same as :meth:`states`, with the place of each: see :meth:`records_of`.
 
         Args:
-            seen: is told of each record that the index does not know, so that its file has to be read.
+            seen: gets each record whose file is read for this.
         """
         return self._in_order(self._scan(seen))
 
@@ -155,60 +166,97 @@ class Study:
             if wanted(attempt):
                 found[attempt.file] = record
 
-        attempts = [attempt for attempt in self._scan(keep) if wanted(attempt)]
-        found.update((a.file, record) for a, record in self.records_of(a for a in attempts if a.file not in found))
-        return self._in_order(found[a.file] for a in attempts if a.file in found)
+        chosen = {trial_id: [a for a in tried if wanted(a)] for trial_id, tried in self.attempts(keep).items()}
+        unread = (a for tried in chosen.values() for a in tried if a.file not in found)
+        found.update((a.file, record) for a, record in self.records_of(unread))
+        read = {trial_id: [found[a.file] for a in tried if a.file in found] for trial_id, tried in chosen.items()}
+        return {trial_id: records for trial_id, records in read.items() if records}
 
     def records_of(self, attempts: Iterable[Attempt]) -> Iterator[tuple[Attempt, Record]]:
-        """The records of some attempts, in no order and one at a time: from the index, else from their own files."""
-        left = {attempt.file: attempt for attempt in attempts}
-        for attempt, record in self.index.records({a.key: a for a in left.values()}):
-            del left[attempt.file]
-            yield attempt, record
-        for attempt in left.values():
-            if (read := self._read(self.path / "records" / attempt.file)) is not None:
+        """The records of some attempts, in no order and one at a time."""
+        packed: dict[str, set[str]] = {}
+        for attempt in attempts:
+            if attempt.packed:
+                packed.setdefault(attempt.file.partition(SEALED)[0], set()).add(attempt.file)
+            elif (read := self._read(self.path / "records" / attempt.file)) is not None:
                 yield attempt, read
+            else:  # damaged, or packed since it was looked at
+                now = next((a for a in self._packed(attempt.trial_id) if a[1:] == attempt[1:]), None)
+                yield from ((attempt, record) for _, record in self.records_of([now] if now else []))
+        for name, files in packed.items():
+            yield from self.segments.known[name].records(files)
+
+    def pack(self) -> int:
+        """Seal the records' own files into segments. Returns how many; see :func:`vitbench.store.packed.pack`.
+
+        Raises:
+            OSError: where the folder cannot be written; then every record is where it was.
+        """
+        single = list[str]()
+        for attempt in [a for a in self._scan() if not a.packed]:
+            file = self.path / "records" / attempt.file
+            twins = [a for a in self._packed(attempt.trial_id) if a[1:] == attempt[1:]]
+            if not twins:
+                single.append(attempt.file)
+            elif any(record == self._read(file) for _, record in self.records_of(twins)):
+                file.unlink(missing_ok=True)  # packing was killed before it was removed
+        return pack(self.path, single)
+
+    @property
+    def unpacked(self) -> int:
+        """Records that have files of their own."""
+        return len(self._names())
 
     @functools.cached_property
-    def index(self) -> Index:
-        """The index: what is in it stays true, however long ago it was opened."""
-        return Index(self.path / INDEX)
+    def segments(self) -> Segments:
+        """The packed records."""
+        return Segments(self.path)
 
     @functools.cached_property
     def history(self) -> History:
         """What was asked at each time, and what ever finished."""
         return History(self.path)
 
-    def _scan(self, seen: Callable[[Attempt, Record], None] | None = None) -> list[Attempt]:
-        """Every attempt by file, taken into the index where it is not there yet."""
-        attempts = list[Attempt]()
+    def _names(self) -> list[str]:
         try:
-            files = record_files(self.path / "records")
+            with os.scandir(self.path / "records") as entries:
+                return sorted(entry.name for entry in entries if entry.name.endswith(".json"))
+        except FileNotFoundError:  # all are packed, and the folder was not kept
+            return []
         except OSError as error:
             raise StudyError(f"{self.path / 'records'}: cannot be read: {error.strerror}") from error
-        for file, stat in files:
-            attempt = self.index.get(file, stat)
+
+    def _scan(self, seen: Callable[[Attempt, Record], None] | None = None) -> list[Attempt]:
+        """Every attempt, each once. A file of its own is read once, since records are never changed."""
+        loose = dict[str, Attempt]()
+        for name in self._names():
+            attempt = self._loose.get(name)
             if attempt is None:
-                if (record := self._read(Path(file.path))) is None:
+                if (record := self._read(self.path / "records" / name)) is None:
                     continue
-                attempt = attempt_of(record, file, stat)
-                self.index.add(attempt, record)
+                attempt = attempt_of(record, name)
                 if seen:
                     seen(attempt, record)
-            attempts.append(attempt)
-        self.index.close()
-        return attempts
+            loose[name] = attempt
+        self._loose = dict(loose)
+        # After the files of their own: a record that was packed meanwhile has gone from there.
+        try:
+            segments = self.segments.now()
+        except OSError as error:
+            raise StudyError(f"{self.segments.folder}: cannot be read: {error.strerror}") from error
+        return [*loose.values(), *(a for segment in segments for a in segment.attempts if a)]
 
-    def _in_order(self, attempts: Iterable[Of]) -> dict[str, list[Of]]:
+    def _in_order(self, attempts: Iterable[Attempt]) -> dict[str, list[Attempt]]:
         """Trial id → its attempts; one that was copied to another file is counted once, and named in ``damaged``."""
-        found: dict[str, list[Of]] = {}
+        found: dict[str, list[Attempt]] = {}
         for attempt in attempts:
             found.setdefault(attempt.trial_id, []).append(attempt)
         for of_trial in found.values():
             if len(of_trial) > 1 or of_trial[0].attempt > 1:
                 of_trial.sort(key=lambda a: (a.attempt, a.started_at))
                 of_trial[:] = distinct(of_trial, self.damaged)
-        return {trial_id: of_trial for trial_id, of_trial in found.items() if of_trial}
+        self.damaged += [entry for entry in self.segments.damaged if entry not in self.damaged]
+        return {trial_id: found[trial_id] for trial_id in sorted(found) if found[trial_id]}
 
     def _read(self, file: Path) -> Record | None:
         """A file's record; None where it is damaged, and set aside."""

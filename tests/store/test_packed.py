@@ -1,0 +1,296 @@
+"""Packed records: a few files that are the truth, beside which single ones may appear at any time."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.conftest import REPOSITORY
+from tests.large import record_of, study_of, suite_of_seeds
+from tests.report.builders import CPU, build, factorial
+from tests.runner.runs import Runs
+from tests.small import record, time_trial
+from vitbench.store import Record, Study, packed
+
+TRIALS = 400
+
+
+@pytest.fixture
+def study(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Study:
+    """Three quarters of 400 trials have been run; a segment takes 100 records."""
+    monkeypatch.setattr(packed, "MOST", 100)
+    return study_of(tmp_path / "study", suite_of_seeds(tmp_path, TRIALS), finished=0.75)
+
+
+def files(study: Study) -> list[Path]:
+    return sorted((study.path / "records").glob("*.json"))
+
+
+def segments(study: Study) -> list[Path]:
+    return sorted((study.path / "packed").glob("*"))
+
+
+def told(study: Study) -> dict[str, list[tuple[Any, ...]]]:
+    """What running and counting see."""
+    return {
+        i: [(a.attempt, a.state, a.reason, a.started_at, a.code) for a in mine] for i, mine in study.states().items()
+    }
+
+
+def as_states(records: dict[str, list[Record]]) -> dict[str, list[tuple[Any, ...]]]:
+    return {i: [(r.attempt, r.state, r.reason, r.started_at, r.code) for r in mine] for i, mine in records.items()}
+
+
+def rest(study: Study) -> Study:
+    """The same study with the last quarter run, too."""
+    for number, planned in enumerate(study.info.trials[300:], 300):
+        study.write(record_of(planned, number, "ok", CPU))
+    return study
+
+
+def same(study: Study, truth: dict[str, list[Record]]) -> None:
+    """A reader that has seen nothing before finds every record, each once, and no fault."""
+    found = Study.read(study.path)
+    assert found.records() == truth and told(found) == as_states(truth) and found.damaged == []
+    texts = ([r.to_json() for mine in each.values() for r in mine] for each in (found.records(), truth))
+    assert next(texts) == next(texts)
+
+
+def test_readers_take_packed_and_single_records(study: Study) -> None:
+    study.write(record(time_trial(), "unsupported", attempt=2))
+    truth = study.records()
+    assert study.pack() == 301 and files(study) == [] and len(segments(study)) == 4
+    same(study, truth)
+    assert study.records() == truth, "who has read it before finds them, too"
+    failed = study.records(lambda attempt: attempt.state == "failed")
+    assert len(failed) == 3 and failed == {i: mine for i, mine in truth.items() if mine[-1].state == "failed"}
+
+
+def test_a_study_goes_on_after_it_was_packed_and_is_packed_again(study: Study, tmp_path: Path) -> None:
+    twin = Study.read(shutil.copytree(study.path, tmp_path / "twin"))
+    truth = rest(twin).records()
+    study.pack()
+    before = {file: file.read_bytes() for file in segments(study)}
+    rest(Study.start(study.path, study.info))
+    assert len(files(study)) == 100
+    same(study, truth)
+    assert Study.read(study.path).pack() == 100 and files(study) == []
+    same(study, truth)
+    assert all(file.read_bytes() == text for file, text in before.items()), "segments never change"
+    assert Study.read(study.path).pack() == 0
+
+
+def test_a_report_is_the_same_bytes_from_packed_records(tmp_path: Path) -> None:
+    axes = {"norm": ("pre", "post"), "mlp": ("gelu", "relu")}
+    build(tmp_path / "study", factorial(axes, seeds=tuple(range(5))))
+    pages = []
+    for out in ("single", "packed", "cached"):
+        for command in ([["pack"]] if out == "packed" else []) + [["report", "--out", str(tmp_path / out)]]:
+            subprocess.run(
+                [sys.executable, "-m", "vitbench", command[0], str(tmp_path / "study"), *command[1:]],
+                cwd=REPOSITORY, check=True, capture_output=True,
+            )  # fmt: skip
+        pages.append({f.relative_to(tmp_path / out): f.read_bytes() for f in (tmp_path / out).rglob("*.[mhc]*")})
+    assert len(pages[0]) > 5 and pages[0] == pages[1] == pages[2]
+    assert list((tmp_path / "study" / "records").iterdir()) == []
+
+
+def die_at(step: int, study: Path) -> bool:
+    """Pack in a process that ends without a word at its so manyth file operation; whether it came to its end."""
+    if not (child := os.fork()):
+        left = [step]
+
+        def count(event: str, arguments: tuple[Any, ...]) -> None:
+            touches = event in ("open", "os.rename", "os.remove", "os.mkdir", "os.scandir")
+            if touches and str(study) in str(arguments):
+                left[0] -= 1
+                if left[0] < 0:
+                    os._exit(9)
+
+        sys.addaudithook(count)
+        try:
+            Study.read(study).pack()
+        except BaseException:
+            os._exit(1)
+        os._exit(0)
+    status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    assert status in (0, 9)
+    return status == 0
+
+
+def test_f39_a_crash_at_any_instant_of_packing_loses_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(packed, "MOST", 8)
+    study = study_of(tmp_path / "study", suite_of_seeds(tmp_path, TRIALS), finished=0.05)
+    truth, steps = study.records(), 0
+    while not die_at(steps, study.path):
+        same(study, truth)
+        shutil.rmtree(study.path)
+        study = study_of(tmp_path / "study", suite_of_seeds(tmp_path, TRIALS), finished=0.05)
+        steps += 3
+    assert steps > 60, "opening, writing and removing 20 files"
+    same(study, truth)
+
+
+def test_it_is_packed_to_the_end_by_the_next_one_where_packing_was_killed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(packed, "MOST", 8)
+    study = study_of(tmp_path / "study", suite_of_seeds(tmp_path, TRIALS), finished=0.05)
+    truth = study.records()
+    for step in range(20, 400, 7):
+        if die_at(step, study.path):
+            break
+        same(study, truth)
+    assert files(study) == []
+    same(study, truth)
+
+
+def test_f39_two_that_pack_at_once_lose_nothing_and_count_nothing_twice(study: Study) -> None:
+    truth = study.records()
+    line = [sys.executable, "-m", "vitbench", "pack", str(study.path)]
+    both = [subprocess.Popen(line, cwd=REPOSITORY, stdout=subprocess.DEVNULL) for _ in range(2)]
+    assert [each.wait(timeout=120) for each in both] == [0, 0] and files(study) == []
+    same(study, truth)
+
+
+def test_a_record_in_two_segments_counts_once(study: Study) -> None:
+    """As two leave it that pack at once where files have no locks; or one that was killed before it removed files."""
+    truth = study.records()
+    shutil.copytree(study.path / "records", study.path / "copies")
+    study.pack()
+    names = [file.name for file in sorted((study.path / "copies").iterdir())[50:180]]
+    for name in names:
+        shutil.copy(study.path / "copies" / name, study.path / "records")
+    same(study, truth)
+    assert packed.pack(study.path, names[:70]) == 70 and len(segments(study)) == 4
+    same(study, truth)
+    assert Study.read(study.path).pack() == 0 and files(study) == [] and len(segments(study)) == 4
+    same(study, truth)
+
+
+def test_f39_a_driver_that_was_there_before_sees_what_was_packed_meanwhile(study: Study) -> None:
+    mine, other = Study.read(study.path), Study.read(study.path)
+    planned = mine.info.trials[350]
+    known = mine.states().get(planned.id, [])
+    assert known == [] and mine.later(planned.id, known) == []
+    one = record_of(planned, 350, "failed", CPU)
+    other.write(one)
+    assert mine.later(planned.id, known) == [one]
+    Study.read(study.path).pack()
+    assert mine.later(planned.id, known) == [one]
+    with pytest.raises(FileExistsError):
+        mine.write(one)
+    two = one.model_copy(update={"attempt": 2, "state": "ok", "values": None})
+    mine.write(two.model_copy(update={"state": "failed"}))
+    assert [r.attempt for r in Study.read(study.path).records()[planned.id]] == [1, 2]
+
+
+def test_a_reader_finds_what_is_packed_between_its_looking_and_its_reading(study: Study) -> None:
+    truth = study.records()
+    looked = Study.read(study.path)
+    attempts = [a for tried in looked.attempts().values() for a in tried]
+    Study.read(study.path).pack()
+    found = {record.trial_id: [record] for _, record in looked.records_of(attempts)}
+    assert found == truth and looked.damaged == []
+
+
+def cut(file: Path) -> None:
+    file.write_bytes(file.read_bytes()[:-2000])
+
+
+def one_byte(file: Path) -> None:
+    text = bytearray(file.read_bytes())
+    text[len(text) // 2] ^= 0xFF
+    file.write_bytes(text)
+
+
+def one_record(file: Path) -> None:
+    text = gzip.decompress(file.read_bytes())
+    file.write_bytes(gzip.compress(text.replace(b'"test_loss":0.5', b'"test_loss":0.1', 1)))
+
+
+def second_line(file: Path) -> None:
+    """A failure becomes a success."""
+    header, rows, lines = gzip.decompress(file.read_bytes()).split(b"\n", 2)
+    file.write_bytes(gzip.compress(b"\n".join([header, rows.replace(b'"failed"', b'"ok"'), lines])))
+
+
+def newer(file: Path) -> None:
+    header, _, lines = gzip.decompress(file.read_bytes()).partition(b"\n")
+    changed = json.dumps(json.loads(header) | {"form": packed.FORM + 1}).encode()
+    file.write_bytes(gzip.compress(changed + b"\n" + lines))
+
+
+def a_bomb(file: Path) -> None:
+    file.write_bytes(gzip.compress(b"0" * (packed.MAX_ROWS + packed.MAX_HEADER)))
+
+
+def a_pipe(file: Path) -> None:
+    file.unlink()
+    os.mkfifo(file)
+
+
+def a_loop(file: Path) -> None:
+    file.unlink()
+    file.symlink_to(file)
+
+
+@pytest.mark.parametrize(
+    ("damage", "left"),
+    [(cut, (1, 99)), (one_byte, (1, 99)), (one_record, (99, 99)), (second_line, (100, 100)), (newer, (100, 100)),
+     (a_bomb, (0, 0)), (a_pipe, (0, 0)), (a_loop, (0, 0)), (lambda f: f.write_bytes(b""), (0, 0)),
+     (lambda f: (f.unlink(), f.mkdir()), (0, 0))],
+    ids=["cut", "one byte", "one record", "second line", "newer", "bomb", "pipe", "loop", "empty", "folder"],
+)  # fmt: skip
+def test_of_a_damaged_segment_what_can_be_read_counts_and_the_rest_is_named(
+    study: Study, damage: Callable[[Path], object], left: tuple[int, int]
+) -> None:
+    truth = study.records()
+    study.pack()
+    bad = next(file for file in segments(study) if b'"failed"' in gzip.decompress(file.read_bytes()))
+    damage(bad)
+    found = Study.read(study.path)
+    records = found.records()
+    assert records.keys() == found.states().keys(), "what cannot be read is run again"
+    assert left[0] <= len(records) - 200 <= left[1]
+    assert all(truth[trial_id] == mine for trial_id, mine in records.items()), "nothing that was not recorded"
+    assert any(entry.startswith(bad.name) for entry in found.damaged)
+    assert os.path.lexists(bad), "the only copy is never set aside"
+
+
+def test_what_is_damaged_stays_where_it_is_while_the_others_are_packed(study: Study) -> None:
+    bad = files(study)[0]
+    bad.write_bytes(b"{}")
+    assert study.pack() == 299
+    assert bad.with_name(f"{bad.name}.corrupt").exists()
+
+
+def test_a_folder_that_cannot_be_packed_is_left_as_it_is(study: Study) -> None:
+    truth = study.records()
+    (study.path / "packed").write_text("in the way")
+    line = [sys.executable, "-m", "vitbench", "pack", str(study.path)]
+    done = subprocess.run(line, cwd=REPOSITORY, capture_output=True, text=True, check=False)
+    assert done.returncode == 2 and "cannot be" in done.stderr and "Traceback" not in done.stderr
+    (study.path / "packed").unlink()
+    same(study, truth)
+
+
+@pytest.mark.slow
+def test_a_large_study_is_packed_at_its_end(tmp_path: Path) -> None:
+    """Trials that this machine cannot run take no time, and have records."""
+    runs = Runs(tmp_path / "run")
+    many = ["--set", 'model.attention="triton"', "--set", "train.seeds=1100"]
+    done = runs.run(*many)
+    assert done.returncode == 0 and "1,100 records packed" in done.stdout, done.stdout + done.stderr
+    assert list((runs.study / "records").iterdir()) == [] and runs.states() == {"unsupported": 1100}
+    again = runs.run(*many)
+    assert again.returncode == 0 and "1100 of them finished before" in again.stdout
