@@ -1,4 +1,4 @@
-"""Attempts at one trial: what tells of one, which of them stands, and whether another is needed."""
+"""Attempts at a trial: their state in brief, which attempt counts, and whether another is needed."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ SEALED = "#"
 
 
 class Tried(Protocol):
-    """What a :class:`Record` and an :class:`Attempt` both tell."""
+    """Fields that a :class:`Record` and an :class:`Attempt` share."""
 
     @property
     def trial_id(self) -> str:
-        """Whose attempt it is."""
+        """Id of the trial."""
 
     @property
     def state(self) -> str:
-        """What became of it, see :data:`vitbench.store.record.State`."""
+        """Outcome, see :data:`vitbench.store.record.State`."""
 
     @property
     def reason(self) -> str:
@@ -46,11 +46,11 @@ Row = tuple[
     Annotated[str, Field(pattern=r"^[0-9a-f]{20}$")], Literal["tune", "train", "time"],
     Annotated[int, Field(gt=0, le=1_000_000)], State, str, datetime, NonNegative, str | None,
 ]  # fmt: skip
-"""What an :class:`Attempt` says beside its file, as a segment keeps it."""
+"""The fields of an :class:`Attempt` without its file, as a segment stores them."""
 
 
 class Attempt(NamedTuple):
-    """What of a record tells whether its trial is finished.
+    """A record in brief: enough to decide whether its trial is finished.
 
     Attributes:
         file: where the record is: the name of a file in ``records/``, or ``<segment>#<line>``, see
@@ -81,7 +81,7 @@ class Attempt(NamedTuple):
 
 
 def attempt_of(record: Record, file: str) -> Attempt:
-    """The attempt that a record tells of."""
+    """A record in brief."""
     return Attempt(
         file, record.trial_id, record.trial.kind, record.attempt, record.state, record.reason, record.started_at,
         record.seconds, record.code,

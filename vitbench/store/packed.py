@@ -36,11 +36,11 @@ MAX_HEADER, MAX_ROWS, MAX_SEGMENT = 1 << 12, 1 << 27, 1 << 32
 """Bytes of a segment: its first line, its second, and the file."""
 
 LEVEL = 6
-"""Of gzip, which makes a tenth of them; further levels take twice the time for some per cent."""
+"""Compression level of gzip; records shrink to about a tenth."""
 
 ROWS = TypeAdapter(list[Row])
 UNREADABLE = (OSError, EOFError, zlib.error, ValueError, KeyError, TypeError, RecursionError)
-"""What a damaged segment may raise."""
+"""Errors that reading a damaged segment may raise."""
 
 
 class Segment:
@@ -54,7 +54,7 @@ class Segment:
         self.path = path
         self.damage = ""
         self.attempts: list[Attempt | None]
-        """Of each line; None of one that cannot be read."""
+        """One for each line; None where the line cannot be read."""
         try:
             with opened(path, MAX_SEGMENT) as stream:
                 if path.name != _name(hashlib.file_digest(stream, "sha256").hexdigest()):
@@ -82,7 +82,7 @@ class Segment:
         return found
 
     def file(self, number: int) -> str:
-        """Where a record is, as :attr:`Attempt.file` says it."""
+        """Value of :attr:`Attempt.file` for the record in a line."""
         return f"{self.path.name}{SEALED}{number}"
 
     def records(self, files: Collection[str]) -> Iterator[tuple[Attempt, Record]]:
@@ -155,7 +155,7 @@ class Segments:
 
     @property
     def damaged(self) -> list[str]:
-        """What of them cannot be read."""
+        """Names of damaged segments, each with the reason."""
         return [f"{name}: {segment.damage}" for name, segment in self.known.items() if segment.damage]
 
 

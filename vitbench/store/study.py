@@ -147,7 +147,7 @@ class Study:
         return {trial_id: [*attempts] for trial_id, attempts in self.attempts().items()}
 
     def attempts(self, seen: Callable[[Attempt, Record], None] | None = None) -> dict[str, list[Attempt]]:
-        """The same as :meth:`states`, with the place of each: see :meth:`records_of`.
+        """Trial id → its attempts in order; :meth:`records_of` reads their records.
 
         Args:
             seen: gets each record whose file is read for this.
