@@ -22,6 +22,8 @@ mlp = ["gelu", "relu"]
 pooling = ["cls", "mean"]
 """
 """200 cells."""
+RATES = "train.learning_rate = [1e-4, 2e-4, 3e-4, 4e-4, 5e-4, 6e-4, 7e-4, 8e-4, 9e-4, 1e-3]"
+"""An axis that makes them 2,000."""
 
 CELLS = """
 [axes]
@@ -37,8 +39,9 @@ train.batch_size = [10, 20, 30, 40, 50]
 
 
 def suite_of_seeds(folder: Path, trials: int) -> Suite:
-    """200 cells, as many seeds as give so many trials."""
-    return _read(folder, SUITE.replace("[train]", f"[train]\nseeds = {trials // 200}") + SEEDS)
+    """200 cells, as many seeds as give so many trials; 2,000 cells where a suite may not have as many seeds."""
+    cells, axes = (200, SEEDS) if trials <= 100_000 else (2000, f"{SEEDS}{RATES}\n")
+    return _read(folder, SUITE.replace("[train]", f"[train]\nseeds = {trials // cells}") + axes)
 
 
 def suite_of_cells(folder: Path) -> Suite:

@@ -9,11 +9,13 @@ from pathlib import Path
 
 import pytest
 
+from tests.conftest import REPOSITORY
 from tests.report.builders import written
 from tests.report.markdown import Page, read_page
 from tests.small import SUITE
 from vitbench.analysis.timings import WIDE
-from vitbench.report.cost import speed
+from vitbench.report.cost import by_axis, speed
+from vitbench.report.view import View
 from vitbench.store import Study, TimeValues
 
 pytestmark = pytest.mark.xdist_group("timing_report")  # what its fixtures run is run once
@@ -93,3 +95,15 @@ def test_a_table_s_header_does_not_come_from_its_first_row(timed: tuple[Page, St
     rows = read_page(tmp_path / "report").csv("timing")
     assert rows[0]["state"] == "pending" and rows[0]["latency_ms_p50"] == ""
     assert any(row["latency_ms_p50"] for row in rows)
+
+
+def test_a_busy_machine_is_named_beside_the_speeds() -> None:
+    """Beside other work intervals stay narrow and ratios change: a step with more barriers waits more."""
+    view = View(Study.read(REPOSITORY / "results" / "reference" / "components-cpu"))
+    (idle,) = by_axis.sentences(view).values()
+    del view.load_while_timing
+    view.processes = view.processes.assign(load_average=6.33)
+    (busy,) = by_axis.sentences(view).values()
+    assert "busy" not in idle
+    assert busy.endswith("**The machine was busy** (load average up to 6.3 on 2 cores): on an idle one the ratios may "
+                         "differ.")  # fmt: skip

@@ -68,6 +68,18 @@ def load(path: Path, made_by: str) -> dict[str, pd.DataFrame] | None:
         return None
 
 
+def compact(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """The same values, in the memory of one where they are all alike: most columns of most studies are."""
+    if not len(values):
+        return values
+    first = values[0]
+    if values.dtype == np.float64:
+        alike = bool(np.isnan(values).all() if np.isnan(first) else (values == first).all())
+    else:
+        alike = all(value is first for value in values)
+    return np.broadcast_to(values[:1].copy(), values.shape) if alike else values
+
+
 def _column(arrays: Mapping[str, npt.NDArray[Any]], name: str) -> pd.Series[Any]:
     if f"{name}/codes" not in arrays:
         return pd.Series(arrays[name])

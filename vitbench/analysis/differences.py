@@ -10,6 +10,7 @@ from __future__ import annotations
 import functools
 import itertools
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -25,6 +26,9 @@ DRAWN_SPLITS = 99_999
 AT_ONCE = 4_000_000
 """Statistics, over comparisons and splits, that are in memory together."""
 
+MOST_KEPT = 32_000_000
+"""Runs in splits that are kept for the next comparison of arms of these sizes; more are drawn again, part by part."""
+
 LIKE_SPREADS, MOST_TIMES = 1.25, 10.0
 """Ratio of the arms' standard deviations from which Welch's p counts more than once, and how often at most."""
 
@@ -32,6 +36,7 @@ ROUNDING = 1e-9
 """Relative to what was added up, what is equal but for the rounding of floats."""
 
 Floats = npt.NDArray[np.float64]
+Splits = npt.NDArray[np.int8]
 
 
 @dataclass(frozen=True)
@@ -142,15 +147,16 @@ def permutation_p(variant: Floats, baseline: Floats) -> Floats:
     pooled = pooled - pooled.mean(axis=-1, keepdims=True)
     size = np.abs(pooled).max(axis=-1, keepdims=True)
     pooled = np.where(size > 0, pooled / np.where(size > 0, size, 1.0), 0.0)
-    splits, exact = _splits(n, m)
-    rows = max(1, AT_ONCE // len(splits))
-    found = []
-    for start in range(0, len(pooled), rows):
-        some = pooled[start : start + rows]
-        observed = _squared_t(some, (np.arange(n + m) < n).astype(np.int8)[None], n, m)
-        hits = (_squared_t(some, splits, n, m) >= observed * (1 - ROUNDING)).sum(axis=1)
-        found.append(hits / len(splits) if exact else (1 + hits) / (1 + len(splits)))
-    return np.concatenate(found) if found else np.zeros(0)
+    observed = _squared_t(pooled, (np.arange(n + m) < n).astype(np.int8)[None], n, m) * (1 - ROUNDING)
+    hits, tried, exact = np.zeros(len(pooled)), 0, math.comb(n + m, n) <= EXACT_SPLITS
+    few = exact or DRAWN_SPLITS * (n + m) <= MOST_KEPT
+    for splits in [_splits(n, m)] if few else _drawn(n, m):
+        tried += len(splits)
+        rows = max(1, AT_ONCE // len(splits))
+        for start in range(0, len(pooled), rows):
+            some = slice(start, start + rows)
+            hits[some] += (_squared_t(pooled[some], splits, n, m) >= observed[some]).sum(axis=1)
+    return hits / tried if exact else (1 + hits) / (1 + tried)
 
 
 def _moments(values: Floats) -> tuple[Floats, Floats]:
@@ -165,7 +171,7 @@ def _moments(values: Floats) -> tuple[Floats, Floats]:
     return mean, np.where(np.sqrt(variance) > ROUNDING * np.abs(values).max(axis=-1), variance, 0.0)
 
 
-def _squared_t(pooled: Floats, splits: npt.NDArray[np.int8], n: int, m: int) -> Floats:
+def _squared_t(pooled: Floats, splits: Splits, n: int, m: int) -> Floats:
     """(comparisons, n + m) values of mean 0 → (comparisons, splits): Welch's t², infinite where neither arm varies."""
     of_split = splits.T.astype(np.float64)
     sums, squares = pooled @ of_split, (pooled**2) @ of_split
@@ -177,19 +183,26 @@ def _squared_t(pooled: Floats, splits: npt.NDArray[np.int8], n: int, m: int) -> 
 
 
 @functools.lru_cache(maxsize=8)
-def _splits(n: int, m: int) -> tuple[npt.NDArray[np.int8], bool]:
-    """Which of n + m runs are the first arm's, (splits, n + m), and whether these are all splits.
+def _splits(n: int, m: int) -> Splits:
+    """Which of n + m runs are the first arm's, (splits, n + m): in all ways, or in as many as are drawn.
 
     Of two arms of one size a split and its mirror image count alike, so that the first run stays.
     """
     together = n + m
-    if math.comb(together, n) <= EXACT_SPLITS:
-        first = n == m
-        chosen = itertools.combinations(range(int(first), together), n - first)
-        places = np.array([(0, *rest) if first else rest for rest in chosen])
-        splits = np.zeros((len(places), together), dtype=np.int8)
-        np.put_along_axis(splits, places, 1, axis=1)
-        return splits, True
-    chance = np.random.default_rng(0)
-    order = chance.permuted(np.tile(np.arange(together, dtype=np.int32), (DRAWN_SPLITS, 1)), axis=1)
-    return (order < n).astype(np.int8), False
+    if math.comb(together, n) > EXACT_SPLITS:
+        return np.concatenate([*_drawn(n, m)])
+    first = n == m
+    chosen = itertools.combinations(range(int(first), together), n - first)
+    places = np.array([(0, *rest) if first else rest for rest in chosen])
+    splits = np.zeros((len(places), together), dtype=np.int8)
+    np.put_along_axis(splits, places, 1, axis=1)
+    return splits
+
+
+def _drawn(n: int, m: int) -> Iterator[Splits]:
+    """Splits drawn from a fixed seed, part by part: of arms of thousands of runs all of them are gigabytes."""
+    chance, part = np.random.default_rng(0), max(1, MOST_KEPT // (n + m) // 8)
+    for start in range(0, DRAWN_SPLITS, part):
+        number = min(part, DRAWN_SPLITS - start)
+        order = chance.permuted(np.tile(np.arange(n + m, dtype=np.int32), (number, 1)), axis=1)
+        yield (order < n).astype(np.int8)

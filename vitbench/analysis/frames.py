@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
+from vitbench.analysis.columnar import compact
 from vitbench.analysis.results import DERIVED, PROCESS, TIMING, TUNING, VALUES, WHERE, Results, results_of
 from vitbench.analysis.results import NUMBERS as MEASURED
 from vitbench.spec.base import Strict
@@ -66,7 +67,8 @@ def trials_frame(study: Study, results: Results | None = None) -> pd.DataFrame:
         columns[name] = _where(ok if name in VALUES else has, rows[name], place)
     said = {texts: "; ".join(json.loads(texts)) if texts else "" for texts in set(columns["notices"])}
     columns["notices"] = [said[texts] for texts in columns["notices"]]
-    frame = pd.DataFrame({name: columns[name] for name in [*TRIAL, *axes_of(study), *VALUES, *WHERE, *PLAN]})
+    names = [*TRIAL, *axes_of(study), *VALUES, *WHERE, *PLAN]
+    frame = pd.DataFrame({name: columns[name] for name in names}, copy=False)
     frame = frame.astype(dict.fromkeys(NUMBERS, "float64"))  # also where every one of them is missing
     # Not left to pandas: with a missing value among them it makes floats, which hold no seed above 2**53.
     frame["seed"] = pd.array(columns["seed"], dtype="UInt64")
@@ -121,6 +123,11 @@ def axes_of(study: Study) -> list[str]:
     return [name for name in dict.fromkeys(given) if name not in taken]
 
 
+def where(frame: pd.DataFrame, condition: pd.Series[bool]) -> pd.DataFrame:
+    """The rows for which a condition holds; where it holds for all, the frame itself, and not another in memory."""
+    return frame if condition.all() else frame[condition]
+
+
 def level(value: Any) -> str:
     """An axis value as text, the same for the same value whatever the column's type has made of it."""
     if value is None or (isinstance(value, float) and math.isnan(value)) or value is pd.NA:
@@ -149,7 +156,7 @@ def _where(has: npt.NDArray[np.bool_], values: pd.Series[Any], place: npt.NDArra
     number = known.dtype == np.float64
     found = np.full(len(has), np.nan if number else None, dtype=known.dtype)
     found[has] = known[place[has]]
-    return found if number else found.tolist()
+    return compact(found) if number else found.tolist()
 
 
 def _taken(values: Sequence[Column], where: npt.NDArray[np.intp]) -> list[Column]:

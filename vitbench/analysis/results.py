@@ -59,14 +59,17 @@ DERIVED = ("train_flops", "epoch_images_per_s", "trial_images_per_s", "of_peak",
 """What follows from a training run's values and its recipe."""
 NUMBERS = (*(name for name in VALUES if name not in NOT_NUMBERS), *TUNING, *DERIVED)
 WHERE = ("machine", "software", "origin", "commit", "dirty", "threads", "started_at", "notices")
-MEANWHILE = ("attempt_seconds", "load_average")
-"""How long an attempt took, process and all, and the machine's load when it began."""
+MEANWHILE = ("attempt_seconds", "load_average", "outcomes")
+"""How long an attempt took, process and all; the machine's load when it began; test images with a recorded outcome."""
 ATTEMPT = (*NUMBERS, *NOT_NUMBERS, *WHERE, *MEANWHILE, "environment")
 PROCESS = ("process", "latency_ms_p50", "images_per_s", "first_ms", "peak_memory_mib", "load_average", "log_speed",
            "log_control")  # fmt: skip
 TIMING = ("latency_ms_low", "latency_ms_high", "speed", "speed_low", "speed_high", "speed_p", "control", "control_low",
           "control_high", "outliers", "unstable", "wall_ms_p50", "flops_per_s", "bytes_per_s", "of_flops", "of_bytes",
           "of_roofline", "intensity", "ceiling_flops_per_s", "ceiling_bytes_per_s")  # fmt: skip
+
+LASTING = ("origin", "environment", "notices", "started_at", "test_readings", *TUNING, *MEANWHILE)
+"""Columns of attempts that are looked at beside the frames of trials."""
 
 TABLES: Mapping[str, tuple[str, ...]] = {
     "attempts": ATTEMPT, "epochs": tuple(Epoch.model_fields), "timings": TIMING, "processes": PROCESS,
@@ -112,6 +115,10 @@ class Results:
         place = pd.Index(np.array(files, dtype=object)).get_indexer(rows["file"].to_numpy(dtype=object))
         chosen = np.flatnonzero(place >= 0)
         return rows.iloc[chosen[np.argsort(place[chosen], kind="stable")]].reset_index(drop=True)
+
+    def less(self, table: str, columns: Sequence[str] = ()) -> Results:
+        """The same without the other columns of a table: once frames are made of them they are in memory twice."""
+        return Results(self.tried, {**self.tables, table: self.tables[table][["file", *columns]].copy()})
 
     def notices(self, trials: Iterable[str]) -> Counter[str]:
         """Notice → records that stand and have it.
@@ -170,7 +177,10 @@ def results_of(study: Study) -> Results:
     for attempt, record in study.records_of(a for f, a in there.items() if not a.packed and f not in own.known):
         own.add(attempt, record)
     parts = [own.tables(), *map(_rows_of, study.segments.known.values())]
-    return Results(tried, _joined(parts, there))
+    tables = _joined(parts, there)
+    for table in tables.values():
+        table["file"] = table["file"].map({file: file for file in there})  # not the same text in memory once more
+    return Results(tried, tables)
 
 
 def _rows_of(segment: Segment) -> dict[str, pd.DataFrame]:
@@ -198,7 +208,14 @@ def _joined(parts: Sequence[Mapping[str, pd.DataFrame]], there: Collection[str])
         strange = files - left
         tables.append({n: t[~t["file"].isin(strange)] for n, t in part.items()} if strange else part)
         left -= files
-    return {name: pd.concat([part[name] for part in tables], ignore_index=True) for name in TABLES}
+    return {name: _concatenated([dict(part[name].items()) for part in tables]) for name in TABLES}
+
+
+def _concatenated(parts: Sequence[dict[Any, pd.Series[Any]]]) -> pd.DataFrame:
+    """The rows of all parts, column by column, each of which the parts then lose: so no two copies are in memory."""
+    names = [*parts[0]]
+    columns = {name: columnar.compact(np.concatenate([part.pop(name) for part in parts])) for name in names}
+    return pd.DataFrame(columns, copy=False)
 
 
 class _Rows:
@@ -218,6 +235,8 @@ class _Rows:
             row |= self.place(record.environment) | {"load_average": record.environment.load_average}
         row["started_at"], row["notices"] = record.started_at.isoformat(), json.dumps(record.notices)
         row["attempt_seconds"] = record.seconds
+        if isinstance(values, TrainValues) and values.test_right is not None:
+            row["outcomes"] = values.test_images
         row |= _derived(record)
         self._append("attempts", attempt, row)
         if isinstance(values, TrainValues):

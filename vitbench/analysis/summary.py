@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from vitbench.analysis.frames import level
+from vitbench.analysis.frames import level, where
 from vitbench.store.record import STATES
 
 ACCURACY = "test_accuracy_pct"
@@ -113,7 +113,7 @@ def over_seeds(train: pd.DataFrame) -> pd.DataFrame:
     """
     planned = train.groupby(["device", "cell"], sort=False).size().rename("planned").reset_index()
     measured = finished(train)
-    groups = measured[measured[ACCURACY].notna()].groupby(["device", "cell", "origin"], sort=False)
+    groups = where(measured, measured[ACCURACY].notna()).groupby(["device", "cell", "origin"], sort=False)
     found = groups.agg(
         **{
             "n": (ACCURACY, "size"),
@@ -138,7 +138,7 @@ def over_seeds(train: pd.DataFrame) -> pd.DataFrame:
 
 def finished(trials: pd.DataFrame) -> pd.DataFrame:
     """The trials that are ok; the origin of one whose record tells no environment is the word "unknown"."""
-    ok = trials[trials["state"] == "ok"]
+    ok = where(trials, trials["state"] == "ok")
     return ok.assign(origin=ok["origin"].astype(object).where(ok["origin"].notna(), "unknown"))
 
 

@@ -62,7 +62,7 @@ def by_cell(view: View, device: str) -> list[Md]:
     Bold are the highest mean of each task and origin, and those that cannot be told from it: equal as printed, or no
     further from it than exact twins are from one another. Of single runs none is, since nothing says how far luck goes.
     """
-    rows = view.judged[view.judged["device"] == device]
+    rows = view.judged_runs(device)
     found = {(r["cell"], r["origin"]): r for r in view.by_cell.to_dict("records") if r["device"] == device}
     stood_for = _stood_for(view)
     validated = bool(view.by_cell["validation_accuracy_pct_mean"].notna().any())
@@ -276,7 +276,7 @@ def axes_frame(view: View) -> pd.DataFrame:
     """Marginal means as numbers: a row for each device, origin, axis and value."""
     lines = []
     for device in view.train_devices:
-        rows = view.train[view.train["device"] == device]
+        rows = view.runs(device)
         for origin in view.origins.of(rows):
             for axis in view.axes:
                 found = view.accuracy_over(axis, origin, device)

@@ -37,7 +37,7 @@ METRICS = {VALIDATION: "validation accuracy (%)", TRAINING: "training accuracy (
 
 def learning_curves(view: View, device: str) -> list[Picture]:
     """One picture of every finished run on a device, for each origin; nothing where none finished."""
-    planned = view.train[view.train["device"] == device]
+    planned = view.runs(device)
     origins = view.origins.of(planned)
     done = finished(planned)
     curves = {o: view.epochs[view.epochs["trial_id"].isin(of_origin(done, o)["trial_id"])] for o in origins}

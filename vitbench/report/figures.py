@@ -41,7 +41,7 @@ MAX_WORDS = 8
 
 def accuracy_by_cell(view: View, device: str) -> list[Picture]:
     """Test accuracy of the seeds, a row for each cell, a panel for each origin; nothing without any result."""
-    planned = view.judged[view.judged["device"] == device]
+    planned = view.judged_runs(device)
     origins = view.origins.of(planned)
     if not origins:
         return []
@@ -116,7 +116,7 @@ def timings(view: View, group: TimeGroup, colour_by: Sequence[str]) -> list[Pict
 
 def training_speed(view: View, device: str, colour_by: Sequence[str]) -> list[Picture]:
     """Throughput and memory of the training runs, a row for each cell; the first of some axes colours them."""
-    planned = view.train[view.train["device"] == device]
+    planned = view.runs(device)
     pictures, origins = [], view.origins.of(planned)
     for origin in origins:
         on, suffix = view.origins.on(origin, origins)

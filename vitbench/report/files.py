@@ -6,6 +6,9 @@ import base64
 import functools
 import os
 import secrets
+import shutil
+import tempfile
+import weakref
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -62,7 +65,8 @@ class Files:
 
     def __init__(self, draw: Draw = at_once) -> None:
         self.draw = draw
-        self.contents: dict[str, Callable[[], bytes]] = {}
+        self.contents: dict[str, Callable[[Path], object]] = {}
+        """Relative path → writes it to a file."""
         self.shown: dict[str, Callable[[], Shown]] = {}
 
     def table(self, name: str, frame: pd.DataFrame) -> Md:
@@ -76,7 +80,7 @@ class Files:
         if data:  # a sheet of images alone shows no numbers
             self._numbers(data, numbers)
         drawn = self.draw(picture.chart)
-        self._add(path, lambda: drawn().png)
+        self._add(path, lambda file: file.write_bytes(drawn().png))
         self.shown[path] = lambda: Shown(drawn().svg, _seen(picture.alt), path, data)
         return Md(f"![{escape(picture.alt)}]({path})")
 
@@ -87,7 +91,7 @@ class Files:
     def image(self, name: str, png: Callable[[], bytes], alt: str) -> Md:
         """The same of a picture that is no chart."""
         path = f"figures/{name}.png"
-        self._add(path, png)
+        self._add(path, lambda file: file.write_bytes(png()))
         self.shown[path] = lambda: Shown(_pixels(png()), _seen(alt), path, "")
         return Md(f"![{escape(alt)}]({path})")
 
@@ -95,7 +99,7 @@ class Files:
         """Add ``<folder>/<name>``, which is in another language or form than the page."""
         for name, content in files.items():
             whole = content if isinstance(content, bytes) else content.encode("utf-8", "replace")
-            self._add(f"{folder}/{name}", functools.partial(bytes, whole))
+            self._add(f"{folder}/{name}", functools.partial(Path.write_bytes, data=whole))
 
     def write(self, out: Path, text: str, page: str) -> Path:
         """Write all files, text and page last, and remove the pictures and tables that an earlier rendering left.
@@ -105,28 +109,45 @@ class Files:
         Raises:
             ReportError: where the folder cannot be written, or holds a page of somebody else's.
         """
-        contents = {path: content() for path, content in self.contents.items()}
-        contents |= {name: whole.encode("utf-8", errors="replace") for name, whole in ((TEXT, text), (PAGE, page))}
+        for name, whole in ((TEXT, text), (PAGE, page)):
+            self._add(name, functools.partial(Path.write_text, data=whole, encoding="utf-8", errors="replace"))
         try:
+            for path, content in self.contents.items():
+                content(self._spooled(path))
             if (out / PAGE).exists() and OURS not in (out / PAGE).read_bytes()[:4096]:
                 raise ReportError(f"{out}: its {PAGE} is no report of vitbench's; give another folder with --out")
-            stale = _stale(out, contents) if _is_ours(out / TEXT) else []
-            for path, content in contents.items():
-                _replace(out / path, content)
+            stale = _stale(out, self.contents) if _is_ours(out / TEXT) else []
+            for path in self.contents:
+                _replace(out / path, self._spooled(path))
             for file in stale:
                 file.unlink()
         except OSError as error:
             raise ReportError(f"{out}: cannot be written: {error.strerror}") from error
         return out / PAGE
 
-    def _add(self, path: str, content: Callable[[], bytes]) -> None:
+    def _add(self, path: str, content: Callable[[Path], object]) -> None:
         assert path not in self.contents, f"two contents of one report are called {path}"
         self.contents[path] = content
 
     def _numbers(self, path: str, numbers: pd.DataFrame) -> Md:
-        content = csv(numbers).encode("utf-8", errors="replace")
-        self._add(path, lambda: content)
+        try:
+            csv(numbers, self._spooled(path))
+        except OSError as error:
+            raise ReportError(f"a report's numbers cannot be written: {error.strerror}") from error
+        self._add(path, lambda _: None)
         return Md(f"[{path}]({path})")
+
+    @functools.cached_property
+    def _spool(self) -> Path:
+        """Where files are kept until all of them are made: the numbers of a large study are gigabytes."""
+        folder = tempfile.mkdtemp(prefix="vitbench-report-")
+        weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True)
+        return Path(folder)
+
+    def _spooled(self, path: str) -> Path:
+        file = self._spool / path
+        file.parent.mkdir(parents=True, exist_ok=True)
+        return file
 
 
 def _stale(out: Path, contents: Collection[str]) -> list[Path]:
@@ -161,11 +182,11 @@ def _is_ours(page: Path) -> bool:
         return False
 
 
-def _replace(path: Path, content: bytes) -> None:
+def _replace(path: Path, made: Path) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_name(f".{path.name}.{os.getpid()}.{secrets.token_hex(4)}.tmp")
     try:
-        temporary.write_bytes(content)
+        shutil.copyfile(made, temporary)
         temporary.replace(path)
     except BaseException:
         temporary.unlink(missing_ok=True)

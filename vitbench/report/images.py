@@ -49,13 +49,16 @@ def section(view: View, files: Files) -> list[Md]:
 
 def _groups(view: View) -> Iterator[tuple[str, dict[str, Right]]]:
     """Device and origin → the cells' outcomes on one test split, those that compute one function once."""
+    attempts = view.results.tables["attempts"]
+    having = set(attempts.loc[attempts["outcomes"] > 0, "file"])
     done = view.train[(view.train["state"] == "ok") & (view.train["cell"].map(view.twins) == view.train["cell"])]
     for (device, origin), rows in done.groupby(["device", "origin"], sort=False):
         standing = view.results.standing
         cell_of = dict(zip(rows["trial_id"], rows["cell"], strict=True))
         of_trial, found = dict[str, np.ndarray](), dict[str, list[np.ndarray]]()
         splits = set()
-        for attempt, record in view.study.records_of([standing[trial_id] for trial_id in cell_of]):
+        wanted = [a for trial_id in cell_of if (a := standing[trial_id]).file in having]
+        for attempt, record in view.study.records_of(wanted):
             values = record.values
             if isinstance(values, TrainValues) and values.test_right is not None:
                 of_trial[attempt.trial_id] = of_bits(values.test_right, values.test_images)

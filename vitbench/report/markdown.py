@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import math
 import re
-from collections.abc import Callable, Iterable, Sequence, Set
-from csv import writer
-from dataclasses import dataclass
-from typing import Any, NewType
+from collections.abc import Iterable, Sequence, Set
+from pathlib import Path
+from typing import NewType
 
-import numpy as np
 import pandas as pd
 from tabulate import tabulate
 
@@ -75,59 +72,22 @@ def bullets(items: Iterable[Md]) -> Md:
     return Md("\n".join(f"- {item}" for item in items))
 
 
-def csv(frame: pd.DataFrame) -> str:
+def csv(frame: pd.DataFrame, file: Path | None = None) -> str | None:
     """A frame as CSV that a spreadsheet opens without computing anything: numbers as they are, text as text.
 
     A ``'`` goes before text that begins with one of ``= + - @``, a tab or a carriage return (CWE-1236).
+
+    Args:
+        frame: the rows.
+        file: where to write it; else the text is returned.
     """
-    # Each distinct value of a column is written once: a hundred thousand rows have few.
-    columns = [_cells(frame.iloc[:, position]) for position in range(frame.shape[1])]
-    names = _quoted([str(_as_text(name)) for name in frame.columns])
-    lines = [",".join(names), *map(",".join, zip(*columns, strict=True))]
-    if len(columns) == 1:
-        lines = [line or '""' for line in lines]  # a reader would take an empty line for no row
-    return "\n".join([*lines, ""])
-
-
-def _cells(column: pd.Series[Any]) -> list[str]:
-    """A column as it stands in the file; what is missing is empty."""
-    if not _is_of_one_type(column):
-        # Numbers among text stay numbers, and nothing but numbers is a column of them.
-        column = pd.Series(list(column.map(_as_text, na_action="ignore")))
-    if not _is_of_one_type(column):
-        # Not by distinct values, among which True and 1 are one.
-        return _quoted([str(value) for value in column.astype(object).where(column.notna(), "")])
-    if column.dtype.kind == "f":
-        # By their bits: a negative zero is not zero.
-        codes, bits = pd.factorize(column.to_numpy(np.float64, na_value=math.nan).view(np.int64))
-        texts = ["" if math.isnan(x) else f"{x:.10g}" for x in bits.view(np.float64).tolist()]
-    else:
-        codes, distinct = pd.factorize(column)
-        texts = [str(x) for x in distinct] if _is_numeric(column) else _quoted([str(_as_text(x)) for x in distinct])
-    # What is missing has the code -1: the last of the texts.
-    return list(np.array([*texts, ""], dtype=object)[codes])
-
-
-def _is_numeric(column: pd.Series[Any]) -> bool:
-    return bool(pd.api.types.is_numeric_dtype(column) or pd.api.types.is_bool_dtype(column))
-
-
-def _is_of_one_type(column: pd.Series[Any]) -> bool:
-    return _is_numeric(column) or pd.api.types.infer_dtype(column, skipna=True) in ("string", "empty")
-
-
-def _quoted(texts: Iterable[str]) -> list[str]:
-    """Each text as a cell, in quotes where it needs them, as the standard library's writer judges."""
-    lines: list[str] = []
-    writer(_Lines(lines.append), lineterminator="\n").writerows((text, "") for text in texts)
-    return [line[:-2] for line in lines]  # less the second cell: a line of one empty cell is written otherwise
-
-
-@dataclass(frozen=True)
-class _Lines:
-    """Where a writer of CSV leaves its lines."""
-
-    write: Callable[[str], object]
+    safe = frame.copy()  # no copy of what stays: pandas copies on write
+    for place in range(safe.shape[1]):
+        if safe.iloc[:, place].dtype.kind not in "biufc":
+            safe.isetitem(place, list(safe.iloc[:, place].map(_as_text, na_action="ignore")))
+    safe.columns = pd.Index([str(_as_text(name)) for name in safe.columns])
+    text: str | None = safe.to_csv(file, index=False, lineterminator="\n", float_format="%.10g", errors="replace")
+    return text
 
 
 def _as_text(value: object) -> object:

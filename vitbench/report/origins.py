@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import pandas as pd
 
+from vitbench.analysis.frames import where
 from vitbench.analysis.summary import ACCURACY, words
 from vitbench.environment import Environment
 
@@ -75,7 +76,7 @@ class Origins:
 
 def of_origin(rows: pd.DataFrame, origin: str) -> pd.DataFrame:
     """Those of some trials whose records come from one origin."""
-    return rows[_origin(rows) == origin]
+    return where(rows, _origin(rows) == origin)
 
 
 def with_changes(rows: pd.DataFrame) -> pd.Series[bool]:

@@ -249,7 +249,7 @@ def _accuracy(view: View, files: Files) -> list[Md]:
         blocks += files.pictures(figures.accuracy_by_cell(view, device))
         found = accuracy.by_cell(view, device)
         blocks += found
-        blocks += beyond(view.train[view.train["device"] == device])
+        blocks += beyond(view.runs(device))
         blocks += [DAGGER] if any(accuracy.SURVIVORS in block for block in found) else []
     return [*blocks, Md(f"As numbers: {', '.join(links)}.")]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Collection
 from functools import cached_property
@@ -10,7 +11,7 @@ from typing import Any
 import pandas as pd
 
 from vitbench.analysis.axis_speeds import AxisSpeed
-from vitbench.analysis.contention import Contention, contention
+from vitbench.analysis.contention import FOREIGN, Contention, contention
 from vitbench.analysis.design import conditions, images
 from vitbench.analysis.frames import (
     axes_of,
@@ -19,10 +20,11 @@ from vitbench.analysis.frames import (
     processes_frame,
     timings_frame,
     trials_frame,
+    where,
 )
 from vitbench.analysis.paired import Interval, interval
 from vitbench.analysis.replay import Looking
-from vitbench.analysis.results import results_of
+from vitbench.analysis.results import LASTING, results_of
 from vitbench.analysis.stand_ins import RUN_OF, with_stand_ins
 from vitbench.analysis.summary import (
     ACCURACY,
@@ -84,15 +86,17 @@ class View:
         self.results = results_of(study)
         self.damaged = study.set_aside()
         self.trials = trials_frame(study, self.results)
+        self.results = self.results.less("attempts", LASTING)
         self.epochs = epochs_frame(study, self.results)
+        self.results = self.results.less("epochs")
         self.processes = processes_frame(study, self.results)
         last = self.epochs.drop_duplicates("trial_id", keep="last")
         validation = last.set_index("trial_id")["validation_accuracy_pct"].astype("float64")
-        train = self.trials[self.trials["kind"] == "train"]
+        train = where(self.trials, self.trials["kind"] == "train")
         self.train = train.assign(validation_accuracy_pct=train["trial_id"].map(validation).astype("float64"))
         once = study.info.implementations == "one"
         self.judged = with_stand_ins(self.train) if once else self.train.assign(**{RUN_OF: self.train["cell"]})
-        time = self.trials[self.trials["kind"] == "time"]
+        time = where(self.trials, self.trials["kind"] == "time")
         # A frame without any row of one kind has no type for the key.
         found = timings_frame(study, self.results).astype({"trial_id": time["trial_id"].dtype})
         self.time = time.merge(found, on="trial_id", how="left")
@@ -157,6 +161,14 @@ class View:
         keys = self.time[["device", "dtype", "batch_size", "mode", "level", "level_shape"]].drop_duplicates()
         return [TimeGroup(d, t, int(b), m, level, s) for d, t, b, m, level, s in keys.itertuples(index=False)]
 
+    def runs(self, device: str) -> pd.DataFrame:
+        """The training runs planned on a device."""
+        return where(self.train, self.train["device"] == device)
+
+    def judged_runs(self, device: str) -> pd.DataFrame:
+        """The same with the runs that stand for equivalent cells."""
+        return where(self.judged, self.judged["device"] == device)
+
     def timings(self, group: TimeGroup) -> pd.DataFrame:
         """The planned timings of a group, a row for each cell."""
         time = self.time
@@ -180,7 +192,7 @@ class View:
         Its ends are cut off at 0 and 100, beyond which there is no accuracy.
         """
         if device not in self._intervals:
-            done = finished(self.judged[self.judged["device"] == device])
+            done = finished(self.judged_runs(device))
             of_cells = done[done[ACCURACY].notna()].groupby(["cell", "origin"], sort=False)[ACCURACY]
             self._intervals[device] = {
                 (str(cell), str(origin)): _cut_off(interval(values.tolist()))
@@ -203,9 +215,16 @@ class View:
     def contention(self, device: str) -> Contention:
         """How far the finished training runs on a device had their machine to themselves."""
         if device not in self._contention:
-            done = finished(self.train[self.train["device"] == device])
+            done = finished(self.runs(device))
             self._contention[device] = contention(self.results, done["trial_id"].tolist())
         return self._contention[device]
+
+    @cached_property
+    def load_while_timing(self) -> tuple[float, int] | None:
+        """Highest load average while timing, and the number of cores; None where the machine had nothing else to do."""
+        load = float(self.processes["load_average"].astype("float64").max())
+        cores = min((e.cpu_cores for e in self.origins.environments.values()), default=0)
+        return (load, cores) if math.isfinite(load) and cores and load > cores + FOREIGN else None
 
     @cached_property
     def noise(self) -> TwinNoise | None:
@@ -271,7 +290,7 @@ class View:
         """Test accuracy (percent) over the matched blocks of an axis, of one device and origin."""
         if (axis, origin, device) not in self._accuracy_over:
             trained = self.train if axis in self.twin_axes else self.judged
-            rows = of_origin(trained[trained["device"] == device], origin)
+            rows = of_origin(where(trained, trained["device"] == device), origin)
             found = matched(rows, self.axes, axis, ACCURACY, TRAIN_BLOCK)
             self._accuracy_over[axis, origin, device] = found
         return self._accuracy_over[axis, origin, device]

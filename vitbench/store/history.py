@@ -15,11 +15,12 @@ start leaves no trace, and neither does a study in another folder.
 from __future__ import annotations
 
 import contextlib
+import io
 import json
 import os
 import re
 import secrets
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -31,10 +32,12 @@ from vitbench.spec.base import Strict, digest
 from vitbench.store.asked import CELLS, CLAIM, SEEDS, Asked, differing
 from vitbench.store.attempts import Tried
 from vitbench.store.distrust import believed
-from vitbench.store.files import content, publish, sweep, sync_folder
+from vitbench.store.files import content, opened, publish, sweep, sync_folder
 from vitbench.store.record import MAX_BYTES
 
 FOLDER = "history"
+MAX_LIST, MAX_LINE = 1 << 32, 200
+"""Bytes of a list of finished trials, and letters of a line in it."""
 ENDED = frozenset({"ok", "diverged"})
 """States that are outcomes. Those that tell of the machine or its user are none: such a record may well be removed."""
 
@@ -168,16 +171,15 @@ class History:
                 continue
             return number
 
-    def finished(self) -> set[Ended]:
-        """Every trial that ever finished, as far as the lists tell."""
-        found = set[Ended]()
+    def finished(self) -> Iterator[Ended]:
+        """Every trial that ever finished, as far as the lists tell; some of them twice."""
         for path in sorted(self.folder.glob("finished-*.log")):
-            with contextlib.suppress(OSError):
-                for line in content(path, MAX_BYTES).decode(errors="replace").splitlines():
-                    if match := LINE.fullmatch(line):
+            with contextlib.suppress(OSError), opened(path, MAX_LIST) as stream:
+                lines = io.TextIOWrapper(stream, errors="replace")
+                while line := lines.readline(MAX_LINE):
+                    if match := LINE.fullmatch(line.rstrip("\n")):
                         kind, trial_id, attempt, started = match.groups()
-                        found.add(Ended(kind, trial_id, int(attempt), started))
-        return found
+                        yield Ended(kind, trial_id, int(attempt), started)
 
     def add(self, more: Iterable[Ended]) -> None:
         """Add trials to the list; on return it has reached the disk."""
@@ -195,7 +197,7 @@ class History:
 
     def catch_up(self, outcomes: Iterable[Outcome]) -> int:
         """Add what finished and is not in the list. Returns how many training runs ever finished."""
-        known, there = self.finished(), ended(outcomes)
+        known, there = set(self.finished()), ended(outcomes)
         self.add(there - known)
         return len({each.trial_id for each in known | there if each.kind == "train"})
 

@@ -50,12 +50,11 @@ def _of_timings(view: View) -> list[Md]:
 
 def _of_load(view: View) -> list[Md]:
     """What else the machine did while it timed."""
-    load = view.processes["load_average"].astype("float64").max()
-    cores = min((e.cpu_cores for e in view.origins.environments.values()), default=0)
-    if not (math.isfinite(load) and cores and load > cores + 1):
+    if view.load_while_timing is None:
         return []
+    load, cores = view.load_while_timing
     return [Md(f"The load average reached {fixed(load, 1)} on {cores} cores while timing: other work may have "
-               "slowed some processes.")]  # fmt: skip
+               "slowed some processes, and some implementations more than others.")]  # fmt: skip
 
 
 def _of_runs(view: View, device: str) -> list[Md]:

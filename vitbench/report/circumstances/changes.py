@@ -14,7 +14,7 @@ from vitbench.spec.model import ModelSpec
 from vitbench.spec.recipe import DataSpec, TrainSpec
 from vitbench.spec.suite import Info, as_text
 from vitbench.store.asked import CELLS, CLAIM, GOAL, SEEDS, asked, by_cell
-from vitbench.store.history import Step, ended
+from vitbench.store.history import Ended, Step, ended
 from vitbench.store.plan import Trials
 
 MOST = 6
@@ -203,11 +203,15 @@ WORDS: Sequence[tuple[str, Words]] = (
 
 def _gone(view: View) -> list[Md]:
     """Finished runs without a record, those that were run again, and results that no list has."""
-    known = view.study.history.finished()
-    there = {each for attempts in view.results.tried.values() for each in ended(attempts)}
+    # By their hashes: of a million trials the sets themselves are a gigabyte.
+    there = {hash(each) for each in _ended(view)}
     aside = {name.removesuffix(".json") for name, _ in view.damaged}
-    missing = [each for each in known - there if f"{each.trial_id}-{each.attempt}" not in aside]
-    again = {each.trial_id for each in there}
+    known, missing = set[int](), set[Ended]()
+    for each in view.study.history.finished():
+        known.add(hash(each))
+        if hash(each) not in there and f"{each.trial_id}-{each.attempt}" not in aside:
+            missing.add(each)
+    again = {each.trial_id for each in missing if ended(view.results.tried.get(each.trial_id, ()))}
     trials, said = Trials.of(view.study.info.trials), list[Md]()
     for what, ids, then in (
         ("no longer there", {e.trial_id for e in missing if e.trial_id not in again}, "No number here includes them."),
@@ -222,9 +226,13 @@ def _gone(view: View) -> list[Md]:
                                *([f"{len(named) - MAX_NAMED} more"] if len(named) > MAX_NAMED else []),
                                *of_none])  # fmt: skip
             said.append(Md(f"**{noun} {verb} {what}**: {which}. {then}"))
-    if unlisted := len({each.trial_id for each in there - known}):
+    if unlisted := len({each.trial_id for each in _ended(view) if hash(each) not in known}):
         verb = "is" if unlisted == 1 else "are"
         said.append(Md(f"{plural(unlisted, 'result')} {verb} not in the study's list of finished runs: brought from "
                        "elsewhere, or stored by a driver that was killed at that moment, or the list was cut. The "
                        "next `vitbench run` adds them."))  # fmt: skip
     return said
+
+
+def _ended(view: View) -> Iterator[Ended]:
+    return (each for attempts in view.results.tried.values() for each in ended(attempts))

@@ -55,7 +55,13 @@ def judged(view: View) -> dict[Measured, list[AxisSpeed]]:
 
 def sentences(view: View) -> dict[Measured, Md]:
     """What was found of each axis, where a verdict could be told over two blocks or more: of timings alone."""
-    said = {}
+    said, busy = {}, ""
+    if view.load_while_timing is not None:
+        load, cores = view.load_while_timing
+        busy = (
+            f" **The machine was busy** (load average up to {fixed(load, 1)} on {cores} cores): on an idle one the "
+            "ratios may differ."
+        )
     for measured, found in judged(view).items():
         told = [each for each in found if each.verdict and each.blocks > 1]
         if measured.group is None or not told:
@@ -67,7 +73,7 @@ def sentences(view: View) -> dict[Measured, Md]:
             parts.append(f"{escape(view.axis_names[axis])}: {', '.join(each_said)}, against {escape(mine[0].against)}")
         on = f" on {view.origins.letter(measured.origin)}" if view.origins.several else ""
         what = escape(f"{measured.group.mode_name}, {measured.group.setting}")
-        said[measured] = Md(f"Speed ({what}{on}), times as fast over matched blocks: {'; '.join(parts)}.")
+        said[measured] = Md(f"Speed ({what}{on}), times as fast over matched blocks: {'; '.join(parts)}.{busy}")
     return said
 
 
@@ -76,7 +82,7 @@ def by_axis(view: View, group: TimeGroup | None, device: str) -> list[Md]:
     mine = {m: found for m, found in judged(view).items() if (m.group, m.device) == (group, device)}
     if not any(each.blocks for found in mine.values() for each in found):
         return []
-    rows = view.timings(group) if group else view.train[view.train["device"] == device]
+    rows = view.timings(group) if group else view.runs(device)
     rows = rows[rows["factorial"].astype(bool)]
     lines = []
     for measured, found in mine.items():

@@ -28,7 +28,7 @@ def throughput(view: View, files: Files) -> list[Md]:
             for axis in view.axes:
                 blocks += files.pictures(trends.along(view, device, axis, trends.THROUGHPUT))
         blocks += [training_speed.about(view, device), *by_axis.by_axis(view, None, device)]
-        blocks += [*training_speed.by_cell(view, device), *beyond(view.train[view.train["device"] == device])]
+        blocks += [*training_speed.by_cell(view, device), *beyond(view.runs(device))]
     if view.axes and len(numbers := by_axis.axes_frame(view)):
         blocks.append(Md(f"Speed by axis as numbers: {files.table('speed-by-axis', numbers)}."))
     return blocks or [Md("Nothing is planned.")]

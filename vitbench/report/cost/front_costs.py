@@ -89,7 +89,7 @@ def costs(view: View, device: str, origin: str) -> Iterator[Costs]:
                 timed = True
                 yield from _of_timings(view, group, on, suffix, found)
     if not timed:
-        runs = finished(of_origin(view.train[view.train["device"] == device], origin))
+        runs = finished(of_origin(view.runs(device), origin))
         yield from _of_training(view, device, runs[runs["train_images_per_s"].notna()])
 
 

@@ -42,7 +42,7 @@ Row = Mapping[Any, Any]
 def about(view: View, device: str) -> Md:
     """What the columns of the table by cell are."""
     mine = view.cost_by_cell[view.cost_by_cell["device"] == device]
-    rows = view.train[view.train["device"] == device]
+    rows = view.runs(device)
     said = (
         "Images/s of the training runs themselves: of the median step, of the epochs with the loading of their data, "
     )
@@ -79,7 +79,7 @@ def _of_memory(rows: pd.DataFrame, device: str) -> str:
 
 def by_cell(view: View, device: str) -> list[Md]:
     """Blocks: throughput and memory of the training runs, a row for each planned cell, and what all of them share."""
-    rows = view.train[view.train["device"] == device]
+    rows = view.runs(device)
     found = {(r["cell"], r["origin"]): r for r in view.cost_by_cell.to_dict("records") if r["device"] == device}
     states, origins, missing = states_of(rows), view.origins.of(rows), view.origins.missing(rows)
     speed = {cell: max((found[cell, o]["train_images_per_s"] for o in origins if (cell, o) in found), default=-1)

@@ -70,7 +70,7 @@ class Weighed:
 def weighed(view: View) -> Iterator[Weighed]:
     """Accuracy against each cost of each device that trained, as far as two cells or more have both."""
     for device in view.train_devices:
-        origins = view.origins.of(view.train[view.train["device"] == device])
+        origins = view.origins.of(view.runs(device))
         for origin in origins:
             gains = _gains(view, device, origin, view.origins.on(origin, origins))
             for costs in front_costs.costs(view, device, origin):
@@ -85,7 +85,7 @@ def _gains(view: View, device: str, origin: str, on: tuple[str, str]) -> Gains:
     results = view.by_cell[(view.by_cell["device"] == device) & (view.by_cell["origin"] == origin)]
     values = zip(results["cell"].tolist(), results[MEAN].tolist(), results[STD].tolist(), strict=True)
     of_cell = {str(cell): (float(mean), float(std)) for cell, mean, std in values}
-    runs = finished(of_origin(view.train[view.train["device"] == device], origin))
+    runs = finished(of_origin(view.runs(device), origin))
     runs = runs[runs[ACCURACY].notna()]
     runs = runs[runs.groupby("twin")["cell"].transform("nunique") > 1]  # most cells of most studies have no twin
     twins: dict[str, str] = {}

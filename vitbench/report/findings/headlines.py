@@ -31,7 +31,7 @@ def headlines(view: View) -> list[Md]:
     """Blocks: the answer, which are the verdicts in sentences, then the best cells; what ran is counted last."""
     said: list[Md] = []
     for device in view.train_devices:
-        for origin in view.origins.of(view.train[view.train["device"] == device]):
+        for origin in view.origins.of(view.runs(device)):
             on = _on(view, device, origin)
             place = next((p for p in view.places if (p.runs.device, p.runs.origin) == (device, origin)), None)
             said += [*_conclusions(view, place, on), _best(view, place, on)] if place else []
