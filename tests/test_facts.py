@@ -1,0 +1,314 @@
+"""Facts of reports: what differs is seen, what does not is not, and every caveat has a name."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+from pathlib import Path
+
+import pandas as pd
+import pytest
+from click.testing import CliRunner
+
+from tests.report.builders import written
+from tools.archetypes import COMPARISONS, STUDIES
+from tools.caveat_names import NAMES, name_of
+from tools.facts import Report, columns_of, compare, dump, key_columns, load, main, meant, read, values_of
+from vitbench.report.circumstances.caveats import caveats
+from vitbench.report.comparisons.comparison_words import caveats as caveats_of_comparison
+from vitbench.report.view import View
+
+FROZEN = Path(__file__).parents[1] / "tools" / "facts.json.gz"
+Made = dict[str, Report]
+
+
+def made(studies: int = 1) -> Made:
+    """Facts of some studies that are alike."""
+    report: Report = {
+        "tables": {
+            "tables/accuracy": {
+                "cell": ["a", "a", "b", "b"],
+                "seed": [0.0, 1.0, 0.0, 1.0],
+                "test_accuracy_pct": [40.0, 41.5, 38.25, None],
+                "state": ["ok", "ok", "ok", "oom"],
+            },
+            "figures/accuracy": {"row": ["a", "a", "b"], "value": [40.0, 41.5, 38.25]},
+        },
+        "caveats": ["one-seed", "other-batches", "other-batches"],
+    }
+    return {f"study {n}": copy.deepcopy(report) for n in range(1, studies + 1)}
+
+
+def changed(change: Callable[[Report], object], studies: int = 1) -> list[str]:
+    """What the comparison says of a change of each study."""
+    new = made(studies)
+    for report in new.values():
+        change(report)
+    return compare(made(studies), new)
+
+
+def set_cell(column: str, row: int, value: float | str | None) -> Callable[[Report], object]:
+    """Another value in a cell of the table of accuracies."""
+    return lambda report: report["tables"]["tables/accuracy"][column].__setitem__(row, value)
+
+
+def without_row(report: Report, row: int) -> None:
+    """Take a row out of the table of accuracies."""
+    for values in report["tables"]["tables/accuracy"].values():
+        del values[row]
+
+
+def rename(report: Report, old: str, new: str) -> None:
+    """Another name for a column of the table of accuracies."""
+    columns = report["tables"]["tables/accuracy"]
+    columns[new] = columns.pop(old)
+
+
+def test_what_is_the_same_differs_in_nothing() -> None:
+    assert compare(made(3), made(3)) == []
+
+
+def test_a_changed_number_is_named_by_its_row() -> None:
+    assert changed(set_cell("test_accuracy_pct", 1, 41.6)) == [
+        "cells differ test_accuracy_pct: 1, in study 1/tables/accuracy/test_accuracy_pct; cell a, seed 1.0: 41.5 → 41.6"
+    ]
+
+
+@pytest.mark.parametrize(("relative", "seen"), [(1e-12, 0), (5e-10, 0), (1e-8, 1)])
+def test_numbers_are_compared_to_nine_digits(relative: float, seen: int) -> None:
+    assert len(changed(set_cell("test_accuracy_pct", 1, 41.5 * (1 + relative)))) == seen
+
+
+@pytest.mark.parametrize(("row", "value"), [(0, None), (0, "oom"), (3, 12.0), (3, "oom"), (0, 0.0)])
+def test_a_value_that_comes_goes_or_becomes_a_word_is_seen(row: int, value: float | str | None) -> None:
+    (line,) = changed(set_cell("test_accuracy_pct", row, value))
+    assert line.startswith("cells differ test_accuracy_pct: 1") and line.endswith(f"→ {value}")
+
+
+def test_numbers_in_a_column_that_gets_a_word_stay_numbers() -> None:
+    def in_words(report: Report) -> None:
+        report["tables"]["tables/accuracy"]["test_accuracy_pct"] = ["40.0", "41.50", "38.25", None]
+
+    assert changed(in_words) == []
+
+
+def test_another_verdict_or_state_is_a_cell_and_no_row() -> None:
+    (line,) = changed(set_cell("state", 2, "failed"))
+    assert line.startswith("cells differ state: 1,") and line.endswith("cell b, seed 0.0: ok → failed")
+
+
+@pytest.mark.parametrize("row", range(4))
+def test_a_lost_row_is_one_difference_and_so_is_a_new_one(row: int) -> None:
+    new = made()
+    without_row(new["study 1"], row)
+    (gone,), (come,) = compare(made(), new), compare(new, made())
+    where = f"tables/accuracy: 1, in study 1/tables/accuracy/(rows); cell {'aabb'[row]}, seed {row % 2}.0"
+    assert (gone, come) == (f"rows gone {where}", f"rows new {where}")
+
+
+def test_the_order_of_rows_and_columns_decides_nothing_where_keys_tell_them_apart() -> None:
+    def turned(report: Report) -> None:
+        columns = report["tables"]["tables/accuracy"]
+        report["tables"]["tables/accuracy"] = {name: columns[name][::-1] for name in reversed(columns)}
+
+    assert changed(turned) == []
+
+
+def test_rows_that_repeat_are_compared_in_their_order() -> None:
+    def add_one(report: Report) -> None:
+        report["tables"]["figures/accuracy"] = {"row": ["a", "a", "a", "b"], "value": [40.0, 41.5, 42.0, 38.25]}
+
+    (line,) = changed(add_one)
+    assert line == "rows new figures/accuracy: 1, in study 1/figures/accuracy/(rows); row a, number 3"
+
+
+def test_a_lost_caveat_is_seen_and_one_of_two_as_well() -> None:
+    assert changed(lambda report: report["caveats"].remove("one-seed")) == [
+        "caveat gone one-seed: 1, in study 1/caveats/one-seed"
+    ]
+    assert changed(lambda report: report["caveats"].pop()) == [
+        "caveat gone other-batches: 1, in study 1/caveats/other-batches"
+    ]
+    assert changed(lambda report: report["caveats"].append("at-chance")) == [
+        "caveat new at-chance: 1, in study 1/caveats/at-chance"
+    ]
+
+
+def test_a_column_renamed_in_many_studies_is_two_lines() -> None:
+    gone, come = changed(lambda report: rename(report, "test_accuracy_pct", "accuracy"), studies=20)
+    assert gone.startswith("column gone test_accuracy_pct: 20, in study 1/tables/accuracy/test_accuracy_pct, study 2/")
+    assert gone.endswith(" and 17 more") and come.startswith("column new accuracy: 20, in ")
+
+
+def test_a_renamed_key_hides_no_other_difference() -> None:
+    def change(report: Report) -> None:
+        rename(report, "cell", "name")
+        set_cell("test_accuracy_pct", 1, 41.6)(report)
+
+    kinds = {line.partition(":")[0] for line in changed(change)}
+    assert {"column gone cell", "column new name", "cells differ test_accuracy_pct"} == kinds
+
+
+def test_tables_and_studies_that_are_gone_or_new() -> None:
+    new = made(2)
+    del new["study 1"]["tables"]["figures/accuracy"]
+    old = made(3)
+    assert compare(old, new) == [
+        "study gone study 3: 1, in study 3",
+        "table gone figures/accuracy: 1, in study 1/figures/accuracy",
+    ]
+    assert [line.split()[1] for line in compare(new, old)] == ["new", "new"]
+
+
+def test_what_is_meant_is_taken_away_and_a_pattern_without_use_is_told() -> None:
+    old, new = made(2), made(2)
+    for report in new.values():
+        rename(report, "test_accuracy_pct", "accuracy")
+        report["caveats"].remove("one-seed")
+    patterns = meant("# what is meant\n*/tables/accuracy/test_accuracy_pct  # renamed\n\n*/tables/*/accuracy\n")
+    assert patterns == ["*/tables/accuracy/test_accuracy_pct", "*/tables/*/accuracy"]
+    assert compare(old, new, patterns) == [
+        "caveat gone one-seed: 2, in study 1/caveats/one-seed, study 2/caveats/one-seed"
+    ]
+    assert compare(old, new, [*patterns, "*/caveats/one-seed"]) == []
+    rotten = [*patterns, "*/caveats/one-seed", "study 1/tables/[a]*"]
+    assert compare(old, new, rotten) == ["meant, but nothing differs there: study 1/tables/[a]*"]
+    assert len(compare(old, new, ["study 1/*"])) == 3, "study 2 differs all the same"
+
+
+def test_the_exit_status_says_whether_something_differs(tmp_path: Path) -> None:
+    new = made()
+    set_cell("seed", 3, 7.0)(new["study 1"])
+    old_file, new_file, pattern = tmp_path / "old.json.gz", tmp_path / "new.json", tmp_path / "meant"
+    dump(made(), old_file)
+    dump(new, new_file)
+    pattern.write_text("*/tables/accuracy/(rows) # one seed is another\n")
+    assert (load(old_file), load(new_file)) == (made(), new)
+    run = CliRunner().invoke
+    assert run(main, ["compare", str(old_file), str(old_file)]).exit_code == 0
+    done = run(main, ["compare", str(old_file), str(new_file)])
+    assert done.exit_code == 1 and done.output.count("\n") == 2, "a row is gone, and one is new"
+    assert run(main, ["compare", str(old_file), str(new_file), "--meant", str(pattern)]).exit_code == 0
+    assert run(main, ["compare", str(old_file), str(old_file), "--meant", str(pattern)]).exit_code == 1
+
+
+def test_the_same_facts_are_the_same_bytes(tmp_path: Path) -> None:
+    dump(made(), tmp_path / "first.json.gz")
+    dump(made(), tmp_path / "second.json.gz")
+    content = (tmp_path / "first.json.gz").read_bytes()
+    assert content == (tmp_path / "second.json.gz").read_bytes()
+    assert content[4:8] == bytes(4), "the time of compression"
+
+
+def test_an_archetype_rendered_again_gives_the_same_facts(tmp_path: Path) -> None:
+    def rendered(name: str) -> Report:
+        return read(written(STUDIES["hostile-names"](tmp_path / name / "study"), tmp_path / name / "report").parent)
+
+    first = rendered("first")
+    assert first == rendered("second")
+    assert {"tables/trials", "tables/accuracy", "figures/accuracy-cpu"} <= set(first["tables"])
+    assert {"one-seed", "fallback-data"} <= set(first["caveats"])
+
+
+def test_a_column_is_one_of_numbers_where_each_value_is_one(tmp_path: Path) -> None:
+    assert values_of(["1", "", "2.5e-3", "-0"]) == [1.0, None, 0.0025, 0.0]
+    assert values_of(["1", "", "oom"]) == ["1", None, "oom"]
+    assert values_of(["nan", "1"]) == ["nan", "1"] and values_of(["1e999"]) == ["1e999"]
+    (tmp_path / "a.csv").write_text('name,n\n"a,\n""b""",1\nNA,\n', encoding="utf-8")
+    assert columns_of(tmp_path / "a.csv") == {"name": ['a,\n"b"', "NA"], "n": [1.0, None]}
+
+
+def test_a_report_s_facts_are_its_files_and_the_caveats_of_its_section(tmp_path: Path) -> None:
+    (tmp_path / "tables").mkdir()
+    (tmp_path / "tables" / "a.csv").write_text("n\n1\n")
+    one = "**n = 1, no inference**: and so on."
+    page = "# a\n\n## In short\n\n- no caveat\n\n## Caveats\n\n- {}\n\n## Accuracy\n\n- no caveat\n"
+    (tmp_path / "report.md").write_text(page.format(one))
+    assert read(tmp_path) == {"tables": {"tables/a": {"n": [1.0]}}, "caveats": ["one-seed"]}
+    margins = (
+        "| comparison | margin 1 point | n |\n| --- | --- | --- |\n| a | worse | 3 |\n\n| cell |\n| --- |\n| a |\n"
+    )
+    (tmp_path / "report.md").write_text(page.format(one) + f"\n## Claims\n\n{margins}\n{margins}")
+    shown: dict[str, list[float | str | None]] = {"comparison": ["a"], "margin 1 point": ["worse"], "n": ["3"]}
+    tables = {"tables/a": {"n": [1.0]}, "page/Claims 1": shown, "page/Claims 2": shown}
+    assert read(tmp_path)["tables"] == tables, "of the page those that no file holds"
+    for unknown in ("Something new.", "- **n = 1, no inference**"):
+        (tmp_path / "report.md").write_text(page.format(unknown))
+        with pytest.raises(ValueError, match=f"no caveat fits: {unknown[:9]}".replace("*", r"\*")):
+            read(tmp_path)
+
+
+def test_keys_are_of_text_before_whole_numbers_and_never_of_measurements() -> None:
+    def keys(**columns: list[object]) -> list[str]:
+        return key_columns(pd.DataFrame(columns, dtype=object))
+
+    assert keys(ms=[1.5, 2.5, 3.5], cell=["a", "b", "c"], seed=[0.0, 1.0, 2.0]) == ["cell"]
+    assert keys(ms=[1.5, 2.5, 3.5], state=["ok", "oom", "ok"], seed=[0.0, 1.0, 2.0]) == ["seed"]
+    assert keys(ms=[1.5, 2.5], flops=[1e9, 2e9]) == []
+    assert keys(cell=["a"], seed=[0.0]) == []
+
+
+TRIGGERED = {
+    "edited": {"history-unreadable", "history-begins-late", "plan-edited", "removed-runs", "repeated-runs"},
+    "changed": {"seeds-changed", "changed-after-results", "standard-deviation", "one-test-set"},
+    "no-history": {"history-missing", "unlisted-results"},
+    "survivors": {"mean-over-survivors", "test-images-read", "sampling-error", "near-duplicate-test-images"},
+    "training-alone": {"near-duplicate-test-images"},
+    "old-code": {"one-seed", "several-environments", "other-code", "edited-plug-in", "uncommitted-changes"},
+    "at-chance": {"at-chance", "no-noise-seen"},
+    "stand-ins": {"disagreeing-implementations", "seeds-of-equivalents"},
+    "unstable": {"unstable-timings", "uncorrected-intervals"},
+    "few-samples": {"one-process", "no-interval-of-ratios"},
+    "crowded": {"load-while-timing", "shared-machine"},
+    "fallback": {"fallback-data", "untuned-settings"},
+    "other-batches": {"other-batches", "noise-floor"},
+    "tuned": {"tuned-settings"},
+    "other-recipes": {"settings-by-cell", "unequal-budgets"},
+}
+"""Archetype → caveats that it has, among others."""
+COMPARED = {
+    "devices-and-versions": {
+        "other-machines", "other-software", "uncommitted-changes", "timings-not-in-turns", "matched-without-device",
+        "other-recipe", "drift-of-equal-seeds", "unstable-timings",
+    },
+    "unlike-studies": {
+        "unrecorded-machine", "one-study-in-arms", "study-given-twice", "other-images", "fallback-data", "one-seed",
+        "one-process", "records-set-aside",
+    },
+}  # fmt: skip
+WRITTEN = {
+    "unequal-timing-protocol": "How long is timed is not the same everywhere: **rounds** (3 in A, 5 in B). Medians do "
+    "not depend on it, the widths of intervals do.",
+}
+"""Caveats that no archetype has."""
+
+
+@pytest.mark.parametrize("kind", TRIGGERED)
+def test_every_caveat_of_a_study_has_one_name(kind: str, tmp_path: Path) -> None:
+    names = [name_of(sentence) for sentence in caveats(View(STUDIES[kind](tmp_path / "study")))]
+    assert set(names) >= TRIGGERED[kind]
+
+
+@pytest.mark.parametrize("kind", COMPARED)
+def test_every_caveat_of_a_comparison_has_one_name(kind: str, tmp_path: Path) -> None:
+    lines = caveats_of_comparison(COMPARISONS[kind](tmp_path)).splitlines()
+    assert {name_of(line.removeprefix("- ")) for line in lines} >= COMPARED[kind]
+
+
+def test_no_name_is_without_an_example() -> None:
+    assert {name: name_of(sentence) for name, sentence in WRITTEN.items()} == {name: name for name in WRITTEN}
+    assert set().union(*TRIGGERED.values(), *COMPARED.values(), WRITTEN) == set(NAMES)
+
+
+def test_two_names_for_one_sentence_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(NAMES, "another", r"\*\*n = 1")
+    with pytest.raises(ValueError, match="one-seed and another fits"):
+        name_of("**n = 1, no inference**: one seed tells nothing.")
+
+
+def test_the_frozen_facts_are_there() -> None:
+    frozen = load(FROZEN)
+    assert {f"made-{kind}" for kind in STUDIES} | {f"compared-{kind}" for kind in COMPARISONS} <= set(frozen)
+    assert {path.parent.name for path in FROZEN.parents[1].glob("results/reference/*/study.json")} <= set(frozen)
+    assert set(NAMES) - set(WRITTEN) == {name for report in frozen.values() for name in report["caveats"]}
+    assert compare(frozen, frozen) == []
