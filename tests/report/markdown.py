@@ -9,7 +9,36 @@ from pathlib import Path
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
+from vitbench.report.document import Block, Document, Table
+from vitbench.report.formats import markdown
+from vitbench.report.markdown import plain
 from vitbench.report.render import AXIS
+
+
+@dataclass(frozen=True)
+class Shown:
+    """A table of a document as its reader sees it: the headings over it, heads, cells."""
+
+    above: tuple[str, ...]
+    table: Table
+
+    @property
+    def columns(self) -> list[str]:
+        return list(self.table.columns)
+
+    @property
+    def rows(self) -> list[list[str]]:
+        return [[plain(cell) for cell in row] for row in self.table.rows]
+
+
+def written(*blocks: Block) -> str:
+    """Some blocks as Markdown."""
+    return markdown.text(Document("title", blocks, [])).partition("# title\n\n")[2].rstrip("\n")
+
+
+def tables(document: Document) -> list[Shown]:
+    return [Shown(*each) for each in document.tables()]
+
 
 KNOWN = {"text", "softbreak", "strong_open", "strong_close", "em_open", "em_close", "link_open", "link_close",
          "image", "code_inline"}  # fmt: skip

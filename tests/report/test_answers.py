@@ -12,6 +12,7 @@ import pytest
 
 from tests.conftest import REPOSITORY
 from tests.report.builders import CellPlan, Values, blank, build, factorial
+from tests.report.markdown import tables, written
 from vitbench.analysis.multiplicity import ALPHA, holm
 from vitbench.analysis.timings import WIDE
 from vitbench.report.circumstances import caveats, spent
@@ -19,10 +20,10 @@ from vitbench.report.cost import pareto, roofline, speed
 from vitbench.report.cost.fastest import COSTS, sentences
 from vitbench.report.files import Files
 from vitbench.report.findings import axis, headlines, verdicts
+from vitbench.report.formats import markdown
+from vitbench.report.formats.terminal import fitting
 from vitbench.report.models import reconstructions
-from vitbench.report.pages.blocks import tables
 from vitbench.report.render import compose
-from vitbench.report.terminal import fitting
 from vitbench.report.view import View
 from vitbench.spec import read_suite
 from vitbench.store import Study, TimeValues
@@ -32,6 +33,10 @@ AXES = {"attention": ("batched", "sdpa")}
 
 
 @functools.cache
+def text_of(view: View) -> str:
+    return markdown.text(compose(view, Files(blank)))
+
+
 def reference(name: str) -> View:
     return View(Study.read(REFERENCE / name))
 
@@ -81,7 +86,7 @@ def test_what_has_no_interval_is_said_in_words(tmp_path: Path) -> None:
     (said,) = sentences(view := timed(tmp_path, 1, 3, 0.002))
     assert said.endswith("by that: both (fewer than 6 samples give no interval) are marked ~.")
     assert "n/a" not in said and any("come from one process" in s for s in caveats.caveats(view))
-    assert "timing**: on cpu; float32; batch size 64; inference" in compose(view, Files(blank))
+    assert "timing**: on cpu; float32; batch size 64; inference" in text_of(view)
 
 
 def test_many_settings_are_counted_and_none_is_left_out(tmp_path: Path) -> None:
@@ -121,29 +126,32 @@ def test_the_answer_of_the_reference_timings_is_what_their_numbers_say() -> None
 
 def test_the_best_cell_is_one_of_its_task() -> None:
     view = reference("planted")
-    (said,) = [s for s in headlines.headlines(view)[0].splitlines() if "Highest test accuracy" in s]
+    (said,) = [s for s in written(headlines.headlines(view)[0]).splitlines() if "Highest test accuracy" in s]
     for task in view.axes["task"]:
         mine = view.by_cell[view.by_cell["cell"].str.startswith(task)]
         best = mine.sort_values("test_accuracy_pct_mean", ascending=False, kind="stable").iloc[0]
         change = best["cell"].removeprefix(f"{task} · ")
         assert f"{task} {best['test_accuracy_pct_mean']:.1f} ± {best['test_accuracy_pct_std']:.1f} % ({change}" in said
-    text = compose(view, Files(blank))
-    (by_cell,) = [table for table in tables(text) if "parameters" in table.columns]
-    bold = {row[0].text for row in by_cell.rows if any(cell.bold for cell in row)}
+    document = compose(view, Files(blank))
+    text = markdown.text(document)
+    (by_cell,) = [table for table in tables(document) if "parameters" in table.columns]
+    bold = {row[0] for row in by_cell.table.rows if any(cell.startswith("**") for cell in row)}
     assert bold == set(view.axes["task"])
     assert pareto.without(view) == [
         "Not drawn: task changes what is classified, and accuracy in one task buys nothing in another."
     ]
     assert pareto.without(view)[0] in text and text.count("P(better) is how often") == 1
-    of_accuracy = [table for table in tables(text) if "verdict" in table.columns and "speed (×)" not in table.columns]
+    of_accuracy = [
+        table for table in tables(document) if "verdict" in table.columns and "speed (×)" not in table.columns
+    ]
     assert [table.columns[1] for table in of_accuracy] == ["outcome", "verdict", "verdict"]
 
 
 def test_every_median_of_training_runs_has_its_deviation() -> None:
-    text = compose(view := reference("positions-small"), Files(blank))
-    (table,) = [table for table in tables(text) if "step p50 (ms)" in table.columns]
+    document = compose(view := reference("positions-small"), Files(blank))
+    (table,) = [table for table in tables(document) if "step p50 (ms)" in table.columns]
     for row in table.rows:
-        cells = dict(zip(table.columns, (cell.text for cell in row), strict=True))
+        cells = dict(zip(table.columns, row, strict=True))
         runs = view.train.loc[view.train["cell"] == cells["positions"], "step_ms_p50"]
         middle, deviation = map(float, cells["step p50 (ms)"].split(" ± "))
         assert (middle, deviation) == pytest.approx((runs.median(), runs.std()), abs=0.051)
@@ -169,7 +177,8 @@ def test_why_there_is_no_roofline_is_said_where_timings_are_and_nowhere_else(tmp
     assert not roofline.rooflines(timed, []) and roofline.rooflines(reference("components-cpu"), ["attention"])
     assert not roofline.without(reference("planted"))
     planned = View(build(tmp_path / "planned", factorial(AXES, train=False, state=lambda *_: ("pending", ""))))
-    text = compose(planned, Files(blank))
+    document = compose(planned, Files(blank))
+    text = markdown.text(document)
     assert not caveats.caveats(planned) and "## Caveats" not in text and "No roofline" not in text
 
 
@@ -179,12 +188,13 @@ def test_a_time_is_said_in_the_unit_that_fits(seconds: float, said: str) -> None
 
 
 def test_the_noise_floor_s_reason_is_given_once() -> None:
-    text = compose(view := reference("norm-placement-small"), Files(blank))
+    document = compose(view := reference("norm-placement-small"), Files(blank))
+    text = markdown.text(document)
     assert len(view.axes) > 1 and text.count("Noise floor: not known.") == text.count(axis.noise(view)) == 1
 
 
 def answer(name: str) -> list[str]:
-    return headlines.headlines(reference(name))[0].removeprefix("- ").split("\n- ")
+    return written(headlines.headlines(reference(name))[0]).removeprefix("- ").split("\n- ")
 
 
 def certain(folder: Path) -> View:
@@ -200,19 +210,20 @@ def certain(folder: Path) -> View:
 
 def test_a_certain_difference_within_the_margin_is_not_told_as_none(tmp_path: Path) -> None:
     view = certain(tmp_path)
-    said = headlines.headlines(view)[0].removeprefix("- ").split("\n- ")
+    said = written(headlines.headlines(view)[0]).removeprefix("- ").split("\n- ")
     (post,) = [e.judged for e in view.places[0].effects if e.axis == "norm"]
     assert post.verdict == "equivalent" and post.certain
     assert post.words == "worse, by less than the margin"
     number = f"{post.mean:.2f} points, {post.interval.low:.2f} to {post.interval.high:.2f}".replace("-", "−")  # noqa: RUF001
     assert f"norm: post ({number}) is **worse, by less than the margin** of 2 points, than pre." in said
     assert any(each.startswith('positions: "none" is **worse** than learned by 3.00 points (') for each in said)
-    text = compose(view, Files(blank))
-    assert "worse, by less than the margin" in {row[1].text for table in tables(text) for row in table.rows}
+    document = compose(view, Files(blank))
+    assert "worse, by less than the margin" in {row[1] for table in tables(document) for row in table.rows}
 
 
 def test_axes_of_the_recipe_are_called_by_their_short_names() -> None:
-    text = compose(reference("norm-placement-small"), Files(blank))
+    document = compose(reference("norm-placement-small"), Files(blank))
+    text = markdown.text(document)
     below = text[text.index("## Claims") : text.index("## Throughput")]
     assert "## Axis: learning_rate" in below and "train." not in below.replace("effect-of-train", "")
 
@@ -232,17 +243,17 @@ def test_numbers_of_claims_are_told_once_and_counts_last() -> None:
 
 
 def test_a_report_shows_the_verdicts_that_another_margin_would_change(tmp_path: Path) -> None:
-    text = compose(certain(tmp_path / "certain"), Files(blank))
-    ((changed,),) = [[t for t in tables(text) if "margin 1 point" in t.columns]]
+    document = compose(certain(tmp_path / "certain"), Files(blank))
+    ((changed,),) = [[t for t in tables(document) if "margin 1 point" in t.columns]]
     assert list(changed.columns) == ["comparison", "margin 1 point", "margin 2 points", "margin 4 points"]
-    rows = {row[0].text: [cell.text for cell in row[1:]] for row in changed.rows}
+    rows = {row[0]: row[1:] for row in changed.rows}
     less = "worse, by less than the margin"
     assert rows["norm: post − pre"] == ["worse", less, less]  # noqa: RUF001
     assert rows["positions: none − learned"] == ["worse", "worse", less]  # noqa: RUF001
     assert len(rows) == 2, "the interaction is equivalent whatever the margin"
-    assert "With half or twice the margin no verdict changes." in compose(reference("positions-small"), Files(blank))
+    assert "With half or twice the margin no verdict changes." in text_of(reference("positions-small"))
     without = View(build(tmp_path, factorial(AXES, seeds=(0, 1, 2, 3), time=False)))
-    assert "half or twice the margin" not in compose(without, Files(blank))
+    assert "half or twice the margin" not in text_of(without)
 
 
 def test_claims_of_a_small_form_are_told_as_such() -> None:
@@ -250,16 +261,17 @@ def test_claims_of_a_small_form_are_told_as_such() -> None:
     view = reference("pooling-small")
     said = "not reproduced, opposite sign, in small"
     assert f"**{said}**" in answer("pooling-small")[1]
-    text = compose(view, Files(blank))
-    assert said in {row[1].text for table in tables(text) if "outcome" in table.columns for row in table.rows}
+    document = compose(view, Files(blank))
+    text = markdown.text(document)
+    assert said in {row[1] for table in tables(document) if "outcome" in table.columns for row in table.rows}
     assert "tests another claim than the one that was published" in text
-    assert verdicts.frame(view)["small"].iloc[0] and "in small" not in compose(reference("planted"), Files(blank))
+    assert verdicts.frame(view)["small"].iloc[0] and "in small" not in text_of(reference("planted"))
 
 
 def test_a_mean_over_tasks_is_told_with_its_ends() -> None:
     (said,) = [each for each in answer("planted") if each.startswith("change, a mean over 4 values of task: ")]
     (under,) = [t for t in tables(compose(reference("planted"), Files(blank))) if "position only (points)" in t.columns]
-    row = [cell.text for cell in under.rows[0]]
+    row = under.rows[0]
     assert row[0] == "no positions" and set(row[1:]) == {"−0.04", "−0.11", "−73.89", "−48.57"}  # noqa: RUF001
     assert f"no positions from {row[2]} (texture only) to {row[3]} (position only)" in said
 
@@ -272,7 +284,8 @@ def test_the_highest_is_set_apart_from_its_twins_from_ties_and_from_the_next(tmp
     assert f"{len(twins) - 1} other cells are exact twins of it. The next, " in said
     assert said.endswith("34.5 ± 1.4 %; the two were not tested against each other.")
     level = factorial({"norm": ("pre", "post")}, seeds=(0, 1), time=False, accuracy=lambda *_: 50.0)
-    (tied,) = [each for each in headlines.headlines(View(build(tmp_path, level)))[0].split("\n- ") if "Highest" in each]
+    said = written(headlines.headlines(View(build(tmp_path, level)))[0]).split("\n- ")
+    (tied,) = [each for each in said if "Highest" in each]
     assert "exactly as accurate" in tied
     (ladder,) = [each for each in answer("attention-ladder") if each.startswith("Highest")]
     assert ladder.endswith("The next, 4 heads: 36.9 ± 0.6 %."), "which a claim has set against it"
@@ -288,22 +301,24 @@ def test_what_cannot_run_here_is_said_to_be_untested() -> None:
 
 
 def test_an_axis_of_twins_that_agree_is_a_sentence_and_a_single_pair_has_one_table() -> None:
-    text = compose(reference("components-cpu"), Files(blank))
+    document = compose(reference("components-cpu"), Files(blank))
+    text = markdown.text(document)
     patching = text[text.index("## Axis: patching") : text.index("## Axis: attention")]
     assert "18 matched blocks (runs that differ in patching alone)" in patching
     assert "30 blocks left out, since one implementation is trained for all" in patching
     assert "Every difference between them is 0." in patching
     assert "|" not in patching and "![" not in patching
     assert "P(better)" not in text and "matched runs |" in text
-    text = compose(reference("positions-small"), Files(blank))
+    document = compose(reference("positions-small"), Files(blank))
+    text = markdown.text(document)
     below = text[text.index("## Axis: positions") : text.index("## Throughput")]
     assert "matched runs" not in below and "cell pairs" in below and "P(better)" in below
 
 
 def test_a_narrow_terminal_keeps_the_columns_that_answer() -> None:
     def shown(name: str, column: str) -> set[str]:
-        text = compose(reference(name), Files(blank))
-        table = next(table for table in tables(text) if column in table.columns)
+        document = compose(reference(name), Files(blank))
+        table = next(table for table in tables(document) if column in table.columns)
         return {table.columns[number] for number in fitting(table, 80)}
 
     assert {"attention", "latency p50 (ms)", "speed (× baseline)"} <= shown("attention-timing-cpu", "GFLOP/s")

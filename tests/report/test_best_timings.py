@@ -11,8 +11,11 @@ import pytest
 
 from tests.conftest import REPOSITORY
 from tests.report.builders import blank
+from tests.report.markdown import written
 from vitbench.report.cost import best, costs, speed, timing_overview
+from vitbench.report.document import mentions
 from vitbench.report.files import Files
+from vitbench.report.markdown import Md
 from vitbench.report.pictures.charts import Chart, Drawn
 from vitbench.report.pictures.plane_charts import Roofline
 from vitbench.report.pictures.row_charts import Forest, Rows
@@ -75,11 +78,11 @@ def test_a_colour_means_one_thing_in_the_section_of_costs(name: str) -> None:
     coloured = [chart for chart in charts if isinstance(chart, (Rows, Roofline))]
     assert len(coloured) > 1 and {chart.colouring.title for chart in coloured} == {"attention"}
     # Each of these is explained where it stands for something, and nothing else is.
-    terms = blocks[0]
+    terms = written(blocks[0])
     assert "**~**" in terms and "**Peak memory**: on the CPU" in terms and "GPU" not in terms
     assert ("**Attention core**" in terms) == name.startswith("attention")
     assert "**In bold**" in terms, "timings of both were made side by side"
-    assert not any("sdpa · CIFAR" in block for block in blocks), "what all rows of a table share is said above it"
+    assert not mentions(blocks, Md("sdpa · CIFAR")), "what all rows of a table share is said above it"
     assert not [chart for chart in charts if isinstance(chart, Rows) and any(chart.words)], "the table has the words"
 
 
@@ -93,7 +96,7 @@ def test_the_overview_has_every_setting_and_the_ratios_of_the_records() -> None:
     others = rows[rows["attention"] != "sdpa"][["speed", "speed_low", "speed_high"]]
     assert drawn == {tuple(round(float(value), 9) for value in each) for each in others.itertuples(index=False)}
     assert (
-        found.table.count("unsupported") == 5
+        written(found.table).count("unsupported") == 5
         and "Without any result: sdpa_efficient, sdpa_cudnn, triton." in found.said
     )
     # A ratio is as sure as the surer of its two timings at the most.
@@ -101,7 +104,7 @@ def test_the_overview_has_every_setting_and_the_ratios_of_the_records() -> None:
     marked = [
         r["unstable"] or bases[r["level_shape"], r["mode"]] for r in rows.to_dict("records") if r["attention"] != "sdpa"
     ]
-    assert len(re.findall(r"\) ~ +\|", found.table)) == sum(map(bool, marked)) > 0
+    assert len(re.findall(r"\) ~ +\|", written(found.table))) == sum(map(bool, marked)) > 0
 
 
 def test_few_settings_have_no_overview() -> None:

@@ -12,6 +12,7 @@ import pytest
 
 from tests.conftest import REPOSITORY
 from tests.report.builders import CPU, CellPlan, Plan, Values, build, factorial
+from tests.report.markdown import written
 from vitbench.report.circumstances import account, caveats_of_speed, fairness, settings, spent
 from vitbench.report.cost import by_axis, training_speed
 from vitbench.report.findings import headlines
@@ -38,7 +39,7 @@ def grid(**changes: Any) -> Plan:
 
 
 def costs(view: View) -> str:
-    return "\n".join(training_speed.by_cell(view, "cpu"))
+    return written(*training_speed.by_cell(view, "cpu"))
 
 
 def steady(values: Values) -> Values:
@@ -65,7 +66,7 @@ def beside(values: Values) -> Values:
 
 def table_of(found: list[Md]) -> dict[tuple[str, str], dict[str, str]]:
     """(axis, value) → its row."""
-    header, _, *rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in found[1].splitlines()]
+    header, _, *rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in written(found[1]).splitlines()]
     return {(row[0], row[1]): dict(zip(header, row, strict=True)) for row in rows}
 
 
@@ -84,7 +85,8 @@ def test_timings_are_judged_by_axis_over_matched_blocks(tmp_path: Path) -> None:
     assert rows[by_axis.CONTROL, "n/a"]["speed (×)"] == "1.00"
     (said,) = by_axis.sentences(timed).values()
     assert re.search(r"attention: sdpa \*\*faster\*\* \(1\.[56]\d, .*batched \*\*faster\*\* .* against per_head", said)
-    assert said in headlines.headlines(timed)[0] and "Lowest latency" not in headlines.headlines(timed)[0]
+    short = written(headlines.headlines(timed)[0])
+    assert said in short and "Lowest latency" not in short
     frame = by_axis.axes_frame(timed)
     assert set(frame["verdict"]) <= {"faster", "equivalent", "undecided"} and len(frame) == 4
 
@@ -98,7 +100,7 @@ def test_training_runs_are_judged_only_where_their_order_was_drawn(tmp_path: Pat
     row = table_of(found)["attention", "sdpa"]
     assert row["verdict"] == row["95 % interval"] == "n/a" and "an order drawn anew" in found[0]
     assert float(row["speed (×)"]) == pytest.approx(1.6, rel=0.05)
-    assert "training runs, by" not in headlines.headlines(drawn)[0]
+    assert "training runs, by" not in written(headlines.headlines(drawn)[0])
 
 
 @pytest.mark.parametrize(
@@ -169,7 +171,7 @@ def test_what_cells_are_given_is_said_where_it_differs(tmp_path: Path) -> None:
     cells = [CellPlan("slow", {"train.learning_rate": 1e-4}), CellPlan("quick", {}), CellPlan("post", {"norm": "post"})]
     named = view(tmp_path / "named", Plan(cells, seeds=(0, 1), time=False))
     assert settings.in_words(named, "learning_rate") == "0.0001 (slow) or 0.001 (quick, post)"
-    assert "learning_rate 0.0001 (slow) or 0.001 (quick, post)" in account.settings(named)
+    assert "learning_rate 0.0001 (slow) or 0.001 (quick, post)" in written(account.settings(named))
     axis = view(tmp_path / "axis", factorial({"train.learning_rate": (1e-3, 3e-3)}, seeds=(0, 1), time=False))
     assert settings.in_words(axis, "learning_rate") is None, "that is what is compared"
     assert "Set differently" not in " ".join(fairness.caveats(axis))
@@ -180,7 +182,7 @@ def test_what_cells_are_given_is_said_where_it_differs(tmp_path: Path) -> None:
 
 def test_only_what_was_timed_is_said_of_the_model(tmp_path: Path) -> None:
     core = view(tmp_path, factorial({"attention": ("sdpa", "batched")}, train=False, levels=("attention_core",)))
-    (model,) = [line for line in account.settings(core).splitlines() if line.startswith("- **model**")]
+    (model,) = [line for line in written(account.settings(core)).splitlines() if line.startswith("- **model**")]
     assert "dim 64" in model and "heads 4" in model
     assert not re.search("patching|mlp|num_classes|depth|norm", model)
 
@@ -196,5 +198,5 @@ def fewer(values: Values) -> Values:
 
 
 def test_software_and_commit_are_said_once(tmp_path: Path) -> None:
-    text = account.settings(view(tmp_path, grid()))
+    text = written(account.settings(view(tmp_path, grid())))
     assert "torch" not in text and "commit" not in text and "Example CPU 3000" in text

@@ -11,10 +11,10 @@ import pytest
 
 from tests.conftest import not_there
 from tests.report.builders import COMPONENTS, CPU, blank, build, factorial, no_triton, written
+from tests.report.markdown import tables
 from tests.test_security import hostile_study
-from vitbench.report.exports.latex import SPECIAL, WIDE, escape, exported, parted
 from vitbench.report.files import Files
-from vitbench.report.pages.blocks import tables
+from vitbench.report.formats.latex import SPECIAL, WIDE, escape, exported, parted
 from vitbench.report.render import compose
 from vitbench.report.view import View
 from vitbench.store import Study
@@ -50,10 +50,10 @@ def cells(line: str) -> list[str]:
 def test_every_table_of_the_page_is_there_row_by_row(study: Study, tmp_path: Path) -> None:
     out = written(study, tmp_path / "out", exports=["latex"]).parent
     files = {file.name: file.read_text(encoding="utf-8") for file in (out / "latex").iterdir()}
-    text = (out / "report.md").read_text(encoding="utf-8")
-    found = exported(text)
+    document = compose(View(study), Files(blank))
+    found = exported(document)
     assert files == found and len(files) > 3
-    for tex, table in zip(found.values(), tables(text), strict=True):
+    for tex, table in zip(found.values(), tables(document), strict=True):
         for align, heads, rows in parts_of(tex):
             assert len(rows) == len(table.rows)
             columns = len(re.sub(r">\{[^}]*\}p\{\d+em\}", "l", align))
@@ -67,7 +67,7 @@ def test_every_table_of_the_page_is_there_row_by_row(study: Study, tmp_path: Pat
 
 def test_best_values_are_bold_and_signs_are_those_of_latex(tmp_path: Path) -> None:
     study = build(tmp_path / "study", factorial(COMPONENTS, state=no_triton, seeds=(0, 1)))
-    tex = exported((written(study, tmp_path / "out").parent / "report.md").read_text(encoding="utf-8"))
+    tex = exported(compose(View(study), Files(blank)))
     assert re.search(r"\\textbf\{\d+\.\d \$\\pm\$ \d\.\d\}", tex["accuracy.tex"])
     heads = {head for _, of_part, _ in parts_of(tex["accuracy.tex"]) for head in of_part}
     assert "test accuracy (\\%)" in heads and "per\\_head" in tex["accuracy.tex"]
@@ -106,14 +106,14 @@ def test_a_wide_table_is_parted_and_each_part_names_its_rows(tmp_path: Path) -> 
         tmp_path / "study",
         factorial(axes, seeds=(0, 1), environment=lambda cell, seed: other if cell.axes["norm"] == "post" else CPU),
     )
-    text = compose(View(study), Files(blank))
-    by_cell = next(table for table in tables(text) if "parameters" in table.columns)
-    parts = parted(by_cell)
+    document = compose(View(study), Files(blank))
+    by_cell = next(table for table in tables(document) if "parameters" in table.columns)
+    parts = parted(by_cell.table)
     assert len(by_cell.columns) > 12 and len(parts) > 1
     for columns in parts:
         assert columns[:5] == [0, 1, 2, 3, 4], "the axes, by which the rows are told apart"
-        assert sum(max(len(row[n].text) for row in by_cell.rows) for n in columns) < WIDE
+        assert sum(max(len(row[n]) for row in by_cell.rows) for n in columns) < WIDE
     assert [n for columns in parts for n in columns[5:]] == list(range(5, len(by_cell.columns)))
-    tex = exported(text)["accuracy.tex"]
+    tex = exported(document)["accuracy.tex"]
     assert [f"(part {n} of {len(parts)})" in tex for n in range(1, len(parts) + 1)] == [True] * len(parts)
     assert all(package in tex.splitlines()[1] for package in ("booktabs", "graphicx", "array"))

@@ -10,11 +10,13 @@ import pandas as pd
 import pytest
 from markdown_it import MarkdownIt
 
+from tests.report.markdown import written
 from tests.report.test_render import HOSTILE
 from vitbench.report import numbers
+from vitbench.report.document import Code, table
 from vitbench.report.drawing.draw import draw
 from vitbench.report.drawing.names import shorten
-from vitbench.report.markdown import Md, csv, escape, fenced, listed, table
+from vitbench.report.markdown import Md, csv, escape, listed
 from vitbench.report.pictures.row_charts import Panel, Rows
 
 
@@ -44,12 +46,12 @@ def test_no_formula_is_left_for_a_renderer() -> None:
 
 @pytest.mark.parametrize("text", ["plain", "a ``` b", "````\nfence\n````"])
 def test_a_fence_holds_what_it_is_given(text: str) -> None:
-    (token,) = MarkdownIt("commonmark").parse(str(fenced(text, "sh")))
+    (token,) = MarkdownIt("commonmark").parse(written(Code(text)))
     assert (token.type, token.content) == ("fence", f"{text}\n")
 
 
 def test_tables_keep_numbers_as_they_are_written_and_say_so_where_there_is_none() -> None:
-    shown = table([{"a": Md("1e5"), "b (ms)": Md("007")}, {"a": escape("x|y")}], right={"b (ms)"})
+    shown = written(table([{"a": Md("1e5"), "b (ms)": Md("007")}, {"a": escape("x|y")}], right={"b (ms)"}))
     assert shown.splitlines()[1].endswith("---:|")
     assert [c.strip() for c in shown.splitlines()[2].split("|")[1:-1]] == ["1e5", "007"]
     assert shown.splitlines()[3].count("n/a") == 1

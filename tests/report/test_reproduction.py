@@ -12,13 +12,14 @@ import pytest
 
 from tests.conftest import REPOSITORY
 from tests.report.builders import build, factorial
-from tests.report.markdown import read_page
+from tests.report.markdown import read_page, written
 from tests.report.test_reference import STUDIES
 from tests.small import SUITE
 from tests.test_registry import PLUGIN
 from vitbench.cli.main import cli
 from vitbench.cli.studies import ONLY
 from vitbench.report.circumstances import reproduction
+from vitbench.report.document import Code
 from vitbench.report.render import render
 from vitbench.report.view import View
 from vitbench.runner.looks import Wanted, nothing_seen, nothing_stops
@@ -29,8 +30,8 @@ from vitbench.store import Study, StudyInfo, Trials
 
 def commands_of(study: Study) -> list[list[str]]:
     """The command lines in a report's section, as a shell would take them apart."""
-    fence = next(block for block in reproduction.blocks(View(study)) if block.startswith("```"))
-    return [shlex.split(line) for line in fence.splitlines()[1:-1]]
+    (code,) = [block for block in reproduction.blocks(View(study)) if isinstance(block, Code)]
+    return [shlex.split(line) for line in code.text.splitlines()]
 
 
 def parsed(line: list[str]) -> dict[str, Any]:
@@ -98,7 +99,7 @@ def test_portraits_of_a_study_lie_where_its_command_put_it(tmp_path: Path) -> No
 
 def test_the_images_are_said_to_be_what_the_records_say() -> None:
     found = {
-        name: " ".join(reproduction.blocks(View(Study.read(REPOSITORY / "results" / "reference" / name))))
+        name: written(*reproduction.blocks(View(Study.read(REPOSITORY / "results" / "reference" / name))))
         for name in ("portraits-small", "planted")
     }
     images = "The images (5,000 for training, 500 of them held out for validation, and 1,000 for test, of 10 classes, "

@@ -10,24 +10,25 @@ import pytest
 from rich.console import Console
 
 from tests.report.builders import COMPONENTS, build, factorial, no_triton
+from tests.report.markdown import tables
 from tests.runner.runs import Runs
 from tests.test_security import HOSTILE, hostile_study
 from vitbench.report.files import Files
-from vitbench.report.pages.blocks import tables
+from vitbench.report.formats import markdown
+from vitbench.report.formats.terminal import MOST_ROWS, SECTIONS, printed
 from vitbench.report.render import compose
 from vitbench.report.studio import never
-from vitbench.report.terminal import MOST_ROWS, SECTIONS, printed
 from vitbench.report.view import View
 from vitbench.store import Study
 
 
 def seen(study: Study, width: int) -> tuple[str, str]:
     """A report's text, and what of it is seen in a terminal of so many characters."""
-    text, out = compose(View(study), Files(never)), io.StringIO()
+    document, out = compose(View(study), Files(never)), io.StringIO()
     console = Console(file=out, width=width, highlight=False, emoji=False, markup=False)
-    for part in printed(text, width):
+    for part in printed(document, width):
         console.print(part)
-    return text, out.getvalue()
+    return markdown.text(document), out.getvalue()
 
 
 @pytest.mark.parametrize("width", [60, 80, 120, 300])
@@ -35,8 +36,9 @@ def test_tables_show_whole_words_at_every_width(tmp_path: Path, width: int) -> N
     study = build(tmp_path / "study", factorial(COMPONENTS, state=no_triton, seeds=(0, 1, 2)))
     text, shown = seen(study, width)
     assert max(map(len, shown.splitlines())) <= width
-    words = {word for table in tables(text) for row in table.rows for cell in row for word in cell.text.split()}
-    words |= {word for table in tables(text) for column in table.columns for word in column.split()}
+    found = tables(compose(View(study), Files(never)))
+    words = {word for table in found for row in table.rows for cell in row for word in cell.split()}
+    words |= {word for table in found for column in table.columns for word in column.split()}
     body = [line for line in shown.splitlines() if "   " in line.strip()]
     assert len(body) > MOST_ROWS
     assert not {word for line in body for word in line.split()} - words - {"•", *"─"} - set(text.split())

@@ -311,9 +311,9 @@ def report(study: Path, out: Path | None, printed: bool, exports: tuple[str, ...
 def _print_report(study: Path) -> None:
     """What is seen of a report in a terminal."""
     from vitbench.report.files import Files
+    from vitbench.report.formats.terminal import printed
     from vitbench.report.render import compose
     from vitbench.report.studio import never
-    from vitbench.report.terminal import printed
     from vitbench.report.view import View
     from vitbench.store import Study
 

@@ -10,7 +10,8 @@ import pandas as pd
 from vitbench.analysis.paired import Interval
 from vitbench.analysis.summary import ACCURACY, Matched, texts
 from vitbench.report.cell_tables import SHARED, Result, Results, lines, right, shared
-from vitbench.report.markdown import NOTHING, Md, bold, escape, listed, table
+from vitbench.report.document import Block, Table, table
+from vitbench.report.markdown import NOTHING, Md, bold, escape, listed
 from vitbench.report.numbers import accuracy_decimals, count, fixed, measured, plural, signed, significant, spread
 from vitbench.report.origins import states_of
 from vitbench.report.view import View
@@ -54,7 +55,7 @@ def task(view: View, cell: str) -> str:
     return " · ".join(view.values_of(cell)[axis] for axis in view.conditions)
 
 
-def by_cell(view: View, device: str) -> list[Md]:
+def by_cell(view: View, device: str) -> list[Block]:
     """What is said of the table of test accuracy, and the table: a row for each planned cell.
 
     Cells for which an equivalent one stands are named in its row, and have none of their own.
@@ -182,7 +183,7 @@ def by_cell_frame(view: View) -> pd.DataFrame:
     return frame[[*first, *(c for c in frame.columns if c not in first)]]
 
 
-def over_axis(view: View, device: str, axis: str) -> list[Md]:
+def over_axis(view: View, device: str, axis: str) -> list[Block]:
     """Blocks for one axis: what was matched, and the table of its values; none where nothing can be matched."""
     rows = view.train[(view.train["device"] == device) & view.train["factorial"].astype(bool)]
     origins = view.origins.of(rows)
@@ -301,7 +302,7 @@ def axes_frame(view: View) -> pd.DataFrame:
     return pd.DataFrame(lines, columns=columns)
 
 
-def published(view: View, device: str) -> Md | None:
+def published(view: View, device: str) -> Table | None:
     """Published and measured test accuracy side by side; None where the suite names no published number."""
     rows = view.train[(view.train["device"] == device) & view.train["published"].notna()]
     if rows.empty:

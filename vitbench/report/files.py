@@ -10,47 +10,29 @@ import shutil
 import tempfile
 import weakref
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 import pandas as pd
 
 from vitbench.errors import UserError
+from vitbench.report.document import Block, Document, Figure
+from vitbench.report.formats import html, markdown
+from vitbench.report.formats.html import Shown
+from vitbench.report.formats.latex import TEX_MARK
+from vitbench.report.formats.markdown import MARK
 from vitbench.report.markdown import Md, csv, escape
 from vitbench.report.pictures.chart_data import frame
 from vitbench.report.pictures.charts import Picture
 from vitbench.report.pictures.pixel_charts import Tiles
 from vitbench.report.studio import Draw, at_once
 
-TEMPLATES = Path(__file__).parent / "templates"
 TEXT, PAGE = "report.md", "index.html"
-MARK = "<!-- Rendered by vitbench from the study's records; rendered again it is overwritten. -->"
-"""First line of every report: by it a later rendering knows that a folder's figures and tables are its own."""
 OURS = b'<meta name="generator" content="vitbench">'
 """In the head of every page of ours."""
-TEX_MARK = "% Rendered by vitbench from a study's records; rendered again it is overwritten."
-"""First line of every table for LaTeX."""
 
 
 class ReportError(UserError):
     """A report's folder that cannot be written, or that holds somebody else's page. The message says which."""
-
-
-@dataclass(frozen=True)
-class Shown:
-    """A picture as it stands in a page.
-
-    Attributes:
-        element: HTML, without an accessible name; ids in it begin with :data:`vitbench.report.pictures.charts.OWN`.
-        alt: that name; plain text.
-        png: path of the picture as a file.
-        data: path of its numbers; empty for a picture that is none of numbers.
-    """
-
-    element: str
-    alt: str
-    png: str
-    data: str
 
 
 class Files:
@@ -73,8 +55,8 @@ class Files:
         """Add ``tables/<name>.csv``; returns a link to it."""
         return self._numbers(f"tables/{name}.csv", frame)
 
-    def picture(self, picture: Picture) -> Md:
-        """Add ``figures/<name>.png`` and ``.csv``; returns the picture with its description for who does not see it."""
+    def picture(self, picture: Picture) -> Figure:
+        """Add ``figures/<name>.png`` and ``.csv``."""
         path, numbers = f"figures/{picture.name}.png", frame(picture.chart)
         data = f"figures/{picture.name}.csv" if len(numbers) or not isinstance(picture.chart, Tiles) else ""
         if data:  # a sheet of images alone shows no numbers
@@ -82,18 +64,18 @@ class Files:
         drawn = self.draw(picture.chart)
         self._add(path, lambda file: file.write_bytes(drawn().png))
         self.shown[path] = lambda: Shown(drawn().svg, _seen(picture.alt), path, data)
-        return Md(f"![{escape(picture.alt)}]({path})")
+        return Figure(path, picture.alt, escape(picture.caption))
 
-    def pictures(self, wanted: Sequence[Picture]) -> list[Md]:
-        """Add some pictures; returns each of them and its caption."""
-        return [block for each in wanted for block in (self.picture(each), Md(f"*{escape(each.caption)}*"))]
+    def pictures(self, wanted: Sequence[Picture]) -> list[Block]:
+        """Add some pictures."""
+        return [*map(self.picture, wanted)]
 
-    def image(self, name: str, png: Callable[[], bytes], alt: str) -> Md:
-        """The same of a picture that is no chart."""
+    def image(self, name: str, png: Callable[[], bytes], alt: str, caption: str) -> Figure:
+        """Add ``figures/<name>.png``, a picture that is no chart."""
         path = f"figures/{name}.png"
         self._add(path, lambda file: file.write_bytes(png()))
         self.shown[path] = lambda: Shown(_pixels(png()), _seen(alt), path, "")
-        return Md(f"![{escape(alt)}]({path})")
+        return Figure(path, alt, escape(caption))
 
     def export(self, folder: str, files: Mapping[str, str | bytes]) -> None:
         """Add ``<folder>/<name>``, which is in another language or form than the page."""
@@ -101,7 +83,7 @@ class Files:
             whole = content if isinstance(content, bytes) else content.encode("utf-8", "replace")
             self._add(f"{folder}/{name}", functools.partial(Path.write_bytes, data=whole))
 
-    def write(self, out: Path, text: str, page: str) -> Path:
+    def write(self, out: Path, document: Document) -> Path:
         """Write all files, text and page last, and remove the pictures and tables that an earlier rendering left.
 
         Each file is replaced as a whole, so that a reader never sees half of one. Returns the page's path.
@@ -109,7 +91,7 @@ class Files:
         Raises:
             ReportError: where the folder cannot be written, or holds a page of somebody else's.
         """
-        for name, whole in ((TEXT, text), (PAGE, page)):
+        for name, whole in ((TEXT, markdown.text(document)), (PAGE, html.page(document, self.shown))):
             self._add(name, functools.partial(Path.write_text, data=whole, encoding="utf-8", errors="replace"))
         try:
             for path, content in self.contents.items():

@@ -7,8 +7,9 @@ from collections.abc import Iterator
 import numpy as np
 
 from vitbench.analysis.images import Right, differing, mcnemar, of_bits, two_sources
+from vitbench.report.document import Block, Heading, table
 from vitbench.report.files import Files
-from vitbench.report.markdown import Md, escape, heading, table
+from vitbench.report.markdown import Md, escape
 from vitbench.report.view import MAX_CELLS, View
 from vitbench.store import TrainValues
 
@@ -22,9 +23,9 @@ SAID = Md(
 RIGHT = frozenset({"difference, points", "by the images", "gained", "lost", "p"})
 
 
-def section(view: View, files: Files) -> list[Md]:
+def section(view: View, files: Files) -> list[Block]:
     """The section's blocks; none of a study that trains nothing."""
-    blocks: list[Md] = []
+    blocks: list[Block] = []
     groups = list(_groups(view))
     for number, (place, of_cells) in enumerate(groups, 1):
         first, *others = of_cells
@@ -40,7 +41,7 @@ def section(view: View, files: Files) -> list[Md]:
             rows.append(row)
         name = "images" if len(groups) == 1 else f"images-{number}"
         link = files.table(name, differing(of_cells))
-        blocks += [heading(f"On {place}")] if len(groups) > 1 else []
+        blocks += [Heading(f"On {place}")] if len(groups) > 1 else []
         blocks.append(Md(SAID.format(first=escape(first))))
         blocks.append(table(rows, RIGHT))
         blocks.append(Md(f"The images on which cells differ, by their place in the test split: {link}."))

@@ -1,14 +1,14 @@
-"""Text that is safe to set into Markdown and CSV, whatever a name or a message holds."""
+"""Lines of text, and cells of CSV, that show a name or a message as it is, whatever it holds."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence, Set
+from collections.abc import Sequence
 from pathlib import Path
-from typing import NewType
+from typing import NamedTuple, NewType
 
 import pandas as pd
-from tabulate import tabulate
+from markdown_it import MarkdownIt
 
 Md = NewType("Md", str)
 """A piece of Markdown: written here, or escaped. Plain text becomes one through :func:`escape` alone."""
@@ -19,6 +19,8 @@ NOTHING = Md("n/a")
 _SPECIAL = re.compile(r"[\\`*\[\]|~]")
 _LONE_UNDERSCORE = re.compile(r"(?<![^\W_])_|_(?![^\W_])")
 _BLOCK_START = re.compile(r"^([-+=#]|\d+(?=[.)](\s|$)))")
+_MARKED = re.compile(r"[\\`*_\[\]&<!~|]")
+_PARSER = MarkdownIt("commonmark", {"html": False})
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")
 
 
@@ -39,37 +41,47 @@ def bold(text: Md) -> Md:
     return Md(f"**{text}**")
 
 
-def fenced(text: str, language: str = "") -> Md:
-    """A block of code that holds just this text: its fence is longer than any run of backticks inside."""
-    safe = "".join(c if c.isprintable() or c == "\n" else " " for c in text)
-    longest = max((len(run) for run in re.findall(r"`+", safe)), default=0)
-    fence = "`" * max(3, longest + 1)
-    return Md(f"{fence}{language}\n{safe}\n{fence}")
-
-
 def listed(items: Sequence[str], limit: int, more: str = "more") -> Md:
     """Plain names in a row, escaped; above the limit the number of the others in their place."""
     shown = ", ".join(escape(item) for item in items[:limit])
     return Md(f"{shown} and {len(items) - limit:,} {more}" if len(items) > limit else shown)
 
 
-def table(rows: Sequence[dict[str, Md]], right: Set[str]) -> Md:
-    """A Markdown table, its columns in the order of the first row that has them.
+class Span(NamedTuple):
+    """Letters of a line that look alike.
 
-    Args:
-        rows: column → cell. A row without a column shows :data:`NOTHING` there.
-        right: columns aligned to the right.
+    Attributes:
+        text: as a reader sees it.
+        styles: "strong", "em", "code": HTML's names, the outer one first.
+        link: where they lead; empty if nowhere.
     """
-    columns = list(dict.fromkeys(name for row in rows for name in row))
-    cells = [[row.get(name, NOTHING) for name in columns] for row in rows]
-    align = ["right" if name in right else "left" for name in columns]
-    headers = [escape(name) for name in columns]
-    return Md(tabulate(cells, headers=headers, tablefmt="pipe", colalign=align, disable_numparse=True))
+
+    text: str
+    styles: tuple[str, ...] = ()
+    link: str = ""
 
 
-def bullets(items: Iterable[Md]) -> Md:
-    """A list, an item a line."""
-    return Md("\n".join(f"- {item}" for item in items))
+def spans(text: Md) -> list[Span]:
+    """A line of Markdown taken apart."""
+    if not _MARKED.search(text):
+        return [Span(text)]
+    found, styles, link = list[Span](), list[str](), ""
+    for token in _PARSER.parseInline(text)[0].children or []:
+        if token.type in ("strong_open", "em_open"):
+            styles.append(token.tag)
+        elif token.type in ("strong_close", "em_close"):
+            styles.pop()
+        elif token.type in ("link_open", "link_close"):
+            link = str(token.attrGet("href") or "")
+        elif token.content or token.type == "softbreak":
+            code = ["code"] if token.type == "code_inline" else []
+            found.append(Span(token.content or " ", (*styles, *code), link))
+    return found
+
+
+def plain(text: Md) -> str:
+    """What a reader sees of a line, without its markup."""
+    return "".join(span.text for span in spans(text))
 
 
 def csv(frame: pd.DataFrame, file: Path | None = None) -> str | None:
@@ -97,8 +109,3 @@ def _as_text(value: object) -> object:
     text = str(value)
     guarded = f"'{text}" if text.startswith(_FORMULA) else text
     return guarded.replace("\r", " ")  # which some readers take for the end of the row
-
-
-def heading(text: str, level: int = 3) -> Md:
-    """A heading."""
-    return Md(f"{'#' * level} {escape(text)}")

@@ -12,21 +12,20 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-import jinja2
-
 from vitbench.analysis.factorial import LESS
 from vitbench.report import accuracy, curves, figures, images
 from vitbench.report.circumstances import account, reproduction
 from vitbench.report.circumstances.caveats import caveats
 from vitbench.report.cost import costs, goals, pareto
-from vitbench.report.exports import export_mlflow, export_tensorboard, latex
-from vitbench.report.files import MARK, TEMPLATES, Files
+from vitbench.report.document import Block, Document, Heading, Note, Section, bullets, mentions
+from vitbench.report.exports import export_mlflow, export_tensorboard
+from vitbench.report.files import Files
 from vitbench.report.findings import axis as of_axis
 from vitbench.report.findings import headlines, legends, tuning, verdicts
 from vitbench.report.findings.judgements import Place
-from vitbench.report.markdown import Md, bullets, escape, heading
+from vitbench.report.formats import latex
+from vitbench.report.markdown import Md, escape
 from vitbench.report.models import explained, reconstructions
-from vitbench.report.pages import html
 from vitbench.report.studio import Draw, at_once
 from vitbench.report.view import View, beyond
 from vitbench.spec.base import uncollected_so_far
@@ -60,12 +59,12 @@ def render(study: Study, out: Path) -> Path:
     return render_view(View(study), out)
 
 
-EXPORTS: Mapping[str, Callable[[View, str], Mapping[str, str | bytes]]] = {
-    "latex": lambda _, text: latex.exported(text),
+EXPORTS: Mapping[str, Callable[[View, Document], Mapping[str, str | bytes]]] = {
+    "latex": lambda _, document: latex.exported(document),
     "mlflow": lambda view, _: export_mlflow.exported(view),
     "tensorboard": lambda view, _: export_tensorboard.exported(view),
 }
-"""Name of a further form, and of its folder → the study and the report's text to files in it."""
+"""Name of a further form, and of its folder → the study and its report to files in it."""
 
 
 def render_view(view: View, out: Path, draw: Draw = at_once, exports: Collection[str] = ()) -> Path:
@@ -82,37 +81,24 @@ def render_view(view: View, out: Path, draw: Draw = at_once, exports: Collection
     """
     files = Files(draw)
     with uncollected_so_far():
-        text = compose(view, files)
+        document = compose(view, files)
         for name in exports:
-            files.export(name, EXPORTS[name](view, text))
-        return files.write(out, text, html.page(text, files.shown))
+            files.export(name, EXPORTS[name](view, document))
+        return files.write(out, document)
 
 
-def compose(view: View, files: Files) -> str:
-    """The page's text; its pictures and tables are added to ``files``."""
-    info = view.study.info
-    environment = jinja2.Environment(
-        loader=jinja2.FileSystemLoader(TEMPLATES),
-        undefined=jinja2.StrictUndefined,
-        autoescape=False,  # what comes in is Markdown already: every name in it went through `escape`
-        trim_blocks=True,
-        lstrip_blocks=True,
-        keep_trailing_newline=True,
-    )
+def compose(view: View, files: Files) -> Document:
+    """A study's report; its pictures and tables are added to ``files``."""
+    suite = view.study.info.suite
     parts = _parts(view)
-    made: dict[int, list[Md]] = {}
+    made: dict[int, list[Block]] = {}
     # Those with pictures first: they may be drawn by another process, while this one goes on.
     for number in sorted(range(len(parts)), key=lambda number: not parts[number].pictures):
         made[number] = parts[number].make(view, files)
-    page = environment.get_template("report.md.j2").render(
-        mark=MARK,
-        title=escape(info.suite.name),
-        question=escape(info.suite.question),
-        expected=escape(info.suite.expected),
-        notes=account.notes(view),
-        sections=[(escape(part.title), made[number]) for number, part in enumerate(parts) if made[number]],
-    )
-    return page.rstrip() + "\n"
+    opening: list[Block] = [Md(f"**Question.** {escape(suite.question)}")]
+    opening += [Md(f"**Expected.** {escape(suite.expected)}")] if suite.expected else []
+    sections = [Section(part.title, made[number]) for number, part in enumerate(parts) if made[number]]
+    return Document(suite.name, [*opening, *map(Note, account.notes(view))], sections)
 
 
 @dataclass(frozen=True)
@@ -126,7 +112,7 @@ class Part:
     """
 
     title: str
-    make: Callable[[View, Files], list[Md]]
+    make: Callable[[View, Files], list[Block]]
     pictures: bool = False
 
 
@@ -162,25 +148,25 @@ def _against(view: View) -> str:
     return f"{AGAINST}{named}"
 
 
-def _short(view: View, files: Files) -> list[Md]:
+def _short(view: View, files: Files) -> list[Block]:
     blocks = headlines.headlines(view)
     judged = verdicts.frame(view)
     return [*blocks, Md(f"Every comparison as numbers: {files.table('verdicts', judged)}.")] if len(judged) else blocks
 
 
-def _ran(view: View, files: Files) -> list[Md]:
+def _ran(view: View, files: Files) -> list[Block]:
     link = files.table("trials", view.trials)
     every = Md(f"Every planned trial with its state, settings, values and machine: {link}.")
     return [account.counts(view), account.settings(view), *account.origins(view), every]
 
 
-def _caveats(view: View, _: Files) -> list[Md]:
+def _caveats(view: View, _: Files) -> list[Block]:
     said = caveats(view)
     return [bullets(said)] if said else []
 
 
-def _claims(view: View, _: Files) -> list[Md]:
-    blocks: list[Md] = []
+def _claims(view: View, _: Files) -> list[Block]:
+    blocks: list[Block] = []
     for place in view.places:
         if place.claims:
             blocks += _at(view, place)
@@ -189,8 +175,8 @@ def _claims(view: View, _: Files) -> list[Md]:
     return [*legends.columns_explained(view, "claims"), *legends.legend_of_outcomes(view), *blocks] if blocks else []
 
 
-def _variants(view: View, files: Files) -> list[Md]:
-    blocks: list[Md] = []
+def _variants(view: View, files: Files) -> list[Block]:
+    blocks: list[Block] = []
     for place in view.places:
         if place.variants:
             blocks += [*_at(view, place), *files.pictures(of_axis.against_first(view, place))]
@@ -199,8 +185,8 @@ def _variants(view: View, files: Files) -> list[Md]:
     return [*legends.columns_explained(view, "variants"), *blocks] if blocks else []
 
 
-def _interactions(view: View, _: Files) -> list[Md]:
-    blocks: list[Md] = []
+def _interactions(view: View, _: Files) -> list[Block]:
+    blocks: list[Block] = []
     for place in view.places:
         if place.interactions:
             blocks += [*_at(view, place), *verdicts.compared(view, place.interactions, "interaction")]
@@ -214,58 +200,58 @@ def _interactions(view: View, _: Files) -> list[Md]:
         )
         said += "does against b with c, less what it does with d."
         return [Md(said), *legends.columns_explained(view, "interactions"), *blocks]
-    return verdicts.without_interactions(view)
+    return [*verdicts.without_interactions(view)]
 
 
-def _at(view: View, place: Place) -> list[Md]:
+def _at(view: View, place: Place) -> list[Block]:
     """The heading of one device and origin, where there are several."""
-    return [heading(f"On {view.place_name(place)}")] if len(view.places) > 1 else []
+    return [Heading(f"On {view.place_name(place)}")] if len(view.places) > 1 else []
 
 
-def _reproduction(view: View, _: Files) -> list[Md]:
+def _reproduction(view: View, _: Files) -> list[Block]:
     return reproduction.blocks(view)
 
 
-def _goals(view: View, files: Files) -> list[Md]:
+def _goals(view: View, files: Files) -> list[Block]:
     blocks = goals.by_cell(view)
     return [*blocks, Md(f"As numbers: {files.table('goals', goals.frame(view))}.")] if blocks else []
 
 
-def _tuning(view: View, files: Files) -> list[Md]:
+def _tuning(view: View, files: Files) -> list[Block]:
     blocks = tuning.by_cell(view)
     return [*blocks, Md(f"As numbers: {files.table('tuning', tuning.frame(view))}.")] if blocks else []
 
 
-def _accuracy(view: View, files: Files) -> list[Md]:
+def _accuracy(view: View, files: Files) -> list[Block]:
     if not view.train_devices:
         return []
-    blocks = []
+    blocks = list[Block]()
     links = [files.table("accuracy", accuracy.by_cell_frame(view))]
     links += [Md(f"by axis {files.table('accuracy-by-axis', accuracy.axes_frame(view))}")] if view.axes else []
     for device in view.train_devices:
-        blocks += [heading(f"On {device}")] if len(view.train_devices) > 1 else []
+        blocks += [Heading(f"On {device}")] if len(view.train_devices) > 1 else []
         if (beside := accuracy.published(view, device)) is not None:
             blocks += [Md("Published and measured test accuracy:"), beside]
         blocks += files.pictures(figures.accuracy_by_cell(view, device))
         found = accuracy.by_cell(view, device)
         blocks += found
         blocks += beyond(view.runs(device))
-        blocks += [DAGGER] if any(accuracy.SURVIVORS in block for block in found) else []
+        blocks += [DAGGER] if mentions(found, accuracy.SURVIVORS) else []
     return [*blocks, Md(f"As numbers: {', '.join(links)}.")]
 
 
-def _fronts(view: View, files: Files) -> list[Md]:
-    blocks: list[Md] = []
+def _fronts(view: View, files: Files) -> list[Block]:
+    blocks: list[Block] = []
     for each in pareto.fronts(view):
         blocks += files.pictures([each.picture]) if each.picture else [escape(each.said)]
         blocks += [each.table] if each.table else []
         blocks += [escape(each.note)] if each.note else []
     if not blocks:
-        return pareto.without(view)
-    return [*blocks, DAGGER] if any(accuracy.SURVIVORS in block for block in blocks) else blocks
+        return [*pareto.without(view)]
+    return [*blocks, DAGGER] if mentions(blocks, accuracy.SURVIVORS) else blocks
 
 
-def _curves(view: View, files: Files) -> list[Md]:
+def _curves(view: View, files: Files) -> list[Block]:
     if not view.train_devices:
         return []
     blocks = [b for device in view.train_devices for b in files.pictures(curves.learning_curves(view, device))]
@@ -274,15 +260,14 @@ def _curves(view: View, files: Files) -> list[Md]:
     return [*blocks, Md(f"As numbers: {files.table('epochs', curves.epochs_table(view))}.")]
 
 
-def _pretraining(view: View, files: Files) -> list[Md]:
-    blocks: list[Md] = []
+def _pretraining(view: View, files: Files) -> list[Block]:
+    blocks: list[Block] = []
     for sheet in reconstructions.sheets(view):
-        blocks.append(files.image(sheet.name, functools.partial(bytes, sheet.png), sheet.alt))
-        blocks.append(Md(f"*{escape(sheet.caption)}*"))
+        blocks.append(files.image(sheet.name, functools.partial(bytes, sheet.png), sheet.alt, sheet.caption))
     return [*blocks, *reconstructions.beyond(view)] if blocks else []
 
 
-def _missing(view: View, files: Files) -> list[Md]:
+def _missing(view: View, files: Files) -> list[Block]:
     blocks = account.not_run(view)
     if (view.trials["state"] != "ok").any():
         blocks.append(Md(f"Each of them: {files.table('not-run', account.not_run_frame(view))}."))

@@ -13,7 +13,8 @@ from vitbench.analysis.frames import PENDING, level
 from vitbench.environment import Environment
 from vitbench.report.circumstances import settings as settings_of
 from vitbench.report.circumstances import spent
-from vitbench.report.markdown import Md, bullets, escape, listed, table
+from vitbench.report.document import Block, Bullets, bullets, table
+from vitbench.report.markdown import Md, escape, listed
 from vitbench.report.numbers import count, plural
 from vitbench.report.view import View
 from vitbench.runner.looks import in_words as looks_in_words
@@ -49,7 +50,7 @@ def notes(view: View) -> list[Md]:
     return said
 
 
-def counts(view: View) -> Md:
+def counts(view: View) -> Block:
     """Planned trials by kind and state."""
     present = set(view.trials["state"].unique())
     states = ["ok", *(s for s in (*STATES, PENDING) if s in present and s != "ok")]
@@ -62,7 +63,7 @@ def counts(view: View) -> Md:
     return table(lines, right={"cells", "planned", *states}) if lines else Md("The plan holds no trial.")
 
 
-def settings(view: View) -> Md:
+def settings(view: View) -> Bullets:
     """What every number rests on, as a list."""
     info = view.study.info
     rows = [("design", _design(view)), ("data", _data(view))]
@@ -94,7 +95,7 @@ def settings(view: View) -> Md:
     return bullets(Md(f"**{name}**: {value}") for name, value in rows)
 
 
-def origins(view: View) -> list[Md]:
+def origins(view: View) -> list[Block]:
     """Where results come from, where that is more than one machine or state of the software; else nothing."""
     if not view.origins.several:
         return []
@@ -116,7 +117,7 @@ def origins(view: View) -> list[Md]:
     return [said, table(lines, right={"training runs", "timings"})]
 
 
-def not_run(view: View) -> list[Md]:
+def not_run(view: View) -> list[Block]:
     """Blocks on every planned trial that is not ok, by state and reason."""
     rows = view.trials[view.trials["state"] != "ok"]
     if rows.empty:
@@ -131,14 +132,14 @@ def not_run(view: View) -> list[Md]:
         kinds = ", ".join(f"{n} {KINDS[str(k)]}" for k, n in group["kind"].value_counts(sort=False).items())
         why = escape(reason) if reason else Md("no record yet" if state == PENDING else "no reason recorded")
         lines.append({"state": escape(state), "reason": why, "trials": Md(kinds), "cells": _which(view, group)})
-    blocks = [table(lines[:MAX_ROWS], right=set())]
+    blocks: list[Block] = [table(lines[:MAX_ROWS], right=set())]
     if len(lines) > MAX_ROWS:
         rest = len(lines) - MAX_ROWS
         blocks.append(Md(f"{plural(rest, 'further reason')} {'is' if rest == 1 else 'are'} in tables/not-run.csv."))
     return blocks
 
 
-def retries(view: View) -> list[Md]:
+def retries(view: View) -> list[Block]:
     """Blocks on trials that took more than one attempt; nothing where none did."""
     again = view.trials[view.trials["attempts"] > 1]
     if again.empty:
@@ -150,15 +151,18 @@ def retries(view: View) -> list[Md]:
         seed = "" if pd.isna(row["seed"]) else f", seed {row['seed']}"
         cells = {"cell": escape(row["cell"]), "trial": Md(f"{what}{seed}"), "attempts": count(row["attempts"])}
         lines.append(cells | {"states in order": Md(", ".join(states)), "stands": escape(row["state"])})
-    blocks = [Md(f"{plural(len(again), 'trial')} took more than one attempt:"), table(lines, right={"attempts"})]
+    blocks: list[Block] = [
+        Md(f"{plural(len(again), 'trial')} took more than one attempt:"),
+        table(lines, right={"attempts"}),
+    ]
     if len(again) > MAX_ROWS:
         blocks.append(Md(f"{len(again) - MAX_ROWS:,} more: see tables/trials.csv."))
     return blocks
 
 
-def left_out(view: View) -> list[Md]:
+def left_out(view: View) -> list[Block]:
     """Blocks on what is not in the plan: excluded combinations, results of an earlier plan, damaged files."""
-    blocks = []
+    blocks: list[Block] = []
     excluded = view.study.info.excluded
     if excluded:
         rules: dict[str, list[str]] = {}

@@ -6,7 +6,8 @@ import shlex
 from collections.abc import Sequence
 
 from vitbench.report.circumstances import account
-from vitbench.report.markdown import Md, escape, fenced, listed
+from vitbench.report.document import Block, Code
+from vitbench.report.markdown import Md, escape, listed
 from vitbench.report.numbers import count, plural
 from vitbench.report.view import View
 from vitbench.spec.base import pair
@@ -23,7 +24,7 @@ MOST_EXPLAINED = 8
 """Files of weights that are named one by one."""
 
 
-def blocks(view: View) -> list[Md]:
+def blocks(view: View) -> list[Block]:
     """How to run the study again: the suite, the commands, the images, the versions, the commit."""
     info = view.study.info
     made = list(info.commands)
@@ -32,13 +33,13 @@ def blocks(view: View) -> list[Md]:
     said = f"{what}; run again on the same folder, {'they continue' if several else 'it continues'} it."
     if not made:
         said = "Its plan was not made on a command line."
-    found = [Md(f"Suite: {escape(info.suite.name)}, in the file {escape(info.suite_file)}. {said}")]
+    found: list[Block] = [Md(f"Suite: {escape(info.suite.name)}, in the file {escape(info.suite_file)}. {said}")]
     explained = _explained(view)
     if explained:
         made = [(*line, KEEP) if line[0] == "run" and KEEP not in line else line for line in made]
     lines = [_line(arguments) for arguments in made]
     lines += _explaining(_folder(view, made), explained)
-    found += [fenced("\n".join(lines), "sh")] if lines else []
+    found += [Code("\n".join(lines), "sh")] if lines else []
     if explained:
         found.append(Md(f"What the models look at is seen by `vitbench explain` in the weights that `{KEEP}` keeps."))
     found += _images(view)

@@ -7,17 +7,15 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import jinja2
-
 from vitbench.analysis.side_by_side import SideBySide
 from vitbench.report.comparisons import comparison_conditions as conditions
 from vitbench.report.comparisons import comparison_frames as frames
 from vitbench.report.comparisons import comparison_tables as tables
 from vitbench.report.comparisons import forest
 from vitbench.report.comparisons.comparison_words import caveats, opening
-from vitbench.report.files import MARK, TEMPLATES, Files
-from vitbench.report.markdown import Md, escape
-from vitbench.report.pages import html
+from vitbench.report.document import Block, Document, Section
+from vitbench.report.files import Files
+from vitbench.report.markdown import Md
 from vitbench.report.studio import Draw, at_once
 from vitbench.spec.base import uncollected_so_far
 
@@ -38,34 +36,26 @@ def render_comparison(found: SideBySide, out: Path, draw: Draw = at_once) -> Pat
     """
     files = Files(draw)
     with uncollected_so_far():
-        text = compose(found, files)
-        return files.write(out, text, html.page(text, files.shown))
+        return files.write(out, compose(found, files))
 
 
-def compose(found: SideBySide, files: Files) -> str:
-    """The page's text; its pictures and tables are added to ``files``."""
-    environment = jinja2.Environment(
-        loader=jinja2.FileSystemLoader(TEMPLATES), undefined=jinja2.StrictUndefined,
-        autoescape=False,  # what comes in is Markdown already: every name in it went through `escape`
-        trim_blocks=True, lstrip_blocks=True, keep_trailing_newline=True,
-    )  # fmt: skip
+def compose(found: SideBySide, files: Files) -> Document:
+    """The comparison; its pictures and tables are added to ``files``."""
     names = dict.fromkeys(arm.study_name for arm in found.arms)
-    page = environment.get_template("comparison.md.j2").render(
-        mark=MARK,
-        title=escape(f"Comparison: {', '.join(names)}"),
-        opening=opening(found),
-        compared=conditions.conditions(found),
-        caveats=caveats(found),
-        timings=_timings(found, files),
-        accuracy=_accuracy(found, files),
-        training=_training(found, files),
-        alone=conditions.alone(found),
-        alike=conditions.alike(found),
-    )
-    return page.rstrip() + "\n"
+    sections = [
+        Section("What is compared", conditions.conditions(found)),
+        Section("Caveats", [caveats(found)]),
+        Section("Timings", _timings(found, files)),
+        Section("Accuracy", _accuracy(found, files)),
+        Section("Training runs", _training(found, files)),
+        Section("What only some have", conditions.alone(found)),
+        Section("What is the same", conditions.alike(found)),
+    ]
+    title = f"Comparison: {', '.join(names)}"
+    return Document(title, opening(found), [section for section in sections if section.blocks])
 
 
-def _timings(found: SideBySide, files: Files) -> list[Md]:
+def _timings(found: SideBySide, files: Files) -> list[Block]:
     if not tables.shared(found.timings):
         return []
     return [
@@ -76,7 +66,7 @@ def _timings(found: SideBySide, files: Files) -> list[Md]:
     ]
 
 
-def _accuracy(found: SideBySide, files: Files) -> list[Md]:
+def _accuracy(found: SideBySide, files: Files) -> list[Block]:
     if not tables.shared_cells(found.cells):
         return []
     return [
@@ -87,7 +77,7 @@ def _accuracy(found: SideBySide, files: Files) -> list[Md]:
     ]
 
 
-def _training(found: SideBySide, files: Files) -> list[Md]:
+def _training(found: SideBySide, files: Files) -> list[Block]:
     if not tables.shared_cells(found.cells):
         return []
     return [*tables.training(found), Md(f"Every run: {files.table('training-runs', frames.runs(found))}.")]

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from vitbench.analysis.side_by_side import SideBySide
-from vitbench.report.markdown import NOTHING, Md, bold, escape, listed, table
+from vitbench.report.document import Block, table
+from vitbench.report.markdown import NOTHING, Md, bold, escape, listed
 from vitbench.report.numbers import count
 
 MOST_NAMED = 12
 """Timings or cells that a row of what only some have lists before it counts the others."""
 
 
-def conditions(found: SideBySide) -> list[Md]:
+def conditions(found: SideBySide) -> list[Block]:
     """What the arms are, a row for each thing in which they are not known to be alike; what explains most first."""
     apart = [each for each in found.conditions if not each.alike]
     names, rest = [each for each in apart if each.name == "study"], [each for each in apart if each.name != "study"]
@@ -25,14 +26,14 @@ def conditions(found: SideBySide) -> list[Md]:
     return [Md(f"{said}{more}"), table(lines, set())]
 
 
-def alike(found: SideBySide) -> list[Md]:
+def alike(found: SideBySide) -> list[Block]:
     """What is known to be the same in all arms; nothing where there is nothing."""
     lines = [{"condition": escape(each.name), "in all": escape(each.values[0])}
              for each in found.conditions if each.alike]  # fmt: skip
     return [table(lines, set())] if lines else []
 
 
-def alone(found: SideBySide) -> list[Md]:
+def alone(found: SideBySide) -> list[Block]:
     """What is planned in some arms and not in the others."""
     groups: dict[tuple[str, str], list[str]] = {}
     for kind, rows in (

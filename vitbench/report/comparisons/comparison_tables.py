@@ -19,9 +19,10 @@ from vitbench.report.accuracy import INTERVAL as OF_MEAN
 from vitbench.report.accuracy import SURVIVORS, seeds
 from vitbench.report.comparisons.comparison_conditions import MOST_NAMED
 from vitbench.report.comparisons.forest import accuracy_of
+from vitbench.report.document import Block, Heading, bullets, table
 from vitbench.report.findings.legends import legend_of
 from vitbench.report.findings.verdicts import HOLM, INTERVAL, P
-from vitbench.report.markdown import NOTHING, Md, bold, bullets, escape, heading, listed, table
+from vitbench.report.markdown import NOTHING, Md, bold, escape, listed
 from vitbench.report.numbers import accuracy_decimals, count, fixed, plural, probability, signed, significant
 
 Row = TypeVar("Row", TimingRow, CellRow)
@@ -46,7 +47,7 @@ def shared_cells(rows: Sequence[CellRow]) -> list[CellRow]:
     return [row for row in rows if sum(c is not None for c in row.cells) > 1]
 
 
-def timings(found: SideBySide) -> list[Md]:
+def timings(found: SideBySide) -> list[Block]:
     """Latency, throughput and peak memory of each arm and the ratio to its counterpart, a table for each setting."""
     column = _ratio_column(found, found.timings)
 
@@ -64,14 +65,14 @@ def timings(found: SideBySide) -> list[Md]:
     settings: dict[str, list[TimingRow]] = {}
     for row in shared(found.timings):
         settings.setdefault(row.setting, []).append(row)
-    blocks: list[Md] = []
+    blocks: list[Block] = []
     for setting, rows in settings.items():
-        blocks.append(heading(f"{setting[:1].upper()}{setting[1:]}"))
+        blocks.append(Heading(f"{setting[:1].upper()}{setting[1:]}"))
         blocks += _table(found, rows, lambda row: (row.cell, row.timings), cells)
     return blocks
 
 
-def of_timings(found: SideBySide) -> list[Md]:
+def of_timings(found: SideBySide) -> list[Block]:
     """What the numbers and words of these tables mean."""
     changes = [change for row in found.timings for change in row.changes if change]
     tested = sum(change.judged and change.word != IDENTICAL for change in changes)
@@ -86,7 +87,7 @@ def of_timings(found: SideBySide) -> list[Md]:
     return [Md("Ratios are of latencies: above 1 is slower than the reference."), *([bullets(said)] if said else [])]
 
 
-def accuracy(found: SideBySide) -> list[Md]:
+def accuracy(found: SideBySide) -> list[Block]:
     """Test accuracy of each arm: mean over seeds, its 95 % interval, the number of seeds."""
     decimals = _decimals(found)
 
@@ -106,7 +107,7 @@ def accuracy(found: SideBySide) -> list[Md]:
             *_table(found, shared_cells(found.cells), lambda row: (row.label, row.cells), cells)]  # fmt: skip
 
 
-def paired(found: SideBySide) -> list[Md]:
+def paired(found: SideBySide) -> list[Block]:
     """Each arm against its counterpart, seed by seed, where both were trained on the same images."""
     judged: list[tuple[CellRow, int]] = []
     same: dict[int, list[str]] = {}
@@ -125,7 +126,7 @@ def paired(found: SideBySide) -> list[Md]:
     same.pop(0, None)
     if not (judged or same or without):
         return []
-    blocks = [heading("Seed by seed")]
+    blocks: list[Block] = [Heading("Seed by seed")]
     if judged:
         blocks.append(table([_judged(found, row, number) for row, number in judged[:MOST_ROWS]], _RIGHT))
         blocks += _beyond(judged)
@@ -171,7 +172,7 @@ def _judged(found: SideBySide, row: CellRow, number: int) -> dict[str, Md]:
     return line
 
 
-def training(found: SideBySide) -> list[Md]:
+def training(found: SideBySide) -> list[Block]:
     """Throughput, memory and time of the training runs themselves: medians over seeds."""
 
     def speed(cell: Trained | None) -> float:
@@ -201,7 +202,7 @@ def training(found: SideBySide) -> list[Md]:
 def _table(
     found: SideBySide, rows: Sequence[Row], of: Callable[[Row], tuple[str, Sequence[object]]],
     cells: Callable[[Row, int], Mapping[str, Md]],
-) -> list[Md]:  # fmt: skip
+) -> list[Block]:  # fmt: skip
     """Rows of each arm that plans what a row is about, one below the other.
 
     Args:

@@ -12,7 +12,8 @@ from vitbench.analysis.comparison import EQUIVALENT, FASTER, IDENTICAL, OK_NOW, 
 from vitbench.analysis.conditions import Condition
 from vitbench.analysis.side_by_side import SideBySide, verdict
 from vitbench.report.comparisons.comparison_tables import shared, shared_cells
-from vitbench.report.markdown import Md, bold, bullets, escape, listed
+from vitbench.report.document import Block, Bullets, bullets
+from vitbench.report.markdown import Md, bold, escape, listed
 from vitbench.report.numbers import fixed, plural, signed
 from vitbench.report.origins import with_changes
 
@@ -30,9 +31,9 @@ Pair = tuple[int, int]
 Of = TypeVar("Of", Pair, str)
 
 
-def opening(found: SideBySide) -> list[Md]:
+def opening(found: SideBySide) -> list[Block]:
     """What differs, in a sentence, then what came out of each arm against its counterpart."""
-    blocks = [_differing(found)]
+    blocks: list[Block] = [_differing(found)]
     said = [
         Md(f"**{what} {_of_pairs(found, pairs)}**{', each' if len(pairs) > 1 else ''}: {text}.")
         for what, of in (("Timings of", _timings), ("Test accuracy of", _cells))
@@ -161,7 +162,7 @@ def _machines_differ(found: SideBySide, number: int, base: int) -> bool:
     return any(each.kind == "machine" and each.between(base, number) for each in found.conditions)
 
 
-def caveats(found: SideBySide) -> Md:
+def caveats(found: SideBySide) -> Bullets:
     """What limits the comparison, one sentence each."""
     said = [
         *_about_conditions(found), *_about_matching(found), *_about_training(found), *_about_samples(found),

@@ -17,7 +17,8 @@ from vitbench.analysis.summary import finished
 from vitbench.report.accuracy import absence_of
 from vitbench.report.cost.speed import CONTROL, geometric_mean
 from vitbench.report.cost.time_groups import TimeGroup
-from vitbench.report.markdown import NOTHING, Md, bold, escape, table
+from vitbench.report.document import Block, table
+from vitbench.report.markdown import NOTHING, Md, bold, escape
 from vitbench.report.numbers import count, fixed, plural, probability
 from vitbench.report.origins import of_origin
 from vitbench.report.view import View
@@ -77,7 +78,7 @@ def sentences(view: View) -> dict[Measured, Md]:
     return said
 
 
-def by_axis(view: View, group: TimeGroup | None, device: str) -> list[Md]:
+def by_axis(view: View, group: TimeGroup | None, device: str) -> list[Block]:
     """Blocks: what the table says, and the table; none where no axis was measured with two values."""
     mine = {m: found for m, found in judged(view).items() if (m.group, m.device) == (group, device)}
     if not any(each.blocks for found in mine.values() for each in found):

@@ -9,7 +9,8 @@ import pandas as pd
 
 from vitbench.analysis.goals import Timed, timed
 from vitbench.report.accuracy import decimals_of, seeds
-from vitbench.report.markdown import Md, escape, table
+from vitbench.report.document import Block, table
+from vitbench.report.markdown import Md, escape
 from vitbench.report.numbers import fixed, significant
 from vitbench.report.view import View
 
@@ -18,7 +19,7 @@ GOAL, MEAN, INTERVAL, SECONDS, WARM_UP = (
 )  # fmt: skip
 
 
-def by_cell(view: View) -> list[Md]:
+def by_cell(view: View) -> list[Block]:
     """What the goals say, and their table; nothing where the suite has none."""
     goals = view.study.info.goals
     if not goals:
@@ -26,7 +27,7 @@ def by_cell(view: View) -> list[Md]:
     found, decimals, several = timed(view.train, goals), decimals_of(view), view.origins.several
     lines = [_line(view, each, decimals, several=several) for each in found]
     without = [goal.cell for goal in goals if goal.cell not in {each.goal.cell for each in found}]
-    said = [
+    said: list[Block] = [
         Md("A goal is reached where the mean over all planned seeds is as high as it asks. Training is timed once it "
            "has warmed up: compilation and what else the first steps took longer are beside it. Evaluation is no part.")
     ]  # fmt: skip

@@ -13,7 +13,8 @@ from vitbench.report.accuracy import SURVIVORS, TEST, decimals_of
 from vitbench.report.cost.front_costs import HIGH, LOW, MARKED, UNIT, VALUE, Costs
 from vitbench.report.cost.speed import UNSTABLE
 from vitbench.report.cost.weighing import Weighed, letters_of, weighed
-from vitbench.report.markdown import NOTHING, Md, escape, table
+from vitbench.report.document import Table, table
+from vitbench.report.markdown import NOTHING, Md, escape
 from vitbench.report.numbers import count, plural, significant, spread
 from vitbench.report.pictures.charts import Picture
 from vitbench.report.pictures.marks import Colouring
@@ -37,7 +38,7 @@ class Section:
 
     picture: Picture | None
     said: str
-    table: Md | None
+    table: Table | None
     note: str
 
 
@@ -182,7 +183,7 @@ def _note(each: Weighed, listed: Sequence[str]) -> str:
 
 def _table(
     view: View, each: Weighed, cells: Sequence[str], letters: Mapping[str, str], *, judged: bool, drawn: bool
-) -> Md:
+) -> Table:
     """A row for each of some cells, in their order; ``drawn``: they have letters in a picture."""
     costs, decimals, lines = each.costs, decimals_of(view), list[dict[str, Md]]()
     rows = costs.cells.to_dict("index")

@@ -13,7 +13,8 @@ from vitbench.analysis.frames import level
 from vitbench.analysis.timings import BESIDE, UNSTEADY, WIDE
 from vitbench.report.cost import best
 from vitbench.report.cost.time_groups import TimeGroup
-from vitbench.report.markdown import NOTHING, Md, bold, escape, listed, table
+from vitbench.report.document import Table, table
+from vitbench.report.markdown import NOTHING, Md, bold, escape, listed
 from vitbench.report.numbers import count, fixed, plural, significant
 from vitbench.report.origins import of_origin
 from vitbench.report.view import MAX_CELLS, View
@@ -45,7 +46,7 @@ def baseline(view: View, group: TimeGroup, origin: str) -> dict[str, Any] | None
     return {str(k): v for k, v in rows.iloc[0].items()} if len(rows) else None
 
 
-def by_cell(view: View, group: TimeGroup) -> tuple[Md, list[Md]]:
+def by_cell(view: View, group: TimeGroup) -> tuple[Table, list[Md]]:
     """The table of one group, a row for each planned cell, and what is to be said of it."""
     rows = view.timings(group)
     origins = view.origins.of(rows)

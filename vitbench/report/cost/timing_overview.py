@@ -10,7 +10,8 @@ from typing import Any
 from vitbench.analysis.summary import finished
 from vitbench.report.cost import speed
 from vitbench.report.cost.time_groups import TimeGroup
-from vitbench.report.markdown import NOTHING, Md, escape, table
+from vitbench.report.document import Table, table
+from vitbench.report.markdown import NOTHING, Md, escape
 from vitbench.report.numbers import plural
 from vitbench.report.origins import of_origin
 from vitbench.report.pictures.charts import Picture
@@ -58,7 +59,7 @@ class Overview:
     """
 
     picture: Picture | None
-    table: Md
+    table: Table
     said: Md
 
 

@@ -9,7 +9,8 @@ import pandas as pd
 from vitbench.analysis.summary import finished
 from vitbench.analysis.timings import UNSTEADY
 from vitbench.report.cost import speed
-from vitbench.report.markdown import Md, bullets
+from vitbench.report.document import Block, bullets
+from vitbench.report.markdown import Md
 from vitbench.report.view import View
 
 LETTERS = {"N": "N tokens", "D": "width D of the model", "H": "H heads", "K": "width K of a head"}
@@ -25,7 +26,7 @@ MEMORY = {
 """Device → what its peak memory is."""
 
 
-def terms(view: View) -> list[Md]:
+def terms(view: View) -> list[Block]:
     """A list of terms; nothing where no timing finished."""
     rows = finished(view.time)
     rows = rows[rows["latency_ms_p50"].notna()]

@@ -12,7 +12,8 @@ import pandas as pd
 from vitbench.report.accuracy import seeds
 from vitbench.report.cell_tables import bare
 from vitbench.report.cost.speed import MEMORY, SPEED
-from vitbench.report.markdown import NOTHING, Md, bold, escape, table
+from vitbench.report.document import Block, table
+from vitbench.report.markdown import NOTHING, Md, bold, escape
 from vitbench.report.numbers import count, measured, significant, spread
 from vitbench.report.origins import states_of
 from vitbench.report.view import MAX_CELLS, View
@@ -77,7 +78,7 @@ def _of_memory(rows: pd.DataFrame, device: str) -> str:
     return f"{said}: a few MiB tell nothing."
 
 
-def by_cell(view: View, device: str) -> list[Md]:
+def by_cell(view: View, device: str) -> list[Block]:
     """Blocks: throughput and memory of the training runs, a row for each planned cell, and what all of them share."""
     rows = view.runs(device)
     found = {(r["cell"], r["origin"]): r for r in view.cost_by_cell.to_dict("records") if r["device"] == device}

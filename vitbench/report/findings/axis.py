@@ -12,11 +12,12 @@ from collections.abc import Mapping, Sequence
 from vitbench.analysis.verdicts import Judged
 from vitbench.report import accuracy, trends
 from vitbench.report.accuracy import absence_of, decimals_of
+from vitbench.report.document import Block, Heading
 from vitbench.report.figures import axis_slugs
 from vitbench.report.files import Files
 from vitbench.report.findings import effects, legends, verdicts
 from vitbench.report.findings.judgements import Place
-from vitbench.report.markdown import Md, escape, heading
+from vitbench.report.markdown import Md, escape
 from vitbench.report.numbers import fixed, plural, signed
 from vitbench.report.pictures.charts import Picture
 from vitbench.report.pictures.marks import MOST_BLOCKS
@@ -30,17 +31,17 @@ BY_SEED, BY_BLOCK = "every seed", "every matched block"
 INTERVAL_READ = "the upright bar and the number are the mean over seeds, the box its 95 % interval"
 
 
-def section(view: View, files: Files, axis: str) -> list[Md]:
+def section(view: View, files: Files, axis: str) -> list[Block]:
     """What one axis does to test accuracy: effects with every seed's value and verdicts, noise floor, matched means."""
-    blocks: list[Md] = []
+    blocks: list[Block] = []
     several = len(view.train_devices) > 1
     # What the first axis says of it whole holds for all of them.
     floor = noise(view, brief=axis != next(iter(view.axes)))
     for device in view.train_devices:
         places = [place for place in view.places if place.runs.device == device]
-        blocks += [heading(f"On {device}")] if several and len(places) != 1 else []
+        blocks += [Heading(f"On {device}")] if several and len(places) != 1 else []
         for place in places:
-            blocks += [heading(f"On {view.place_name(place)}")] if len(view.places) > 1 else []
+            blocks += [Heading(f"On {view.place_name(place)}")] if len(view.places) > 1 else []
             if _are_equal(view, place, axis):
                 blocks.append(_equal(view, place, axis))
             else:
@@ -74,7 +75,7 @@ def _are_single(place: Place, axis: str) -> bool:
     return bool(found) and all(judged.n and judged.comparison.blocks == 1 for judged in found)
 
 
-def _judged(view: View, place: Place, axis: str) -> list[Md]:
+def _judged(view: View, place: Place, axis: str) -> list[Block]:
     """The table of an axis' effects, or why it has none."""
     found = [effect for effect in place.effects if effect.axis == axis]
     if found:

@@ -11,10 +11,11 @@ from vitbench.report import accuracy
 from vitbench.report.accuracy import MEAN, STD, decimals_of, seeds
 from vitbench.report.circumstances.account import KINDS
 from vitbench.report.cost import fastest
+from vitbench.report.document import Block, bullets
 from vitbench.report.findings import legends, outcomes
 from vitbench.report.findings.answers import SHOWN, answers, opening
 from vitbench.report.findings.judgements import Place
-from vitbench.report.markdown import Md, bullets, escape, listed
+from vitbench.report.markdown import Md, escape, listed
 from vitbench.report.models import explained
 from vitbench.report.numbers import fixed, plural, spread
 from vitbench.report.view import View
@@ -27,7 +28,7 @@ SAME = "cells that compute the same function from the same weights"
 """What exact twins are, for the first sentence that speaks of them."""
 
 
-def headlines(view: View) -> list[Md]:
+def headlines(view: View) -> list[Block]:
     """Blocks: the answer, which are the verdicts in sentences, then the best cells; what ran is counted last."""
     said: list[Md] = []
     for device in view.train_devices:

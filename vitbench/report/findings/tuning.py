@@ -9,7 +9,8 @@ import pandas as pd
 from vitbench.analysis.frames import PENDING
 from vitbench.analysis.results import TUNING
 from vitbench.analysis.summary import words
-from vitbench.report.markdown import Md, bold, escape, table
+from vitbench.report.document import Block, table
+from vitbench.report.markdown import Md, bold, escape
 from vitbench.report.numbers import fixed
 from vitbench.report.view import View
 from vitbench.spec.suite import as_text, setting_in_words
@@ -20,7 +21,7 @@ MAX_ROWS = 50
 """Cells of the table; the CSV has them all."""
 
 
-def by_cell(view: View) -> list[Md]:
+def by_cell(view: View) -> list[Block]:
     """Blocks on the choice of each cell's setting; nothing where the suite tunes none."""
     runs = frame(view)
     if runs.empty:

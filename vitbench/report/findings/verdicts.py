@@ -13,8 +13,9 @@ from vitbench.analysis.multiplicity import seeds_for
 from vitbench.analysis.paired import interval
 from vitbench.analysis.verdicts import Judged, judge
 from vitbench.report.accuracy import AT_CHANCE, SURVIVORS, decimals_of
+from vitbench.report.document import Block, Table, bullets, table
 from vitbench.report.findings.legends import points, told
-from vitbench.report.markdown import NOTHING, Md, bold, bullets, escape, table
+from vitbench.report.markdown import NOTHING, Md, bold, escape
 from vitbench.report.numbers import count, fixed, probability, signed
 from vitbench.report.view import View
 
@@ -33,7 +34,7 @@ MAX_CONDITIONS = 8
 """Combinations of conditions that a table has columns for."""
 
 
-def claims(view: View, tested: Sequence[Tested]) -> Md:
+def claims(view: View, tested: Sequence[Tested]) -> Table:
     """The table of claims: what was said, what was found, and whether it came out."""
     rows = [_claim(view, each) for each in tested]
     if all(each.fact.size is None for each in tested):
@@ -54,7 +55,7 @@ def _claim(view: View, tested: Tested) -> dict[str, Md]:
     }
 
 
-def grounds(view: View, tested: Sequence[Tested]) -> list[Md]:
+def grounds(view: View, tested: Sequence[Tested]) -> list[Block]:
     """Of each claim what was compared, and where it comes from: too long for the columns of a table."""
     said = []
     for fact in (each.fact for each in tested):
@@ -65,7 +66,7 @@ def grounds(view: View, tested: Sequence[Tested]) -> list[Md]:
     return [Md("What was compared, and where each claim comes from:"), bullets(said)]
 
 
-def effects(view: View, found: Sequence[Effect]) -> Md:
+def effects(view: View, found: Sequence[Effect]) -> Table:
     """The table of an axis' main effects."""
     rows = [
         {
@@ -80,7 +81,7 @@ def effects(view: View, found: Sequence[Effect]) -> Md:
     return _table(rows, [e.judged for e in found])
 
 
-def under_conditions(view: View, found: Sequence[Effect]) -> list[Md]:
+def under_conditions(view: View, found: Sequence[Effect]) -> list[Block]:
     """The effects of an axis under each combination of the conditions' values, where there are any; never a verdict."""
     columns = list(dict.fromkeys(values for e in found for values in e.under))
     if len(columns) < 2 or len(columns) > MAX_CONDITIONS:
@@ -96,7 +97,7 @@ def under_conditions(view: View, found: Sequence[Effect]) -> list[Md]:
     return [Md(said), table(rows, right={*names.values()})]
 
 
-def compared(view: View, found: Sequence[Judged], name: str) -> list[Md]:
+def compared(view: View, found: Sequence[Judged], name: str) -> list[Block]:
     """Comparisons by their labels: interactions, or cells against the first."""
     rows = [
         {name: escape(_label(view, j)), "verdict": bold(escape(_words(view, j))), **_numbers(view, j)}
@@ -120,7 +121,7 @@ def _label(view: View, judged: Judged) -> str:
     return " by ".join(named) or judged.comparison.label
 
 
-def _table(rows: Sequence[dict[str, Md]], found: Sequence[Judged]) -> Md:
+def _table(rows: Sequence[dict[str, Md]], found: Sequence[Judged]) -> Table:
     """Comparisons as a table, without the column of runs that beat one another where no row compares runs."""
     if all(math.isnan(j.improvement) for j in found):
         rows = [{column: cell for column, cell in row.items() if column != BETTER} for row in rows]
@@ -168,7 +169,7 @@ def _is_marked(judged: Judged) -> bool:
     return judged.below_noise_floor and bool(judged.mean) and not judged.comparison.twins
 
 
-def notes(view: View, judged: Sequence[Judged]) -> list[Md]:
+def notes(view: View, judged: Sequence[Judged]) -> list[Block]:
     """What the marks and words of a table mean, as far as it has them; empty where it has none."""
     said = _about_family(view, judged)
     if any(map(_is_marked, judged)):
@@ -192,7 +193,7 @@ def _about_family(view: View, judged: Sequence[Judged]) -> list[str]:
     return said
 
 
-def _other_margins(view: View, judged: Sequence[Judged]) -> list[Md]:
+def _other_margins(view: View, judged: Sequence[Judged]) -> list[Block]:
     """The verdicts of a device and origin that half or twice the margin changes, with the first table of them."""
     margin = view.study.info.suite.margin
     place = next((place for place in view.places if place.judged and place.judged[0] is judged[0]), None)

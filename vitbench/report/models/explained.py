@@ -8,12 +8,12 @@ from pathlib import Path
 
 import numpy as np
 
-from vitbench.report.files import MARK, Files
-from vitbench.report.markdown import Md, bullets, escape
+from vitbench.report.document import Block, Document, Heading, Section, bullets
+from vitbench.report.files import Files
+from vitbench.report.markdown import Md, escape
 from vitbench.report.models import portrait_words, portraits
 from vitbench.report.models.sitters import Sitter, Wall
 from vitbench.report.numbers import plural
-from vitbench.report.pages import html
 from vitbench.report.pictures.charts import Picture
 from vitbench.report.pictures.marks import Colouring
 from vitbench.report.pictures.plane_charts import Bundle, Curves
@@ -36,6 +36,7 @@ MADE = (
     "and heads where there are many."
 )
 
+MISSING = "What is not shown, and why"
 TRAINING, VALIDATION = "training", "validation"
 
 
@@ -56,32 +57,31 @@ def render_portrait(portrait: Portrait, title: str, epochs: Sequence[Epoch], out
         ReportError: where the folder cannot be written, or holds a page of somebody else's.
     """
     files = Files(draw)
-    parts = [f"{MARK}\n", f"# What a model looks at: {escape(title)}", portraits.about(portrait)]
-    sections = portraits.sections([Sitter(portrait)])
+    walls = portraits.sections([Sitter(portrait)])
     if epochs:
-        sections["Training"] = [Wall("", [training(epochs)])]
-    parts += _drawn(sections, files, "##")
+        walls["Training"] = [Wall("", [training(epochs)])]
+    sections = [Section(heading, _drawn(some, files)) for heading, some in walls.items()]
     if missing := [*portraits.missing(portrait), *_untold(epochs)]:
-        parts += ["## What is not shown, and why", bullets(missing)]
-    text = "\n\n".join(parts).rstrip() + "\n"
-    return files.write(out, text, html.page(text, files.shown))
+        sections.append(Section(MISSING, [bullets(missing)]))
+    return files.write(out, Document(f"What a model looks at: {title}", [portraits.about(portrait)], sections))
 
 
-def of_study(view: View, files: Files) -> list[Md]:
+def of_study(view: View, files: Files) -> list[Block]:
     """The portraits that a study keeps, of the first ``MOST`` of its trials that have one, beside one another."""
     kept = _kept(view)
     if not kept.portraits and not kept.unread:
         return []
     names = {sitter.name: portraits.about(sitter.portrait) for sitter in kept.portraits}
     names |= {name: Md(f"Its portrait cannot be read: {escape(why)}.") for name, why in kept.unread.items()}
-    blocks = [Md(MADE), bullets([Md(f"**{escape(name)}.** {said}") for name, said in names.items()])]
+    blocks: list[Block] = [Md(MADE), bullets([Md(f"**{escape(name)}.** {said}") for name, said in names.items()])]
     if kept.beyond:
         blocks.append(Md(f"Of {plural(kept.beyond + len(names), 'portrait')} the first {MOST} are shown."))
     if kept.portraits:
-        blocks += _drawn(portraits.sections(kept.portraits, MOST_MAPS), files, "###")
+        for heading, walls in portraits.sections(kept.portraits, MOST_MAPS).items():
+            blocks += [Heading(heading), *_drawn(walls, files)]
     lacking = {sitter.name: portraits.missing(sitter.portrait) for sitter in kept.portraits}
     missing = [Md(f"{escape(name)}: {line}") for name, lines in lacking.items() for line in lines]
-    return [*blocks, Md("### What is not shown, and why"), bullets(missing)] if missing else blocks
+    return [*blocks, Heading(MISSING), bullets(missing)] if missing else blocks
 
 
 def in_short(view: View) -> list[Md]:
@@ -161,11 +161,9 @@ def _untold(epochs: Sequence[Epoch]) -> list[Md]:
     return []
 
 
-def _drawn(sections: Mapping[str, Sequence[Wall]], files: Files, level: str) -> list[Md]:
-    """Sections under headings, each picture with its caption, and before pictures of one kind how to read them."""
-    blocks = list[Md]()
-    for heading, walls in sections.items():
-        blocks.append(Md(f"{level} {escape(heading)}"))
-        for wall in walls:
-            blocks += [*([escape(wall.said)] if wall.said else []), *files.pictures(wall.pictures)]
+def _drawn(walls: Sequence[Wall], files: Files) -> list[Block]:
+    """Pictures, each with its caption, and before those of one kind how to read them."""
+    blocks = list[Block]()
+    for wall in walls:
+        blocks += [*([escape(wall.said)] if wall.said else []), *files.pictures(wall.pictures)]
     return blocks

@@ -12,9 +12,9 @@ from rich.table import Table as Grid
 from rich.text import Text
 
 from vitbench.report.cell_tables import SHARED, bare
+from vitbench.report.document import Block, Bullets, Document, Heading, Note, Table
+from vitbench.report.markdown import Md, plain, spans
 from vitbench.report.numbers import plural
-from vitbench.report.pages import blocks
-from vitbench.report.pages.blocks import Block, Table
 
 ANSWER = "In short"
 CLAIMS = "Claims"
@@ -41,43 +41,48 @@ KEPT = frozenset({"verdict", "outcome", "difference (points)", "test accuracy (%
                   "speed (× baseline)"})  # fmt: skip
 
 
-def printed(text: str, width: int) -> Iterator[RenderableType]:
-    """What is printed of a report's text: the question, the answer, and the tables of :data:`SECTIONS`.
+def printed(document: Document, width: int) -> Iterator[RenderableType]:
+    """What is printed of a report: the question, the answer, and the tables of :data:`SECTIONS`.
 
     Args:
-        text: Markdown, see :func:`vitbench.report.render.compose`.
+        document: the report.
         width: of the terminal, in characters.
     """
-    section, title, opening = "", "", True
-    for block in blocks.parse(text):
-        kind = block[0].type
-        if kind == "heading_open":
-            shown, level = blocks.plain(block[1]), int(block[0].tag[1])
-            section, title, opening = (shown if level <= 2 else section), shown, level == 1
-            if level == 1 or SECTIONS.fullmatch(section):
-                yield Text(f"\n{shown}" if level > 1 else shown, style="bold")
-        elif kind == "table_open" and SECTIONS.fullmatch(section):
-            yield _grid(blocks.table(block, (title,)), width)
-        elif kind == "bullet_list_open" and SECTIONS.fullmatch(section) and section != CLAIMS:
-            points = Grid.grid(padding=(0, 1))
-            for line in _lines(block):
-                points.add_row(Text(" •"), Text(line))
-            yield points
-        elif kind == "paragraph_open" and SECTIONS.fullmatch(section) and _is_needed(block, section):
-            yield Text(blocks.plain(block[1]), style="dim")
-        elif kind == "blockquote_open" or (kind == "paragraph_open" and opening):
-            yield from (Text(line) for line in _lines(block))
+    yield Text(document.title, style="bold")
+    yield from (Text(plain(line)) for block in document.opening for line in _lines(block))
+    for section in document.sections:
+        if SECTIONS.fullmatch(section.title):
+            yield Text(f"\n{section.title}", style="bold")
+            for block in section.blocks:
+                yield from _shown(block, section.title, width)
 
 
-def _is_needed(block: Block, section: str) -> bool:
+def _shown(block: Block, section: str, width: int) -> Iterator[RenderableType]:
+    if isinstance(block, Heading):
+        yield Text(f"\n{block.text}", style="bold")
+    elif isinstance(block, Table):
+        yield _grid(block, width)
+    elif isinstance(block, Bullets) and section != CLAIMS:
+        points = Grid.grid(padding=(0, 1))
+        for line in block.items:
+            points.add_row(Text(" •"), Text(plain(line)))
+        yield points
+    elif isinstance(block, Note):
+        yield Text(plain(block.text))
+    elif isinstance(block, str) and _is_needed(block, section):
+        yield Text(plain(block), style="dim")
+
+
+def _is_needed(line: Md, section: str) -> bool:
     """Whether a paragraph explains a mark or, beside the answer, a word, or tells of all rows; one that leads to a file
     does none of these."""
-    leads, said = any(child.type == "link_open" for child in block[1].children or []), blocks.plain(block[1])
+    said = plain(line)
+    leads = any(span.link for span in spans(line))
     return not leads and (section == ANSWER or bool(MARKS & set(said)) or SHARED in said)
 
 
-def _lines(block: Block) -> Sequence[str]:
-    return [blocks.plain(token) for token in block if token.type == "inline"]
+def _lines(block: Block) -> Sequence[Md]:
+    return [block.text] if isinstance(block, Note) else [block] if isinstance(block, str) else []
 
 
 def fitting(table: Table, width: int) -> list[int]:
@@ -102,7 +107,7 @@ def _widths(table: Table, shown: Sequence[int], width: int) -> list[int]:
     """Characters of each shown column: what it needs, and of what is left as much as its lines can use."""
     found = [_need(table, number) for number in shown]
     left = width - sum(found) - GAP * len(found)
-    wishes = [max(map(cell_len, [table.columns[n], *(row[n].text for row in table.rows)])) for n in shown]
+    wishes = [max(map(cell_len, [table.columns[n], *(plain(row[n]) for row in table.rows)])) for n in shown]
     for place in sorted(range(len(found)), key=lambda p: wishes[p] - found[p]):
         more = max(0, min(wishes[place] - found[place], left))
         found[place] += more
@@ -113,7 +118,7 @@ def _widths(table: Table, shown: Sequence[int], width: int) -> list[int]:
 def _need(table: Table, number: int) -> int:
     """Characters that a column needs at least."""
     words = table.columns[number].split(" ")
-    cells = [row[number].text for row in table.rows]
+    cells = [plain(row[number]) for row in table.rows]
     least = LONG if number == 0 else LONG // 2  # what a row is about is read first
     longest = max((cell_len(cell) if cell_len(cell) < LONG else _broken(cell, least) for cell in cells), default=0)
     return max(longest, *map(cell_len, words))
@@ -129,7 +134,7 @@ def _grid(table: Table, width: int) -> Grid:
     for number, given in zip(shown, _widths(table, shown, width), strict=True):
         grid.add_column(Text(table.columns[number]), justify="right" if table.right[number] else "left", width=given)
     for row in table.rows[:MOST_ROWS]:
-        grid.add_row(*(Text(row[number].text, style="bold" if row[number].bold else "") for number in shown))
+        grid.add_row(*(_cell(row[number]) for number in shown))
     left_out = [
         *([plural(len(table.rows) - MOST_ROWS, "more row")] if len(table.rows) > MOST_ROWS else []),
         *([plural(len(table.columns) - len(shown), "more column")] if len(shown) < len(table.columns) else []),
@@ -137,3 +142,7 @@ def _grid(table: Table, width: int) -> Grid:
     if left_out:
         grid.caption, grid.caption_justify = f"{' and '.join(left_out)} in the report", "left"
     return grid
+
+
+def _cell(cell: Md) -> Text:
+    return Text.assemble(*((span.text, "bold" if "strong" in span.styles else "") for span in spans(cell)))

@@ -7,10 +7,13 @@ import re
 import textwrap
 from collections.abc import Sequence
 
-from vitbench.report.files import TEX_MARK
-from vitbench.report.pages.blocks import Cell, Table, tables
+from vitbench.report.document import Document, Table
+from vitbench.report.markdown import Md, Span, spans
+from vitbench.report.markdown import plain as shown
 
 SUFFIX = ".tex"
+TEX_MARK = "% Rendered by vitbench from a study's records; rendered again it is overwritten."
+"""First line of every file."""
 
 SPECIAL = {
     "\\": r"\textbackslash{}", "{": r"\{", "}": r"\}", "$": r"\$", "&": r"\&", "#": r"\#", "%": r"\%", "_": r"\_",
@@ -40,25 +43,25 @@ GAP = 2
 """Characters of the space between two columns."""
 
 
-def exported(text: str) -> dict[str, str]:
-    """Name of a file → a LaTeX table, in several parts where it is wide; of a report's text.
+def exported(document: Document) -> dict[str, str]:
+    """Name of a file → a LaTeX table, in several parts where it is wide.
 
     Each says in its second line which packages it needs. Letters beyond Latin ones, which only names could bring in,
     are left as they are: XeLaTeX and LuaLaTeX set them.
     """
     found: dict[str, str] = {}
-    for table in tables(text):
-        name = re.sub(r"[^a-z0-9]+", "-", " ".join(table.above[1:]).lower()).strip("-") or "table"
+    for above, table in document.tables():
+        name = re.sub(r"[^a-z0-9]+", "-", " ".join(above).lower()).strip("-") or "table"
         numbered = (f"{name}-{number}" for number in itertools.count(2))
         unique = next(each for each in itertools.chain([name], numbered) if f"{each}{SUFFIX}" not in found)
-        found[f"{unique}{SUFFIX}"] = whole(table)
+        found[f"{unique}{SUFFIX}"] = whole(table, ": ".join(above))
     return found
 
 
-def whole(table: Table) -> str:
+def whole(table: Table, title: str) -> str:
     """A table as a file: a float for each of its parts, with captions."""
     parts = parted(table)
-    caption = escape(": ".join(table.above[1:]) or "Table")
+    caption = escape(title)
     lines = [TEX_MARK, NEEDS]
     for number, columns in enumerate(parts, 1):
         which = f" (part {number} of {len(parts)})" if len(parts) > 1 else ""
@@ -89,7 +92,7 @@ def _width(table: Table, number: int) -> int:
 
 
 def _of_cells(table: Table, number: int) -> int:
-    longest = max((len(row[number].text) for row in table.rows), default=0)
+    longest = max((len(shown(row[number])) for row in table.rows), default=0)
     return COLUMN if longest > LONG else longest
 
 
@@ -130,7 +133,7 @@ LINES = rf">{{\raggedright\arraybackslash}}p{{{COLUMN / 2:g}em}}"
 
 
 def _is_long(table: Table, number: int) -> bool:
-    return any(len(row[number].text) > LONG for row in table.rows)
+    return any(len(shown(row[number])) > LONG for row in table.rows)
 
 
 def escape(text: str) -> str:
@@ -138,8 +141,11 @@ def escape(text: str) -> str:
     return "".join(SPECIAL.get(c) or SIGNS.get(c) or c for c in text)
 
 
-def _cell(cell: Cell) -> str:
+def _cell(cell: Md) -> str:
+    line = "".join(map(_span, spans(cell)))
     # A bracket after the end of a row would be an argument of it.
-    shown = escape(cell.text)
-    shown = f"{{{shown}}}" if shown.startswith(("[", "*")) else shown
-    return rf"\textbf{{{shown}}}" if cell.bold else shown
+    return f"{{{line}}}" if line.startswith(("[", "*")) else line
+
+
+def _span(span: Span) -> str:
+    return rf"\textbf{{{escape(span.text)}}}" if "strong" in span.styles else escape(span.text)

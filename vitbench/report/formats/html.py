@@ -1,0 +1,186 @@
+"""HTML: a document as one page that loads nothing from anywhere. Tables can be sorted and filtered."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import itertools
+import re
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from html import escape
+from pathlib import Path
+from typing import Any
+
+import jinja2
+from markupsafe import Markup
+
+from vitbench.report.document import Block, Bullets, Code, Document, Figure, Heading, Note, Table
+from vitbench.report.formats.styles import Styles
+from vitbench.report.formats.table_cells import cells
+from vitbench.report.markdown import Span, spans
+from vitbench.report.pictures.charts import OWN
+
+TEMPLATES = Path(__file__).parents[1] / "templates"
+NO_BREAK = "\u00a0"
+_BOUND = re.compile(
+    r"(?<=\d) (?=%)|(?<=\d) (?=±)|(?<=\d ±) (?=\d)|(?<=\(×) (?=\w)|(?<=\bp) (?=\()|(?<=\bn) (?== \d)|(?<=\bn =) (?=\d)"
+)
+"""Spaces within a quantity: 3 %, 27.2 ± 1.2, (× baseline), p (Holm), n = 3."""
+
+FILTERED, NARROW = 11, 10
+"""Rows above which a table can be filtered: fewer are seen at once; columns up to which it fits on paper in letters of
+the usual size."""
+ONE_FORM = re.compile(r'<svg (?![^>]* class="(?:wide|narrow)")[^>]*max-width: (\d+)px')
+"""Of a picture that is as narrow as a phone whatever the window: its width."""
+
+
+@dataclass(frozen=True)
+class Shown:
+    """A picture as it stands in a page.
+
+    Attributes:
+        element: HTML, without an accessible name; ids in it begin with :data:`vitbench.report.pictures.charts.OWN`.
+        alt: that name; plain text.
+        png: path of the picture as a file.
+        data: path of its numbers; empty for a picture that is none of numbers.
+    """
+
+    element: str
+    alt: str
+    png: str
+    data: str
+
+
+Pictures = Mapping[str, Callable[[], Shown]]
+Part = dict[str, Any]
+"""What the template renders: ``kind`` names its macro."""
+
+
+@dataclass
+class _Section:
+    """What stands under one title.
+
+    Attributes:
+        anchor: by which the page's contents lead to it.
+        title: plain text.
+        parts: what the template renders.
+        inner: anchor and title of each heading of the third level.
+        is_deep: whether there are headings below those, so that it takes a list of them to find one's way.
+    """
+
+    anchor: str
+    title: str
+    parts: list[Part] = field(default_factory=list)
+    inner: list[tuple[str, str]] = field(default_factory=list)
+    is_deep: bool = False
+
+
+class _Page:
+    """A page in the making: what stands on it once, and is counted."""
+
+    def __init__(self, title: str, pictures: Pictures) -> None:
+        self.pictures, self.styles = pictures, Styles()
+        self.above: tuple[str, ...] = (title,)
+        self.anchors = {"content"}
+        self.numbers: Iterator[int] = itertools.count()
+        self.names = Counter[str]()
+
+    def section(self, title: str, blocks: Sequence[Block]) -> _Section:
+        self.above = (self.above[0], *([title] if title else []))
+        found = _Section(self.anchor(title) if title else "", title)
+        for block in blocks:
+            part = self.part(block)
+            if isinstance(block, Heading):
+                found.is_deep = found.is_deep or block.level > 3
+                found.inner += [(part["anchor"], block.text)] if block.level == 3 else []
+            if part.get("beside") and found.parts and found.parts[-1]["kind"] == "beside":
+                found.parts[-1]["figures"].append(part)
+            else:
+                # Pictures as narrow as a phone that follow one another stand side by side where there is room.
+                found.parts.append({"kind": "beside", "figures": [part]} if part.get("beside") else part)
+        return found
+
+    def part(self, block: Block) -> Part:
+        match block:
+            case Heading():
+                self.above = (*self.above[: block.level - 1], block.text)
+                return {"kind": "heading", "level": block.level, "text": block.text, "anchor": self.anchor(block.text)}
+            case Code():
+                return {"kind": "code", "name": self.name(), "text": block.text, "language": block.language}
+            case Figure():
+                return self.figure(block)
+            case Table():
+                return self.table(block)
+        lines = block.items if isinstance(block, Bullets) else [block.text if isinstance(block, Note) else block]
+        kind = "bullets" if isinstance(block, Bullets) else "note" if isinstance(block, Note) else "paragraph"
+        return {"kind": kind, "lines": [_typeset(spans(line)) for line in lines]}
+
+    def table(self, block: Table) -> Part:
+        head, *body = cells(block, lambda text: _typeset(spans(text)))
+        name, wide = self.name(), len(block.columns) > NARROW
+        filtered = name if len(block.rows) > FILTERED else ""
+        return {"kind": "table", "name": name, "wide": wide, "filtered": filtered, "head": head, "body": body}
+
+    def figure(self, block: Figure) -> Part:
+        shown = self.pictures[block.path]()
+        element = self.styles.shared(shown.element.replace(OWN, f"p{next(self.numbers)}-"))
+        width = ONE_FORM.match(shown.element)
+        return {
+            "kind": "figure", "anchor": self.anchor(Path(block.path).stem), "alt": shown.alt,
+            "element": Markup(_named(element, shown.alt)), "beside": width[1] if width else "",
+            "caption": _typeset(spans(block.caption)),
+            "files": [(shown.png, "PNG"), *([(shown.data, "CSV")] if shown.data else [])],
+        }  # fmt: skip
+
+    def anchor(self, title: str) -> str:
+        slug = re.sub(r"[^a-z0-9]+", "-", title.lower()).strip("-") or "section"
+        numbered = (f"{slug}-{n}" for n in itertools.count(2))
+        anchor = next(a for a in itertools.chain([slug], numbered) if a not in self.anchors)
+        self.anchors.add(anchor)
+        return anchor
+
+    def name(self) -> str:
+        """What tells a table or a block of code from the others, to who has the page read out."""
+        name = ", ".join(self.above[1:]) or self.above[0]
+        self.names[name] += 1
+        return f"{name} ({self.names[name]})" if self.names[name] > 1 else name
+
+
+def page(document: Document, pictures: Pictures) -> str:
+    """A document as a page.
+
+    Args:
+        document: the report.
+        pictures: path of a figure → how the page shows it.
+    """
+    made = _Page(document.title, pictures)
+    opening = made.section("", document.opening)
+    sections = [made.section(section.title, section.blocks) for section in document.sections]
+    script = (TEMPLATES / "page.js").read_text(encoding="utf-8")
+    environment = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(TEMPLATES), undefined=jinja2.StrictUndefined, autoescape=True, trim_blocks=True,
+        lstrip_blocks=True, keep_trailing_newline=True,
+    )  # fmt: skip
+    return environment.get_template("page.html.j2").render(
+        title=document.title,
+        opening=opening,
+        sections=sections,
+        style=Markup((TEMPLATES / "page.css").read_text(encoding="utf-8") + made.styles.sheet()),
+        script=Markup(script),
+        script_digest=base64.b64encode(hashlib.sha256(script.encode()).digest()).decode(),
+    )
+
+
+def _typeset(line: Sequence[Span]) -> list[Span]:
+    """The same line, not broken within a quantity: between a number and what belongs to it."""
+    return [span if "code" in span.styles else span._replace(text=_BOUND.sub(NO_BREAK, span.text)) for span in line]
+
+
+def _named(element: str, alt: str) -> str:
+    """A picture with its accessible name."""
+    name = escape(alt)
+    if element.startswith("<svg"):
+        return element.replace("<svg ", f'<svg role="img" aria-label="{name}" ')  # in each of its forms
+    return element.replace("<img", f'<img alt="{name}"', 1)

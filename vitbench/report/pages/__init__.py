@@ -1,1 +1,0 @@
-"""Pages: the text of a report as a browser shows it."""
