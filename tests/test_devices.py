@@ -16,12 +16,12 @@ CPU = torch.device("cpu")
 
 KEEPING = """
 import sys, torch
-from vitbench.devices import _status_mib, keep_freed_memory
+from vitbench.memory import keep_freed_memory, status_mib
 keep_freed_memory() if sys.argv[1] == "keep" else None
-before = _status_mib("VmRSS")
+before = status_mib("VmRSS")
 held = torch.ones(2**24)
 del held
-print(_status_mib("VmRSS") - before)
+print(status_mib("VmRSS") - before)
 """
 
 

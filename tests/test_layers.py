@@ -26,10 +26,22 @@ LAYERS = (
     {"devices"},
     {"components"},
     {"kernels"},
-    {"store", "spec", "registry", "environment", "streams", "errors", "text"},
+    {"store", "spec", "registry", "environment", "streams", "errors", "memory", "text"},
 )
 INTERFACE = {"api", "vitbench"}  # the package's own name and its Python interface: lazy, and imported by plug-ins
-WITHOUT_TORCH = ("report", "analysis", "spec", "registry", "store", "environment", "streams", "errors", "text", "cli")
+WITHOUT_TORCH = (
+    "report",
+    "analysis",
+    "spec",
+    "registry",
+    "store",
+    "environment",
+    "streams",
+    "errors",
+    "memory",
+    "text",
+    "cli",
+)
 LAZY_TORCH = {"environment"}  # asks torch for the GPU's name, in a process that has it loaded
 
 

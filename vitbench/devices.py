@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import contextlib
-import ctypes
-import functools
 import importlib.util
-import sys
 import time
 from collections.abc import Iterator
-from pathlib import Path
 
 import torch
 
 from vitbench import registry
 from vitbench.errors import UserError
+from vitbench.memory import forget_peak, hand_back, status_mib
 from vitbench.spec.model import ModelSpec
 
 DTYPES = {"float32": torch.float32, "float16": torch.float16, "bfloat16": torch.bfloat16}
@@ -118,16 +115,16 @@ class PeakMemory:
             torch.cuda.reset_peak_memory_stats(device)
             self.resting = torch.cuda.memory_allocated(device) / 2**20
         else:
-            _hand_back()
-            _forget_peak()
-            self.resting = _status_mib("VmRSS")
+            hand_back()
+            forget_peak()
+            self.resting = status_mib("VmRSS")
         self.earlier = 0.0
 
     def mib(self) -> float:
         """The peak so far."""
         if self.device.type == "cuda":
             return max(torch.cuda.max_memory_allocated(self.device) / 2**20 - self.resting, self.earlier)
-        return max(_status_mib("VmHWM") - self.resting, self.earlier)
+        return max(status_mib("VmHWM") - self.resting, self.earlier)
 
     @contextlib.contextmanager
     def uncounted(self) -> Iterator[None]:
@@ -137,66 +134,16 @@ class PeakMemory:
         if self.device.type == "cuda":
             torch.cuda.reset_peak_memory_stats(self.device)
         else:
-            _hand_back()
-            _forget_peak()
+            hand_back()
+            forget_peak()
 
     def reserved_mib(self) -> float | None:
         """What the allocator held at the peak, unused fragments included; None where it does not tell."""
         return torch.cuda.max_memory_reserved(self.device) / 2**20 if self.device.type == "cuda" else None
 
 
-M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3
-"""Options of glibc's mallopt: how many bytes may lie idle, and from how many on a block is the system's own."""
-
-
-def keep_freed_memory() -> None:
-    """Keep what this process frees for what it takes next, to its end; with another C library than glibc nothing.
-
-    A training step takes the blocks that the last one freed. By default the larger ones go back to the system in
-    between, and each of their pages costs a fault when it comes again: 5 to 10 % of a small model's step on a CPU.
-    """
-    # Older ones take 32 MiB at most. Where neither is taken the other option alone would make things worse: with it
-    # glibc no longer raises the first threshold by itself.
-    if (libc := _glibc()) and any(libc.mallopt(M_MMAP_THRESHOLD, size) for size in (2**30, 2**25)):
-        libc.mallopt(M_TRIM_THRESHOLD, 2**31 - 1)
-
-
-def _hand_back() -> None:
-    """Give what is freed back to the system, so that it does not hide what is taken from now on."""
-    if libc := _glibc():
-        libc.malloc_trim(0)
-
-
-@functools.cache
-def _glibc() -> ctypes.CDLL | None:
-    libc = ctypes.CDLL(None) if sys.platform == "linux" else None
-    return libc if hasattr(libc, "malloc_trim") else None
-
-
 def peak_bytes(device: str) -> int:
     """Most memory that the process has had: on a GPU allocated by torch, else resident."""
     if device.startswith("cuda"):
         return int(torch.cuda.max_memory_allocated(device))
-    return int(_status_mib("VmHWM") * 2**20)
-
-
-def _forget_peak() -> None:
-    """Set the process's peak resident set back to its present one, where the kernel allows it."""
-    path = Path("/proc/self/clear_refs")
-    if path.exists():
-        try:
-            path.write_text("5")
-        except OSError:
-            return  # a fresh process's own peak is near enough
-
-
-def _status_mib(key: str) -> float:
-    status = Path("/proc/self/status")
-    if status.exists():
-        for line in status.read_text().splitlines():
-            if line.startswith(f"{key}:"):
-                return int(line.split()[1]) / 1024
-    import resource
-
-    # Only the peak is known, and stands for both. Linux counts KiB, macOS bytes.
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / (2**20 if sys.platform == "darwin" else 2**10)
+    return int(status_mib("VmHWM") * 2**20)

@@ -26,7 +26,8 @@ from torch.utils.data import DataLoader, Dataset
 from vitbench.data.batches import Batches
 from vitbench.data.images import Splits
 from vitbench.data.load import splits
-from vitbench.devices import keep_freed_memory, synchronise
+from vitbench.devices import synchronise
+from vitbench.memory import keep_freed_memory
 from vitbench.model.architectures import build_model
 from vitbench.spec import DataSpec, ModelSpec, TrainSpec
 from vitbench.training.stepper import Course, Stepper

@@ -24,12 +24,12 @@ from vitbench.devices import (
     DTYPES,
     DeviceError,
     Unsupported,
-    keep_freed_memory,
     peak_bytes,
     resolve,
     unsupported,
 )
 from vitbench.environment import code_digest, fingerprint, source_commit
+from vitbench.memory import keep_freed_memory
 from vitbench.model.exactness import Incorrect, check
 from vitbench.model.weights import WeightsError
 from vitbench.runner.orphans import die_with_parent

@@ -14,6 +14,7 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from vitbench.errors import UserError
+from vitbench.memory import hand_back
 from vitbench.spec.base import STORED, uncollected
 from vitbench.store.asked import asked
 from vitbench.store.attempts import SEALED, Attempt, Tried, attempt_of, last_attempt, standing
@@ -29,6 +30,8 @@ from vitbench.store.record import BadRecord, Record, read_record
 
 MAX_BYTES = 1 << 30
 """Largest ``study.json``: several times that of a million trials."""
+LARGE = 1 << 22
+"""Bytes from which the memory that reading it took is worth giving back."""
 
 
 class StudyError(UserError, ValueError):
@@ -58,12 +61,14 @@ class Study:
         if not os.path.lexists(file):
             raise StudyError(f"{path}: holds no study (no study.json); `vitbench run SUITE` makes one")
         try:
-            text = content(file, MAX_BYTES)
-            if problem := refused(text, StudyInfo.model_fields["schema_version"].default):
-                raise StudyError(f"{file}: {problem}")
-            info = StudyInfo.model_validate_json(text, context=STORED)
-        except (ValidationError, OSError) as error:
+            info = StudyInfo.model_validate_json(text := content(file, MAX_BYTES), context=STORED)
+        except ValidationError as error:  # of a newer form, first of all: its version is another
+            why = refused(text, StudyInfo.model_fields["schema_version"].default) or f"cannot be read: {reason(error)}"
+            raise StudyError(f"{file}: {why}") from error
+        except OSError as error:
             raise StudyError(f"{file}: cannot be read: {reason(error)}") from error
+        if len(text) > LARGE:  # reading it takes ten times as much, which stays with the process else
+            hand_back()
         if problem := misplaced(Trials.of(info.trials).identities()):
             raise StudyError(f"{file}: {problem}")
         return cls(path, info)
