@@ -114,3 +114,16 @@ def test_which_arms_are_paired_is_told_by_the_specification_alone(tmp_path) -> N
     found = conclude(runs, axes, ["norm"], margin=None, noise_floor=None)
     assert not found.effects[0].judged.paired
     assert conclude(runs, axes, ["norm"], margin=None, noise_floor=None, test="paired").effects[0].judged.paired
+
+
+def test_claims_and_variants_that_a_device_does_not_have_are_left_out(tmp_path) -> None:
+    """As where one device was given some of the cells alone, or the plan was edited."""
+    study = build(tmp_path, factorial({"norm": ("pre", "post")}, seeds=tuple(range(7)), time=False))
+    trials = trials_frame(study)
+    (runs,) = runs_of(trials[trials["kind"] == "train"], {"norm": ("pre", "post")})
+    given = {"claim": "a claim", "value": "post", "expected": "lower", "source": "someone"}
+    facts = [Fact.model_validate({**given, "against": against}) for against in ("pre", "elsewhere")]
+    cells = ["pre", "post", "elsewhere"]
+    concluded = conclude(runs, {}, (), facts=facts, cells=cells, margin=1.0, noise_floor=None)
+    assert [tested.fact.against for tested in concluded.claims] == ["pre"]
+    assert [judged.comparison.label for judged in concluded.variants] == ["post"]

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import stat
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from tests.conftest import REPOSITORY
 from tests.small import SUITE, record, time_trial, train_trial
 from vitbench.runner.plan import plan
 from vitbench.spec import read_suite
@@ -146,6 +148,19 @@ def test_a_changed_plan_keeps_what_was_run_and_drops_what_was_not(tmp_path: Path
     assert Study.read(study.path).info == again.info
     longer = plan(read_suite(path, ["train.epochs=2"]), "cpu")
     assert Study.start(study.path, longer).info.trials == longer.trials, "another recipe is no further seed"
+
+
+@pytest.mark.parametrize(
+    ("folder", "old", "new"),
+    [("attention-timing-cpu", '"float32",1,"train"', '"float32",0,"train"'),
+     ("planted", r'"at": \[', '"at": [9000000000000000000000, ')],
+)  # fmt: skip
+def test_a_plan_with_numbers_beyond_reason_is_refused(folder: str, old: str, new: str, tmp_path: Path) -> None:
+    text = (REPOSITORY / "results" / "reference" / folder / "study.json").read_text()
+    assert re.search(old, re.sub(r"\s+", " ", text))
+    (tmp_path / "study.json").write_text(re.sub(old, new, re.sub(r"\s+", " ", text), count=1))
+    with pytest.raises(StudyError, match="cannot be read"):
+        Study.read(tmp_path)
 
 
 def test_folders_that_hold_nothing_or_cannot_be_written(tmp_path: Path, info: StudyInfo) -> None:

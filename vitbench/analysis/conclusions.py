@@ -133,6 +133,10 @@ def conclude(
         if not set(pair) <= set(conditions)
     ]
 
+    # What is planned on one device alone, and what an edited plan names, is not there to be compared.
+    facts = [fact for fact in facts if fact.axis is not None or {fact.value, fact.against} <= runs.number.keys()]
+    cells = [cell for cell in cells if cell in runs.number]
+
     def parts_of(runs: Runs) -> list[list[Comparison]]:
         return [
             [_claimed(runs, axes, fact) for fact in facts],

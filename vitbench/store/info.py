@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from vitbench.spec.base import Strict, Text
+from vitbench.spec.base import Positive, Seed, Strict, Text
 from vitbench.spec.suite import Fact, Goal, Info, Value
 from vitbench.store.plan import PlannedTrials, Trials
 
@@ -21,9 +21,9 @@ class Split(Strict):
 class LookPlan(Strict):
     """Looks that the plan has from the start: cells that are decided at one are trained with no further seed."""
 
-    seeds: tuple[int, ...] = Field(description="all that there may be, in their order")
-    at: tuple[int, ...] = Field(description="how many of them have been run at each look")
-    trainings: int = Field(description="training runs if nothing stopped early")
+    seeds: tuple[Seed, ...] = Field(description="all that there may be, in their order")
+    at: tuple[Positive, ...] = Field(description="how many of them have been run at each look")
+    trainings: Annotated[int, Field(ge=0)] = Field(description="training runs if nothing stopped early")
 
 
 class StudyInfo(Strict):

@@ -8,7 +8,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from vitbench.spec.base import Seed, Strict, dumps
+from vitbench.spec.base import Positive, Seed, Strict, dumps
 from vitbench.spec.model import ModelSpec
 from vitbench.spec.recipe import DataSpec, Device, DType, Level, Mode, TimeSpec, TrainSpec
 from vitbench.spec.suite import Published, Value
@@ -39,7 +39,7 @@ indices of which components are exact, of the setting of the nuisance axes, of t
 TrainRow = tuple[str, Literal["train", "tune"], int, int, int, int, Device, str, Seed]
 """id, kind, indices of the place, model, data and recipe, device, identity of the data, seed."""
 
-TimeRow = tuple[str, Literal["time"], int, int, int, Level, Device, DType, int, Mode]
+TimeRow = tuple[str, Literal["time"], int, int, int, Level, Device, DType, Positive, Mode]
 """id, kind, indices of the place, model and protocol, level, device, dtype, batch size, mode."""
 
 Row = TrainRow | TimeRow
