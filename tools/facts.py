@@ -32,6 +32,9 @@ from tools.archetypes import COMPARISONS, STUDIES
 from tools.caveat_names import name_of
 from vitbench.analysis.side_by_side import side_by_side
 from vitbench.report.comparisons.comparison import render_comparison
+from vitbench.report.comparisons.comparison_words import caveats
+from vitbench.report.sections.caveats import stated
+from vitbench.report.view import View
 from vitbench.store import Study
 
 REFERENCE = Path(__file__).parents[1] / "results" / "reference"
@@ -88,26 +91,22 @@ def collect() -> Facts:
         studies = {path.parent.name: Study.read(path.parent) for path in sorted(REFERENCE.glob("*/study.json"))}
         studies |= {f"made-{kind}": make(folder / kind / "study") for kind, make in STUDIES.items()}
         for kind, study in studies.items():
-            facts[kind] = read(written(study, folder / "reports" / kind).parent)
+            named = [name for name, _ in stated(View(study))]
+            facts[kind] = read(written(study, folder / "reports" / kind).parent, named)
         compared = {BESIDE_ITSELF: side_by_side([REFERENCE / BESIDE_ITSELF] * 2)}
         compared |= {kind: make(folder / kind) for kind, make in COMPARISONS.items()}
         for kind, found in compared.items():
             page = render_comparison(found, folder / "reports" / "compared" / kind, blank)
-            facts[f"compared-{kind}"] = read(page.parent)
+            facts[f"compared-{kind}"] = read(page.parent, [*map(name_of, caveats(found).items)])
     return facts
 
 
-def read(folder: Path) -> Report:
-    """The facts of a report that has been rendered into a folder."""
+def read(folder: Path, named: Sequence[str]) -> Report:
+    """The facts of a report that has been rendered into a folder, with the names of its caveats."""
     tables = {path.relative_to(folder).with_suffix("").as_posix(): columns_of(path)
               for path in sorted(folder.glob("*/*.csv"))}  # fmt: skip
     tables |= shown_alone(folder)
-    text = (folder / "report.md").read_text(encoding="utf-8")
-    section = text.partition("\n## Caveats\n")[2].partition("\n## ")[0]
-    return {
-        "tables": tables,
-        "caveats": [name_of(line[2:]) for line in section.splitlines() if line.startswith("- ")],
-    }
+    return {"tables": tables, "caveats": [*named]}
 
 
 def shown_alone(folder: Path) -> dict[str, dict[str, Column]]:

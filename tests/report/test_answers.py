@@ -15,7 +15,7 @@ from tests.report.builders import CellPlan, Values, blank, build, factorial
 from tests.report.markdown import tables, written
 from vitbench.analysis.multiplicity import ALPHA, holm
 from vitbench.analysis.timings import WIDE
-from vitbench.report.circumstances import caveats, spent
+from vitbench.report.circumstances import spent
 from vitbench.report.cost import pareto, roofline, speed
 from vitbench.report.cost.fastest import COSTS, sentences
 from vitbench.report.files import Files
@@ -24,6 +24,7 @@ from vitbench.report.formats import markdown
 from vitbench.report.formats.terminal import fitting
 from vitbench.report.models import reconstructions
 from vitbench.report.render import compose
+from vitbench.report.sections.caveats import stated
 from vitbench.report.view import View
 from vitbench.spec import read_suite
 from vitbench.store import Study, TimeValues
@@ -79,13 +80,13 @@ def test_a_timing_that_is_marked_shows_nothing(tmp_path: Path) -> None:
     (said,) = sentences(view := timed(tmp_path, 3, 20, 0.9))
     ending = r"batched, 13\.8 ms\. Nothing is shown by that: (both|it) \(±\d+ %\)( and .+ \(±\d+ %\))? are marked ~\.$"
     assert re.search(ending, said)
-    assert any(s.startswith("**2 of 2 timings are marked ~**: not to be relied on") for s in caveats.caveats(view))
+    assert dict(stated(view))["unstable-timings"].startswith("**Unstable timings: 2 of 2** (marked ~;")
 
 
 def test_what_has_no_interval_is_said_in_words(tmp_path: Path) -> None:
     (said,) = sentences(view := timed(tmp_path, 1, 3, 0.002))
     assert said.endswith("by that: both (fewer than 6 samples give no interval) are marked ~.")
-    assert "n/a" not in said and any("come from one process" in s for s in caveats.caveats(view))
+    assert "n/a" not in said and "one-process" in dict(stated(view))
     assert "timing**: on cpu; float32; batch size 64; inference" in text_of(view)
 
 
@@ -121,7 +122,7 @@ def test_the_answer_of_the_reference_timings_is_what_their_numbers_say() -> None
     most = rows.loc[rows["unstable"] == "", "of_roofline"].max()
     assert said[3].startswith("Nearest to the roofline") and f"with {100 * most:.0f} % of it" in said[3]
     marked = int((rows["unstable"] != "").sum())
-    assert f"{marked} of {len(rows)} timings are marked ~" in " ".join(caveats.caveats(view))
+    assert f"timings: {marked} of {len(rows)}**" in dict(stated(view))["unstable-timings"]
 
 
 def test_the_best_cell_is_one_of_its_task() -> None:
@@ -179,7 +180,7 @@ def test_why_there_is_no_roofline_is_said_where_timings_are_and_nowhere_else(tmp
     planned = View(build(tmp_path / "planned", factorial(AXES, train=False, state=lambda *_: ("pending", ""))))
     document = compose(planned, Files(blank))
     text = markdown.text(document)
-    assert not caveats.caveats(planned) and "## Caveats" not in text and "No roofline" not in text
+    assert not [*stated(planned)] and "## Caveats" not in text and "No roofline" not in text
 
 
 @pytest.mark.parametrize(("seconds", "said"), [(1.08, "1.08 seconds"), (90.0, "1.50 minutes"), (7200.0, "2.00 hours")])

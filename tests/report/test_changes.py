@@ -56,7 +56,7 @@ def caveats(text: str) -> list[str]:
 
 def about_changes(runs: Runs, text: str = "") -> list[str]:
     """What a report says of the history, by default one without pictures."""
-    words = ("Changed after", "Seeds changed", "no longer there", "not the first", "history", "list of finished")
+    words = ("Changed after", "Seeds changed", "Finished runs", "history", "list of finished")
     text = text or written(Study.read(runs.study), runs.folder / "plain").with_name("report.md").read_text()
     return [said for said in caveats(text) if any(word in said for word in words)]
 
@@ -87,7 +87,7 @@ def test_what_is_not_changed_is_not_told(runs: Runs) -> None:
 def test_a_wider_margin(runs: Runs) -> None:
     again(runs, "margin = 0.5", "margin = 4")
     told = about_changes(runs, runs.report())
-    assert told == ["**Changed after results had been seen**: margin 0.5 → 4 after 4 runs."]
+    assert told == ["**Changed after results were seen** (after 4 runs): margin 0.5 → 4."]
     again(runs, "margin = 4", "margin = 0.5")
     assert about_changes(runs) == [], "what was taken back moves nothing"
     assert entries(runs) == ["1.json", "2.json", "3.json"]
@@ -97,18 +97,18 @@ def test_a_claim_that_is_turned_round(runs: Runs) -> None:
     again(runs, 'expected = "lower"', 'expected = "higher"')
     (said,) = about_changes(runs, runs.report())
     assert said == (
-        "**Changed after results had been seen**: claim turned: “ReLU is worse” expected lower → higher after 4 runs."
+        "**Changed after results were seen** (after 4 runs): claim turned: “ReLU is worse” expected lower → higher."
     )
     again(runs, 'claim = "ReLU is worse"', 'claim = "ReLU is better"')
     told = " ".join(about_changes(runs))
-    assert "claim dropped: “ReLU is worse” after 4 runs" in told
-    assert "claim stated: “ReLU is better” after 4 runs" in told
+    assert "(after 4 runs): claim dropped: “ReLU is worse”" in told
+    assert "(after 4 runs): claim stated: “ReLU is better”" in told
 
 
 def test_another_learning_rate(runs: Runs) -> None:
     again(runs, "[train]", "[train]\nlearning_rate = 0.003")
     told = about_changes(runs, runs.report())
-    assert told == ["**Changed after results had been seen**: learning_rate 0.001 → 0.003 after 4 runs."]
+    assert told == ["**Changed after results were seen** (after 4 runs): learning_rate 0.001 → 0.003."]
 
 
 def test_another_recipe_for_one_cell_alone(runs: Runs) -> None:
@@ -117,7 +117,7 @@ def test_another_recipe_for_one_cell_alone(runs: Runs) -> None:
     relu = '[[variants]]\nname = "relu"\nset = { mlp = "relu", "train.learning_rate" = 0.003 }\n'
     again(runs, '[axes]\nmlp = ["gelu", "relu"]\n', '[[variants]]\nname = "gelu"\nset = { mlp = "gelu" }\n' + relu)
     told = " ".join(about_changes(runs))
-    assert "learning_rate 0.001 → 0.003 (relu) after 4 runs" in told
+    assert "(after 4 runs): learning_rate 0.001 → 0.003 (relu)" in told
 
 
 def test_the_worst_seeds_are_removed(runs: Runs) -> None:
@@ -126,14 +126,18 @@ def test_the_worst_seeds_are_removed(runs: Runs) -> None:
         if trial.trial.kind == "train" and trial.trial.seed == 1:
             (runs.study / "records" / f"{trial.id}-1.json").unlink()
     assert about_changes(runs, runs.report()) == [
-        "**2 finished runs are no longer there**: gelu, seed 1; relu, seed 1. No number here includes them."
+        "**Finished runs are gone** (2): gelu, seed 1; relu, seed 1. No number here includes them."
     ]
     again(runs, "seeds = [0, 1]", "seeds = [0, 2]")
     told = about_changes(runs)
-    assert "**Seeds changed after a look**: 2 joined after 4 runs. The p-values take no account of that." in told
-    assert any(said.startswith("**2 finished runs are no longer there**: 2 of no planned cell.") for said in told)
+    seeds = "**Seeds changed after results were seen** (after 4 runs): 2 joined. The p-values do not account for that."
+    assert seeds in told
+    assert any(said.startswith("**Finished runs are gone** (2): 2 of no planned cell.") for said in told)
     again(runs, "seeds = [0, 2]", "seeds = [0, 1, 2]")
-    assert any(said.startswith("**2 finished runs are not the first**: gelu, seed 1;") for said in about_changes(runs))
+    assert any(
+        said.startswith("**Finished runs were removed and run again** (2): gelu, seed 1;")
+        for said in about_changes(runs)
+    )
 
 
 def test_a_record_that_is_set_aside_is_not_said_to_be_removed(runs: Runs) -> None:
@@ -149,13 +153,13 @@ def test_a_history_that_is_removed_or_edited(runs: Runs) -> None:
     text = entry.read_text()
     entry.write_text(text.replace('"finished": 4', '"finished": 0'))
     told = about_changes(runs)
-    assert told[0].startswith("**1 entry of this study's history cannot be read** (number 2)")
-    assert told[1] == "**study.json is not what its history says**: margin 0.5 → 4. It was edited by hand."
+    assert told[0].startswith("**1 entry of the study's history cannot be read** (number 2)")
+    assert told[1] == "**study.json was edited by hand**: its history does not have margin 0.5 → 4."
     shutil.rmtree(runs.study / "history")
-    assert about_changes(runs)[0].startswith("**The history of this study is missing**")
+    assert about_changes(runs)[0].startswith("**The study's history is missing**")
     again(runs)
     (said,) = about_changes(runs)
-    assert said.startswith("The history of this study begins when 4 training runs had finished")
+    assert said.startswith("The study's history begins after 4 training runs")
 
 
 STRANGE = {
@@ -182,16 +186,14 @@ def test_i16_entries_of_another_hand_end_no_report(runs: Runs, name: str) -> Non
 def test_a_plan_that_is_edited_by_hand(runs: Runs) -> None:
     plan = runs.study / "study.json"
     plan.write_text(plan.read_text().replace('"margin": 0.5', '"margin": 4.0'))
-    assert about_changes(runs) == [
-        "**study.json is not what its history says**: margin 0.5 → 4. It was edited by hand."
-    ]
+    assert about_changes(runs) == ["**study.json was edited by hand**: its history does not have margin 0.5 → 4."]
 
 
 def test_a_list_that_is_cut(runs: Runs) -> None:
     for path in (runs.study / "history").glob("finished-*.log"):
         path.unlink()
     (said,) = about_changes(runs)
-    assert said.startswith("4 results are not in the study's list of finished runs")
+    assert said.startswith("Results missing from the list of finished runs: 4.")
 
 
 def test_a_history_that_is_gone_with_its_number_in_the_plan(runs: Runs) -> None:
@@ -201,10 +203,10 @@ def test_a_history_that_is_gone_with_its_number_in_the_plan(runs: Runs) -> None:
     del body["history"]
     plan.write_text(json.dumps(body))
     said, _ = about_changes(runs)
-    assert said.startswith("**The history of this study is missing**")
+    assert said.startswith("**The study's history is missing**")
     again(runs, "margin = 0.5", "margin = 4")
     (said,) = about_changes(runs)
-    assert said.startswith("The history of this study begins when 4 training runs had finished")
+    assert said.startswith("The study's history begins after 4 training runs")
 
 
 KILLED = """
@@ -226,7 +228,7 @@ def test_a_driver_that_is_killed_between_a_record_and_the_list(runs: Runs) -> No
     assert subprocess.run(command, capture_output=True, check=False, timeout=120).returncode == -9
     assert len(list(runs.study.glob("records/*.json"))) == 1 and not list(runs.study.glob("history/*.log"))
     (said,) = about_changes(runs)
-    assert said.startswith("1 result is not in the study's list of finished runs")
+    assert said.startswith("Results missing from the list of finished runs: 1.")
     half = runs.study / "history" / "finished-0.log"
     half.write_text("\ntrain 0123")  # what another killed writer leaves
     again(runs)

@@ -70,11 +70,11 @@ def test_f31_a_plug_in_that_is_edited(runs: Runs) -> None:
     done = runs.run(*arguments, "--set", "train.seeds=[0, 1, 2]")
     assert done.returncode == 0 and "2 results are of other code than this" in done.stdout
     assert sorted(plugins(each)["mlp.faulty"] for each in runs.records()) == sorted([before, before, after])
-    assert "**2 results are of other code than the latest**: mlp.faulty comes from a plug-in" in runs.report()
+    assert "**Results of a plug-in that was edited since: 2** (mlp.faulty)" in runs.report()
 
     path.write_text(text + "# another text\n")
     assert runs.run(*arguments, "--set", "train.seeds=[0, 1, 2]", "--rerun-changed").returncode == 0
-    assert len(runs.records()) == 5 and "of other code than the latest" not in runs.report()
+    assert len(runs.records()) == 5 and "that was edited since" not in runs.report()
 
 
 def test_a_text_that_was_read_is_not_read_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

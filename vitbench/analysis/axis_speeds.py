@@ -120,7 +120,7 @@ def axis_speeds(
     found = []
     for axis in among:
         others = [name for name in axes if name != axis]
-        alike = table[others].agg("\0".join, axis=1) if others else pd.Series("", index=table.index)
+        alike = table.groupby(others, sort=False).ngroup() if others else pd.Series(0, index=table.index)
         of_value = {
             value: rows.assign(block=alike[rows.index]).pivot_table(
                 index="repetition", columns="block", values="log_speed", sort=False

@@ -15,7 +15,6 @@ from pathlib import Path
 from vitbench.analysis.factorial import LESS
 from vitbench.report import accuracy, curves, figures, images
 from vitbench.report.circumstances import account, reproduction
-from vitbench.report.circumstances.caveats import caveats
 from vitbench.report.cost import costs, goals, pareto
 from vitbench.report.document import Block, Document, Heading, Note, Section, bullets, mentions
 from vitbench.report.exports import export_mlflow, export_tensorboard
@@ -26,6 +25,7 @@ from vitbench.report.findings.judgements import Place
 from vitbench.report.formats import latex
 from vitbench.report.markdown import Md, escape
 from vitbench.report.models import explained, reconstructions
+from vitbench.report.sections import caveats
 from vitbench.report.studio import Draw, at_once
 from vitbench.report.view import View, beyond
 from vitbench.spec.base import uncollected_so_far
@@ -161,8 +161,8 @@ def _ran(view: View, files: Files) -> list[Block]:
 
 
 def _caveats(view: View, _: Files) -> list[Block]:
-    said = caveats(view)
-    return [bullets(said)] if said else []
+    stated = [sentence for _, sentence in caveats.stated(view)]
+    return [bullets(stated)] if stated else []
 
 
 def _claims(view: View, _: Files) -> list[Block]:

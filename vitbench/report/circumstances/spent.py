@@ -48,8 +48,8 @@ def together(view: View) -> list[tuple[str, Md]]:
     return [("seeds of a cell", Md("; ".join(parts)))] if asked else []
 
 
-def differing(view: View) -> Md | None:
-    """What is said where cells that are compared differ in the operations of a run; None where they hardly do."""
+def differing(view: View) -> dict[str, str] | None:
+    """How far cells that are compared differ in the operations of a run, in words; None where they hardly do."""
     found = view.by_cell[["cell", "train_flops", "steps"]].dropna()
     found = found[found["train_flops"] > 0]
     tasks = dict(iter(found.groupby(found["cell"].map(lambda cell: task(view, cell)), sort=False)))
@@ -59,15 +59,16 @@ def differing(view: View) -> Md | None:
     rows = tasks[widest]
     if _apart(rows["train_flops"]) < UNEQUAL:
         return None
-    where = f' (in the task "{escape(widest)}", where they differ most)' if widest else ""
     axes = [escape(axis) for axis in _deciding(view, rows)]
-    by = f" by {enumerated(axes)}" if axes else ""
     stages = _stages([p.trial.train for p in view.planned if isinstance(p.trial, TrainTrial)])
-    before = f", {' and '.join(stages)} included" if stages else ""
     same = rows["steps"].nunique() == 1
-    steps = ", all in the same number of steps" if same else f", in {_range(rows['steps'].tolist())} steps"
-    return Md(f"**Budgets differ**{by}: {_spent(rows['train_flops'])} TFLOP a run{where}{before}{steps}. Nothing here "
-              "tells what a cell would reach with the budget of another.")  # fmt: skip
+    return {
+        "by": f" by {enumerated(axes)}" if axes else "",
+        "flops": _spent(rows["train_flops"]),
+        "where": f' (in the task "{escape(widest)}", where they differ most)' if widest else "",
+        "before": f", {' and '.join(stages)} included" if stages else "",
+        "steps": ", all in the same number of steps" if same else f", in {_range(rows['steps'].tolist())} steps",
+    }
 
 
 def _apart(flops: pd.Series[float]) -> float:

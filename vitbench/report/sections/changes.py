@@ -1,8 +1,8 @@
-"""Changes: what was asked otherwise once results had been seen, and finished runs that are gone, in sentences."""
+"""Changes: what was asked otherwise once results were seen, and finished runs that are gone, for the caveats."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from vitbench.report.markdown import Md, escape, listed
@@ -23,7 +23,6 @@ MAX_NAMED = 8
 MOST_CELLS = 3
 MOST_LETTERS = 80
 
-CHANGED = "**Changed after results had been seen**"
 DEFAULTS: Mapping[str, type[Strict]] = {"suite": Info, "model": ModelSpec, "data": DataSpec, "train": TrainSpec}
 SETTINGS = ("name", "question", "cost", "timeout_s", "checkpoint_s", "max_attempts", "seed", "spread")
 
@@ -33,57 +32,72 @@ UNTOLD = frozenset(
 """What no conclusion hangs on. Further cells are counted by the correction for the number of comparisons."""
 
 
-def caveats(view: View) -> list[Md]:
-    """A sentence each."""
-    return [*_unread(view), *_changed(view), *_gone(view)]
+Asking = Mapping[str, Any]
+Facts = Iterable[Mapping[str, object]]
+"""See :data:`vitbench.report.sections.caveats.Facts`."""
 
 
-def _unread(view: View) -> list[Md]:
-    """What is missing of the history itself."""
-    history, known = view.study.history, view.study.info.history
-    lost, steps = history.unread(known), history.steps()
-    if len(lost) == known and not steps:
-        return [Md("**The history of this study is missing**: it had one, and whether the suite was changed after "
-                   "results had been seen, or finished runs were removed, cannot be told.")]  # fmt: skip
-    said = []
-    if lost:
-        which = listed([str(n) for n in lost], MAX_NAMED)
-        said.append(Md(f"**{plural(len(lost), 'entry', 'entries')} of this study's history cannot be read** (number "
-                       f"{which}): missing, damaged or edited. What was changed then is not known."))  # fmt: skip
-    if steps and (runs := steps[0].entry.finished):
-        said.append(Md(f"The history of this study begins when {plural(runs, 'training run')} had finished: what was "
-                       "changed before is not known."))  # fmt: skip
-    return said
+def missing(view: View) -> Facts:
+    """A history that is not there, though the plan says that it was."""
+    return [{}] if _is_missing(view) else []
 
 
-def _changed(view: View) -> list[Md]:
-    """What was changed when results were there, and is not as it was before."""
+def unreadable(view: View) -> Facts:
+    """Entries that are missing, damaged or edited."""
+    if not _is_missing(view) and (lost := view.study.history.unread(view.study.info.history)):
+        number = plural(len(lost), "entry", "entries")
+        yield {"entries": number, "which": listed([str(n) for n in lost], MAX_NAMED)}
+
+
+def late(view: View) -> Facts:
+    """A history that begins after results were there."""
     steps = view.study.history.steps()
-    if not steps:
-        return []
-    unseen = [step for step in steps if not step.entry.finished]
-    base, now = (unseen[-1] if unseen else steps[0]).after, asked(view.study.info)
-    left = {name for name in {*base, *now} if _apart(name, base, now)} - UNTOLD
-    said: list[Md] = []
+    if not _is_missing(view) and steps and (runs := steps[0].entry.finished):
+        yield {"runs": plural(runs, "training run")}
+
+
+def _is_missing(view: View) -> bool:
+    history, known = view.study.history, view.study.info.history
+    return len(history.unread(known)) == known and not history.steps()
+
+
+def changed(view: View) -> Facts:
+    """What was changed when results were there, and is not as it was before; what is judged comes first."""
+    found = [(when, words) for name, when, words in _changes(view) if name != SEEDS]
+    yield from ({"when": when, "what": words} for when, words in found[:MOST])
+    if more := len(found) - MOST if len(found) > MOST else 0:
+        yield {"when": f"{more} more", "what": "see `history/` in the study's folder"}
+
+
+def seeds(view: View) -> Facts:
+    """Seeds that joined or left when results were there."""
+    return ({"when": when, "what": words} for name, when, words in _changes(view) if name == SEEDS)
+
+
+def edited(view: View) -> Facts:
+    """A plan that is not what its history says."""
+    steps, now = view.study.history.steps(), asked(view.study.info)
+    if steps and digest(now) not in {step.entry.asked for step in steps}:
+        last = Step(steps[-1].entry, steps[-1].after, now)
+        words = "; ".join(words for _, words in _words(last, _left(steps, now)))
+        yield {"what": words or "a change that no conclusion depends on"}
+
+
+def _changes(view: View) -> Iterator[tuple[str, str, str]]:
+    """(name, after how many runs, what was changed)."""
+    steps = view.study.history.steps()
+    left = _left(steps, asked(view.study.info)) if steps else set()
     for step in steps:
         if step.entry.finished and not step.entry.begins:
             when = f"after {plural(step.entry.finished, 'run')}"
-            said += [Md(f"{_bold(name)}: {words} {when}{_why(name)}.") for name, words in _words(step, left)]
-    if digest(now) not in {step.entry.asked for step in steps}:
-        last = Step(steps[-1].entry, steps[-1].after, now)
-        words = "; ".join(words for _, words in _words(last, left)) or "in what no conclusion hangs on"
-        said.append(Md(f"**study.json is not what its history says**: {words}. It was edited by hand."))
-    if len(said) > MOST:
-        said = [*said[:MOST], Md(f"{CHANGED}: {len(said) - MOST} more, see `history/` in the study's folder.")]
-    return said
+            yield from ((name, when, words) for name, words in _words(step, left))
 
 
-def _bold(name: str) -> str:
-    return "**Seeds changed after a look**" if name == SEEDS else CHANGED
-
-
-def _why(name: str) -> str:
-    return ". The p-values take no account of that" if name == SEEDS else ""
+def _left(steps: Sequence[Step], now: Asking) -> set[str]:
+    """Names whose values are not as they were before any result, of those on which a conclusion depends."""
+    unseen = [step for step in steps if not step.entry.finished]
+    base = (unseen[-1] if unseen else steps[0]).after
+    return {name for name in {*base, *now} if _apart(name, base, now)} - UNTOLD
 
 
 def _words(step: Step, left: set[str]) -> Iterator[tuple[str, str]]:
@@ -98,9 +112,6 @@ def _words(step: Step, left: set[str]) -> Iterator[tuple[str, str]]:
 def _order(name: str) -> tuple[int, str]:
     """What is judged comes before what is run."""
     return next(i for i, (prefix, _) in enumerate(WORDS) if name.startswith(prefix)), name
-
-
-Asking = Mapping[str, Any]
 
 
 def _apart(name: str, before: Asking, after: Asking) -> bool:
@@ -201,37 +212,43 @@ WORDS: Sequence[tuple[str, Words]] = (
 """How the name of what is asked begins → what is said of it; the first that fits."""
 
 
-def _gone(view: View) -> list[Md]:
-    """Finished runs without a record, those that were run again, and results that no list has."""
-    # By their hashes: of a million trials the sets themselves are a gigabyte.
+def removed(view: View) -> Facts:
+    """Finished runs of which no record is there."""
+    return _listed(view, {each.trial_id for each in _gone(view) if not _ran_again(view, each)})
+
+
+def repeated(view: View) -> Facts:
+    """Finished runs whose record is gone, and whose trial was run again."""
+    return _listed(view, {each.trial_id for each in _gone(view) if _ran_again(view, each)})
+
+
+def unlisted(view: View) -> Facts:
+    """Results that no list of finished runs has."""
+    known = {hash(each) for each in view.study.history.finished()}
+    if results := len({each.trial_id for each in _ended(view) if hash(each) not in known}):
+        yield {"number": results}
+
+
+def _gone(view: View) -> list[Ended]:
+    # By their hashes: of a million trials the set itself is half a gigabyte.
     there = {hash(each) for each in _ended(view)}
     aside = {name.removesuffix(".json") for name, _ in view.damaged}
-    known, missing = set[int](), set[Ended]()
-    for each in view.study.history.finished():
-        known.add(hash(each))
-        if hash(each) not in there and f"{each.trial_id}-{each.attempt}" not in aside:
-            missing.add(each)
-    again = {each.trial_id for each in missing if ended(view.results.tried.get(each.trial_id, ()))}
-    trials, said = Trials.of(view.study.info.trials), list[Md]()
-    for what, ids, then in (
-        ("no longer there", {e.trial_id for e in missing if e.trial_id not in again}, "No number here includes them."),
-        ("not the first", {e.trial_id for e in missing if e.trial_id in again},
-         "The record of an earlier run was removed, and the trial run again."),
-    ):  # fmt: skip
-        if ids:
-            named = [describe(trials.of_id(trial_id)) for trial_id in trials.ids() if trial_id in ids]
-            of_none = [f"{len(ids) - len(named)} of no planned cell"] if len(ids) > len(named) else []
-            noun, verb = plural(len(ids), "finished run"), "is" if len(ids) == 1 else "are"
-            which = "; ".join([*(escape(name) for name in named[:MAX_NAMED]),
-                               *([f"{len(named) - MAX_NAMED} more"] if len(named) > MAX_NAMED else []),
-                               *of_none])  # fmt: skip
-            said.append(Md(f"**{noun} {verb} {what}**: {which}. {then}"))
-    if unlisted := len({each.trial_id for each in _ended(view) if hash(each) not in known}):
-        verb = "is" if unlisted == 1 else "are"
-        said.append(Md(f"{plural(unlisted, 'result')} {verb} not in the study's list of finished runs: brought from "
-                       "elsewhere, or stored by a driver that was killed at that moment, or the list was cut. The "
-                       "next `vitbench run` adds them."))  # fmt: skip
-    return said
+    gone = (each for each in view.study.history.finished() if hash(each) not in there)
+    return [each for each in gone if f"{each.trial_id}-{each.attempt}" not in aside]
+
+
+def _ran_again(view: View, gone: Ended) -> bool:
+    return bool(ended(view.results.tried.get(gone.trial_id, ())))
+
+
+def _listed(view: View, ids: set[str]) -> Facts:
+    if not ids:
+        return
+    trials = Trials.of(view.study.info.trials)
+    named = [escape(describe(trials.of_id(trial_id))) for trial_id in trials.ids() if trial_id in ids]
+    more = [f"{len(named) - MAX_NAMED} more"] if len(named) > MAX_NAMED else []
+    of_none = [f"{len(ids) - len(named)} of no planned cell"] if len(ids) > len(named) else []
+    yield {"number": len(ids), "which": "; ".join([*named[:MAX_NAMED], *more, *of_none])}
 
 
 def _ended(view: View) -> Iterator[Ended]:

@@ -1,0 +1,1 @@
+"""Sections: what a report says, each part as blocks of a document."""

@@ -1,0 +1,358 @@
+"""Caveats: what limits a study's conclusions: a name, a condition and a sentence for each."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import NamedTuple
+
+from vitbench.analysis.results import MOVING
+from vitbench.analysis.same_batches import unlike
+from vitbench.analysis.summary import finished
+from vitbench.environment import Environment
+from vitbench.report.accuracy import MEAN, SURVIVORS
+from vitbench.report.circumstances import settings, spent
+from vitbench.report.cost.speed import UNSTABLE
+from vitbench.report.markdown import Md, escape, listed
+from vitbench.report.numbers import count, fixed, plural
+from vitbench.report.origins import with_changes
+from vitbench.report.sections import changes
+from vitbench.report.view import View
+from vitbench.spec.effects import dead
+from vitbench.spec.recipe import TrainSpec
+from vitbench.spec.suite import as_text
+from vitbench.spec.trial import TrainTrial
+
+Facts = Iterable[Mapping[str, object]]
+"""What is put into a sentence, once for each time that it is stated; text is escaped."""
+
+
+class Caveat(NamedTuple):
+    """What may limit a conclusion.
+
+    Attributes:
+        name: that it keeps, whatever its words.
+        when: the facts that make it apply; none where it does not.
+        text: the sentence, with a field for each fact.
+    """
+
+    name: str
+    when: Callable[[View], Facts]
+    text: str
+
+
+def stated(view: View) -> Iterator[tuple[str, Md]]:
+    """The name and the sentence of each caveat that applies, the gravest kinds first."""
+    for caveat in CAVEATS:
+        for facts in caveat.when(view):
+            yield caveat.name, Md(caveat.text.format_map(facts))
+
+
+MAX_NAMED, FEW_NAMED = 12, 3
+DIFFERING = {
+    "cpu": "processor", "cpu_cores": "number of cores", "device_name": "device", "packages": "versions of packages",
+    "threads": "CPU threads", "vitbench": "version of vitbench",
+}  # fmt: skip
+"""Fields of Environment as a reader says them."""
+NUISANCES = ("learning_rate", "weight_decay", "warmup_epochs", "schedule", "optimizer", "batch_size", "epochs")
+"""Fields of the recipe on whose tuning a comparison may hang."""
+
+
+def _seeds(view: View) -> tuple[int, int] | None:
+    """Fewest and most seeds of a cell, of those that have a result where any has."""
+    planned = view.train.groupby(["device", "cell"], sort=False).size()
+    counted = view.by_cell["n"] if len(view.by_cell) else planned
+    return None if planned.empty else (int(counted.min()), int(counted.max()))
+
+
+def _one_seed(view: View) -> Facts:
+    seeds = _seeds(view)
+    if seeds and seeds[0] == 1:
+        yield {"which": "" if seeds[1] == 1 else " for some cells"}
+
+
+def _several_seeds(view: View) -> Facts:
+    seeds = _seeds(view)
+    if seeds and seeds[1] > 1:
+        yield {"seeds": f"{seeds[1]}" if seeds[0] == seeds[1] else f"{seeds[0]} to {seeds[1]}"}
+
+
+def _survivors(view: View) -> Facts:
+    states = view.train.groupby(["device", "cell"], sort=False)["state"]
+    if cells := int(sum(0 < (s == "ok").sum() < len(s) for _, s in states)):
+        yield {"number": cells, "mark": SURVIVORS}
+
+
+def _readings(view: View) -> Facts:
+    readings = int(view.results.tables["attempts"]["test_readings"].sum())  # also of those that no longer stand
+    if readings and _seeds(view):
+        runs = int((view.train["state"] == "ok").sum())
+        yield {"times": plural(readings, "time"), "runs": plural(runs, "finished run")}
+
+
+def _at_chance(view: View) -> Facts:
+    of_means = [each for device in view.train_devices for each in view.intervals(device).items()]
+    if found := list(dict.fromkeys(cell for (cell, _), each in of_means if view.is_at_chance(cell, each))):
+        yield {"cells": listed(found, MAX_NAMED)}
+
+
+def _disagreeing(view: View) -> Facts:
+    return ({"cells": listed(each.cells, MAX_NAMED), "why": escape(each.reason)} for each in view.study.info.split)
+
+
+def _stand_ins(view: View) -> Facts:
+    if view.stood_for:
+        yield {"number": len(view.stood_for)}
+
+
+def _unstable(view: View) -> Facts:
+    timed = finished(view.time)
+    timed = timed[timed["latency_ms_p50"].notna()]
+    if marked := int((timed["unstable"].fillna("") != "").sum()):
+        yield {"marked": marked, "timings": len(timed), "mark": UNSTABLE}
+
+
+def _one_process(view: View) -> Facts:
+    if alone := int((view.processes.groupby("trial_id").size() == 1).sum()):
+        yield {"number": alone}
+
+
+def _uncorrected(view: View) -> Facts:
+    return [{}] if finished(view.time)["speed_low"].notna().any() else []
+
+
+def _without_interval(view: View) -> Facts:
+    timed = finished(view.time)
+    some = timed["speed"].notna().any() and not timed["speed_low"].notna().any()
+    return [{}] if some and timed["latency_ms_p50"].notna().sum() > 1 else []
+
+
+def _load(view: View) -> Facts:
+    if view.load_while_timing is not None:
+        yield {"load": fixed(view.load_while_timing[0], 1), "cores": view.load_while_timing[1]}
+
+
+def _shared_machine(view: View) -> Facts:
+    for device in view.train_devices:
+        if (found := view.contention(device)).alone:
+            continue
+        parts = []
+        if found.shared:
+            most = f" (up to {found.at_once} at once)" if found.at_once > 2 else ""
+            share = math.floor(100 * found.share)  # 99.6 % is not all
+            parts.append(f"another run of the study was at work for {share} % of their time{most}")
+        if found.loaded:
+            parts.append(
+                f"load average of up to {fixed(found.load, 1)} on {plural(found.cores, 'core')} at their start"
+            )
+        yield {"on": f" on {escape(device)}" if len(view.train_devices) > 1 else "", "how": "; ".join(parts)}
+
+
+def _environments(view: View) -> Facts:
+    if view.origins.several:
+        ok, every = view.trials[view.trials["state"] == "ok"], list(view.origins.environments.values())
+        other = int((ok["origin"] != next(iter(view.origins.environments))).sum())
+        names = [n for n in Environment.model_fields if n not in MOVING]
+        differing = [DIFFERING.get(n, n) for n in names if any(getattr(e, n) != getattr(every[0], n) for e in every)]
+        yield {"number": other, "what": ", ".join(differing)}
+
+
+def _other_code(view: View) -> Facts:
+    codes = {origin: environment.code for origin, environment in view.origins.environments.items()}
+    if len(set(codes.values())) > 1:
+        made = view.trials.dropna(subset=["origin", "started_at"])
+        latest = codes[made.sort_values("started_at", kind="stable")["origin"].iloc[-1]]
+        yield {"number": int((made["origin"].map(codes) != latest).sum())}
+
+
+def _plugins(view: View) -> Facts:
+    for component, digests in view.results.plugins(view.trials["trial_id"].tolist()).items():
+        latest = list(digests.values())[-1]
+        if other := sum(digest != latest for digest in digests.values()):
+            yield {"number": other, "component": escape(component)}
+
+
+def _uncommitted(view: View) -> Facts:
+    if dirty := int(with_changes(view.trials).sum()):
+        yield {"number": dirty}
+
+
+def _fallback(view: View) -> Facts:
+    return [{}] if len(view.train) and view.study.info.fallback is not None else []
+
+
+def _near_duplicates(view: View) -> Facts:
+    name = view.study.info.data_name.lower().replace("-", "")
+    if len(view.train) and view.study.info.fallback is None and name.startswith("cifar10"):
+        hundred = name.startswith("cifar100")
+        yield {"share": "10 %" if hundred else "3.3 %", "data": "CIFAR-100" if hundred else "CIFAR-10"}
+
+
+def _sampling(view: View) -> Facts:
+    found = view.by_cell[[MEAN, "test_images"]].dropna()
+    found = found[found["test_images"] > 0]
+    errors = [100 * math.sqrt(mean / 100 * (1 - mean / 100) / n) for mean, n in found.itertuples(index=False)]
+    if errors and len(view.train):
+        images = {f"{count(images)} test images" for images in found["test_images"]}
+        yield {
+            "images": next(iter(images)) if len(images) == 1 else "as many test images as each had",
+            "upto": "up to " if len(errors) > 1 else "", "error": fixed(max(errors), 1),
+        }  # fmt: skip
+
+
+def _other_batches(view: View) -> Facts:
+    found = unlike(view.train, view.planned)
+    for each in found[:FEW_NAMED]:
+        yield {"seed": f"seed {each.seed}", "what": f"{listed(each.cells, FEW_NAMED)} saw other batches than "
+               f"{escape(each.most)}"}  # fmt: skip
+    if (more := len(found) - FEW_NAMED) > 0:
+        yield {"seed": plural(more, "more seed"), "what": "cells saw different batches"}
+
+
+def _recipes(view: View) -> tuple[list[TrainSpec], list[str]]:
+    """The recipes of the runs, and the fields that matter to them and were not tuned."""
+    recipes = [p.trial.train for p in view.planned if isinstance(p.trial, TrainTrial)]
+    left = [name for name in NUISANCES if f"train.{name}" not in view.study.info.tuned and not dead(name, recipes)]
+    return recipes, left
+
+
+def _alike(recipes: Iterable[TrainSpec], field: str) -> bool:
+    return len({getattr(recipe, field) for recipe in recipes}) == 1
+
+
+def _tuned(view: View) -> Facts:
+    return [{"settings": listed(list(view.study.info.tuned), 8)}] if view.study.info.tuned else []
+
+
+def _untuned(view: View) -> Facts:
+    recipes, left = _recipes(view)
+    alike = [f"{_called(n)} {escape(as_text(getattr(recipes[0], n)))}" for n in left if _alike(recipes, n)]
+    return [{"settings": ", ".join(alike)}] if alike else []
+
+
+def _by_cell(view: View) -> Facts:
+    recipes, left = _recipes(view)
+    apart = [f"{_called(n)} {words}" for n in left if not _alike(recipes, n) and (words := settings.in_words(view, n))]
+    return [{"settings": "; ".join(apart)}] if apart else []
+
+
+def _budgets(view: View) -> Facts:
+    return [found] if (found := spent.differing(view)) else []
+
+
+def _noise(view: View) -> Facts:
+    if view.noise is not None and view.noise.largest:
+        yield {"points": fixed(view.noise.largest, 2), "std": fixed(view.noise.std, 2), "runs": _over(view)}
+
+
+def _no_noise(view: View) -> Facts:
+    if view.noise is not None and not view.noise.largest:
+        yield {"runs": _over(view)}
+
+
+def _over(view: View) -> str:
+    assert view.noise is not None
+    return f"{plural(view.noise.runs, 'run')} in {plural(view.noise.groups, 'group')}"
+
+
+def _called(field: str) -> str:
+    return field.replace("_", " ")
+
+
+CAVEATS: tuple[Caveat, ...] = (
+    Caveat("history-missing", changes.missing,
+           "**The study's history is missing**: whether the suite was changed after results were seen, or finished "
+           "runs were removed, is unknown."),
+    Caveat("history-unreadable", changes.unreadable,
+           "**{entries} of the study's history cannot be read** (number {which}): missing, damaged or edited. What "
+           "changed then is unknown."),
+    Caveat("history-begins-late", changes.late,
+           "The study's history begins after {runs}: what changed before is unknown."),
+    Caveat("changed-after-results", changes.changed, "**Changed after results were seen** ({when}): {what}."),
+    Caveat("seeds-changed", changes.seeds,
+           "**Seeds changed after results were seen** ({when}): {what}. The p-values do not account for that."),
+    Caveat("plan-edited", changes.edited, "**study.json was edited by hand**: its history does not have {what}."),
+    Caveat("removed-runs", changes.removed,
+           "**Finished runs are gone** ({number}): {which}. No number here includes them."),
+    Caveat("repeated-runs", changes.repeated,
+           "**Finished runs were removed and run again** ({number}): {which}. Numbers here are of the later runs."),
+    Caveat("unlisted-results", changes.unlisted,
+           "Results missing from the list of finished runs: {number}. They were brought from elsewhere, stored by a "
+           "driver that was killed at that moment, or the list was cut. The next `vitbench run` adds them."),
+    Caveat("one-seed", _one_seed,
+           "**n = 1, no inference**{which}: one seed says nothing about the spread between runs, so no difference is "
+           "shown to be more than chance."),
+    Caveat("standard-deviation", _several_seeds,
+           "n = {seeds} seeds. ± is the sample standard deviation over seeds, not the interval of their mean."),
+    Caveat("one-test-set", _several_seeds,
+           "Intervals and p-values are over seeds, for one set of training and test images. Verdicts do not include "
+           "how other images would move a difference."),
+    Caveat("mean-over-survivors", _survivors,
+           "Cells of which some seeds have no result: {number}. Their means are over the others (marked {mark})."),
+    Caveat("test-images-read", _readings,
+           "The test images were read {times} for {runs}. Sorting cells by test accuracy is a selection and flatters "
+           "the first."),
+    Caveat("at-chance", _at_chance,
+           "**At chance**: {cells}. The 95 % interval of the mean test accuracy includes that of a guess. Nothing is "
+           "known to be learned there, so that two such cells are alike shows nothing."),
+    Caveat("disagreeing-implementations", _disagreeing,
+           "**Implementations that disagree**: {cells} should compute one function, but differ with the first seed by "
+           "more than rounding explains ({why}). One is incorrect, or rounding grows fast in this recipe. Each is "
+           "trained with every seed, and a mean over them may mix functions."),
+    Caveat("seeds-of-equivalents", _stand_ins,
+           "Each function is trained once a seed: {number} of the cells were trained with the first seed alone, and "
+           "agree with an equivalent one, whose further seeds stand for the function."),
+    Caveat("unstable-timings", _unstable,
+           "**Unstable timings: {marked} of {timings}** (marked {mark}; reasons below their tables). No verdict on "
+           "speed uses them."),
+    Caveat("one-process", _one_process,
+           "Timings from a single process: {number}. How another process would differ is unknown and in no interval."),
+    Caveat("uncorrected-intervals", _uncorrected,
+           "Intervals of ratios of timings are not corrected: 1 in 20 excludes 1 by chance. Verdicts on speed are "
+           "corrected for the number of comparisons (Holm)."),
+    Caveat("no-interval-of-ratios", _without_interval,
+           "Timings were made side by side, with too few samples for an interval of their ratios."),
+    Caveat("load-while-timing", _load,
+           "The load average reached {load} on {cores} cores while timing: other work may have slowed some processes, "
+           "and some implementations more than others."),
+    Caveat("shared-machine", _shared_machine,
+           "**Training runs{on} shared the machine** ({how}): ignore their absolute speed. None is marked as "
+           "the best."),
+    Caveat("several-environments", _environments,
+           "Results from other environments than A: {number} (different: {what}). They are shown apart and never "
+           "averaged with it."),
+    Caveat("other-code", _other_code,
+           "Results of other code than the latest: {number}. `vitbench run … --rerun-changed` runs such trials again."),
+    Caveat("edited-plug-in", _plugins,
+           "**Results of a plug-in that was edited since: {number}** ({component}). Means mix old and new code; "
+           "`vitbench run … --rerun-changed` runs such trials again."),
+    Caveat("uncommitted-changes", _uncommitted, "Results from a working tree with uncommitted changes: {number}."),
+    Caveat("fallback-data", _fallback,
+           "The data are a fallback: accuracies say nothing about the data that the suite names."),
+    Caveat("near-duplicate-test-images", _near_duplicates,
+           "{share} of the test images of {data} have near-duplicates among its training images (ciFAIR, Barz and "
+           "Denzler 2020), which favours memorising."),
+    Caveat("sampling-error", _sampling,
+           "With {images} the accuracy of one run has a sampling error of {upto}±{error} points (one standard error, "
+           "√(p(1 − p)/n))."),  # noqa: RUF001
+    Caveat("other-batches", _other_batches,
+           "**Other batches**: with {seed}, {what}, though data, seed and recipe are the same. A difference between "
+           "them may come from that."),
+    Caveat("tuned-settings", _tuned,
+           "Tuned for each cell on validation, with as many runs for each: {settings}."),
+    Caveat("untuned-settings", _untuned,
+           "Fixed for all cells and not tuned for each, which may favour some: {settings}."),
+    Caveat("settings-by-cell", _by_cell,
+           "**Set differently for some cells**, and not tuned: {settings}. A difference between these cells may come "
+           "from that."),
+    Caveat("unequal-budgets", _budgets,
+           "**Budgets differ**{by}: {flops} TFLOP a run{where}{before}{steps}. What a cell would reach with the budget "
+           "of another is unknown."),
+    Caveat("noise-floor", _noise,
+           "**Noise floor**: equivalent implementations, from the same weights and seed, differ by up to {points} "
+           "points of accuracy (standard deviation {std} points; {runs}). Smaller effects are marked."),
+    Caveat("no-noise-seen", _no_noise,
+           "**Noise floor**: equivalent implementations agree in test accuracy to the last digit ({runs}). The spread "
+           "between seeds is another matter."),
+)  # fmt: skip
+"""Every caveat, in the order in which they are stated."""
