@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from pathlib import Path
-from typing import NamedTuple, NewType
+from typing import Any, NamedTuple, NewType
 
 import pandas as pd
 from markdown_it import MarkdownIt
@@ -95,11 +95,18 @@ def csv(frame: pd.DataFrame, file: Path | None = None) -> str | None:
     """
     safe = frame.copy()  # no copy of what stays: pandas copies on write
     for place in range(safe.shape[1]):
-        if safe.iloc[:, place].dtype.kind not in "biufc":
-            safe.isetitem(place, list(safe.iloc[:, place].map(_as_text, na_action="ignore")))
+        column = safe.iloc[:, place]
+        if column.dtype.kind not in "biufc" and not _is_plain(column):
+            safe.isetitem(place, list(column.map(_as_text, na_action="ignore")))
     safe.columns = pd.Index([str(_as_text(name)) for name in safe.columns])
     text: str | None = safe.to_csv(file, index=False, lineterminator="\n", float_format="%.10g", errors="replace")
     return text
+
+
+def _is_plain(column: pd.Series[Any]) -> bool:
+    """Whether a column is of text that stands in a file as it is."""
+    text = pd.api.types.infer_dtype(column, skipna=True) == "string"
+    return text and all(_as_text(value) is value for value in column.dropna().unique())
 
 
 def _as_text(value: object) -> object:

@@ -38,6 +38,7 @@ from vitbench.analysis.summary import (
     over_seeds,
     twin_noise,
 )
+from vitbench.memory import hand_back
 from vitbench.report.cost.time_groups import TimeGroup
 from vitbench.report.findings.judgements import Place, places
 from vitbench.report.markdown import Md, escape
@@ -51,6 +52,9 @@ from vitbench.store.plan import Trials
 
 MAX_CELLS = 500
 """Rows of a table by cell; what is beyond is in the CSV."""
+
+MANY = 20_000
+"""Trials from which the memory that making the frames took is worth giving back: a fifth of all of it."""
 
 MAX_AXIS_COLUMNS = 6
 """Axes above which a table names its cells by their labels, not by a column for each axis."""
@@ -103,6 +107,8 @@ class View:
         known = set(axes_of(study))
         axes = {axis: tuple(dict.fromkeys(map(level, v))) for axis, v in study.info.axes.items() if axis in known}
         self.axes = {axis: values for axis, values in axes.items() if len(values) > 1}
+        if len(self.trials) > MANY:
+            hand_back()
 
     @cached_property
     def axis_names(self) -> dict[str, str]:
