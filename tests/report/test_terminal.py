@@ -15,7 +15,6 @@ from tests.test_security import HOSTILE, hostile_study
 from vitbench.report.files import Files
 from vitbench.report.pages.blocks import tables
 from vitbench.report.render import compose
-from vitbench.report.studio import never
 from vitbench.report.terminal import MOST_ROWS, SECTIONS, printed
 from vitbench.report.view import View
 from vitbench.store import Study
@@ -23,7 +22,7 @@ from vitbench.store import Study
 
 def seen(study: Study, width: int) -> tuple[str, str]:
     """A report's text, and what of it is seen in a terminal of so many characters."""
-    text, out = compose(View(study), Files(never)), io.StringIO()
+    text, out = compose(View(study), Files()), io.StringIO()
     console = Console(file=out, width=width, highlight=False, emoji=False, markup=False)
     for part in printed(text, width):
         console.print(part)

@@ -21,11 +21,11 @@ from markdown_it.renderer import RendererHTML
 from markdown_it.token import Token
 from markupsafe import Markup
 
+from vitbench.report.figures.charts import OWN
 from vitbench.report.files import TEMPLATES, Shown
 from vitbench.report.pages import page_tables
 from vitbench.report.pages.blocks import PARSER, Block, parse, plain
 from vitbench.report.pages.styles import Styles
-from vitbench.report.pictures.charts import OWN
 
 NO_BREAK = "\u00a0"
 _BOUND = re.compile(
@@ -36,8 +36,10 @@ _BOUND = re.compile(
 BESIDE = '<div class="beside">'
 """Begins pictures that stand side by side; quotes in a text are entities."""
 
-ONE_FORM = re.compile(r'<svg (?![^>]* class="(?:wide|narrow)")[^>]*max-width: (\d+)px')
-"""Of a picture that is as narrow as a phone whatever the window: its width."""
+WIDTH = re.compile(r"<svg [^>]*max-width: (\d+)px")
+"""Width of a picture."""
+NARROW = 440
+"""Pixels of a picture, up to which two of them stand side by side."""
 NARROW_FIGURE = '<figure style="flex-basis: '
 """Begins the element of one."""
 
@@ -106,7 +108,7 @@ class _Reader:
         self.hang(beside)
 
     def hang(self, figures: list[str]) -> None:
-        """Pictures as narrow as a phone that follow one another stand side by side where there is room."""
+        """Narrow pictures that follow one another stand side by side where there is room."""
         if figures:
             self.add(f"{BESIDE}\n{''.join(figures)}</div>\n" if len(figures) > 1 else figures[0])
             figures.clear()
@@ -155,12 +157,11 @@ class _Reader:
     def figure(self, path: str, caption: Sequence[Token] | None) -> str:
         shown = self.pictures[path]()
         anchor = self.anchor(Path(path).stem)
-        files = [(shown.png, "PNG"), *([(shown.data, "CSV")] if shown.data else [])]
-        links = " · ".join(f'<a href="{escape(file)}">{kind}</a>' for file, kind in files)
+        links = " · ".join(f'<a href="{escape(file)}">{kind}</a>' for kind, file in shown.files.items())
         said = f"<span>{self.rendered_inline(caption)}</span> " if caption else ""
         element = _named(self.styles.shared(shown.element.replace(OWN, f"p{next(self.numbers)}-")), shown.alt)
-        width = ONE_FORM.match(shown.element)
-        opened = f'{NARROW_FIGURE}{width[1]}px" ' if width else "<figure "
+        width = WIDTH.match(shown.element)
+        opened = f'{NARROW_FIGURE}{width[1]}px" ' if width and int(width[1]) <= NARROW else "<figure "
         box = page_tables.scrolled(f"Picture: {shown.alt}", element)
         return (
             f'{opened}id="{anchor}">{box}<figcaption>{said}<span class="files">{links}</span></figcaption></figure>\n'
@@ -234,5 +235,5 @@ def _caption(block: Sequence[Token]) -> Sequence[Token] | None:
 def _named(element: str, alt: str) -> str:
     """A picture with its accessible name."""
     if element.startswith("<svg"):
-        return element.replace("<svg ", f'<svg role="img" aria-label="{escape(alt)}" ')  # in each of its forms
+        return element.replace("<svg ", f'<svg role="img" aria-label="{escape(alt)}" ', 1)
     return element.replace("<img", f'<img alt="{escape(alt)}"', 1)
