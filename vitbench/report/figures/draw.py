@@ -96,8 +96,6 @@ def draw(chart: Chart) -> Drawn:
         canvas.draw()  # type: ignore[no-untyped-call]
         pixels = Image.fromarray(np.asarray(canvas.buffer_rgba())).convert("RGB")  # type: ignore[no-untyped-call]
         made.set_layout_engine("none")  # all has its place now
-        for mark in (mark for ax in made.axes for mark in ax.collections):
-            vars(mark).pop("draw", None)  # seaborn's, which would place the points of a swarm once more
         shapes = svg(made)
     if not isinstance(chart, (Tiles, Heat, Nested)):  # few colours: a third of the bytes
         pixels = pixels.quantize(128, method=Image.Quantize.FASTOCTREE, dither=Image.Dither.NONE)
@@ -112,7 +110,6 @@ def style() -> Iterator[None]:
     with warnings.catch_warnings(), mpl.rc_context():
         # A name in a script that the font does not have shows as boxes here, and in full in the tables.
         warnings.filterwarnings("ignore", message=r"Glyph .* missing from font")
-        warnings.filterwarnings("ignore", message=r".*of the points cannot be placed")  # equal ones hide one another
         mpl.rcdefaults()
         mpl.rcParams.update(STYLE)
         yield

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 import pandas as pd
 import seaborn as sns
 from matplotlib.axes import Axes
@@ -35,8 +36,6 @@ ROW, SECOND_LINE, ARM = 0.22, 0.13, 0.13
 """Inches: of a row, of the second line of its name, and of each mark beyond the first in a row."""
 POINT = 3.8
 """Points: the width of a mark."""
-APART = 0.016
-"""Share of a lone panel by which two points are apart that do not hide each other."""
 STACK, ALL_TALLER = 0.45, 10.0
 """Inches up to which a row grows with the points at one value, and all rows together."""
 MOST_BESIDE = 3
@@ -45,16 +44,32 @@ MARKS = {"o": 5.5, "s": 5.2, "D": 4.8, "^": 6.0, "v": 6.0, "P": 6.2, "*": 8.0, "
 """Mark of an arm, beside its colour → its width in points, with which all look equally large."""
 
 
-def _taller(chart: Rows) -> float:
-    """Inches that a row is taller for points at one value, which are one above the other."""
-    most = 1
-    for panel in chart.panels:
+def _stacked(chart: Rows) -> tuple[pd.DataFrame, float]:
+    """The marks of a chart, points that would hide one another in lines, and how much taller its rows are for it."""
+    data, wide = intervals(chart).assign(line=0.0), BESIDE_ONE if len(chart.panels) == 1 else BESIDE_SEVERAL
+    for number, panel in enumerate(chart.panels):
         low, high = panel.limits or limits(np.concatenate([[0.0], *panel.points])) or (0.0, 1.0)
-        for values in (np.sort(values) for values in panel.points if len(values) <= MOST_POINTS):
-            near = np.searchsorted(values, values + APART * (high - low) * len(chart.panels), side="right")
-            most = max(most, int((near - np.arange(len(values))).max(initial=1)))
-    wanted = min(STACK, (most + 1) * POINT / 72 / 0.8, ALL_TALLER / max(len(chart.names), 1))
-    return max(0.0, wanted - ROW)
+        points = data[(data["panel"] == number) & (data["what"] == "point")]
+        for _, values in points.groupby("at", sort=False)["value"]:
+            if len(values) <= MOST_POINTS:
+                data.loc[values.index, "line"] = _lines(values.to_numpy(), POINT / 72 / wide * (high - low))
+    most = float(data["line"].abs().max()) if len(data) else 0.0
+    row = max(ROW, min((2 * most + 2) * POINT / 72, STACK, ALL_TALLER / max(len(chart.names), 1)))
+    step = min(POINT / 72, (0.95 * row - POINT / 72) / (2 * most)) / row if most else 0.0
+    return data.assign(y=data["at"] - step * data["line"]), row - ROW
+
+
+def _lines(values: npt.NDArray[np.float64], apart: float) -> list[float]:
+    """For each point the line on which it is: 0 is the middle of its row, above it are 1, 2, …, below it -1, -2, ….
+
+    Points are on one line where they are so far apart that none hides another.
+    """
+    found, ends = [0.0] * len(values), list[float]()
+    for place in np.argsort(values, kind="stable"):
+        line = next((n for n, end in enumerate(ends) if values[place] - end >= apart), len(ends))
+        ends[line : line + 1] = [values[place]]
+        found[place] = math.copysign((line + 1) // 2, line % 2 - 0.5)
+    return found
 
 
 class _Sheet(NamedTuple):
@@ -68,11 +83,11 @@ class _Sheet(NamedTuple):
 
 def rows(chart: Rows) -> Figure:
     """A panel for each quantity, a row for each name."""
-    data, several = intervals(chart), len(chart.panels) > 1
+    (data, taller), several = _stacked(chart), len(chart.panels) > 1
     beside = min(len(chart.panels), MOST_BESIDE)
     every = list(enumerate(chart.panels))
     beneath = [every[start : start + beside] for start in range(0, len(every), beside)]
-    made, grid, names, room = _grid([chart.names] * len(beneath), beside, labelled=len(beneath), taller=_taller(chart))
+    made, grid, names, room = _grid([chart.names] * len(beneath), beside, labelled=len(beneath), taller=taller)
     for axes, panels in zip(grid, beneath, strict=True):
         for ax, (number, panel) in zip(axes, panels, strict=False):
             _panel(ax, data[data["panel"].isin((number, -1))], names[0], colours(chart.colouring))
@@ -89,6 +104,10 @@ def rows(chart: Rows) -> Figure:
 def pairs(chart: Pairs) -> Figure:
     """A panel for each axis and column, in one scale, its means written at the right."""
     data, columns = intervals(chart), chart.columns
+    # A block keeps its height within the row over all rows, so that it can be followed.
+    blocks = data[data["what"] == "point"].groupby(["block", "panel", "at"])["value"]
+    share = blocks.cumcount() / (blocks.transform("size") - 1).clip(lower=1) - 0.5
+    data["y"] = data["at"] + 0.56 * share.where(blocks.transform("size") > 1, 0.0)
     made, grid, names, room = _grid([axis.names for axis in columns[0][1]], len(columns), titled=True, right=0.6)
     ends = limits([*data["value"], chart.neutral - chart.band, chart.neutral + chart.band])
     for column, (title, axes) in enumerate(columns):
@@ -99,7 +118,7 @@ def pairs(chart: Pairs) -> Figure:
                     ax.axvline(chart.neutral + end, color=GREY, linewidth=0.8, linestyle=(0, (2, 2)), zorder=1)
             ax.axvline(chart.neutral, color=GREY, linewidth=0.8, zorder=1)
             shown = data[(data["panel"] == column) & (data["block"] == block)]
-            _panel(ax, shown, labels, {}, spread=True)
+            _panel(ax, shown, labels, {}, MOST_BLOCKS)
             for row, (mean, word) in enumerate(zip(axis.means, axis.words, strict=True)):
                 if not word:
                     ax.text(1.02, row, mean, transform=ax.get_yaxis_transform(), va="center", fontsize=NAME_POINTS)
@@ -207,29 +226,24 @@ def _rows(ax: Axes, names: Sequence[str]) -> None:
 
 
 def _panel(
-    ax: Axes, data: pd.DataFrame, names: Sequence[str], palette: Mapping[str, str], *, spread: bool = False
+    ax: Axes, data: pd.DataFrame, names: Sequence[str], palette: Mapping[str, str], most: int = MOST_POINTS
 ) -> None:
     """Draw the rows of a panel.
 
     Args:
         ax: the panel, with its rows.
-        data: their marks, see :func:`intervals`.
+        data: their marks, see :func:`intervals`, with ``y``, where each point is.
         names: of its rows.
         palette: what colours them → its colour.
-        spread: whether points keep their height within a row over all rows, so that a block can be followed.
+        most: values of a row that are drawn as points; of more their spread is.
     """
     shades = {hue: palette.get(hue, PALETTE[0]) for hue in data["hue"].unique()}
-    points, most = data[data["what"] == "point"], MOST_BLOCKS if spread else MOST_POINTS
+    points = data[data["what"] == "point"]
     size = points.groupby("at")["value"].transform("size")
     few = points[size <= most]
-    if spread and len(few):
-        place, number = few.groupby("at").cumcount(), size[few.index]
-        y = few["at"] + np.where(number > 1, 0.56 * place / (number - 1).clip(lower=1) - 0.28, 0.0)
-        sns.scatterplot(few.assign(y=y), x="value", y="y", hue="hue", palette=shades, s=12, linewidth=0.3, zorder=3,
-                        edgecolor="white", legend=False, ax=ax)  # fmt: skip
-    elif len(few):
-        sns.swarmplot(few, x="value", y="at", order=range(len(names)), hue="hue", palette=shades, size=POINT, zorder=3,
-                      linewidth=0.3, edgecolor="white", legend=False, orient="h", ax=ax)  # fmt: skip
+    if len(few):
+        sns.scatterplot(few, x="value", y="y", hue="hue", palette=shades, s=POINT**2, linewidth=0.3, edgecolor="white",
+                        zorder=3, legend=False, ax=ax)  # fmt: skip
     for _, row in points[size > most].groupby("at", sort=False):
         (low, first, third, high), shade = np.quantile(row["value"], (0, 0.25, 0.75, 1)), shades[row["hue"].iloc[0]]
         ax.hlines(row["at"].iloc[:2], [low, first], [high, third], colors=[shade], linewidths=[1.2, 5.0], zorder=3)
