@@ -30,7 +30,7 @@ from vitbench.report.figures.parts import (
     place_legend,
 )
 
-NAMED, BESIDE_ONE, BESIDE_SEVERAL = 2.9, 3.9, 2.1
+NAMED, BESIDE_ONE, BESIDE_SEVERAL = 2.9, 3.9, 2.5
 """Inches: of the names of rows at the most, and of a panel alone or beside others."""
 ROW, SECOND_LINE, ARM = 0.22, 0.13, 0.13
 """Inches: of a row, of the second line of its name, and of each mark beyond the first in a row."""

@@ -24,6 +24,7 @@ MOST_NAMED = 12
 NAMED_INCHES = 3.0
 """Of a name in a legend."""
 EVEN = (1, 2, 2.5, 5, 10)
+MINUS = "\N{MINUS SIGN}"
 
 
 def colours(colouring: Colouring) -> dict[str, str]:
@@ -98,7 +99,7 @@ class Plain(Formatter):
 
     def __call__(self, x: float, pos: int | None = None) -> str:
         """The number of one of them."""
-        return f"{x:,.{self.decimals}f}"
+        return f"{x:,.{self.decimals}f}".replace("-", MINUS)
 
 
 def in_two(label: str, room: float) -> str:
