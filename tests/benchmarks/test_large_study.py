@@ -22,7 +22,7 @@ from tests.report.test_large_report import large_enough
 
 TRIALS = int(os.environ.get("VITBENCH_TRIALS", "100000"))
 WITH_PEAK = """
-import os, pathlib, psutil, sys, threading, time
+import os, pathlib, sys
 from vitbench.cli.main import main
 
 def peak_mib(pid):  # not getrusage, which counts what the parent had when it forked

@@ -15,7 +15,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, MaxNLocator, NullFormatter, NullLocator
 
 from vitbench.report.figures.charts import Curves, Trends, Waves
-from vitbench.report.figures.colours import GREY, PALETTE, RULE
+from vitbench.report.figures.colours import GREY, PALETTE, PAPER, RULE
 from vitbench.report.figures.data import MEAN, frame
 from vitbench.report.figures.names import fit, inches
 from vitbench.report.figures.parts import NAME_POINTS, TEXT_POINTS, WIDEST, colours, in_two, legend, numbers
@@ -121,7 +121,8 @@ def trends(chart: Trends) -> Figure:
         sns.lineplot(
             points, x="at", y="value", estimator="mean", errorbar=None, linewidth=MEAN_POINTS, marker="o", **order
         )
-        sns.scatterplot(points, x="at", y="value", s=14, alpha=0.7, zorder=3, **order)
+        hollow = {**order, "palette": dict.fromkeys(shades, PAPER), "edgecolor": [*points["colour"].map(shades)]}
+        sns.scatterplot(points, x="at", y="value", s=14, linewidth=0.9, zorder=3, **hollow)
     for _, value in chart.levels:
         ax.axhline(value, color=GREY, linewidth=1.0, linestyle=(0, (4, 3)), zorder=1)
     title = "\n".join(f"dashed: {name}" for name, _ in chart.levels)
