@@ -13,6 +13,7 @@ import tomllib
 from collections.abc import Iterator
 from contextlib import chdir
 from pathlib import Path
+from xml.etree import ElementTree
 
 import pytest
 
@@ -162,9 +163,14 @@ def test_a_report_loads_nothing_from_outside(page: Page) -> None:
     assert page.pictures and all((page.folder / picture).is_file() for picture in page.pictures)
     assert page.links and all((page.folder / link).is_file() for link in page.links)
     for file in page.folder.rglob("*"):
-        assert file.suffix in {"", ".html", ".md", ".png", ".csv"} and file.resolve().is_relative_to(
-            page.folder.resolve()
-        )
+        assert file.suffix in {"", ".html", ".md", ".png", ".svg", ".csv"}
+        assert file.resolve().is_relative_to(page.folder.resolve())
+    for file in page.folder.rglob("*.svg"):
+        elements = list(ElementTree.parse(file).iter())
+        assert not {element.tag.rpartition("}")[2] for element in elements} & {"script", "foreignObject", "a"}
+        named = [(key.rpartition("}")[2], value) for element in elements for key, value in element.attrib.items()]
+        assert not [value for key, value in named if key.startswith("on")]
+        assert all(value.startswith(("#", "data:image/png")) for key, value in named if key == "href")
 
 
 def test_hostile_text_in_tables_computes_nothing_and_breaks_no_row(page: Page) -> None:

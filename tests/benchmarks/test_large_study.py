@@ -1,7 +1,7 @@
 """Large studies: what planning, looking at and reporting 100,000 trials takes, in seconds and in memory.
 
 ``pytest --benchmark-only tests/benchmarks/test_large_study.py -s`` gives all figures again, each of a process of its
-own, as a user would start it; the peak of its memory, and of the one that draws a report's pictures, is printed beside.
+own, as a user would start it; the peak of its memory is printed beside.
 VITBENCH_TRIALS sets another number of trials.
 """
 
@@ -22,30 +22,17 @@ from tests.report.test_large_report import large_enough
 
 TRIALS = int(os.environ.get("VITBENCH_TRIALS", "100000"))
 WITH_PEAK = """
-import os, pathlib, psutil, sys, threading, time
+import os, pathlib, sys
 from vitbench.cli.main import main
 
 def peak_mib(pid):  # not getrusage, which counts what the parent had when it forked
     lines = pathlib.Path(f"/proc/{pid}/status").read_text().splitlines()
     return sum(int(line.split()[1]) for line in lines if line.startswith("VmHWM")) / 1024
 
-def watch():
-    while True:
-        for child in psutil.Process().children():
-            try:
-                of_children[child.pid] = max(peak_mib(child.pid), of_children.get(child.pid, 0))
-            except OSError:  # it has ended
-                pass
-        time.sleep(0.05)
-
-of_children = {}
-threading.Thread(target=watch, daemon=True).start()
 try:
     main()
 finally:
-    own, others = peak_mib(os.getpid()), sum(of_children.values())
-    beside = f" and {others:.0f} MiB beside" if others else ""
-    print(f"peak memory: {own:.0f} MiB{beside}", file=sys.stderr)
+    print(f"peak memory: {peak_mib(os.getpid()):.0f} MiB", file=sys.stderr)
 """
 
 

@@ -84,13 +84,15 @@ def test_a_kept_file_becomes_a_page_and_a_section_of_its_study(
               "looks-wrong", "confusion", "training"}  # fmt: skip
     assert {file.stem for file in (tmp_path / "page" / "figures").glob("*.png")} == wanted
 
-    code = (
-        "import sys\nfrom vitbench.cli.main import main\n"
-        "try:\n    main()\nfinally:\n    assert not {'matplotlib', 'PIL', 'torch'} & set(sys.modules)\n"
-    )
-    command = [sys.executable, "-c", code, "report", str(study.path), "--out", str(tmp_path / "one")]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
+    for unused, arguments in (
+        ("'torch'", ["--out", str(tmp_path / "one")]),
+        ("'torch', 'seaborn', 'matplotlib'", ["--print"]),
+    ):
+        code = "import sys\nfrom vitbench.cli.main import main\n"
+        code += f"try:\n    main()\nfinally:\n    assert not {{{unused}}} & set(sys.modules)\n"
+        command = [sys.executable, "-c", code, "report", str(study.path), *arguments]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stderr
     render(study, tmp_path / "two")
     assert contents(tmp_path / "one") == contents(tmp_path / "two")
     page, report = ((tmp_path / "one" / name).read_text() for name in ("index.html", "report.md"))

@@ -24,11 +24,10 @@ from vitbench.explaining.given import Given, of_folder, statistics
 from vitbench.explaining.portray import MEASURED, SHARED, SHOWN, _chosen, portray
 from vitbench.model.architectures import build_model
 from vitbench.model.weights import save_weights
+from vitbench.report.figures.charts import Trends, Waves
 from vitbench.report.models.explained import render_portrait
 from vitbench.report.models.portraits import TOLD, about, missing, sections
 from vitbench.report.models.sitters import Sitter
-from vitbench.report.pictures.pixel_charts import Waves
-from vitbench.report.pictures.plane_charts import Trends
 from vitbench.spec.model import ModelSpec
 from vitbench.store.portrait import ARRAYS, KEY, BadPortrait, Portrait, read_portrait, write_portrait
 

@@ -15,8 +15,9 @@ from unittest import mock
 
 from vitbench import registry
 from vitbench.environment import Environment
-from vitbench.report.pictures.charts import Chart, Drawn
-from vitbench.report.render import render_view
+from vitbench.report.figures.charts import Chart, Drawn
+from vitbench.report.files import Files
+from vitbench.report.render import compose, render_view
 from vitbench.report.view import View
 from vitbench.spec.model import ModelSpec
 from vitbench.spec.recipe import DataSpec, Level, TimeSpec, TrainSpec
@@ -335,9 +336,24 @@ def clip(percent: float) -> float:
     return min(100.0, max(0.0, percent))
 
 
-def blank(chart: Chart) -> Callable[[], Drawn]:
+def blank(chart: Chart) -> Drawn:
     """Draws nothing, in a thousandth of the time: for tests that look at no picture."""
-    return lambda: Drawn(b"", "<svg></svg>")
+    return Drawn(b"", "<svg></svg>")
+
+
+def charts_of(view: View) -> list[Chart]:
+    """The charts of a study's report."""
+    charts: list[Chart] = []
+
+    def keep(chart: Chart) -> Drawn:
+        charts.append(chart)
+        return blank(chart)
+
+    files = Files(keep)
+    compose(view, files)
+    for shown in files.shown.values():
+        shown()
+    return charts
 
 
 def written(study: Study, out: Path, exports: Collection[str] = ()) -> Path:

@@ -20,7 +20,7 @@ from tests.report.test_any_records import DRAWN, FEW, MANY, SETTINGS, plans
 from vitbench.analysis.side_by_side import side_by_side
 from vitbench.analysis.sides import ComparisonError
 from vitbench.report.comparisons.comparison import render_comparison
-from vitbench.report.studio import at_once
+from vitbench.report.figures.charts import drawn
 from vitbench.store.record import STATES
 
 NEWER = CPU.model_copy(update={"cpu": "another processor", "packages": {"torch": "3.0.0"}, "dirty": True})
@@ -63,7 +63,7 @@ def check(out: Path) -> None:
 
 
 def compare_all(studies: Sequence[Plan], *, pictures: bool) -> None:
-    draw = at_once if pictures else blank
+    draw = drawn if pictures else blank
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         paths = [build(folder / f"study {n}", plan).path for n, plan in enumerate(studies)]

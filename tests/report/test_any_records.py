@@ -23,8 +23,8 @@ from tests.report.markdown import read_page
 from tests.report.sitters import portrait_of
 from vitbench.analysis.frames import level
 from vitbench.environment import Environment
+from vitbench.report.figures.charts import drawn
 from vitbench.report.render import render_view
-from vitbench.report.studio import at_once
 from vitbench.report.view import View
 from vitbench.spec.recipe import Level
 from vitbench.spec.suite import Fact, Goal
@@ -174,7 +174,7 @@ def render_all(plan: Plan, portraits: int | None, *, pictures: bool) -> None:
     """Build the study, render and check it; a second time from what it left on the disk."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        draw = at_once if pictures else blank
+        draw = drawn if pictures else blank
         study = build(folder / "study", plan)
         if portraits is not None:
             hang(study, random.Random(portraits))

@@ -22,11 +22,10 @@ from vitbench.report.comparisons.comparison import compose, render_comparison
 from vitbench.report.comparisons.comparison_frames import timings
 from vitbench.report.comparisons.comparison_words import opening
 from vitbench.report.comparisons.forest import ratios
-from vitbench.report.drawing.forest import figure
+from vitbench.report.figures.charts import Estimate, Forest
+from vitbench.report.figures.draw import figure
 from vitbench.report.files import Files
 from vitbench.report.formats import markdown
-from vitbench.report.pictures.row_charts import Estimate, Forest
-from vitbench.report.studio import at_once
 
 GRID = {"attention": ("per_head", "sdpa"), "positions": ("learned", "sinusoidal", "none")}
 NEWER = CPU.model_copy(update={"code": "fedcba987654", "packages": {**CPU.packages, "torch": "2.16.0"}})
@@ -84,7 +83,7 @@ def test_every_ratio_says_over_which_arm_it_is(tmp_path: Path) -> None:
     """Two machines in each study: the second machine's timings are compared with the second machine's."""
     paths = [write(tmp_path / name, on_two_machines(slower), seed=seed)
              for seed, (name, slower) in enumerate({"old, one": 1.0, "new": 2.0}.items())]  # fmt: skip
-    text = markdown.text(compose(found := side_by_side(paths), Files(at_once)))
+    text = markdown.text(compose(found := side_by_side(paths), Files()))
     assert "# Comparison: old, one, new\n" in text.replace("\\", "")
     (said,) = (line for line in text.splitlines() if line.startswith("- **Timings of D against B**"))
     assert "1 slower. The ratio of latencies: 2.0" in said and "of D against A" not in text
@@ -100,7 +99,7 @@ def test_every_ratio_says_over_which_arm_it_is(tmp_path: Path) -> None:
 def test_nothing_is_said_of_a_ratio_that_does_not_exist(tmp_path: Path) -> None:
     """Two machines share no timing: B stands for what D is compared with, and is compared with nothing itself."""
     paths = [write(tmp_path / name, on_two_machines(), seed=seed) for seed, name in enumerate(("old", "new"))]
-    text = markdown.text(compose(side_by_side(paths), Files(at_once)))
+    text = markdown.text(compose(side_by_side(paths), Files()))
     assert "B/A" not in text and "B against A" not in text and "other machines" not in text
 
 
@@ -108,7 +107,7 @@ def test_arms_of_which_the_same_is_to_be_said_share_a_line(tmp_path: Path) -> No
     newer = {"version": {"code": "fedcba987654"}}
     old = write(tmp_path / "old", on_two_machines())
     new = [write(tmp_path / name, on_two_machines(**newer), seed=seed) for seed, name in enumerate(("new", "next"), 1)]
-    text = markdown.text(compose(side_by_side([old, *new]), Files(at_once)))
+    text = markdown.text(compose(side_by_side([old, *new]), Files()))
     assert text.count("**other software**") == 1
     assert "- C against A, D against B, E against A and F against B: **other software** (code of vitbench)" in text
     assert "One study, in an arm for each device and set of conditions: A and B; C and D; E and F." in text
@@ -118,7 +117,7 @@ def test_how_well_ratios_are_known_is_said_beside_them(tmp_path: Path) -> None:
     """Ratios that agree are no narrow interval, and a timing that is marked shows nothing to be equivalent."""
     old = write(tmp_path / "old", cells(3, spread=0.004) | {"cell 4": Timed(), "cell 5": Timed()})
     new = cells(2, {2: 1.2}, spread=0.004) | {"cell 3": Timed(spread=0.3), "cell 4": Timed(state="oom")}
-    text = markdown.text(compose(side_by_side([old, write(tmp_path / "new", new, seed=1)]), Files(at_once)))
+    text = markdown.text(compose(side_by_side([old, write(tmp_path / "new", new, seed=1)]), Files()))
     (said,) = (line for line in text.splitlines() if line.startswith("- **Timings of B against A**"))
     assert "of 3 that are ok in both, 1 slower, 1 undecided, 1 equivalent; not to be relied on (~): 1." in said
     assert "in the geometric mean 1." in said and "widest 95 % interval 0." in said
@@ -186,7 +185,7 @@ def test_labels_in_its_pictures_neither_touch_nor_are_cut_off(browser: Browser, 
                 return bad.map(([name]) => name);
             })"""
         )
-        assert found == [] and shown.value("document.querySelectorAll('figure svg.wide').length") == 2
+        assert found == [] and shown.value("document.querySelectorAll('figure svg').length") == 2
 
 
 def test_it_says_what_differs_first_and_what_limits_the_comparison(pages: dict[str, Path]) -> None:

@@ -10,8 +10,9 @@ import pytest
 
 from tests.report.builders import COMPONENTS, build, factorial, written
 from tests.report.markdown import read_page
-from vitbench.report import cell_tables, curves, view
+from vitbench.report import cell_tables, view
 from vitbench.report.cost import speed, training_speed
+from vitbench.report.figures import curves
 from vitbench.store import Study
 
 GRID = {"norm": ("pre", "post"), "positions": ("learned", "none"), "depth": (1, 2, 3)}

@@ -10,7 +10,7 @@ import pytest
 from tests.report.builders import COMPONENTS, CellPlan, Plan, Values, build, factorial, no_triton, written
 from tests.report.markdown import Page, read_page
 from vitbench.report.cost import pareto
-from vitbench.report.pictures.plane_charts import Front
+from vitbench.report.figures.charts import Front
 from vitbench.report.view import View
 from vitbench.store import TimeValues, TrainValues
 

@@ -14,10 +14,10 @@ from tests.report.markdown import written
 from tests.report.test_render import HOSTILE
 from vitbench.report import numbers
 from vitbench.report.document import Code, table
-from vitbench.report.drawing.draw import draw
-from vitbench.report.drawing.names import shorten
+from vitbench.report.figures.charts import Panel, Rows
+from vitbench.report.figures.draw import draw
+from vitbench.report.figures.names import shorten
 from vitbench.report.markdown import Md, csv, escape, listed
-from vitbench.report.pictures.row_charts import Panel, Rows
 
 
 @pytest.mark.parametrize(

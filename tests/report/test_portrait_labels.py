@@ -9,11 +9,10 @@ import numpy as np
 import pytest
 
 from tests.report.sitters import pictures_of, portrait_of
-from tests.report.test_labels import LONG, faults, texts
-from vitbench.report.drawing import heat, tiles
+from tests.report.test_figures import LONG, faults, texts
+from vitbench.report.figures import heat, sheet
+from vitbench.report.figures.charts import Chart, Heat, Nested, Tiles, Waves
 from vitbench.report.models import portraits
-from vitbench.report.pictures.charts import Chart
-from vitbench.report.pictures.pixel_charts import Heat, Nested, Tiles, Waves
 from vitbench.spec.model import ModelSpec
 
 SMALL: dict[str, Any] = {"image_size": 32, "patch_size": 4, "dim": 64, "depth": 2, "heads": 4, "num_classes": 4}
@@ -31,7 +30,7 @@ def charts(spec: dict[str, Any], most: int = portraits.MOST, **of: Any) -> Itera
 
 
 def found(*arguments: Any, **of: Any) -> list[str]:
-    return [fault for chart in charts(*arguments, **of) for fault in faults(chart, narrow=False)]
+    return [fault for chart in charts(*arguments, **of) for fault in faults(chart)]
 
 
 @pytest.mark.parametrize("count", COUNTS)
@@ -53,14 +52,14 @@ def test_of_classes_with_long_names(count: int, name: str) -> None:
 def test_of_a_confusion_matrix_as_far_as_names_and_numbers_fit(count: int, many: int) -> None:
     for names in ([f"{n}" for n in range(count)], [f"{n} {WIDE}" for n in range(count)]):
         (matrix,) = (chart for chart in charts({"num_classes": count}, classes=names, many=many) if is_matrix(chart))
-        assert faults(matrix, narrow=False) == []
+        assert faults(matrix) == []
 
 
 def test_classes_that_differ_in_their_middle_alone_have_different_names_in_every_picture() -> None:
     """A middle is what gives way first where there is little room."""
     names = [f"a long beginning, {n}, and a long end" for n in range(4)]
     for chart in charts({"num_classes": 4}, classes=names, without=OF_THE_MODEL):
-        said = {text for text, _ in texts(chart, narrow=False)[0] if "long" in text or "end" in text or "…" in text}
+        said = {text for text, _ in texts(chart)[0] if "long" in text or "end" in text or "…" in text}
         assert len({text.strip("()") for text in said}) >= 2, type(chart)
         if is_matrix(chart):
             assert len(said) == 4
@@ -74,7 +73,7 @@ def test_ten_classes_have_their_names_and_numbers() -> None:
     names = ["airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck"]
     (matrix,) = (chart for chart in charts({"num_classes": 10}, classes=names, many=999) if is_matrix(chart))
     assert isinstance(matrix, Heat)
-    said = [text for text, _ in texts(matrix, narrow=False)[0]]
+    said = [text for text, _ in texts(matrix)[0]]
     assert all(said.count(name) == 2 for name in names)
     assert sorted(filter(str.isdigit, said))[-1] in {str(count) for count in matrix.values.flat}
     assert len([text for text in said if text.isdigit()]) >= 100
@@ -94,7 +93,7 @@ def test_of_tokens_and_grids_that_are_no_squares(size: Any, patches: int) -> Non
     assert ModelSpec.model_validate({**SMALL, **spec}).patches == patches
     drawn = list(charts(spec, learned=False, without=["attention", "confusion"]))
     assert {type(chart) for chart in drawn} >= {Tiles, Heat, Nested, Waves}
-    assert [fault for chart in drawn for fault in faults(chart, narrow=False)] == []
+    assert [fault for chart in drawn for fault in faults(chart)] == []
 
 
 ONE = [{"right": 1, "wrong": 0}, pytest.param({"right": 0, "wrong": 0, "unknown": 1}, marks=pytest.mark.slow)]
@@ -113,7 +112,7 @@ def test_of_a_taller_image_the_sheet_is_no_longer_than_of_one_twice_as_high_as_w
     heights = []
     for height in (64, 512):
         chart = next(chart for chart in charts({"image_size": (height, 32)}) if isinstance(chart, Tiles))
-        heights.append(texts(chart, narrow=False)[1][1])
+        heights.append(texts(chart)[1][1])
     assert heights[0] == heights[1]
 
 
@@ -131,10 +130,10 @@ def test_of_many_places_evenly_chosen_ones_have_a_map() -> None:
 def test_the_measure_sees_what_touches(monkeypatch: pytest.MonkeyPatch) -> None:
     """Two defects are planted: names that are not shortened, and names where they have no room."""
     names = [f"{n} {WIDE}" for n in range(8)]
-    monkeypatch.setattr(tiles, "labels_of", lambda names, room, points: names)
+    monkeypatch.setattr(sheet, "fit", lambda names, *_: [*names])
     assert any(
         " / " in fault for fault in found({"num_classes": 8}, classes=names, without=[*OF_THE_MODEL, "confusion"])
     )
     monkeypatch.setattr(heat, "LINE", 0.0)
     (matrix,) = (chart for chart in charts({"num_classes": 48}) if is_matrix(chart))
-    assert "class 1 / class 2" in faults(matrix, narrow=False)
+    assert "class 1 / class 2" in faults(matrix)

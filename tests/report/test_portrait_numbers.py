@@ -10,8 +10,8 @@ import pandas as pd
 import pytest
 
 from tests.report.sitters import pictures_of, portrait_of
+from vitbench.report.figures.data import frame
 from vitbench.report.markdown import csv
-from vitbench.report.pictures.chart_data import frame
 from vitbench.spec.model import ModelSpec
 from vitbench.store.portrait import Portrait
 

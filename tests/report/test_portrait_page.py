@@ -11,11 +11,11 @@ from playwright.sync_api import Browser
 from tests.conftest import REPOSITORY
 from tests.report.browser import SCHEMES, WIDTHS, faults_of_page, opened
 from tests.report.builders import CellPlan, Plan, build, train_values
+from tests.report.contrast import LEAST_TEXT, contrast, hexadecimal
 from tests.report.sitters import pictures_of, portrait_of
-from tests.report.test_page import hexadecimal
 from tests.test_security import HOSTILE, as_read
+from vitbench.report.figures import colours
 from vitbench.report.models.explained import render_portrait
-from vitbench.report.pictures import colours
 from vitbench.report.render import render
 from vitbench.spec.model import ModelSpec
 from vitbench.spec.trial import TrainTrial
@@ -119,7 +119,7 @@ def test_photographs_keep_their_colours_and_letters_around_them_stand_out(
     whole, cut = boxes
     assert cut == pytest.approx(whole, abs=0.5), "an image that is cut into patches is as large as the whole one"
     found = {hexadecimal(colour) for colour in letters} - {*colours.ON_PIXELS}
-    assert found and all(colours.contrast(colour, ground) >= colours.LEAST_TEXT for colour in found), found
+    assert found and all(contrast(colour, ground) >= LEAST_TEXT for colour in found), found
 
 
 @pytest.mark.slow

@@ -9,13 +9,12 @@ import pytest
 
 from tests.report.sitters import portrait_of
 from vitbench.analysis.portraits import likeness, uniform_distance
-from vitbench.report.drawing.tiles import LAID, MOST_OPAQUE, overlaid
+from vitbench.report.figures.charts import Tile, Tiles, Trends
+from vitbench.report.figures.sheet import LAID, MOST_OPAQUE, overlaid
 from vitbench.report.models import portrait_words
 from vitbench.report.models.portraits import LOOKS, sections
 from vitbench.report.models.sitters import Sitter, Wall, chosen, in_full
 from vitbench.report.numbers import MINUS
-from vitbench.report.pictures.pixel_charts import Tile, Tiles
-from vitbench.report.pictures.plane_charts import Trends
 from vitbench.spec.model import ModelSpec
 from vitbench.store.portrait import Portrait
 
@@ -94,7 +93,7 @@ def test_no_attention_is_clear_and_the_most_is_opaque() -> None:
     shares = np.array([[0.0, 0.2], [0.1, 0.2]])
     seen = overlaid(Tile(image, values=shares), 0.2).astype(float)
     np.testing.assert_array_equal(seen[:2, :2], image[:2, :2])
-    laid = np.array([int(LAID[at : at + 2], 16) for at in (1, 3, 5)])
+    laid = 255 * LAID
     for rows, columns, opaque in ((slice(2), slice(2, 4), MOST_OPAQUE), (slice(2, 4), slice(2), MOST_OPAQUE / 2)):
         np.testing.assert_allclose(seen[rows, columns], opaque * laid + (1 - opaque) * image[rows, columns], atol=1.01)
 

@@ -48,7 +48,7 @@ def test_what_is_planted_is_found_and_nothing_else() -> None:
 def the_same_libraries_draw() -> bool:
     pins = (REPOSITORY / "requirements" / "run.txt").read_text()
     pinned = dict(re.findall(r"^([\w-]+)==(\S+)", pins, flags=re.MULTILINE))
-    return all(version(name) == pinned[name] for name in ("matplotlib", "pillow"))
+    return all(version(name) == pinned[name] for name in ("matplotlib", "pillow", "seaborn"))
 
 
 def test_the_readme_shows_two_pictures_and_leads_to_each_of_them() -> None:

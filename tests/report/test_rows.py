@@ -3,60 +3,38 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.collections import PathCollection
 
 from tests.conftest import REPOSITORY
-from tests.report.builders import CellPlan, build, factorial
-from vitbench.report import figures
-from vitbench.report.drawing.draw import figure, style
-from vitbench.report.drawing.stacks import lanes
-from vitbench.report.files import Files
-from vitbench.report.pictures.charts import Chart, Drawn
-from vitbench.report.pictures.row_charts import Rows
-from vitbench.report.render import compose
-from vitbench.report.studio import never
+from tests.report.builders import CellPlan, build, charts_of, factorial
+from vitbench.report.figures import cells
+from vitbench.report.figures.charts import Rows
+from vitbench.report.figures.draw import figure, style
 from vitbench.report.view import View
 from vitbench.store import Study
 
 REFERENCE = REPOSITORY / "results" / "reference"
 TWINS = {"attention": ("per_head", "batched"), "norm": ("pre", "post")}
-POINTS = st.lists(st.sampled_from([0.0, 0.3, 0.5, 0.9, 1.0, 2.0, 7.5, 7.9]), max_size=20)
 
 
-@given(POINTS)
-def test_points_that_touch_stand_on_lines_of_their_own(values: list[float]) -> None:
-    found = lanes(values, 1.0)
-    assert len(found) == len(values)
-    for (a, line), (b, other) in itertools.combinations(zip(values, found, strict=True), 2):
-        assert abs(a - b) >= 1.0 or abs(line - other) >= 1
-    for value, line in zip(values, found, strict=True):
-        alone = sum(abs(value - other) < 1.0 for other in values) == 1
-        assert line == 0 or not alone
-    assert sorted(lanes([9.0] * len(values), 1.0)) == [n - (len(values) - 1) / 2 for n in range(len(values))]
-
-
-@pytest.mark.parametrize("narrow", [False, True], ids=["page", "phone"])
 @pytest.mark.parametrize("study", ["attention-ladder", "pooling-small", "norm-placement-small"])
-def test_no_seed_hides_another(study: str, narrow: bool) -> None:
+def test_no_seed_hides_another(study: str) -> None:
     """Six of the seven seeds without attention end at the same accuracy."""
     view = View(Study.read(REFERENCE / study))
-    (picture,) = figures.accuracy_by_cell(view, "cpu")
-    assert "stand one above the other" in picture.caption
+    (picture,) = cells.accuracy_by_cell(view, "cpu")
     with style():
-        made = figure(picture.chart, narrow=narrow)
-        made.draw_without_rendering()
-        (points,) = [c for c in made.axes[0].collections if isinstance(c, PathCollection) and len(c.get_sizes()) == 1
-                     and c.get_zorder() == 3]  # fmt: skip
-        places = np.asarray(made.axes[0].transData.transform(points.get_offsets())) * 72 / made.dpi
+        made = figure(picture.chart)
+        FigureCanvasAgg(made).draw()
+        swarms = [c for c in made.axes[0].collections if isinstance(c, PathCollection) and c.get_zorder() == 3]
+        found = [each for each in swarms if len(each.get_offsets())]
+        places = np.concatenate([made.axes[0].transData.transform(c.get_offsets()) for c in found]) * 72 / made.dpi
     assert len(places) == len(view.train)
-    wide = np.sqrt(points.get_sizes()[0])
+    wide = np.sqrt(found[0].get_sizes()[0])
     apart = [np.hypot(*(a - b)) for a, b in itertools.combinations(places, 2)]
     assert min(apart) > 0.5 * wide
 
@@ -68,7 +46,7 @@ def picture_of(path: Path, broken: str = "") -> Rows:
         return 40.0 + 2 * (cell.axes["norm"] == "pre") + seed + (cell.label == broken)
 
     view = View(build(path, factorial(TWINS, seeds=(0, 1), accuracy=accuracy, time=False)))
-    (picture,) = figures.accuracy_by_cell(view, "cpu")
+    (picture,) = cells.accuracy_by_cell(view, "cpu")
     assert "Exact twins that agree to the last digit have one row" in picture.caption
     assert isinstance(picture.chart, Rows)
     return picture.chart
@@ -87,7 +65,7 @@ def test_twins_that_differ_have_rows_of_their_own(tmp_path: Path) -> None:
 
 def test_the_36_cells_of_the_reference_study_are_six_rows_and_all_are_in_the_table() -> None:
     view = View(Study.read(REFERENCE / "components-cpu"))
-    (picture,) = figures.accuracy_by_cell(view, "cpu")
+    (picture,) = cells.accuracy_by_cell(view, "cpu")
     assert isinstance(picture.chart, Rows)
     assert sorted(picture.chart.names) == sorted(
         f"{norm} · {positions} (× 6 twins)" for norm in ("pre", "post") for positions in view.axes["positions"]
@@ -96,11 +74,5 @@ def test_the_36_cells_of_the_reference_study_are_six_rows_and_all_are_in_the_tab
 
 def test_a_colour_means_one_thing_in_accuracy_and_in_training() -> None:
     view = View(Study.read(REFERENCE / "norm-placement-small"))
-    charts: list[Rows] = []
-
-    def keep(chart: Chart) -> Callable[[], Drawn]:
-        charts.extend([chart] if isinstance(chart, Rows) else [])
-        return never(chart)
-
-    compose(view, Files(keep))
+    charts = [chart for chart in charts_of(view) if isinstance(chart, Rows)]
     assert len(charts) == 2 and {chart.colouring.title for chart in charts} == {"norm"}

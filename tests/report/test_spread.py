@@ -3,26 +3,19 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 import pytest
 from matplotlib.axes import Axes
 from matplotlib.collections import LineCollection, PathCollection
-from matplotlib.figure import Figure
 
 from tests.conftest import REPOSITORY
 from tests.report.builders import CellPlan, build, factorial
-from vitbench.report import curves, figures
-from vitbench.report.drawing import curves as drawn_curves
-from vitbench.report.drawing import pairs, parts
-from vitbench.report.drawing.draw import figure
+from vitbench.report.figures import cells, intervals, marks
+from vitbench.report.figures.charts import Picture, Rows
+from vitbench.report.figures.draw import figure
 from vitbench.report.findings import axis, effects
-from vitbench.report.pictures import marks
-from vitbench.report.pictures.charts import Picture
-from vitbench.report.pictures.marks import Values
-from vitbench.report.pictures.row_charts import Rows
 from vitbench.report.view import View
 from vitbench.store import Study
 
@@ -54,7 +47,7 @@ def drawn(picture: Picture) -> tuple[int, int]:
 
 
 def by_cell(view: View) -> list[Picture]:
-    return [*figures.accuracy_by_cell(view, "cpu"), *figures.training_speed(view, "cpu", list(view.axes))]
+    return [*cells.accuracy_by_cell(view, "cpu"), *cells.training_speed(view, "cpu", list(view.axes))]
 
 
 @pytest.mark.parametrize(
@@ -76,7 +69,7 @@ def test_captions_of_cells_say_what_is_drawn(
 
 
 def test_captions_of_axes_say_what_is_drawn(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in (pairs, effects, axis):
+    for module in (intervals, effects, axis):
         monkeypatch.setattr(module, "MOST_BLOCKS", 9)
     # Of the axis norm the blocks of both depths are matched; of depth those of both norms. Of each there is one value
     # beside the reference: a row of seeds, and one of blocks.
@@ -96,28 +89,11 @@ def test_captions_of_axes_say_what_is_drawn(tmp_path: Path, monkeypatch: pytest.
 
 
 def test_each_page_says_what_it_shows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(figures, "ROWS_A_PAGE", 1)
-    pages = figures.accuracy_by_cell(view_of(tmp_path, MANY, 3), "cpu")
+    monkeypatch.setattr(cells, "ROWS_A_PAGE", 1)
+    pages = cells.accuracy_by_cell(view_of(tmp_path, MANY, 3), "cpu")
     said = [(SPREAD in page.caption, "as a point" in page.caption) for page in pages]
     assert sorted(said) == [(False, True)] * 2 + [(True, False)] * 2
     assert said == [(drawn(page)[1] > 0, drawn(page)[0] > 0) for page in pages]
-
-
-def bars_of(values: Sequence[Values]) -> Axes:
-    ax = Figure().subplots()
-    parts.spreads(ax, range(len(values)), values, [parts.INK] * len(values), width=4)
-    return ax
-
-
-def test_a_spread_is_the_range_and_the_quartiles() -> None:
-    ax = bars_of([np.arange(101.0), [5.0] * 70])
-    whole, middle = ([segment[:, 0].tolist() for segment in line.get_segments()] for line in lines_of(ax))
-    assert whole == [[0, 100], [5, 5]]
-    assert middle == [[25, 75], [5, 5]]
-    # A bar of no length would not be seen: a point is.
-    (same,) = [c for c in ax.collections if isinstance(c, PathCollection)]
-    assert np.asarray(same.get_offsets()).tolist() == [[5, 1]]
-    assert not bars_of([]).collections
 
 
 def test_limits_hold_all_that_is_finite() -> None:
@@ -129,7 +105,7 @@ def test_limits_hold_all_that_is_finite() -> None:
 def test_no_bar_leaves_its_panel() -> None:
     view = View(Study.read(REPOSITORY / "results" / "reference" / "attention-timing-cpu"))
     wide = 0
-    for picture in (p for group in view.time_groups for p in figures.timings(view, group, list(view.axes))):
+    for picture in (p for group in view.time_groups for p in cells.timings(view, group, list(view.axes))):
         chart = picture.chart
         assert isinstance(chart, Rows)
         for ax, panel in zip(figure(chart).axes, chart.panels, strict=False):
@@ -138,20 +114,3 @@ def test_no_bar_leaves_its_panel() -> None:
             assert all(low <= end <= high for end in spans), picture.name
             wide += any(end > max(map(max, filter(len, panel.points))) for end in spans)
     assert wide, "a bar that goes beyond every point"
-
-
-@pytest.mark.parametrize("epochs", [1, 4])
-@pytest.mark.parametrize("seeds", [2, drawn_curves.MAX_MARKED + 1])
-def test_every_run_has_a_curve_and_of_one_epoch_a_point(tmp_path: Path, seeds: int, epochs: int) -> None:
-    (picture,) = curves.learning_curves(view_of(tmp_path, seeds, epochs=epochs), "cpu")
-    ax = figure(picture.chart).axes[0]
-    lines = [line for line in ax.lines if line.get_color() != "white"]  # that is the rim of a mean
-    marked = [np.asarray(line.get_xydata()) for line in lines if line.get_marker() == "o"]
-    bundled = [c for bundle in ax.collections if isinstance(bundle, LineCollection) for c in bundle.get_segments()]
-    # A panel has two colours: the runs of each, and their mean.
-    assert sum(map(len, marked)) + sum(map(len, bundled)) >= (2 * seeds + 2 if epochs == 1 else 0)
-    assert len(lines) + len(bundled) == (4 if epochs == 1 and seeds > drawn_curves.MAX_MARKED else 2 * seeds + 2)
-    assert bool(bundled) == (seeds > drawn_curves.MAX_MARKED and epochs > 1)
-    assert ("each run is a point" in picture.caption) == (epochs == 1)
-    low, high = ax.get_ylim()
-    assert all(low < y < high for curve in [*marked, *bundled] for y in curve[:, 1])

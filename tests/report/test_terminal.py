@@ -17,14 +17,13 @@ from vitbench.report.files import Files
 from vitbench.report.formats import markdown
 from vitbench.report.formats.terminal import MOST_ROWS, SECTIONS, printed
 from vitbench.report.render import compose
-from vitbench.report.studio import never
 from vitbench.report.view import View
 from vitbench.store import Study
 
 
 def seen(study: Study, width: int) -> tuple[str, str]:
     """A report's text, and what of it is seen in a terminal of so many characters."""
-    document, out = compose(View(study), Files(never)), io.StringIO()
+    document, out = compose(View(study), Files()), io.StringIO()
     console = Console(file=out, width=width, highlight=False, emoji=False, markup=False)
     for part in printed(document, width):
         console.print(part)
@@ -36,7 +35,7 @@ def test_tables_show_whole_words_at_every_width(tmp_path: Path, width: int) -> N
     study = build(tmp_path / "study", factorial(COMPONENTS, state=no_triton, seeds=(0, 1, 2)))
     text, shown = seen(study, width)
     assert max(map(len, shown.splitlines())) <= width
-    found = tables(compose(View(study), Files(never)))
+    found = tables(compose(View(study), Files()))
     words = {word for table in found for row in table.rows for cell in row for word in cell.split()}
     words |= {word for table in found for column in table.columns for word in column.split()}
     body = [line for line in shown.splitlines() if "   " in line.strip()]

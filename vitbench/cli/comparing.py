@@ -119,20 +119,13 @@ def _two(old: Path, new: Path, fail_over: float | None, margin: float) -> int:
 
 def _several(sides: tuple[Path, ...], fail_over: float | None, margin: float, out: Path | None) -> int:
     """Render the page of several studies and print their timings against the first. Returns the exit status."""
-    from vitbench.report.studio import DrawingStopped, Studio
+    from vitbench.analysis.arms import folder_of
+    from vitbench.analysis.side_by_side import side_by_side
+    from vitbench.report.comparisons.comparison import render_comparison
 
-    try:
-        with Studio() as studio:
-            from vitbench.analysis.arms import folder_of  # while the studio loads what it draws with
-            from vitbench.analysis.side_by_side import side_by_side
-            from vitbench.report.comparisons.comparison import render_comparison
-
-            found = side_by_side(sides, margin)
-            status = found.exit_status(fail_over)
-            folder = out or Path("reports") / folder_of(sides)
-            page = render_comparison(found, folder, studio.draw)
-    except DrawingStopped as error:
-        raise click.ClickException(str(error)) from error
+    found = side_by_side(sides, margin)
+    status = found.exit_status(fail_over)
+    page = render_comparison(found, out or Path("reports") / folder_of(sides))
     console = Terminal()
     for arm in found.arms:
         console.print(Text(f"{arm.letter} = {arm.name}"))

@@ -285,22 +285,16 @@ def report(study: Path, out: Path | None, printed: bool, exports: tuple[str, ...
         _print_report(study)
         return
     from vitbench.report.exports.extras import require
-    from vitbench.report.studio import DrawingStopped, Studio
+    from vitbench.report.render import render_view
+    from vitbench.report.view import View
     from vitbench.store import Study
 
     for name in exports:
         require(name)  # what is missing is said before anything is drawn
     opened = Study.read(study)
     folder = out or Path("reports") / study.resolve().name
-    try:
-        with Studio() as studio:
-            from vitbench.report.render import render_view  # while the studio loads what it draws with
-            from vitbench.report.view import View
-
-            view = View(opened)
-            page = render_view(view, folder, studio.draw, exports)
-    except DrawingStopped as error:
-        raise click.ClickException(str(error)) from error
+    view = View(opened)
+    page = render_view(view, folder, exports=exports)
     console = Terminal()
     for damaged in opened.damaged:
         console.print(f"[yellow]set aside[/] {escape(damaged)}")
@@ -313,12 +307,11 @@ def _print_report(study: Path) -> None:
     from vitbench.report.files import Files
     from vitbench.report.formats.terminal import printed
     from vitbench.report.render import compose
-    from vitbench.report.studio import never
     from vitbench.report.view import View
     from vitbench.store import Study
 
     console, opened = Terminal(soft_wrap=False), Study.read(study)
-    for part in printed(compose(View(opened), Files(never)), console.width):
+    for part in printed(compose(View(opened), Files()), console.width):
         console.print(part)
     for damaged in opened.damaged:
         console.print(f"[yellow]set aside[/] {escape(damaged)}")

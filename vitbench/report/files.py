@@ -16,15 +16,14 @@ import pandas as pd
 
 from vitbench.errors import UserError
 from vitbench.report.document import Block, Document, Figure
+from vitbench.report.figures.charts import Draw, Picture, Tiles, drawn
+from vitbench.report.figures.data import frame
 from vitbench.report.formats import html, markdown
 from vitbench.report.formats.html import Shown
 from vitbench.report.formats.latex import TEX_MARK
 from vitbench.report.formats.markdown import MARK
+from vitbench.report.formats.styles import alone
 from vitbench.report.markdown import Md, csv, escape
-from vitbench.report.pictures.chart_data import frame
-from vitbench.report.pictures.charts import Picture
-from vitbench.report.pictures.pixel_charts import Tiles
-from vitbench.report.studio import Draw, at_once
 
 TEXT, PAGE = "report.md", "index.html"
 OURS = b'<meta name="generator" content="vitbench">'
@@ -45,7 +44,7 @@ class Files:
         shown: path of each picture → how a page shows it, once that is asked for.
     """
 
-    def __init__(self, draw: Draw = at_once) -> None:
+    def __init__(self, draw: Draw = drawn) -> None:
         self.draw = draw
         self.contents: dict[str, Callable[[Path], object]] = {}
         """Relative path → writes it to a file."""
@@ -56,15 +55,17 @@ class Files:
         return self._numbers(f"tables/{name}.csv", frame)
 
     def picture(self, picture: Picture) -> Figure:
-        """Add ``figures/<name>.png`` and ``.csv``."""
-        path, numbers = f"figures/{picture.name}.png", frame(picture.chart)
-        data = f"figures/{picture.name}.csv" if len(numbers) or not isinstance(picture.chart, Tiles) else ""
-        if data:  # a sheet of images alone shows no numbers
-            self._numbers(data, numbers)
-        drawn = self.draw(picture.chart)
-        self._add(path, lambda file: file.write_bytes(drawn().png))
-        self.shown[path] = lambda: Shown(drawn().svg, _seen(picture.alt), path, data)
-        return Figure(path, picture.alt, escape(picture.caption))
+        """Add ``figures/<name>.png``, ``.svg`` and ``.csv``."""
+        files = {kind: f"figures/{picture.name}.{kind.lower()}" for kind in ("PNG", "SVG", "CSV")}
+        numbers, made = frame(picture.chart), functools.cache(lambda: self.draw(picture.chart))
+        if len(numbers) or not isinstance(picture.chart, Tiles):
+            self._numbers(files["CSV"], numbers)
+        else:  # a sheet of images alone shows no numbers
+            del files["CSV"]
+        self._add(files["PNG"], lambda file: file.write_bytes(made().png))
+        self._add(files["SVG"], lambda file: file.write_text(alone(made().svg), encoding="utf-8"))
+        self.shown[files["PNG"]] = lambda: Shown(made().svg, _seen(picture.alt), files)
+        return Figure(files["PNG"], picture.alt, escape(picture.caption))
 
     def pictures(self, wanted: Sequence[Picture]) -> list[Block]:
         """Add some pictures."""
@@ -74,7 +75,7 @@ class Files:
         """Add ``figures/<name>.png``, a picture that is no chart."""
         path = f"figures/{name}.png"
         self._add(path, lambda file: file.write_bytes(png()))
-        self.shown[path] = lambda: Shown(_pixels(png()), _seen(alt), path, "")
+        self.shown[path] = lambda: Shown(_pixels(png()), _seen(alt), {"PNG": path})
         return Figure(path, alt, escape(caption))
 
     def export(self, folder: str, files: Mapping[str, str | bytes]) -> None:
@@ -139,7 +140,9 @@ def _stale(out: Path, contents: Collection[str]) -> list[Path]:
     """
     asked = {path.partition("/")[0] for path in contents}
     pictures = [file for file in sorted((out / "figures").glob("*.png")) if f"figures/{file.name}" not in contents]
-    numbers = [file.with_suffix(".csv") for file in pictures if file.with_suffix(".csv").exists()]
+    numbers = [
+        file.with_suffix(kind) for file in pictures for kind in (".svg", ".csv") if file.with_suffix(kind).exists()
+    ]
     tables = [file for file in sorted((out / "tables").glob("*.csv")) if f"tables/{file.name}" not in contents]
     papers = [file for file in sorted((out / "latex").glob("*.tex")) if "latex" in asked]
     papers = [file for file in papers if file.read_bytes().startswith(TEX_MARK.encode())]

@@ -2,7 +2,7 @@
 
 A report is a pure function of the study's plan, records and portraits: rendered twice it is the same bytes. It knows no
 date of its own, no path and no machine but those in the records. The page is the Markdown, see
-:mod:`vitbench.report.pages.html`.
+:mod:`vitbench.report.formats.html`.
 """
 
 from __future__ import annotations
@@ -13,11 +13,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from vitbench.analysis.factorial import LESS
-from vitbench.report import accuracy, curves, figures, images
+from vitbench.report import accuracy, images
 from vitbench.report.circumstances import account, reproduction
 from vitbench.report.cost import costs, goals, pareto
 from vitbench.report.document import Block, Document, Heading, Note, Section, bullets, mentions
 from vitbench.report.exports import export_mlflow, export_tensorboard
+from vitbench.report.figures import cells, curves
+from vitbench.report.figures.charts import Draw, drawn
 from vitbench.report.files import Files
 from vitbench.report.findings import axis as of_axis
 from vitbench.report.findings import headlines, legends, tuning, verdicts
@@ -26,7 +28,6 @@ from vitbench.report.formats import latex
 from vitbench.report.markdown import Md, escape
 from vitbench.report.models import explained, reconstructions
 from vitbench.report.sections import caveats
-from vitbench.report.studio import Draw, at_once
 from vitbench.report.view import View, beyond
 from vitbench.spec.base import uncollected_so_far
 from vitbench.store import Study
@@ -41,7 +42,8 @@ DAGGER = Md(f"{accuracy.SURVIVORS} mean over survivors: the cell has seeds witho
 
 
 def render(study: Study, out: Path) -> Path:
-    """Write the report of a study: ``index.html``, ``report.md``, ``figures/*.png`` and ``*.csv``, ``tables/*.csv``.
+    """Write the report of a study: ``index.html``, ``report.md``, ``figures/*.png``, ``*.svg`` and ``*.csv``,
+    ``tables/*.csv``.
 
     Files of the same names are replaced; pictures and tables of an earlier rendering that this one does not write are
     removed. Works from any subset of the study's records.
@@ -67,13 +69,13 @@ EXPORTS: Mapping[str, Callable[[View, Document], Mapping[str, str | bytes]]] = {
 """Name of a further form, and of its folder → the study and its report to files in it."""
 
 
-def render_view(view: View, out: Path, draw: Draw = at_once, exports: Collection[str] = ()) -> Path:
+def render_view(view: View, out: Path, draw: Draw = drawn, exports: Collection[str] = ()) -> Path:
     """The same of a study that has been read. Exports to trackers hold what these add: ids and the time of writing.
 
     Args:
         view: the study.
         out: folder of the report.
-        draw: draws its pictures, see :class:`vitbench.report.studio.Studio`. Default: here, one after another.
+        draw: draws its figures.
         exports: of :data:`EXPORTS`.
 
     Raises:
@@ -90,15 +92,11 @@ def render_view(view: View, out: Path, draw: Draw = at_once, exports: Collection
 def compose(view: View, files: Files) -> Document:
     """A study's report; its pictures and tables are added to ``files``."""
     suite = view.study.info.suite
-    parts = _parts(view)
-    made: dict[int, list[Block]] = {}
-    # Those with pictures first: they may be drawn by another process, while this one goes on.
-    for number in sorted(range(len(parts)), key=lambda number: not parts[number].pictures):
-        made[number] = parts[number].make(view, files)
     opening: list[Block] = [Md(f"**Question.** {escape(suite.question)}")]
     opening += [Md(f"**Expected.** {escape(suite.expected)}")] if suite.expected else []
-    sections = [Section(part.title, made[number]) for number, part in enumerate(parts) if made[number]]
-    return Document(suite.name, [*opening, *map(Note, account.notes(view))], sections)
+    made = [Section(part.title, part.make(view, files)) for part in _parts(view)]
+    opening += map(Note, account.notes(view))
+    return Document(suite.name, opening, [section for section in made if section.blocks])
 
 
 @dataclass(frozen=True)
@@ -108,12 +106,10 @@ class Part:
     Attributes:
         title: its heading.
         make: gives its blocks; where there are none it is left out.
-        pictures: whether it has any.
     """
 
     title: str
     make: Callable[[View, Files], list[Block]]
-    pictures: bool = False
 
 
 def _parts(view: View) -> list[Part]:
@@ -124,20 +120,20 @@ def _parts(view: View) -> list[Part]:
         Part("Caveats", _caveats),
         Part("Claims", _claims),
         Part("Tuning", _tuning),
-        Part("Accuracy", _accuracy, pictures=True),
+        Part("Accuracy", _accuracy),
         *(
-            Part(f"{AXIS}{name}", functools.partial(of_axis.section, axis=axis), pictures=True)
+            Part(f"{AXIS}{name}", functools.partial(of_axis.section, axis=axis))
             for axis, name in view.axis_names.items()
         ),
-        Part(_against(view), _variants, pictures=True),
+        Part(_against(view), _variants),
         Part("Interactions", _interactions),
         Part("Test images", images.section),
-        Part("Throughput, latency and memory", costs.throughput, pictures=True),
+        Part("Throughput, latency and memory", costs.throughput),
         Part("Time to accuracy", _goals),
-        Part("Accuracy against cost", _fronts, pictures=True),
-        Part("Learning curves", _curves, pictures=True),
+        Part("Accuracy against cost", _fronts),
+        Part("Learning curves", _curves),
         Part("Masked pre-training", _pretraining),
-        Part("What the models look at", explained.of_study, pictures=True),
+        Part("What the models look at", explained.of_study),
         Part("What did not run, and why", _missing),
         Part("Reproduction", _reproduction),
     ]
@@ -232,7 +228,7 @@ def _accuracy(view: View, files: Files) -> list[Block]:
         blocks += [Heading(f"On {device}")] if len(view.train_devices) > 1 else []
         if (beside := accuracy.published(view, device)) is not None:
             blocks += [Md("Published and measured test accuracy:"), beside]
-        blocks += files.pictures(figures.accuracy_by_cell(view, device))
+        blocks += files.pictures(cells.accuracy_by_cell(view, device))
         found = accuracy.by_cell(view, device)
         blocks += found
         blocks += beyond(view.runs(device))

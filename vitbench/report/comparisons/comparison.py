@@ -14,19 +14,19 @@ from vitbench.report.comparisons import comparison_tables as tables
 from vitbench.report.comparisons import forest
 from vitbench.report.comparisons.comparison_words import caveats, opening
 from vitbench.report.document import Block, Document, Section
+from vitbench.report.figures.charts import Draw, drawn
 from vitbench.report.files import Files
 from vitbench.report.markdown import Md
-from vitbench.report.studio import Draw, at_once
 from vitbench.spec.base import uncollected_so_far
 
 
-def render_comparison(found: SideBySide, out: Path, draw: Draw = at_once) -> Path:
+def render_comparison(found: SideBySide, out: Path, draw: Draw = drawn) -> Path:
     """Write a comparison: ``index.html``, ``report.md``, ``figures/*.png`` and ``*.csv``, ``tables/*.csv``.
 
     Args:
         found: the studies, side by side.
         out: folder of the page; made where it is missing. What an earlier rendering left there is replaced.
-        draw: draws its pictures, see :class:`vitbench.report.studio.Studio`.
+        draw: draws its figures.
 
     Returns:
         The path of ``index.html``.

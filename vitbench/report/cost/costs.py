@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from vitbench.report import figures, trends
 from vitbench.report.cost import by_axis, roofline, speed, timing_frames, timing_overview, timing_terms, training_speed
 from vitbench.report.cost.time_groups import TimeGroup
 from vitbench.report.document import Block, Heading
+from vitbench.report.figures import cells, trends
 from vitbench.report.files import Files
 from vitbench.report.findings import effects
 from vitbench.report.markdown import Md
@@ -25,7 +25,7 @@ def throughput(view: View, files: Files) -> list[Block]:
         blocks.append(Heading(f"{device}, training runs"))
         timed = view.time[(view.time["device"] == device) & (view.time["state"] == "ok")]
         if "train" not in set(timed["mode"]):
-            blocks += files.pictures(figures.training_speed(view, device, colour_by))
+            blocks += files.pictures(cells.training_speed(view, device, colour_by))
             for axis in view.axes:
                 blocks += files.pictures(trends.along(view, device, axis, trends.THROUGHPUT))
         blocks += [training_speed.about(view, device), *by_axis.by_axis(view, None, device)]
@@ -51,7 +51,7 @@ def _timings(view: View, files: Files, colour_by: Sequence[str]) -> list[Block]:
         blocks += files.pictures(pictures[: max(0, MAX_SPEED_PICTURES - wanted)])
         wanted += len(pictures)
         for group in groups:
-            pictures = figures.timings(view, group, colour_by)
+            pictures = cells.timings(view, group, colour_by)
             blocks += [Heading(group.mode_name.capitalize(), level=4)]
             blocks += files.pictures(pictures[: max(0, MAX_SPEED_PICTURES - wanted)])
             wanted += len(pictures)

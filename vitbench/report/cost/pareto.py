@@ -14,11 +14,10 @@ from vitbench.report.cost.front_costs import HIGH, LOW, MARKED, UNIT, VALUE, Cos
 from vitbench.report.cost.speed import UNSTABLE
 from vitbench.report.cost.weighing import Weighed, letters_of, weighed
 from vitbench.report.document import Table, table
+from vitbench.report.figures.charts import Front, Picture, Spot
+from vitbench.report.figures.marks import Colouring
 from vitbench.report.markdown import NOTHING, Md, escape
 from vitbench.report.numbers import count, plural, significant, spread
-from vitbench.report.pictures.charts import Picture
-from vitbench.report.pictures.marks import Colouring
-from vitbench.report.pictures.plane_charts import Front, Spot
 from vitbench.report.view import View
 
 MOST = 300

@@ -8,12 +8,11 @@ import pandas as pd
 
 from vitbench.analysis.summary import finished
 from vitbench.report.cost.time_groups import TimeGroup
+from vitbench.report.figures.charts import Picture, Point, Roofline
+from vitbench.report.figures.marks import Colouring
 from vitbench.report.markdown import Md
 from vitbench.report.numbers import plural
 from vitbench.report.origins import of_origin
-from vitbench.report.pictures.charts import Picture
-from vitbench.report.pictures.marks import Colouring
-from vitbench.report.pictures.plane_charts import Point, Roofline
 from vitbench.report.view import View
 
 SETTING = ["level", "level_shape", "batch_size", "mode"]

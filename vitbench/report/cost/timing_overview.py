@@ -11,11 +11,10 @@ from vitbench.analysis.summary import finished
 from vitbench.report.cost import speed
 from vitbench.report.cost.time_groups import TimeGroup
 from vitbench.report.document import Table, table
+from vitbench.report.figures.charts import Estimate, Forest, Picture
 from vitbench.report.markdown import NOTHING, Md, escape
 from vitbench.report.numbers import plural
 from vitbench.report.origins import of_origin
-from vitbench.report.pictures.charts import Picture
-from vitbench.report.pictures.row_charts import Estimate, Forest
 from vitbench.report.view import View
 
 FEWEST = 3

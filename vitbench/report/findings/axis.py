@@ -10,19 +10,18 @@ import math
 from collections.abc import Mapping, Sequence
 
 from vitbench.analysis.verdicts import Judged
-from vitbench.report import accuracy, trends
+from vitbench.report import accuracy
 from vitbench.report.accuracy import absence_of, decimals_of
 from vitbench.report.document import Block, Heading
-from vitbench.report.figures import axis_slugs
+from vitbench.report.figures import trends
+from vitbench.report.figures.cells import axis_slugs
+from vitbench.report.figures.charts import Paired, Pairs, Picture
+from vitbench.report.figures.marks import MOST_BLOCKS, reading
 from vitbench.report.files import Files
 from vitbench.report.findings import effects, legends, verdicts
 from vitbench.report.findings.judgements import Place
 from vitbench.report.markdown import Md, escape
 from vitbench.report.numbers import fixed, plural, signed
-from vitbench.report.pictures.charts import Picture
-from vitbench.report.pictures.marks import MOST_BLOCKS
-from vitbench.report.pictures.row_charts import Paired, Pairs
-from vitbench.report.pictures.spread import reading
 from vitbench.report.view import View
 
 LABEL = "difference in test accuracy (percentage points)"

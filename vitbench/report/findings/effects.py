@@ -13,11 +13,9 @@ from vitbench.report import accuracy
 from vitbench.report.accuracy import absence_of
 from vitbench.report.cost import speed
 from vitbench.report.cost.time_groups import TimeGroup
+from vitbench.report.figures.charts import Paired, Pairs, Picture
+from vitbench.report.figures.marks import MOST_BLOCKS, reading
 from vitbench.report.numbers import signed
-from vitbench.report.pictures.charts import Picture
-from vitbench.report.pictures.marks import MOST_BLOCKS
-from vitbench.report.pictures.row_charts import Paired, Pairs
-from vitbench.report.pictures.spread import reading
 from vitbench.report.view import View
 
 

@@ -17,10 +17,10 @@ import jinja2
 from markupsafe import Markup
 
 from vitbench.report.document import Block, Bullets, Code, Document, Figure, Heading, Note, Table
+from vitbench.report.figures.charts import OWN
 from vitbench.report.formats.styles import Styles
 from vitbench.report.formats.table_cells import cells
 from vitbench.report.markdown import Span, spans
-from vitbench.report.pictures.charts import OWN
 
 TEMPLATES = Path(__file__).parents[1] / "templates"
 NO_BREAK = "\u00a0"
@@ -32,8 +32,10 @@ _BOUND = re.compile(
 FILTERED, NARROW = 11, 10
 """Rows above which a table can be filtered: fewer are seen at once; columns up to which it fits on paper in letters of
 the usual size."""
-ONE_FORM = re.compile(r'<svg (?![^>]* class="(?:wide|narrow)")[^>]*max-width: (\d+)px')
-"""Of a picture that is as narrow as a phone whatever the window: its width."""
+WIDTH = re.compile(r"<svg [^>]*max-width: (\d+)px")
+"""Width of a picture."""
+SLIM = 440
+"""Pixels of a picture, up to which two of them stand side by side."""
 
 
 @dataclass(frozen=True)
@@ -41,16 +43,14 @@ class Shown:
     """A picture as it stands in a page.
 
     Attributes:
-        element: HTML, without an accessible name; ids in it begin with :data:`vitbench.report.pictures.charts.OWN`.
+        element: HTML, without an accessible name; ids in it begin with :data:`vitbench.report.figures.charts.OWN`.
         alt: that name; plain text.
-        png: path of the picture as a file.
-        data: path of its numbers; empty for a picture that is none of numbers.
+        files: its kinds as files, such as PNG → path.
     """
 
     element: str
     alt: str
-    png: str
-    data: str
+    files: Mapping[str, str]
 
 
 Pictures = Mapping[str, Callable[[], Shown]]
@@ -98,7 +98,7 @@ class _Page:
             if part.get("beside") and found.parts and found.parts[-1]["kind"] == "beside":
                 found.parts[-1]["figures"].append(part)
             else:
-                # Pictures as narrow as a phone that follow one another stand side by side where there is room.
+                # Narrow pictures that follow one another stand side by side where there is room.
                 found.parts.append({"kind": "beside", "figures": [part]} if part.get("beside") else part)
         return found
 
@@ -126,12 +126,13 @@ class _Page:
     def figure(self, block: Figure) -> Part:
         shown = self.pictures[block.path]()
         element = self.styles.shared(shown.element.replace(OWN, f"p{next(self.numbers)}-"))
-        width = ONE_FORM.match(shown.element)
+        found = WIDTH.match(shown.element)
+        width = found[1] if found and int(found[1]) <= SLIM else ""
         return {
             "kind": "figure", "anchor": self.anchor(Path(block.path).stem), "alt": shown.alt,
-            "element": Markup(_named(element, shown.alt)), "beside": width[1] if width else "",
+            "element": Markup(_named(element, shown.alt)), "beside": width,
             "caption": _typeset(spans(block.caption)),
-            "files": [(shown.png, "PNG"), *([(shown.data, "CSV")] if shown.data else [])],
+            "files": shown.files,
         }  # fmt: skip
 
     def anchor(self, title: str) -> str:
@@ -182,5 +183,5 @@ def _named(element: str, alt: str) -> str:
     """A picture with its accessible name."""
     name = escape(alt)
     if element.startswith("<svg"):
-        return element.replace("<svg ", f'<svg role="img" aria-label="{name}" ')  # in each of its forms
+        return element.replace("<svg ", f'<svg role="img" aria-label="{name}" ', 1)
     return element.replace("<img", f'<img alt="{name}"', 1)

@@ -9,15 +9,13 @@ from pathlib import Path
 import numpy as np
 
 from vitbench.report.document import Block, Document, Heading, Section, bullets
+from vitbench.report.figures.charts import Bundle, Curves, Draw, Picture, drawn
+from vitbench.report.figures.marks import Colouring
 from vitbench.report.files import Files
 from vitbench.report.markdown import Md, escape
 from vitbench.report.models import portrait_words, portraits
 from vitbench.report.models.sitters import Sitter, Wall
 from vitbench.report.numbers import plural
-from vitbench.report.pictures.charts import Picture
-from vitbench.report.pictures.marks import Colouring
-from vitbench.report.pictures.plane_charts import Bundle, Curves
-from vitbench.report.studio import Draw, at_once
 from vitbench.report.view import View
 from vitbench.spec.trial import TrainTrial
 from vitbench.store import Epoch
@@ -40,7 +38,7 @@ MISSING = "What is not shown, and why"
 TRAINING, VALIDATION = "training", "validation"
 
 
-def render_portrait(portrait: Portrait, title: str, epochs: Sequence[Epoch], out: Path, draw: Draw = at_once) -> Path:
+def render_portrait(portrait: Portrait, title: str, epochs: Sequence[Epoch], out: Path, draw: Draw = drawn) -> Path:
     """Write the page of one model: ``index.html``, ``report.md``, ``figures/*``; twice, it is the same bytes.
 
     Args:
@@ -48,7 +46,7 @@ def render_portrait(portrait: Portrait, title: str, epochs: Sequence[Epoch], out
         title: what the model is called.
         epochs: of its training, where its record is there.
         out: folder of the page.
-        draw: draws its pictures, see :class:`vitbench.report.studio.Studio`.
+        draw: draws its figures.
 
     Returns:
         The path of ``index.html``.

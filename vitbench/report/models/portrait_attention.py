@@ -12,14 +12,12 @@ from collections.abc import Sequence
 import numpy as np
 
 from vitbench.analysis.portraits import reach
+from vitbench.report.figures.charts import Numbers, Picture, Pixels, Strip, Tile, Tiles, Trends
+from vitbench.report.figures.marks import Colouring
 from vitbench.report.models import portrait_words
 from vitbench.report.models.portrait_positions import evenly
 from vitbench.report.models.sitters import Outcome, Shown, Sitter, Wall, chosen, in_full, sentence
 from vitbench.report.numbers import plural
-from vitbench.report.pictures.charts import Picture
-from vitbench.report.pictures.marks import Colouring
-from vitbench.report.pictures.pixel_charts import Numbers, Pixels, Strip, Tile, Tiles
-from vitbench.report.pictures.plane_charts import Trends
 from vitbench.store.portrait import Exhibit, Portrait
 
 A_LOOK = 4

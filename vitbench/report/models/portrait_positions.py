@@ -6,11 +6,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from vitbench.report.figures.charts import Heat, Nested, Picture, Waves
 from vitbench.report.models import portrait_words
 from vitbench.report.models.sitters import Sitter, Wall
 from vitbench.report.numbers import plural
-from vitbench.report.pictures.charts import Picture
-from vitbench.report.pictures.pixel_charts import Heat, Nested, Waves
 from vitbench.store.portrait import Array
 
 WAVES, NEARLY = 6, 0.1

@@ -10,12 +10,11 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from vitbench.report.figures.charts import Heat, Picture, Pixels, Strip, Tile, Tiles
 from vitbench.report.markdown import Md, escape
 from vitbench.report.models import portrait_attention, portrait_positions
 from vitbench.report.models.sitters import Sitter, Wall, chosen
 from vitbench.report.numbers import plural
-from vitbench.report.pictures.charts import Picture
-from vitbench.report.pictures.pixel_charts import Heat, Pixels, Strip, Tile, Tiles
 from vitbench.spec.base import pair
 from vitbench.spec.model import ModelSpec
 from vitbench.store.portrait import Array, Portrait

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from vitbench.report.pictures.charts import Picture
+from vitbench.report.figures.charts import Picture
 from vitbench.spec.base import pair
 from vitbench.store.portrait import Exhibit, Portrait
 

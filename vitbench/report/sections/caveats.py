@@ -316,8 +316,8 @@ CAVEATS: tuple[Caveat, ...] = (
            "The load average reached {load} on {cores} cores while timing: other work may have slowed some processes, "
            "and some implementations more than others."),
     Caveat("shared-machine", _shared_machine,
-           "**Training runs{on} shared the machine** ({how}): ignore their absolute speed. None is marked as "
-           "the best."),
+           "**Training runs{on} shared the machine** ({how}): ignore their absolute speed, of which none "
+           "is marked as the best."),
     Caveat("several-environments", _environments,
            "Results from other environments than A: {number} (different: {what}). They are shown apart and never "
            "averaged with it."),

@@ -1,0 +1,113 @@
+"""Learning curves: what is drawn of which runs, and what is said beneath."""
+
+from __future__ import annotations
+
+import itertools
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from matplotlib.collections import LineCollection
+from matplotlib.lines import Line2D
+
+from tests.conftest import REPOSITORY
+from tests.report.builders import CellPlan, Plan, Values, build, factorial
+from vitbench.report.figures import curves
+from vitbench.report.figures.charts import MOST_DASHED, Curves
+from vitbench.report.figures.draw import figure, style
+from vitbench.report.figures.lines import DASHES, FEW_EPOCHS, _epochs
+from vitbench.report.view import View
+from vitbench.store import Study, TrainValues
+
+
+def test_without_validation_learning_curves_show_the_accuracy_in_training(tmp_path: Path) -> None:
+    for images, first in ((0, "training accuracy (%)"), (500, "validation accuracy (%)")):
+        plan = Plan([CellPlan("base", {})], validation_images=images, time=False)
+        (picture,) = curves.learning_curves(View(build(tmp_path / str(images), plan)), "cpu")
+        assert isinstance(picture.chart, Curves)
+        accuracies = [metric for metric in picture.chart.metrics if "accuracy" in metric]
+        assert accuracies == [first] and "training loss (nats)" in picture.chart.metrics
+        assert ("Training accuracy is" in picture.caption) == (images == 0)
+
+
+def test_dashes_are_spoken_of_where_they_are_drawn(tmp_path: Path) -> None:
+    assert len(DASHES) == MOST_DASHED
+    for number, epochs in itertools.product((2, MOST_DASHED, MOST_DASHED + 1), (1, 2)):
+        cells = factorial({"depth": tuple(range(1, number + 1))}, epochs=epochs, time=False)
+        (picture,) = curves.learning_curves(View(build(tmp_path / f"{number} {epochs}", cells)), "cpu")
+        with style():
+            (legend,) = figure(picture.chart).legends
+        patterns = {str(pattern(line)) for line in legend.get_lines()}
+        assert ("Dashes" in picture.caption) == (len(patterns) > 1)
+        assert ("Dashes" in picture.caption) == (number <= MOST_DASHED and epochs > 1)
+
+
+def test_learning_curves_say_what_the_recipes_and_the_records_have(tmp_path: Path) -> None:
+    def with_norms(values: Values) -> Values:
+        assert isinstance(values, TrainValues)
+        every = tuple(epoch.model_copy(update={"gradient_norm": 1.0}) for epoch in values.epochs)
+        return values.model_copy(update={"epochs": every})
+
+    def said(name: str, cells: list[CellPlan], **changes: Any) -> str:
+        plan = Plan(cells, validation_images=0, time=False, **changes)
+        (picture,) = curves.learning_curves(View(build(tmp_path / name, plan)), "cpu")
+        return picture.caption
+
+    plain, flipped = CellPlan("plain", {}), CellPlan("flipped", {"train.flip": True})
+    assert "that of the batches of an epoch" in said("none", [plain])
+    assert "that of the augmented batches of an epoch" in said("all", [flipped])
+    assert "that of the batches, of some cells augmented, of an epoch" in said("some", [plain, flipped])
+    assert "Gradient norm: not in the records of these runs." in said("without", [plain])
+    assert "Gradient norm" not in said("with", [plain], changed=with_norms)
+
+
+def test_what_a_claim_compares_stands_in_one_panel_and_a_mean_is_of_one_setting() -> None:
+    view = View(Study.read(REPOSITORY / "results" / "reference" / "norm-placement-small"))
+    (picture,) = curves.learning_curves(view, "cpu")
+    chart = picture.chart
+    assert isinstance(chart, Curves) and "whatever their" not in picture.caption
+    assert chart.colouring.title == "norm, warmup_epochs" and len(chart.facets) == 4
+    seeds = view.train["seed"].nunique()
+    assert {len(bundle.runs) for panel in chart.panels.values() for bundle in panel.values()} == {seeds}
+    assert {len(panel) for panel in chart.panels.values()} == {4}
+
+
+def test_a_mean_over_several_settings_says_so(tmp_path: Path) -> None:
+    axes = {"depth": (1, 2, 3, 4), "heads": (1, 2, 4, 8), "mlp_ratio": (1.0, 2.0, 4.0)}
+    (picture,) = curves.learning_curves(View(build(tmp_path, factorial(axes, time=False))), "cpu")
+    chart = picture.chart
+    assert isinstance(chart, Curves)
+    (left,) = [axis for axis in axes if axis not in (chart.colouring.title, chart.facet_axis)]
+    assert f"the mean of those of one colour, whatever their {left}" in picture.caption
+
+
+def pattern(line: Line2D) -> Any:
+    return line._unscaled_dash_pattern  # matplotlib tells it nowhere else
+
+
+@given(st.integers(1, 100_000), st.integers(1, 6))
+def test_the_last_epoch_has_a_tick_and_no_two_are_near(last: int, most: int) -> None:
+    found = _epochs(last, most)
+    assert found[-1] == last and found[0] >= 1 and len(found) <= most + 2
+    assert last <= most + 2 or all(b - a >= last / most * 0.5 for a, b in itertools.pairwise(found))
+    assert _epochs(40, 4) == [10, 20, 30, 40]
+
+
+@pytest.mark.parametrize("epochs", [1, 4])
+@pytest.mark.parametrize("seeds", [2, 21])
+def test_every_run_has_a_curve_and_of_one_epoch_a_point(tmp_path: Path, seeds: int, epochs: int) -> None:
+    axes = {"norm": ("pre", "post"), "depth": (1, 2)}
+    view = View(build(tmp_path, factorial(axes, seeds=tuple(range(seeds)), time=False, epochs=epochs)))
+    (picture,) = curves.learning_curves(view, "cpu")
+    with style():
+        ax = figure(picture.chart).axes[0]
+    runs = [c for bundle in ax.collections if isinstance(bundle, LineCollection) for c in bundle.get_segments()]
+    assert [len(run) for run in runs] == [epochs] * 2 * seeds, "two colours in a panel"
+    marked = [len(line.get_xdata()) for line in ax.lines if line.get_marker() == "o"]
+    assert bool(marked) == (epochs <= FEW_EPOCHS) and (epochs > 1 or marked[:2] == [seeds] * 2)
+    assert ("each run is a point" in picture.caption) == (epochs == 1)
+    low, high = ax.get_ylim()
+    assert all(low < y < high for run in runs for y in np.asarray(run)[:, 1])

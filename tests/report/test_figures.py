@@ -1,0 +1,437 @@
+"""Figures of every kind: labels neither touch nor are cut off, marks are where the numbers say, names are text.
+
+Texts are measured where matplotlib lays them out, without drawing a pixel. The page takes over places and lengths,
+as ``test_page.py`` sees in a browser.
+"""
+
+from __future__ import annotations
+
+import io
+import itertools
+import math
+import random
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from xml.etree import ElementTree
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from matplotlib.axes import Axes
+from matplotlib.axis import Axis
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.collections import LineCollection, PathCollection
+from matplotlib.colors import to_hex
+from matplotlib.figure import Figure
+from matplotlib.text import Text
+from PIL import Image
+
+from tests.conftest import REPOSITORY
+from tests.report.builders import CPU, GPU, CellPlan, Plan, build, charts_of, factorial
+from tests.report.contrast import LEAST_MARK, LEAST_TEXT, contrast
+from vitbench.report.cost import roofline as costs
+from vitbench.report.figures import cells, colours, intervals, parts
+from vitbench.report.figures.charts import (
+    Bundle,
+    Chart,
+    Curves,
+    Estimate,
+    Forest,
+    Front,
+    Heat,
+    Nested,
+    Paired,
+    Pairs,
+    Panel,
+    Point,
+    Roofline,
+    Rows,
+    Spot,
+    Trends,
+)
+from vitbench.report.figures.colours import PAPER
+from vitbench.report.figures.data import frame
+from vitbench.report.figures.draw import draw, figure, style
+from vitbench.report.figures.marks import Colouring
+from vitbench.report.figures.names import fit, inches
+from vitbench.report.formats.styles import alone
+from vitbench.report.view import View
+from vitbench.store import Study
+from vitbench.store.record import STATES
+
+TOUCH = 1.0
+"""Pixels by which boxes around two texts may meet: they have air in them."""
+LONG = "of a long name " * 4
+
+
+def texts(
+    chart: Chart,
+) -> tuple[list[tuple[str, tuple[float, float, float, float]]], tuple[float, float]]:
+    """The texts of a chart, each with its box (left, bottom, right, top), and the size of the picture; in pixels."""
+    with style():
+        made = figure(chart)
+        made.draw_without_rendering()
+        shown: list[Text] = [text for legend in made.legends for text in (*legend.get_texts(), legend.get_title())]
+        for ax in made.axes:
+            shown += [*ax.texts, ax.title, ax._left_title, ax._right_title]
+            shown += [label for axis in (ax.xaxis, ax.yaxis) for label in _labels(axis)]
+        boxes = [
+            (t.get_text(), t.get_window_extent().extents) for t in shown if t.get_visible() and t.get_text().strip()
+        ]
+        width, height = made.bbox.width, made.bbox.height
+    return [(text, (float(a), float(b), float(c), float(d))) for text, (a, b, c, d) in boxes], (width, height)
+
+
+def _labels(axis: Axis) -> Iterator[Text]:
+    yield axis.label
+    low, high = sorted(axis.get_view_interval())
+    for tick in (*axis.get_major_ticks(), *axis.get_minor_ticks()):
+        if low <= tick.get_loc() <= high:
+            yield tick.label1
+
+
+def faults(chart: Chart) -> list[str]:
+    """Texts that touch, and texts that the picture's edge cuts off."""
+    found, (width, height) = texts(chart)
+    assert found
+    bad = [f"{text} is cut off" for text, (left, bottom, right, top) in found
+           if left < -TOUCH or bottom < -TOUCH or right > width + TOUCH or top > height + TOUCH]  # fmt: skip
+    for (one, a), (other, b) in itertools.combinations(found, 2):
+        if min(a[2], b[2]) - max(a[0], b[0]) > TOUCH and min(a[3], b[3]) - max(a[1], b[1]) > TOUCH:
+            bad.append(f"{one} / {other}")
+    return bad
+
+
+def some(cell: CellPlan, kind: str, seed: int) -> tuple[str, str]:
+    """All states at once."""
+    words = ["ok", *STATES, "pending"]
+    return words[int(cell.label.split()[1]) * 3 % len(words)], "why"
+
+
+def named(cells: int) -> Plan:
+    """Cells with long names, on two machines, in all states."""
+    plans = [CellPlan(f"cell {n} {LONG}", {"depth": 1 + n % 12, "dim": 32 * (1 + n // 12)}) for n in range(cells)]
+    return Plan(plans, seeds=(0, 1), state=some, environment=lambda cell, seed: CPU if seed else GPU)
+
+
+def numbers(cells: int) -> Plan:
+    """A grid of two axes, of numbers, one of them with as many values as there are cells of the other's two."""
+    return factorial(
+        {"mlp_ratio": tuple(0.25 * (n + 1) for n in range(cells // 2)), "norm": ("pre", "post")}, seeds=(0, 1, 2)
+    )
+
+
+def one_seed(cells: int) -> Plan:
+    """Four axes, one seed, one device."""
+    axes = {
+        "heads": (1, 2, 4, 8, 16),
+        "depth": tuple(range(1, 11)),
+        "positions": ("learned", "none"),
+        "norm": ("pre", "post"),
+    }
+    return factorial({4: {"norm": axes["norm"], "positions": axes["positions"]}}.get(cells, axes), modes=("inference",))
+
+
+@pytest.mark.parametrize(
+    ("cells", "plan"),
+    [
+        *itertools.product((4, 48), (named, numbers)),
+        (4, one_seed),
+        *(pytest.param(200, plan, marks=pytest.mark.slow) for plan in (named, numbers, one_seed)),
+    ],
+)
+def test_labels_of_a_whole_report_neither_touch_nor_are_cut_off(
+    tmp_path: Path, cells: int, plan: Callable[[int], Plan]
+) -> None:
+    charts = charts_of(View(build(tmp_path / "study", plan(cells))))
+    kinds = {type(chart) for chart in charts}
+    assert {Rows, Curves} <= kinds and (plan is named or {Pairs, Front} <= kinds)
+    assert [fault for chart in charts for fault in faults(chart)] == []
+
+
+def spot(number: int, of: int) -> Spot:
+    cost = 10.0 ** (number / of)
+    return Spot(
+        cost, 0.9 * cost, 1.2 * cost, 50.0 + number / of, 0.5, f"value {number % 12} {LONG}", f"{number}",
+        f"cell {number}", best=number % 3 == 0, marked=number % 3 == 1,
+    )  # fmt: skip
+
+
+def roofline(points: int) -> Roofline:
+    made = [
+        Point(2.0**n % 300 + 0.1, 1e9 * (n + 1), f"cpu, float32, batch size {n} {LONG}", f"v{n % 9} {LONG}")
+        for n in range(points)
+    ]
+    values = [*dict.fromkeys(point.value for point in made)]
+    return Roofline((0.9e12, 1e12), (0.5e10, 1e10), Colouring(LONG, values, values), made)
+
+
+VALUES = [f"value {n} {'x' * 60}" for n in range(12)]
+
+
+def of_each_kind() -> Iterator[Chart]:
+    """Charts at the edges of what there is: one row, full pages, long names, near numbers, many letters."""
+    for rows, panels in itertools.product((1, 4, 48, 60), (1, 3)):
+        places = [float(i) for i in range(rows)]
+        panel = Panel("accuracy (%)", [[place] for place in places], places)
+        names = [f"{i} {LONG * 2}" for i in range(rows)]
+        yield Rows(names, [panel] * panels, [""] * rows, ["a"] * rows, Colouring("axis", "abc", "abc"))
+    for n in (2, 12):
+        axis = Paired("a" * 80, VALUES[:n], [[0.1]] * n, [0.1] * n, ["+0.10"] * n, [""] * n, [(0.0, 0.2)] * n)
+        yield Pairs([("one", [axis] * 3), ("two", [axis] * 3)], "points", 0.0, 0.3)
+    for n, arms in itertools.product((1, 40), (1, 2, 8)):
+        estimates = [Estimate(1.0 + i / n, 0.9, 2.1, [1.2, 1.3], marked=i % 2 == 1) for i in range(n)]
+        named = {f"{arm} {LONG * 2}": estimates for arm in range(arms)}
+        names = [f"{i} {LONG * 2}" for i in range(n)]
+        yield Forest(names, named, "ratio (to the right: slower)", range(arms), (0.9, 2.1), 1.0, (0.97, 1.03), n > 1)
+    for n in (2, 4, 48, 200):
+        colours = Colouring(LONG, VALUES, VALUES)
+        spots = [spot(i, n) for i in range(n)]
+        yield Front("throughput (images/s)", "test accuracy (%)", False, spots, colours, logarithmic=n > 4)
+    places = random.Random(3)
+    for n in (12, 24):
+        cloud = [replace(spot(i, n), cost=places.uniform(1, 9), gain=places.gauss(50, 1)) for i in range(n)]
+        yield Front("peak memory (MiB)", "test accuracy (%)", True, cloud, Colouring(), logarithmic=False)
+    for n in (1, 4, 12, 40):
+        yield roofline(n)
+    for n, wide in itertools.product((3, 48, 200), (False, True)):
+        colours = Colouring(LONG, VALUES[:8], VALUES[:8])
+        at = [10.0 * (i + 1) for i in range(n)]
+        lines = {name: [(x, [1.0, 2.0]) for x in at[:: n // 3]] for name in VALUES[:8]}
+        yield Trends(LONG, "test accuracy (%)", at, lines, colours, logarithmic=wide)
+    near = [1e4, 1.2e4, 1.25e4, 1e5, 1e7]
+    yield Trends("train.images", "accuracy (%)", near, {"": [(n, [1.0]) for n in near]}, Colouring(), logarithmic=False)
+
+
+@pytest.mark.parametrize("chart", [*of_each_kind()], ids=lambda chart: type(chart).__name__)
+def test_labels_of_each_kind_neither_touch_nor_are_cut_off(chart: Chart) -> None:
+    assert faults(chart) == []
+
+
+def test_the_measure_sees_what_touches_and_what_is_cut_off(monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = next(chart for chart in of_each_kind() if isinstance(chart, Rows) and len(chart.names) == 60)
+    monkeypatch.setattr(intervals, "ROW", 0.05)
+    assert any(" / " in fault for fault in faults(rows))
+    monkeypatch.setattr(intervals, "in_two", lambda label, room: 20 * label)
+    assert any("is cut off" in fault for fault in faults(rows))
+
+
+ROOM = 1.2
+WORDS = st.sampled_from(["post", "pre", "depth=12", "warmup_epochs=2.0", "learning_rate=0.004", "a", "·", "x" * 40])
+NAMES = st.lists(st.lists(WORDS, min_size=1, max_size=8).map(" ".join), min_size=1, max_size=8, unique=True)
+
+
+@settings(deadline=None, max_examples=60)
+@given(NAMES)
+def test_names_that_differ_are_never_cut_to_the_same_text(names: list[str]) -> None:
+    for lines in (1, 2):
+        labels = fit(names, ROOM, 7.5, lines=lines)
+        assert len(set(labels)) == len(names)
+        assert all(inches(line, 7.5) <= ROOM or len(line) <= 12 for label in labels for line in label.split("\n"))
+
+
+def shown(made: Figure) -> list[str]:
+    """Every text of a figure that is not a number of an axis."""
+    texts = [text.get_text() for ax in made.axes for text in (*ax.texts, *ax.get_yticklabels())]
+    return texts + [text.get_text() for legend in made.legends for text in legend.get_texts()]
+
+
+def test_a_name_of_45_letters_is_whole_in_charts_of_pairs_and_in_legends() -> None:
+    name = "4 heads + residual connection + pre-norm, MLP"
+    assert len(name) == 45
+    pairs = Pairs([("", [Paired("cell", [name], [[0.5]], [0.5], ["+0.5"], [""])])], "points", 0.0)
+    colouring = Colouring("cell", [name, "b"], [name, "b"])
+    bundle = Bundle([np.array([[1.0, 2.0], [2.0, 3.0]])], None)
+    lines = Curves(["loss"], "", [""], {("loss", ""): {name: bundle, "b": bundle}}, colouring)
+    for chart in (pairs, lines):
+        with style():
+            assert name in shown(figure(chart))
+
+
+@pytest.fixture(scope="module")
+def timed() -> View:
+    return View(Study.read(REPOSITORY / "results" / "reference" / "attention-timing-cpu"))
+
+
+def test_a_roofline_has_no_word_on_its_line_and_every_mark_open_at_its_place(timed: View) -> None:
+    (picture,) = costs.rooflines(timed, list(timed.axes))
+    with style():
+        made = figure(picture.chart)
+        made.draw_without_rendering()
+        ax = made.axes[0]
+        assert len(ax.lines) == 2, "the smallest ceilings that were measured, and the largest"
+        for roof in ax.lines:
+            ends = itertools.pairwise(pixels(ax, roof.get_xydata()))
+            line = np.concatenate([np.linspace(a, b, 200) for a, b in ends])
+            for text in ax.texts:
+                left, bottom, right, top = text.get_window_extent().extents
+                on = (left < line[:, 0]) & (line[:, 0] < right) & (bottom < line[:, 1]) & (line[:, 1] < top)
+                assert not on.any(), text.get_text()
+        marks = [c for c in ax.collections if isinstance(c, PathCollection)]
+        assert len(marks) == len(picture.chart.points)
+        assert len({tuple(mark.get_edgecolor()[0]) for mark in marks}) > 3
+        assert not any(len(mark.get_facecolor()) for mark in marks), "open marks hide none"
+        true = {(point.intensity, point.flops_per_s / 1e9) for point in picture.chart.points}
+        assert {tuple(map(float, mark.get_offsets()[0])) for mark in marks} == true
+
+
+def test_a_rooflines_ceilings_are_all_that_were_measured_and_its_settings_what_tells_them_apart(timed: View) -> None:
+    (picture,) = costs.rooflines(timed, list(timed.axes))
+    rows = timed.time[timed.time["state"] == "ok"]
+    chart = picture.chart
+    assert isinstance(chart, Roofline)
+    assert chart.bytes_per_s == (rows["ceiling_bytes_per_s"].min(), rows["ceiling_bytes_per_s"].max())
+    low, high = (1e-9 * bound for bound in chart.bytes_per_s)
+    assert f"{low:.0f} to {high:.0f} GB/s over 10 measurements" in picture.caption
+    assert "Roofline of cpu, float32: attention core, batch 1." in picture.caption
+    assert "N 65, H 6, K 64, forward and backward" in {point.setting for point in chart.points}
+    with style():
+        assert not [text for text in shown(figure(chart)) if "…" in text]
+
+
+def front(spots: list[Spot]) -> Front:
+    return Front("throughput (images/s)", "accuracy (%)", False, spots, Colouring(), logarithmic=False)
+
+
+def test_a_front_names_every_cell_shows_both_spreads_and_leaves_open_what_is_not_to_be_relied_on() -> None:
+    nan = float("nan")
+    chart = front([
+        Spot(100.0, 80.0, 110.0, 50.0, 1.0, "", "A", "a", best=True),
+        Spot(101.0, nan, nan, 50.0, nan, "", "B", "b", best=False),
+        Spot(300.0, 250.0, 340.0, 40.0, 2.0, "", "C", "c", best=True),
+        Spot(200.0, 150.0, 350.0, 45.0, 2.0, "", "D", "d", best=False, marked=True),
+    ])  # fmt: skip
+    with style():
+        made = figure(chart)
+        ax = made.axes[0]
+        assert {text.get_text(): text.get_fontweight() for text in ax.texts} == {
+            "A, B": "bold", "C": "bold", "D": "normal",
+        }  # fmt: skip
+        bars = [tuple(map(tuple, path.vertices)) for c in ax.collections if isinstance(c, LineCollection)
+                for path in c.get_paths()]  # fmt: skip
+        assert ((80.0, 50.0), (110.0, 50.0)) in bars and ((100.0, 49.0), (100.0, 51.0)) in bars and len(bars) == 6
+        opened = {
+            tuple(c.get_offsets()[0]): to_hex(c.get_facecolor()[0]) == PAPER
+            for c in ax.collections
+            if isinstance(c, PathCollection)
+        }
+        assert opened == {(200.0, 45.0): True, (100.0, 50.0): False}
+        (line,) = ax.lines
+        assert sorted(line.get_xdata()) == [100.0, 300.0], "the cells that nothing surpasses, and no other"
+
+
+def pixels(ax: Axes, data: object) -> np.ndarray:
+    return np.asarray(ax.transData.transform(data))
+
+
+def test_a_value_has_one_colour_in_the_pictures_of_its_axis(timed: View) -> None:
+    (picture,) = costs.rooflines(timed, list(timed.axes))
+    colourings = [picture.chart.colouring]
+    colourings += [p.chart.colouring for g in timed.time_groups for p in cells.timings(timed, g, list(timed.axes))]
+    for one, other in itertools.combinations(map(parts.colours, colourings), 2):
+        assert all(one[value] == other[value] for value in one.keys() & other.keys())
+
+
+def test_no_line_of_a_broken_name_ends_in_a_mark_between_its_parts() -> None:
+    name = "pre · depth=12 · warmup_epochs=2 · learning_rate=0.004"
+    for room in np.linspace(1.6, 3.0, 40):
+        (broken,) = fit([name], float(room), 7.5, lines=4)
+        assert not any(line.endswith("·") for line in broken.split("\n"))
+
+
+def test_one_seed_is_not_hidden_by_a_bar_of_its_own() -> None:
+    one, two = ([[0.5]], [[0.4, 0.6]])
+    for points, bars in ((one, 0), (two, 1)):
+        chart = Pairs([("", [Paired("axis", ["a"], points, [0.5], ["+0.5"], [""])])], "points", 0.0)
+        with style():
+            (ax,) = figure(chart).axes
+        assert sum(len(c.get_offsets()) for c in ax.collections if c.get_zorder() == 4) == bars
+
+
+def test_numbers_along_an_axis_have_the_same_decimals() -> None:
+    assert parts.Plain().format_ticks([50.7, 50.8, 50.9, 51.0]) == ["50.7", "50.8", "50.9", "51.0"]
+    assert parts.Plain().format_ticks([0.0, 5000.0]) == ["0", "5,000"]
+    assert parts.Plain().format_ticks([0.30000000000000004, 2e-05]) == ["0.30000", "0.00002"]
+
+
+def test_marks_and_letters_stand_out_on_white_and_on_dark_paper() -> None:
+    for colour in (*colours.PALETTE, *colours.SCALE):
+        assert contrast(colour, colours.PAPER) >= LEAST_MARK, colour
+        assert contrast(colours.DARK.get(colour, colour), colours.NIGHT) >= LEAST_MARK, colour
+    for colour in (colours.INK, colours.GREY):
+        assert min(contrast(colour, colours.PAPER), contrast(colours.DARK[colour], colours.NIGHT)) >= LEAST_TEXT
+    assert 1.05 < contrast(colours.DARK[colours.RULE], colours.NIGHT) < 1.5
+    assert len({*colours.DARK.values(), *colours.SCALE}) == len(colours.DARK) + len(colours.SCALE), "all are different"
+
+
+def test_a_page_says_of_each_colour_what_it_is_on_both_papers() -> None:
+    style = "fill: var(--c2c71b7)"
+    day, dark = colours.variables([style, "text #d85734", "var(--cffffff) var(--c2c71b7)"])
+    assert day == "--c2c71b7:#2c71b7;--cffffff:#ffffff;"
+    assert dark == f"--c2c71b7:{colours.DARK['#2c71b7']};--cffffff:{colours.NIGHT};"
+    assert colours.resolved(style) == "fill: #2c71b7"
+    assert colours.resolved(style, dark=True) == f"fill: {colours.DARK['#2c71b7']}"
+
+
+@pytest.mark.parametrize("kind", [Rows, Pairs, Forest, Front])
+def test_marks_are_where_the_numbers_of_the_csv_file_say(kind: type[Chart]) -> None:
+    chart = next(each for each in of_each_kind() if isinstance(each, kind))
+    if isinstance(chart, Rows):
+        chart = replace(chart, panels=[Panel("a", [[3.0, 1.5, 3.0, 3.01]], [2.6], [(1.0, 4.0)], (0.0, 5.0))])
+    numbers = frame(chart)
+    what = numbers.get("what")
+    values = numbers["cost"] if what is None else numbers.iloc[:, -2 if kind is not Forest else -1]
+    wanted = values if what is None else values[what.isin(("point", "estimate"))]
+    with style():
+        made = figure(chart)
+        FigureCanvasAgg(made).draw()
+        found = [
+            float(x)
+            for ax in made.axes
+            for marks in ax.collections
+            if isinstance(marks, PathCollection) and marks.get_zorder() != 4 - (kind is Forest)
+            for x, _ in marks.get_offsets()
+        ]
+        boxes = [(patch.get_x(), patch.get_x() + patch.get_width()) for ax in made.axes for patch in ax.patches]
+    assert sorted(np.round(found, 9)) == sorted(np.round(wanted.astype(float), 9))
+    if what is not None and kind is not Forest:
+        ends = [round(end, 9) for box in boxes for end in box]
+        assert {round(float(v), 9) for v in values[what.isin(("from", "to"))]} <= set(ends)
+
+
+def test_a_chart_is_the_same_bytes_twice_and_its_text_is_text() -> None:
+    hostile = "</svg><script>alert(1)</script> $x$ & {#} \N{RIGHT-TO-LEFT OVERRIDE}"
+    rows = Rows([hostile], [Panel(hostile, [[1.0, 2.0]], [1.5])], [""], ["a"], Colouring(hostile, "a", "a"))
+    one = draw(rows)
+    assert one == draw(rows)
+    assert "<script" not in one.svg and "$x$" in one.svg and "&lt;script" in one.svg
+    document = ElementTree.fromstring(alone(one.svg))
+    assert document.tag.endswith("svg") and "prefers-color-scheme" in alone(one.svg) and "var(" not in alone(one.svg)
+    with Image.open(io.BytesIO(one.png)) as png:
+        assert round(png.info["dpi"][0]) == 200 and png.width <= 1440
+    box = [float(side) for side in document.attrib["viewBox"].split()]
+    assert png.width == pytest.approx(box[2] / 72 * 200, abs=1), "one figure, as pixels and as shapes"
+
+
+@pytest.mark.parametrize(
+    "chart",
+    [
+        Rows([], [Panel("a", [], [])], [], []),
+        Rows(["a"], [Panel("a", [[]], [math.nan])], ["failed"], [""]),
+        Rows(["a"], [Panel("a", [[1.0]], [1.0])] * 5, [""], [""]),
+        Pairs([("", [Paired("axis", ["a"], [[]], [math.nan], [""], ["reference"])])], "points", 0.0),
+        Forest([], {}, "accuracy", [], None),
+        Forest(["a"], {"A": [None]}, "ratio", [0], None, 1.0, (0.9, 1.1), logarithmic=True),
+        Curves(["loss"], "", [""], {("loss", ""): {}}, Colouring()),
+        Trends("depth", "accuracy", [1.0], {}, Colouring(), logarithmic=False),
+        Front("cost", "gain", False, [], Colouring(), logarithmic=False),
+        Heat(np.zeros((1, 1)), "value", "row", "column"),
+        Nested(np.zeros((1, 1)), (1, 1), [0], [0], "value"),
+    ],
+    ids=lambda chart: type(chart).__name__,
+)
+def test_an_empty_chart_and_one_of_one_row_are_drawn(chart: Chart) -> None:
+    assert draw(chart).svg.endswith("</svg>")
+    assert not [fault for fault in faults(chart) if fault]

@@ -1,5 +1,0 @@
-"""Drawing: charts become pictures."""
-
-from vitbench.report.drawing.draw import draw
-
-__all__ = ["draw"]

@@ -1,0 +1,1 @@
+"""Figures: what is drawn, as data, and a few forms that draw it."""

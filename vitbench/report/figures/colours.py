@@ -1,0 +1,66 @@
+"""Colours of figures on white paper and on dark.
+
+A figure is drawn for white paper. In a page its colours are variables, which have other values on dark paper:
+:data:`DARK`. A colour without an entry is seen on both and stays as it is.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+
+PAPER, NIGHT = "#ffffff", "#14171b"
+"""The page's ground, light and dark; ``page.css`` has the same."""
+INK, GREY, RULE = "#1a1a1a", "#636363", "#ededed"
+"""Of letters and means, of remarks and axes, and of lines that only guide the eye."""
+PALETTE = ("#2c71b7", "#d85734", "#319d64", "#ac1377", "#460062", "#852a0f", "#3931b6", "#60444c")
+"""Colours that the colour-blind tell apart, on both papers. The first three are near the blue, vermilion and bluish
+green of Okabe and Ito (Wong 2011, "Points of view: Color blindness"); all were found by a search for the largest
+distance between the nearest two, with and without protanopia and deuteranopia (model of Machado, Oliveira and Fernandes
+2009)."""
+DARK = {
+    PAPER: NIGHT,
+    INK: "#fcfcfc",
+    GREY: "#969696",
+    RULE: "#252525",
+    "#2c71b7": "#5296df",
+    "#d85734": "#ff805f",
+    "#319d64": "#5cc388",
+    "#ac1377": "#d6459b",
+    "#460062": "#864ba7",
+    "#852a0f": "#ac4e35",
+    "#3931b6": "#5559df",
+    "#60444c": "#83656e",
+}
+"""Colour on white paper → on dark: of the same hue and with enough contrast."""
+SCALE = (
+    "#e02659", "#25846b", "#cc2cb6", "#508323", "#8258ee", "#877523", "#297f9e", "#bc5924",
+    "#26837c", "#d62992", "#24864c", "#bc30dd", "#727c23", "#2d78c6", "#9d6c23", "#27818b",
+)  # fmt: skip
+"""Colours of more values than the palette has, evenly spaced hues of one lightness, which is seen on both papers."""
+ON_PIXELS = ("#fefefe", "#010101")
+"""Light and dark letters on pixels, which look alike on both papers."""
+
+_NAMED = re.compile(r"var\(--c([0-9a-f]{6})\)")
+
+
+def colours_of(values: Sequence[str], others: str = "") -> dict[str, str]:
+    """Value → its colour; ``others`` is grey."""
+    found = PALETTE if len(values) <= len(PALETTE) else [SCALE[n % len(SCALE)] for n in range(len(values))]
+    return {**dict(zip(values, found, strict=False)), **({others: GREY} if others else {})}
+
+
+def variable(colour: str) -> str:
+    """A colour as a variable of the page, where it has another value on dark paper."""
+    return f"var(--c{colour[1:]})" if colour in DARK else colour
+
+
+def resolved(style: str, *, dark: bool = False) -> str:
+    """A style with colours in place of variables, as for a file of its own."""
+    return _NAMED.sub(lambda name: DARK[f"#{name[1]}"] if dark else f"#{name[1]}", style)
+
+
+def variables(texts: Iterable[str]) -> tuple[str, str]:
+    """The variables that some styles name, as declarations: those on white paper, and those on dark."""
+    named = sorted({name for text in texts for name in _NAMED.findall(text)})
+    return "".join(f"--c{n}:#{n};" for n in named), "".join(f"--c{n}:{DARK[f'#{n}']};" for n in named)

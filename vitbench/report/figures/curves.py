@@ -1,0 +1,223 @@
+"""Learning curves: how loss and accuracy came to be, by epoch."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from vitbench.analysis.frames import level
+from vitbench.analysis.summary import finished, texts
+from vitbench.report import accuracy
+from vitbench.report.figures.charts import MOST_DASHED, Bundle, Curves, Picture
+from vitbench.report.figures.marks import Colouring
+from vitbench.report.numbers import plural
+from vitbench.report.origins import of_origin
+from vitbench.report.view import View
+from vitbench.spec.suite import BETWEEN, in_label
+from vitbench.spec.trial import TrainTrial
+
+MAX_FACETS = 5
+MAX_RUNS = 1000
+"""Single runs that are drawn, shared by panels and colours; the mean is of all."""
+MAX_NAMED_CURVES = MOST_DASHED
+OTHERS = "other cells"
+VALIDATION, TRAINING, NORM = "validation_accuracy_pct", "train_accuracy_pct", "gradient_norm"
+METRICS = {VALIDATION: "validation accuracy (%)", TRAINING: "training accuracy (%)",
+           "train_loss": "training loss (nats)",
+           NORM: "gradient norm"}  # fmt: skip
+"""What is drawn, as far as the records have it; accuracy in training only where none was taken in validation."""
+
+
+def learning_curves(view: View, device: str) -> list[Picture]:
+    """One picture of every finished run on a device, for each origin; nothing where none finished."""
+    planned = view.runs(device)
+    origins = view.origins.of(planned)
+    done = finished(planned)
+    curves = {o: view.epochs[view.epochs["trial_id"].isin(of_origin(done, o)["trial_id"])] for o in origins}
+    return [_picture(view, device, epochs, *view.origins.on(o, origins)) for o, epochs in curves.items() if len(epochs)]
+
+
+def epochs_table(view: View) -> pd.DataFrame:
+    """The curves as numbers, with no more digits than they have meaning."""
+    digits = {
+        "train_loss": 5,
+        "validation_loss": 5,
+        "train_accuracy_pct": 3,
+        "validation_accuracy_pct": 3,
+        "seconds": 3,
+        "gradient_norm": 4,
+    }
+    unknown = [NORM] if view.epochs[NORM].isna().all() else []  # of records made before it was
+    return view.epochs.drop(columns=["trial_id", *unknown]).round(digits)
+
+
+def _picture(view: View, device: str, epochs: pd.DataFrame, on: str, suffix: str) -> Picture:
+    metrics = {name: label for name, label in METRICS.items() if epochs[name].notna().any()}
+    if VALIDATION in metrics:
+        metrics.pop(TRAINING, None)
+    arranged = _arrange(view, device, epochs)
+    facets, colouring, epochs = arranged.facets, arranged.colouring, arranged.epochs
+    names = [*colouring.values, *([colouring.others] if colouring.others else [])]
+    # Runs by number, and no column but what is drawn: the epochs of many runs are taken apart for every panel.
+    cells, ids = set(epochs["cell"].tolist()), epochs["trial_id"]
+    recorded = ids[epochs[NORM].notna()].nunique()
+    epochs = epochs[["epoch", "facet", "colour", *metrics]].assign(run=pd.factorize(ids)[0])
+    bundles: dict[str, dict[str, pd.DataFrame]] = {facet: {} for facet in facets}
+    for (facet, colour), bundle in epochs.groupby(["facet", "colour"], sort=False):
+        bundles[str(facet)][str(colour)] = bundle
+    sizes = [bundle["run"].nunique() for panel in bundles.values() for bundle in panel.values()]
+    most = max(1, MAX_RUNS // len(facets) // len(names))
+    panels = {
+        (label, facet): {
+            name: _bundle(bundle, metric, most, mean=name != OTHERS) for name, bundle in bundles[facet].items()
+        }
+        for metric, label in metrics.items()
+        for facet in facets
+    }
+    chart = Curves(list(metrics.values()), arranged.facet_axis, facets, panels, colouring)
+    runs = sum(sizes)
+    said = f"Learning curves of {plural(runs, 'run')} on {device}{on}"
+    if max(sizes) > 1:
+        pooled = " and ".join(view.axis_names[axis] for axis in arranged.pooled)
+        over = f", whatever their {pooled}" if pooled else ""
+        said += f": thin lines are single runs, thick lines the mean of those of one colour{over}"
+    said += "."
+    if max(sizes) > most:
+        said += f" Of the runs of one colour in one panel the first {most} are drawn."
+    if TRAINING in metrics:
+        said += f" Training accuracy is that of {_batches(view, cells)} of an epoch, while it trains."
+    if len(chart.epochs()) == 1:
+        said += " One epoch was trained: each run is a point."
+    elif chart.dashed:
+        said += " Dashes let lines beneath show through."
+    said += _norms(recorded, runs)
+    alt = f"Learning curves on {device}{on}: {' and '.join(metrics.values())} by epoch"
+    return Picture(f"curves-{device}{suffix}", chart, alt, said)
+
+
+def _batches(view: View, cells: Collection[str]) -> str:
+    """The batches of some cells, by whether their recipes change the images of a batch."""
+    changed = {p.trial.train.augments for p in view.planned if isinstance(p.trial, TrainTrial) and p.cell in cells}
+    if len(changed) > 1:
+        return "the batches, of some cells augmented,"
+    return "the augmented batches" if changed == {True} else "the batches"
+
+
+def _norms(recorded: int, runs: int) -> str:
+    """A sentence on gradient norms, where some runs have none."""
+    if recorded == runs:
+        return ""
+    return f" Gradient norm: {f'in the records of {recorded} of' if recorded else 'not in the records of'} these runs."
+
+
+@dataclass(frozen=True)
+class _Arranged:
+    """How runs are laid out.
+
+    Attributes:
+        facet_axis: axis of the panels; empty where there is none, or their names tell the axes.
+        facets: names of the panels.
+        colouring: what the colours stand for.
+        epochs: the epochs, with columns facet and colour.
+        pooled: axes in which runs of one panel and colour may differ, other than those of exact twins.
+    """
+
+    facet_axis: str
+    facets: Sequence[str]
+    colouring: Colouring
+    epochs: pd.DataFrame
+    pooled: Sequence[str] = ()
+
+
+def _arrange(view: View, device: str, epochs: pd.DataFrame) -> _Arranged:
+    if view.factorial:
+        return _of_a_grid(view, epochs)
+    present = set(epochs["cell"].unique())
+    ranked = [cell for cell in accuracy.ranked_cells(view, device) if cell in present]
+    named = ranked if len(ranked) <= MAX_NAMED_CURVES else ranked[: MAX_NAMED_CURVES - 1]
+    colour = [cell if cell in named else OTHERS for cell in epochs["cell"].tolist()]
+    named_in_legend = named if len(ranked) > 1 else []
+    colouring = Colouring("", named, named_in_legend, OTHERS if len(named) < len(ranked) else "")
+    return _Arranged("", [""], colouring, epochs.assign(facet="", colour=colour))
+
+
+def _of_a_grid(view: View, epochs: pd.DataFrame) -> _Arranged:
+    colours, facets = _shared_out(view)
+    shown = {axis: _named(view, axis, alone=axes == [axis]) for axes in (colours, facets) for axis in axes}
+    of_run = [
+        [BETWEEN.join(values) for values in zip(*([shown[a][v] for v in texts(epochs[a])] for a in axes), strict=True)]
+        for axes in (colours, facets)
+    ]
+    every = [
+        [BETWEEN.join(values) for values in itertools.product(*(shown[a].values() for a in axes))]
+        for axes in (colours, facets)
+    ]
+    colour, facet = of_run[0], of_run[1] if facets else [""] * len(epochs)
+    panels = [value for value in every[1] if value in set(facet)]
+    pooled = [axis for axis in view.axes if axis not in (*colours, *facets, *view.twin_axes)]
+    colouring = Colouring(", ".join(view.axis_names[axis] for axis in colours), every[0], every[0])
+    return _Arranged(view.axis_names[facets[0]] if len(facets) == 1 else "", panels, colouring,
+                     epochs.assign(facet=facet, colour=colour), pooled)  # fmt: skip
+
+
+def _shared_out(view: View) -> tuple[list[str], list[str]]:
+    """The axes of the colours, and those of the panels: all that matter, as far as there are colours and panels.
+
+    Axes that change what is classified have panels, and so have those that no claim is about; axes of claims share the
+    colours, so that what a claim compares stands in one panel. Exact twins share their lines.
+    """
+    claimed = {fact.axis for fact in view.study.info.facts}
+    twins = [axis for axis in view.telling if axis in view.twin_axes]
+    telling = [axis for axis in view.telling if axis not in twins] or twins[:1]
+    telling.sort(key=lambda axis: axis in view.conditions)
+    first, *others = telling
+    compared = [axis for axis in others if axis in claimed and axis not in view.conditions]
+    if len(compared) == len(others):
+        compared = compared[:-1]  # one is the panels'
+    rest = [axis for axis in reversed(others) if axis in view.conditions]
+    rest += [axis for axis in others if axis not in compared and axis not in rest]
+    colours, facets = [first], list[str]()
+    for axis in compared:
+        _added(view, axis, (colours, MAX_NAMED_CURVES), (facets, MAX_FACETS))
+    for axis in rest:
+        _added(view, axis, (facets, MAX_FACETS), (colours, MAX_NAMED_CURVES))
+    return colours, facets
+
+
+def _added(view: View, axis: str, *places: tuple[list[str], int]) -> None:
+    """Add an axis to the first of some lists whose combinations of values are then no more than it holds, if any."""
+    for axes, most in places:
+        if math.prod(len(view.axes[each]) for each in (*axes, axis)) <= most:
+            axes.append(axis)
+            return
+
+
+def _named(view: View, axis: str, *, alone: bool) -> dict[str, str]:
+    """Value of an axis → as panels and colours are called: beside values of other axes as in the label of a cell."""
+    values = {level(value): in_label(axis, value) for value in view.study.info.axes[axis]}
+    return {text: text if alone else values[text] for text in view.axes[axis]}
+
+
+def _bundle(epochs: pd.DataFrame, metric: str, most: int, *, mean: bool) -> Bundle:
+    """The curves of the runs of one colour in one panel: of the first so many, and the mean of all of several."""
+    known = epochs[epochs[metric].notna()]
+    ids = known["run"].unique()
+    runs = _apart(known if len(ids) <= most else known[known["run"].isin(ids[:most])], metric)
+    if len(ids) < 2 or not mean:
+        return Bundle(runs, None)
+    means = known.groupby("epoch", sort=True)[metric].mean()
+    return Bundle(runs, np.column_stack([means.index.to_numpy(np.float64), means.to_numpy(np.float64)]))
+
+
+def _apart(epochs: pd.DataFrame, metric: str) -> list[npt.NDArray[np.float64]]:
+    """Each run's points (epoch, value), the runs in the order of their first epochs."""
+    ordered = epochs.sort_values("run", kind="stable")
+    points = ordered[["epoch", metric]].to_numpy(np.float64)
+    starts = np.flatnonzero(np.diff(ordered["run"].to_numpy())) + 1
+    return np.split(points, starts) if len(points) else []

@@ -1,1 +1,0 @@
-"""What pictures show, as data: nothing here draws."""
