@@ -8,9 +8,9 @@ from pathlib import Path
 
 from tests.report.builders import CPU
 from tests.small import SUITE
+from vitbench.config import Suite, TrainTrial, read_suite
 from vitbench.environment import Environment
 from vitbench.runner.plan import plan
-from vitbench.spec import Suite, TrainTrial, read_suite
 from vitbench.store import Epoch, PlannedTrial, Record, Study, TrainValues
 
 SEEDS = """

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
+from vitbench.config import DataSpec, ModelSpec, TimeSpec, TimeTrial, TrainSpec, TrainTrial
 from vitbench.data.catalog import identity
-from vitbench.spec import DataSpec, ModelSpec, TimeSpec, TimeTrial, TrainSpec, TrainTrial
 from vitbench.store import Record
 
 MODEL = ModelSpec(image_size=16, patch_size=4, dim=32, depth=1, heads=2)

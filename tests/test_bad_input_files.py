@@ -25,6 +25,8 @@ from tests.report.builders import CellPlan, Plan, build
 from tests.report.markdown import read_page
 from tests.report.test_render import HOSTILE
 from tests.small import MODEL, SUITE, TRAIN_VALUES, record, time_trial
+from vitbench.config import DataSpec, ModelSpec
+from vitbench.config.base import digest
 from vitbench.data import catalog
 from vitbench.data.checks import checked
 from vitbench.data.images import DataSet, Images
@@ -35,8 +37,6 @@ from vitbench.report.markdown import csv, escape
 from vitbench.report.render import render
 from vitbench.runner.overview import print_status
 from vitbench.runner.terminal import Terminal
-from vitbench.spec import DataSpec, ModelSpec
-from vitbench.spec.base import digest
 from vitbench.store import Study
 from vitbench.store.record import MAX_BYTES, SCHEMA, BadRecord, from_json
 

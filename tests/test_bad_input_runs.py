@@ -18,11 +18,11 @@ from tests.report.markdown import read_page
 from tests.small import SUITE
 from tests.test_registry import PLUGIN
 from vitbench import registry
+from vitbench.config import DataSpec, ModelSpec, TrainSpec
 from vitbench.data.catalog import Facts, unfit
 from vitbench.devices import DeviceError, resolve, unsupported
 from vitbench.registry import PluginError, load_plugin
 from vitbench.report.render import render
-from vitbench.spec import DataSpec, ModelSpec, TrainSpec
 from vitbench.store import Study, StudyError, StudyInfo
 
 ROWS = {*range(1, 35)}

@@ -9,11 +9,11 @@ import pytest
 
 from tests.bad_input import files_of, refused_by_process, refused_here, suite_file
 from tests.small import SUITE
+from vitbench.config import SpecError, read_suite
+from vitbench.config.errors import SHOWN
+from vitbench.config.toml import MAX_DEPTH, MAX_SUITE_BYTES
 from vitbench.registry import DEVICE_FILES
 from vitbench.runner.plan import plan
-from vitbench.spec import SpecError, read_suite
-from vitbench.spec.errors import SHOWN
-from vitbench.spec.toml import MAX_DEPTH, MAX_SUITE_BYTES
 from vitbench.store import Study
 
 KNOWN_ATTENTION = "batched, flex, mha, none, per_head, sdpa"

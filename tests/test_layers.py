@@ -26,13 +26,13 @@ LAYERS = (
     {"devices"},
     {"components"},
     {"kernels"},
-    {"store", "spec", "registry", "environment", "streams", "errors", "memory", "text"},
+    {"store", "config", "registry", "environment", "streams", "errors", "memory", "text"},
 )
 INTERFACE = {"api", "vitbench"}  # the package's own name and its Python interface: lazy, and imported by plug-ins
 WITHOUT_TORCH = (
     "report",
     "analysis",
-    "spec",
+    "config",
     "registry",
     "store",
     "environment",

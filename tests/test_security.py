@@ -24,11 +24,11 @@ from tests.report.builders import CellPlan, Plan, build
 from tests.report.markdown import Page, read_page
 from tests.small import SUITE, record, train_trial
 from vitbench.cli.main import main
+from vitbench.config.suite import Fact, Published
 from vitbench.environment import fingerprint
 from vitbench.report.render import render
 from vitbench.runner.overview import print_status
 from vitbench.runner.terminal import Terminal, escape, visible
-from vitbench.spec.suite import Fact, Published
 from vitbench.store import Study
 from vitbench.store.record import Record
 

@@ -31,13 +31,13 @@ from vitbench.analysis.paired import sign_flip_p
 from vitbench.analysis.power import power
 from vitbench.analysis.summary import twin_noise
 from vitbench.analysis.verdicts import Comparison, Verdict, judge
+from vitbench.config import TrainSpec, read_suite
+from vitbench.config.recipe import TrainTable
 from vitbench.data.batches import Batches
 from vitbench.data.images import Images
 from vitbench.data.load import splits
 from vitbench.model.architectures import build_model
 from vitbench.report.render import render
-from vitbench.spec import TrainSpec, read_suite
-from vitbench.spec.recipe import TrainTable
 from vitbench.store import TuneValues
 from vitbench.streams import derive
 from vitbench.training import loop

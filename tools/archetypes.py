@@ -12,9 +12,9 @@ from typing import Any
 from tests.report.builders import COMPONENTS, CPU, GPU, CellPlan, Plan, Values, build, factorial, no_triton
 from tests.report.test_render import HOSTILE, SMALL
 from vitbench.analysis.side_by_side import SideBySide, side_by_side
+from vitbench.config.suite import Fact, Goal, Published
+from vitbench.config.trial import TrainTrial, TuneTrial
 from vitbench.environment import Environment
-from vitbench.spec.suite import Fact, Goal, Published
-from vitbench.spec.trial import TrainTrial, TuneTrial
 from vitbench.store import Study, TimeValues, TrainValues
 from vitbench.store.info import Split
 from vitbench.store.record import STATES, Ceilings

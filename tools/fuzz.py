@@ -30,10 +30,10 @@ import click
 from PIL import Image
 
 from vitbench.cli.main import cli
+from vitbench.config.base import digest
+from vitbench.config.recipe import DataSpec
 from vitbench.data.sources import folder as image_folder
 from vitbench.errors import UserError
-from vitbench.spec.base import digest
-from vitbench.spec.recipe import DataSpec
 from vitbench.store import Study
 
 SECONDS = 60

@@ -1,7 +1,7 @@
 """vitbench: a benchmark and ablation harness for Vision Transformers in PyTorch."""
 
 from vitbench.api import build, load, load_model
+from vitbench.config.model import ModelSpec
 from vitbench.registry import component
-from vitbench.spec.model import ModelSpec
 
 __all__ = ["ModelSpec", "build", "component", "load", "load_model"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from vitbench.spec.model import ModelSpec
+from vitbench.config.model import ModelSpec
 
 if TYPE_CHECKING:
     import pandas as pd

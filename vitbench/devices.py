@@ -10,9 +10,9 @@ from collections.abc import Iterator
 import torch
 
 from vitbench import registry
+from vitbench.config.model import ModelSpec
 from vitbench.errors import UserError
 from vitbench.memory import forget_peak, hand_back, status_mib
-from vitbench.spec.model import ModelSpec
 
 DTYPES = {"float32": torch.float32, "float16": torch.float16, "bfloat16": torch.bfloat16}
 

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from pydantic import Field
 
-from vitbench.spec.base import Strict
+from vitbench.config.base import Strict
 
 VERSION = "0.1.0"
 """Of vitbench; pyproject.toml reads it here, so that a checkout that is not installed knows it too."""

@@ -17,9 +17,9 @@ from vitbench.analysis.comparison import Change, compare, meanings, within
 from vitbench.analysis.comparison import Comparison as Compared
 from vitbench.analysis.sides import ComparisonError, Side, read_side
 from vitbench.analysis.timings import Interval
+from vitbench.config import TimeSpec
+from vitbench.config.suite import Info
 from vitbench.environment import Environment
-from vitbench.spec import TimeSpec
-from vitbench.spec.suite import Info
 from vitbench.store import PlannedTrial, Record, Samples, Study, StudyError, StudyInfo, TimeValues
 
 HERE = Environment(

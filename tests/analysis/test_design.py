@@ -9,9 +9,9 @@ from tests.report.builders import CellPlan, build, factorial
 from tests.report.markdown import read_page
 from vitbench.analysis.design import conditions, images
 from vitbench.analysis.outlook import families
+from vitbench.config import read_suite
 from vitbench.report.render import render
 from vitbench.report.view import View
-from vitbench.spec import read_suite
 
 
 def found(name: str) -> set[str]:

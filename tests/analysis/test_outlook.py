@@ -13,7 +13,7 @@ import pytest
 from tests.conftest import REPOSITORY
 from vitbench.analysis.outlook import burden, families, outlook
 from vitbench.analysis.power import power
-from vitbench.spec import read_suite
+from vitbench.config import read_suite
 
 SUITE = """
 [suite]

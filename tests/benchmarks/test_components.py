@@ -10,11 +10,11 @@ import torch
 from pytest_benchmark.fixture import BenchmarkFixture
 
 from vitbench import registry
+from vitbench.config import TimeSpec, TimeTrial
+from vitbench.config.model import ModelSpec
+from vitbench.config.recipe import Level, Mode
+from vitbench.config.trial import SLOT, relevant
 from vitbench.devices import synchronise, unsupported
-from vitbench.spec import TimeSpec, TimeTrial
-from vitbench.spec.model import ModelSpec
-from vitbench.spec.recipe import Level, Mode
-from vitbench.spec.trial import SLOT, relevant
 from vitbench.timing.subject import Subject
 
 DEVICE = torch.device("cuda" if torch.cuda.is_available() else "cpu")

@@ -12,6 +12,8 @@ from pytest_benchmark.fixture import BenchmarkFixture
 from rich.console import Console
 
 from tests.small import SUITE
+from vitbench.config import read_suite
+from vitbench.config.suite import Resources
 from vitbench.runner.driver import Driver
 from vitbench.runner.launchers.places import Places, Site, Workers
 from vitbench.runner.plan import plan
@@ -19,8 +21,6 @@ from vitbench.runner.process import Stop
 from vitbench.runner.progress import Reporter
 from vitbench.runner.run import launcher_of
 from vitbench.runner.session import Session
-from vitbench.spec import read_suite
-from vitbench.spec.suite import Resources
 from vitbench.store import Claims, PlannedTrial, Study, Trials
 
 TRIALS = 100

@@ -16,7 +16,7 @@ import torch
 from pytest_benchmark.fixture import BenchmarkFixture
 
 from vitbench.analysis import timings
-from vitbench.spec.base import digest
+from vitbench.config.base import digest
 from vitbench.store import Samples, TimeValues
 from vitbench.timing.clock import Clock
 from vitbench.timing.rounds import calls_for, interleave, warm_up

@@ -15,6 +15,7 @@ import torch
 from pytest_benchmark.fixture import BenchmarkFixture
 from torch.profiler import ProfilerActivity, profile, record_function
 
+from vitbench.config import DataSpec, ModelSpec, TrainSpec, TrainTrial
 from vitbench.data.batches import Batch, Batches
 from vitbench.data.catalog import identity
 from vitbench.data.images import Splits
@@ -22,7 +23,6 @@ from vitbench.data.load import splits
 from vitbench.devices import synchronise
 from vitbench.model.architectures import build_model
 from vitbench.model.counting import training_flops
-from vitbench.spec import DataSpec, ModelSpec, TrainSpec, TrainTrial
 from vitbench.timing.ceilings import measure_products
 from vitbench.training.loop import train
 from vitbench.training.stack import Stack

@@ -23,13 +23,13 @@ from pytest_benchmark.fixture import BenchmarkFixture
 from torch.nn import functional as F
 from torch.utils.data import DataLoader, Dataset
 
+from vitbench.config import DataSpec, ModelSpec, TrainSpec
 from vitbench.data.batches import Batches
 from vitbench.data.images import Splits
 from vitbench.data.load import splits
 from vitbench.devices import synchronise
 from vitbench.memory import keep_freed_memory
 from vitbench.model.architectures import build_model
-from vitbench.spec import DataSpec, ModelSpec, TrainSpec
 from vitbench.training.stepper import Course, Stepper
 
 DEVICE = torch.device("cuda" if torch.cuda.is_available() else "cpu")

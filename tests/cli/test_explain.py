@@ -16,12 +16,12 @@ from safetensors.torch import save_file
 from tests.small import MODEL, TRAIN, train_trial
 from tests.training.stages import CPU, silent
 from vitbench.cli.main import main
+from vitbench.config.recipe import DataSpec
+from vitbench.config.suite import Info
+from vitbench.config.trial import TrainTrial
 from vitbench.model.architectures import build_model
 from vitbench.model.weights import save_weights
 from vitbench.report.render import render
-from vitbench.spec.recipe import DataSpec
-from vitbench.spec.suite import Info
-from vitbench.spec.trial import TrainTrial
 from vitbench.store import PlannedTrial, Record, Study, StudyInfo, TrainValues
 from vitbench.store.portrait import read_portrait
 from vitbench.training.loop import train

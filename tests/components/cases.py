@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from vitbench import registry
-from vitbench.spec.model import ModelSpec
+from vitbench.config.model import ModelSpec
 
 SMALL = ModelSpec(image_size=16, patch_size=4, num_classes=5, dim=32, depth=2, heads=2)
 COMPONENTS = [(slot, name) for slot in registry.slots() for name in registry.names(slot)]

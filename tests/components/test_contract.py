@@ -10,11 +10,11 @@ import torch
 from tests.components.cases import COMPONENTS, EXACT, SMALL, device_for, small
 from vitbench import registry
 from vitbench.components import contracts
+from vitbench.config.base import pair
+from vitbench.config.model import ModelSpec
 from vitbench.devices import DTYPES
 from vitbench.model.architectures import build_model
 from vitbench.model.exactness import deviations
-from vitbench.spec.base import pair
-from vitbench.spec.model import ModelSpec
 
 BASES = {
     "attention": contracts.Sublayer,

@@ -12,13 +12,13 @@ from torchvision.transforms import RandAugment, RandomErasing, TrivialAugmentWid
 from torchvision.transforms import functional as tv
 
 from tests.small import DATA, MODEL
+from vitbench.config import TrainSpec
 from vitbench.data import batches
 from vitbench.data.augmentation import boxes, mixing
 from vitbench.data.augmentation.mixing import Mixes
 from vitbench.data.augmentation.policies import BINS, NAMES, OPERATIONS, Drawn, Policy, randaugment, trivialaugment
 from vitbench.data.batches import Batches
 from vitbench.data.load import splits
-from vitbench.spec import TrainSpec
 
 SIZE = (32, 28)
 STRONGEST = {"posterize": 2.0, "solarize": 100.0, "translate_x": 9.0, "translate_y": 9.0, "rotate": 77.0}

@@ -10,13 +10,13 @@ import torch
 from PIL import Image
 
 from tests.conftest import SHARED, not_there
+from vitbench.config import DataSpec
 from vitbench.data import catalog
 from vitbench.data.catalog import DataError, MissingData
 from vitbench.data.images import DataSet, Images
 from vitbench.data.load import prepare, read
 from vitbench.data.sources import torchvision_sets
 from vitbench.data.sources.official_subset import FILES
-from vitbench.spec import DataSpec
 
 
 @pytest.fixture

@@ -12,10 +12,10 @@ import pytest
 import torch
 from torchvision import datasets
 
+from vitbench.config import DataSpec
 from vitbench.data.catalog import PUBLISHED, DataError, MissingData
 from vitbench.data.images import DataSet
 from vitbench.data.load import prepare, read
-from vitbench.spec import DataSpec
 
 
 def md5(data: bytes) -> str:

@@ -12,11 +12,11 @@ import torch
 from PIL import Image
 from torchvision.transforms import functional as TF  # the field's habit
 
+from vitbench.config import DataSpec, ModelSpec, TrainSpec
 from vitbench.data.batches import Batches, crop_and_flip
 from vitbench.data.catalog import DataError, identity
 from vitbench.data.images import Images
 from vitbench.data.load import prepare, read, splits
-from vitbench.spec import DataSpec, ModelSpec, TrainSpec
 from vitbench.streams import derive
 
 MODEL = ModelSpec(dim=32, depth=1)

@@ -11,14 +11,14 @@ from pydantic import ValidationError
 from torch import Tensor
 
 from tests.small import train_trial
+from vitbench.config import DataSpec, ModelSpec, read_suite
+from vitbench.config.errors import SpecError
+from vitbench.config.trial import TrainTrial
 from vitbench.data import catalog
 from vitbench.data.catalog import DataError, drawn_from, mismatches
 from vitbench.data.load import prepare, read
 from vitbench.data.sources.synthetic import RELATIONS, Draws, class_names, draw, paint, parts
 from vitbench.model.architectures import build_model
-from vitbench.spec import DataSpec, ModelSpec, read_suite
-from vitbench.spec.errors import SpecError
-from vitbench.spec.trial import TrainTrial
 
 N = 200
 CUES = ("colour", "texture", "position", "relation")

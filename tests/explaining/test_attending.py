@@ -11,10 +11,10 @@ import torch
 from tests.components.cases import SMALL
 from vitbench import registry
 from vitbench.components.contracts import rotate
+from vitbench.config.model import ModelSpec
 from vitbench.explaining import places
 from vitbench.explaining.attending import between, distances, looked_at, rollout
 from vitbench.model.architectures import build_model
-from vitbench.spec.model import ModelSpec
 
 OBLONG = ModelSpec(image_size=(12, 16), patch_size=(3, 8), dim=32, depth=2, heads=2, pooling="cls")
 

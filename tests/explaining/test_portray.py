@@ -18,6 +18,7 @@ from tests.report.sitters import pictures_of
 from tests.training.stages import CPU
 from vitbench import registry
 from vitbench.cli.main import main
+from vitbench.config.model import ModelSpec
 from vitbench.data.catalog import DataError
 from vitbench.explaining.attending import between
 from vitbench.explaining.given import Given, of_folder, statistics
@@ -28,7 +29,6 @@ from vitbench.report.figures.charts import Trends, Waves
 from vitbench.report.models.explained import render_portrait
 from vitbench.report.models.portraits import TOLD, about, missing, sections
 from vitbench.report.models.sitters import Sitter
-from vitbench.spec.model import ModelSpec
 from vitbench.store.portrait import ARRAYS, KEY, BadPortrait, Portrait, read_portrait, write_portrait
 
 CLASSES = ["ant", "bee", "cat", "dog", "eel"]

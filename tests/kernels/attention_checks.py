@@ -14,6 +14,7 @@ from torch.utils.flop_counter import FlopCounterMode
 from tests.kernels.attention_cases import Case, differentiated, gradient, inputs, ours, plain, projection
 from vitbench.components.attention.triton import Triton
 from vitbench.components.contracts import SelfAttention
+from vitbench.config.model import ModelSpec
 from vitbench.kernels.attention import (
     attention_backward,
     attention_forward,
@@ -23,7 +24,6 @@ from vitbench.kernels.attention import (
     fused_attention_packed,
 )
 from vitbench.kernels.attention_memory import LOG2_E
-from vitbench.spec.model import ModelSpec
 
 SCALE = 32**-0.5
 

@@ -9,15 +9,15 @@ import pytest
 import torch
 
 from tests.small import SUITE, TRAIN, time_trial, train_trial
+from vitbench.config import ModelSpec, TrainSpec
+from vitbench.config.architectures import ARCHITECTURES
+from vitbench.config.errors import SpecError
+from vitbench.config.reading import read_suite
+from vitbench.config.trial import TimeTrial, unstackable
 from vitbench.model.architectures import build_model
 from vitbench.model.counting import forward_flops, parameters_of
 from vitbench.runner.cost import approximate_flops
 from vitbench.runner.plan import plan
-from vitbench.spec import ModelSpec, TrainSpec
-from vitbench.spec.architectures import ARCHITECTURES
-from vitbench.spec.errors import SpecError
-from vitbench.spec.reading import read_suite
-from vitbench.spec.trial import TimeTrial, unstackable
 from vitbench.timing.measure import alone
 from vitbench.training.loop import fit, train
 

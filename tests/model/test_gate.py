@@ -44,7 +44,7 @@ def test_planted_defects_are_refused(tmp_path: Path, name: str) -> None:
 import pathlib, torch
 from vitbench import registry
 from vitbench.model.exactness import Incorrect, check
-from vitbench.spec.model import ModelSpec
+from vitbench.config.model import ModelSpec
 registry.load_plugin(pathlib.Path({str(plugin)!r}))
 spec = ModelSpec(attention="defect", dim=32, depth=1, image_size=16)
 try:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import torch
 
+from vitbench.config.model import ModelSpec
 from vitbench.model.architectures import build_model
-from vitbench.spec.model import ModelSpec
 
 SPEC = ModelSpec(dim=64, depth=2)
 

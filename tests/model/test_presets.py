@@ -7,11 +7,11 @@ import torch
 
 import vitbench
 from vitbench import registry
+from vitbench.config.model import ModelSpec
+from vitbench.config.presets import PRESETS
 from vitbench.model.counting import forward_flops, parameters
 from vitbench.model.vit import VisionTransformer
 from vitbench.runner.cost import approximate_flops
-from vitbench.spec.model import ModelSpec
-from vitbench.spec.presets import PRESETS
 
 # shared with the papers and repositories that PRESETS names
 PUBLISHED = {"cifar-tiny": 1_205_898, "lesson-tiny": 2_822_602, "vit-b/16": 86_567_656}

@@ -14,15 +14,15 @@ from safetensors.torch import save_file
 
 from tests.small import MODEL, SUITE, TRAIN, train_trial
 from tests.training.stages import CPU, silent
+from vitbench.config import TrainSpec
+from vitbench.config.errors import SpecError
+from vitbench.config.reading import read_suite
 from vitbench.model.architectures import build_model
 from vitbench.model.start import load_start
 from vitbench.model.timm_weights import to_timm
 from vitbench.model.vit import VisionTransformer
 from vitbench.model.weights import WeightsError, save_weights
 from vitbench.runner.plan import plan
-from vitbench.spec import TrainSpec
-from vitbench.spec.errors import SpecError
-from vitbench.spec.reading import read_suite
 from vitbench.training.loop import fit
 from vitbench.training.probe import Probe
 

@@ -12,9 +12,9 @@ from torch import Tensor, nn
 
 import vitbench
 from vitbench import ModelSpec, registry
+from vitbench.config.presets import PRESETS
 from vitbench.model.timm_weights import load_timm, resampled, to_timm
 from vitbench.model.weights import WeightsError, read_weights
-from vitbench.spec.presets import PRESETS
 
 timm = pytest.importorskip("timm")
 

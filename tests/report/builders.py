@@ -14,15 +14,15 @@ from typing import Any
 from unittest import mock
 
 from vitbench import registry
+from vitbench.config.model import ModelSpec
+from vitbench.config.recipe import DataSpec, Level, TimeSpec, TrainSpec
+from vitbench.config.suite import Fact, Goal, Info, Published
+from vitbench.config.trial import SLOT, TimeTrial, TrainTrial, TuneTrial, relevant
 from vitbench.environment import Environment
 from vitbench.report.figures.charts import Chart, Drawn
 from vitbench.report.files import Files
 from vitbench.report.render import compose, render_view
 from vitbench.report.view import View
-from vitbench.spec.model import ModelSpec
-from vitbench.spec.recipe import DataSpec, Level, TimeSpec, TrainSpec
-from vitbench.spec.suite import Fact, Goal, Info, Published
-from vitbench.spec.trial import SLOT, TimeTrial, TrainTrial, TuneTrial, relevant
 from vitbench.store import (
     Epoch,
     PlannedTrial,

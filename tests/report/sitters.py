@@ -6,11 +6,11 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from vitbench.config.base import pair
+from vitbench.config.model import ModelSpec
 from vitbench.report.figures.charts import Picture
 from vitbench.report.models.portraits import MOST, sections
 from vitbench.report.models.sitters import Sitter
-from vitbench.spec.base import pair
-from vitbench.spec.model import ModelSpec
 from vitbench.store.portrait import MOST_FILTERS, MOST_SIMILAR, About, Array, Exhibit, Portrait
 
 

@@ -15,6 +15,7 @@ from tests.report.builders import CellPlan, Values, blank, build, factorial
 from tests.report.markdown import tables, written
 from vitbench.analysis.multiplicity import ALPHA, holm
 from vitbench.analysis.timings import WIDE
+from vitbench.config import read_suite
 from vitbench.report.circumstances import spent
 from vitbench.report.cost import pareto, roofline, speed
 from vitbench.report.cost.fastest import COSTS, sentences
@@ -26,7 +27,6 @@ from vitbench.report.models import reconstructions
 from vitbench.report.render import compose
 from vitbench.report.sections.caveats import stated
 from vitbench.report.view import View
-from vitbench.spec import read_suite
 from vitbench.store import Study, TimeValues
 
 REFERENCE = REPOSITORY / "results" / "reference"

@@ -22,13 +22,13 @@ from tests.report.builders import CPU, GPU, CellPlan, Plan, Values, blank, build
 from tests.report.markdown import read_page
 from tests.report.sitters import portrait_of
 from vitbench.analysis.frames import level
+from vitbench.config.recipe import Level
+from vitbench.config.suite import Fact, Goal
+from vitbench.config.trial import TrainTrial
 from vitbench.environment import Environment
 from vitbench.report.figures.charts import drawn
 from vitbench.report.render import render_view
 from vitbench.report.view import View
-from vitbench.spec.recipe import Level
-from vitbench.spec.suite import Fact, Goal
-from vitbench.spec.trial import TrainTrial
 from vitbench.store import Ceilings, Study, TimeValues, TrainValues
 from vitbench.store.portrait import FOLDER, write_portrait
 from vitbench.store.record import LARGEST, STATES

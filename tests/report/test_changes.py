@@ -12,7 +12,7 @@ import pytest
 from tests.report.builders import written
 from tests.runner.runs import VITBENCH, Runs
 from tests.small import SUITE
-from vitbench.spec.base import digest
+from vitbench.config.base import digest
 from vitbench.store import Study
 
 CLAIMING = SUITE.replace('"Does it run?"', '"Does it run?"\nmargin = 0.5').replace("[train]", "[train]\nseeds = [0, 1]")

@@ -13,13 +13,13 @@ import pytest
 from tests.conftest import REPOSITORY
 from tests.report.builders import CPU, CellPlan, Plan, Values, build, factorial
 from tests.report.markdown import written
+from vitbench.config.trial import TrainTrial
 from vitbench.report.circumstances import account, settings, spent
 from vitbench.report.cost import by_axis, training_speed
 from vitbench.report.findings import headlines
 from vitbench.report.markdown import Md
 from vitbench.report.sections.caveats import stated
 from vitbench.report.view import View
-from vitbench.spec.trial import TrainTrial
 from vitbench.store import Study, TimeValues, TrainValues
 
 TWINS = {"attention": ("per_head", "batched", "sdpa"), "norm": ("pre", "post")}

@@ -8,7 +8,7 @@ import pytest
 
 from tests.report.builders import CellPlan, Plan, build, written
 from tests.report.markdown import Page, read_page
-from vitbench.spec.suite import Goal
+from vitbench.config.suite import Goal
 
 FAST, SLOW = CellPlan("fast", {"heads": 1}), CellPlan("slow", {"heads": 2})
 GOALS = (Goal(cell="fast", test_accuracy=50.0), Goal(cell="slow", test_accuracy=60.0))

@@ -10,10 +10,10 @@ import pytest
 
 from tests.report.sitters import pictures_of, portrait_of
 from tests.report.test_figures import LONG, faults, texts
+from vitbench.config.model import ModelSpec
 from vitbench.report.figures import heat, sheet
 from vitbench.report.figures.charts import Chart, Heat, Nested, Tiles, Waves
 from vitbench.report.models import portraits
-from vitbench.spec.model import ModelSpec
 
 SMALL: dict[str, Any] = {"image_size": 32, "patch_size": 4, "dim": 64, "depth": 2, "heads": 4, "num_classes": 4}
 WIDE = "WIDE CAPITALS MW " * 4

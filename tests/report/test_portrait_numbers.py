@@ -10,9 +10,9 @@ import pandas as pd
 import pytest
 
 from tests.report.sitters import pictures_of, portrait_of
+from vitbench.config.model import ModelSpec
 from vitbench.report.figures.data import frame
 from vitbench.report.markdown import csv
-from vitbench.spec.model import ModelSpec
 from vitbench.store.portrait import Portrait
 
 MOST_BYTES = 3 << 20

@@ -14,11 +14,11 @@ from tests.report.builders import CellPlan, Plan, build, train_values
 from tests.report.contrast import LEAST_TEXT, contrast, hexadecimal
 from tests.report.sitters import pictures_of, portrait_of
 from tests.test_security import HOSTILE, as_read
+from vitbench.config.model import ModelSpec
+from vitbench.config.trial import TrainTrial
 from vitbench.report.figures import colours
 from vitbench.report.models.explained import render_portrait
 from vitbench.report.render import render
-from vitbench.spec.model import ModelSpec
-from vitbench.spec.trial import TrainTrial
 from vitbench.store.portrait import FOLDER, read_portrait, write_portrait
 
 pytestmark = pytest.mark.xdist_group("browser")

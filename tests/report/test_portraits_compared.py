@@ -9,13 +9,13 @@ import pytest
 
 from tests.report.sitters import portrait_of
 from vitbench.analysis.portraits import likeness, uniform_distance
+from vitbench.config.model import ModelSpec
 from vitbench.report.figures.charts import Tile, Tiles, Trends
 from vitbench.report.figures.sheet import LAID, MOST_OPAQUE, overlaid
 from vitbench.report.models import portrait_words
 from vitbench.report.models.portraits import LOOKS, sections
 from vitbench.report.models.sitters import Sitter, Wall, chosen, in_full
 from vitbench.report.numbers import MINUS
-from vitbench.spec.model import ModelSpec
 from vitbench.store.portrait import Portrait
 
 SPEC = ModelSpec(image_size=16, patch_size=4, dim=64, depth=2, heads=3, num_classes=6)

@@ -25,9 +25,9 @@ from tests.report.builders import (
     written,
 )
 from tests.report.markdown import Page, read_page
+from vitbench.config.suite import Published
 from vitbench.report.files import ReportError
 from vitbench.report.render import AGAINST, render
-from vitbench.spec.suite import Published
 from vitbench.store import Study
 from vitbench.store.record import STATES
 

@@ -18,13 +18,13 @@ from tests.small import SUITE
 from tests.test_registry import PLUGIN
 from vitbench.cli.main import cli
 from vitbench.cli.studies import ONLY
+from vitbench.config import read_suite
 from vitbench.report.circumstances import reproduction
 from vitbench.report.document import Code
 from vitbench.report.render import render
 from vitbench.report.view import View
 from vitbench.runner.looks import Wanted, nothing_seen, nothing_stops
 from vitbench.runner.plan import KINDS, plan
-from vitbench.spec import read_suite
 from vitbench.store import Study, StudyInfo, Trials
 
 

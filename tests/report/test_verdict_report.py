@@ -13,9 +13,9 @@ import pytest
 
 from tests.report.builders import CellPlan, Plan, Values, blank, build, factorial
 from tests.report.markdown import Page, read_page
+from vitbench.config.suite import Fact
 from vitbench.report.render import render_view
 from vitbench.report.view import View
-from vitbench.spec.suite import Fact
 from vitbench.store import TrainValues
 
 pytestmark = pytest.mark.xdist_group("verdict_report")  # what its fixtures run is run once

@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 
 from tests.runner.runs import Runs
-from vitbench.report.circumstances import changes
+from vitbench.config import SpecError, TrainTrial, read_suite
+from vitbench.report.sections.caveats import stated
 from vitbench.report.view import View
 from vitbench.runner.looks import nothing_stops
 from vitbench.runner.plan import plan
-from vitbench.spec import SpecError, TrainTrial, read_suite
 from vitbench.store import Study, StudyInfo
 
 pytestmark = pytest.mark.xdist_group("looks")
@@ -181,7 +181,7 @@ def test_seeds_outside_the_plan_are_told(study: Runs) -> None:
     begun = Study.start(runs.study, more)
     before, after = (set(values) for values in begun.history.steps()[-1].entry.changed["seeds"])
     assert after - before == {8, 9} and len(before) == 8, "the seeds of a look that is to come are no news"
-    assert any("8, 9 joined" in said for said in changes.caveats(View(begun)))
+    assert "8, 9 joined" in dict(stated(View(begun)))["seeds-changed"]
 
 
 @pytest.mark.slow

@@ -12,9 +12,9 @@ from tests.report.markdown import Page, read_page
 from tests.runner.runs import Runs
 from tests.small import SUITE
 from vitbench.analysis.factorial import one_at_a_time, runs_of
+from vitbench.config import SpecError, TrainTrial, read_suite
 from vitbench.report.view import View
 from vitbench.runner.plan import plan
-from vitbench.spec import SpecError, TrainTrial, read_suite
 from vitbench.store import Study, StudyInfo, TrainValues
 
 pytestmark = pytest.mark.xdist_group("once")  # what its fixtures run is run once

@@ -24,13 +24,13 @@ from tests.runner.runs import Runs, all_end, descendants, until
 from tests.runner.test_tuning import TUNED
 from tests.small import SUITE
 from vitbench.cli.main import main
+from vitbench.config import read_suite
+from vitbench.config.suite import Resources
 from vitbench.runner.launchers import slurm
 from vitbench.runner.launchers.places import Site
 from vitbench.runner.plan import plan
 from vitbench.runner.process import Stop
 from vitbench.runner.session import Session
-from vitbench.spec import read_suite
-from vitbench.spec.suite import Resources
 from vitbench.store import Study, TrainValues
 from vitbench.store.attempts import standing
 

@@ -11,9 +11,9 @@ import pytest
 
 from tests.report.markdown import read_page
 from tests.small import SUITE
+from vitbench.config import SpecError, TrainTrial, TuneTrial, read_suite
 from vitbench.report.render import render
 from vitbench.runner.plan import NO_SETTING, plan
-from vitbench.spec import SpecError, TrainTrial, TuneTrial, read_suite
 from vitbench.store import Study, TrainValues, TuneValues
 
 pytestmark = pytest.mark.xdist_group("tuning")  # what its fixtures run is run once

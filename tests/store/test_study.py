@@ -13,8 +13,8 @@ import pytest
 
 from tests.conftest import REPOSITORY
 from tests.small import SUITE, record, time_trial, train_trial
+from vitbench.config import read_suite
 from vitbench.runner.plan import plan
-from vitbench.spec import read_suite
 from vitbench.store import Study, StudyError, StudyInfo
 from vitbench.store.attempts import finished
 from vitbench.store.record import BadRecord, from_json
@@ -113,7 +113,7 @@ def test_a_record_must_belong_to_its_trial() -> None:
     text = record(train_trial()).to_json()
     assert from_json(text).trial_id == train_trial().id
     body = json.loads(text)["record"] | {"trial_id": "0" * 20}
-    from vitbench.spec.base import digest
+    from vitbench.config.base import digest
 
     with pytest.raises(BadRecord, match="is not that of its trial"):
         from_json(json.dumps({"sha256": digest(body, 64), "record": body}))

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from tests.timing.test_subject import trial
-from vitbench.spec import TimeSpec, TimeTrial
+from vitbench.config import TimeSpec, TimeTrial
 from vitbench.store import Samples
 from vitbench.timing.measure import Alone, alone, combine, side_by_side
 from vitbench.timing.sizes import Sizes

@@ -11,9 +11,9 @@ import torch
 
 from tests.small import MODEL, SUITE
 from vitbench import registry
+from vitbench.config.model import ModelSpec
+from vitbench.config.presets import PRESETS
 from vitbench.model.counting import forward_flops, parameters_of
-from vitbench.spec.model import ModelSpec
-from vitbench.spec.presets import PRESETS
 from vitbench.timing.stages import summarise
 
 CPU = torch.device("cpu")

@@ -7,11 +7,11 @@ from typing import get_args
 import pytest
 import torch
 
+from vitbench.config import ModelSpec, TimeSpec, TimeTrial
+from vitbench.config.recipe import Level
 from vitbench.model.architectures import build_model
 from vitbench.model.counting import forward_flops, parameters, training_flops
 from vitbench.model.exactness import Incorrect
-from vitbench.spec import ModelSpec, TimeSpec, TimeTrial
-from vitbench.spec.recipe import Level
 from vitbench.timing.sizes import count
 from vitbench.timing.subject import Subject
 
@@ -122,7 +122,7 @@ def test_the_floors_of_the_h200_are_those_of_the_arithmetic() -> None:
 
 
 def test_what_does_not_matter_at_a_level_does_not_make_another_trial() -> None:
-    from vitbench.spec.trial import relevant
+    from vitbench.config.trial import relevant
 
     one, other = (
         relevant(MODEL.model_copy(update={"norm": n, "positions": "none"}), "attention") for n in ("pre", "post")

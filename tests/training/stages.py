@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import torch
 
-from vitbench.spec.trial import TrainTrial
+from vitbench.config.trial import TrainTrial
 from vitbench.store import TrainValues
 from vitbench.training.checkpoint import Checkpointing, Interrupted
 from vitbench.training.loop import train

@@ -21,8 +21,8 @@ from safetensors.torch import load
 
 from tests.small import DATA, MODEL, TRAIN, train_trial
 from vitbench import registry
-from vitbench.spec import TrainSpec, TrainTrial
-from vitbench.spec.trial import TuneTrial
+from vitbench.config import TrainSpec, TrainTrial
+from vitbench.config.trial import TuneTrial
 from vitbench.training import checkpoint as files
 from vitbench.training import loop, resume
 from vitbench.training.checkpoint import BadCheckpoint, Checkpointing, Interrupted, discard, read
@@ -176,7 +176,7 @@ def test_a_killed_process_is_resumed(tmp_path: Path) -> None:
     code = """
         import os, signal, sys, torch
         from pathlib import Path
-        from vitbench.spec import TrainTrial
+        from vitbench.config import TrainTrial
         from vitbench.training.checkpoint import Checkpointing
         from vitbench.training.loop import fit
         from vitbench.training.stepper import Stepper

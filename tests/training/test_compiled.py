@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from tests.small import TRAIN, time_trial, train_trial
-from vitbench.spec import TimeSpec
+from vitbench.config import TimeSpec
 from vitbench.timing.measure import alone, side_by_side
 from vitbench.training.loop import train
 

@@ -11,14 +11,14 @@ from torch.nn import functional as F
 
 from tests.small import DATA, MODEL, TRAIN, train_trial
 from tests.training.stages import CPU, results, resumed, silent
+from vitbench.config import ModelSpec, TrainSpec
+from vitbench.config.trial import TrainTrial, mismatches
 from vitbench.data.batches import Batches
 from vitbench.data.load import splits
 from vitbench.devices import PeakMemory
 from vitbench.model.architectures import build_model
 from vitbench.model.counting import forward_flops
 from vitbench.model.vit import VisionTransformer
-from vitbench.spec import ModelSpec, TrainSpec
-from vitbench.spec.trial import TrainTrial, mismatches
 from vitbench.training.checkpoint import discard
 from vitbench.training.distillation import DISTANCES, Student, hard, soft, taught, teach
 from vitbench.training.loop import train

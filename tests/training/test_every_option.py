@@ -12,10 +12,10 @@ import pytest
 import torch
 
 from tests.small import DATA, MODEL, TRAIN, train_trial
+from vitbench.config import TrainSpec
+from vitbench.config.effects import CONDITIONS, dead_letters
 from vitbench.model.architectures import build_model
 from vitbench.model.weights import save_weights
-from vitbench.spec import TrainSpec
-from vitbench.spec.effects import CONDITIONS, dead_letters
 from vitbench.store import TrainValues
 from vitbench.training.loop import train, train_stack
 

@@ -15,9 +15,9 @@ import torch
 
 from tests.small import DATA, MODEL, TRAIN, train_trial
 from tests.training.stages import CPU, results, resumed, silent
+from vitbench.config import ModelSpec, TrainSpec, TrainTrial
 from vitbench.data.batches import Batches
 from vitbench.data.load import splits
-from vitbench.spec import ModelSpec, TrainSpec, TrainTrial
 from vitbench.store import TrainValues
 from vitbench.training import graphs, stepper
 from vitbench.training.loop import fit, train, train_stack

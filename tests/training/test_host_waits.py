@@ -16,10 +16,10 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from tests.small import DATA, MODEL, TRAIN
+from vitbench.config import TrainSpec
 from vitbench.data.batches import Batch, Batches
 from vitbench.data.load import splits
 from vitbench.model.architectures import build_model
-from vitbench.spec import TrainSpec
 from vitbench.training.distillation import Student, taught
 from vitbench.training.probe import Probe
 from vitbench.training.stack import Stack

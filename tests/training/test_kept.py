@@ -13,11 +13,11 @@ from tests.runner.runs import Runs
 from tests.small import MODEL, TRAIN, train_trial
 from tests.training.stages import CPU, silent
 from vitbench import registry
+from vitbench.config import ModelSpec
+from vitbench.config.trial import TrainTrial, mismatches
 from vitbench.data.load import splits
 from vitbench.model.timm_weights import to_timm
 from vitbench.model.weights import SUFFIX, read_about
-from vitbench.spec import ModelSpec
-from vitbench.spec.trial import TrainTrial, mismatches
 from vitbench.store import TrainValues
 from vitbench.training.loop import train, train_stack
 

@@ -15,11 +15,11 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from tests.training.stages import CPU
+from vitbench.config.reading import read_suite
 from vitbench.data import batches
 from vitbench.data.batches import Batches
 from vitbench.data.images import Images, Splits
 from vitbench.model.architectures import build_model
-from vitbench.spec.reading import read_suite
 from vitbench.training.stepper import Stepper, autocast
 
 SUITES = Path(__file__).parents[2] / "ablations"

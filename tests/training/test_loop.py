@@ -11,9 +11,9 @@ import torch
 
 from tests.small import DATA, MODEL, TRAIN, train_trial
 from vitbench import registry
+from vitbench.config import DataSpec, TrainSpec
 from vitbench.data.images import Images, Splits
 from vitbench.model.architectures import build_model
-from vitbench.spec import DataSpec, TrainSpec
 from vitbench.store import TrainValues
 from vitbench.training import loop
 from vitbench.training.loop import train

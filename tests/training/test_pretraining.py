@@ -16,14 +16,14 @@ from tests.components.cases import COMPONENTS, device_for, small
 from tests.small import DATA, MODEL, TRAIN, train_trial
 from tests.training.stages import CPU, results, resumed, silent
 from vitbench import registry
+from vitbench.config import DataSpec, ModelSpec, TrainSpec
+from vitbench.config.trial import TrainTrial
 from vitbench.data.batches import Batches
 from vitbench.data.load import splits
 from vitbench.devices import PeakMemory
 from vitbench.model.architectures import build_model
 from vitbench.model.masked import masked_autoencoder, masked_flops
 from vitbench.model.vit import VisionTransformer
-from vitbench.spec import DataSpec, ModelSpec, TrainSpec
-from vitbench.spec.trial import TrainTrial
 from vitbench.training import loop
 from vitbench.training.checkpoint import Checkpointing, Interrupted, discard
 from vitbench.training.loop import train

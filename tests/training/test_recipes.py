@@ -11,11 +11,11 @@ import torch
 from torch.nn import functional as F
 
 from tests.small import DATA, MODEL, TRAIN, train_trial
+from vitbench.config import TrainSpec
 from vitbench.data.batches import Batches
 from vitbench.data.images import Images
 from vitbench.data.load import splits
 from vitbench.model.architectures import build_model
-from vitbench.spec import TrainSpec
 from vitbench.store import TrainValues
 from vitbench.training.average import Average
 from vitbench.training.loop import fit, train

@@ -10,8 +10,8 @@ import torch
 
 from tests.small import MODEL, TRAIN, train_trial
 from vitbench import registry
+from vitbench.config import ModelSpec, TrainSpec, TrainTrial
 from vitbench.data.batches import Batch
-from vitbench.spec import ModelSpec, TrainSpec, TrainTrial
 from vitbench.store import TrainValues
 from vitbench.training.loop import train, train_stack
 from vitbench.training.stepper import Diverged

@@ -18,10 +18,10 @@ import pandas as pd
 from vitbench.analysis.frames import PENDING, trials_frame
 from vitbench.analysis.results import results_of
 from vitbench.analysis.sides import ComparisonError, Timing, timed
+from vitbench.config.base import digest
+from vitbench.config.trial import TimeTrial, TrainTrial, images_body
 from vitbench.environment import Environment
 from vitbench.runner.progress import describe
-from vitbench.spec.base import digest
-from vitbench.spec.trial import TimeTrial, TrainTrial, images_body
 from vitbench.store import PlannedTrial, Record, Study
 from vitbench.store.plan import Trials
 

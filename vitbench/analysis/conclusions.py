@@ -16,7 +16,7 @@ from vitbench.analysis.factorial import Runs, effect, interactions, one_at_a_tim
 from vitbench.analysis.looks import Look
 from vitbench.analysis.replay import Looking, replay
 from vitbench.analysis.verdicts import Comparison, Judged, Verdict, judge
-from vitbench.spec.suite import Fact, Test
+from vitbench.config.suite import Fact, Test
 
 Outcome = Literal[
     "reproduced", "equal within the margin", "reproduced, within the margin",

@@ -11,9 +11,9 @@ import pandas as pd
 from vitbench.analysis.arms import Arm
 from vitbench.analysis.frames import level
 from vitbench.analysis.sides import NAMES, Conditions, conditions
-from vitbench.spec.base import Strict
-from vitbench.spec.recipe import TimeSpec, TrainSpec
-from vitbench.spec.trial import TimeTrial, TrainTrial
+from vitbench.config.base import Strict
+from vitbench.config.recipe import TimeSpec, TrainSpec
+from vitbench.config.trial import TimeTrial, TrainTrial
 
 Kind = Literal["study", "machine", "software", "data", "recipe", "protocol"]
 """What a condition is one of. Those of the study itself (its name, its dates) explain no difference."""

@@ -15,8 +15,8 @@ import numpy.typing as npt
 import pandas as pd
 
 from vitbench.analysis.results import Results
+from vitbench.config.base import STORED
 from vitbench.environment import Environment
-from vitbench.spec.base import STORED
 
 KINDS = frozenset({"train", "tune"})
 """Trials that others of the study may run beside. A timing has its device to itself."""

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Mapping
 
-from vitbench.spec.base import dumps
-from vitbench.spec.recipe import DataSpec
+from vitbench.config.base import dumps
+from vitbench.config.recipe import DataSpec
 
 
 def images(data: DataSpec, classes: int) -> str:

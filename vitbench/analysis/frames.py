@@ -14,9 +14,9 @@ import pandas as pd
 from vitbench.analysis.columnar import compact
 from vitbench.analysis.results import DERIVED, PROCESS, TIMING, TUNING, VALUES, WHERE, Results, results_of
 from vitbench.analysis.results import NUMBERS as MEASURED
-from vitbench.spec.base import Strict
-from vitbench.spec.suite import as_text
-from vitbench.spec.trial import TimeTrial, TrainTrial, Trial
+from vitbench.config.base import Strict
+from vitbench.config.suite import as_text
+from vitbench.config.trial import TimeTrial, TrainTrial, Trial
 from vitbench.store import Epoch, PlannedTrial, Study
 from vitbench.store.classes import Function, Functions
 from vitbench.store.plan import Trials

@@ -9,7 +9,7 @@ import pandas as pd
 
 from vitbench.analysis.paired import Interval, interval
 from vitbench.analysis.summary import ACCURACY, finished
-from vitbench.spec.suite import Goal
+from vitbench.config.suite import Goal
 
 
 @dataclass(frozen=True)

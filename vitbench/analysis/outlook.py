@@ -11,8 +11,8 @@ from vitbench.analysis.design import conditions, images
 from vitbench.analysis.looks import able, levels
 from vitbench.analysis.multiplicity import ALPHA, seeds_for, weight
 from vitbench.analysis.power import POWER, seeds_needed, smallest_effect
-from vitbench.spec.base import by_identity
-from vitbench.spec.suite import Suite, as_text
+from vitbench.config.base import by_identity
+from vitbench.config.suite import Suite, as_text
 
 AT = 2.0
 """The effect, in standard deviations of the difference of two runs, that a plan is asked to show."""

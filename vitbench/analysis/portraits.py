@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from vitbench.spec.base import pair
-from vitbench.spec.model import ModelSpec
+from vitbench.config.base import pair
+from vitbench.config.model import ModelSpec
 from vitbench.store.portrait import Array, Portrait
 
 NEAR = 0.5

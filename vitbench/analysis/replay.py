@@ -16,7 +16,7 @@ from vitbench.analysis.factorial import Runs, cells_of
 from vitbench.analysis.looks import Look, able
 from vitbench.analysis.multiplicity import ALPHA
 from vitbench.analysis.verdicts import Comparison, Judged, keys, pairs, weights_of
-from vitbench.spec.suite import Test
+from vitbench.config.suite import Test
 from vitbench.store.info import LookPlan
 
 DECIDED = frozenset({"better", "worse", "equivalent", "invalid"})

@@ -22,9 +22,9 @@ import numpy as np
 import pandas as pd
 
 from vitbench.analysis import columnar, timings
+from vitbench.config.base import STORED, digest, uncollected
+from vitbench.config.trial import TimeTrial, TrainTrial
 from vitbench.environment import ROOT, VERSION, Environment
-from vitbench.spec.base import STORED, digest, uncollected
-from vitbench.spec.trial import TimeTrial, TrainTrial
 from vitbench.store import Epoch, Record, Study, TimeValues, TrainValues
 from vitbench.store.attempts import Attempt, standing
 from vitbench.store.packed import Segment

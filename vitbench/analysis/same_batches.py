@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 import pandas as pd
 
-from vitbench.spec.base import by_identity, dumps
-from vitbench.spec.trial import TrainTrial, images_body
+from vitbench.config.base import by_identity, dumps
+from vitbench.config.trial import TrainTrial, images_body
 from vitbench.store.tables import PlannedTrial
 
 OF_BATCHES = (

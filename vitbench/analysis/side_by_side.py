@@ -21,8 +21,8 @@ from vitbench.analysis.counterparts import counterpart, counterparts
 from vitbench.analysis.frames import level
 from vitbench.analysis.sides import ComparisonError, Timing
 from vitbench.analysis.verdicts import Comparison, Judged, judge
+from vitbench.config.recipe import TrainSpec
 from vitbench.runner.progress import describe
-from vitbench.spec.recipe import TrainSpec
 from vitbench.store import PlannedTrial
 
 T = TypeVar("T")

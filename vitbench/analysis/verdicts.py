@@ -19,7 +19,7 @@ from vitbench.analysis.looks import Look
 from vitbench.analysis.multiplicity import ALPHA, FEWEST, holm, reachable, weight
 from vitbench.analysis.paired import CONFIDENCE, Interval, probability_of_improvement, sign_flip_ps
 from vitbench.analysis.power import power, seeds_needed
-from vitbench.spec.suite import Test
+from vitbench.config.suite import Test
 
 Verdict = Literal["better", "worse", "equivalent", "undecided", "underpowered", "invalid"]
 """The first of these that is true of a comparison:
@@ -181,7 +181,7 @@ def judge(
         noise_floor: spread of exact twins, in the same unit; None where there are none.
         alpha: largest probability of any false "better" or "worse" in the report.
         higher_is_better: whether a positive delta is an improvement.
-        test: what the suite sets in place of the rule, see :data:`vitbench.spec.suite.Test`.
+        test: what the suite sets in place of the rule, see :data:`vitbench.config.suite.Test`.
         look: that the rows are judged at, which are those that are open at it, see :mod:`vitbench.analysis.replay`;
             None: the plan has none.
 

@@ -88,7 +88,7 @@ def explain(
 
 def _of_cell(folder: Path, cell: str | None, seed: int | None) -> Path:
     """The file of weights of a cell's model in a study's folder."""
-    from vitbench.spec.trial import TrainTrial
+    from vitbench.config.trial import TrainTrial
     from vitbench.store import Study, Trials
 
     trained = [(p.cell, p.trial) for p in Trials.of(Study.read(folder).info.trials) if isinstance(p.trial, TrainTrial)]

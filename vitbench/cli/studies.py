@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from vitbench import registry
+from vitbench.config.errors import TooManyTrials
+from vitbench.config.reading import MAX_TRIALS, MOST_TRIALS, read_suite
+from vitbench.config.suite import Suite
 from vitbench.runner.terminal import Terminal, escape
-from vitbench.spec.errors import TooManyTrials
-from vitbench.spec.reading import MAX_TRIALS, MOST_TRIALS, read_suite
-from vitbench.spec.suite import Suite
 
 if TYPE_CHECKING:
     from vitbench.store import Study

@@ -13,8 +13,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from vitbench.spec.base import pair
-from vitbench.spec.model import ModelSpec
+from vitbench.config.base import pair
+from vitbench.config.model import ModelSpec
 
 
 class Patching(nn.Module):

@@ -12,11 +12,11 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from vitbench.config.recipe import TrainSpec
 from vitbench.data.augmentation import boxes, mixing
 from vitbench.data.augmentation.mixing import Mixes
 from vitbench.data.augmentation.policies import POLICIES, Drawn
 from vitbench.data.images import Splits
-from vitbench.spec.recipe import TrainSpec
 from vitbench.streams import derive
 
 CHUNK_BYTES = {"cuda": 2**25}

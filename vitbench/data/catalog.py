@@ -9,10 +9,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from types import MappingProxyType
 
+from vitbench.config.base import pair
+from vitbench.config.model import ModelSpec
+from vitbench.config.recipe import DataSpec, TrainSpec
 from vitbench.errors import UserError
-from vitbench.spec.base import pair
-from vitbench.spec.model import ModelSpec
-from vitbench.spec.recipe import DataSpec, TrainSpec
 from vitbench.text import encoded, printable
 
 FORMATS: Mapping[str, tuple[str, ...]] = MappingProxyType(

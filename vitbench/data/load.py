@@ -6,6 +6,9 @@ from collections.abc import Callable, Iterable, Mapping
 
 import torch
 
+from vitbench.config.base import pair
+from vitbench.config.model import ModelSpec
+from vitbench.config.recipe import DataSpec
 from vitbench.data import catalog
 from vitbench.data.catalog import DataError, Prepared
 from vitbench.data.checks import checked
@@ -19,9 +22,6 @@ from vitbench.data.images import (
     take,
 )
 from vitbench.data.sources import folder, official_subset, synthetic, torchvision_sets
-from vitbench.spec.base import pair
-from vitbench.spec.model import ModelSpec
-from vitbench.spec.recipe import DataSpec
 
 SOURCES: Mapping[str, Callable[[DataSpec], DataSet]] = {
     "image_folder": folder.read,

@@ -12,8 +12,8 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from vitbench.spec.base import pair
-from vitbench.spec.model import ModelSpec
+from vitbench.config.base import pair
+from vitbench.config.model import ModelSpec
 
 
 def rollout(maps: Sequence[Tensor], *, residual: bool = True) -> Tensor:

@@ -13,14 +13,14 @@ import torch
 from pydantic import ValidationError
 from torch import Tensor
 
+from vitbench.config.base import STORED, Seed, Strict, pair
+from vitbench.config.model import ModelSpec
+from vitbench.config.recipe import DataSpec
+from vitbench.config.trial import TrainTrial
 from vitbench.data import catalog
 from vitbench.data.catalog import DataError, folder_images
 from vitbench.data.load import splits
 from vitbench.data.sources.folder import class_of, decode
-from vitbench.spec.base import STORED, Seed, Strict, pair
-from vitbench.spec.model import ModelSpec
-from vitbench.spec.recipe import DataSpec
-from vitbench.spec.trial import TrainTrial
 from vitbench.store import Study
 
 Split = Literal["test", "validation"]

@@ -7,7 +7,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from vitbench.components.contracts import Positions
-from vitbench.spec.model import ModelSpec
+from vitbench.config.model import ModelSpec
 
 
 @torch.no_grad()

@@ -10,9 +10,9 @@ import torch
 from torch import Tensor, nn
 
 from vitbench import registry
+from vitbench.config.model import ModelSpec
 from vitbench.model.initial import initialise
 from vitbench.model.vit import VisionTransformer
-from vitbench.spec.model import ModelSpec
 
 
 class Convolutional(nn.Module):

@@ -6,9 +6,9 @@ import torch
 from torch import nn
 from torch.utils.flop_counter import FlopCounterMode
 
+from vitbench.config.base import pair
+from vitbench.config.model import ModelSpec
 from vitbench.model.architectures import network
-from vitbench.spec.base import pair
-from vitbench.spec.model import ModelSpec
 
 
 def parameters(model: nn.Module) -> int:

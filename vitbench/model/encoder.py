@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from vitbench import registry
 from vitbench.components.contracts import Placement, Transform
-from vitbench.spec.model import ModelSpec
+from vitbench.config.model import ModelSpec
 
 
 def chosen(slot: str, spec: ModelSpec) -> Any:

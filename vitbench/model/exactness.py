@@ -9,10 +9,10 @@ import torch
 from torch import Tensor, nn
 
 from vitbench import registry
+from vitbench.config.base import pair
+from vitbench.config.model import ModelSpec
 from vitbench.model.encoder import chosen
 from vitbench.model.initial import initialise
-from vitbench.spec.base import pair
-from vitbench.spec.model import ModelSpec
 from vitbench.streams import derive
 
 FACTOR = 2.0

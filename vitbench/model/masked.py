@@ -10,12 +10,12 @@ from torch.nn import functional as F
 from torch.utils.flop_counter import FlopCounterMode
 
 from vitbench.components.contracts import Positions, flat_patches
+from vitbench.config.base import pair
+from vitbench.config.model import ModelSpec
+from vitbench.config.recipe import TrainSpec
 from vitbench.model.encoder import Encoder, chosen
 from vitbench.model.initial import initialise
 from vitbench.model.vit import VisionTransformer
-from vitbench.spec.base import pair
-from vitbench.spec.model import ModelSpec
-from vitbench.spec.recipe import TrainSpec
 
 EPSILON = 1e-6
 """Added to the variance of a patch: one of a single colour has none."""

@@ -10,13 +10,13 @@ import torch
 from torch import Tensor
 
 from vitbench import registry
+from vitbench.config.model import ModelSpec
+from vitbench.config.recipe import CONTENT, OF_TIMM
 from vitbench.model import timm_names
 from vitbench.model.architectures import network
 from vitbench.model.timm_weights import load_timm
 from vitbench.model.vit import VisionTransformer
 from vitbench.model.weights import WeightsError, mismatch, read_shapes, read_spec, read_weights, save_weights
-from vitbench.spec.model import ModelSpec
-from vitbench.spec.recipe import CONTENT, OF_TIMM
 
 
 def load_start(model: VisionTransformer, source: str) -> None:

@@ -13,9 +13,9 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from vitbench import registry
+from vitbench.config.model import ModelSpec
 from vitbench.model.vit import VisionTransformer
 from vitbench.model.weights import WeightsError, mismatch
-from vitbench.spec.model import ModelSpec
 
 OF_MODEL: Mapping[str, str] = {
     "patching.": "patch_embed.proj.",

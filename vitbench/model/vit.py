@@ -9,9 +9,9 @@ from torch import Tensor, nn
 
 from vitbench import registry
 from vitbench.components.contracts import Patching, Pooling, Positions, SelfAttention
+from vitbench.config.base import pair
+from vitbench.config.model import ModelSpec
 from vitbench.model.encoder import Encoder, chosen
-from vitbench.spec.base import pair
-from vitbench.spec.model import ModelSpec
 
 
 class VisionTransformer(nn.Module):

@@ -14,10 +14,10 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save
 from torch import Tensor, nn
 
+from vitbench.config.base import STORED, dumps
+from vitbench.config.model import ModelSpec
 from vitbench.errors import UserError
 from vitbench.model.architectures import Model, network
-from vitbench.spec.base import STORED, dumps
-from vitbench.spec.model import ModelSpec
 from vitbench.store.files import handle, opened, write_atomically
 
 SUFFIX = ".safetensors"

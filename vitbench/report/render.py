@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from vitbench.analysis.factorial import LESS
+from vitbench.config.base import uncollected_so_far
 from vitbench.report import accuracy, images
 from vitbench.report.circumstances import account, reproduction
 from vitbench.report.cost import costs, goals, pareto
@@ -29,7 +30,6 @@ from vitbench.report.markdown import Md, escape
 from vitbench.report.models import explained, reconstructions
 from vitbench.report.sections import caveats
 from vitbench.report.view import View, beyond
-from vitbench.spec.base import uncollected_so_far
 from vitbench.store import Study
 
 AXIS = "Axis: "

@@ -38,14 +38,14 @@ from vitbench.analysis.summary import (
     over_seeds,
     twin_noise,
 )
+from vitbench.config.base import by_identity, uncollected
+from vitbench.config.trial import TrainTrial
 from vitbench.memory import hand_back
 from vitbench.report.cost.time_groups import TimeGroup
 from vitbench.report.findings.judgements import Place, places
 from vitbench.report.markdown import Md, escape
 from vitbench.report.numbers import plural
 from vitbench.report.origins import Origins, of_origin
-from vitbench.spec.base import by_identity, uncollected
-from vitbench.spec.trial import TrainTrial
 from vitbench.store import Study
 from vitbench.store.attempts import finished as has_ended
 from vitbench.store.plan import Trials

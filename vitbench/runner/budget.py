@@ -6,12 +6,12 @@ from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 
+from vitbench.config.base import by_identity
+from vitbench.config.errors import SpecError
+from vitbench.config.model import ModelSpec
+from vitbench.config.recipe import DataSpec, TrainTable
+from vitbench.config.suite import Cell, Suite
 from vitbench.runner.cost import approximate_flops
-from vitbench.spec.base import by_identity
-from vitbench.spec.errors import SpecError
-from vitbench.spec.model import ModelSpec
-from vitbench.spec.recipe import DataSpec, TrainTable
-from vitbench.spec.suite import Cell, Suite
 
 FORWARD_AND_BACKWARD = 3
 """Operations of a training step over those of its forward pass: the backward pass makes two products for each."""

@@ -8,12 +8,12 @@ import statistics
 from collections.abc import Callable, Iterable, Mapping
 from typing import NamedTuple
 
+from vitbench.config.architectures import ARCHITECTURES
+from vitbench.config.base import by_identity, pair
+from vitbench.config.model import ModelSpec
+from vitbench.config.recipe import DataSpec, Level
+from vitbench.config.trial import TimeTrial, TrainingTrial, TrainTrial, Trial
 from vitbench.data import catalog
-from vitbench.spec.architectures import ARCHITECTURES
-from vitbench.spec.base import by_identity, pair
-from vitbench.spec.model import ModelSpec
-from vitbench.spec.recipe import DataSpec, Level
-from vitbench.spec.trial import TimeTrial, TrainingTrial, TrainTrial, Trial
 from vitbench.store import Record, TimeValues, TrainValues
 
 CPU_FLOPS_PER_CORE = 35e9

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Literal
 
 from vitbench import registry
+from vitbench.config.trial import TimeTrial, TrainTrial, Trial
 from vitbench.environment import Environment
 from vitbench.runner.launchers.places import Places, Workers
 from vitbench.runner.plan import setting
@@ -23,7 +24,6 @@ from vitbench.runner.session import Session
 from vitbench.runner.stacks import apart, stacks
 from vitbench.runner.timing import Bench, Setting
 from vitbench.runner.work import PluginText, Request, Task
-from vitbench.spec.trial import TimeTrial, TrainTrial, Trial
 from vitbench.store import (
     Ceilings,
     Claims,

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from vitbench.spec.suite import Suite
+from vitbench.config.suite import Suite
 from vitbench.store import Study, StudyInfo, Trials
 from vitbench.store.info import LookPlan
 

@@ -16,7 +16,7 @@ import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
-from vitbench.spec.recipe import DType
+from vitbench.config.recipe import DType
 from vitbench.store import PlannedTrial, Record, Split, Study, StudyInfo, TrainValues, Trials
 from vitbench.store.attempts import finished, standing
 from vitbench.store.classes import classes

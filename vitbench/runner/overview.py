@@ -12,6 +12,11 @@ from pathlib import Path
 
 from rich.console import Console
 
+from vitbench.config.base import by_identity
+from vitbench.config.model import ModelSpec
+from vitbench.config.recipe import Device, TrainSpec
+from vitbench.config.suite import Suite
+from vitbench.config.trial import TimeTrial, Trial
 from vitbench.data import catalog
 from vitbench.data.catalog import DataError
 from vitbench.registry import UnknownComponent
@@ -23,11 +28,6 @@ from vitbench.runner.plan import plan
 from vitbench.runner.progress import COLOURS, describe, duration
 from vitbench.runner.terminal import escape
 from vitbench.runner.turns import waiting
-from vitbench.spec.base import by_identity
-from vitbench.spec.model import ModelSpec
-from vitbench.spec.recipe import Device, TrainSpec
-from vitbench.spec.suite import Suite
-from vitbench.spec.trial import TimeTrial, Trial
 from vitbench.store import Study, StudyError, StudyInfo, Trials
 from vitbench.store.attempts import Attempt, Tried, finished, standing
 

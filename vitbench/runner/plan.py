@@ -13,18 +13,18 @@ from types import MappingProxyType
 from typing import Literal
 
 from vitbench import registry
+from vitbench.config.base import by_identity, uncollected
+from vitbench.config.errors import SpecError
+from vitbench.config.model import ModelSpec
+from vitbench.config.recipe import DataSpec, Device, Level, TimeSpec, TimeTable, TrainTable
+from vitbench.config.suite import Cell, Setting, Suite
+from vitbench.config.trial import SLOT, TimeTrial, relevant
 from vitbench.data import catalog
 from vitbench.runner.budget import with_budgets
 from vitbench.runner.looks import Wanted, nothing_seen, plan_of_looks, up_to_look
 from vitbench.runner.once import once
 from vitbench.runner.starts import with_starts
 from vitbench.runner.tuning import choose, tuning_seeds
-from vitbench.spec.base import by_identity, uncollected
-from vitbench.spec.errors import SpecError
-from vitbench.spec.model import ModelSpec
-from vitbench.spec.recipe import DataSpec, Device, Level, TimeSpec, TimeTable, TrainTable
-from vitbench.spec.suite import Cell, Setting, Suite
-from vitbench.spec.trial import SLOT, TimeTrial, relevant
 from vitbench.store import PlannedTrial, Record, Split, StudyInfo, TablesBuilder, Trials
 from vitbench.store.tables import UNTUNED, Place
 

@@ -13,8 +13,8 @@ from rich.live import Live
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from rich.text import Text
 
+from vitbench.config.suite import setting_in_words
 from vitbench.runner.terminal import escape
-from vitbench.spec.suite import setting_in_words
 from vitbench.store import PlannedTrial, Record, TimeValues, TrainValues, TuneValues
 
 COLOURS = {"ok": "green", "unsupported": "yellow", "interrupted": "yellow", "pending": "white"}

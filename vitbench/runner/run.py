@@ -14,6 +14,8 @@ from typing import Protocol
 
 from rich.console import Console
 
+from vitbench.config.recipe import Device
+from vitbench.config.suite import Suite
 from vitbench.data.load import prepare
 from vitbench.model.weights import SUFFIX
 from vitbench.runner.launchers.places import Site
@@ -25,8 +27,6 @@ from vitbench.runner.process import Stop
 from vitbench.runner.progress import Reporter
 from vitbench.runner.session import Session, is_of_other_code
 from vitbench.runner.terminal import escape
-from vitbench.spec.recipe import Device
-from vitbench.spec.suite import Suite
 from vitbench.store import Record, Study, StudyError, StudyInfo, Trials
 from vitbench.store.attempts import standing
 from vitbench.store.claims import INTERVAL_SECONDS

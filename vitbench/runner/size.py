@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from vitbench.config.errors import SpecError, TooManyTrials
+from vitbench.config.suite import Cell, Suite
 from vitbench.runner.cost import Estimate
 from vitbench.runner.overview import device_kind
 from vitbench.runner.plan import plan
 from vitbench.runner.progress import duration
-from vitbench.spec.errors import SpecError, TooManyTrials
-from vitbench.spec.suite import Cell, Suite
 
 
 def with_time(error: TooManyTrials, device: str) -> SpecError:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
+from vitbench.config.trial import TrainTrial, Trial
 from vitbench.runner.process import Outcome
 from vitbench.runner.work import Stacked
-from vitbench.spec.trial import TrainTrial, Trial
 from vitbench.store import PlannedTrial, TrainValues, TuneValues
 from vitbench.store.attempts import Tried
 

@@ -7,12 +7,12 @@ import hashlib
 from dataclasses import replace
 from pathlib import Path
 
+from vitbench.config.base import by_identity
+from vitbench.config.errors import SpecError
+from vitbench.config.model import ModelSpec
+from vitbench.config.recipe import CONTENT, OF_TIMM, TrainTable
+from vitbench.config.suite import Cell, Suite
 from vitbench.model import timm_names
-from vitbench.spec.base import by_identity
-from vitbench.spec.errors import SpecError
-from vitbench.spec.model import ModelSpec
-from vitbench.spec.recipe import CONTENT, OF_TIMM, TrainTable
-from vitbench.spec.suite import Cell, Suite
 
 DIGEST_LENGTH = 16
 

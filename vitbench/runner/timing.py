@@ -8,11 +8,11 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
+from vitbench.config.base import digest
+from vitbench.config.trial import TimeTrial
 from vitbench.runner.launchers.places import Workers
 from vitbench.runner.process import Outcome
 from vitbench.runner.work import Request
-from vitbench.spec.base import digest
-from vitbench.spec.trial import TimeTrial
 from vitbench.store import Ceilings, Samples, TimeValues
 from vitbench.timing.ceilings import higher
 from vitbench.timing.measure import Alone, Panel, combine

@@ -7,8 +7,8 @@ import math
 import statistics
 from collections.abc import Mapping, Sequence
 
-from vitbench.spec.base import dumps
-from vitbench.spec.suite import Setting, Suite, Value
+from vitbench.config.base import dumps
+from vitbench.config.suite import Setting, Suite, Value
 from vitbench.store import PlannedTrial, Record, TuneValues
 from vitbench.store.attempts import finished, standing
 

@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING
 
 from pydantic import ValidationError
 
+from vitbench.config.base import Strict
 from vitbench.errors import UserError
-from vitbench.spec.base import Strict
 from vitbench.store.files import write_atomically
 from vitbench.store.processes import born, lives, place
 from vitbench.text import printable

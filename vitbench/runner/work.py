@@ -19,6 +19,8 @@ import torch
 from pydantic import BeforeValidator, Field, PlainSerializer, ValidationInfo
 
 from vitbench import registry
+from vitbench.config.base import STORED, Strict
+from vitbench.config.trial import TimeTrial, TrainTrial, Trial, TuneTrial
 from vitbench.data.catalog import DataError
 from vitbench.devices import (
     DTYPES,
@@ -33,8 +35,6 @@ from vitbench.memory import keep_freed_memory
 from vitbench.model.exactness import Incorrect, check
 from vitbench.model.weights import WeightsError
 from vitbench.runner.orphans import die_with_parent
-from vitbench.spec.base import STORED, Strict
-from vitbench.spec.trial import TimeTrial, TrainTrial, Trial, TuneTrial
 from vitbench.store import State, TrainValues
 from vitbench.store.record import Details, Reason
 from vitbench.text import sentence

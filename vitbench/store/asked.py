@@ -6,10 +6,10 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from vitbench.spec.base import by_identity, dumps
-from vitbench.spec.model import ModelSpec
-from vitbench.spec.recipe import TrainSpec
-from vitbench.spec.trial import TrainTrial, images_body
+from vitbench.config.base import by_identity, dumps
+from vitbench.config.model import ModelSpec
+from vitbench.config.recipe import TrainSpec
+from vitbench.config.trial import TrainTrial, images_body
 from vitbench.store.info import StudyInfo
 from vitbench.store.plan import Trials
 

@@ -6,11 +6,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Generic, Literal, TypeVar
 
-from vitbench.spec.base import Strict, dumps
-from vitbench.spec.model import ModelSpec
-from vitbench.spec.recipe import DataSpec, Device, TimeSpec, TrainSpec
-from vitbench.spec.suite import Published, Value
-from vitbench.spec.trial import TimeTrial, images_body, training_id
+from vitbench.config.base import Strict, dumps
+from vitbench.config.model import ModelSpec
+from vitbench.config.recipe import DataSpec, Device, TimeSpec, TrainSpec
+from vitbench.config.suite import Published, Value
+from vitbench.config.trial import TimeTrial, images_body, training_id
 from vitbench.store.tables import UNTUNED, Place, PlannedTrial, Row, Tables, TimeRow
 
 Item = TypeVar("Item")

@@ -24,7 +24,7 @@ from typing import Annotated
 
 from pydantic import Field, ValidationError
 
-from vitbench.spec.base import Strict
+from vitbench.config.base import Strict
 from vitbench.store.files import content, publish, write_atomically
 from vitbench.store.processes import born, end_group, lives, mark, place, wall_clock
 

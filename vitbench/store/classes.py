@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from vitbench.spec.base import by_identity, dumps
-from vitbench.spec.model import ModelSpec
-from vitbench.spec.recipe import TrainSpec
-from vitbench.spec.trial import TimeTrial, images_body
+from vitbench.config.base import by_identity, dumps
+from vitbench.config.model import ModelSpec
+from vitbench.config.recipe import TrainSpec
+from vitbench.config.trial import TimeTrial, images_body
 from vitbench.store.plan import Trials
 from vitbench.store.tables import PlannedTrial
 

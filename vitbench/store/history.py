@@ -28,7 +28,7 @@ from typing import Annotated, Any, Literal, NamedTuple, Protocol
 
 from pydantic import Field, field_validator
 
-from vitbench.spec.base import Strict, digest
+from vitbench.config.base import Strict, digest
 from vitbench.store.asked import CELLS, CLAIM, SEEDS, Asked, differing
 from vitbench.store.attempts import Tried
 from vitbench.store.distrust import believed

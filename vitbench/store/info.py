@@ -6,8 +6,8 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from vitbench.spec.base import Positive, Seed, Strict, Text
-from vitbench.spec.suite import Fact, Goal, Info, Value
+from vitbench.config.base import Positive, Seed, Strict, Text
+from vitbench.config.suite import Fact, Goal, Info, Value
 from vitbench.store.plan import PlannedTrials, Trials
 
 

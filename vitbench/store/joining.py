@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from vitbench.spec.base import digest
-from vitbench.spec.trial import Trial
+from vitbench.config.base import digest
+from vitbench.config.trial import Trial
 from vitbench.store.info import StudyInfo
 from vitbench.store.plan import Trials
 from vitbench.store.tables import PlannedTrial

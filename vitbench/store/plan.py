@@ -12,8 +12,8 @@ from typing import Annotated, Any, overload
 from pydantic import GetPydanticSchema
 from pydantic_core import core_schema
 
-from vitbench.spec.base import Seed, dumps
-from vitbench.spec.trial import TimeTrial, TrainTrial, Trial, TuneTrial, images_body, training_id
+from vitbench.config.base import Seed, dumps
+from vitbench.config.trial import TimeTrial, TrainTrial, Trial, TuneTrial, images_body, training_id
 from vitbench.store.builder import TablesBuilder, text_of_spec
 from vitbench.store.tables import PlannedTrial, Row, Tables
 

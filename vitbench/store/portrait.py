@@ -18,9 +18,9 @@ from pydantic import Field, ValidationError
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save
 
+from vitbench.config.base import STORED, Strict, dumps, pair
+from vitbench.config.model import ModelSpec
 from vitbench.registry import UnknownComponent
-from vitbench.spec.base import STORED, Strict, dumps, pair
-from vitbench.spec.model import ModelSpec
 from vitbench.store.files import handle, opened, write_atomically
 
 FOLDER, SUFFIX = "portraits", ".safetensors"

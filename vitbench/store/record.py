@@ -11,9 +11,9 @@ from typing import Annotated, Any, Literal, get_args
 
 from pydantic import AfterValidator, BeforeValidator, Field
 
+from vitbench.config.base import STORED, Strict, Text, digest
+from vitbench.config.trial import Trial
 from vitbench.environment import Environment, code_with
-from vitbench.spec.base import STORED, Strict, Text, digest
-from vitbench.spec.trial import Trial
 from vitbench.store.files import content
 from vitbench.text import last_lines, sentence
 

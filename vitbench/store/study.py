@@ -13,9 +13,9 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
+from vitbench.config.base import STORED, uncollected
 from vitbench.errors import UserError
 from vitbench.memory import hand_back
-from vitbench.spec.base import STORED, uncollected
 from vitbench.store.asked import asked
 from vitbench.store.attempts import SEALED, Attempt, Tried, attempt_of, last_attempt, standing
 from vitbench.store.claims import at_work

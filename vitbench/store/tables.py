@@ -8,11 +8,11 @@ from typing import Literal
 
 from pydantic import Field
 
-from vitbench.spec.base import Positive, Seed, Strict, dumps
-from vitbench.spec.model import ModelSpec
-from vitbench.spec.recipe import DataSpec, Device, DType, Level, Mode, TimeSpec, TrainSpec
-from vitbench.spec.suite import Published, Value
-from vitbench.spec.trial import Trial
+from vitbench.config.base import Positive, Seed, Strict, dumps
+from vitbench.config.model import ModelSpec
+from vitbench.config.recipe import DataSpec, Device, DType, Level, Mode, TimeSpec, TrainSpec
+from vitbench.config.suite import Published, Value
+from vitbench.config.trial import Trial
 
 UNTUNED: Mapping[str, Value] = MappingProxyType({})
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import torch
 
+from vitbench.config.trial import TimeTrial
 from vitbench.devices import synchronise
-from vitbench.spec.trial import TimeTrial
 from vitbench.timing.subject import Subject
 
 WITHIN = 1.05

@@ -8,10 +8,10 @@ from collections.abc import Callable, Sequence
 
 import torch
 
+from vitbench.config.base import Strict, digest
+from vitbench.config.trial import SLOT, TimeTrial
 from vitbench.devices import DTYPES, PeakMemory
 from vitbench.model.exactness import check
-from vitbench.spec.base import Strict, digest
-from vitbench.spec.trial import SLOT, TimeTrial
 from vitbench.store import Ceilings, Samples, TimeValues
 from vitbench.timing.capacity import largest_batch
 from vitbench.timing.ceilings import measure_ceilings

@@ -9,13 +9,13 @@ import torch
 from torch import Tensor, nn
 from torch.utils.flop_counter import FlopCounterMode
 
+from vitbench.config.base import Strict
+from vitbench.config.model import ModelSpec
+from vitbench.config.recipe import Level
+from vitbench.config.trial import TimeTrial
 from vitbench.devices import DTYPES
 from vitbench.model.counting import forward_flops, parameters
 from vitbench.model.vit import VisionTransformer
-from vitbench.spec.base import Strict
-from vitbench.spec.model import ModelSpec
-from vitbench.spec.recipe import Level
-from vitbench.spec.trial import TimeTrial
 from vitbench.timing.subject import UNITS, input_shape
 
 

@@ -13,12 +13,12 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from vitbench.config.base import pair
+from vitbench.config.model import ModelSpec
 from vitbench.devices import synchronise
 from vitbench.model.architectures import Convolutional, build_model
 from vitbench.model.counting import flops_by_module, parameters
 from vitbench.model.vit import VisionTransformer
-from vitbench.spec.base import pair
-from vitbench.spec.model import ModelSpec
 
 WARMUP, ROUNDS = 3, 15
 

@@ -10,15 +10,15 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from vitbench.components.contracts import SelfAttention
+from vitbench.config.base import pair
+from vitbench.config.model import ModelSpec
+from vitbench.config.recipe import Level, TrainSpec
+from vitbench.config.trial import TimeTrial
 from vitbench.devices import DTYPES, synchronise
 from vitbench.model.architectures import network
 from vitbench.model.encoder import Block, chosen
 from vitbench.model.exactness import FACTOR, FLOOR_EPS, Incorrect
 from vitbench.model.initial import initialise
-from vitbench.spec.base import pair
-from vitbench.spec.model import ModelSpec
-from vitbench.spec.recipe import Level, TrainSpec
-from vitbench.spec.trial import TimeTrial
 from vitbench.streams import derive
 from vitbench.training.optimiser import make_optimiser
 

@@ -23,7 +23,7 @@ from safetensors.torch import load as tensors_from
 from safetensors.torch import save as bytes_of
 from torch import Tensor
 
-from vitbench.spec.base import STORED, Strict, dumps
+from vitbench.config.base import STORED, Strict, dumps
 from vitbench.store import Epoch
 from vitbench.store.files import content as contents
 from vitbench.store.files import write_atomically

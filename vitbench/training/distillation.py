@@ -13,11 +13,11 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from vitbench.config.recipe import TrainSpec
 from vitbench.data.batches import Batch
 from vitbench.model.architectures import build_model
 from vitbench.model.counting import forward_flops
 from vitbench.model.vit import VisionTransformer
-from vitbench.spec.recipe import TrainSpec
 from vitbench.store import Epoch
 from vitbench.streams import derive
 from vitbench.training import stage

@@ -9,11 +9,11 @@ from pathlib import Path
 import torch
 from torch import nn
 
+from vitbench.config.model import ModelSpec
+from vitbench.config.trial import TrainingTrial
 from vitbench.data.images import Splits
 from vitbench.model.architectures import Model, network
 from vitbench.model.weights import save_weights
-from vitbench.spec.model import ModelSpec
-from vitbench.spec.trial import TrainingTrial
 from vitbench.training.distillation import Student
 from vitbench.training.probe import Probe
 from vitbench.training.stack import Stack

@@ -12,6 +12,7 @@ from pathlib import Path
 import torch
 from torch import nn
 
+from vitbench.config.trial import TrainingTrial, TrainTrial, TuneTrial
 from vitbench.data.batches import Batches
 from vitbench.data.images import Images, Splits
 from vitbench.data.load import splits
@@ -21,7 +22,6 @@ from vitbench.model.counting import forward_flops, parameters_of
 from vitbench.model.start import load_start
 from vitbench.model.vit import VisionTransformer
 from vitbench.model.weights import SUFFIX
-from vitbench.spec.trial import TrainingTrial, TrainTrial, TuneTrial
 from vitbench.store import Epoch, TrainValues, TuneValues
 from vitbench.streams import derive
 from vitbench.timing.ceilings import measure_products

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from vitbench.spec.recipe import TrainSpec
+from vitbench.config.recipe import TrainSpec
 from vitbench.training.members import Weight, weights
 from vitbench.training.muon import Muon
 

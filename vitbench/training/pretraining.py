@@ -12,11 +12,11 @@ from PIL import Image
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from vitbench.config.recipe import TrainSpec
 from vitbench.data.batches import Batch
 from vitbench.data.images import Splits
 from vitbench.model.masked import MaskedAutoencoder, masked_autoencoder, masked_flops
 from vitbench.model.vit import VisionTransformer
-from vitbench.spec.recipe import TrainSpec
 from vitbench.store import Epoch
 from vitbench.streams import derive
 from vitbench.training import stage

@@ -15,9 +15,9 @@ import torch
 from torch import Tensor
 
 from vitbench import registry
+from vitbench.config.trial import TrainingTrial
 from vitbench.devices import PeakMemory
 from vitbench.environment import code_digest, cpu_model, versions
-from vitbench.spec.trial import TrainingTrial
 from vitbench.training.checkpoint import Checkpoint, Checkpointing, Identity, Keeper, Moment
 from vitbench.training.stepper import Course, Stepper
 

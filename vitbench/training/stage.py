@@ -8,11 +8,11 @@ from dataclasses import dataclass, replace
 import torch
 from torch import nn
 
+from vitbench.config.recipe import TrainSpec
+from vitbench.config.trial import TrainingTrial
 from vitbench.data.batches import Batches
 from vitbench.data.images import Splits
 from vitbench.devices import PeakMemory
-from vitbench.spec.recipe import TrainSpec
-from vitbench.spec.trial import TrainingTrial
 from vitbench.store import Epoch
 from vitbench.streams import Stream, derive
 from vitbench.training.checkpoint import Checkpointing, of_stage

@@ -12,9 +12,9 @@ from typing import Protocol, cast
 import torch
 from torch import Tensor, nn
 
+from vitbench.config.recipe import TrainSpec
 from vitbench.data.batches import Batch, Batches
 from vitbench.devices import Stopwatch, synchronise
-from vitbench.spec.recipe import TrainSpec
 from vitbench.store import Epoch
 from vitbench.training.average import Average
 from vitbench.training.graphs import Graph, Pace

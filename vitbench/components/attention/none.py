@@ -1,8 +1,8 @@
 """No attention."""
 
 from vitbench.components.contracts import Sublayer
+from vitbench.config.model import ModelSpec
 from vitbench.registry import component
-from vitbench.spec.model import ModelSpec
 
 
 @component(empty=True, source="the control row of the attention ladder: class token and positions only")

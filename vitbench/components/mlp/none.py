@@ -1,8 +1,8 @@
 """No MLP."""
 
 from vitbench.components.contracts import Sublayer
+from vitbench.config.model import ModelSpec
 from vitbench.registry import component
-from vitbench.spec.model import ModelSpec
 
 
 @component(empty=True, source="the control: attention-only blocks, Dong et al. 2021, arXiv 2103.03404")

@@ -4,8 +4,8 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from vitbench.components.contracts import Sublayer
+from vitbench.config.model import ModelSpec
 from vitbench.registry import component
-from vitbench.spec.model import ModelSpec
 
 
 @component(source="Shazeer 2020, arXiv 2002.05202; width as in facebookresearch/dinov2, dinov2/layers/swiglu_ffn.py")

@@ -2,8 +2,8 @@
 
 from torch import nn
 
+from vitbench.config.model import ModelSpec
 from vitbench.registry import component
-from vitbench.spec.model import ModelSpec
 
 
 @component(source="Ba et al. 2016, arXiv 1607.06450; epsilon 1e-6 as in google-research/vision_transformer")

@@ -2,8 +2,8 @@
 
 from torch import nn
 
+from vitbench.config.model import ModelSpec
 from vitbench.registry import component
-from vitbench.spec.model import ModelSpec
 
 
 @component(source="Zhang and Sennrich 2019, arXiv 1910.07467")

@@ -5,8 +5,8 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from vitbench.components.contracts import Patching
+from vitbench.config.model import ModelSpec
 from vitbench.registry import component
-from vitbench.spec.model import ModelSpec
 
 BETWEEN = 64
 """Channels between two convolutions, as in CCT's own tokenizer."""

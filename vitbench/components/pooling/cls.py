@@ -4,8 +4,8 @@ import torch
 from torch import Tensor, nn
 
 from vitbench.components.contracts import Pooling
+from vitbench.config.model import ModelSpec
 from vitbench.registry import component
-from vitbench.spec.model import ModelSpec
 
 
 @component(

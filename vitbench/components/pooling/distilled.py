@@ -4,8 +4,8 @@ import torch
 from torch import Tensor, nn
 
 from vitbench.components.contracts import Pooling
+from vitbench.config.model import ModelSpec
 from vitbench.registry import component
-from vitbench.spec.model import ModelSpec
 
 
 @component(prefix=2, offers=("teacher",), source="Touvron et al. 2021, DeiT, arXiv 2012.12877, §4 and fig. 2")

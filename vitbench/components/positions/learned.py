@@ -4,8 +4,8 @@ import torch
 from torch import Tensor, nn
 
 from vitbench.components.contracts import Positions
+from vitbench.config.model import ModelSpec
 from vitbench.registry import component
-from vitbench.spec.model import ModelSpec
 
 
 @component(source="Dosovitskiy et al. 2020, arXiv 2010.11929, eq. 1")

@@ -5,8 +5,8 @@ from torch import Tensor
 
 from vitbench.components.contracts import Positions
 from vitbench.components.positions._waves import angles
+from vitbench.config.model import ModelSpec
 from vitbench.registry import component
-from vitbench.spec.model import ModelSpec
 
 
 @component(multiple_of={"dim": 2}, source="Vaswani et al. 2017, arXiv 1706.03762, §3.5")

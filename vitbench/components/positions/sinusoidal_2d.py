@@ -5,8 +5,8 @@ from torch import Tensor
 
 from vitbench.components.contracts import Positions
 from vitbench.components.positions._waves import angles, rows_and_columns
+from vitbench.config.model import ModelSpec
 from vitbench.registry import component
-from vitbench.spec.model import ModelSpec
 
 
 @component(

@@ -14,8 +14,8 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from vitbench.config.recipe import TrainSpec
 from vitbench.data.augmentation import operations
-from vitbench.spec.recipe import TrainSpec
 
 Floats = npt.NDArray[np.float64]
 Numbers = npt.NDArray[np.int64]

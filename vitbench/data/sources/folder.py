@@ -15,11 +15,11 @@ from PIL import Image, ImageFile
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save
 
+from vitbench.config.base import pair
+from vitbench.config.recipe import DataSpec
 from vitbench.data import catalog
 from vitbench.data.catalog import FORMATS, DataError, folder_images
 from vitbench.data.images import DataSet, Images
-from vitbench.spec.base import pair
-from vitbench.spec.recipe import DataSpec
 from vitbench.store.files import write_atomically
 from vitbench.streams import derive
 from vitbench.text import encoded, printable

@@ -13,11 +13,11 @@ from pathlib import Path
 
 import torch
 
+from vitbench.config.recipe import DataSpec
 from vitbench.data import catalog
 from vitbench.data.catalog import DataError
 from vitbench.data.images import DataSet, Images
 from vitbench.data.sources import folder, torchvision_sets
-from vitbench.spec.recipe import DataSpec
 
 FILES = "cifar10-lossless-6k"
 """Folder of the PNG files, ``train/<class>/<index in the official order>.png`` and ``test/…``; or its ``.tar.xz``."""

@@ -36,12 +36,12 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from vitbench.config.base import pair
+from vitbench.config.recipe import DataSpec
 from vitbench.data import catalog
 from vitbench.data.catalog import SYNTHETIC_GRID as GRID
 from vitbench.data.catalog import DataError
 from vitbench.data.images import DataSet, Images
-from vitbench.spec.base import pair
-from vitbench.spec.recipe import DataSpec
 from vitbench.streams import derive
 
 GREY = 0.5

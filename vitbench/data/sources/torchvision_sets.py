@@ -15,10 +15,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from vitbench.config.recipe import DataSpec
 from vitbench.data import catalog
 from vitbench.data.catalog import DataError, MissingData
 from vitbench.data.images import DataSet, Images
-from vitbench.spec.recipe import DataSpec
 
 CLASSES = {"cifar10": "CIFAR10", "cifar100": "CIFAR100", "mnist": "MNIST", "fashion_mnist": "FashionMNIST"}
 IDX_HEADER = {3: 16, 1: 8}

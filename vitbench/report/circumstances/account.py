@@ -10,6 +10,11 @@ import pandas as pd
 
 from vitbench import registry
 from vitbench.analysis.frames import PENDING, level
+from vitbench.config.base import Strict
+from vitbench.config.effects import dead
+from vitbench.config.model import OF_ANY
+from vitbench.config.recipe import TimeSpec, TrainSpec
+from vitbench.config.trial import RELEVANT, TimeTrial, TrainTrial, Trial
 from vitbench.environment import Environment
 from vitbench.report.circumstances import settings as settings_of
 from vitbench.report.circumstances import spent
@@ -18,11 +23,6 @@ from vitbench.report.markdown import Md, escape, listed
 from vitbench.report.numbers import count, plural
 from vitbench.report.view import View
 from vitbench.runner.looks import in_words as looks_in_words
-from vitbench.spec.base import Strict
-from vitbench.spec.effects import dead
-from vitbench.spec.model import OF_ANY
-from vitbench.spec.recipe import TimeSpec, TrainSpec
-from vitbench.spec.trial import RELEVANT, TimeTrial, TrainTrial, Trial
 from vitbench.store.record import STATES
 
 MAX_NAMED = 8

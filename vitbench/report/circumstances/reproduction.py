@@ -5,14 +5,14 @@ from __future__ import annotations
 import shlex
 from collections.abc import Sequence
 
+from vitbench.config.base import pair
+from vitbench.config.recipe import DataSpec
+from vitbench.config.trial import TrainTrial, TuneTrial
 from vitbench.report.circumstances import account
 from vitbench.report.document import Block, Code
 from vitbench.report.markdown import Md, escape, listed
 from vitbench.report.numbers import count, plural
 from vitbench.report.view import View
-from vitbench.spec.base import pair
-from vitbench.spec.recipe import DataSpec
-from vitbench.spec.trial import TrainTrial, TuneTrial
 from vitbench.store.portrait import FOLDER as PORTRAITS
 from vitbench.store.portrait import SUFFIX
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from vitbench.analysis.frames import level
+from vitbench.config.trial import TrainTrial
 from vitbench.report.markdown import Md, escape
 from vitbench.report.numbers import plural
 from vitbench.report.view import View
-from vitbench.spec.trial import TrainTrial
 
 MOST_NAMED = 3
 """Values of an axis, or cells, that are named for one value of a field before they are counted."""

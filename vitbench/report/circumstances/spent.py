@@ -8,12 +8,12 @@ from datetime import UTC, datetime
 
 import pandas as pd
 
+from vitbench.config.recipe import TrainSpec
+from vitbench.config.trial import TrainTrial
 from vitbench.report.accuracy import task
 from vitbench.report.markdown import Md, escape
 from vitbench.report.numbers import count, enumerated, plural, significant
 from vitbench.report.view import View
-from vitbench.spec.recipe import TrainSpec
-from vitbench.spec.trial import TrainTrial
 
 A_MINUTE, AN_HOUR = 60.0, 3600.0
 

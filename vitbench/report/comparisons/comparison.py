@@ -8,6 +8,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from vitbench.analysis.side_by_side import SideBySide
+from vitbench.config.base import uncollected_so_far
 from vitbench.report.comparisons import comparison_conditions as conditions
 from vitbench.report.comparisons import comparison_frames as frames
 from vitbench.report.comparisons import comparison_tables as tables
@@ -17,7 +18,6 @@ from vitbench.report.document import Block, Document, Section
 from vitbench.report.figures.charts import Draw, drawn
 from vitbench.report.files import Files
 from vitbench.report.markdown import Md
-from vitbench.spec.base import uncollected_so_far
 
 
 def render_comparison(found: SideBySide, out: Path, draw: Draw = drawn) -> Path:

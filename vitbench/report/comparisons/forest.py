@@ -10,9 +10,9 @@ from vitbench.analysis.arms import Arm, Trained
 from vitbench.analysis.comparison import within
 from vitbench.analysis.paired import interval
 from vitbench.analysis.side_by_side import CellRow, SideBySide, TimingRow
+from vitbench.config.trial import TimeTrial
 from vitbench.report.figures.charts import Estimate, Forest, Picture
 from vitbench.report.numbers import plural
-from vitbench.spec.trial import TimeTrial
 
 Row = TypeVar("Row")
 

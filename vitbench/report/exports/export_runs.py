@@ -9,10 +9,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from vitbench.config.suite import as_text
+from vitbench.config.trial import TimeTrial, images_body
 from vitbench.report.view import View
 from vitbench.runner.progress import describe
-from vitbench.spec.suite import as_text
-from vitbench.spec.trial import TimeTrial, images_body
 from vitbench.store import Epoch, PlannedTrial, Record
 from vitbench.store.plan import Trials
 

@@ -12,10 +12,10 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
+from vitbench.config.trial import TimeTrial
 from vitbench.report.exports.export_runs import TrackedRun, runs
 from vitbench.report.exports.extras import require
 from vitbench.report.view import View
-from vitbench.spec.trial import TimeTrial
 
 FILE = "events.out.tfevents.{began:010d}.vitbench"
 """TensorBoard's own name for it holds the host's name, which no report of ours does."""

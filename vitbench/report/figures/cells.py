@@ -16,6 +16,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from vitbench.analysis.summary import ACCURACY, finished
+from vitbench.config.suite import BETWEEN
 from vitbench.report import accuracy
 from vitbench.report.cost import speed
 from vitbench.report.cost.time_groups import TimeGroup
@@ -24,7 +25,6 @@ from vitbench.report.figures.marks import Colouring, Values, is_many, limits, re
 from vitbench.report.numbers import plural
 from vitbench.report.origins import of_origin
 from vitbench.report.view import View
-from vitbench.spec.suite import BETWEEN
 
 ROWS_A_PAGE = 60
 MAX_PAGES = 4

@@ -13,14 +13,14 @@ import pandas as pd
 
 from vitbench.analysis.frames import level
 from vitbench.analysis.summary import finished, texts
+from vitbench.config.suite import BETWEEN, in_label
+from vitbench.config.trial import TrainTrial
 from vitbench.report import accuracy
 from vitbench.report.figures.charts import MOST_DASHED, Bundle, Curves, Picture
 from vitbench.report.figures.marks import Colouring
 from vitbench.report.numbers import plural
 from vitbench.report.origins import of_origin
 from vitbench.report.view import View
-from vitbench.spec.suite import BETWEEN, in_label
-from vitbench.spec.trial import TrainTrial
 
 MAX_FACETS = 5
 MAX_RUNS = 1000

@@ -9,7 +9,7 @@ import pandas as pd
 from vitbench.analysis.conclusions import Conclusions, conclude
 from vitbench.analysis.factorial import runs_of
 from vitbench.analysis.replay import Looking
-from vitbench.spec.suite import Fact, Test
+from vitbench.config.suite import Fact, Test
 
 Place = Conclusions
 """What the training runs of one device and origin say."""

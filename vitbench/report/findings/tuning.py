@@ -9,12 +9,12 @@ import pandas as pd
 from vitbench.analysis.frames import PENDING
 from vitbench.analysis.results import TUNING
 from vitbench.analysis.summary import words
+from vitbench.config.suite import as_text, setting_in_words
+from vitbench.config.trial import TuneTrial
 from vitbench.report.document import Block, table
 from vitbench.report.markdown import Md, bold, escape
 from vitbench.report.numbers import fixed
 from vitbench.report.view import View
-from vitbench.spec.suite import as_text, setting_in_words
-from vitbench.spec.trial import TuneTrial
 from vitbench.store.plan import Trials
 
 MAX_ROWS = 50

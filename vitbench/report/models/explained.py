@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
+from vitbench.config.trial import TrainTrial
 from vitbench.report.document import Block, Document, Heading, Section, bullets
 from vitbench.report.figures.charts import Bundle, Curves, Draw, Picture, drawn
 from vitbench.report.figures.marks import Colouring
@@ -17,7 +18,6 @@ from vitbench.report.models import portrait_words, portraits
 from vitbench.report.models.sitters import Sitter, Wall
 from vitbench.report.numbers import plural
 from vitbench.report.view import View
-from vitbench.spec.trial import TrainTrial
 from vitbench.store import Epoch
 from vitbench.store.plan import Trials
 from vitbench.store.portrait import FOLDER, SUFFIX, BadPortrait, Portrait, read_portrait

@@ -10,13 +10,13 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from vitbench.config.base import pair
+from vitbench.config.model import ModelSpec
 from vitbench.report.figures.charts import Heat, Picture, Pixels, Strip, Tile, Tiles
 from vitbench.report.markdown import Md, escape
 from vitbench.report.models import portrait_attention, portrait_positions
 from vitbench.report.models.sitters import Sitter, Wall, chosen
 from vitbench.report.numbers import plural
-from vitbench.spec.base import pair
-from vitbench.spec.model import ModelSpec
 from vitbench.store.portrait import Array, Portrait
 from vitbench.store.portrait import Picture as Name
 

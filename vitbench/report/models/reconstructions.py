@@ -5,10 +5,10 @@ from __future__ import annotations
 import base64
 from dataclasses import dataclass
 
+from vitbench.config.trial import TrainTrial
 from vitbench.report.markdown import Md
 from vitbench.report.numbers import enumerated, plural
 from vitbench.report.view import View
-from vitbench.spec.trial import TrainTrial
 from vitbench.store import PlannedTrial, TrainValues
 
 MOST = 6

@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from vitbench.config.base import pair
 from vitbench.report.figures.charts import Picture
-from vitbench.spec.base import pair
 from vitbench.store.portrait import Exhibit, Portrait
 
 Outcome = Literal["right", "differing", "wrong", "given"]

@@ -9,6 +9,10 @@ from typing import NamedTuple
 from vitbench.analysis.results import MOVING
 from vitbench.analysis.same_batches import unlike
 from vitbench.analysis.summary import finished
+from vitbench.config.effects import dead
+from vitbench.config.recipe import TrainSpec
+from vitbench.config.suite import as_text
+from vitbench.config.trial import TrainTrial
 from vitbench.environment import Environment
 from vitbench.report.accuracy import MEAN, SURVIVORS
 from vitbench.report.circumstances import settings, spent
@@ -18,10 +22,6 @@ from vitbench.report.numbers import count, fixed, plural
 from vitbench.report.origins import with_changes
 from vitbench.report.sections import changes
 from vitbench.report.view import View
-from vitbench.spec.effects import dead
-from vitbench.spec.recipe import TrainSpec
-from vitbench.spec.suite import as_text
-from vitbench.spec.trial import TrainTrial
 
 Facts = Iterable[Mapping[str, object]]
 """What is put into a sentence, once for each time that it is stated; text is escaped."""

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
+from vitbench.config.base import Strict, digest, dumps
+from vitbench.config.model import ModelSpec
+from vitbench.config.recipe import DataSpec, TrainSpec
+from vitbench.config.suite import Info, as_text
 from vitbench.report.markdown import Md, escape, listed
 from vitbench.report.numbers import plural
 from vitbench.report.view import View
 from vitbench.runner.progress import describe
-from vitbench.spec.base import Strict, digest, dumps
-from vitbench.spec.model import ModelSpec
-from vitbench.spec.recipe import DataSpec, TrainSpec
-from vitbench.spec.suite import Info, as_text
 from vitbench.store.asked import CELLS, CLAIM, GOAL, SEEDS, asked, by_cell
 from vitbench.store.history import Ended, Step, ended
 from vitbench.store.plan import Trials

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import torch
 
+from vitbench.config.trial import Trial
 from vitbench.devices import resolve, unsupported
 from vitbench.environment import Environment, fingerprint
 from vitbench.runner.driver import Driven
@@ -20,7 +21,6 @@ from vitbench.runner.launchers.places import Site
 from vitbench.runner.overview import device_kind
 from vitbench.runner.process import Pool, Slot, Started
 from vitbench.runner.turns import turns
-from vitbench.spec.trial import Trial
 
 PREFIX = "vitbench-"
 

@@ -8,13 +8,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
+from vitbench.config.recipe import Device
+from vitbench.config.suite import Resources
+from vitbench.config.trial import Trial
 from vitbench.environment import Environment
 from vitbench.errors import UserError
 from vitbench.runner.process import Outcome, Say, Started, Stop
 from vitbench.runner.work import Request
-from vitbench.spec.recipe import Device
-from vitbench.spec.suite import Resources
-from vitbench.spec.trial import Trial
 
 
 class LauncherError(UserError, ValueError):

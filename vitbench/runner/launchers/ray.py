@@ -25,6 +25,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from vitbench.config.recipe import Device
+from vitbench.config.trial import Trial
 from vitbench.environment import Environment, code_digest
 from vitbench.runner.driver import Driven
 from vitbench.runner.launchers.local import cores, scratch
@@ -32,8 +34,6 @@ from vitbench.runner.launchers.places import LauncherError, Site
 from vitbench.runner.overview import device_kind
 from vitbench.runner.process import GRACE_SECONDS, Outcome, Pool, Say, Slot, Started, Stop
 from vitbench.runner.work import Request
-from vitbench.spec.recipe import Device
-from vitbench.spec.trial import Trial
 
 LOCAL = "local"
 CONNECT_SECONDS = 5.0

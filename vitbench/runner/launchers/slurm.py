@@ -21,12 +21,12 @@ import time
 from collections import Counter
 from typing import Any
 
+from vitbench.config.trial import Trial
 from vitbench.environment import Environment
 from vitbench.runner.launchers.places import LauncherError, Site
 from vitbench.runner.orphans import die_with_parent
 from vitbench.runner.overview import device_kind
 from vitbench.runner.session import Session
-from vitbench.spec.trial import Trial
 from vitbench.store import Claims, Study
 
 POLL_SECONDS = 1.0

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import REPOSITORY
-from vitbench.spec import SpecError, read_suite
-from vitbench.spec.suite import Suite
+from vitbench.config import SpecError, read_suite
+from vitbench.config.suite import Suite
 
 MINIMAL = """
 [suite]

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from vitbench.config.errors import quote
+from vitbench.config.suite import Fact, Goal, Value, as_text
+from vitbench.config.tables import Tables
 from vitbench.registry import nearest
-from vitbench.spec.errors import quote
-from vitbench.spec.suite import Fact, Goal, Value, as_text
-from vitbench.spec.tables import Tables
 
 
 def read_facts(

@@ -9,10 +9,10 @@ from typing import Annotated, Any, Literal
 from pydantic import Field
 
 from vitbench import registry
-from vitbench.spec.architectures import ARCHITECTURES
-from vitbench.spec.base import ID_LENGTH, Positive, Seed, Strict, digest, pair
-from vitbench.spec.model import ModelSpec
-from vitbench.spec.recipe import DataSpec, Device, DType, Level, Mode, TimeSpec, TrainSpec
+from vitbench.config.architectures import ARCHITECTURES
+from vitbench.config.base import ID_LENGTH, Positive, Seed, Strict, digest, pair
+from vitbench.config.model import ModelSpec
+from vitbench.config.recipe import DataSpec, Device, DType, Level, Mode, TimeSpec, TrainSpec
 from vitbench.text import encoded
 
 HOW_TO_COME_BY = frozenset({"path", "download", "fallback"})

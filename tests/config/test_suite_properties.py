@@ -17,10 +17,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.conftest import REPOSITORY
+from vitbench.config import DataSpec, ModelSpec, SpecError, TimeSpec, TimeTrial, TrainSpec, TrainTrial, read_suite
+from vitbench.config.errors import SHOWN
 from vitbench.data.catalog import DataError
 from vitbench.runner.plan import plan
-from vitbench.spec import DataSpec, ModelSpec, SpecError, TimeSpec, TimeTrial, TrainSpec, TrainTrial, read_suite
-from vitbench.spec.errors import SHOWN
 
 MAX_TRIALS = 500
 SHIPPED = {path.stem: path.read_text(encoding="utf-8") for path in sorted((REPOSITORY / "ablations").glob("*.toml"))}
@@ -225,5 +225,5 @@ def golden(name: str) -> TrainTrial | TimeTrial:
 
 @pytest.mark.parametrize("name", GOLDEN)
 def test_ids_are_pinned(name: str) -> None:
-    """A change here orphans the results of every study: do not make it. See also tests/spec/test_trial.py."""
+    """A change here orphans the results of every study: do not make it. See also tests/config/test_trial.py."""
     assert golden(name).id == GOLDEN[name]

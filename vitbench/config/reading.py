@@ -11,15 +11,14 @@ from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from vitbench.registry import nearest
-from vitbench.spec.base import by_identity, uncollected
-from vitbench.spec.claims import read_facts, read_goals
-from vitbench.spec.effects import dead_letters
-from vitbench.spec.errors import SpecError, TooManyTrials, quote
-from vitbench.spec.model import ModelSpec
-from vitbench.spec.nuisance import read_tune
-from vitbench.spec.recipe import DEVICES, Device, TrainTable
-from vitbench.spec.suite import (
+from vitbench.config.base import by_identity, uncollected
+from vitbench.config.claims import read_facts, read_goals
+from vitbench.config.effects import dead_letters
+from vitbench.config.errors import SpecError, TooManyTrials, quote
+from vitbench.config.model import ModelSpec
+from vitbench.config.nuisance import read_tune
+from vitbench.config.recipe import DEVICES, Device, TrainTable
+from vitbench.config.suite import (
     BETWEEN,
     LABEL,
     RESERVED,
@@ -33,9 +32,10 @@ from vitbench.spec.suite import (
     Variant,
     in_label,
 )
-from vitbench.spec.tables import BUDGETS, TABLES, Tables
-from vitbench.spec.toml import apply, leaves, merged, parse
-from vitbench.spec.trial import mismatches, unstackable
+from vitbench.config.tables import BUDGETS, TABLES, Tables
+from vitbench.config.toml import apply, leaves, merged, parse
+from vitbench.config.trial import mismatches, unstackable
+from vitbench.registry import nearest
 from vitbench.text import printable
 
 MAX_TRIALS = 10_000

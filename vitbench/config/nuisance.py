@@ -7,12 +7,12 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from vitbench.config.errors import explain, quote
+from vitbench.config.recipe import TrainSpec, TrainTable
+from vitbench.config.suite import Tune
+from vitbench.config.tables import BUDGETS, Tables
+from vitbench.config.toml import leaves
 from vitbench.registry import nearest
-from vitbench.spec.errors import explain, quote
-from vitbench.spec.recipe import TrainSpec, TrainTable
-from vitbench.spec.suite import Tune
-from vitbench.spec.tables import BUDGETS, Tables
-from vitbench.spec.toml import leaves
 
 
 def read_tune(tables: Tables, base: Mapping[str, Any], studied: Collection[str]) -> Tune | None:

@@ -12,9 +12,9 @@ from rich.console import Console
 from tests.conftest import REPOSITORY
 from tests.small import SUITE
 from vitbench.analysis.outlook import outlook
+from vitbench.config import Suite, read_suite
 from vitbench.runner.overview import print_plan
 from vitbench.runner.plan import plan
-from vitbench.spec import Suite, read_suite
 from vitbench.store import Study, StudyInfo, Trials
 
 SHIPPED = sorted((REPOSITORY / "ablations").glob("*.toml"))

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any
 
-from vitbench.spec.model import ModelSpec
+from vitbench.config.model import ModelSpec
 
 
 def _vit(dim: int, depth: int, heads: int, patch_size: int) -> ModelSpec:

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from vitbench.config import SpecError, Suite, read_suite
+from vitbench.config.recipe import Device
+from vitbench.config.suite import RESERVED
 from vitbench.runner.plan import plan
-from vitbench.spec import SpecError, Suite, read_suite
-from vitbench.spec.recipe import Device
-from vitbench.spec.suite import RESERVED
 
 BASE = """
 [suite]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from vitbench.spec import DataSpec, ModelSpec, TimeSpec, TimeTrial, TrainSpec, TrainTrial
+from vitbench.config import DataSpec, ModelSpec, TimeSpec, TimeTrial, TrainSpec, TrainTrial
 
 
 def trial(**changes: object) -> TrainTrial:

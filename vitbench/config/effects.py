@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from vitbench.spec.recipe import TrainSpec
+from vitbench.config.recipe import TrainSpec
 
 
 class Condition(NamedTuple):

@@ -7,11 +7,11 @@ from typing import Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
+from vitbench.config.errors import explain, quote
+from vitbench.config.model import ModelSpec
+from vitbench.config.presets import PRESETS
+from vitbench.config.recipe import DEVICES, DataSpec, TimeTable, TrainTable
 from vitbench.registry import nearest
-from vitbench.spec.errors import explain, quote
-from vitbench.spec.model import ModelSpec
-from vitbench.spec.presets import PRESETS
-from vitbench.spec.recipe import DEVICES, DataSpec, TimeTable, TrainTable
 
 Spec = TypeVar("Spec", bound=BaseModel)
 

@@ -8,11 +8,11 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, Field, InstanceOf
 
+from vitbench.config.base import Strict
+from vitbench.config.errors import SpecError
+from vitbench.config.model import ModelSpec
+from vitbench.config.recipe import DataSpec, TimeTable, TrainTable
 from vitbench.registry import name_problem, nearest
-from vitbench.spec.base import Strict
-from vitbench.spec.errors import SpecError
-from vitbench.spec.model import ModelSpec
-from vitbench.spec.recipe import DataSpec, TimeTable, TrainTable
 
 MOST_NAMED = 24
 """Cells that an error message names."""

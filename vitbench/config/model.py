@@ -7,8 +7,8 @@ from typing import Annotated, Literal
 from pydantic import Field, ValidationInfo, field_validator
 
 from vitbench import registry
-from vitbench.spec.architectures import ARCHITECTURES
-from vitbench.spec.base import Positive, Probability, Size, Strict, pair
+from vitbench.config.architectures import ARCHITECTURES
+from vitbench.config.base import Positive, Probability, Size, Strict, pair
 
 DECODER_HEAD_WIDTH = 32
 
