@@ -78,7 +78,7 @@ def test_a_kept_file_becomes_a_page_and_a_section_of_its_study(
     assert counts is not None and counts.sum() == values.test_images == 60
     assert 100 * counts.trace() / counts.sum() == pytest.approx(values.test_accuracy_pct)
     text = (tmp_path / "page" / "report.md").read_text()
-    assert text.splitlines()[3] == "# What a model looks at: a \\[small\\] model"
+    assert text.splitlines()[2] == "# What a model looks at: a \\[small\\] model"
     assert f"({values.test_accuracy_pct:.1f} %)" in text and "gradient norm by epoch" in text
     wanted = {"patches", "filters", "similarity", "attention-1", "attention-2", "distances", "looks-right",
               "looks-wrong", "confusion", "training"}  # fmt: skip

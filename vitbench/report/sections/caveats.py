@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
 
 from vitbench.analysis.results import MOVING
@@ -21,10 +21,8 @@ from vitbench.report.markdown import Md, escape, listed
 from vitbench.report.numbers import count, fixed, plural
 from vitbench.report.origins import with_changes
 from vitbench.report.sections import changes
+from vitbench.report.sections.changes import Facts
 from vitbench.report.view import View
-
-Facts = Iterable[Mapping[str, object]]
-"""What is put into a sentence, once for each time that it is stated; text is escaped."""
 
 
 class Caveat(NamedTuple):

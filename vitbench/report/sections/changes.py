@@ -34,7 +34,7 @@ UNTOLD = frozenset(
 
 Asking = Mapping[str, Any]
 Facts = Iterable[Mapping[str, object]]
-"""See :data:`vitbench.report.sections.caveats.Facts`."""
+"""What is put into a caveat's sentence, once for each time that it is stated; text is escaped."""
 
 
 def missing(view: View) -> Facts:
@@ -65,8 +65,8 @@ def changed(view: View) -> Facts:
     """What was changed when results were there, and is not as it was before; what is judged comes first."""
     found = [(when, words) for name, when, words in _changes(view) if name != SEEDS]
     yield from ({"when": when, "what": words} for when, words in found[:MOST])
-    if more := len(found) - MOST if len(found) > MOST else 0:
-        yield {"when": f"{more} more", "what": "see `history/` in the study's folder"}
+    if more := found[MOST:]:
+        yield {"when": f"{len(more)} more", "what": "see `history/` in the study's folder"}
 
 
 def seeds(view: View) -> Facts:
