@@ -69,7 +69,7 @@ def load(path: Path, made_by: str) -> dict[str, pd.DataFrame] | None:
 
 
 def compact(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """The same values, in the memory of one where they are all alike: most columns of most studies are."""
+    """Return a column as it is, or as one repeated value where all are alike, which takes the memory of one."""
     if not len(values):
         return values
     first = values[0]

@@ -117,7 +117,7 @@ class Results:
         return rows.iloc[chosen[np.argsort(place[chosen], kind="stable")]].reset_index(drop=True)
 
     def less(self, table: str, columns: Sequence[str] = ()) -> Results:
-        """The same without the other columns of a table: once frames are made of them they are in memory twice."""
+        """Drop all but some columns of a table: once frames are made of them, they would be in memory twice."""
         return Results(self.tried, {**self.tables, table: self.tables[table][["file", *columns]].copy()})
 
     def notices(self, trials: Iterable[str]) -> Counter[str]:

@@ -31,7 +31,7 @@ class Bullets:
 
 @dataclass(frozen=True)
 class Note:
-    """What a reader must know before anything else."""
+    """A warning above the report, such as that the data are not those asked for."""
 
     text: Md
 
@@ -85,12 +85,12 @@ class Table:
 
 
 Block = Md | Heading | Bullets | Note | Code | Figure | Table
-"""What stands in a section; text by itself is a paragraph."""
+"""A part of a section; a line of text by itself is a paragraph."""
 
 
 @dataclass(frozen=True)
 class Section:
-    """What stands under one title."""
+    """A title and its blocks."""
 
     title: str
     blocks: Sequence[Block]

@@ -122,7 +122,7 @@ class Files:
 
     @functools.cached_property
     def _spool(self) -> Path:
-        """Where files are kept until all of them are made: the numbers of a large study are gigabytes."""
+        """Folder of files until all are made: in memory the numbers of a large study would take gigabytes."""
         folder = tempfile.mkdtemp(prefix="vitbench-report-")
         weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True)
         return Path(folder)

@@ -151,7 +151,7 @@ def _together(
     Args:
         results: finished trials, rows of :func:`vitbench.analysis.frames.trials_frame`.
         cells: in the order of their rows.
-        value: column in which exact twins of one colour must be equal, seed by seed and origin by origin.
+        value: column in which equivalent cells of one colour must be equal, seed by seed and origin by origin.
         colours: cell → what colours its row.
     """
     known = results[results[value].notna()]
@@ -173,7 +173,7 @@ def _together(
 
 
 def _shared(labels: Sequence[str]) -> str:
-    """What all of some cells are called, as far as their labels are made of as many parts; may be empty."""
+    """The parts that the labels of some cells share; empty where the labels have different numbers of parts."""
     parts = [label.split(BETWEEN) for label in labels]
     if len({len(each) for each in parts}) > 1:
         return ""

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 PAPER, NIGHT = "#ffffff", "#14171b"
 """The page's ground, light and dark; ``page.css`` has the same."""
 INK, GREY, RULE = "#1a1a1a", "#636363", "#ededed"
-"""Of letters and means, of remarks and axes, and of lines that only guide the eye."""
+"""Colours: letters and means; remarks and axes; grid lines."""
 PALETTE = ("#2c71b7", "#d85734", "#319d64", "#ac1377", "#460062", "#852a0f", "#3931b6", "#60444c")
 """Colours that the colour-blind tell apart, on both papers. The first three are near the blue, vermilion and bluish
 green of Okabe and Ito (Wong 2011, "Points of view: Color blindness"); all were found by a search for the largest

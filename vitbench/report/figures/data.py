@@ -41,7 +41,7 @@ LONG = ["block", "panel", "at", "axis", "quantity", "row", "hue", "what", "value
 
 
 def intervals(chart: Rows | Pairs | Forest) -> pd.DataFrame:
-    """What a figure of intervals by row shows, with the numbers of block, panel (-1 for all) and row."""
+    """The points and intervals of a figure by row, with the numbers of block, panel (-1 for all) and row."""
     lines = _rows(chart) if isinstance(chart, Rows) else _pairs(chart) if isinstance(chart, Pairs) else _forest(chart)
     return pd.DataFrame([line for line in lines if line[-1] or math.isfinite(line[-2])], columns=LONG)
 

@@ -28,7 +28,7 @@ FEW_EPOCHS = 3
 """Epochs of which each has a mark: of so few a line does not show how many there are."""
 Dash = str | tuple[float, ...]
 DASHES: Sequence[Dash] = ("", (5, 2.5), (1.5, 1.5), (6, 2, 1.5, 2), (3, 4), (8, 5), (1, 3), (4, 1.5, 1, 1.5, 1, 1.5))
-"""Of the lines of means, by colour: of lines that coincide each is seen in the gaps of the others."""
+"""Dash patterns of the lines of means, by colour: where lines coincide, each shows in the gaps of the others."""
 MEAN_POINTS, RUN_POINTS = 2.0, 0.6
 """Points: of the line of a mean, and of a single run among a few."""
 

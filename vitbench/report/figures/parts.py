@@ -22,7 +22,7 @@ TEXT_POINTS, NAME_POINTS = 9.0, 8.5
 MOST_NAMED = 12
 """Values in a legend; of more, evenly chosen ones."""
 NAMED_INCHES = 3.0
-"""Of a name in a legend."""
+"""Width of a name in a legend."""
 EVEN = (1, 2, 2.5, 5, 10)
 MINUS = "\N{MINUS SIGN}"
 

@@ -20,7 +20,7 @@ from vitbench.report.figures.parts import NAME_POINTS, colours, legend, numbers,
 WIDTH = 6.6
 """Inches of a figure."""
 MARKS = ("o", "s", "D", "^", "v", "<", ">", "*", "P", "h")
-"""Of settings, in order, with an inside that is left open; after the last they begin again."""
+"""Marks of settings, in order, each with an inside that can be left open; after the last they begin again."""
 AIR = 1.8
 """How many times as far as data and ridge the axis of intensity reaches."""
 NEAR = 10.0, 8.0

@@ -30,7 +30,7 @@ PIXELS_PER_INCH = 150
 LAID = np.array([240, 56, 10]) / 255
 """Colour of what is laid over a grey image: seen on black and on white, by the colour-blind too."""
 MOST_OPAQUE = 0.85
-"""Of what is laid over an image, of the largest value: the image is seen through it. Zero is clear."""
+"""Opacity of the largest value of an overlay, through which the image is still seen; zero is clear."""
 
 Image_ = tuple[Pixels, float, float, float, float]
 Text = tuple[float, float, str, str, str, float]

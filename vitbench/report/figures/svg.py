@@ -17,7 +17,7 @@ from vitbench.report.figures.charts import OWN
 from vitbench.report.figures.colours import variable
 
 PIXELS_PER_INCH = 100
-"""Of a page at its normal size: letters of 9 points are then as large as the text of its tables."""
+"""Pixels of a page to an inch of a figure: letters of 9 points are as large as the text of the page's tables."""
 LEAST = 0.88
 """Share of its width below which a figure is rolled sideways, and not made smaller: it could not be read."""
 
