@@ -221,6 +221,6 @@ def _ratio(ratio: Interval | None) -> str:
 
 
 def _latency(latency: Interval | None) -> str:
-    from vitbench.report.numbers import significant
+    from vitbench.report.text import significant
 
     return "" if latency is None else significant(latency.estimate, 4)

@@ -278,19 +278,24 @@ def pack(study: Path) -> None:
     help="Write into a folder of that name, too: its tables for a paper, or its records as runs of a tracker.",
 )
 def report(study: Path, out: Path | None, printed: bool, exports: tuple[str, ...]) -> None:
-    """Render the report of the study in the folder STUDY."""
+    """Render the report of the study in the folder STUDY; of a folder of studies all of them, with an index.html."""
     if printed:
         if out or exports:
             raise click.UsageError("--print writes no report: leave out --out and --export")
         _print_report(study)
         return
     from vitbench.report.exports.extras import require
-    from vitbench.report.render import render_view
+    from vitbench.report.index import render_all, studies_in
+    from vitbench.report.study import render_view
     from vitbench.report.view import View
     from vitbench.store import Study
 
     for name in exports:
         require(name)  # what is missing is said before anything is drawn
+    if not (study / "study.json").exists() and (studies := studies_in(study)):
+        for page in render_all(studies, out or Path("reports") / study.resolve().name, exports):
+            click.echo(page)
+        return
     opened = Study.read(study)
     folder = out or Path("reports") / study.resolve().name
     view = View(opened)
@@ -306,7 +311,7 @@ def _print_report(study: Path) -> None:
     """What is seen of a report in a terminal."""
     from vitbench.report.files import Files
     from vitbench.report.formats.terminal import printed
-    from vitbench.report.render import compose
+    from vitbench.report.study import compose
     from vitbench.report.view import View
     from vitbench.store import Study
 

@@ -3,11 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 
-from vitbench.report.markdown import NOTHING, Md
+from vitbench.report.markdown import NOTHING, Md, bold, escape
 
 NO_CAPTION = Md("")
+
+TONES: Mapping[str, str] = {
+    "better": "good", "faster": "good", "worse": "bad", "slower": "bad", "equivalent": "same", "reproduced": "good",
+    "equal within the margin": "good", "not reproduced": "bad",
+}  # fmt: skip
+"""How the word for a verdict or an outcome begins → its colour; all others are "open"."""
+
+
+def tone(word: str) -> str:
+    """The colour of a verdict or an outcome: "good", "bad", "same" or "open"; none of what is neither."""
+    if word == NOTHING:
+        return ""
+    return next((colour for begin, colour in TONES.items() if word.startswith(begin)), "open")
 
 
 @dataclass(frozen=True)
@@ -34,6 +47,99 @@ class Note:
     """A warning above the report, such as that the data are not those asked for."""
 
     text: Md
+
+
+@dataclass(frozen=True)
+class Byline:
+    """A line in small letters: data, model, budget, device and date."""
+
+    text: Md
+
+
+@dataclass(frozen=True)
+class Chips:
+    """Short findings, each a word in the colour of its tone, and a sentence."""
+
+    items: tuple[tuple[str, Md], ...]
+
+
+@dataclass(frozen=True)
+class Bar:
+    """An estimate with its interval (not numbers where it has none), and the single values that it is made of."""
+
+    value: float
+    low: float
+    high: float
+    points: tuple[float, ...] = ()
+
+
+@dataclass(frozen=True)
+class Scale:
+    """What bars have in common.
+
+    Attributes:
+        neutral: where nothing differs; None for no line.
+        margin: ends of what is too small to matter; None for no band.
+        logarithmic: whether equal lengths are equal ratios.
+    """
+
+    neutral: float | None = None
+    margin: tuple[float, float] | None = None
+    logarithmic: bool = False
+
+
+@dataclass(frozen=True)
+class ForestRow:
+    """A row of a forest plot.
+
+    Attributes:
+        name: what is compared, such as the value of an axis.
+        context: its axis, and what it is compared with.
+        bar: the difference or ratio.
+        number: the same as text, and its interval.
+        verdict: in words.
+        detail: what a reader may want to know beside: p, seeds, family.
+    """
+
+    name: str
+    context: str
+    bar: Bar
+    number: tuple[str, str]
+    verdict: str
+    detail: str = ""
+
+
+@dataclass(frozen=True)
+class Forest:
+    """A forest plot: effects by row on one scale.
+
+    Attributes:
+        title: what is compared, with its unit.
+        rows: the effects.
+        scale: of all of them.
+        note: what the band around the neutral value is; empty where there is none.
+        files: kinds of its files → path, such as CSV.
+    """
+
+    title: str
+    rows: tuple[ForestRow, ...]
+    scale: Scale
+    note: str = ""
+    files: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def table(self) -> Table:
+        """The same as a table, for formats that draw nothing."""
+        rows = [
+            {
+                "comparison": escape(f"{each.name} ({each.context})"),
+                self.title: escape(each.number[0]),
+                "interval": escape(each.number[1]) or NOTHING,
+                "verdict": bold(escape(each.verdict)),
+            }
+            for each in self.rows
+        ]
+        return table(rows, right={self.title, "interval"})
 
 
 @dataclass(frozen=True)
@@ -67,11 +173,32 @@ class Table:
         columns: heads, plain text.
         right: whether each column is aligned to the right.
         rows: cells.
+        bars: number of a column → for each row the bar beneath its text, or None; and their scale.
+        shades: (row, column) → from -1 to 1, the colour behind a cell.
+        caption: what is in it; empty where the heading above says so.
+        optional: heads of columns that a page hides until a reader wants them.
     """
 
     columns: tuple[str, ...]
     right: tuple[bool, ...]
     rows: tuple[tuple[Md, ...], ...]
+    bars: Mapping[int, tuple[Sequence[Bar | None], Scale]] = field(default_factory=dict)
+    shades: Mapping[tuple[int, int], float] = field(default_factory=dict)
+    caption: Md = NO_CAPTION
+    optional: frozenset[str] = frozenset()
+
+    def with_bars(self, bars: Mapping[str, tuple[Sequence[Bar | None], Scale]]) -> Table:
+        """The table with bars beneath the text of some columns, by their heads."""
+        numbered = {number: bars[name] for number, name in enumerate(self.columns) if name in bars}
+        return replace(self, bars={**self.bars, **numbered})
+
+    def captioned(self, caption: Md) -> Table:
+        """The table with a caption."""
+        return replace(self, caption=caption)
+
+    def hiding(self, optional: Set[str]) -> Table:
+        """The table with some columns that a page hides until a reader wants them."""
+        return replace(self, optional=frozenset(optional))
 
     @property
     def telling(self) -> int:
@@ -84,16 +211,21 @@ class Table:
         return 1
 
 
-Block = Md | Heading | Bullets | Note | Code | Figure | Table
+Block = Md | Heading | Bullets | Note | Byline | Chips | Code | Figure | Table | Forest
 """A part of a section; a line of text by itself is a paragraph."""
 
 
 @dataclass(frozen=True)
 class Section:
-    """A title and its blocks."""
+    """A title and its blocks.
+
+    Attributes:
+        folded: whether a page shows the title alone until a reader opens it.
+    """
 
     title: str
     blocks: Sequence[Block]
+    folded: bool = False
 
 
 @dataclass(frozen=True)
@@ -136,14 +268,3 @@ def table(rows: Sequence[Mapping[str, Md]], right: Set[str]) -> Table:
 def bullets(items: Iterable[Md]) -> Bullets:
     """A list, an item a line."""
     return Bullets(tuple(items))
-
-
-def mentions(blocks: Iterable[Block], mark: Md) -> bool:
-    """Whether a mark stands in some blocks and has to be explained."""
-    return any(mark in cell for block in blocks for cell in _texts(block))
-
-
-def _texts(block: Block) -> Iterable[Md]:
-    if isinstance(block, Table):
-        return (cell for row in block.rows for cell in row)
-    return [block] if isinstance(block, str) else ()

@@ -10,12 +10,14 @@ import shutil
 import tempfile
 import weakref
 from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pandas as pd
 
 from vitbench.errors import UserError
-from vitbench.report.document import Block, Document, Figure
+from vitbench.report.document import Block, Document, Figure, Forest
+from vitbench.report.figures import charts
 from vitbench.report.figures.charts import Draw, Picture, Tiles, drawn
 from vitbench.report.figures.data import frame
 from vitbench.report.formats import html, markdown
@@ -70,6 +72,16 @@ class Files:
     def pictures(self, wanted: Sequence[Picture]) -> list[Block]:
         """Add some pictures."""
         return [*map(self.picture, wanted)]
+
+    def forest(self, name: str, forest: Forest) -> Forest:
+        """Add a forest plot as ``figures/<name>.png``, ``.svg`` and ``.csv``; returns it with their paths."""
+        chart = charts.Forest(forest)
+        files = {kind: f"figures/{name}.{kind.lower()}" for kind in ("PNG", "SVG", "CSV")}
+        made = functools.cache(lambda: self.draw(chart))
+        self._numbers(files["CSV"], frame(chart))
+        self._add(files["PNG"], lambda file: file.write_bytes(made().png))
+        self._add(files["SVG"], lambda file: file.write_text(alone(made().svg), encoding="utf-8"))
+        return replace(forest, files=files)
 
     def image(self, name: str, png: Callable[[], bytes], alt: str, caption: str) -> Figure:
         """Add ``figures/<name>.png``, a picture that is no chart."""

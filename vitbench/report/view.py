@@ -5,14 +5,17 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Collection
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
 import pandas as pd
 
 from vitbench.analysis.axis_speeds import AxisSpeed
+from vitbench.analysis.conclusions import Conclusions, conclude
 from vitbench.analysis.contention import FOREIGN, Contention, contention
 from vitbench.analysis.design import conditions, images
+from vitbench.analysis.factorial import runs_of
 from vitbench.analysis.frames import (
     axes_of,
     epochs_frame,
@@ -42,13 +45,14 @@ from vitbench.config.base import by_identity, uncollected
 from vitbench.config.trial import TrainTrial
 from vitbench.memory import hand_back
 from vitbench.report.cost.time_groups import TimeGroup
-from vitbench.report.findings.judgements import Place, places
 from vitbench.report.markdown import Md, escape
-from vitbench.report.numbers import plural
 from vitbench.report.origins import Origins, of_origin
+from vitbench.report.text import accuracy_decimals, plural
 from vitbench.store import Study
 from vitbench.store.attempts import finished as has_ended
 from vitbench.store.plan import Trials
+
+MEAN, STD = f"{ACCURACY}_mean", f"{ACCURACY}_std"
 
 MAX_CELLS = 500
 """Rows of a table by cell; what is beyond is in the CSV."""
@@ -58,6 +62,25 @@ MANY = 20_000
 
 MAX_AXIS_COLUMNS = 6
 """Axes above which a table names its cells by their labels, not by a column for each axis."""
+
+
+@dataclass(frozen=True)
+class Group:
+    """What a mean may be taken over: training runs of one device and one environment.
+
+    Attributes:
+        device: where.
+        origin: whose results; empty where nothing has one.
+        label: what tells it from the other groups; empty where it is the only one.
+        slug: the same as the ending of a file's name.
+        conclusions: verdicts on its runs; None where nothing has a result.
+    """
+
+    device: str
+    origin: str
+    label: str
+    slug: str
+    conclusions: Conclusions | None
 
 
 class View:
@@ -188,6 +211,22 @@ class View:
         return over_seeds(self.judged)
 
     @cached_property
+    def decimals(self) -> int:
+        """Decimals of test accuracy that the study's test images resolve."""
+        return accuracy_decimals(float(self.by_cell["test_images"].min()) if len(self.by_cell) else math.nan)
+
+    def task(self, cell: str) -> str:
+        """What a cell classifies: its values of the axes that change that; empty where all classify the same."""
+        return " · ".join(self.values_of(cell)[axis] for axis in self.conditions)
+
+    def ranked(self, device: str) -> list[str]:
+        """Cells planned on a device: the best mean test accuracy first, those without a result last, in plan order."""
+        planned = list(self.train.loc[self.train["device"] == device, "cell"].unique())
+        found = self.by_cell[self.by_cell["device"] == device]
+        best = found.groupby("cell", sort=False)[f"{ACCURACY}_mean"].max().to_dict()
+        return sorted(planned, key=lambda cell: -best.get(cell, -math.inf))
+
+    @cached_property
     def cost_by_cell(self) -> pd.DataFrame:
         """The same of the runs that are each cell's own."""
         return over_seeds(self.train) if self.stood_for else self.by_cell
@@ -261,13 +300,37 @@ class View:
         return [axis for axis in self.axes if axis in found]
 
     @cached_property
-    def places(self) -> list[Place]:
+    def conclusions(self) -> list[Conclusions]:
         """Verdicts on the runs of each device and origin that has a result."""
-        return places(
-            self.judged, self.axes, self.under_study, self.conditions, self.study.info.facts,
-            margin=self.study.info.suite.margin, noise_floor=self.noise.largest if self.noise else None,
-            test=self.study.info.suite.test, looking=self.looking,
-        )  # fmt: skip
+        outside = self.judged.loc[~self.judged["factorial"].astype(bool), "cell"].unique()
+        info = self.study.info
+        return [
+            conclude(
+                runs, self.axes, self.under_study, conditions=self.conditions, facts=info.facts,
+                cells=list(dict.fromkeys([*self.judged["cell"].head(1), *outside])), margin=info.suite.margin,
+                noise_floor=self.noise.largest if self.noise else None, test=info.suite.test, looking=self.looking,
+            )
+            for runs in runs_of(self.judged, self.axes)
+        ]  # fmt: skip
+
+    @cached_property
+    def groups(self) -> list[Group]:
+        """What was trained, each device and environment apart; in the plan's order."""
+        places = {(each.runs.device, each.runs.origin): each for each in self.conclusions}
+        found = [
+            (device, origin, self.origins.on(origin, origins))
+            for device in self.train_devices
+            for origins in [self.origins.of(self.runs(device)) or [""]]
+            for origin in origins
+        ]
+        several = len(self.train_devices) > 1
+        return [
+            Group(
+                device, origin, f"{device if several or on else ''}{on.removeprefix(' on')}", suffix,
+                places.get((device, origin)),
+            )
+            for device, origin, (on, suffix) in found
+        ]  # fmt: skip
 
     @cached_property
     def looking(self) -> Looking | None:
@@ -282,15 +345,10 @@ class View:
     def seeds_wanted(self) -> dict[str, int]:
         """Cell → seeds that it needs by what is known, of a plan with looks: as many as any of the places asks for."""
         found: dict[str, int] = {}
-        for place in self.places:
-            for cell, seeds in place.seeds.items():
+        for each in self.conclusions:
+            for cell, seeds in each.seeds.items():
                 found[cell] = max(seeds, found.get(cell, 0))
         return found
-
-    def place_name(self, place: Place) -> str:
-        """Device and, where results come from more than one origin, its letter."""
-        which = f" {self.origins.letter(place.runs.origin)}" if self.origins.several else ""
-        return f"{place.runs.device}{which}"
 
     def accuracy_over(self, axis: str, origin: str, device: str) -> Matched:
         """Test accuracy (percent) over the matched blocks of an axis, of one device and origin."""

@@ -59,7 +59,7 @@ def _timings(found: SideBySide, files: Files) -> list[Block]:
     if not tables.shared(found.timings):
         return []
     return [
-        *files.pictures(forest.ratios(found)),
+        *forest.ratios(found, files),
         *tables.of_timings(found),
         *tables.timings(found),
         Md(f"As numbers: {files.table('timings', frames.timings(found))}."),
@@ -70,7 +70,7 @@ def _accuracy(found: SideBySide, files: Files) -> list[Block]:
     if not tables.shared_cells(found.cells):
         return []
     return [
-        *files.pictures(forest.accuracies(found)),
+        *forest.accuracies(found, files),
         *tables.accuracy(found),
         *tables.paired(found),
         Md(f"As numbers: {files.table('accuracy', frames.accuracy(found))}."),

@@ -15,18 +15,26 @@ from vitbench.analysis.side_by_side import CellRow, SideBySide, TimingRow, verdi
 from vitbench.analysis.sides import Timing
 from vitbench.analysis.summary import words
 from vitbench.analysis.timings import LEVEL
-from vitbench.report.accuracy import INTERVAL as OF_MEAN
-from vitbench.report.accuracy import SURVIVORS, seeds
 from vitbench.report.comparisons.comparison_conditions import MOST_NAMED
 from vitbench.report.comparisons.forest import accuracy_of
 from vitbench.report.document import Block, Heading, bullets, table
-from vitbench.report.findings.legends import legend_of
-from vitbench.report.findings.verdicts import HOLM, INTERVAL, P
 from vitbench.report.markdown import NOTHING, Md, bold, escape, listed
-from vitbench.report.numbers import accuracy_decimals, count, fixed, plural, probability, signed, significant
+from vitbench.report.sections.terms import meanings as of_verdicts
+from vitbench.report.text import (
+    SURVIVORS,
+    accuracy_decimals,
+    count,
+    fixed,
+    plural,
+    probability,
+    seeds,
+    signed,
+    significant,
+)
 
 Row = TypeVar("Row", TimingRow, CellRow)
 
+OF_MEAN, INTERVAL, P, HOLM = "95 % interval (%)", "95 % interval (points)", "p", "p (Holm)"
 MOST_ROWS = 500
 """Rows of a table; what is beyond is in the CSV."""
 UNSTABLE = Md("~")
@@ -142,11 +150,11 @@ def paired(found: SideBySide) -> list[Block]:
     return blocks
 
 
-def _meant(verdicts: Collection[str]) -> list[Md]:
+def _meant(verdicts: Collection[str]) -> list[Block]:
     """What the words of a table of comparisons mean."""
-    same = "Identical: every seed gives the same accuracy to the last digit." if IDENTICAL in verdicts else ""
-    said = " ".join(filter(None, (legend_of(verdicts), same)))
-    return [Md(said)] if said else []
+    same = [Md("**identical:** every seed gives the same accuracy to the last digit.")] if IDENTICAL in verdicts else []
+    found = [*of_verdicts(verdicts), *same]
+    return [bullets(found)] if found else []
 
 
 DIFFERENCE = "difference (points)"

@@ -14,8 +14,8 @@ from vitbench.analysis.side_by_side import SideBySide, verdict
 from vitbench.report.comparisons.comparison_tables import shared, shared_cells
 from vitbench.report.document import Block, Bullets, bullets
 from vitbench.report.markdown import Md, bold, escape, listed
-from vitbench.report.numbers import fixed, plural, signed
 from vitbench.report.origins import with_changes
+from vitbench.report.text import fixed, plural, signed
 
 KINDS = {"machine": "machine", "software": "software", "data": "data", "recipe": "recipe", "protocol": "timing"}
 """Kinds of conditions, as the first sentence names them where none of a kind differs."""

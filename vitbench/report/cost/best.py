@@ -12,7 +12,7 @@ from typing import Any
 
 import pandas as pd
 
-from vitbench.report.numbers import significant
+from vitbench.report.text import significant
 
 Row = Mapping[Any, Any]
 

@@ -1,4 +1,4 @@
-"""Speed by axis: verdicts over matched blocks, of timings and of training runs, as sentences, a table and numbers."""
+"""Speed by axis: verdicts over matched blocks, of timings and of training runs, as a table and as numbers."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from vitbench.analysis.axis_speeds import MARGIN, AxisSpeed, axis_speeds, judge
 from vitbench.analysis.differences import paired
 from vitbench.analysis.frames import level
 from vitbench.analysis.paired import CONFIDENCE
-from vitbench.analysis.summary import finished
-from vitbench.report.accuracy import absence_of
+from vitbench.analysis.summary import finished, texts
 from vitbench.report.cost.speed import CONTROL, geometric_mean
 from vitbench.report.cost.time_groups import TimeGroup
-from vitbench.report.document import Block, table
+from vitbench.report.document import Bar, Block, Scale, table
 from vitbench.report.markdown import NOTHING, Md, bold, escape
-from vitbench.report.numbers import count, fixed, plural, probability
 from vitbench.report.origins import of_origin
+from vitbench.report.text import count, fixed, plural, probability
 from vitbench.report.view import View
 
 RUNS = "training run"
+OPTIONAL = frozenset({"p (Holm)", "blocks", "least to most"})
 RIGHT = frozenset({"speed (×)", "95 % interval", "p (Holm)", "blocks", "least to most", "peak memory (×)"})
 
 
@@ -54,45 +54,41 @@ def judged(view: View) -> dict[Measured, list[AxisSpeed]]:
     return view.axis_speeds
 
 
-def sentences(view: View) -> dict[Measured, Md]:
-    """What was found of each axis, where a verdict could be told over two blocks or more: of timings alone."""
-    said, busy = {}, ""
-    if view.load_while_timing is not None:
-        load, cores = view.load_while_timing
-        busy = (
-            f" **The machine was busy** (load average up to {fixed(load, 1)} on {cores} cores): on an idle one the "
-            "ratios may differ."
-        )
-    for measured, found in judged(view).items():
-        told = [each for each in found if each.verdict and each.blocks > 1]
-        if measured.group is None or not told:
-            continue
-        parts = []
-        for axis in dict.fromkeys(each.axis for each in told):
-            mine = sorted((e for e in told if e.axis == axis), key=lambda e: -e.ratio)
-            each_said = [f"{escape(e.value)} **{e.verdict}** ({_ratio(e)})" for e in mine]
-            parts.append(f"{escape(view.axis_names[axis])}: {', '.join(each_said)}, against {escape(mine[0].against)}")
-        on = f" on {view.origins.letter(measured.origin)}" if view.origins.several else ""
-        what = escape(f"{measured.group.mode_name}, {measured.group.setting}")
-        said[measured] = Md(f"Speed ({what}{on}), times as fast over matched blocks: {'; '.join(parts)}.{busy}")
-    return said
-
-
-def by_axis(view: View, group: TimeGroup | None, device: str) -> list[Block]:
-    """Blocks: what the table says, and the table; none where no axis was measured with two values."""
+def tables(view: View, group: TimeGroup | None, device: str) -> list[Block]:
+    """A table for each origin of one setting, or of the training runs; none where no axis has two values."""
+    blocks: list[Block] = []
     mine = {m: found for m, found in judged(view).items() if (m.group, m.device) == (group, device)}
-    if not any(each.blocks for found in mine.values() for each in found):
-        return []
     rows = view.timings(group) if group else view.runs(device)
     rows = rows[rows["factorial"].astype(bool)]
-    lines = []
     for measured, found in mine.items():
-        on = {"on": Md(view.origins.letter(measured.origin))} if len(mine) > 1 else {}
-        for each in found:
-            missing = absence_of(view, rows, each.axis, each.value)
-            lines.append(on | _line(view, each, escape(missing)) | _memory(view, measured, each))
-        lines += [on | line for line in _control(view, measured, list(lines[-1]))]
-    return [_reading(view, [each for found in mine.values() for each in found], group), table(lines, right=set(RIGHT))]
+        if not any(each.blocks for each in found):
+            continue
+        lines = [
+            _line(view, each, escape(absence_of(view, rows, each.axis, each.value))) | _memory(view, measured, each)
+            for each in found
+        ]
+        bars: list[Bar | None] = [Bar(e.ratio, e.low, e.high) if e.blocks else None for e in found]
+        controls = _control(view, measured, list(lines[-1]))
+        made = table([*lines, *controls], right=set(RIGHT))
+        scale = Scale(1.0, (1 / (1 + MARGIN), 1 + MARGIN), logarithmic=True)
+        on = f" on {view.origins.letter(measured.origin)}" if view.origins.several else ""
+        over = plural(max(e.repetitions for e in found), *(("process", "processes") if group else ("seed",)))
+        said = f"By axis{on}: geometric mean over matched blocks in {over}."
+        if not any(each.verdict for each in found):
+            said += NO_INTERVAL
+        bars += [None for _ in controls]
+        blocks.append(made.with_bars({"speed (×)": (bars, scale)}).captioned(Md(said)).hiding(OPTIONAL))
+    return blocks
+
+
+NO_INTERVAL = (
+    " No interval: that takes two repetitions, in an order drawn anew for each, on a machine with no other load."
+)
+
+
+def absence_of(view: View, rows: pd.DataFrame, axis: str, value: str) -> str:
+    """The word that stands for the trials with one value of an axis where they have no result."""
+    return view.origins.absence(rows[[text == value for text in texts(rows[axis])]])
 
 
 def axes_frame(view: View) -> pd.DataFrame:
@@ -195,28 +191,3 @@ def _control(view: View, measured: Measured, columns: Sequence[str]) -> list[dic
         "95 % interval": Md(f"{fixed(math.exp(mean - reach), 2)} to {fixed(math.exp(mean + reach), 2)}"),
     }
     return [line]
-
-
-def _reading(view: View, found: Sequence[AxisSpeed], group: TimeGroup | None) -> Md:
-    """How the table is to be read."""
-    several = max(each.repetitions for each in found)
-    each_time = plural(several, "process", "processes") if group else plural(several, "seed")
-    said = f"By axis: times as fast, the geometric mean over matched blocks (all other axes equal) in {each_time}."
-    if family := sum(bool(each.verdict) for each in _every(view)):
-        said += (
-            f" The interval is over both, by itself; the verdict is corrected for the {plural(family, 'comparison')} "
-            f"of speed by axis in this study (Holm). Equivalent: within {100 * MARGIN:.0f} %."
-        )
-    if not group and not any(each.verdict for each in found):
-        said += (
-            " No interval: it takes two seeds, runs in an order drawn anew for each, and a machine with nothing beside."
-        )
-    return Md(said)
-
-
-def _every(view: View) -> Iterable[AxisSpeed]:
-    return (each for found in judged(view).values() for each in found)
-
-
-def _ratio(each: AxisSpeed) -> str:
-    return f"{fixed(each.ratio, 2)}, {fixed(each.low, 2)} to {fixed(each.high, 2)}"

@@ -15,8 +15,8 @@ import pandas as pd
 from vitbench.analysis.front import Measured
 from vitbench.analysis.summary import finished
 from vitbench.report.cost.time_groups import TimeGroup
-from vitbench.report.numbers import plural
 from vitbench.report.origins import of_origin
+from vitbench.report.text import plural
 from vitbench.report.view import View
 
 THROUGHPUT, MEMORY = "throughput", "peak memory"

@@ -11,8 +11,8 @@ from vitbench.report.cost.time_groups import TimeGroup
 from vitbench.report.figures.charts import Picture, Point, Roofline
 from vitbench.report.figures.marks import Colouring
 from vitbench.report.markdown import Md
-from vitbench.report.numbers import plural
 from vitbench.report.origins import of_origin
+from vitbench.report.text import plural
 from vitbench.report.view import View
 
 SETTING = ["level", "level_shape", "batch_size", "mode"]

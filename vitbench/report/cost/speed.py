@@ -13,10 +13,10 @@ from vitbench.analysis.frames import level
 from vitbench.analysis.timings import BESIDE, UNSTEADY, WIDE
 from vitbench.report.cost import best
 from vitbench.report.cost.time_groups import TimeGroup
-from vitbench.report.document import Table, table
+from vitbench.report.document import Bar, Scale, Table, table
 from vitbench.report.markdown import NOTHING, Md, bold, escape, listed
-from vitbench.report.numbers import count, fixed, plural, significant
 from vitbench.report.origins import of_origin
+from vitbench.report.text import UNSTABLE, count, fixed, plural, significant
 from vitbench.report.view import MAX_CELLS, View
 
 LATENCY, INTERVAL, SPEED = "latency p50 (ms)", "95 % interval (ms)", "images/s"
@@ -24,19 +24,10 @@ RATIO, MEMORY, FIRST, FLOPS = "speed (× baseline)", "peak memory (MiB)", "first
 WALL, ROOFLINE, ENERGY = "by the host's clock (ms)", "of the roofline (%)", "energy"
 LARGEST = "largest batch"
 CONTROL = "A/A control: the baseline again"
-UNSTABLE = "~"
-"""Marks a timing that is not to be relied on."""
 
 WIDER = f"{WIDE}{100 * UNSTEADY:.0f} % or wider"
 MAX_MARKED = 12
 """Marked timings that are named for each reason; the CSV has them all."""
-
-
-def ranked_cells(view: View, group: TimeGroup) -> list[str]:
-    """Cells planned in a group: the lowest latency first, those without a result last, in plan order."""
-    rows = view.timings(group)
-    lowest = _finished(rows).groupby("cell", sort=False)["latency_ms_p50"].min().to_dict()
-    return sorted(rows["cell"].unique(), key=lambda cell: lowest.get(cell, math.inf))
 
 
 def baseline(view: View, group: TimeGroup, origin: str) -> dict[str, Any] | None:
@@ -46,51 +37,44 @@ def baseline(view: View, group: TimeGroup, origin: str) -> dict[str, Any] | None
     return {str(k): v for k, v in rows.iloc[0].items()} if len(rows) else None
 
 
-def by_cell(view: View, group: TimeGroup) -> tuple[Table, list[Md]]:
-    """The table of one group, a row for each planned cell, and what is to be said of it."""
-    rows = view.timings(group)
-    origins = view.origins.of(rows)
-    found = {(r["cell"], _origin(r)): r for r in _finished(rows).to_dict("records")}
-    missing = view.origins.missing(rows)
-    bases = {origin: base for origin in origins if (base := baseline(view, group, origin))}
-    names, lines = _names(group, list(found.values())), list[dict[str, Md]]()
-    peers = {origin: [r for (_, o), r in found.items() if o == origin] for origin in bases}
-    marked = {o: (best.fastest(peers[o], base["trial_id"]), best.leanest(peers[o])) for o, base in bases.items()}
+def by_cell(view: View, group: TimeGroup, origin: str) -> Table:
+    """The table of one setting and origin: a row for each planned cell, then the A/A control."""
+    planned = view.timings(group)
+    rows, missing = of_origin(_finished(planned), origin), view.origins.missing(planned)
+    found = {row["cell"]: row for row in rows.to_dict("records")}
+    base = baseline(view, group, origin)
+    names = _names(group, list(found.values()))
     # Of a part of the model only some axes matter: those in which the timings differ name them.
     shown = () if group.level == "model" else axes_of(view, group)
-    for cell in ranked_cells(view, group)[:MAX_CELLS]:
-        line = {**view.identity(cell, shown)}
-        for origin in origins or ["none"]:
-            on = f"{view.origins.letter(origin)}: " if len(origins) > 1 else ""
-            result = found.get((cell, origin))
-            if result is None:  # its state stands in the place of what it was to give, and once
-                line |= {f"{on}{n}": escape(missing[cell]) if n == LATENCY else NOTHING for n in names}
-                continue
-            values = _columns(group, result, bases[origin], *marked[origin])
-            line |= {f"{on}{name}": values[name] for name in names}
+    cells = sorted(planned["cell"].unique(), key=lambda c: found[c]["latency_ms_p50"] if c in found else math.inf)
+    lines, bars = list[dict[str, Md]](), list[Bar | None]()
+    marked = (best.fastest([*found.values()], base["trial_id"]), best.leanest([*found.values()])) if base else None
+    for cell in cells[:MAX_CELLS]:
+        result = found.get(cell)
+        line = view.identity(cell, shown)
+        if result is None or base is None or marked is None:  # its state stands in the place of what it was to give
+            line |= {name: escape(missing[cell]) if name == LATENCY else NOTHING for name in names}
+            bars.append(None)
+        else:
+            values = _columns(group, result, base, *marked)
+            line |= {name: values[name] for name in names}
+            bars.append(Bar(result["latency_ms_p50"], result["latency_ms_low"], result["latency_ms_high"]))
         lines.append(line)
-    lines += _controls(view, bases, names, list(lines[0]))
-    said = [_about(view, group, origin, bases[origin], len(origins) > 1) for origin in bases]
+    if base and math.isfinite(base["control"]):
+        control = with_interval(base["control"], base["control_low"], base["control_high"])
+        first, *others = lines[0]
+        lines.append({first: Md(CONTROL), **dict.fromkeys(others, NOTHING), RATIO: control})
+        bars.append(None)
     right = {name for line in lines for name in line} - {"cell", *view.axis_names.values()}
-    return table(lines, right=right), said
+    named = f" Baseline: {escape(called(view, group, [base['cell']])[base['cell']])}." if base else ""
+    caption = Md(f"{escape(group.mode_name.capitalize())}, the lowest latency first.{named}")
+    made = table(lines, right=right).with_bars({LATENCY: (bars, Scale())}).captioned(caption)
+    return made.hiding({WALL, FLOPS, FIRST, LARGEST})
 
 
-def _controls(
-    view: View, bases: Mapping[str, Mapping[str, Any]], names: Sequence[str], columns: Sequence[str]
-) -> list[dict[str, Md]]:
-    """The row of the A/A control, where the baseline was timed twice: its ratio is 1 but for noise."""
-    if not any(math.isfinite(base["control"]) for base in bases.values()):
-        return []
-    line = dict.fromkeys(columns, NOTHING) | {columns[0]: Md(CONTROL)}
-    for origin, base in bases.items():
-        on = f"{view.origins.letter(origin)}: " if len(bases) > 1 else ""
-        line[f"{on}{RATIO}"] = with_interval(base["control"], base["control_low"], base["control_high"])
-    return [line]
-
-
-def unstable(view: View, group: TimeGroup) -> list[Md]:
+def unstable(view: View, group: TimeGroup, origin: str) -> list[Md]:
     """Why timings are marked: a number for intervals, which the table has, and names for other reasons; or nothing."""
-    rows = _finished(view.timings(group))
+    rows = of_origin(_finished(view.timings(group)), origin)
     marked = [(r["cell"], r["unstable"]) for r in rows.to_dict("records") if r["unstable"]]
     if not marked:
         return []
@@ -101,16 +85,7 @@ def unstable(view: View, group: TimeGroup) -> list[Md]:
     counted = {why: f"{len(cells):,}" if why in {WIDER, BESIDE} else listed(cells, MAX_MARKED)
                for why, cells in reasons.items()}  # fmt: skip
     said = [f"{escape(why)} ({which})" for why, which in counted.items()]
-    verb = "is" if len(marked) == 1 else "are"
-    return [Md(f"{UNSTABLE} {len(marked):,} of {plural(len(rows), 'timing')} {verb} not to be relied on: "
-               f"{'; '.join(said)}.")]  # fmt: skip
-
-
-def _about(view: View, group: TimeGroup, origin: str, base: dict[str, Any], several: bool) -> Md:
-    cells = view.timings(group)["cell"]
-    which = "the first cell of the plan" if cells.iloc[0] == base["cell"] else "the first that has a result here"
-    on = f" on {view.origins.letter(origin)}" if several else ""
-    return Md(f"Baseline{on}: {escape(called(view, group, cells.unique())[base['cell']])}, {which}.")
+    return [Md(f"{UNSTABLE} Unstable, {len(marked):,} of {plural(len(rows), 'timing')}: {'; '.join(said)}.")]
 
 
 def _names(group: TimeGroup, rows: Sequence[Mapping[Any, Any]]) -> tuple[str, ...]:
@@ -231,7 +206,3 @@ def geometric_mean(ratios: pd.Series[float]) -> float:
 
 def _finished(rows: pd.DataFrame) -> pd.DataFrame:
     return rows[(rows["state"] == "ok") & rows["latency_ms_p50"].notna()]
-
-
-def _origin(row: dict[Any, Any]) -> str:
-    return row["origin"] if isinstance(row["origin"], str) else "unknown"

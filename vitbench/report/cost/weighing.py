@@ -11,11 +11,10 @@ import numpy as np
 
 from vitbench.analysis.front import NO, PERHAPS, YES, known, standings, told_apart, unsurpassed
 from vitbench.analysis.summary import ACCURACY, finished
-from vitbench.report.accuracy import MEAN, STD
 from vitbench.report.cost import front_costs
 from vitbench.report.cost.front_costs import MARKED, VALUE, Costs
 from vitbench.report.origins import of_origin
-from vitbench.report.view import View
+from vitbench.report.view import MEAN, STD, View
 
 LISTED = 24
 """Cells up to which a study's fronts list every one and give each a letter, and not those near the front alone."""

@@ -13,7 +13,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from vitbench.report.figures.marks import Colouring, Values
+from vitbench.report import document
+from vitbench.report.figures.marks import Colouring
 
 Pixels = npt.NDArray[np.uint8]
 Numbers = npt.NDArray[Any]
@@ -25,120 +26,10 @@ OWN = "\ue000"
 
 
 @dataclass(frozen=True)
-class Panel:
-    """One measured quantity over the rows of a figure.
-
-    Attributes:
-        label: of the x axis, with the unit.
-        points: for each row every single value; a row of many shows their spread.
-        middles: for each row the value that stands for it; not a number where there is none.
-        spans: for each row the ends of an interval; empty for none.
-        limits: of the x axis, shared by a figure's pages; None: from the points.
-    """
-
-    label: str
-    points: Sequence[Values]
-    middles: Sequence[float]
-    spans: Sequence[Ends] = ()
-    limits: Ends | None = None
-
-
-@dataclass(frozen=True)
-class Rows:
-    """Values by row, in panels side by side.
-
-    Attributes:
-        names: of the rows, from the top.
-        panels: one for each quantity.
-        words: for each row the word where there is no result; empty where there is one.
-        values: for each row the value of ``colouring`` that colours it.
-        colouring: what the colours stand for.
-    """
-
-    names: Sequence[str]
-    panels: Sequence[Panel]
-    words: Sequence[str]
-    values: Sequence[str]
-    colouring: Colouring = PLAIN
-
-
-@dataclass(frozen=True)
-class Paired:
-    """For each value of an axis the comparisons with the reference, matched block by block.
-
-    Attributes:
-        axis: its name.
-        names: its values.
-        points: for each value one number a block; empty where there is none.
-        middles: for each value the mean of its points.
-        means: for each value its mean in words, for the right margin.
-        words: for each value the word in place of points; empty where there are some.
-        spans: for each value the ends of an interval of its mean; empty for none at all.
-    """
-
-    axis: str
-    names: Sequence[str]
-    points: Sequence[Values]
-    middles: Sequence[float]
-    means: Sequence[str]
-    words: Sequence[str]
-    spans: Sequence[Ends] = ()
-
-
-@dataclass(frozen=True)
-class Pairs:
-    """Paired comparisons, a panel for each axis and column, one x axis for all.
-
-    Attributes:
-        columns: (title, axes) for each column of panels; the axes are the same in all.
-        label: of the x axis, with the unit.
-        neutral: where the reference is.
-        band: half the width of the noise band around the reference; 0 for none.
-    """
-
-    columns: Sequence[tuple[str, Sequence[Paired]]]
-    label: str
-    neutral: float
-    band: float = 0.0
-
-
-@dataclass(frozen=True)
-class Estimate:
-    """A value, its interval (not numbers where there is none), and the single values that it is made of.
-
-    One that is ``marked`` is not to be relied on, and is drawn hollow.
-    """
-
-    value: float
-    low: float
-    high: float
-    points: Sequence[float] = ()
-    marked: bool = False
-
-
-@dataclass(frozen=True)
 class Forest:
-    """Estimates with their intervals, a row for each thing that is estimated, and in it a mark for each arm.
+    """A forest plot, as a page has it."""
 
-    Attributes:
-        names: of the rows, from the top.
-        arms: name of an arm → its estimates, one for each row; None where it has none.
-        label: of the x axis, with the unit.
-        places: of each arm among the colours, so that an arm has one colour in all figures.
-        ends: smallest and largest value, shared by a figure's pages; None: nothing is known.
-        neutral: where nothing differs; None for no line.
-        band: ends of what passes for no difference; None for no band.
-        logarithmic: whether the axis is, as for ratios.
-    """
-
-    names: Sequence[str]
-    arms: Mapping[str, Sequence[Estimate | None]]
-    label: str
-    places: Sequence[int]
-    ends: Ends | None
-    neutral: float | None = None
-    band: Ends | None = None
-    logarithmic: bool = False
+    plot: document.Forest
 
 
 @dataclass(frozen=True)
@@ -377,7 +268,7 @@ class Tiles:
     corner: Pixels | None = None
 
 
-Chart = Rows | Pairs | Curves | Trends | Roofline | Front | Forest | Tiles | Heat | Nested | Waves
+Chart = Curves | Trends | Roofline | Front | Forest | Tiles | Heat | Nested | Waves
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import functools
 import itertools
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 
 import numpy as np
 import pandas as pd
@@ -23,66 +23,16 @@ from vitbench.report.figures.charts import (
     Heat,
     Nested,
     Numbers,
-    Pairs,
     Roofline,
-    Rows,
     Tiles,
     Trends,
     Waves,
 )
-from vitbench.report.figures.marks import Values
 
 DIGITS = 6
 """Behind the point: more are not known of float32."""
 MEAN = "mean"
 """In place of the number of a run."""
-LONG = ["block", "panel", "at", "axis", "quantity", "row", "hue", "what", "value", "word"]
-"""Columns of :func:`intervals`."""
-
-
-def intervals(chart: Rows | Pairs | Forest) -> pd.DataFrame:
-    """The points and intervals of a figure by row, with the numbers of block, panel (-1 for all) and row."""
-    lines = _rows(chart) if isinstance(chart, Rows) else _pairs(chart) if isinstance(chart, Pairs) else _forest(chart)
-    return pd.DataFrame([line for line in lines if line[-1] or math.isfinite(line[-2])], columns=LONG)
-
-
-Line = tuple[int, int, int, str, str, str, str, str, float, str]
-NONE = math.nan, math.nan
-
-
-def _rows(chart: Rows) -> Iterator[Line]:
-    for at, (row, word, hue) in enumerate(zip(chart.names, chart.words, chart.values, strict=True)):
-        if word:
-            yield 0, -1, at, "", "", row, hue, "state", math.nan, word
-        for number, panel in enumerate(chart.panels if not word else ()):
-            low, high = panel.spans[at] if panel.spans else NONE
-            for what, value in _marks(panel.points[at], "middle", panel.middles[at], low, high):
-                yield 0, number, at, "", panel.label, row, hue, what, value, ""
-
-
-def _pairs(chart: Pairs) -> Iterator[Line]:
-    every = ((p, b, title, axis) for p, (title, axes) in enumerate(chart.columns) for b, axis in enumerate(axes))
-    for panel, block, title, axis in every:
-        for at, (row, word) in enumerate(zip(axis.names, axis.words, strict=True)):
-            if word:
-                yield block, panel, at, axis.axis, title, row, "", "state", math.nan, word
-                continue
-            low, high = axis.spans[at] if axis.spans else NONE
-            for what, value in _marks(axis.points[at], "mean", axis.middles[at], low, high):
-                yield block, panel, at, axis.axis, title, row, "", what, value, ""
-
-
-def _forest(chart: Forest) -> Iterator[Line]:
-    for at, row in enumerate(chart.names):
-        for arm, estimates in chart.arms.items():
-            if (e := estimates[at]) is not None:
-                for what, value in _marks(e.points, "estimate", e.value, e.low, e.high):
-                    yield 0, 0, at, "", chart.label, row, arm, what, value, ""
-
-
-def _marks(points: Values, middle: str, *values: float) -> Iterator[tuple[str, float]]:
-    yield from (("point", float(value)) for value in points)
-    yield from ((what, float(value)) for what, value in zip((middle, "from", "to"), values, strict=True))
 
 
 @functools.singledispatch
@@ -92,20 +42,17 @@ def frame(chart: Chart) -> pd.DataFrame:
 
 
 @frame.register
-def _(chart: Rows) -> pd.DataFrame:
-    named = intervals(chart).rename(columns={"hue": "colour"})
-    return named[["row", "colour", "quantity", "what", "value", "word"]]
-
-
-@frame.register
-def _(chart: Pairs) -> pd.DataFrame:
-    long = intervals(chart)[["quantity", "axis", "row", "what", "value", "word"]]
-    return long.set_axis(["column", "axis", "value", "what", "difference", "word"], axis=1)
-
-
-@frame.register
 def _(chart: Forest) -> pd.DataFrame:
-    return intervals(chart).rename(columns={"hue": "arm"})[["row", "arm", "quantity", "what", "value"]]
+    lines = [
+        (row.name, row.context, what, value, row.verdict)
+        for row in chart.plot.rows
+        for what, value in (
+            ("estimate", row.bar.value), ("low", row.bar.low), ("high", row.bar.high),
+            *(("point", point) for point in row.bar.points),
+        )
+        if math.isfinite(value)
+    ]  # fmt: skip
+    return pd.DataFrame(lines, columns=["name", "context", "what", "value", "verdict"])
 
 
 @frame.register

@@ -28,9 +28,7 @@ from vitbench.report.figures.charts import (
     Front,
     Heat,
     Nested,
-    Pairs,
     Roofline,
-    Rows,
     Tiles,
     Trends,
     Waves,
@@ -80,7 +78,7 @@ def figure(chart: Chart) -> Figure:
 
 
 for _kind, _form in (
-    (Rows, intervals.rows), (Pairs, intervals.pairs), (Forest, intervals.forest), (Curves, lines.curves),
+    (Forest, intervals.forest), (Curves, lines.curves),
     (Trends, lines.trends), (Waves, lines.waves), (Front, scatter.front), (Roofline, scatter.roofline),
     (Heat, heat.matrix), (Nested, heat.nested), (Tiles, sheet.figure),
 ):  # fmt: skip

@@ -16,11 +16,25 @@ from typing import Any
 import jinja2
 from markupsafe import Markup
 
-from vitbench.report.document import Block, Bullets, Code, Document, Figure, Heading, Note, Table
+from vitbench.report.document import (
+    Block,
+    Bullets,
+    Byline,
+    Chips,
+    Code,
+    Document,
+    Figure,
+    Forest,
+    Heading,
+    Note,
+    Table,
+    tone,
+)
 from vitbench.report.figures.charts import OWN
+from vitbench.report.formats import bars
 from vitbench.report.formats.styles import Styles
 from vitbench.report.formats.table_cells import cells
-from vitbench.report.markdown import Span, spans
+from vitbench.report.markdown import Span, plain, spans
 
 TEMPLATES = Path(__file__).parents[1] / "templates"
 NO_BREAK = "\u00a0"
@@ -34,6 +48,8 @@ FILTERED, NARROW = 11, 10
 the usual size."""
 WIDTH = re.compile(r"<svg [^>]*max-width: (\d+)px")
 """Width of a picture."""
+TONED = frozenset({"verdict", "outcome"})
+"""Heads of columns whose words are coloured."""
 SLIM = 440
 """Pixels of a picture, up to which two of them stand side by side."""
 
@@ -66,15 +82,13 @@ class _Section:
         anchor: by which the page's contents lead to it.
         title: plain text.
         parts: what the template renders.
-        inner: anchor and title of each heading of the third level.
-        is_deep: whether there are headings below those, so that it takes a list of them to find one's way.
+        folded: whether its title alone is seen until a reader opens it.
     """
 
     anchor: str
     title: str
     parts: list[Part] = field(default_factory=list)
-    inner: list[tuple[str, str]] = field(default_factory=list)
-    is_deep: bool = False
+    folded: bool = False
 
 
 class _Page:
@@ -87,14 +101,11 @@ class _Page:
         self.numbers: Iterator[int] = itertools.count()
         self.names = Counter[str]()
 
-    def section(self, title: str, blocks: Sequence[Block]) -> _Section:
+    def section(self, title: str, blocks: Sequence[Block], *, folded: bool = False) -> _Section:
         self.above = (self.above[0], *([title] if title else []))
-        found = _Section(self.anchor(title) if title else "", title)
+        found = _Section(self.anchor(title) if title else "", title, folded=folded)
         for block in blocks:
             part = self.part(block)
-            if isinstance(block, Heading):
-                found.is_deep = found.is_deep or block.level > 3
-                found.inner += [(part["anchor"], block.text)] if block.level == 3 else []
             if part.get("beside") and found.parts and found.parts[-1]["kind"] == "beside":
                 found.parts[-1]["figures"].append(part)
             else:
@@ -111,17 +122,51 @@ class _Page:
                 return {"kind": "code", "name": self.name(), "text": block.text, "language": block.language}
             case Figure():
                 return self.figure(block)
-            case Table():
-                return self.table(block)
-        lines = block.items if isinstance(block, Bullets) else [block.text if isinstance(block, Note) else block]
-        kind = "bullets" if isinstance(block, Bullets) else "note" if isinstance(block, Note) else "paragraph"
+            case Table() | Forest():
+                return self.table(block) if isinstance(block, Table) else self.forest(block)
+            case Chips():
+                items = [(tone(word), word, _typeset(spans(text))) for word, text in block.items]
+                return {"kind": "chips", "chips": items}
+        lines = (
+            block.items if isinstance(block, Bullets) else [block.text if isinstance(block, (Note, Byline)) else block]
+        )
+        kind = {Bullets: "bullets", Note: "note", Byline: "byline"}.get(type(block), "paragraph")
         return {"kind": kind, "lines": [_typeset(spans(line)) for line in lines]}
 
     def table(self, block: Table) -> Part:
         head, *body = cells(block, lambda text: _typeset(spans(text)))
-        name, wide = self.name(), len(block.columns) > NARROW
+        name = self.name()
         filtered = name if len(block.rows) > FILTERED else ""
-        return {"kind": "table", "name": name, "wide": wide, "filtered": filtered, "head": head, "body": body}
+        drawn = {
+            (row, column): bars.bar(each, axis, bars.FLAT)
+            for column, (of_rows, scale) in block.bars.items()
+            for axis in [bars.Axis(of_rows, scale)]
+            for row, each in enumerate(of_rows)
+            if each is not None
+        }
+        wide = len(block.columns) - len(block.optional) > NARROW
+        shades = {at: f"{100 * abs(share):.0f}%" for at, share in block.shades.items()}
+        toned = {
+            (row, column): tone(plain(cell))
+            for row, cells_of_row in enumerate(block.rows)
+            for column, cell in enumerate(cells_of_row)
+            if block.columns[column] in TONED
+        }
+        return {"kind": "table", "name": name, "wide": wide, "filtered": filtered, "head": head, "body": body,
+                "bars": drawn, "shades": shades, "positive": {at for at, share in block.shades.items() if share > 0},
+                "tones": toned, "caption": _typeset(spans(block.caption)),
+                "joined": len(head) - len(block.columns),
+                "optional": [n for n, name in enumerate(block.columns) if name in block.optional]}  # fmt: skip
+
+    def forest(self, block: Forest) -> Part:
+        axis = bars.Axis([row.bar for row in block.rows], block.scale)
+        rows = [
+            {"name": row.name, "context": row.context, "bar": bars.bar(row.bar, axis), "number": row.number[0],
+             "span": row.number[1], "verdict": row.verdict, "tone": tone(row.verdict), "detail": row.detail}
+            for row in block.rows
+        ]  # fmt: skip
+        return {"kind": "forest", "title": block.title, "rows": rows, "axis": bars.numbers(axis), "files": block.files,
+                "note": block.note}  # fmt: skip
 
     def figure(self, block: Figure) -> Part:
         shown = self.pictures[block.path]()
@@ -158,7 +203,7 @@ def page(document: Document, pictures: Pictures) -> str:
     """
     made = _Page(document.title, pictures)
     opening = made.section("", document.opening)
-    sections = [made.section(section.title, section.blocks) for section in document.sections]
+    sections = [made.section(each.title, each.blocks, folded=each.folded) for each in document.sections]
     script = (TEMPLATES / "page.js").read_text(encoding="utf-8")
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(TEMPLATES), undefined=jinja2.StrictUndefined, autoescape=True, trim_blocks=True,

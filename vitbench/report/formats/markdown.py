@@ -8,7 +8,19 @@ from functools import singledispatch
 
 from tabulate import tabulate
 
-from vitbench.report.document import Block, Bullets, Code, Document, Figure, Heading, Note, Table
+from vitbench.report.document import (
+    Block,
+    Bullets,
+    Byline,
+    Chips,
+    Code,
+    Document,
+    Figure,
+    Forest,
+    Heading,
+    Note,
+    Table,
+)
 from vitbench.report.markdown import escape
 
 MARK = "<!-- Rendered by vitbench from the study's records; rendered again it is overwritten. -->"
@@ -50,6 +62,22 @@ def _(block: Note) -> str:
 
 
 @_written.register
+def _(block: Byline) -> str:
+    return f"*{block.text}*"
+
+
+@_written.register
+def _(block: Chips) -> str:
+    return "\n".join(f"- **{escape(word)}**: {text}" for word, text in block.items)
+
+
+@_written.register
+def _(block: Forest) -> str:
+    links = " · ".join(f"[{kind}]({path})" for kind, path in block.files.items())
+    return "\n\n".join(filter(None, (_written(block.table), links)))
+
+
+@_written.register
 def _(block: Code) -> str:
     """A block that holds just this text: its fence is longer than any run of backticks inside."""
     safe = "".join(c if c.isprintable() or c == "\n" else " " for c in block.text)
@@ -67,4 +95,5 @@ def _(block: Figure) -> str:
 def _(block: Table) -> str:
     align = ["right" if right else "left" for right in block.right]
     heads = [escape(column) for column in block.columns]
-    return str(tabulate(block.rows, headers=heads, tablefmt="pipe", colalign=align, disable_numparse=True))
+    made = str(tabulate(block.rows, headers=heads, tablefmt="pipe", colalign=align, disable_numparse=True))
+    return f"{block.caption}\n\n{made}" if block.caption else made

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Sequence
 
 from rich import box
@@ -11,31 +10,23 @@ from rich.console import RenderableType
 from rich.table import Table as Grid
 from rich.text import Text
 
-from vitbench.report.cell_tables import SHARED, bare
-from vitbench.report.document import Block, Bullets, Document, Heading, Note, Table
+from vitbench.report.document import Block, Bullets, Byline, Chips, Document, Forest, Heading, Note, Table
 from vitbench.report.markdown import Md, plain, spans
-from vitbench.report.numbers import plural
+from vitbench.report.text import plural
 
-ANSWER = "In short"
-CLAIMS = "Claims"
-"""Has a list of what was compared for each: the table says what came of it."""
-SECTIONS = re.compile(
-    rf"{ANSWER}|{CLAIMS}|Accuracy|Axis: .*|Cells against .*|Interactions|"
-    r"Throughput, latency and memory|Time to accuracy"
-)
-"""Headings of those that are printed; the page has them all."""
+SUMMARY = "Summary"
+SECTIONS = (SUMMARY, "Effects", "Accuracy", "Speed and memory", "Time to accuracy")
+"""Titles of the sections that are printed; the page has them all."""
 MOST_ROWS = 40
 GAP = 3
 """Characters around a column: its rule, and a space on each side."""
 LONG = 24
 """Characters from which a text is broken into lines, at its spaces."""
 
-MARKS = frozenset("†‡~")
-"""What stands beside a number and has to be explained."""
-
-FIRST_OUT = ("source", "state", "P(better)", "p", "claimed (points)", "blocks", "cell pairs", "matched runs",
-             "compared", "FLOPs per image (M)", "parameters", "TFLOP per run", "steps", "seconds per run",
-             "first step (ms)", "warm-up (s)", "expected")  # fmt: skip
+FIRST_OUT = ("source", "compared", "state", "P(better)", "p (permutation)", "p", "claimed (points)", "blocks",
+             "pairs of cells", "FLOPs per image (M)", "parameters", "TFLOP per run", "steps", "s per run",
+             "peak memory (MiB)", "training (images/s)", "validation (%)", "first iteration (ms)", "warm-up (s)",
+             "expected")  # fmt: skip
 """Columns that give way first where the terminal is narrow, in this order; then the last ones, these kept:"""
 KEPT = frozenset({"verdict", "outcome", "difference (points)", "test accuracy (%)", "latency p50 (ms)", "images/s",
                   "speed (× baseline)"})  # fmt: skip
@@ -51,7 +42,7 @@ def printed(document: Document, width: int) -> Iterator[RenderableType]:
     yield Text(document.title, style="bold")
     yield from (Text(plain(line)) for block in document.opening for line in _lines(block))
     for section in document.sections:
-        if SECTIONS.fullmatch(section.title):
+        if section.title in SECTIONS:
             yield Text(f"\n{section.title}", style="bold")
             for block in section.blocks:
                 yield from _shown(block, section.title, width)
@@ -60,29 +51,26 @@ def printed(document: Document, width: int) -> Iterator[RenderableType]:
 def _shown(block: Block, section: str, width: int) -> Iterator[RenderableType]:
     if isinstance(block, Heading):
         yield Text(f"\n{block.text}", style="bold")
+    elif isinstance(block, Forest):
+        yield _grid(block.table, width)
     elif isinstance(block, Table):
+        if block.caption:
+            yield Text(plain(block.caption), style="dim")
         yield _grid(block, width)
-    elif isinstance(block, Bullets) and section != CLAIMS:
+    elif isinstance(block, (Bullets, Chips)):
+        lines = block.items if isinstance(block, Bullets) else [Md(f"**{word}**: {said}") for word, said in block.items]
         points = Grid.grid(padding=(0, 1))
-        for line in block.items:
-            points.add_row(Text(" •"), Text(plain(line)))
+        for line in lines:
+            points.add_row(Text(" •"), _cell(line))
         yield points
     elif isinstance(block, Note):
         yield Text(plain(block.text))
-    elif isinstance(block, str) and _is_needed(block, section):
-        yield Text(plain(block), style="dim")
-
-
-def _is_needed(line: Md, section: str) -> bool:
-    """Whether a paragraph explains a mark or, beside the answer, a word, or tells of all rows; one that leads to a file
-    does none of these."""
-    said = plain(line)
-    leads = any(span.link for span in spans(line))
-    return not leads and (section == ANSWER or bool(MARKS & set(said)) or SHARED in said)
+    elif isinstance(block, str) and not any(span.link for span in spans(block)):
+        yield Text(plain(block), style="" if section == SUMMARY else "dim")
 
 
 def _lines(block: Block) -> Sequence[Md]:
-    return [block.text] if isinstance(block, Note) else [block] if isinstance(block, str) else []
+    return [block.text] if isinstance(block, (Note, Byline)) else [block] if isinstance(block, str) else []
 
 
 def fitting(table: Table, width: int) -> list[int]:
@@ -96,9 +84,9 @@ def fitting(table: Table, width: int) -> list[int]:
     shown = list(range(len(table.columns)))
     rank = {name: place for place, name in enumerate(FIRST_OUT)}
     while len(shown) > 1 and sum(needs[n] + GAP for n in shown) > width:
-        first = [n for n in shown if bare(table.columns[n]) in rank]
-        others = [n for n in shown[1:] if bare(table.columns[n]) not in KEPT]
-        out = min(first, key=lambda n: rank[bare(table.columns[n])]) if first else (others or shown)[-1]
+        first = [n for n in shown if table.columns[n] in rank]
+        others = [n for n in shown[1:] if table.columns[n] not in KEPT]
+        out = min(first, key=lambda n: rank[table.columns[n]]) if first else (others or shown)[-1]
         shown.remove(out)
     return shown
 

@@ -16,7 +16,7 @@ from vitbench.report.files import Files
 from vitbench.report.markdown import Md, escape
 from vitbench.report.models import portrait_words, portraits
 from vitbench.report.models.sitters import Sitter, Wall
-from vitbench.report.numbers import plural
+from vitbench.report.text import plural
 from vitbench.report.view import View
 from vitbench.store import Epoch
 from vitbench.store.plan import Trials
@@ -71,7 +71,8 @@ def of_study(view: View, files: Files) -> list[Block]:
         return []
     names = {sitter.name: portraits.about(sitter.portrait) for sitter in kept.portraits}
     names |= {name: Md(f"Its portrait cannot be read: {escape(why)}.") for name, why in kept.unread.items()}
-    blocks: list[Block] = [Md(MADE), bullets([Md(f"**{escape(name)}.** {said}") for name, said in names.items()])]
+    blocks: list[Block] = [*map(escape, portrait_words.in_short(kept.portraits)), Md(MADE)]
+    blocks.append(bullets([Md(f"**{escape(name)}.** {said}") for name, said in names.items()]))
     if kept.beyond:
         blocks.append(Md(f"Of {plural(kept.beyond + len(names), 'portrait')} the first {MOST} are shown."))
     if kept.portraits:
@@ -80,11 +81,6 @@ def of_study(view: View, files: Files) -> list[Block]:
     lacking = {sitter.name: portraits.missing(sitter.portrait) for sitter in kept.portraits}
     missing = [Md(f"{escape(name)}: {line}") for name, lines in lacking.items() for line in lines]
     return [*blocks, Heading(MISSING), bullets(missing)] if missing else blocks
-
-
-def in_short(view: View) -> list[Md]:
-    """What the portraits that a study keeps say to its question, a sentence each; nothing of a study without any."""
-    return [escape(said) for said in portrait_words.in_short(_kept(view).portraits)]
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ from vitbench.report.figures.marks import Colouring
 from vitbench.report.models import portrait_words
 from vitbench.report.models.portrait_positions import evenly
 from vitbench.report.models.sitters import Outcome, Shown, Sitter, Wall, chosen, in_full, sentence
-from vitbench.report.numbers import plural
+from vitbench.report.text import plural
 from vitbench.store.portrait import Exhibit, Portrait
 
 A_LOOK = 4

@@ -9,7 +9,7 @@ import numpy as np
 from vitbench.report.figures.charts import Heat, Nested, Picture, Waves
 from vitbench.report.models import portrait_words
 from vitbench.report.models.sitters import Sitter, Wall
-from vitbench.report.numbers import plural
+from vitbench.report.text import plural
 from vitbench.store.portrait import Array
 
 WAVES, NEARLY = 6, 0.1

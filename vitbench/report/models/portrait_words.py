@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from vitbench.analysis.portraits import NEAR, Likeness, Reach, likeness, reach
 from vitbench.report.models.sitters import Sitter, patches_alike
-from vitbench.report.numbers import MINUS, enumerated, plural
+from vitbench.report.text import MINUS, enumerated, plural
 
 
 def similarity(sitter: Sitter) -> str:

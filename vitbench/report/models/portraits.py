@@ -16,7 +16,7 @@ from vitbench.report.figures.charts import Heat, Picture, Pixels, Strip, Tile, T
 from vitbench.report.markdown import Md, escape
 from vitbench.report.models import portrait_attention, portrait_positions
 from vitbench.report.models.sitters import Sitter, Wall, chosen
-from vitbench.report.numbers import plural
+from vitbench.report.text import plural
 from vitbench.store.portrait import Array, Portrait
 from vitbench.store.portrait import Picture as Name
 

@@ -14,15 +14,13 @@ from vitbench.config.recipe import TrainSpec
 from vitbench.config.suite import as_text
 from vitbench.config.trial import TrainTrial
 from vitbench.environment import Environment
-from vitbench.report.accuracy import MEAN, SURVIVORS
-from vitbench.report.circumstances import settings, spent
-from vitbench.report.cost.speed import UNSTABLE
+from vitbench.report.document import Block, bullets
 from vitbench.report.markdown import Md, escape, listed
-from vitbench.report.numbers import count, fixed, plural
 from vitbench.report.origins import with_changes
-from vitbench.report.sections import changes
+from vitbench.report.sections import budget, changes, recipes
 from vitbench.report.sections.changes import Facts
-from vitbench.report.view import View
+from vitbench.report.text import SURVIVORS, UNSTABLE, count, fixed, plural
+from vitbench.report.view import MEAN, View
 
 
 class Caveat(NamedTuple):
@@ -32,11 +30,13 @@ class Caveat(NamedTuple):
         name: that it keeps, whatever its words.
         when: the facts that make it apply; none where it does not.
         text: the sentence, with a field for each fact.
+        short: what the first screen calls it; empty where it does not change the conclusion.
     """
 
     name: str
     when: Callable[[View], Facts]
     text: str
+    short: str = ""
 
 
 def stated(view: View) -> Iterator[tuple[str, Md]]:
@@ -46,7 +46,33 @@ def stated(view: View) -> Iterator[tuple[str, Md]]:
             yield caveat.name, Md(caveat.text.format_map(facts))
 
 
-MAX_NAMED, FEW_NAMED = 12, 3
+def grave(view: View) -> Iterator[tuple[str, str]]:
+    """What the first screen calls each caveat that changes the conclusion, and the caveat's name."""
+    for caveat in CAVEATS:
+        if caveat.short and any(True for _ in caveat.when(view)):
+            yield caveat.short, caveat.name
+
+
+def notes(view: View) -> list[Md]:
+    """What a reader must know before any number: other data than asked for, and the notices of the records."""
+    fallback = view.study.info.fallback
+    found = [] if fallback is None else [Md(f"**Not the data that the suite names.** {escape(fallback)}")]
+    count_of = view.results.notices(view.trials["trial_id"].tolist())
+    count_of.pop(fallback or "", None)
+    for notice, number in list(count_of.items())[:MAX_NOTICES]:
+        found.append(Md(f"**Notice** in {plural(number, 'record')}: {escape(notice)}"))
+    if (more := len(count_of) - MAX_NOTICES) > 0:
+        found.append(Md(f"**{plural(more, 'more notice')}**: see tables/trials.csv."))
+    return found
+
+
+def section(view: View, _: object) -> list[Block]:
+    """All caveats, in full."""
+    found = [sentence for _, sentence in stated(view)]
+    return [bullets(found)] if found else []
+
+
+MAX_NAMED, FEW_NAMED, MAX_NOTICES = 12, 3, 8
 DIFFERING = {
     "cpu": "processor", "cpu_cores": "number of cores", "device_name": "device", "packages": "versions of packages",
     "threads": "CPU threads", "vitbench": "version of vitbench",
@@ -209,13 +235,13 @@ def _other_batches(view: View) -> Facts:
 
 def _recipes(view: View) -> tuple[list[TrainSpec], list[str]]:
     """The recipes of the runs, and the fields that matter to them and were not tuned."""
-    recipes = [p.trial.train for p in view.planned if isinstance(p.trial, TrainTrial)]
-    left = [name for name in NUISANCES if f"train.{name}" not in view.study.info.tuned and not dead(name, recipes)]
-    return recipes, left
+    trained = [p.trial.train for p in view.planned if isinstance(p.trial, TrainTrial)]
+    left = [name for name in NUISANCES if f"train.{name}" not in view.study.info.tuned and not dead(name, trained)]
+    return trained, left
 
 
-def _alike(recipes: Iterable[TrainSpec], field: str) -> bool:
-    return len({getattr(recipe, field) for recipe in recipes}) == 1
+def _alike(trained: Iterable[TrainSpec], field: str) -> bool:
+    return len({getattr(recipe, field) for recipe in trained}) == 1
 
 
 def _tuned(view: View) -> Facts:
@@ -223,19 +249,19 @@ def _tuned(view: View) -> Facts:
 
 
 def _untuned(view: View) -> Facts:
-    recipes, left = _recipes(view)
-    alike = [f"{_called(n)} {escape(as_text(getattr(recipes[0], n)))}" for n in left if _alike(recipes, n)]
+    trained, left = _recipes(view)
+    alike = [f"{_called(n)} {escape(as_text(getattr(trained[0], n)))}" for n in left if _alike(trained, n)]
     return [{"settings": ", ".join(alike)}] if alike else []
 
 
 def _by_cell(view: View) -> Facts:
-    recipes, left = _recipes(view)
-    apart = [f"{_called(n)} {words}" for n in left if not _alike(recipes, n) and (words := settings.in_words(view, n))]
+    trained, left = _recipes(view)
+    apart = [f"{_called(n)} {words}" for n in left if not _alike(trained, n) and (words := recipes.in_words(view, n))]
     return [{"settings": "; ".join(apart)}] if apart else []
 
 
 def _budgets(view: View) -> Facts:
-    return [found] if (found := spent.differing(view)) else []
+    return [found] if (found := budget.differing(view)) else []
 
 
 def _noise(view: View) -> Facts:
@@ -260,26 +286,35 @@ def _called(field: str) -> str:
 CAVEATS: tuple[Caveat, ...] = (
     Caveat("history-missing", changes.missing,
            "**The study's history is missing**: whether the suite was changed after results were seen, or finished "
-           "runs were removed, is unknown."),
+           "runs were removed, is unknown.",
+           short="the study's history is missing"),
     Caveat("history-unreadable", changes.unreadable,
            "**{entries} of the study's history cannot be read** (number {which}): missing, damaged or edited. What "
-           "changed then is unknown."),
+           "changed then is unknown.",
+           short="the study's history cannot be read"),
     Caveat("history-begins-late", changes.late,
-           "The study's history begins after {runs}: what changed before is unknown."),
-    Caveat("changed-after-results", changes.changed, "**Changed after results were seen** ({when}): {what}."),
+           "The study's history begins after {runs}: what changed before is unknown.",
+           short="the history begins after results"),
+    Caveat("changed-after-results", changes.changed, "**Changed after results were seen** ({when}): {what}.",
+           short="changed after results were seen"),
     Caveat("seeds-changed", changes.seeds,
-           "**Seeds changed after results were seen** ({when}): {what}. The p-values do not account for that."),
-    Caveat("plan-edited", changes.edited, "**study.json was edited by hand**: its history does not have {what}."),
+           "**Seeds changed after results were seen** ({when}): {what}. The p-values do not account for that.",
+           short="seeds changed after results were seen"),
+    Caveat("plan-edited", changes.edited, "**study.json was edited by hand**: its history does not have {what}.",
+           short="plan edited by hand"),
     Caveat("removed-runs", changes.removed,
-           "**Finished runs are gone** ({number}): {which}. No number here includes them."),
+           "**Finished runs are gone** ({number}): {which}. No number here includes them.",
+           short="finished runs are gone"),
     Caveat("repeated-runs", changes.repeated,
-           "**Finished runs were removed and run again** ({number}): {which}. Numbers here are of the later runs."),
+           "**Finished runs were removed and run again** ({number}): {which}. Numbers here are of the later runs.",
+           short="finished runs were removed and repeated"),
     Caveat("unlisted-results", changes.unlisted,
            "Results missing from the list of finished runs: {number}. They were brought from elsewhere, stored by a "
            "driver that was killed at that moment, or the list was cut. The next `vitbench run` adds them."),
     Caveat("one-seed", _one_seed,
            "**n = 1, no inference**{which}: one seed says nothing about the spread between runs, so no difference is "
-           "shown to be more than chance."),
+           "shown to be more than chance.",
+           short="one seed, no inference"),
     Caveat("standard-deviation", _several_seeds,
            "n = {seeds} seeds. ± is the sample standard deviation over seeds, not the interval of their mean."),
     Caveat("one-test-set", _several_seeds,
@@ -296,7 +331,8 @@ CAVEATS: tuple[Caveat, ...] = (
     Caveat("disagreeing-implementations", _disagreeing,
            "**Implementations that disagree**: {cells} should compute one function, but differ with the first seed by "
            "more than rounding explains ({why}). One is incorrect, or rounding grows fast in this recipe. Each is "
-           "trained with every seed, and a mean over them may mix functions."),
+           "trained with every seed, and a mean over them may mix functions.",
+           short="equivalent implementations disagree"),
     Caveat("seeds-of-equivalents", _stand_ins,
            "Each function is trained once a seed: {number} of the cells were trained with the first seed alone, and "
            "agree with an equivalent one, whose further seeds stand for the function."),
@@ -318,12 +354,14 @@ CAVEATS: tuple[Caveat, ...] = (
            "is marked as the best."),
     Caveat("several-environments", _environments,
            "Results from other environments than A: {number} (different: {what}). They are shown apart and never "
-           "averaged with it."),
+           "averaged with it.",
+           short="results from several environments"),
     Caveat("other-code", _other_code,
            "Results of other code than the latest: {number}. `vitbench run … --rerun-changed` runs such trials again."),
     Caveat("edited-plug-in", _plugins,
            "**Results of a plug-in that was edited since: {number}** ({component}). Means mix old and new code; "
-           "`vitbench run … --rerun-changed` runs such trials again."),
+           "`vitbench run … --rerun-changed` runs such trials again.",
+           short="a plug-in was edited between runs"),
     Caveat("uncommitted-changes", _uncommitted, "Results from a working tree with uncommitted changes: {number}."),
     Caveat("fallback-data", _fallback,
            "The data are a fallback: accuracies say nothing about the data that the suite names."),
@@ -335,17 +373,20 @@ CAVEATS: tuple[Caveat, ...] = (
            "√(p(1 − p)/n))."),  # noqa: RUF001
     Caveat("other-batches", _other_batches,
            "**Other batches**: with {seed}, {what}, though data, seed and recipe are the same. A difference between "
-           "them may come from that."),
+           "them may come from that.",
+           short="cells saw different batches"),
     Caveat("tuned-settings", _tuned,
            "Tuned for each cell on validation, with as many runs for each: {settings}."),
     Caveat("untuned-settings", _untuned,
            "Fixed for all cells and not tuned for each, which may favour some: {settings}."),
     Caveat("settings-by-cell", _by_cell,
            "**Set differently for some cells**, and not tuned: {settings}. A difference between these cells may come "
-           "from that."),
+           "from that.",
+           short="training settings differ by cell"),
     Caveat("unequal-budgets", _budgets,
            "**Budgets differ**{by}: {flops} TFLOP a run{where}{before}{steps}. What a cell would reach with the budget "
-           "of another is unknown."),
+           "of another is unknown.",
+           short="budgets differ by cell"),
     Caveat("noise-floor", _noise,
            "**Noise floor**: equivalent implementations, from the same weights and seed, differ by up to {points} "
            "points of accuracy (standard deviation {std} points; {runs}). Smaller effects are marked."),

@@ -10,7 +10,7 @@ from vitbench.config.model import ModelSpec
 from vitbench.config.recipe import DataSpec, TrainSpec
 from vitbench.config.suite import Info, as_text
 from vitbench.report.markdown import Md, escape, listed
-from vitbench.report.numbers import plural
+from vitbench.report.text import plural
 from vitbench.report.view import View
 from vitbench.runner.progress import describe
 from vitbench.store.asked import CELLS, CLAIM, GOAL, SEEDS, asked, by_cell

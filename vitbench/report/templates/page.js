@@ -74,6 +74,23 @@
     box.prepend(line);
   };
 
+  // Columns that not everybody needs, behind a button.
+  const hideable = (box) => {
+    const columns = box.querySelectorAll("thead .optional").length;
+    if (!columns) return;
+    const button = document.createElement("button");
+    button.type = "button";
+    button.className = "more";
+    const draw = (hidden) => {
+      box.classList.toggle("optional-hidden", hidden);
+      button.textContent = hidden ? `Show ${columns} more columns` : "Show fewer columns";
+      button.setAttribute("aria-expanded", String(!hidden));
+    };
+    draw(true);
+    button.addEventListener("click", () => { draw(!box.classList.contains("optional-hidden")); fitted(); });
+    box.append(button);
+  };
+
   const boxes = [...document.querySelectorAll(".scroll")];
   const isRolled = (box) => box.scrollWidth > box.clientWidth;
 
@@ -88,10 +105,38 @@
     });
   };
 
+  // What is folded opens where a link leads into it, and on paper.
+  const folded = [...document.querySelectorAll("details")];
+  const opened = () => {
+    const target = document.getElementById(decodeURIComponent(location.hash.slice(1)));
+    const box = target?.closest("details");
+    if (box) { box.open = true; target.scrollIntoView(); }
+  };
+  addEventListener("hashchange", opened);
+  addEventListener("beforeprint", () => folded.forEach((box) => { box.open = true; }));
+  folded.forEach((box) => box.addEventListener("toggle", () => fitted()));
+
+  const tip = document.createElement("div");
+  tip.id = "tip";
+  tip.hidden = true;
+  document.body.append(tip);
+  const tell = (event) => {
+    const mark = event.target.closest?.("[data-tip]");
+    tip.hidden = !mark;
+    if (!mark) return;
+    tip.textContent = mark.dataset.tip;
+    tip.style.left = `${Math.max(8, Math.min(event.clientX + 12, innerWidth - tip.offsetWidth - 8))}px`;
+    tip.style.top = `${Math.min(event.clientY + 14, innerHeight - tip.offsetHeight - 8)}px`;
+  };
+  addEventListener("pointermove", tell);
+  addEventListener("pointerdown", tell);
+
   for (const box of document.querySelectorAll(".table")) {
     sortable(box.querySelector("table"));
     if ("filtered" in box.dataset) filtered(box);
+    hideable(box);
   }
   fitted();
+  opened();
   addEventListener("resize", fitted);
 })();

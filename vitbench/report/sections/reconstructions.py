@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import base64
+import functools
 from dataclasses import dataclass
 
 from vitbench.config.trial import TrainTrial
+from vitbench.report.document import Block
+from vitbench.report.files import Files
 from vitbench.report.markdown import Md
-from vitbench.report.numbers import enumerated, plural
+from vitbench.report.text import enumerated, plural
 from vitbench.report.view import View
 from vitbench.store import PlannedTrial, TrainValues
 
@@ -30,6 +33,13 @@ class Sheet:
     png: bytes
     alt: str
     caption: str
+
+
+def section(view: View, files: Files) -> list[Block]:
+    """A sheet for each pre-training; nothing where no cell was pre-trained."""
+    made = sheets(view)
+    found = [files.image(each.name, functools.partial(bytes, each.png), each.alt, each.caption) for each in made]
+    return [*found, *beyond(view)] if found else []
 
 
 def sheets(view: View) -> list[Sheet]:

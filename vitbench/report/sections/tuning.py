@@ -12,13 +12,20 @@ from vitbench.analysis.summary import words
 from vitbench.config.suite import as_text, setting_in_words
 from vitbench.config.trial import TuneTrial
 from vitbench.report.document import Block, table
+from vitbench.report.files import Files
 from vitbench.report.markdown import Md, bold, escape
-from vitbench.report.numbers import fixed
+from vitbench.report.text import fixed
 from vitbench.report.view import View
 from vitbench.store.plan import Trials
 
 MAX_ROWS = 50
 """Cells of the table; the CSV has them all."""
+
+
+def section(view: View, files: Files) -> list[Block]:
+    """The choice of each cell's setting; nothing where the suite tunes none."""
+    blocks = by_cell(view)
+    return [*blocks, Md(f"As numbers: {files.table('tuning', frame(view))}.")] if blocks else []
 
 
 def by_cell(view: View) -> list[Block]:

@@ -1,4 +1,4 @@
-"""Spent: what the runs of a study were given, what they took, and when."""
+"""Budget: what the runs of a study were given, what they took, and when."""
 
 from __future__ import annotations
 
@@ -10,9 +10,8 @@ import pandas as pd
 
 from vitbench.config.recipe import TrainSpec
 from vitbench.config.trial import TrainTrial
-from vitbench.report.accuracy import task
 from vitbench.report.markdown import Md, escape
-from vitbench.report.numbers import count, enumerated, plural, significant
+from vitbench.report.text import count, enumerated, plural, significant
 from vitbench.report.view import View
 
 A_MINUTE, AN_HOUR = 60.0, 3600.0
@@ -52,7 +51,7 @@ def differing(view: View) -> dict[str, str] | None:
     """How far cells that are compared differ in the operations of a run, in words; None where they hardly do."""
     found = view.by_cell[["cell", "train_flops", "steps"]].dropna()
     found = found[found["train_flops"] > 0]
-    tasks = dict(iter(found.groupby(found["cell"].map(lambda cell: task(view, cell)), sort=False)))
+    tasks = dict(iter(found.groupby(found["cell"].map(view.task), sort=False)))
     if not tasks:
         return None
     widest = max(tasks, key=lambda name: _apart(tasks[name]["train_flops"]))

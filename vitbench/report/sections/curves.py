@@ -15,11 +15,13 @@ from vitbench.analysis.frames import level
 from vitbench.analysis.summary import finished, texts
 from vitbench.config.suite import BETWEEN, in_label
 from vitbench.config.trial import TrainTrial
-from vitbench.report import accuracy
+from vitbench.report.document import Block
 from vitbench.report.figures.charts import MOST_DASHED, Bundle, Curves, Picture
 from vitbench.report.figures.marks import Colouring
-from vitbench.report.numbers import plural
+from vitbench.report.files import Files
+from vitbench.report.markdown import Md
 from vitbench.report.origins import of_origin
+from vitbench.report.text import plural
 from vitbench.report.view import View
 
 MAX_FACETS = 5
@@ -34,7 +36,13 @@ METRICS = {VALIDATION: "validation accuracy (%)", TRAINING: "training accuracy (
 """What is drawn, as far as the records have it; accuracy in training only where none was taken in validation."""
 
 
-def learning_curves(view: View, device: str) -> list[Picture]:
+def learning_curves(view: View, files: Files) -> list[Block]:
+    """The curves of each device and origin, and their numbers; nothing where no training run finished."""
+    blocks = [each for device in view.train_devices for each in files.pictures(_of_device(view, device))]
+    return [*blocks, Md(f"As numbers: {files.table('epochs', epochs_table(view))}.")] if blocks else []
+
+
+def _of_device(view: View, device: str) -> list[Picture]:
     """One picture of every finished run on a device, for each origin; nothing where none finished."""
     planned = view.runs(device)
     origins = view.origins.of(planned)
@@ -139,7 +147,7 @@ def _arrange(view: View, device: str, epochs: pd.DataFrame) -> _Arranged:
     if view.factorial:
         return _of_a_grid(view, epochs)
     present = set(epochs["cell"].unique())
-    ranked = [cell for cell in accuracy.ranked_cells(view, device) if cell in present]
+    ranked = [cell for cell in view.ranked(device) if cell in present]
     named = ranked if len(ranked) <= MAX_NAMED_CURVES else ranked[: MAX_NAMED_CURVES - 1]
     colour = [cell if cell in named else OTHERS for cell in epochs["cell"].tolist()]
     named_in_legend = named if len(ranked) > 1 else []

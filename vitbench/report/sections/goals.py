@@ -8,10 +8,10 @@ from collections.abc import Sequence
 import pandas as pd
 
 from vitbench.analysis.goals import Timed, timed
-from vitbench.report.accuracy import decimals_of, seeds
 from vitbench.report.document import Block, table
+from vitbench.report.files import Files
 from vitbench.report.markdown import Md, escape
-from vitbench.report.numbers import fixed, significant
+from vitbench.report.text import fixed, seeds, significant
 from vitbench.report.view import View
 
 GOAL, MEAN, INTERVAL, SECONDS, WARM_UP = (
@@ -19,12 +19,18 @@ GOAL, MEAN, INTERVAL, SECONDS, WARM_UP = (
 )  # fmt: skip
 
 
+def section(view: View, files: Files) -> list[Block]:
+    """The goals and what the runs came to; nothing where the suite has none."""
+    blocks = by_cell(view)
+    return [*blocks, Md(f"As numbers: {files.table('goals', frame(view))}.")] if blocks else []
+
+
 def by_cell(view: View) -> list[Block]:
     """What the goals say, and their table; nothing where the suite has none."""
     goals = view.study.info.goals
     if not goals:
         return []
-    found, decimals, several = timed(view.train, goals), decimals_of(view), view.origins.several
+    found, decimals, several = timed(view.train, goals), view.decimals, view.origins.several
     lines = [_line(view, each, decimals, several=several) for each in found]
     without = [goal.cell for goal in goals if goal.cell not in {each.goal.cell for each in found}]
     said: list[Block] = [

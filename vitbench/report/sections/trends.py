@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import pandas as pd
 
 from vitbench.analysis.summary import ACCURACY, finished, texts
-from vitbench.report.figures.cells import axis_slugs
 from vitbench.report.figures.charts import Picture, Trends
 from vitbench.report.figures.marks import Colouring
 from vitbench.report.origins import of_origin
@@ -74,7 +74,7 @@ def along(view: View, device: str, axis: str, quantity: Quantity) -> list[Pictur
         by = f", a line for each {' and '.join(each)}" if others else ""
         alt = f"{quantity.name.capitalize()} along {called} on {device}{on}{by}"
         said = f"{alt}: points are single runs, lines join their means."
-        pictures.append(Picture(f"{quantity.slug}-along-{axis_slugs(view)[axis]}-{device}{suffix}", chart, alt, said))
+        pictures.append(Picture(f"{quantity.slug}-along-{_slugs(view)[axis]}-{device}{suffix}", chart, alt, said))
     return pictures
 
 
@@ -91,3 +91,12 @@ def _numbers(values: Sequence[str]) -> list[float] | None:
     except ValueError:
         return None
     return found if all(map(math.isfinite, found)) else None
+
+
+def _slugs(view: View) -> dict[str, str]:
+    """Axis → its name as part of a file's, none of them twice."""
+    found: dict[str, str] = {}
+    for axis in view.axes:
+        slug = re.sub(r"[^A-Za-z0-9]+", "-", axis).strip("-")
+        found[axis] = slug if slug and slug not in found.values() else f"{slug}-{len(found) + 1}".strip("-")
+    return found

@@ -1,12 +1,10 @@
-"""The account of a study: what was asked, what ran, on what, what did not, and what to keep in mind."""
+"""Setup: what the numbers rest on: design, data, model, recipe, seeds, budget, timing, machines and software."""
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
-
-import pandas as pd
 
 from vitbench import registry
 from vitbench.analysis.frames import PENDING, level
@@ -16,11 +14,11 @@ from vitbench.config.model import OF_ANY
 from vitbench.config.recipe import TimeSpec, TrainSpec
 from vitbench.config.trial import RELEVANT, TimeTrial, TrainTrial, Trial
 from vitbench.environment import Environment
-from vitbench.report.circumstances import settings as settings_of
-from vitbench.report.circumstances import spent
 from vitbench.report.document import Block, Bullets, bullets, table
+from vitbench.report.files import Files
 from vitbench.report.markdown import Md, escape, listed
-from vitbench.report.numbers import count, plural
+from vitbench.report.sections import budget, recipes
+from vitbench.report.text import count, plural
 from vitbench.report.view import View
 from vitbench.runner.looks import in_words as looks_in_words
 from vitbench.store.record import STATES
@@ -35,19 +33,10 @@ TRAIN_ALWAYS = ("epochs", "batch_size", "optimizer", "learning_rate", "weight_de
 KINDS = {"tune": "tuning", "train": "training", "time": "timing"}
 
 
-def notes(view: View) -> list[Md]:
-    """What a reader must know before any number: other data than asked for, and the notices of the records."""
-    said = []
-    if view.study.info.fallback is not None:
-        what = "These are not the data that the suite asks for."
-        said.append(Md(f"**{what}** {escape(view.study.info.fallback)}"))
-    count_of = view.results.notices(view.trials["trial_id"].tolist())
-    count_of.pop(view.study.info.fallback or "", None)
-    for notice, number in list(count_of.items())[:MAX_NAMED]:
-        said.append(Md(f"**Notice** in {plural(number, 'record')}: {escape(notice)}"))
-    if len(count_of) > MAX_NAMED:
-        said.append(Md(f"**{plural(len(count_of) - MAX_NAMED, 'further notice')}**: see tables/trials.csv."))
-    return said
+def section(view: View, files: Files) -> list[Block]:
+    """Trials by state, the settings, the environments, and every trial as numbers."""
+    every = Md(f"Every trial with its state, settings, values and machine: {files.table('trials', view.trials)}.")
+    return [counts(view), settings(view), *origins(view), every]
 
 
 def counts(view: View) -> Block:
@@ -69,12 +58,10 @@ def settings(view: View) -> Bullets:
     rows = [("design", _design(view)), ("data", _data(view))]
     rows += [("classes", listed(info.class_names, 20))] if info.class_names else []
     rows += [("model", _model(view))]
-    recipes = [p.trial.train for p in view.planned if isinstance(p.trial, TrainTrial)]
-    if recipes:
-        always = tuple(name for name in TRAIN_ALWAYS if not dead(name, recipes))
-        rows.append(
-            ("training", _fields(TrainSpec, recipes, always, apart=functools.partial(settings_of.in_words, view)))
-        )
+    trained = [p.trial.train for p in view.planned if isinstance(p.trial, TrainTrial)]
+    if trained:
+        always = tuple(name for name in TRAIN_ALWAYS if not dead(name, trained))
+        rows.append(("training", _fields(TrainSpec, trained, always, apart=functools.partial(recipes.in_words, view))))
         seeds = [str(seed) for seed in view.train["seed"].unique()]
         each = "cell"
         if view.stood_for:
@@ -82,11 +69,11 @@ def settings(view: View) -> Bullets:
         most = f"up to {plural(len(seeds), 'seed')}" if info.looks else plural(len(seeds), "seed")
         rows.append(("seeds", Md(f"{most} per {each}: {listed(seeds, 20)}")))
         rows += [("looks", Md(escape(sentence))) for sentence in looks_in_words(info)]
-        rows += [("budget", spent.budget(view, recipes)), *spent.together(view)]
+        rows += [("budget", budget.budget(view, trained)), *budget.together(view)]
     protocols = [p.trial.protocol for p in view.planned if isinstance(p.trial, TimeTrial)]
     if protocols:
         rows.append(("timing", _timing(view, protocols)))
-    rows += [("dates", span)] if (span := spent.dates(view)) else []
+    rows += [("dates", span)] if (span := budget.dates(view)) else []
     environments = list(view.origins.environments.values())
     if len(environments) == 1:  # its software and commit are what a reader needs to run it again: see Reproduction
         rows.append(("machine", _machine(environments[0])))
@@ -115,83 +102,6 @@ def origins(view: View) -> list[Block]:
     said = Md(f"Results came about under {len(lines)} sets of conditions (machine, CPU threads, software). They stand "
               "in columns of their own, marked by letter, and are never averaged.")  # fmt: skip
     return [said, table(lines, right={"training runs", "timings"})]
-
-
-def not_run(view: View) -> list[Block]:
-    """Blocks on every planned trial that is not ok, by state and reason."""
-    rows = view.trials[view.trials["state"] != "ok"]
-    if rows.empty:
-        every = (
-            "The one planned trial is ok"
-            if len(view.trials) == 1
-            else f"All {len(view.trials):,} planned trials are ok"
-        )
-        return [Md(f"{every}.")] if len(view.trials) else []
-    lines = []
-    for (state, reason), group in rows.groupby(["state", "reason"], sort=False):
-        kinds = ", ".join(f"{n} {KINDS[str(k)]}" for k, n in group["kind"].value_counts(sort=False).items())
-        why = escape(reason) if reason else Md("no record yet" if state == PENDING else "no reason recorded")
-        lines.append({"state": escape(state), "reason": why, "trials": Md(kinds), "cells": _which(view, group)})
-    blocks: list[Block] = [table(lines[:MAX_ROWS], right=set())]
-    if len(lines) > MAX_ROWS:
-        rest = len(lines) - MAX_ROWS
-        blocks.append(Md(f"{plural(rest, 'further reason')} {'is' if rest == 1 else 'are'} in tables/not-run.csv."))
-    return blocks
-
-
-def retries(view: View) -> list[Block]:
-    """Blocks on trials that took more than one attempt; nothing where none did."""
-    again = view.trials[view.trials["attempts"] > 1]
-    if again.empty:
-        return []
-    lines = []
-    for row in again.head(MAX_ROWS).to_dict("records"):
-        states = [attempt.state for attempt in view.results.tried.get(row["trial_id"], ())]
-        what = KINDS[row["kind"]] if pd.isna(row["mode"]) else f"timing, {row['mode']}"
-        seed = "" if pd.isna(row["seed"]) else f", seed {row['seed']}"
-        cells = {"cell": escape(row["cell"]), "trial": Md(f"{what}{seed}"), "attempts": count(row["attempts"])}
-        lines.append(cells | {"states in order": Md(", ".join(states)), "stands": escape(row["state"])})
-    blocks: list[Block] = [
-        Md(f"{plural(len(again), 'trial')} took more than one attempt:"),
-        table(lines, right={"attempts"}),
-    ]
-    if len(again) > MAX_ROWS:
-        blocks.append(Md(f"{len(again) - MAX_ROWS:,} more: see tables/trials.csv."))
-    return blocks
-
-
-def left_out(view: View) -> list[Block]:
-    """Blocks on what is not in the plan: excluded combinations, results of an earlier plan, damaged files."""
-    blocks: list[Block] = []
-    excluded = view.study.info.excluded
-    if excluded:
-        rules: dict[str, list[str]] = {}
-        for label, rule in excluded:
-            rules.setdefault(rule, []).append(label)
-        lines = [{"rule": escape(rule), "combinations": count(len(labels)), "which": listed(labels, MAX_NAMED)}
-                 for rule, labels in rules.items()]  # fmt: skip
-        said = f"{plural(len(excluded), 'combination')} cannot be built or tuned, and {_was(excluded)} not trained:"
-        blocks += [Md(said), table(lines[:MAX_ROWS], right={"combinations"})]
-    planned = set(view.trials["trial_id"].tolist())
-    orphans = sum(len(attempts) for trial_id, attempts in view.results.tried.items() if trial_id not in planned)
-    if orphans:
-        blocks.append(Md(f"{plural(orphans, 'record')} of trials outside the plan, and so in no table here."))
-    if view.damaged:
-        said = f"{plural(len(view.damaged), 'record file')} could not be read and {_was(view.damaged)} set aside"
-        named = [Md(f"{escape(name)}: {escape(why)}") for name, why in view.damaged[:20]]
-        more = [Md(f"{len(view.damaged) - 20:,} more")] if len(view.damaged) > 20 else []
-        blocks += [Md(f"{said}; such a trial is run again by the next `vitbench run`:"), bullets([*named, *more])]
-    return blocks
-
-
-def not_run_frame(view: View) -> pd.DataFrame:
-    """Every planned trial that is not ok."""
-    columns = ["kind", "cell", "seed", "device", "dtype", "batch_size", "mode", "state", "reason", "attempts"]
-    return view.trials.loc[view.trials["state"] != "ok", columns]
-
-
-def _was(items: Sequence[object]) -> str:
-    return "was" if len(items) == 1 else "were"
 
 
 def _design(view: View) -> Md:
@@ -296,18 +206,3 @@ def commits(view: View, origin: str) -> Md:
     named = [f"{str(commit)[:12]}{' with local changes' if dirty is True else ''}"
              for commit, dirty in known.itertuples(index=False)]  # fmt: skip
     return Md(f"commit {listed(named, MAX_NAMED)}" if named else "commit unknown")
-
-
-def _which(view: View, group: pd.DataFrame) -> Md:
-    """The cells of some trials: all, all with one value of an axis, or by name."""
-    mine = set(group["cell"].unique())
-    planned = set(view.trials.loc[view.trials["kind"].isin(group["kind"].unique()), "cell"].unique())
-    if mine == planned and len(mine) > 1:
-        return Md(f"all {len(mine):,} cells")
-    if len(mine) > 1:
-        for axis, values in view.axes.items():
-            for value in values:
-                having = {cell for cell in view.cells if view.values_of(cell).get(axis) == value}
-                if mine == having & planned:
-                    return Md(f"all {len(mine):,} cells with {escape(axis)} = {escape(value)}")
-    return listed(list(group["cell"].unique()), MAX_NAMED)

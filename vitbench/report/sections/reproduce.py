@@ -8,10 +8,11 @@ from collections.abc import Sequence
 from vitbench.config.base import pair
 from vitbench.config.recipe import DataSpec
 from vitbench.config.trial import TrainTrial, TuneTrial
-from vitbench.report.circumstances import account
 from vitbench.report.document import Block, Code
+from vitbench.report.files import Files
 from vitbench.report.markdown import Md, escape, listed
-from vitbench.report.numbers import count, plural
+from vitbench.report.sections import setup
+from vitbench.report.text import count, plural
 from vitbench.report.view import View
 from vitbench.store.portrait import FOLDER as PORTRAITS
 from vitbench.store.portrait import SUFFIX
@@ -24,7 +25,7 @@ MOST_EXPLAINED = 8
 """Files of weights that are named one by one."""
 
 
-def blocks(view: View) -> list[Block]:
+def section(view: View, _: Files) -> list[Block]:
     """How to run the study again: the suite, the commands, the images, the versions, the commit."""
     info = view.study.info
     made = list(info.commands)
@@ -46,8 +47,8 @@ def blocks(view: View) -> list[Block]:
     for origin, environment in view.origins.environments.items():
         on = f"{view.origins.letter(origin)}: " if view.origins.several else ""
         rest = f"Python {escape(environment.python)}; {escape(environment.platform)}"
-        if not view.origins.several:  # What ran has a table of them
-            rest = f"{account.software(environment)}; {rest}; {account.commits(view, origin)}"
+        if not view.origins.several:  # Setup has a table of them
+            rest = f"{setup.software(environment)}; {rest}; {setup.commits(view, origin)}"
         found.append(Md(f"{on}{rest}."))
     return found
 
@@ -96,7 +97,7 @@ def _source(view: View, data: DataSpec) -> Md:
         return Md(f"The images{there} are those of {escape(data.name)}; `--set data.download=true` fetches them where "
                   "they are missing.")  # fmt: skip
     return Md(f"The images of {escape(name)}{there} lie in class folders, `train/<class>/…` and `test/<class>/…`, and "
-              "`data.path` says where. Any such folder can be given in its place. Its identity, see What ran, is a "
+              "`data.path` says where. Any such folder can be given in its place. Its identity, see Setup, is a "
               "hash of the names and sizes of its files: trials have the same ids where that is the same, and the same "
               "images where the SHA-256 is.")  # fmt: skip
 

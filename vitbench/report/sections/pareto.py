@@ -9,15 +9,15 @@ from dataclasses import dataclass
 import pandas as pd
 
 from vitbench.analysis.front import PERHAPS
-from vitbench.report.accuracy import SURVIVORS, TEST, decimals_of
 from vitbench.report.cost.front_costs import HIGH, LOW, MARKED, UNIT, VALUE, Costs
-from vitbench.report.cost.speed import UNSTABLE
 from vitbench.report.cost.weighing import Weighed, letters_of, weighed
-from vitbench.report.document import Table, table
+from vitbench.report.document import Block, Table, table
 from vitbench.report.figures.charts import Front, Picture, Spot
 from vitbench.report.figures.marks import Colouring
+from vitbench.report.files import Files
 from vitbench.report.markdown import NOTHING, Md, escape
-from vitbench.report.numbers import count, plural, significant, spread
+from vitbench.report.sections.accuracy import TEST
+from vitbench.report.text import SURVIVORS, UNSTABLE, count, plural, significant, spread
 from vitbench.report.view import View
 
 MOST = 300
@@ -31,8 +31,18 @@ LEAST = 1e-12
 POINT, STANDING = "point", "on the front"
 
 
+def section(view: View, files: Files) -> list[Block]:
+    """The fronts of each device, or why there is none."""
+    blocks: list[Block] = []
+    for each in fronts(view):
+        blocks += files.pictures([each.picture]) if each.picture else [escape(each.said)]
+        blocks += [each.table] if each.table else []
+        blocks += [escape(each.note)] if each.note else []
+    return blocks or [*without(view)]
+
+
 @dataclass(frozen=True)
-class Section:
+class Shown:
     """One front: its picture where it has one, else what is to be said; the table of its cells; a note below it."""
 
     picture: Picture | None
@@ -41,7 +51,7 @@ class Section:
     note: str
 
 
-def fronts(view: View) -> list[Section]:
+def fronts(view: View) -> list[Shown]:
     """Accuracy against throughput and against memory for each device that trained, as far as cells have both.
 
     None where an axis changes what is classified: accuracy in one task buys nothing in another.
@@ -62,7 +72,7 @@ def without(view: View) -> list[Md]:
     return [Md("Not drawn: it takes two cells of one device whose accuracy and cost are known.")]
 
 
-def _section(view: View, each: Weighed, letters: Mapping[str, str]) -> Section:
+def _section(view: View, each: Weighed, letters: Mapping[str, str]) -> Shown:
     costs, on = each.costs, each.gains.on[0]
     order = sorted(each.cells, key=lambda cell: (-each.gains.of_cell[cell][0], letters.get(cell, ""), cell))
     judged = each.apart or not each.sure
@@ -77,13 +87,13 @@ def _section(view: View, each: Weighed, letters: Mapping[str, str]) -> Section:
     about = f"{_of_twins(view, each)}{_of_marked(each, drawn=drawn)}"
     if not judged:
         said = f"{title} {_alike(each)} {plain}{about}"
-        return Section(None, said, shown, "")
+        return Shown(None, said, shown, "")
     note = _note(each, listed)
     if not each.costs.alone:
         note += " The runs did not have their machine to themselves: see Caveats."
     if not drawn:
-        return Section(None, f"{title} {plain}{about}", shown, note)
-    return Section(_picture(view, each, letters, order, (title, about)), "", shown, note)
+        return Shown(None, f"{title} {plain}{about}", shown, note)
+    return Shown(_picture(view, each, letters, order, (title, about)), "", shown, note)
 
 
 def _alike(each: Weighed) -> str:
@@ -184,7 +194,7 @@ def _table(
     view: View, each: Weighed, cells: Sequence[str], letters: Mapping[str, str], *, judged: bool, drawn: bool
 ) -> Table:
     """A row for each of some cells, in their order; ``drawn``: they have letters in a picture."""
-    costs, decimals, lines = each.costs, decimals_of(view), list[dict[str, Md]]()
+    costs, decimals, lines = each.costs, view.decimals, list[dict[str, Md]]()
     rows = costs.cells.to_dict("index")
     spreads = bool(costs.cells.loc[list(cells), LOW].notna().any())
     for cell in cells:

@@ -1,4 +1,4 @@
-"""Numbers as text: as many digits as say something, and the sign where it is the point."""
+"""Text of numbers: as many digits as say something, intervals, p-values, plurals, lists, and marks beside them."""
 
 from __future__ import annotations
 
@@ -9,6 +9,12 @@ from decimal import ROUND_HALF_UP, Decimal, localcontext
 from vitbench.report.markdown import NOTHING, Md
 
 MINUS = "\N{MINUS SIGN}"
+SURVIVORS = Md("†")
+"""Marks a mean over fewer seeds than were planned."""
+AT_CHANCE = Md("at chance")
+"""Of a cell whose interval reaches down to the accuracy of a guess."""
+UNSTABLE = "~"
+"""Marks a timing that is not to be relied on."""
 
 
 def decimals_for(value: float, digits: int = 3) -> int:
@@ -78,3 +84,21 @@ def enumerated(parts: Sequence[str]) -> str:
 def probability(p: float) -> Md:
     """A p-value: three decimals, or that it is smaller."""
     return Md("< 0.001") if p < 0.0005 else fixed(p, 3)
+
+
+def ranging(low: float, high: float, decimals: int, *, sign: bool = False) -> Md:
+    """An interval: its ends, with their signs or without; nothing where it has none."""
+    if not (math.isfinite(low) and math.isfinite(high)):
+        return NOTHING
+    shown = signed if sign else fixed
+    return Md(f"{shown(low, decimals)} to {shown(high, decimals)}")
+
+
+def seeds(n: int, planned: int) -> Md:
+    """How many seeds a mean is over, and of how many where some are missing."""
+    return Md(f"{n}" if n == planned else f"{n} of {planned}")
+
+
+def points(number: float) -> str:
+    """Percentage points with their noun: 1 point, 0.5 points."""
+    return f"{number:g} {'point' if number == 1 else 'points'}"

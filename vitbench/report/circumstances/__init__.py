@@ -1,1 +1,0 @@
-"""Circumstances: what ran, how far it can be trusted, and how to run it again."""

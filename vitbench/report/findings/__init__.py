@@ -1,1 +1,0 @@
-"""Findings: verdicts, and the answers that are made of them."""

@@ -1,0 +1,93 @@
+"""Bars: estimates with intervals as small SVG drawings that are as wide as what they stand in."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+
+from markupsafe import Markup
+
+from vitbench.report.document import Bar, Scale
+from vitbench.report.text import MINUS
+
+HIGH, FLAT = 26, 9
+"""Pixels: the height of a row of a forest plot, and of a bar beneath a number."""
+MOST_TICKS = 5
+MOST_POINTS = 60
+"""Single values that are drawn; of more the interval alone."""
+
+
+class Axis:
+    """Values as shares of a width.
+
+    Args:
+        bars: all that is drawn on it.
+        scale: of the bars.
+    """
+
+    def __init__(self, bars: Iterable[Bar | None], scale: Scale) -> None:
+        self.scale = scale
+        there = [bar for bar in bars if bar is not None]
+        every = [value for bar in there for value in (bar.value, bar.low, bar.high, *bar.points)]
+        every += [scale.neutral] if scale.neutral is not None else []
+        every += scale.margin or ()
+        known = [value for value in every if math.isfinite(value) and (value > 0 or not scale.logarithmic)] or [1.0]
+        low, high = self._scaled(min(known)), self._scaled(max(known))
+        air = 0.04 * (high - low) or 0.5
+        self.low, self.high = low - air, high + air
+
+    def _scaled(self, value: float) -> float:
+        return math.log(value) if self.scale.logarithmic else value
+
+    def percent(self, value: float) -> float:
+        """Where a value is, from 0 to 100."""
+        if self.scale.logarithmic and value <= 0:
+            return 0.0
+        return min(100.0, max(0.0, 100 * (self._scaled(value) - self.low) / (self.high - self.low)))
+
+    def ticks(self) -> list[float]:
+        """Round numbers, a few of them, within the axis."""
+        low, high = (math.exp(self.low), math.exp(self.high)) if self.scale.logarithmic else (self.low, self.high)
+        if self.scale.logarithmic and high / low > 4:
+            powers = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
+            found = [m * 10.0**power for power in powers for m in (1, 2, 5)]
+            shown = [tick for tick in found if low <= tick <= high]
+            return shown[:: math.ceil(len(shown) / MOST_TICKS)]
+        step = 10.0 ** math.floor(math.log10((high - low) / MOST_TICKS))
+        step *= next(m for m in (1, 2, 5, 10, 20) if (high - low) / (step * m) <= MOST_TICKS)
+        first, last = math.ceil(low / step), math.floor(high / step)
+        return [round(number * step, 10) for number in range(first, last + 1)]
+
+
+def bar(each: Bar | None, axis: Axis, height: int = HIGH) -> Markup:
+    """One bar. Its numbers stand beside it as text, so that nobody has to have it read out."""
+    parts, middle = [], height / 2
+    if axis.scale.margin is not None:
+        low, high = map(axis.percent, axis.scale.margin)
+        parts.append(f'<rect class="band" x="{low:.2f}%" y="0" width="{high - low:.2f}%" height="{height}"/>')
+    if axis.scale.neutral is not None:
+        at = f"{axis.percent(axis.scale.neutral):.2f}%"
+        parts.append(f'<line class="zero" x1="{at}" x2="{at}" y1="0" y2="{height}"/>')
+    if each is not None and math.isfinite(each.value):
+        if math.isfinite(each.low) and math.isfinite(each.high):
+            ends = f'x1="{axis.percent(each.low):.2f}%" x2="{axis.percent(each.high):.2f}%"'
+            parts.append(f'<line class="span" {ends} y1="{middle}" y2="{middle}"/>')
+        points = each.points if 1 < len(each.points) <= MOST_POINTS else ()
+        parts += [_circle(axis.percent(point), middle + 7, 1.8, "seed") for point in points]
+        parts.append(_circle(axis.percent(each.value), middle, 4.2 if height == HIGH else 3.2, "mark"))
+    return Markup(f'<svg class="bar" height="{height}" aria-hidden="true">{"".join(parts)}</svg>')
+
+
+def _circle(x: float, y: float, radius: float, kind: str) -> str:
+    return f'<circle class="{kind}" cx="{x:.2f}%" cy="{y:g}" r="{radius:g}"/>'
+
+
+def numbers(axis: Axis) -> Markup:
+    """The numbers along an axis."""
+    ticks: Sequence[float] = axis.ticks()
+    shown = "".join(
+        f'<text x="{axis.percent(tick):.2f}%" y="12" text-anchor="middle">{written}</text>'
+        for tick in ticks
+        for written in [f"{tick:g}".replace("-", MINUS)]
+    )
+    return Markup(f'<svg class="bar" height="16" aria-hidden="true">{shown}</svg>')

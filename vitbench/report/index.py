@@ -1,0 +1,55 @@
+"""Index: all studies of a folder on one page, each with its question, its answer, and a link to its report."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from vitbench.report.document import Document, Section, table
+from vitbench.report.figures.charts import Draw, drawn
+from vitbench.report.files import Files
+from vitbench.report.markdown import Md, escape
+from vitbench.report.sections import summary
+from vitbench.report.study import render_view
+from vitbench.report.view import View
+from vitbench.store import Study
+
+Row = dict[str, Md]
+
+
+def studies_in(folder: Path) -> list[Path]:
+    """The folders of studies in a folder, by name."""
+    return sorted(path.parent for path in folder.glob("*/study.json"))
+
+
+def render_all(folders: Sequence[Path], out: Path, exports: Sequence[str] = (), draw: Draw = drawn) -> Iterable[Path]:
+    """Write the report of each study, and at last ``index.html`` over all of them; their paths.
+
+    Args:
+        folders: of the studies, each with another name.
+        out: gets a folder for each study.
+        exports: of :data:`vitbench.report.study.EXPORTS`.
+        draw: draws the figures.
+
+    Raises:
+        ReportError: where a folder cannot be written, or holds a page of somebody else's.
+    """
+    rows = list[Row]()
+    for folder in folders:
+        view = View(Study.read(folder))
+        yield render_view(view, out / folder.name, draw, exports)
+        rows.append(_row(view, folder.name))
+    files = Files(draw)
+    document = Document("Studies", [], [Section("All studies", [table(rows, right=set())])])
+    yield files.write(out, document)
+
+
+def _row(view: View, name: str) -> Row:
+    """A study by one row."""
+    facts = summary.facts(view)
+    return {
+        "study": Md(f"[{escape(name)}]({name}/index.html)"),
+        "question": escape(view.study.info.suite.question),
+        "answer": summary.answer(view),
+        **{key: escape(facts.get(key, "")) for key in ("data", "device", "date")},
+    }

@@ -1,0 +1,300 @@
+"""Accuracy: one table of all that was trained, a row for each function that cells compute, and published numbers."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pandas as pd
+
+from vitbench.analysis.paired import Interval, interval
+from vitbench.analysis.summary import ACCURACY, finished
+from vitbench.report.document import Bar, Block, Heading, Scale, Table, table
+from vitbench.report.files import Files
+from vitbench.report.markdown import NOTHING, Md, bold, escape
+from vitbench.report.origins import of_origin, states_of
+from vitbench.report.sections.effects import is_marked, noise_floor
+from vitbench.report.text import (
+    AT_CHANCE,
+    SURVIVORS,
+    count,
+    plural,
+    probability,
+    ranging,
+    seeds,
+    signed,
+    significant,
+    spread,
+)
+from vitbench.report.view import MAX_CELLS, MEAN, STD, Group, View
+
+TEST, INTERVAL = "test accuracy (%)", "95 % interval (%)"
+JOIN = " | "
+"""Between the values of an axis that equivalent implementations of one function have."""
+EQUIVALENT = "equivalent cells"
+SHARED = "Equal in every row"
+"""Begins the sentence on columns that are left out, since every row has the same there."""
+OPTIONAL = frozenset(
+    {"p (Holm)", "validation (%)", "warm-up (s)", "TFLOP per run", "steps", "FLOPs per image (M)", "of peak (%)"}
+)
+NAMING = frozenset({"cell", "state", "verdict", EQUIVALENT})
+
+
+@dataclass(frozen=True)
+class Function:
+    """Cells that compute one function from the same weights, and what their runs in one group came to.
+
+    Attributes:
+        cells: their labels, in the plan's order.
+        values: axis → its values among them; empty where cells have names.
+        n: seeds with a result.
+        planned: seeds.
+        mean: test accuracy, percent, over seeds; of each seed over the cells.
+        std: sample standard deviation over seeds; NaN of one.
+        interval: 95 % interval of the mean; None of one seed.
+    """
+
+    cells: Sequence[str]
+    values: Mapping[str, Sequence[str]]
+    n: int
+    planned: int
+    mean: float
+    std: float
+    interval: Interval | None
+
+    @property
+    def name(self) -> str:
+        """What tells it from other functions: the values that its cells share, or the label of its first cell."""
+        shared = [values[0] for values in self.values.values() if len(values) == 1]
+        return " · ".join(shared) if shared and len(self.cells) > 1 else self.cells[0]
+
+
+def functions(view: View, group: Group) -> list[Function]:
+    """The functions of a group that have a result, the highest mean first."""
+    runs = finished(of_origin(view.judged_runs(group.device), group.origin))
+    runs = runs[runs[ACCURACY].notna()]
+    found = []
+    for _, rows in runs.groupby(runs["cell"].map(view.twins), sort=False):
+        cells = list(dict.fromkeys(rows["cell"].tolist()))
+        values = rows.groupby("seed", sort=False)[ACCURACY].mean().tolist()
+        planned = view.judged.loc[(view.judged["device"] == group.device) & view.judged["cell"].isin(cells)]
+        found.append(
+            Function(
+                cells, _values(view, cells), len(values), planned["seed"].nunique(), statistics.fmean(values),
+                statistics.stdev(values) if len(values) > 1 else math.nan,
+                _within(interval(values)) if len(values) > 1 else None,
+            )
+        )  # fmt: skip
+    return sorted(found, key=lambda each: -each.mean)
+
+
+def _within(found: Interval) -> Interval:
+    return Interval(max(0.0, found.low), min(100.0, found.high))
+
+
+def _values(view: View, cells: Sequence[str]) -> dict[str, list[str]]:
+    if not view.factorial:
+        return {}
+    return {axis: list(dict.fromkeys(view.values_of(cell)[axis] for cell in cells)) for axis in view.axes}
+
+
+def section(view: View, files: Files) -> list[Block]:
+    """The table of each group, the noise floor, and published numbers beside measured ones."""
+    blocks: list[Block] = []
+    for group in view.groups:
+        blocks += [Heading(f"On {group.label}")] if group.label else []
+        blocks += _by_function(view, group)
+        if (beside := published(view, group)) is not None:
+            blocks += [Heading("Published and measured", 4), beside]
+    if not blocks:
+        return []
+    links = [files.table("accuracy", by_cell_frame(view))]
+    links += [Md(f"by axis {files.table('accuracy-by-axis', axes_frame(view))}")] if view.axes else []
+    blocks += [Md(noise_floor(view))] if len(set(view.twins.values())) < len(view.twins) else []
+    return [*blocks, Md(f"As numbers, a row for each cell: {', '.join(links)}.")]
+
+
+def _by_function(view: View, group: Group) -> list[Block]:
+    """The table of a group: a row for each function, then the cells without a result on one line."""
+    found = functions(view, group)
+    known = {cell for each in found for cell in each.cells}
+    rows = view.judged_runs(group.device)
+    missing = {cell: word for cell, word in view.origins.missing(rows).items() if cell not in known}
+    blocks: list[Block] = []
+    if found:
+        blocks.append(_table(view, group, found[:MAX_CELLS]))
+        if len(found) > MAX_CELLS:
+            blocks.append(Md(f"Of {len(found):,} rows the first {MAX_CELLS} are shown."))
+        if any(each.n < each.planned for each in found):
+            blocks.append(Md(f"{SURVIVORS} mean over survivors: the cell has seeds without a result."))
+    if missing:
+        words: dict[str, list[str]] = {}
+        for cell, word in missing.items():
+            words.setdefault(word, []).append(cell)
+        each = "; ".join(f"{escape(word)}: {plural(len(cells), 'cell')}" for word, cells in words.items())
+        blocks.append(Md(f"Without a result here: {each}."))
+    return blocks
+
+
+def _table(view: View, group: Group, found: Sequence[Function]) -> Table:
+    variants = {j.comparison.label: j for j in group.conclusions.variants} if group.conclusions else {}
+    costs = {(r["cell"], r["origin"]): r for r in view.cost_by_cell.to_dict("records") if r["device"] == group.device}
+    whole = view.trials[(view.trials["kind"] == "train") | (view.trials["level"] == "model")]
+    sizes = whole.groupby("cell", sort=False)[["parameters", "forward_flops"]].first().to_dict("index")
+    best = _best(view, found)
+    lines = []
+    for each in found:
+        of_cells = [cost for cell in each.cells if (cost := costs.get((cell, group.origin))) is not None]
+        shown = spread(each.mean, each.std, view.decimals)
+        shown = bold(shown) if each in best else shown
+        shown = Md(f"{shown} ({AT_CHANCE})") if view.is_at_chance(each.cells[0], each.interval) else shown
+        line = _identity(view, each)
+        line[TEST] = Md(f"{shown} {SURVIVORS}") if each.n < each.planned else shown
+        line[INTERVAL] = ranging(each.interval.low, each.interval.high, view.decimals) if each.interval else NOTHING
+        line["seeds"] = seeds(each.n, each.planned)
+        if variants:
+            line |= _against_first(view, variants.get(each.cells[0]))
+        line |= {title: shown for title, column in COSTS.items() if (shown := _cost(of_cells, *column)) != NOTHING}
+        size = sizes[each.cells[0]]
+        line["parameters"] = count(size["parameters"])
+        line["FLOPs per image (M)"] = significant(size["forward_flops"] / 1e6)
+        lines.append(line)
+    bars = [
+        Bar(each.mean, *((each.interval.low, each.interval.high) if each.interval else (math.nan, math.nan)))
+        for each in found
+    ]
+    made, same = without_equal(lines, keep={TEST, INTERVAL, *view.axis_names.values(), "cell"})
+    made_table = table(made, right={name for line in made for name in line} - NAMING - set(view.axis_names.values()))
+    said = "; ".join(f"{name} {value}" for name, value in same.items())
+    caption = Md(f"Test accuracy by cell, the highest mean first. {f'{SHARED}: {said}.' if said else ''}")
+    return made_table.with_bars({TEST: (bars, Scale())}).captioned(caption).hiding(OPTIONAL)
+
+
+def without_equal(lines: Sequence[dict[str, Md]], keep: set[str]) -> tuple[list[dict[str, Md]], dict[str, Md]]:
+    """Lines without the columns in which all agree, and what they agree on; one line keeps its columns."""
+    names = [name for name in dict.fromkeys(name for line in lines for name in line) if name not in keep]
+    values = {name: {line.get(name, NOTHING) for line in lines} for name in names}
+    same = {name: next(iter(found)) for name, found in values.items() if len(found) == 1} if len(lines) > 1 else {}
+    made = [{name: cell for name, cell in line.items() if name not in same} for line in lines]
+    return made, {name: value for name, value in same.items() if value != NOTHING}
+
+
+def _identity(view: View, each: Function) -> dict[str, Md]:
+    """The columns that name a function: its values of each axis, or the label of its first cell."""
+    if not each.values or len(view.axes) > 6:
+        named = {"cell": escape(each.cells[0])}
+        return named | ({EQUIVALENT: count(len(each.cells))} if len(view.twins) > len(set(view.twins.values())) else {})
+    return {view.axis_names[axis]: escape(JOIN.join(values)) for axis, values in each.values.items()}
+
+
+def _against_first(view: View, judged: Any) -> dict[str, Md]:
+    """The difference from the first cell, and the verdict on it."""
+    if judged is None or not judged.n:
+        return {"difference (points)": NOTHING, "p (Holm)": NOTHING, "verdict": NOTHING}
+    mark = " ‡" if is_marked(judged) else ""
+    return {
+        "difference (points)": Md(f"{signed(judged.mean, view.decimals + 1)}{mark}"),
+        "p (Holm)": probability(judged.p_holm),
+        "verdict": bold(escape(judged.words)),
+    }
+
+
+COSTS: Mapping[str, tuple[str, float]] = {
+    "validation (%)": ("validation_accuracy_pct_mean", 1.0),
+    "training (images/s)": ("train_images_per_s", 1.0),
+    "peak memory (MiB)": ("peak_memory_mib", 1.0),
+    "s per run": ("seconds_mean", 1.0),
+    "warm-up (s)": ("warm_up_seconds", 1.0),
+    "of peak (%)": ("of_peak", 100.0),
+    "TFLOP per run": ("train_flops", 1e-12),
+    "steps": ("steps", 1.0),
+}
+"""Column → what it shows of each cell's own runs, and by how much that is multiplied."""
+
+
+def _cost(of_cells: Sequence[Mapping[Any, Any]], key: str, factor: float) -> Md:
+    """A value of some cells: one, or the least and the largest."""
+    values = [float(cost[key]) * factor for cost in of_cells if cost[key] == cost[key]]
+    if not values or (key in ("warm_up_seconds", "of_peak") and not any(values)):
+        return NOTHING
+    show = count if key == "steps" else significant
+    low, high = show(min(values)), show(max(values))
+    return low if low == high else Md(f"{low} to {high}")
+
+
+def _best(view: View, found: Sequence[Function]) -> list[Function]:
+    """The highest mean of each task, and those within the noise floor of it; of single runs none."""
+    floor = view.noise.largest if view.noise else 0.0
+    highest: dict[str, float] = {}
+    for each in found:
+        highest.setdefault(view.task(each.cells[0]), each.mean)
+    best = [each for each in found if each.n > 1 and each.mean >= highest[view.task(each.cells[0])] - floor]
+    return best if len(best) < len(found) else []
+
+
+def by_cell_frame(view: View) -> pd.DataFrame:
+    """A row for each device, cell and origin; for a cell without a result, one with its state."""
+    values = view.trials.drop_duplicates("cell").set_index("cell")[list(view.axes)]
+    states = {device: states_of(rows) for device, rows in view.judged.groupby("device", sort=False)}
+    planned = view.judged.groupby(["device", "cell"], sort=False).size().rename("planned").reset_index()
+    frame = planned.merge(view.by_cell.drop(columns="planned"), on=["device", "cell"], how="left")
+    frame = frame.join(values, on="cell")
+    of_mean = {device: view.intervals(device) for device in view.train_devices}
+    found = [of_mean[d].get((c, o)) for d, c, o in frame[["device", "cell", "origin"]].itertuples(index=False)]
+    place = list(frame.columns).index(STD) + 1
+    for name in ("high", "low"):
+        frame.insert(place, f"{ACCURACY}_{name}", [getattr(each, name) if each else math.nan for each in found])
+    at_chance = [view.is_at_chance(cell, each) for cell, each in zip(frame["cell"], found, strict=True)]
+    frame.insert(place + 2, "at_chance", at_chance)
+    frame["n"] = frame["n"].astype("float64").fillna(0).astype(int)
+    stood_for = {"seeds_of": frame["cell"].map(view.stood_for)} if view.stood_for else {}
+    frame = frame.assign(**stood_for)
+    frame["state"] = [states[d][c] for d, c in zip(frame["device"], frame["cell"], strict=True)]
+    frame["origin"] = [view.origins.letter(o) if isinstance(o, str) else "" for o in frame["origin"]]
+    first = ["device", "cell", *view.axes, "state", "origin", "n", "planned", *stood_for]
+    return frame[[*first, *(c for c in frame.columns if c not in first)]]
+
+
+def axes_frame(view: View) -> pd.DataFrame:
+    """Marginal means over matched blocks: a row for each device, origin, axis and value."""
+    lines = []
+    for device in view.train_devices:
+        for origin in view.origins.of(view.runs(device)):
+            for axis in view.axes:
+                found = view.accuracy_over(axis, origin, device)
+                differences = found.differences()
+                lines += [
+                    (device, view.origins.letter(origin), axis, value, found.reference, len(column), found.incomplete,
+                     column.mean(), differences[value].mean(), differences[value].std(ddof=1))
+                    for value, column in found.table.items()
+                ]  # fmt: skip
+    columns = ["device", "origin", "axis", "value", "reference", "blocks", "incomplete_blocks", MEAN,
+               "difference_points_mean", "difference_points_std"]  # fmt: skip
+    return pd.DataFrame(lines, columns=columns)
+
+
+def published(view: View, group: Group) -> Table | None:
+    """Published and measured test accuracy side by side; None where the suite names no published number."""
+    rows = view.train[(view.train["device"] == group.device) & view.train["published"].notna()]
+    if rows.empty:
+        return None
+    of_cell = {(r["cell"], r["origin"]): r for r in view.by_cell.to_dict("records") if r["device"] == group.device}
+    states, lines = states_of(rows), list[dict[str, Md]]()
+    for row in rows.drop_duplicates("cell").to_dict("records"):
+        line = {"cell": escape(row["cell"]), "published (%)": significant(row["published"])}
+        result = of_cell.get((row["cell"], group.origin))
+        if result is None:
+            line |= {"measured (%)": escape(states[row["cell"]]), "difference (points)": NOTHING, "seeds": Md("0")}
+        else:
+            mark = f" {SURVIVORS}" if states[row["cell"]] != "ok" else ""
+            apart = signed(result[MEAN] - row["published"], view.decimals)
+            line |= {
+                "measured (%)": Md(f"{spread(result[MEAN], result[STD], view.decimals)}{mark}"),
+                "difference (points)": apart if view.study.info.fallback is None else Md("other data"),
+                "seeds": seeds(result["n"], result["planned"]),
+            }
+        lines.append(line | {"source": escape(row["published_source"])})
+    return table(lines, right={"published (%)", "measured (%)", "difference (points)", "seeds"})

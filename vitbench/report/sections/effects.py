@@ -1,0 +1,305 @@
+"""Effects: what the axes do to test accuracy, how they interact, named cells, and the suite's claims, as tables."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import pandas as pd
+
+from vitbench.analysis.conclusions import Conclusions, Tested
+from vitbench.analysis.factorial import LESS
+from vitbench.analysis.paired import interval
+from vitbench.analysis.verdicts import Judged, judge
+from vitbench.report.document import Bar, Block, Heading, Scale, Table, table
+from vitbench.report.files import Files
+from vitbench.report.markdown import NOTHING, Md, bold, escape
+from vitbench.report.sections.trends import TEST_ACCURACY, along
+from vitbench.report.text import (
+    AT_CHANCE,
+    SURVIVORS,
+    count,
+    enumerated,
+    fixed,
+    plural,
+    points,
+    probability,
+    ranging,
+    signed,
+)
+from vitbench.report.view import View
+
+BELOW_NOISE = Md("‡")
+"""Marks a difference that is no larger than equivalent implementations differ by."""
+DIFFERENCE, INTERVAL, VERDICT = "difference (points)", "95 % interval", "verdict"
+OF_LOOK = "interval"
+"""Head of the column where the confidence is that of the look that decided a row."""
+RIGHT = frozenset({DIFFERENCE, INTERVAL, OF_LOOK, "p (Holm)", "p", "p (permutation)", "P(better)", "seeds",
+                   "pairs of cells", "claimed (points)"})  # fmt: skip
+OPTIONAL = frozenset({"p", "p (permutation)", "P(better)", "pairs of cells", "source", "expected"})
+MOST = 60
+"""Rows of a table; the CSV has them all."""
+MOST_CONDITIONS = 8
+"""Combinations of conditions that a table has columns for."""
+
+
+class Row(NamedTuple):
+    """A comparison of the report.
+
+    Attributes:
+        family: "claims", "effects", "variants" or "interactions".
+        name: what is compared, such as the value of an axis.
+        context: with what it is compared, and under which axis.
+        judged: what the runs say.
+        tested: the claim; None of all others.
+    """
+
+    family: str
+    name: str
+    context: str
+    judged: Judged
+    tested: Tested | None = None
+
+
+def rows_of(view: View, found: Conclusions) -> list[Row]:
+    """The comparisons of one group: claims, effects, named cells, interactions."""
+    called, first = view.axis_names, view.first_cell
+    return [
+        *(Row("claims", each.fact.claim, _compared(view, each), each.judged, each) for each in found.claims),
+        *(Row("effects", e.value, f"{called[e.axis]}, against {e.against}", e.judged) for e in found.effects),
+        *(Row("variants", j.comparison.label, f"against {first}", j) for j in found.variants),
+        *(Row("interactions", label(view, j), "interaction", j) for j in found.interactions),
+    ]
+
+
+def label(view: View, judged: Judged) -> str:
+    """What an interaction compares, its axes called as in all tables."""
+    named = [f"{view.axis_names[axis]}: {value} {LESS} {against}" for axis, value, against in judged.comparison.factors]
+    return " by ".join(named) or judged.comparison.label
+
+
+def _compared(view: View, tested: Tested) -> str:
+    fact = tested.fact
+    held = "".join(f", {view.axis_names.get(axis, axis)} {value}" for axis, value in fact.where.items())
+    which = f"{view.axis_names.get(fact.axis, fact.axis)} " if fact.axis else ""
+    return f"{which}{fact.value} against {fact.against}{held}"
+
+
+TITLES = {"effects": "Main effects", "variants": "Named cells", "claims": "Claims", "interactions": "Interactions"}
+
+
+def section(view: View, files: Files) -> list[Block]:
+    """Main effects and named cells of each group, effects by condition, and trends along axes of numbers."""
+    blocks: list[Block] = []
+    for group in view.groups:
+        if group.conclusions is not None:
+            found = _tables(view, group.conclusions, ("effects", "variants"))
+            found += _under_conditions(view, group.conclusions)
+            blocks += [Heading(f"On {group.label}")] if group.label and found else []
+            blocks += found
+    for device in view.train_devices:
+        for axis in view.axes:
+            blocks += files.pictures(along(view, device, axis, TEST_ACCURACY))
+    return blocks
+
+
+def details(view: View, files: Files) -> list[Block]:
+    """Claims and interactions of each group, and which verdicts hang on the margin; all comparisons as numbers."""
+    blocks: list[Block] = []
+    for group in view.groups:
+        if group.conclusions is not None:
+            blocks += [Heading(f"On {group.label}")] if group.label else []
+            blocks += _tables(view, group.conclusions, ("claims", "interactions"))
+            blocks += _other_margins(view, rows_of(view, group.conclusions))
+    blocks += _without_interactions(view)
+    if len(numbers := frame(view)):
+        links = [files.table("verdicts", numbers), files.table("effects-by-seed", by_seed(view))]
+        blocks.append(Md(f"As numbers: {links[0]}; each seed's difference: {links[1]}."))
+    return blocks
+
+
+def _tables(view: View, found: Conclusions, families: Sequence[str]) -> list[Block]:
+    blocks: list[Block] = []
+    rows = rows_of(view, found)
+    for family in families:
+        mine = [row for row in rows if row.family == family]
+        if mine:
+            blocks += [Heading(TITLES[family], 4), _table(view, mine)]
+            blocks += [Md(f"Of {len(mine):,} rows the first {MOST} are shown.")] if len(mine) > MOST else []
+    return blocks
+
+
+def _table(view: View, rows: Sequence[Row]) -> Table:
+    """Comparisons of one family."""
+    beside_claim = rows[0].tested is not None
+    lines = [{**_named(view, row), **_numbers(view, row.judged, beside=not beside_claim)} for row in rows[:MOST]]
+    empty = {
+        name for name, nothing in (("claimed (points)", NOTHING), ("P(better)", NOTHING), ("pairs of cells", Md("1")))
+        if all(line.get(name, nothing) == nothing for line in lines)
+    }  # fmt: skip
+    made = table([{name: cell for name, cell in line.items() if name not in empty} for line in lines], right=RIGHT)
+    bars = [Bar(r.judged.mean, r.judged.interval.low, r.judged.interval.high) for r in rows[:MOST]]
+    also = {VERDICT, "p (Holm)", "seeds"} if beside_claim else set()
+    return made.with_bars({DIFFERENCE: (bars, scale_of(view))}).hiding(OPTIONAL | also)
+
+
+def margin_of(view: View) -> str:
+    """What the band around zero is, in words; empty where the suite sets no margin."""
+    margin = view.study.info.suite.margin
+    return f"grey: within the margin, ±{points(margin)}" if margin else ""
+
+
+def scale_of(view: View) -> Scale:
+    """The scale of differences in accuracy, with the suite's margin around zero."""
+    margin = view.study.info.suite.margin
+    return Scale(0.0, (-margin, margin) if margin else None)
+
+
+def _named(view: View, row: Row) -> dict[str, Md]:
+    verdict = bold(escape(_words(view, row.judged)))
+    if (tested := row.tested) is not None:
+        size = signed(tested.fact.size, 1) if tested.fact.size is not None else NOTHING
+        found = bold(escape(outcome(view, tested)))
+        return {"claim": escape(row.name), "outcome": found, VERDICT: escape(row.judged.words),
+                "compared": escape(row.context), "expected": escape(tested.fact.expected), "claimed (points)": size,
+                "source": escape(tested.fact.source)}  # fmt: skip
+    if row.family == "effects":
+        axis, against = row.context.rsplit(", against ", 1)
+        return {"axis": escape(axis), "value": escape(row.name), VERDICT: verdict, "against": escape(against)}
+    return {"cell" if row.family == "variants" else "interaction": escape(row.name), VERDICT: verdict}
+
+
+def outcome(view: View, tested: Tested) -> str:
+    """The outcome of a claim in words: with the size of the margin, and whether it is that of a suite's small form."""
+    margin = view.study.info.suite.margin
+    sized = tested.outcome.replace("the margin", f"the margin of {points(margin)}") if margin else tested.outcome
+    return f"{sized} (small form)" if view.small else sized
+
+
+def _words(view: View, judged: Judged) -> str:
+    """A verdict, marked where it compares two cells that are both at chance."""
+    c = judged.comparison
+    arms = zip(c.cells, (c.variant, c.baseline), strict=False)
+    both = c.cells and all(len(arm) > 1 and view.is_at_chance(cell, interval(arm)) for cell, arm in arms)
+    return f"{judged.words} (both {AT_CHANCE})" if both else judged.words
+
+
+def _numbers(view: View, judged: Judged, *, beside: bool) -> dict[str, Md]:
+    """The columns that all comparisons have; that of the permutation test where there is room."""
+    decimals, blocks = view.decimals + 1, judged.comparison.blocks
+    mark = f" {BELOW_NOISE}" if is_marked(judged) else ""
+    seeds = Md(f"{judged.n} of {judged.comparison.planned} {SURVIVORS}") if judged.survivors else count(judged.n)
+    distinct = f" ({count(judged.comparison.distinct)} distinct)" if judged.comparison.distinct < blocks else ""
+    return {
+        DIFFERENCE: Md(f"{signed(judged.mean, decimals)}{mark}"),
+        OF_LOOK if view.looking else INTERVAL: ranging(judged.interval.low, judged.interval.high, decimals, sign=True),
+        "p (Holm)": probability(judged.p_holm),
+        "p": probability(judged.p),
+        **({"p (permutation)": probability(judged.p_permutation)} if beside else {}),
+        "P(better)": fixed(judged.improvement, 2),
+        "seeds": seeds,
+        "pairs of cells": Md(f"{count(blocks)}{distinct}"),
+    }
+
+
+def is_marked(judged: Judged) -> bool:
+    """Whether a difference is no larger than noise; of equivalent implementations themselves that is no news."""
+    return judged.below_noise_floor and bool(judged.mean) and not judged.comparison.twins
+
+
+def _under_conditions(view: View, found: Conclusions) -> list[Block]:
+    """Each effect under each combination of the conditions' values by itself, which has no verdict."""
+    effects = [each for each in found.effects if each.under]
+    columns = list(dict.fromkeys(values for each in effects for values in each.under))
+    if not 2 <= len(columns) <= MOST_CONDITIONS:
+        return []
+    names = {values: f"{' · '.join(values)} (points)" for values in columns}
+    lines = [
+        {"axis": escape(view.axis_names[e.axis]), "value": escape(e.value)}
+        | {names[values]: signed(e.under.get(values, math.nan), view.decimals + 1) for values in columns}
+        for e in effects
+    ]
+    what = enumerated([escape(view.axis_names[axis]) for axis in view.conditions])
+    return [Heading(f"Effects by {what}", 4), table(lines, right=set(names.values()))]
+
+
+def _other_margins(view: View, rows: Sequence[Row]) -> list[Block]:
+    """The verdicts that half or twice the margin changes."""
+    margin = view.study.info.suite.margin
+    if not margin:
+        return []
+    found = {
+        size: judge([row.judged.comparison for row in rows], margin=size,
+                    noise_floor=None, test=view.study.info.suite.test)
+        for size in (margin / 2, 2 * margin)
+    }  # fmt: skip
+    lines = [
+        {"comparison": escape(f"{row.name} ({row.context})")}
+        | {f"margin {points(size)}": escape(words[size]) for size in sorted(words)}
+        for number, row in enumerate(rows)
+        for words in [{margin: row.judged.words, **{size: judged[number].words for size, judged in found.items()}}]
+        if len(set(words.values())) > 1
+    ]
+    if not lines:
+        return [Md("No verdict changes with half or twice the margin.")]
+    return [Heading("Verdicts that change with half or twice the margin", 4), table(lines[:MOST], right=set())]
+
+
+def _without_interactions(view: View) -> list[Md]:
+    """Why axes have no interactions, where a grid of two or more has results."""
+    left = [axis for axis in view.axes if axis not in view.twin_axes]
+    if len(view.axes) < 2 or len(left) > 1 or not view.conclusions or not view.twin_axes:
+        return []
+    named = enumerated([escape(view.axis_names[axis]) for axis in view.twin_axes])
+    return [Md(f"No interactions: the values of {named} are equivalent implementations.")]
+
+
+def noise_floor(view: View) -> str:
+    """The noise floor in a sentence, or why there is none."""
+    if (floor := view.noise) is None:
+        return "Noise floor: unknown; no two finished runs are of equivalent implementations with the same seed."
+    over = f"{plural(floor.runs, 'run')} in {plural(floor.groups, 'group')}"
+    if not floor.largest:
+        return f"Noise floor: none; equivalent implementations agree to the last digit ({over})."
+    size = fixed(floor.largest, view.decimals + 1)
+    return f"Noise floor: {size} points, the largest difference between equivalent implementations ({over})."
+
+
+NUMBERS = ["n", "planned", "failed", "blocks", "difference_points", "low", "high", "p", "p_permutation", "p_holm",
+           "p_better", "verdict", "words", "below_noise_floor", "seeds_needed"]  # fmt: skip
+
+
+def frame(view: View) -> pd.DataFrame:
+    """Every comparison as numbers, a row each."""
+    lines = []
+    for found in view.conclusions:
+        for row in rows_of(view, found):
+            j, c = row.judged, row.judged.comparison
+            values = (j.n, c.planned, c.failed, c.blocks, j.mean, j.interval.low, j.interval.high, j.p, j.p_permutation,
+                      j.p_holm, j.improvement, j.verdict, j.words, j.below_noise_floor, j.seeds_needed)  # fmt: skip
+            claim = {} if row.tested is None else {
+                "expected": row.tested.fact.expected, "published_points": row.tested.fact.size,
+                "outcome": row.tested.outcome, "small": view.small,
+            }  # fmt: skip
+            looked = {"look": j.look, "confidence": j.confidence} if view.looking else {}
+            compared = row.name if row.tested else c.label
+            at = {"device": found.runs.device, "origin": view.origins.letter(found.runs.origin), "family": row.family,
+                  "comparison": compared}  # fmt: skip
+            lines.append({**at, **dict(zip(NUMBERS, values, strict=True)), **claim, **looked})
+    columns = ["device", "origin", "family", "comparison", *NUMBERS, "expected", "published_points", "outcome",
+               "small", *(["look", "confidence"] if view.looking else [])]  # fmt: skip
+    return pd.DataFrame(lines, columns=columns)
+
+
+def by_seed(view: View) -> pd.DataFrame:
+    """The difference of every comparison in each seed."""
+    columns = ["device", "origin", "family", "comparison", "seed", "difference_points"]
+    lines = [
+        (found.runs.device, view.origins.letter(found.runs.origin), row.family,
+         row.name if row.tested else row.judged.comparison.label, seed, delta)
+        for found in view.conclusions
+        for row in rows_of(view, found)
+        for seed, delta in zip(row.judged.comparison.seeds, row.judged.comparison.deltas, strict=False)
+    ]  # fmt: skip
+    return pd.DataFrame(lines, columns=columns)

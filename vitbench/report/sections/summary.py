@@ -1,0 +1,303 @@
+"""Summary: the first screen. What was asked, every effect on one scale, the claims, the speeds, the best cell."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections import Counter
+from collections.abc import Sequence
+
+import pandas as pd
+
+from vitbench.analysis.axis_speeds import MARGIN
+from vitbench.config.trial import TrainTrial
+from vitbench.report.cost import by_axis, heat
+from vitbench.report.cost.beside import Beside, beside_baseline
+from vitbench.report.document import Bar, Block, Byline, Chips, Forest, ForestRow, Note, Scale
+from vitbench.report.files import Files
+from vitbench.report.markdown import NOTHING, Md, escape, listed
+from vitbench.report.sections import accuracy, caveats
+from vitbench.report.sections.effects import Row, margin_of, outcome, rows_of, scale_of
+from vitbench.report.text import (
+    enumerated,
+    fixed,
+    plural,
+    probability,
+    ranging,
+    seeds,
+    signed,
+    spread,
+)
+from vitbench.report.view import Group, View
+
+MOST = 12
+"""Rows of a forest plot on the first screen; the sections below have all."""
+MOST_NAMED = 6
+OPEN = ("undecided", "underpowered")
+SHOWN = ("better", "worse")
+KINDS = {"tune": "tuning", "train": "training", "time": "timing"}
+
+
+def opening(view: View) -> list[Block]:
+    """The question, what the study is made of in one line, and what limits its conclusions in another."""
+    suite = view.study.info.suite
+    blocks: list[Block] = [Md(f"**{escape(suite.question)}**"), Byline(_byline(view))]
+    blocks += map(Note, caveats.notes(view))
+    if grave := [name for name, _ in caveats.grave(view)]:
+        blocks.append(Note(Md(f"**Limits the conclusions:** {'; '.join(grave)}. See Caveats.")))
+    return blocks
+
+
+def section(view: View, files: Files) -> list[Block]:
+    """Effects and speeds as forest plots, claims, and a few sentences."""
+    blocks: list[Block] = []
+    for group in view.groups:
+        if group.conclusions is not None:
+            blocks += _effects(view, group, files)
+    blocks += _speeds(view, files)
+    blocks += [Md(sentence) for sentence in _sentences(view)]
+    return blocks
+
+
+def _byline(view: View) -> Md:
+    return escape(" · ".join(facts(view).values()) or "nothing has run yet")
+
+
+def facts(view: View) -> dict[str, str]:
+    """What the study is made of: data, model, epochs, seeds, device, date; as far as it is known."""
+    info, trained = view.study.info, [p.trial for p in view.planned if isinstance(p.trial, TrainTrial)]
+    found: dict[str, str] = {}
+    if trained:
+        sizes = view.train[["train_images", "test_images"]].dropna().drop_duplicates()
+        counted = [f" ({train:,.0f} training and {test:,.0f} test images)" for train, test in sizes.to_numpy()]
+        found["data"] = f"{info.data_name}{counted[0] if len(counted) == 1 else ''}"
+    if (parameters := view.trials["parameters"].dropna().loc[lambda values: values > 0]).size:
+        found["model"] = f"{_ends(parameters / 1e6)} M parameters"
+    if epochs := {each.train.epochs for each in trained if each.train.images is None}:
+        many = _ends(pd.Series([*epochs], dtype="float64"))
+        found["epochs"] = f"{many} {'epoch' if epochs == {1} else 'epochs'}"
+    if trained:
+        found["seeds"] = f"{'up to ' if info.looks else ''}{plural(view.train['seed'].nunique(), 'seed')}"
+    if environments := list(view.origins.environments.values()):
+        named = dict.fromkeys(each.machine for each in environments)
+        found["device"] = next(iter(named)) if len(named) == 1 else f"{len(named)} machines"
+    moments = [attempt.started_at for attempts in view.results.tried.values() for attempt in attempts]
+    return found | ({"date": f"{max(moments):%Y-%m-%d}"} if moments else {})
+
+
+def answer(view: View) -> Md:
+    """The verdicts in a line: what is better or worse, and how many comparisons are left."""
+    rows = [row for found in view.conclusions for row in rows_of(view, found) if row.family in ("effects", "variants")]
+    shown = sorted((r for r in rows if r.judged.verdict in SHOWN), key=lambda r: -abs(r.judged.mean))
+    parts = [
+        f"**{escape(row.name)}** {row.judged.words} ({signed(row.judged.mean, view.decimals + 1)} points, "
+        f"{escape(row.context)})"
+        for row in shown[:MOST_NAMED]
+    ]
+    rest = Counter(row.judged.verdict for row in rows if row not in shown[:MOST_NAMED])
+    parts += [f"{number} {verdict}" for verdict, number in rest.items()]
+    if not rows:
+        parts = _counted(found) if (found := beside_baseline(view)) else ["no comparison has a result"]
+    return Md("; ".join(parts))
+
+
+def _ends(values: pd.Series[float]) -> str:
+    low, high = (f"{float(end):,.2g}" if end < 10 else f"{end:,.0f}" for end in (values.min(), values.max()))
+    return low if low == high else f"{low} to {high}"
+
+
+def _effects(view: View, group: Group, files: Files) -> list[Block]:
+    """The forest plot of one group, and its claims."""
+    assert group.conclusions is not None
+    rows = rows_of(view, group.conclusions)
+    drawn = [row for row in rows if row.judged.n and row.family != "claims"]
+    drawn = [row for row in drawn if row.family != "interactions" or row.judged.verdict in SHOWN]
+    drawn.sort(key=lambda row: (row.family == "interactions", -abs(row.judged.mean)))
+    on = f" on {group.label}" if group.label else ""
+    blocks: list[Block] = []
+    if drawn:
+        title = f"Test accuracy{on}, difference in percentage points"
+        forest = Forest(title, tuple(_row(view, row) for row in drawn[:MOST]), scale_of(view), margin_of(view))
+        blocks.append(files.forest("-".join(filter(None, ("effects", *re.findall(r"\w+", group.label)))), forest))
+    if len(drawn) > MOST:
+        blocks.append(Md(f"The {MOST} largest of {len(drawn):,} effects are shown; all are under Effects."))
+    if claims := [row for row in rows if row.tested is not None]:
+        blocks.append(Chips(tuple((outcome(view, row.tested), _chip(view, row)) for row in claims if row.tested)))
+    return blocks
+
+
+def _row(view: View, row: Row) -> ForestRow:
+    judged, decimals = row.judged, view.decimals + 1
+    bar = Bar(judged.mean, judged.interval.low, judged.interval.high, judged.comparison.deltas)
+    ends = ranging(bar.low, bar.high, decimals, sign=True)
+    level = f"{100 * judged.confidence:.3g} % interval {ends}; " if ends != NOTHING else ""
+    corrected = f" after Holm's correction for {judged.family} comparisons" if judged.family > 1 else ""
+    p = f"p {'' if judged.p_holm < 0.0005 else '= '}{probability(judged.p_holm)}{corrected}; "
+    detail = f"{signed(judged.mean, decimals)} points; {level}{p if math.isfinite(judged.p_holm) else ''}n = {judged.n}"
+    number = signed(judged.mean, decimals), "" if ends == NOTHING else str(ends)
+    return ForestRow(row.name, row.context, bar, number, judged.words, detail)
+
+
+def _chip(view: View, row: Row) -> Md:
+    assert row.tested is not None
+    fact, judged, decimals = row.tested.fact, row.judged, view.decimals + 1
+    claimed = fact.expected if fact.size is None else f"{fact.expected}, {signed(fact.size, 1)} points"
+    ends = ranging(judged.interval.low, judged.interval.high, decimals, sign=True)
+    found = "no seed" if not judged.n else f"{signed(judged.mean, decimals)} points"
+    found += f" ({ends})" if ends != NOTHING else ""
+    found += f", {judged.words}" if judged.verdict in ("underpowered", "invalid") or judged.certain else ""
+    return Md(f"{escape(fact.claim)} (claimed: {escape(claimed)}; found: {escape(found)})")
+
+
+def _speeds(view: View, files: Files) -> list[Block]:
+    """The speed of each axis over matched blocks; where none was timed so, of each cell beside the baseline."""
+    blocks: list[Block] = []
+    of_axes = by_axis.judged(view).items()
+    settings = [(m, [e for e in found if e.verdict and e.blocks > 1]) for m, found in of_axes if m.group is not None]
+    settings = [(measured, found) for measured, found in settings if found]
+    for number, (measured, found) in enumerate(settings[:2]):
+        assert measured.group is not None
+        on = f" on {view.origins.letter(measured.origin)}" if view.origins.several else ""
+        title = f"Speed in {measured.group.mode_name}, × the reference ({measured.group.setting}{on})"
+        rows = [
+            ForestRow(
+                e.value, f"{view.axis_names[e.axis]}, against {e.against}", Bar(e.ratio, e.low, e.high),
+                (f"×{fixed(e.ratio, 2)}", ranging(e.low, e.high, 2)), e.verdict,
+                f"{plural(e.blocks, 'matched block')} in {plural(e.repetitions, 'process', 'processes')}; "
+                f"p = {probability(e.p_holm)} after Holm's correction",
+            )
+            for e in sorted(found, key=lambda e: -abs(math.log(e.ratio)))[:MOST]
+        ]  # fmt: skip
+        scale = Scale(1.0, (1 / (1 + MARGIN), 1 + MARGIN), logarithmic=True)
+        band = f"grey: within the margin, {100 * MARGIN:.0f} %"
+        name = f"speeds-{number + 1}" if number else "speeds"
+        blocks.append(files.forest(name, Forest(title, tuple(rows), scale, band)))
+    if len(settings) > 2:
+        blocks.append(Md(f"Speeds of {len(settings) - 2} more settings are under Speed and memory."))
+    known = {measured.group for measured, _ in settings}
+    if left := [each for each in beside_baseline(view) if each.group not in known]:
+        blocks += _beside(view, left, files)
+    if blocks and view.load_while_timing is not None:
+        load, cores = view.load_while_timing
+        blocks.append(Note(Md(f"The machine was busy while timing (load average up to {fixed(load, 1)} on {cores} "
+                              "cores): on an idle one the ratios may differ.")))  # fmt: skip
+    return blocks
+
+
+def _beside(view: View, found: Sequence[Beside], files: Files) -> list[Block]:
+    """Cells beside their baselines: a forest plot of a few, a heat map of many."""
+    if (made := heat.heat_map(view)) is not None:
+        counted = [Md(sentence) for sentence in _counted(found)]
+        return [*counted, made.said, made.table]
+    rows = [
+        ForestRow(
+            each.name, f"against {each.base}; {each.group.title}", Bar(each.ratio, *_span(each)),
+            (f"×{fixed(each.ratio, 2)}", "" if not math.isfinite(each.row["speed_low"]) else ranging(*_span(each), 2)),
+            each.verdict, f"p = {probability(each.p_holm)} after Holm's correction" if each.p_holm >= 0 else "",
+        )
+        for each in sorted(found, key=lambda each: -each.ratio)[:MOST]
+    ]  # fmt: skip
+    more = (
+        [Md(f"The {MOST} fastest of {len(found):,} are shown; all are under Speed and memory.")]
+        if len(found) > MOST
+        else []
+    )
+    forest = Forest("Speed, × the baseline", tuple(rows), Scale(1.0, logarithmic=True))
+    return [files.forest("speeds", forest), *more]
+
+
+def _span(each: Beside) -> tuple[float, float]:
+    return float(each.row["speed_low"]), float(each.row["speed_high"])
+
+
+def _counted(found: Sequence[Beside]) -> list[str]:
+    """In how many settings each cell is shown to be faster or slower than the baseline."""
+    bases = {each.base for each in found}
+    base = escape(next(iter(bases))) if len(bases) == 1 else "the baseline"
+    tests = sum(math.isfinite(each.p_holm) for each in found)
+    settings = plural(len({(each.group, each.origin) for each in found}), "setting")
+    of = {word: Counter(each.name for each in found if each.verdict == word) for word in ("faster", "slower")}
+    said = {
+        word: ", ".join(f"{escape(name)} in {number}" for name, number in names.most_common(MOST_NAMED)) or "none"
+        for word, names in of.items()
+    }
+    return [f"**Shown to be faster than {base}:** {said['faster']}. **Slower:** {said['slower']}. "
+            f"Tested in {settings}, corrected for {plural(tests, 'comparison')} (Holm)."]  # fmt: skip
+
+
+def _sentences(view: View) -> list[str]:
+    """At most four: the best cell, what is open, equivalent implementations, what has no result."""
+    said = [_best(view, group) for group in view.groups if group.conclusions is not None]
+    return list(filter(None, [*said, _to_decide(view), _equivalent(view), _without_result(view)]))
+
+
+def _best(view: View, group: Group) -> str:
+    """The cell with the highest mean; where axes change what is classified, that of each task."""
+    found = accuracy.functions(view, group)
+    on = f" on {group.label}" if group.label else ""
+    shown = []
+    for task in dict.fromkeys(view.task(each.cells[0]) for each in found):
+        first, *others = [each for each in found if view.task(each.cells[0]) == task]
+        of_task = f"{escape(task)}: " if task else ""
+        n = seeds(first.n, first.planned)
+        best = f"{of_task}{escape(first.name)}, {spread(first.mean, first.std, view.decimals)} % (n = {n})"
+        more = f"; next: {escape(others[0].name)}, {spread(others[0].mean, others[0].std, view.decimals)} %"
+        shown.append(best + (more if others and not task else ""))
+    rest = f"; {plural(len(shown) - 4, 'more task')} under Accuracy" if len(shown) > 4 else ""
+    return f"**Highest test accuracy{on}:** {'; '.join(shown[:4])}{rest}." if shown else ""
+
+
+def _to_decide(view: View) -> str:
+    """How many seeds would decide what the runs leave open."""
+    left = {
+        row.judged.comparison.key or row.judged.comparison.label: row.judged
+        for found in view.conclusions
+        for row in rows_of(view, found)
+        if row.family != "interactions" and row.judged.verdict in OPEN and row.judged.n > 1
+    }
+    if not left:
+        return ""
+    needed = [j.seeds_needed for j in left.values()]
+    many = "more than 1,000" if None in needed else str(max(n for n in needed if n is not None))
+    planned = max(j.comparison.planned for j in left.values())
+    which = "1 comparison is" if len(left) == 1 else f"{len(left):,} comparisons are"
+    return (f"**Open:** {which} undecided or underpowered; with differences of this size {many} seeds would decide "
+            f"(80 % power; planned: {planned}).")  # fmt: skip
+
+
+def _equivalent(view: View) -> str:
+    """By how much equivalent implementations differ."""
+    if not view.twin_axes or view.noise is None:
+        return ""
+    floor = view.noise.largest
+    how = f"differ by up to {fixed(floor, 2)} points" if floor else "agree to the last digit"
+    named = enumerated([escape(view.axis_names[axis]) for axis in view.twin_axes])
+    return f"**Equivalent implementations** ({named}) {how} in accuracy."
+
+
+def _without_result(view: View) -> str:
+    """What cannot run here, and how far the study has come where it has not ended."""
+    parts = []
+    states = view.trials.groupby("cell", sort=False)["state"].unique()
+    without = {str(cell) for cell, found in states.items() if set(found) == {"unsupported"}}
+    if without:
+        values = [
+            f"{view.axis_names[axis]} {value}"
+            for axis, of_axis in view.axes.items()
+            for value in of_axis
+            for having in [{cell for cell in view.cells if view.values_of(cell)[axis] == value}]
+            if having and having <= without
+        ]
+        devices = listed(list(view.trials.loc[view.trials["cell"].isin(without), "device"].unique()), MOST_NAMED)
+        named = listed(values or sorted(without, key=view.cells.index), MOST_NAMED)
+        parts.append(f"**Not supported on {devices}:** {named}.")
+    for kind, name in KINDS.items():
+        mine = view.trials.loc[(view.trials["kind"] == kind) & (view.trials["state"] != "unsupported"), "state"]
+        if (done := int((mine == "ok").sum())) < len(mine):
+            parts.append(f"{done:,} of {plural(len(mine), f'{name} trial')} ok.")
+    if waiting := len(view.study.info.untuned):
+        parts.append(f"{plural(waiting, 'cell')} waits for tuning." if waiting == 1 else f"{waiting} cells wait for "
+                     "tuning.")  # fmt: skip
+    if view.study.info.facts and not view.conclusions:
+        parts.append(f"None of {plural(len(view.study.info.facts), 'claim')} could be tested yet.")
+    return " ".join(parts)

@@ -1,0 +1,242 @@
+"""Terms: what the words, columns and marks of a report mean, of those alone that it has; each is told once."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Collection, Iterator, Mapping
+from typing import NamedTuple
+
+import pandas as pd
+
+from vitbench.analysis.axis_speeds import MARGIN
+from vitbench.analysis.multiplicity import ALPHA, seeds_for
+from vitbench.analysis.summary import finished
+from vitbench.analysis.timings import UNSTEADY
+from vitbench.analysis.verdicts import BY_LESS, Judged
+from vitbench.report.cost import by_axis
+from vitbench.report.document import Block, bullets
+from vitbench.report.files import Files
+from vitbench.report.markdown import Md, escape
+from vitbench.report.sections.effects import is_marked
+from vitbench.report.text import SURVIVORS, UNSTABLE, enumerated, plural, points
+from vitbench.report.view import View
+
+Facts = Mapping[str, object] | None
+"""What is put into a term's sentence; None where a report does not have the term."""
+
+
+class Term(NamedTuple):
+    """A word that a report uses.
+
+    Attributes:
+        name: the word, as the report writes it.
+        when: the facts of a study that has it.
+        text: its meaning, with a field for each fact.
+    """
+
+    name: str
+    when: Callable[[View], Facts]
+    text: str
+
+
+VERDICTS: Mapping[str, str] = {
+    "better": f"p (Holm) is at most {ALPHA:g}, and the difference is positive.",
+    "worse": f"p (Holm) is at most {ALPHA:g}, and the difference is negative.",
+    "equivalent": "a difference as large as the margin is ruled out, corrected as differences are. Where a difference "
+    f"is certain all the same, the verdict is better or worse, {BY_LESS}.",
+    "underpowered": "with so few seeds, of runs that spread so far, the test would find a difference as large as the "
+    "margin (without one: any difference) in less than half of all studies.",
+    "undecided": "neither a difference nor its absence is shown.",
+    "invalid": "more than one seed failed, or what is compared does not run here.",
+}
+OUTCOMES: Mapping[str, str] = {
+    "reproduced": "the claim came out; a claimed size lies in the interval.",
+    "equal within the margin": "equality was claimed; a difference is certain, but smaller than the margin.",
+    "reproduced, within the margin": "the claimed sign came out; the claimed size lies outside the interval by no more "
+    "than the margin.",
+    "reproduced in sign, smaller than claimed": "the claimed sign came out; the claimed size lies beyond the interval.",
+    "reproduced in sign, larger than claimed": "the claimed sign came out; the interval lies beyond the claimed size.",
+    "not reproduced, within the margin": "a difference was claimed; the verdict is equivalent.",
+    "not reproduced, not equal": "equality was claimed; a difference was found.",
+    "not reproduced, opposite sign": "a difference of the opposite sign was found.",
+    "undecided": "the runs do not decide the claim.",
+}
+"""Outcome of a claim → what it means."""
+
+LETTERS = {"N": "N tokens", "D": "model width D", "H": "H heads", "K": "head width K"}
+MEMORY = {
+    "cpu": "on the CPU, the largest resident set of a fresh process less what it held before, which varies between "
+    "processes",
+    "mps": "for mps, the largest resident set of the process, since mps reports none of its own",
+    "cuda": "on a GPU, the most that torch had allocated less what it held before",
+}
+"""Device → what its peak memory is."""
+
+
+def _judged(view: View) -> list[Judged]:
+    return [judged for found in view.conclusions for judged in found.judged]
+
+
+def _compared(view: View) -> Facts:
+    return {} if _judged(view) else None
+
+
+def _if(condition: Callable[[View], object]) -> Callable[[View], Facts]:
+    return lambda view: {} if condition(view) else None
+
+
+def _verdict(word: str) -> Term:
+    return Term(word, _if(lambda view: any(j.verdict == word for j in _judged(view))), VERDICTS[word])
+
+
+def _outcome(word: str) -> Term:
+    having = _if(lambda view: any(t.outcome == word for found in view.conclusions for t in found.claims))
+    return Term(f"claim: {word}", having, OUTCOMES[word])
+
+
+def _margin(view: View) -> Facts:
+    margin = view.study.info.suite.margin
+    return {"margin": points(margin)} if margin and _judged(view) else None
+
+
+def _family(view: View) -> Facts:
+    if not (judged := _judged(view)):
+        return None
+    fewest = seeds_for(min(j.burden for j in judged))
+    return {"family": plural(judged[0].family, "comparison"), "fewest": plural(fewest, "seed")}
+
+
+def _looks(view: View) -> Facts:
+    if view.looking is None:
+        return None
+    plan = view.looking.plan
+    planned = sum(int(seed) in set(plan.seeds) for seed in view.train["seed"])
+    decided = enumerated([str(look) for look in sorted({j.look for j in _judged(view) if j.look})]) or "none yet"
+    return {"at": enumerated([*map(str, plan.at)]), "planned": planned, "of": plan.trainings, "decided": decided,
+            "fewer": max(plan.trainings - planned, 0)}  # fmt: skip
+
+
+def _timed(view: View) -> pd.DataFrame:
+    rows = finished(view.time)
+    return rows[rows["latency_ms_p50"].notna()]
+
+
+def _of_timings(column: str) -> Callable[[View], Facts]:
+    return _if(lambda view: _timed(view)[column].notna().any())
+
+
+def _unstable(view: View) -> Facts:
+    return {} if (_timed(view)["unstable"].fillna("") != "").any() else None
+
+
+def _parts(view: View) -> Facts:
+    parts = _timed(view).loc[lambda rows: rows["level"] != "model"]
+    letters = {letter for shape in parts["level_shape"].unique() for letter in re.findall(r"\b([A-Z]) \d", shape)}
+    named = ", ".join(name for letter, name in LETTERS.items() if letter in letters)
+    return {"letters": f" ({named})" if named else ""} if len(parts) else None
+
+
+def _memory(view: View) -> Facts:
+    devices = {d.split(":")[0] for d in [*_timed(view)["device"], *finished(view.train)["device"]]}
+    return {"what": "; ".join(MEMORY[d] for d in MEMORY if d in devices)} if devices & MEMORY.keys() else None
+
+
+def _speeds(view: View) -> Facts:
+    family = sum(bool(each.verdict) for found in by_axis.judged(view).values() for each in found)
+    return {"family": plural(family, "comparison"), "margin": f"{100 * MARGIN:.0f} %"} if family else None
+
+
+def _conditions(view: View) -> Facts:
+    under = any(each.under for found in view.conclusions for each in found.effects)
+    return {"axes": enumerated([escape(view.axis_names[a]) for a in view.conditions])} if under else None
+
+
+def _interactions(view: View) -> Facts:
+    return {} if any(found.interactions for found in view.conclusions) else None
+
+
+TERMS: tuple[Term, ...] = (
+    Term("difference", _compared,
+         "of test accuracies, in percentage points; its mean over seeds."),
+    Term("interval", _compared,
+         "confidence interval of that mean by Welch's t: 95 %, by itself, so that it may exclude 0 where the corrected "
+         "verdict leaves the difference open."),
+    Term("p", _compared,
+         "two-sided, the larger of a permutation test's and of Welch's t (at most ten times the former). Under normal, "
+         "heavy-tailed and unequal noise at most 5 % of reports without an effect name one; where a variant's noise is "
+         "skewed and twice as wide, up to 9 %."),
+    Term("p (Holm)", _family,
+         "p corrected for the {family} of this report; claims weigh twice, differences where equality is expected a "
+         "quarter. At least {fewest} are needed to show anything."),
+    Term("paired", _if(lambda view: any(j.paired for j in _judged(view))),
+         "arms that start from the same weights are compared seed by seed: Student's t, with the sign-flip test."),
+    Term("margin", _margin, "{margin}, set by the suite: a smaller difference does not matter to it."),
+    Term("P(better)", _if(lambda view: any(not math.isnan(j.improvement) for j in _judged(view))),
+         "how often a run of the one beats a run of the other, over all pairs of runs; ties count half."),
+    Term("pairs of cells", _if(lambda view: any(j.comparison.blocks > 1 for j in _judged(view))),
+         "matched pairs, alike in all other axes, over which each seed is averaged; those that equivalent "
+         "implementations repeat are not distinct."),
+    Term("looks", _looks,
+         "results are tested after {at} seeds, and what is decided stops (here decided at: {decided}). {planned} of "
+         "{of} trainings are planned so far, {fewer} fewer. After a share t of the seeds t² of the 5 % error may be "
+         "spent (Kim and DeMets 1987). A row's interval has the confidence of its look; a difference that was shown "
+         "early is on average a little too large."),
+    *map(_verdict, VERDICTS),
+    *map(_outcome, OUTCOMES),
+    Term("small form", _if(lambda view: view.small and any(found.claims for found in view.conclusions)),
+         "this is the suite's small form, which tests another claim than the published one."),
+    Term("interaction", _interactions,
+         "by how much the effect of one axis changes with the value of another: *A: a − b by C: c − d* is the effect "  # noqa: RUF001
+         "of a against b with c, less that with d."),
+    Term("effects by condition", _conditions,
+         "{axes} changes what is classified. Main effects are means over its values; each value by itself has no "
+         "verdict."),
+    Term("‡", _if(lambda view: any(map(is_marked, _judged(view)))),
+         "no larger than equivalent implementations differ by."),
+    Term(str(SURVIVORS), _if(lambda view: any(j.survivors for j in _judged(view))),
+         "over survivors: not every planned seed has a result."),
+    Term("bold accuracy", _if(lambda view: len(view.by_cell) > 1),
+         "the highest mean, and what is no further from it than the noise floor."),
+    Term("equivalent implementations", _if(lambda view: len(set(view.twins.values())) < len(view.twins)),
+         "cells that compute the same function from the same weights: one row, the values of their axes joined by “|”, "
+         "costs from the least to the largest."),
+    Term("speed by axis", _speeds,
+         "times as fast, the geometric mean over matched blocks. The interval is over blocks and repetitions; the "
+         "verdict is corrected for the {family} of speed by axis (Holm). Equivalent: within {margin}."),
+    Term("latency p50", _of_timings("latency_ms_p50"),
+         "the median of the processes' medians; its 95 % interval is a bootstrap over processes and rounds, no "
+         "narrower than Student's t."),
+    Term("speed", _of_timings("speed"),
+         "the median over rounds of the baseline's latency over the cell's in the same round; above 1 is faster. Bold: "
+         "the lowest latency, and those whose interval of the speed overlaps with its."),
+    Term("A/A control", _of_timings("control"),
+         "the baseline against itself, timed once more in each round: 1 but for noise."),
+    Term(UNSTABLE, _unstable,
+         f"unstable: the interval is ±{100 * UNSTEADY:.0f} % or wider, or for a reason below the table. No verdict "
+         "uses such a timing."),
+    Term("parts of a model", _parts, "timed by themselves{letters}. Attention core: softmax(QKᵀ / √K) V."),
+    Term("first iteration", _of_timings("first_ms"), "in a fresh process, compilation and all else that is done once "
+         "included."),
+    Term("training (images/s)", _if(lambda view: len(finished(view.train))),
+         "throughput of the median step of the cells' own runs."),
+    Term("peak memory", _memory, "{what}."),
+)  # fmt: skip
+"""Every term, in the order in which they are told."""
+
+
+def section(view: View, _: Files) -> list[Block]:
+    """The terms that a report has."""
+    found = [Md(f"**{term.name}:** {term.text.format_map(facts)}") for term, facts in _present(view)]
+    return [bullets(found)] if found else []
+
+
+def _present(view: View) -> Iterator[tuple[Term, Mapping[str, object]]]:
+    for term in TERMS:
+        if (facts := term.when(view)) is not None:
+            yield term, facts
+
+
+def meanings(verdicts: Collection[str]) -> list[Md]:
+    """What some verdicts mean, for pages of several studies."""
+    return [Md(f"**{word}:** {text}") for word, text in VERDICTS.items() if word in verdicts]

@@ -1,0 +1,83 @@
+"""Timing: speed and memory by axis, then every setting with its cells, the roofline, and the numbers."""
+
+from __future__ import annotations
+
+import pandas as pd
+
+from vitbench.analysis.results import TIMING
+from vitbench.report.cost import by_axis, roofline, speed
+from vitbench.report.cost.time_groups import TimeGroup
+from vitbench.report.document import Block, Heading
+from vitbench.report.files import Files
+from vitbench.report.markdown import Md
+from vitbench.report.sections.trends import THROUGHPUT, along
+from vitbench.report.text import plural
+from vitbench.report.view import MAX_CELLS, View
+
+FEW = 2
+"""Settings up to which their tables are not folded away."""
+
+
+def section(view: View, _: Files) -> list[Block]:
+    """What has a verdict: timings by axis; where there are no axes, the settings' own tables if they are few."""
+    blocks: list[Block] = []
+    for group in view.time_groups:
+        found = by_axis.tables(view, group, group.device) if _has_axes(view, group) else []
+        blocks += [Heading(speed.headed(view, group)), *found] if found else []
+    return blocks or ([] if len(view.time_groups) > FEW else _settings(view))
+
+
+def details(view: View, files: Files) -> list[Block]:
+    """Every setting with its cells, the roofline, training runs by axis, and the numbers."""
+    blocks: list[Block] = []
+    if len(view.time_groups) > FEW or any(_has_axes(view, group) for group in view.time_groups):
+        blocks += _settings(view)
+    blocks += [*files.pictures(roofline.rooflines(view, speed.telling(view))), *roofline.without(view)]
+    for device in view.train_devices:
+        found = by_axis.tables(view, None, device)
+        blocks += [Heading(f"Training runs on {device}"), *found] if found else []
+        for axis in view.axes:
+            blocks += files.pictures(along(view, device, axis, THROUGHPUT))
+    links = [files.table("timing", frame(view))] if view.time_groups else []
+    if view.axes and len(numbers := by_axis.axes_frame(view)):
+        links.append(Md(f"by axis {files.table('speed-by-axis', numbers)}"))
+    return [*blocks, Md(f"As numbers: {', '.join(links)}.")] if links else blocks
+
+
+def _has_axes(view: View, group: TimeGroup) -> bool:
+    return len(speed.axes_of(view, group)) > 1
+
+
+def _settings(view: View) -> list[Block]:
+    blocks: list[Block] = []
+    for group in view.time_groups:
+        blocks.append(Heading(speed.headed(view, group)))
+        blocks += _of_setting(view, group)
+    return blocks
+
+
+def _of_setting(view: View, group: TimeGroup) -> list[Block]:
+    rows = view.timings(group)
+    origins = view.origins.of(rows)
+    if not origins:
+        words = view.origins.absence(rows)
+        return [Md(f"{plural(rows['cell'].nunique(), 'cell')}: {words}.")]
+    blocks: list[Block] = []
+    for origin in origins:
+        blocks += [Heading(f"On {view.origins.letter(origin)}", 4)] if len(origins) > 1 else []
+        blocks += [speed.by_cell(view, group, origin), *speed.unstable(view, group, origin)]
+        if (cells := rows["cell"].nunique()) > MAX_CELLS:
+            blocks.append(Md(f"Of {cells:,} cells the first {MAX_CELLS} are shown."))
+    return blocks
+
+
+def frame(view: View) -> pd.DataFrame:
+    """All timings as numbers, a row for each planned one."""
+    columns = ["level", "level_shape", "device", "dtype", "batch_size", "mode", "cell", *view.axes, "state",
+               "origin", "latency_ms_p50",
+               "latency_ms_p25", "latency_ms_p75", "process_ms_min", "process_ms_max", "images_per_s",
+               "peak_memory_mib", "peak_reserved_mib", "first_ms", "parameters", "forward_flops", "flops", "bytes",
+               "energy_mj_per_image", "largest_batch", *TIMING]  # fmt: skip
+    found = view.time[columns].copy()
+    found["origin"] = [view.origins.letter(o) if isinstance(o, str) else "" for o in found["origin"]]
+    return found
