@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -53,6 +53,9 @@ from vitbench.store.attempts import finished as has_ended
 from vitbench.store.plan import Trials
 
 MEAN, STD = f"{ACCURACY}_mean", f"{ACCURACY}_std"
+
+STANDING = ("cell", "state", "origin", "seed", "twin")
+"""Columns that say what a run is of and whether it counts."""
 
 MAX_CELLS = 500
 """Rows of a table by cell; what is beyond is in the CSV."""
@@ -190,13 +193,15 @@ class View:
         keys = self.time[["device", "dtype", "batch_size", "mode", "level", "level_shape"]].drop_duplicates()
         return [TimeGroup(d, t, int(b), m, level, s) for d, t, b, m, level, s in keys.itertuples(index=False)]
 
-    def runs(self, device: str) -> pd.DataFrame:
-        """The training runs planned on a device."""
-        return where(self.train, self.train["device"] == device)
+    def runs(self, device: str, columns: Sequence[str] = ()) -> pd.DataFrame:
+        """The training runs planned on a device: all columns, or some, since of a million runs all take half a GB."""
+        rows = self.train["device"] == device
+        return where(self.train[[*STANDING, *columns]] if columns else self.train, rows)
 
-    def judged_runs(self, device: str) -> pd.DataFrame:
-        """The same with the runs that stand for equivalent cells."""
-        return where(self.judged, self.judged["device"] == device)
+    def judged_runs(self, device: str, columns: Sequence[str] = ()) -> pd.DataFrame:
+        """The training runs planned on a device, with those that stand for equivalent cells; columns as of those."""
+        rows = self.judged["device"] == device
+        return where(self.judged[[*STANDING, *columns]] if columns else self.judged, rows)
 
     def timings(self, group: TimeGroup) -> pd.DataFrame:
         """The planned timings of a group, a row for each cell."""
@@ -237,7 +242,7 @@ class View:
         Its ends are cut off at 0 and 100, beyond which there is no accuracy.
         """
         if device not in self._intervals:
-            done = finished(self.judged_runs(device))
+            done = finished(self.judged_runs(device, [ACCURACY]))
             of_cells = done[done[ACCURACY].notna()].groupby(["cell", "origin"], sort=False)[ACCURACY]
             self._intervals[device] = {
                 (str(cell), str(origin)): _cut_off(interval(values.tolist()))
@@ -260,7 +265,7 @@ class View:
     def contention(self, device: str) -> Contention:
         """How far the finished training runs on a device had their machine to themselves."""
         if device not in self._contention:
-            done = finished(self.runs(device))
+            done = finished(self.runs(device, ["trial_id"]))
             self._contention[device] = contention(self.results, done["trial_id"].tolist())
         return self._contention[device]
 

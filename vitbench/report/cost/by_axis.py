@@ -125,9 +125,9 @@ def _of_timings(view: View) -> Iterable[AxisSpeed]:
 
 def _of_training(view: View) -> Iterable[AxisSpeed]:
     for device in view.train_devices:
-        planned = view.train[(view.train["device"] == device) & view.train["factorial"].astype(bool)]
-        for origin in view.origins.of(planned):
-            rows = of_origin(finished(planned), origin)
+        runs = view.runs(device, [*view.axes, "factorial", "started_at", "train_images_per_s"])
+        for origin in view.origins.of(view.runs(device)):
+            rows = of_origin(finished(runs[runs["factorial"].astype(bool)]), origin)
             rows = rows[rows["train_images_per_s"] > 0]
             # Seeds of one program have one start and one speed: together they are one repetition.
             unit = rows.groupby(["cell", "started_at"], sort=False)["seed"].transform("min")

@@ -89,7 +89,8 @@ def costs(view: View, device: str, origin: str) -> Iterator[Costs]:
                 timed = True
                 yield from _of_timings(view, group, on, suffix, found)
     if not timed:
-        runs = finished(of_origin(view.runs(device), origin))
+        columns = ["train_images_per_s", "peak_memory_mib"]
+        runs = finished(of_origin(view.runs(device, columns), origin))
         yield from _of_training(view, device, runs[runs["train_images_per_s"].notna()])
 
 

@@ -84,7 +84,7 @@ def _gains(view: View, device: str, origin: str, on: tuple[str, str]) -> Gains:
     results = view.by_cell[(view.by_cell["device"] == device) & (view.by_cell["origin"] == origin)]
     values = zip(results["cell"].tolist(), results[MEAN].tolist(), results[STD].tolist(), strict=True)
     of_cell = {str(cell): (float(mean), float(std)) for cell, mean, std in values}
-    runs = finished(of_origin(view.runs(device), origin))
+    runs = finished(of_origin(view.runs(device, [ACCURACY]), origin))
     runs = runs[runs[ACCURACY].notna()]
     runs = runs[runs.groupby("twin")["cell"].transform("nunique") > 1]  # most cells of most studies have no twin
     twins: dict[str, str] = {}

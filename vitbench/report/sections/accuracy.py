@@ -74,16 +74,17 @@ class Function:
 
 def functions(view: View, group: Group) -> list[Function]:
     """The functions of a group that have a result, the highest mean first."""
-    runs = finished(of_origin(view.judged_runs(group.device), group.origin))
+    of_device = view.judged_runs(group.device, [ACCURACY])
+    planned = of_device.groupby("twin", sort=False)["seed"].nunique()
+    runs = finished(of_origin(of_device, group.origin))
     runs = runs[runs[ACCURACY].notna()]
     found = []
-    for _, rows in runs.groupby(runs["cell"].map(view.twins), sort=False):
+    for first, rows in runs.groupby("twin", sort=False):
         cells = list(dict.fromkeys(rows["cell"].tolist()))
         values = rows.groupby("seed", sort=False)[ACCURACY].mean().tolist()
-        planned = view.judged.loc[(view.judged["device"] == group.device) & view.judged["cell"].isin(cells)]
         found.append(
             Function(
-                cells, _values(view, cells), len(values), planned["seed"].nunique(), statistics.fmean(values),
+                cells, _values(view, cells), len(values), int(planned[first]), statistics.fmean(values),
                 statistics.stdev(values) if len(values) > 1 else math.nan,
                 _within(interval(values)) if len(values) > 1 else None,
             )

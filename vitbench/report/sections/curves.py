@@ -46,7 +46,7 @@ def _of_device(view: View, device: str) -> list[Picture]:
     """One picture of every finished run on a device, for each origin; nothing where none finished."""
     planned = view.runs(device)
     origins = view.origins.of(planned)
-    done = finished(planned)
+    done = finished(view.runs(device, ["trial_id"]))
     curves = {o: view.epochs[view.epochs["trial_id"].isin(of_origin(done, o)["trial_id"])] for o in origins}
     return [_picture(view, device, epochs, *view.origins.on(o, origins)) for o, epochs in curves.items() if len(epochs)]
 

@@ -138,7 +138,8 @@ def _parts(view: View) -> Facts:
 
 
 def _memory(view: View) -> Facts:
-    devices = {d.split(":")[0] for d in [*_timed(view)["device"], *finished(view.train)["device"]]}
+    trained = view.train.loc[view.train["state"] == "ok", "device"].unique()
+    devices = {device.split(":")[0] for device in [*_timed(view)["device"], *trained]}
     return {"what": "; ".join(MEMORY[d] for d in MEMORY if d in devices)} if devices & MEMORY.keys() else None
 
 
@@ -218,7 +219,7 @@ TERMS: tuple[Term, ...] = (
     Term("parts of a model", _parts, "timed by themselves{letters}. Attention core: softmax(QKᵀ / √K) V."),
     Term("first iteration", _of_timings("first_ms"), "in a fresh process, compilation and all else that is done once "
          "included."),
-    Term("training (images/s)", _if(lambda view: len(finished(view.train))),
+    Term("training (images/s)", _if(lambda view: (view.train["state"] == "ok").any()),
          "throughput of the median step of the cells' own runs."),
     Term("peak memory", _memory, "{what}."),
 )  # fmt: skip
