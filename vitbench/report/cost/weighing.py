@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import itertools
-import string
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -16,8 +14,6 @@ from vitbench.report.cost.front_costs import MARKED, VALUE, Costs
 from vitbench.report.origins import of_origin
 from vitbench.report.view import MEAN, STD, View
 
-LISTED = 24
-"""Cells up to which a study's fronts list every one and give each a letter, and not those near the front alone."""
 DIGITS = 9
 """Decimals of accuracies that are compared: what is equal but for the rounding of floats is equal."""
 
@@ -110,19 +106,3 @@ def _judged(costs: Costs, gains: Gains, cells: list[str]) -> Weighed:
     by_estimate = [YES if cell in best else NO for cell in told]
     standing = dict(zip(told, judged if sure else by_estimate, strict=True))
     return Weighed(costs, gains, cells, best, standing, told_apart(measured), sure)
-
-
-LETTERS = "".join(sorted(set(string.ascii_uppercase) - set("IO")))
-"""That look like nothing else in a picture, such as a bar or a ring."""
-
-
-def letters_of(view: View, found: Sequence[Weighed]) -> dict[str, str]:
-    """Cell → its letter in every front of the report: A to Z, then AA, AB, …; the most accurate first."""
-    every = {cell for each in found for cell in each.cells}
-    near = {cell for each in found for cell in each.cells if each.near(cell)}
-    best = {cell for each in found for cell in each.best}
-    lettered = next((cells for cells in (every, near) if len(cells) <= LISTED), best)
-    gain = {cell: max(e.gains.of_cell[cell][0] for e in found if cell in e.gains.of_cell) for cell in lettered}
-    place = {cell: number for number, cell in enumerate(view.cells)}
-    names = ("".join(letters) for length in itertools.count(1) for letters in itertools.product(LETTERS, repeat=length))
-    return dict(zip(sorted(lettered, key=lambda cell: (-gain[cell], place[cell])), names, strict=False))

@@ -136,7 +136,6 @@ class Spot:
         cost, low, high: along the x axis, with the ends of an interval, not numbers for none.
         gain, spread: along the y axis, with half the length of a bar through it, not a number for none.
         value: of the colouring.
-        letter: by which a table names it; empty for none.
         name: of the cell.
         best: whether it is on the line.
         marked: whether its cost is not to be relied on.
@@ -149,7 +148,6 @@ class Spot:
     gain: float
     spread: float
     value: str
-    letter: str
     name: str
     best: bool
     marked: bool = False

@@ -94,9 +94,9 @@ def _(chart: Roofline) -> pd.DataFrame:
 
 @frame.register
 def _(chart: Front) -> pd.DataFrame:
-    columns = ["cell", "letter", "colour", "cost", "cost_low", "cost_high", "marked", "gain", "spread", "on_the_line",
+    columns = ["cell", "colour", "cost", "cost_low", "cost_high", "marked", "gain", "spread", "on_the_line",
                "on_the_front"]  # fmt: skip
-    lines = [(s.name, s.letter, s.value, s.cost, s.low, s.high, s.marked, s.gain, s.spread, s.best, s.standing)
+    lines = [(s.name, s.value, s.cost, s.low, s.high, s.marked, s.gain, s.spread, s.best, s.standing)
              for s in chart.spots]  # fmt: skip
     return pd.DataFrame(lines, columns=columns)
 

@@ -27,6 +27,15 @@ EVEN = (1, 2, 2.5, 5, 10)
 MINUS = "\N{MINUS SIGN}"
 
 
+TIP = "tip:"
+"""Begins the id of a mark that tells something where a pointer is over it; a page's script shows it."""
+
+
+def tip(text: str) -> str:
+    """Make the id of a mark that tells a text, on one line."""
+    return TIP + " ".join("".join(c if c.isprintable() else " " for c in text).split())
+
+
 def colours(colouring: Colouring) -> dict[str, str]:
     """Value → its colour."""
     return colours_of(colouring.values, colouring.others)
