@@ -30,6 +30,7 @@ PLAN = ("published", "published_source", "twin", "starting_weights", "factorial"
 NUMBERS = (*(name for name in MEASURED if name not in TUNING), "published")
 
 Column = TypeVar("Column")
+Places = npt.NDArray[np.intp]
 
 
 def trials_frame(study: Study, results: Results | None = None) -> pd.DataFrame:
@@ -59,12 +60,13 @@ def trials_frame(study: Study, results: Results | None = None) -> pd.DataFrame:
         "reason": [attempt.reason if attempt else "" for attempt in tried],
         "attempts": [len(results.tried.get(trial_id, ())) for trial_id in planned["trial_id"]],
     }
-    rows = results.of("attempts", [attempt.file for attempt in tried if attempt])
+    attempts = results.tables["attempts"]  # of which there is no second one in memory
+    at = results.places("attempts", [attempt.file for attempt in tried if attempt])
     has = np.array([attempt is not None for attempt in tried], dtype=bool)
     place = np.cumsum(has) - 1
     ok = np.array([state == "ok" for state in states], dtype=bool)
     for name in [*VALUES, *WHERE, *DERIVED]:
-        columns[name] = _where(ok if name in VALUES else has, rows[name], place)
+        columns[name] = _where(ok if name in VALUES else has, attempts[name].to_numpy()[at], place)
     said = {texts: "; ".join(json.loads(texts)) if texts else "" for texts in set(columns["notices"])}
     columns["notices"] = [said[texts] for texts in columns["notices"]]
     names = [*TRIAL, *axes_of(study), *VALUES, *WHERE, *PLAN]
@@ -78,15 +80,15 @@ def trials_frame(study: Study, results: Results | None = None) -> pd.DataFrame:
 def epochs_frame(study: Study, results: Results | None = None) -> pd.DataFrame:
     """One row for each epoch of each training trial that finished.
 
-    Columns: trial_id, cell, seed, device; one for each axis; the fields of :class:`Epoch`.
+    Columns: trial_id, cell, seed, device; one for each axis; the fields of :class:`Epoch`. Columns of text are
+    categorical: a million runs have many epochs.
     """
     results = results_of(study) if results is None else results
-    rows = _of_finished(study, results, "epochs", "train")
+    rows, where = _of_finished(study, results, "epochs", "train")
     planned = _planned(study)
-    where = rows.pop("place").to_numpy()
-    about = {name: _taken(planned[name], where) for name in ("trial_id", "cell", "seed", "device", *axes_of(study))}
-    rows["epoch"] = rows["epoch"].astype("int64")
-    return pd.concat([pd.DataFrame(about), rows[list(Epoch.model_fields)]], axis=1)
+    names = ("trial_id", "cell", "seed", "device", *axes_of(study))
+    about = pd.DataFrame({name: _repeated(planned[name], where) for name in names}, copy=False)
+    return pd.concat([about, rows[list(Epoch.model_fields)].astype({"epoch": "int64"})], axis=1)
 
 
 def processes_frame(study: Study, results: Results | None = None) -> pd.DataFrame:
@@ -97,9 +99,8 @@ def processes_frame(study: Study, results: Results | None = None) -> pd.DataFram
     rounds) and log_control (the same of the baseline's second instance), missing where nothing was timed beside it.
     """
     results = results_of(study) if results is None else results
-    rows = _of_finished(study, results, "processes", "time")
-    rows["process"] = rows["process"].astype("int64")
-    return rows[["trial_id", *PROCESS]]
+    rows, where = _of_finished(study, results, "processes", "time")
+    return _named(study, rows[[*PROCESS]].astype({"process": "int64"}), where)
 
 
 def timings_frame(study: Study, results: Results | None = None) -> pd.DataFrame:
@@ -113,7 +114,8 @@ def timings_frame(study: Study, results: Results | None = None) -> pd.DataFrame:
     ceiling_bytes_per_s. Missing where there is none.
     """
     results = results_of(study) if results is None else results
-    return _of_finished(study, results, "timings", "time")[["trial_id", *TIMING]]
+    rows, where = _of_finished(study, results, "timings", "time")
+    return _named(study, rows[[*TIMING]], where)
 
 
 def axes_of(study: Study) -> list[str]:
@@ -135,31 +137,40 @@ def level(value: Any) -> str:
     return str(as_text(value))
 
 
-def _of_finished(study: Study, results: Results, table: str, kind: str) -> pd.DataFrame:
-    """The rows of a table of each planned trial of a kind that is ok, in the plan's order.
+def _named(study: Study, rows: pd.DataFrame, where: Places) -> pd.DataFrame:
+    ids = pd.Series(_taken(Trials.of(study.info.trials).ids(), where), dtype=object)
+    return pd.concat([ids.rename("trial_id"), rows], axis=1)
 
-    With trial_id, and the trial's place in the plan.
-    """
+
+def _repeated(values: Sequence[Any], where: Places) -> Any:
+    """Values at some places, each of them several times: text as categories, which takes half the memory."""
+    if all(isinstance(value, str) for value in values):
+        codes, distinct = pd.factorize(np.array(values, dtype=object))
+        dtype = pd.CategoricalDtype(list(distinct))
+        return pd.Categorical.from_codes(codes.astype(np.int32)[where], dtype=dtype)
+    return _taken(values, where)
+
+
+def _of_finished(study: Study, results: Results, table: str, kind: str) -> tuple[pd.DataFrame, Places]:
+    """The rows of a table of each planned trial of a kind that is ok, in the plan's order, and their places in it."""
     trials = Trials.of(study.info.trials)
     places: dict[str, int] = {}
     for place, (trial_id, of_kind) in enumerate(trials.kinds()):
         if of_kind == kind and (attempt := results.standing.get(trial_id)) and attempt.state == "ok":
             places[attempt.file] = place
     rows = results.of(table, list(places))
-    where = np.array([places[file] for file in rows["file"].tolist()], dtype=np.intp)
-    return rows.assign(place=where, trial_id=pd.Series(_taken(trials.ids(), where), dtype=object))
+    return rows, np.array([places[file] for file in rows["file"].tolist()], dtype=np.intp)
 
 
-def _where(has: npt.NDArray[np.bool_], values: pd.Series[Any], place: npt.NDArray[np.intp]) -> Any:
+def _where(has: npt.NDArray[np.bool_], known: npt.NDArray[Any], place: npt.NDArray[np.intp]) -> Any:
     """The values at their places; NaN, or None among others than numbers, where there is none."""
-    known = values.to_numpy()
     number = known.dtype == np.float64
     found = np.full(len(has), np.nan if number else None, dtype=known.dtype)
     found[has] = known[place[has]]
     return compact(found) if number else found.tolist()
 
 
-def _taken(values: Sequence[Column], where: npt.NDArray[np.intp]) -> list[Column]:
+def _taken(values: Sequence[Column], where: Places) -> list[Column]:
     taken: list[Column] = np.array(values, dtype=object)[where].tolist()
     return taken
 

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pandas as pd
 
 from vitbench.analysis import columnar, timings
@@ -111,10 +112,13 @@ class Results:
             table: its name.
             files: names of the records' files, each once.
         """
-        rows = self.tables[table]
-        place = pd.Index(np.array(files, dtype=object)).get_indexer(rows["file"].to_numpy(dtype=object))
+        return self.tables[table].iloc[self.places(table, files)].reset_index(drop=True)
+
+    def places(self, table: str, files: Sequence[str]) -> npt.NDArray[np.intp]:
+        """Where the rows of some records are in a table, in the order of :meth:`of`, to take columns one by one."""
+        place = pd.Index(np.array(files, dtype=object)).get_indexer(self.tables[table]["file"].to_numpy(dtype=object))
         chosen = np.flatnonzero(place >= 0)
-        return rows.iloc[chosen[np.argsort(place[chosen], kind="stable")]].reset_index(drop=True)
+        return chosen[np.argsort(place[chosen], kind="stable")]
 
     def less(self, table: str, columns: Sequence[str] = ()) -> Results:
         """Drop all but some columns of a table: once frames are made of them, they would be in memory twice."""

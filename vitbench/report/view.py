@@ -121,7 +121,8 @@ class View:
         self.results = self.results.less("epochs")
         self.processes = processes_frame(study, self.results)
         last = self.epochs.drop_duplicates("trial_id", keep="last")
-        validation = last.set_index("trial_id")["validation_accuracy_pct"].astype("float64")
+        accuracies = zip(last["trial_id"].tolist(), last["validation_accuracy_pct"].tolist(), strict=True)
+        validation = pd.Series(dict(accuracies), dtype="float64")
         train = where(self.trials, self.trials["kind"] == "train")
         self.train = train.assign(validation_accuracy_pct=train["trial_id"].map(validation).astype("float64"))
         once = study.info.implementations == "one"
