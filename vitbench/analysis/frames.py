@@ -84,11 +84,11 @@ def epochs_frame(study: Study, results: Results | None = None) -> pd.DataFrame:
     categorical: a million runs have many epochs.
     """
     results = results_of(study) if results is None else results
-    rows, where = _of_finished(study, results, "epochs", "train")
+    columns, where = _of_finished(study, results, "epochs", "train", [*Epoch.model_fields])
     planned = _planned(study)
     names = ("trial_id", "cell", "seed", "device", *axes_of(study))
-    about = pd.DataFrame({name: _repeated(planned[name], where) for name in names}, copy=False)
-    return pd.concat([about, rows[list(Epoch.model_fields)].astype({"epoch": "int64"})], axis=1)
+    about = {name: _repeated(planned[name], where) for name in names}
+    return pd.DataFrame(about | columns | {"epoch": columns["epoch"].astype(np.int64)}, copy=False)
 
 
 def processes_frame(study: Study, results: Results | None = None) -> pd.DataFrame:
@@ -99,8 +99,8 @@ def processes_frame(study: Study, results: Results | None = None) -> pd.DataFram
     rounds) and log_control (the same of the baseline's second instance), missing where nothing was timed beside it.
     """
     results = results_of(study) if results is None else results
-    rows, where = _of_finished(study, results, "processes", "time")
-    return _named(study, rows[[*PROCESS]].astype({"process": "int64"}), where)
+    columns, where = _of_finished(study, results, "processes", "time", PROCESS)
+    return pd.DataFrame(_ids(study, where) | columns | {"process": columns["process"].astype(np.int64)})
 
 
 def timings_frame(study: Study, results: Results | None = None) -> pd.DataFrame:
@@ -114,8 +114,8 @@ def timings_frame(study: Study, results: Results | None = None) -> pd.DataFrame:
     ceiling_bytes_per_s. Missing where there is none.
     """
     results = results_of(study) if results is None else results
-    rows, where = _of_finished(study, results, "timings", "time")
-    return _named(study, rows[[*TIMING]], where)
+    columns, where = _of_finished(study, results, "timings", "time", TIMING)
+    return pd.DataFrame(_ids(study, where) | columns)
 
 
 def axes_of(study: Study) -> list[str]:
@@ -137,9 +137,8 @@ def level(value: Any) -> str:
     return str(as_text(value))
 
 
-def _named(study: Study, rows: pd.DataFrame, where: Places) -> pd.DataFrame:
-    ids = pd.Series(_taken(Trials.of(study.info.trials).ids(), where), dtype=object)
-    return pd.concat([ids.rename("trial_id"), rows], axis=1)
+def _ids(study: Study, where: Places) -> dict[str, Any]:
+    return {"trial_id": pd.Series(_taken(Trials.of(study.info.trials).ids(), where), dtype=object)}
 
 
 def _repeated(values: Sequence[Any], where: Places) -> Any:
@@ -151,15 +150,22 @@ def _repeated(values: Sequence[Any], where: Places) -> Any:
     return _taken(values, where)
 
 
-def _of_finished(study: Study, results: Results, table: str, kind: str) -> tuple[pd.DataFrame, Places]:
-    """The rows of a table of each planned trial of a kind that is ok, in the plan's order, and their places in it."""
+def _of_finished(
+    study: Study, results: Results, table: str, kind: str, names: Sequence[str]
+) -> tuple[dict[str, pd.Series[Any]], Places]:
+    """Columns of a table, for each planned trial of a kind that is ok, in the plan's order, and the rows' places in it.
+
+    One by one, so that no second table is in memory.
+    """
     trials = Trials.of(study.info.trials)
     places: dict[str, int] = {}
     for place, (trial_id, of_kind) in enumerate(trials.kinds()):
         if of_kind == kind and (attempt := results.standing.get(trial_id)) and attempt.state == "ok":
             places[attempt.file] = place
-    rows = results.of(table, list(places))
-    return rows, np.array([places[file] for file in rows["file"].tolist()], dtype=np.intp)
+    rows, at = results.tables[table], results.places(table, [*places])
+    where = np.array([places[file] for file in rows["file"].to_numpy()[at].tolist()], dtype=np.intp)
+    # As what they are, not as pandas would have them.
+    return {name: pd.Series(rows[name].to_numpy()[at], dtype=rows[name].dtype, copy=False) for name in names}, where
 
 
 def _where(has: npt.NDArray[np.bool_], known: npt.NDArray[Any], place: npt.NDArray[np.intp]) -> Any:
