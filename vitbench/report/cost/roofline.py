@@ -44,14 +44,11 @@ def rooflines(view: View, colour_by: Sequence[str]) -> list[Picture]:
             title = f"{device}, {dtype}{on}"
             several = len(ceilings) > 1
             over = f" over {plural(len(ceilings), 'measurement')}" if several else ""
-            within = "reaches the band" if several else "stands on the line"
             said = (
                 f"Roofline of {title}{f': {common}' if common else ''}. The slope is the measured copy "
                 f"({_span(of_bytes)} GB/s{over}), the level the measured matrix product ({_span(flops)} GFLOP/s{over})"
-                + (", each drawn as a band from the smallest to the largest" if several else "")
-                + "; a point is one timing: the operations of its function and the least traffic that it needs, over "
-                f"its latency. What {within} does about as much as the device was seen to do when its ceilings were "
-                "measured; the tables' share of the roofline is of the ceilings that were measured with each timing."
+                + (", bands from the smallest to the largest" if several else "")
+                + ". A point is one timing: operations and least necessary traffic over its latency."
             )
             pictures.append(
                 Picture(
@@ -70,8 +67,8 @@ def without(view: View) -> list[Md]:
     if rows.empty:
         return []
     ceilings = (rows["ceiling_flops_per_s"] > 0) & (rows["ceiling_bytes_per_s"] > 0)
-    what = "the operations and the traffic of what was timed" if ceilings.any() else "what the device can do at most"
-    return [Md(f"No roofline is drawn: {what} {'were not counted' if ceilings.any() else 'was not measured'}.")]
+    why = "operations and traffic were not counted" if ceilings.any() else "the device's ceilings were not measured"
+    return [Md(f"No roofline: {why}.")]
 
 
 def _span(ends: tuple[float, float]) -> str:

@@ -81,7 +81,7 @@ def left_out(view: View) -> list[Block]:
     planned = set(view.trials["trial_id"].tolist())
     orphans = sum(len(attempts) for trial_id, attempts in view.results.tried.items() if trial_id not in planned)
     if orphans:
-        blocks.append(Md(f"{plural(orphans, 'record')} of trials outside the plan, and so in no table here."))
+        blocks.append(Md(f"{plural(orphans, 'record')} of trials outside the plan, in no table here."))
     if view.damaged:
         said = f"{plural(len(view.damaged), 'record file')} could not be read and {_was(view.damaged)} set aside"
         named = [Md(f"{escape(name)}: {escape(why)}") for name, why in view.damaged[:20]]

@@ -34,8 +34,8 @@ def by_cell(view: View) -> list[Block]:
     lines = [_line(view, each, decimals, several=several) for each in found]
     without = [goal.cell for goal in goals if goal.cell not in {each.goal.cell for each in found}]
     said: list[Block] = [
-        Md("A goal is reached where the mean over all planned seeds is as high as it asks. Training is timed once it "
-           "has warmed up: compilation and what else the first steps took longer are beside it. Evaluation is no part.")
+        Md("A goal is reached where the mean test accuracy over all planned seeds is at least the goal. Training time "
+           "excludes warm-up (compilation and slow first steps, listed apart) and evaluation.")
     ]  # fmt: skip
     said += [table(lines, right={GOAL, MEAN, INTERVAL, SECONDS, WARM_UP, "seeds"})] if lines else []
     return [*said, *(Md(f"No run of {escape(cell)} finished.") for cell in without)]

@@ -78,7 +78,7 @@ def settings(view: View) -> Bullets:
     if len(environments) == 1:  # its software and commit are what a reader needs to run it again: see Reproduction
         rows.append(("machine", _machine(environments[0])))
     elif not environments:
-        rows.append(("machine", Md("unknown: no record tells it")))
+        rows.append(("machine", Md("unknown")))
     return bullets(Md(f"**{name}**: {value}") for name, value in rows)
 
 
@@ -99,8 +99,8 @@ def origins(view: View) -> list[Block]:
                 "timings": count((mine["kind"] == "time").sum()),
             }
         )
-    said = Md(f"Results came about under {len(lines)} sets of conditions (machine, CPU threads, software). They stand "
-              "in columns of their own, marked by letter, and are never averaged.")  # fmt: skip
+    said = Md(f"Results come from {len(lines)} environments (machine, CPU threads, software). Each has tables of its "
+              "own, marked by its letter; results of different environments are never averaged.")  # fmt: skip
     return [said, table(lines, right={"training runs", "timings"})]
 
 

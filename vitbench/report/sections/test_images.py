@@ -14,10 +14,10 @@ from vitbench.report.view import MAX_CELLS, View
 from vitbench.store import TrainValues
 
 SAID = Md(
-    "The test images are a sample, too. Each row is a cell less {first}: the difference in test accuracy with its 95 % "
-    "interval over other seeds *and* other test images, and the part of its variance that is the images'. Gained and "
-    "lost are images that one of the two tells right and the other wrong, by the majority of its seeds. p is "
-    "McNemar's, exact, of these models on these images; it is not corrected for the number of rows."
+    "The test images are a sample, too. Each row compares a cell with {first}: the difference in test accuracy with a "
+    "95 % interval over seeds *and* test images, and the images' share of the variance. Gained and lost: images that "
+    "only one of the two classifies correctly, by the majority of its seeds. p: McNemar's exact test of these models "
+    "on these images, not corrected for the number of rows."
 )
 
 RIGHT = frozenset({"difference, points", "by the images", "gained", "lost", "p"})
@@ -44,7 +44,7 @@ def section(view: View, files: Files) -> list[Block]:
         blocks += [Heading(f"On {place}")] if len(groups) > 1 else []
         blocks.append(Md(SAID.format(first=escape(first))))
         blocks.append(table(rows, RIGHT))
-        blocks.append(Md(f"The images on which cells differ, by their place in the test split: {link}."))
+        blocks.append(Md(f"Images on which cells differ, by their position in the test split: {link}."))
     return blocks
 
 

@@ -42,8 +42,8 @@ def by_cell(view: View) -> list[Block]:
             shown = escape(words(trials["state"])) if scores.isna().any() else fixed(statistics.fmean(scores), 1)
             line[str(setting)] = bold(shown) if trials["chosen"].all() else shown
         lines.append(line)
-    said = Md("Validation accuracy (%) after the last epoch of each setting of the nuisance axes, in the mean over "
-              "its tuning runs; the one in bold went on to all seeds. They never read the test images.")  # fmt: skip
+    said = Md("Validation accuracy (%) after the last epoch, mean over the tuning runs of each setting. Bold: chosen "
+              "for all seeds. Tuning never reads the test images.")  # fmt: skip
     more = [Md(f"Of {len(lines)} cells the first {MAX_ROWS} are shown.")] if len(lines) > MAX_ROWS else []
     return [said, table(lines[:MAX_ROWS], right=set(settings)), *more]
 
