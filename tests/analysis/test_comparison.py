@@ -16,7 +16,7 @@ from tests.small import MODEL, time_trial, train_trial
 from vitbench.analysis.comparison import Change, compare, meanings, within
 from vitbench.analysis.comparison import Comparison as Compared
 from vitbench.analysis.sides import ComparisonError, Side, read_side
-from vitbench.analysis.timings import Interval
+from vitbench.analysis.timings import Measurement
 from vitbench.config import TimeSpec
 from vitbench.config.suite import Info
 from vitbench.environment import Environment
@@ -153,7 +153,7 @@ def test_the_limit_itself_is_allowed(between: Between, slower: float, status: in
 
 def test_the_last_bits_of_an_estimate_are_no_slowdown() -> None:
     def change(estimate: float) -> Change:
-        return Change("a cell", "slower", ratio=Interval(estimate, 1.01, 1.1))
+        return Change("a cell", "slower", ratio=Measurement(1.01, 1.1, estimate))
 
     assert not change(math.nextafter(1.05, 2.0)).regressed(0.05)
     assert change(1.0500001).regressed(0.05) and not change(1.0499999).regressed(0.05)

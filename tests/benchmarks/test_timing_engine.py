@@ -58,7 +58,7 @@ def one_process(job: tuple[int, int]) -> dict[str, list[float]]:
     return {name: [lap.device_ms for lap in of] for name, of in laps.items()}
 
 
-def ratio(found: list[dict[str, list[float]]], name: str) -> timings.Interval:
+def ratio(found: list[dict[str, list[float]]], name: str) -> timings.Measurement:
     processes = tuple(
         Samples(
             latencies_ms=tuple(f[name]), baseline_ms=tuple(f["baseline"]), control_ms=tuple(f["same"]), first_ms=0.0
@@ -80,7 +80,7 @@ def test_ten_percent_is_found_and_nothing_is_not(
 ) -> None:
     context = multiprocessing.get_context("forkserver")
 
-    def one_run(run: int) -> tuple[timings.Interval, timings.Interval]:
+    def one_run(run: int) -> tuple[timings.Measurement, timings.Measurement]:
         found = []
         for process in range(PROCESSES):
             with context.Pool(1) as pool:
@@ -88,7 +88,7 @@ def test_ten_percent_is_found_and_nothing_is_not(
         return ratio(found, "same"), ratio(found, "slower")
 
     benchmark.group = f"a run: {PROCESSES} processes of {ROUNDS} rounds of three variants, all cores busy"
-    intervals: list[tuple[timings.Interval, timings.Interval]] = []
+    intervals: list[tuple[timings.Measurement, timings.Measurement]] = []
     benchmark.pedantic(lambda: intervals.append(one_run(len(intervals))), rounds=RUNS, iterations=1)
     quiet = sum(same.holds(1.0) for same, _ in intervals)
     found = sum(slower.low > 1.0 for _, slower in intervals)

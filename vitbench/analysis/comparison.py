@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 
 from vitbench.analysis import timings
 from vitbench.analysis.sides import ComparisonError, Side, Timing
-from vitbench.analysis.timings import FEW, Interval
+from vitbench.analysis.timings import FEW, Measurement
 from vitbench.store import TimeValues
 
 SLOWER, FASTER, UNDECIDED, EQUIVALENT = "slower", "faster", "undecided", "equivalent"
@@ -53,9 +53,9 @@ class Change:
 
     label: str
     word: str
-    old: Interval | None = None
-    new: Interval | None = None
-    ratio: Interval | None = None
+    old: Measurement | None = None
+    new: Measurement | None = None
+    ratio: Measurement | None = None
     note: str = ""
     doubtful: bool = False
     lost: bool = False
@@ -166,7 +166,7 @@ def change(a: Timing, b: Timing, margin: float) -> Change | None:
     return Change(b.label, word, timings.latency(a.values), timings.latency(b.values), ratio, doubtful=doubtful)
 
 
-def _judged(ratio: Interval, a: TimeValues, b: TimeValues, margin: float, *, doubtful: bool) -> str:
+def _judged(ratio: Measurement, a: TimeValues, b: TimeValues, margin: float, *, doubtful: bool) -> str:
     """What a ratio and its interval show, in a word."""
     if math.isnan(ratio.low) or math.isnan(ratio.high):
         return TOO_FEW  # an interval without ends excludes 1 as little as it holds it

@@ -23,6 +23,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy import special  # scipy.stats takes half a second to import
 
+from vitbench.analysis.paired import Interval
 from vitbench.store import TimeValues
 
 DRAWS = 2000
@@ -47,16 +48,10 @@ Floats = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True)
-class Interval:
+class Measurement(Interval):
     """An estimate with its 95 % interval; the ends are not numbers where there are too few samples for one."""
 
     estimate: float
-    low: float
-    high: float
-
-    def holds(self, value: float) -> bool:
-        """Whether the value lies in the interval."""
-        return self.low <= value <= self.high
 
     @property
     def half_width(self) -> float:
@@ -64,12 +59,12 @@ class Interval:
         return (self.high - self.low) / 2 / self.estimate if self.estimate else float("inf")
 
 
-def latency(values: TimeValues) -> Interval:
+def latency(values: TimeValues) -> Measurement:
     """Median of the processes' median latencies, milliseconds."""
     return _interval([_array(p.latencies_ms) for p in values.processes])
 
 
-def ratio(values: TimeValues) -> Interval | None:
+def ratio(values: TimeValues) -> Measurement | None:
     """Latency over that of the baseline, round by round: above 1 is slower. None where nothing was timed beside it.
 
     The median over processes of the median over rounds of log(latency / baseline's latency in the same round), as a
@@ -100,7 +95,7 @@ def chance(values: TimeValues) -> float | None:
     return min(1.0, max(of_processes, of_draws, 2 * beyond))
 
 
-def control(values: TimeValues) -> Interval | None:
+def control(values: TimeValues) -> Measurement | None:
     """The baseline's second instance over its first: 1, but for what a difference of nothing looks like here."""
     pairs = [(_array(p.control_ms), _array(p.baseline_ms)) for p in values.processes if p.baseline_ms]
     return _ratio(pairs)
@@ -112,7 +107,7 @@ def log_speed(latencies_ms: Sequence[float], baseline_ms: Sequence[float]) -> fl
     return float(np.median(logs[0])) if logs else None
 
 
-def ratio_between(one: TimeValues, other: TimeValues) -> Interval:
+def ratio_between(one: TimeValues, other: TimeValues) -> Measurement:
     """Latency of one timing over that of another that was not made beside it, such as of an earlier study.
 
     Each is drawn by itself, so the interval holds the noise of both, but not what changed around them.
@@ -209,12 +204,12 @@ def _middle(processes: Sequence[Floats]) -> float:
     return float(np.median([np.median(p) for p in processes]))
 
 
-def _interval(processes: Sequence[Floats]) -> Interval:
+def _interval(processes: Sequence[Floats]) -> Measurement:
     logs = _logs(processes)
     return _exponential(_middle(logs), _draws(logs, "latency"), _reach(logs))
 
 
-def _ratio(pairs: Sequence[tuple[Floats, Floats]]) -> Interval | None:
+def _ratio(pairs: Sequence[tuple[Floats, Floats]]) -> Measurement | None:
     if not pairs:
         return None
     logs = _log_ratios(pairs)
@@ -247,13 +242,13 @@ def _over(distance: float, error: float) -> float:
     return distance / error if error else math.inf if distance else 0.0
 
 
-def _exponential(estimate: float, drawn: Floats, reach: float) -> Interval:
+def _exponential(estimate: float, drawn: Floats, reach: float) -> Measurement:
     """The hull of the bootstrap's interval and of estimate ± reach, logarithms all, as ratios or milliseconds."""
     if not len(drawn):
-        return Interval(math.exp(estimate), math.nan, math.nan)
+        return Measurement(math.nan, math.nan, math.exp(estimate))
     low, high = np.quantile(drawn, [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
     low, high = min(float(low), estimate - reach), max(float(high), estimate + reach)
-    return Interval(math.exp(estimate), math.exp(low), math.exp(high))
+    return Measurement(math.exp(low), math.exp(high), math.exp(estimate))
 
 
 def _draws(processes: Sequence[Floats], name: str) -> Floats:

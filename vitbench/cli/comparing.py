@@ -18,7 +18,7 @@ from vitbench.runner.terminal import Terminal
 if TYPE_CHECKING:
     from vitbench.analysis.comparison import Change, Comparison
     from vitbench.analysis.side_by_side import SideBySide, TimingRow
-    from vitbench.analysis.timings import Interval
+    from vitbench.analysis.timings import Measurement
 
 COLOURS = {"slower": "yellow", "faster": "green", "ok now": "green", "undecided": "", "equivalent": "", "identical": ""}
 EITHER = click.Path(path_type=Path, exists=True)
@@ -212,7 +212,7 @@ def print_meanings(changes: Iterable[Change], margin: float, console: Terminal) 
         console.print(Text(said, style="dim"))
 
 
-def _ratio(ratio: Interval | None) -> str:
+def _ratio(ratio: Measurement | None) -> str:
     if ratio is None:
         return ""
     if math.isnan(ratio.low):
@@ -220,7 +220,7 @@ def _ratio(ratio: Interval | None) -> str:
     return f"{ratio.estimate:.3f} ({ratio.low:.3f} to {ratio.high:.3f})"
 
 
-def _latency(latency: Interval | None) -> str:
+def _latency(latency: Measurement | None) -> str:
     from vitbench.report.text import significant
 
     return "" if latency is None else significant(latency.estimate, 4)

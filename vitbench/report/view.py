@@ -246,7 +246,7 @@ class View:
             done = finished(self.judged_runs(device, [ACCURACY]))
             of_cells = done[done[ACCURACY].notna()].groupby(["cell", "origin"], sort=False)[ACCURACY]
             self._intervals[device] = {
-                (str(cell), str(origin)): _cut_off(interval(values.tolist()))
+                (str(cell), str(origin)): cut_off(interval(values.tolist()))
                 for (cell, origin), values in of_cells
                 if len(values) > 1
             }
@@ -422,5 +422,6 @@ def beyond(rows: pd.DataFrame) -> list[Md]:
     return [Md(said)] if cells > MAX_CELLS else []
 
 
-def _cut_off(of_mean: Interval) -> Interval:
+def cut_off(of_mean: Interval) -> Interval:
+    """An interval of an accuracy without what is below 0 or above 100 %."""
     return Interval(max(0.0, of_mean.low), min(100.0, of_mean.high))

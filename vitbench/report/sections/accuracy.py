@@ -29,7 +29,7 @@ from vitbench.report.text import (
     significant,
     spread,
 )
-from vitbench.report.view import MAX_CELLS, MEAN, STD, Group, View
+from vitbench.report.view import MAX_CELLS, MEAN, STD, Group, View, cut_off
 
 TEST, INTERVAL = "test accuracy (%)", "95 % interval (%)"
 JOIN = " | "
@@ -86,14 +86,10 @@ def functions(view: View, group: Group) -> list[Function]:
             Function(
                 cells, _values(view, cells), len(values), int(planned[first]), statistics.fmean(values),
                 statistics.stdev(values) if len(values) > 1 else math.nan,
-                _within(interval(values)) if len(values) > 1 else None,
+                cut_off(interval(values)) if len(values) > 1 else None,
             )
         )  # fmt: skip
     return sorted(found, key=lambda each: -each.mean)
-
-
-def _within(found: Interval) -> Interval:
-    return Interval(max(0.0, found.low), min(100.0, found.high))
 
 
 def _values(view: View, cells: Sequence[str]) -> dict[str, list[str]]:
