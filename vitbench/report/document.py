@@ -177,6 +177,8 @@ class Table:
         shades: (row, column) → from -1 to 1, the colour behind a cell.
         caption: what is in it; empty where the heading above says so.
         optional: heads of columns that a page hides until a reader wants them.
+        cells: for each row the labels of the cells that it is about, by which a page marks them in figures and tables;
+            empty where rows are about something else.
     """
 
     columns: tuple[str, ...]
@@ -186,6 +188,7 @@ class Table:
     shades: Mapping[tuple[int, int], float] = field(default_factory=dict)
     caption: Md = NO_CAPTION
     optional: frozenset[str] = frozenset()
+    cells: tuple[tuple[str, ...], ...] = ()
 
     def with_bars(self, bars: Mapping[str, tuple[Sequence[Bar | None], Scale]]) -> Table:
         """The table with bars beneath the text of some columns, by their heads."""
@@ -199,6 +202,10 @@ class Table:
     def hiding(self, optional: Set[str]) -> Table:
         """The table with some columns that a page hides until a reader wants them."""
         return replace(self, optional=frozenset(optional))
+
+    def about(self, cells: Iterable[Sequence[str]]) -> Table:
+        """The table with the cells that its first rows are about."""
+        return replace(self, cells=tuple(map(tuple, cells)))
 
     @property
     def telling(self) -> int:

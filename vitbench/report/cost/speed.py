@@ -69,7 +69,7 @@ def by_cell(view: View, group: TimeGroup, origin: str) -> Table:
     named = f" Baseline: {escape(called(view, group, [base['cell']])[base['cell']])}." if base else ""
     caption = Md(f"{escape(group.mode_name.capitalize())}, the lowest latency first.{named}")
     made = table(lines, right=right).with_bars({LATENCY: (bars, Scale())}).captioned(caption)
-    return made.hiding({WALL, FLOPS, FIRST, LARGEST})
+    return made.about([cell] for cell in cells[:MAX_CELLS]).hiding({WALL, FLOPS, FIRST, LARGEST})
 
 
 def unstable(view: View, group: TimeGroup, origin: str) -> list[Md]:

@@ -27,13 +27,14 @@ EVEN = (1, 2, 2.5, 5, 10)
 MINUS = "\N{MINUS SIGN}"
 
 
-TIP = "tip:"
-"""Begins the id of a mark that tells something where a pointer is over it; a page's script shows it."""
+TIP, BETWEEN = "tip:", "\u2063"
+"""Begins the id of a mark that tells something where a pointer is over it, which a page's script shows; and an
+invisible sign between the cell that the mark is of and what it tells."""
 
 
-def tip(text: str) -> str:
-    """Make the id of a mark that tells a text, on one line."""
-    return TIP + " ".join("".join(c if c.isprintable() else " " for c in text).split())
+def tip(cell: str, text: str) -> str:
+    """Make the id of a cell's mark that tells a text: both on one line, and one after the other."""
+    return TIP + BETWEEN.join(" ".join("".join(c if c.isprintable() else " " for c in s).split()) for s in (cell, text))
 
 
 def colours(colouring: Colouring) -> dict[str, str]:

@@ -37,7 +37,7 @@ def front(chart: Front) -> Figure:
     for spot, shade in zip(spots, data["shade"], strict=True):
         ax.scatter(spot.cost, spot.gain, s=30, facecolors=PAPER if spot.marked else shade, zorder=3,
                    edgecolors=shade if spot.marked else PAPER, linewidths=1.1 if spot.marked else 0.4,
-                   gid=tip(f"{spot.name}: {spot.gain:.1f} %, {significant(spot.cost)}"))  # fmt: skip
+                   gid=tip(spot.name, f"{spot.gain:.1f} %, {significant(spot.cost)}"))  # fmt: skip
     best = sorted((spot for spot in spots if spot.best), key=lambda spot: spot.cost)
     # Between two cells nothing was measured: for a cost there is what the last cell gives that it pays for.
     ax.plot([s.cost for s in best], [s.gain for s in best], color=GREY, linewidth=1.2, linestyle=(0, (4, 2)), zorder=2,
@@ -71,7 +71,7 @@ def roofline(chart: Roofline) -> Figure:
         setting = f", {p.setting}" if p.setting else ""
         ax.scatter(p.intensity, p.flops_per_s / 1e9, s=24, marker=marks[p.setting], facecolors="none", linewidths=1.1,
                    edgecolors=shades.get(p.value, PALETTE[0]), zorder=3,
-                   gid=tip(f"{p.value}{setting}: {significant(p.flops_per_s / 1e9)} GFLOP/s"))  # fmt: skip
+                   gid=tip(f"{p.value}{setting}", f"{significant(p.flops_per_s / 1e9)} GFLOP/s"))  # fmt: skip
     ax.set(xscale="log", yscale="log", xlim=(low, high), ylabel="achieved (GFLOP/s)",
            xlabel="operations per byte that must be moved (FLOP/B)")  # fmt: skip
     bottom, top = ax.get_ylim()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import itertools
+import json
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -156,6 +157,7 @@ class _Page:
                 "bars": drawn, "shades": shades, "positive": {at for at, share in block.shades.items() if share > 0},
                 "tones": toned, "caption": _typeset(spans(block.caption)),
                 "joined": len(head) - len(block.columns),
+                "cells": [json.dumps(cells, ensure_ascii=False) for cells in block.cells],
                 "optional": [n for n, name in enumerate(block.columns) if name in block.optional]}  # fmt: skip
 
     def forest(self, block: Forest) -> Part:

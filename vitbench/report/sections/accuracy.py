@@ -167,7 +167,12 @@ def _table(view: View, group: Group, found: Sequence[Function]) -> Table:
     made_table = table(made, right={name for line in made for name in line} - NAMING - set(view.axis_names.values()))
     said = "; ".join(f"{name} {value}" for name, value in same.items())
     caption = Md(f"Test accuracy by cell, the highest mean first. {f'{SHARED}: {said}.' if said else ''}")
-    return made_table.with_bars({TEST: (bars, Scale())}).captioned(caption).hiding(OPTIONAL)
+    return (
+        made_table.with_bars({TEST: (bars, Scale())})
+        .captioned(caption)
+        .hiding(OPTIONAL)
+        .about(each.cells for each in found)
+    )
 
 
 def without_equal(lines: Sequence[dict[str, Md]], keep: set[str]) -> tuple[list[dict[str, Md]], dict[str, Md]]:

@@ -153,7 +153,8 @@ def _table(view: View, each: Weighed, cells: Sequence[str]) -> Table:
             costs.label: Md(f"{_amount(costs, row[VALUE])} {UNSTABLE}" if row[MARKED] else _amount(costs, row[VALUE])),
             **({f"{costs.ends} ({UNIT[costs.quantity]})": ends} if spreads else {}),
         })  # fmt: skip
-    return table(lines, right={TEST, costs.label, f"{costs.ends} ({UNIT[costs.quantity]})"})
+    made = table(lines, right={TEST, costs.label, f"{costs.ends} ({UNIT[costs.quantity]})"})
+    return made.about([cell] for cell in cells)
 
 
 def _amount(costs: Costs, value: float) -> Md:

@@ -131,6 +131,34 @@
   addEventListener("pointermove", tell);
   addEventListener("pointerdown", tell);
 
+  // A click on a row marks its cells in every table and figure; a link to them can be shared.
+  const about = (row) => JSON.parse(row.dataset.cells);
+  const mark = (wanted) => {
+    const cells = new Set(wanted);
+    for (const row of document.querySelectorAll("tr[data-cells]")) {
+      row.classList.toggle("marked", about(row).some((cell) => cells.has(cell)));
+    }
+    for (const one of document.querySelectorAll("[data-cell]")) {
+      one.classList.toggle("marked", cells.has(one.dataset.cell));
+      one.classList.toggle("other", cells.size > 0 && !cells.has(one.dataset.cell));
+    }
+  };
+  const linked = () => {
+    const found = /^#cell=(.+)$/.exec(location.hash);
+    const wanted = found ? [decodeURIComponent(found[1])] : [];
+    const rows = [...document.querySelectorAll("tr[data-cells]")].filter((row) => about(row).includes(wanted[0]));
+    mark(rows.length ? about(rows[0]) : wanted);
+    rows[0]?.scrollIntoView({ block: "center" });
+  };
+  document.addEventListener("click", (event) => {
+    const row = event.target.closest("tr[data-cells]");
+    if (!row || event.target.closest("a, button")) return;
+    const cells = row.classList.contains("marked") ? [] : about(row);
+    mark(cells);
+    history.replaceState(null, "", cells.length ? `#cell=${encodeURIComponent(cells[0])}` : " ");
+  });
+  addEventListener("hashchange", linked);
+
   for (const box of document.querySelectorAll(".table")) {
     sortable(box.querySelector("table"));
     if ("filtered" in box.dataset) filtered(box);
@@ -138,5 +166,6 @@
   }
   fitted();
   opened();
+  if (location.hash.startsWith("#cell=")) linked();
   addEventListener("resize", fitted);
 })();
