@@ -29,10 +29,9 @@ import pandas as pd
 from tests.report.builders import blank, written
 from tests.report.markdown import read_page
 from tools.archetypes import COMPARISONS, STUDIES
-from tools.caveat_names import name_of
 from vitbench.analysis.side_by_side import side_by_side
+from vitbench.report.comparisons import limits
 from vitbench.report.comparisons.comparison import render_comparison
-from vitbench.report.comparisons.comparison_words import caveats
 from vitbench.report.sections.caveats import stated
 from vitbench.report.view import View
 from vitbench.store import Study
@@ -97,7 +96,7 @@ def collect() -> Facts:
         compared |= {kind: make(folder / kind) for kind, make in COMPARISONS.items()}
         for kind, found in compared.items():
             page = render_comparison(found, folder / "reports" / "compared" / kind, blank)
-            facts[f"compared-{kind}"] = read(page.parent, [*map(name_of, caveats(found).items)])
+            facts[f"compared-{kind}"] = read(page.parent, [name for name, _ in limits.stated(found)])
     return facts
 
 

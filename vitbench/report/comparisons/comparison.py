@@ -12,9 +12,8 @@ from vitbench.config.base import uncollected_so_far
 from vitbench.report.comparisons import comparison_conditions as conditions
 from vitbench.report.comparisons import comparison_frames as frames
 from vitbench.report.comparisons import comparison_tables as tables
-from vitbench.report.comparisons import forest
-from vitbench.report.comparisons.comparison_words import caveats, opening
-from vitbench.report.document import Block, Document, Section
+from vitbench.report.comparisons import forest, limits, results
+from vitbench.report.document import Block, Document, Section, bullets
 from vitbench.report.figures.charts import Draw, drawn
 from vitbench.report.files import Files
 from vitbench.report.markdown import Md
@@ -40,26 +39,26 @@ def render_comparison(found: SideBySide, out: Path, draw: Draw = drawn) -> Path:
 
 
 def compose(found: SideBySide, files: Files) -> Document:
-    """The comparison; its pictures and tables are added to ``files``."""
+    """The comparison; its figures and tables are added to ``files``."""
     names = dict.fromkeys(arm.study_name for arm in found.arms)
     sections = [
+        Section("Summary", [*results.verdicts(found), *forest.ratios(found, files), *forest.accuracies(found, files)]),
         Section("What is compared", conditions.conditions(found)),
-        Section("Caveats", [caveats(found)]),
-        Section("Timings", _timings(found, files)),
-        Section("Accuracy", _accuracy(found, files)),
-        Section("Training runs", _training(found, files)),
-        Section("What only some have", conditions.alone(found)),
-        Section("What is the same", conditions.alike(found)),
+        Section("Timings", _timings(found, files), folded=True),
+        Section("Accuracy", _accuracy(found, files), folded=True),
+        Section("Training runs", _training(found, files), folded=True),
+        Section("Caveats", [bullets([sentence for _, sentence in limits.stated(found)])]),
+        Section("What only some have", conditions.alone(found), folded=True),
+        Section("What is the same", conditions.alike(found), folded=True),
     ]
-    title = f"Comparison: {', '.join(names)}"
-    return Document(title, opening(found), [section for section in sections if section.blocks])
+    opening: list[Block] = [results.differences(found)]
+    return Document(f"Comparison: {', '.join(names)}", opening, [each for each in sections if each.blocks])
 
 
 def _timings(found: SideBySide, files: Files) -> list[Block]:
     if not tables.shared(found.timings):
         return []
     return [
-        *forest.ratios(found, files),
         *tables.of_timings(found),
         *tables.timings(found),
         Md(f"As numbers: {files.table('timings', frames.timings(found))}."),
@@ -70,7 +69,6 @@ def _accuracy(found: SideBySide, files: Files) -> list[Block]:
     if not tables.shared_cells(found.cells):
         return []
     return [
-        *forest.accuracies(found, files),
         *tables.accuracy(found),
         *tables.paired(found),
         Md(f"As numbers: {files.table('accuracy', frames.accuracy(found))}."),

@@ -34,7 +34,8 @@ def ratios(found: SideBySide, files: Files) -> list[Block]:
         if change is not None and change.ratio is not None and (base := row.bases[number]) is not None
     ]  # fmt: skip
     scale = Scale(1.0, within(found.margin), logarithmic=True)
-    return _plot("latency-ratios", "Latency ratio (above 1 is slower)", rows, scale, files)
+    band = f"grey: within the margin, {100 * found.margin:g} %"
+    return _plot("latency-ratios", "Latency ratio (above 1 is slower)", rows, scale, files, band)
 
 
 def accuracies(found: SideBySide, files: Files) -> list[Block]:
@@ -56,11 +57,13 @@ def accuracies(found: SideBySide, files: Files) -> list[Block]:
     return _plot("accuracy", "Test accuracy (%)", rows, Scale(), files)
 
 
-def _plot(name: str, title: str, rows: Sequence[ForestRow], scale: Scale, files: Files) -> list[Block]:
+def _plot(
+    name: str, title: str, rows: Sequence[ForestRow], scale: Scale, files: Files, band: str = ""
+) -> list[Block]:  # fmt: skip
     if not rows:
         return []
     more = [Md(f"Of {plural(len(rows), 'row')} the first {MOST} are shown.")] if len(rows) > MOST else []
-    return [files.forest(name, Forest(title, tuple(rows[:MOST]), scale)), *more]
+    return [files.forest(name, Forest(title, tuple(rows[:MOST]), scale, band)), *more]
 
 
 def _ends(low: float, high: float, decimals: int) -> str:

@@ -1,0 +1,212 @@
+"""Limits: what limits a comparison of studies, a name, a condition and a sentence each."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+from vitbench.analysis.conditions import Condition
+from vitbench.analysis.side_by_side import SideBySide
+from vitbench.report.comparisons.comparison_tables import shared, shared_cells
+from vitbench.report.markdown import Md, escape, listed
+from vitbench.report.origins import with_changes
+from vitbench.report.text import enumerated, plural
+
+MOST_NAMED = 8
+MOST_BROKEN = 5
+"""Damaged files that are named."""
+
+Facts = Iterable[Mapping[str, object]]
+"""What is put into a sentence, once for each time that it is stated; text is escaped."""
+
+
+class Limit(NamedTuple):
+    """What may limit a comparison.
+
+    Attributes:
+        name: that it keeps, whatever its words.
+        when: the facts that make it apply; none where it does not.
+        text: the sentence, with a field for each fact.
+    """
+
+    name: str
+    when: Callable[[SideBySide], Facts]
+    text: str
+
+
+def stated(found: SideBySide) -> Iterator[tuple[str, Md]]:
+    """The name and the sentence of each limit that applies."""
+    for limit in LIMITS:
+        for facts in limit.when(found):
+            yield limit.name, Md(limit.text.format_map(facts))
+
+
+def letters(found: SideBySide, numbers: Iterable[int]) -> str:
+    """Some arms by their letters."""
+    return enumerated([found.arms[number].letter for number in numbers])
+
+
+def values_of(found: SideBySide, condition: Condition) -> str:
+    """A condition with its values, each with the letters of the arms that have it."""
+    groups: dict[str, list[int]] = {}
+    for number, value in enumerate(condition.values):
+        groups.setdefault(value or "unknown", []).append(number)
+    parts = "; ".join(f"{escape(value)} in {letters(found, arms)}" for value, arms in groups.items())
+    return f"**{escape(condition.name)}** ({parts})"
+
+
+def _by_pair(found: SideBySide, facts: Callable[[int, int], Mapping[str, object] | None]) -> Facts:
+    """Facts of pairs of arms, those that are alike stated once for all of their pairs."""
+    groups: dict[tuple[tuple[str, object], ...], list[str]] = {}
+    for number, base in found.pairs:
+        if found.compared(number, base) and (mine := facts(number, base)) is not None:
+            groups.setdefault(tuple(mine.items()), []).append(found.against(number, base))
+    return ({"pairs": enumerated(pairs), **dict(items)} for items, pairs in groups.items())
+
+
+def _unrecorded(found: SideBySide) -> Facts:
+    pairs = [pair for pair in found.pairs if found.compared(*pair)]
+    unknown = [n for n, arm in enumerate(found.arms) if arm.environment is None and any(n in pair for pair in pairs)]
+    return [{"arms": letters(found, unknown)}] if unknown else []
+
+
+def _apart(found: SideBySide, number: int, base: int, kind: str) -> list[str]:
+    """The conditions of a kind in which two arms are known to differ."""
+    if found.arms[number].environment is None or found.arms[base].environment is None:
+        return []
+    return [each.name for each in found.conditions if each.kind == kind and each.between(base, number)]
+
+
+def _machines(found: SideBySide) -> Facts:
+    def of_pair(number: int, base: int) -> Mapping[str, object] | None:
+        apart = _apart(found, number, base, "machine")
+        also = ", and other software" if _apart(found, number, base, "software") else ""
+        return {"what": listed(apart, MOST_NAMED), "also": also} if apart and shared(found.timings) else None
+
+    return _by_pair(found, of_pair)
+
+
+def _software(found: SideBySide) -> Facts:
+    def of_pair(number: int, base: int) -> Mapping[str, object] | None:
+        machines = _apart(found, number, base, "machine") and shared(found.timings)
+        apart = _apart(found, number, base, "software")
+        return {"what": listed(apart, MOST_NAMED)} if apart and not machines else None
+
+    return _by_pair(found, of_pair)
+
+
+def _uncommitted(found: SideBySide) -> Facts:
+    dirty = [number for number, arm in enumerate(found.arms) if with_changes(arm.trials).any()]
+    return [{"arms": letters(found, dirty)}] if dirty else []
+
+
+def _timed(found: SideBySide) -> Facts:
+    return [{}] if shared(found.timings) else []
+
+
+def _devices(found: SideBySide) -> Facts:
+    return [{}] if len({arm.device for arm in found.arms}) > 1 else []
+
+
+def _arms_of_one_study(found: SideBySide, *, copies: bool) -> Facts:
+    parts = []
+    for path in dict.fromkeys(arm.study.path.resolve() for arm in found.arms):
+        arms = [number for number, arm in enumerate(found.arms) if arm.study.path.resolve() == path]
+        if len(arms) > 1 and (len({found.arms[n].name for n in arms}) == 1) == copies:
+            parts.append(letters(found, arms))
+    return [{"arms": "; ".join(parts)}] if parts else []
+
+
+def _protocols(found: SideBySide) -> Facts:
+    apart = [each for each in found.conditions if each.kind == "protocol" and each.apart]
+    return [{"what": "; ".join(values_of(found, each) for each in apart)}] if apart else []
+
+
+def _images(found: SideBySide) -> Facts:
+    def of_pair(number: int, base: int) -> Mapping[str, object] | None:
+        others = sum("data" in row.apart[number] for row in found.cells if row.bases[number] == base)
+        return {"cells": plural(others, "cell")} if others else None
+
+    return _by_pair(found, of_pair)
+
+
+def _recipes(found: SideBySide) -> Facts:
+    def of_pair(number: int, base: int) -> Mapping[str, object] | None:
+        rows = [row for row in found.cells if row.bases[number] == base]
+        fields = Counter(field for row in rows for field in row.apart[number] if field != "data")
+        named = [f"{field} in {plural(n, 'cell')}" for field, n in fields.items()]
+        return {"what": listed(named, MOST_NAMED)} if named else None
+
+    return _by_pair(found, of_pair)
+
+
+def _fallback(found: SideBySide) -> Facts:
+    arms = [number for number, arm in enumerate(found.arms) if arm.study.info.fallback is not None]
+    return [{"arms": letters(found, arms)}] if arms else []
+
+
+def _seeds(found: SideBySide) -> Sequence[int]:
+    return [len(cell.runs) for row in shared_cells(found.cells) for cell in row.cells if cell and cell.runs]
+
+
+def _one_seed(found: SideBySide) -> Facts:
+    return [{}] if min(_seeds(found), default=2) == 1 else []
+
+
+def _trained(found: SideBySide) -> Facts:
+    return [{}] if _seeds(found) else []
+
+
+def _of_timings(found: SideBySide, *, unstable: bool) -> Facts:
+    """How many timings of each arm are unstable, or from a single process."""
+    said = []
+    for number, arm in enumerate(found.arms):
+        ok = [t for row in shared(found.timings) if (t := row.timings[number]) is not None and t.values is not None]
+        some = sum(bool(t.unstable) if unstable else len(t.values.processes) == 1 for t in ok if t.values)
+        said += [f"{some} of {plural(len(ok), 'timing')} of {arm.letter}"] if some else []
+    return [{"timings": ", ".join(said)}] if said else []
+
+
+def _set_aside(found: SideBySide) -> Facts:
+    for path in dict.fromkeys(arm.study.path.resolve() for arm in found.arms):
+        arms = [number for number, arm in enumerate(found.arms) if arm.study.path.resolve() == path]
+        if damaged := found.arms[arms[0]].study.damaged:
+            yield {"arms": letters(found, arms), "files": listed(damaged, MOST_BROKEN)}
+
+
+LIMITS: tuple[Limit, ...] = (
+    Limit("unrecorded-machine", _unrecorded, "Machine and software of {arms} were not recorded."),
+    Limit("other-machines", _machines,
+          "{pairs}: **different machines or devices** ({what}{also}). A ratio of times compares machines with all that "
+          "runs on them, not versions of the code."),
+    Limit("other-software", _software,
+          "{pairs}: **different software** ({what}). A difference may be due to any of it."),
+    Limit("uncommitted-changes", _uncommitted, "Results of {arms} come from a working tree with uncommitted changes."),
+    Limit("timings-not-in-turns", _timed,
+          "Timings of different studies are not interleaved as those within one study are: intervals include the noise "
+          "within each, not what changed on the machine in between."),
+    Limit("matched-without-device", _devices,
+          "Trials have another id on another device: rows are matched by model, data, recipe and setting, without the "
+          "device."),
+    Limit("one-study-in-arms", lambda found: _arms_of_one_study(found, copies=False),
+          "One study, in an arm for each device and environment: {arms}."),
+    Limit("study-given-twice", lambda found: _arms_of_one_study(found, copies=True), "The same study: {arms}."),
+    Limit("unequal-timing-protocol", _protocols,
+          "Timing protocols differ: {what}. Medians do not depend on it, widths of intervals do."),
+    Limit("other-images", _images,
+          "{pairs}: {cells} trained or tested on **different images** or another split, and not compared by seed."),
+    Limit("other-recipe", _recipes,
+          "{pairs}: **different recipes** ({what}). A difference in accuracy may be due to that."),
+    Limit("fallback-data", _fallback, "{arms}: the data are a fallback, not those that the suite names."),
+    Limit("one-seed", _one_seed, "**n = 1, no inference** for cells with one seed."),
+    Limit("drift-of-equal-seeds", _trained,
+          "Equal seeds give equal initial weights, data order and augmentation everywhere; on another device or "
+          "version sums are made in another order, so that equal runs drift apart. The test by seed allows for that."),
+    Limit("one-process", lambda found: _of_timings(found, unstable=False),
+          "From a single process, so that variation between processes is unknown: {timings}."),
+    Limit("unstable-timings", lambda found: _of_timings(found, unstable=True),
+          "Unstable (marked ~; see the study's own report): {timings}."),
+    Limit("records-set-aside", _set_aside, "Set aside in {arms}: {files}."),
+)  # fmt: skip
+"""Every limit, in the order in which they are stated."""
