@@ -18,6 +18,7 @@ import pytest
 import torch
 from PIL import Image
 from safetensors.torch import save_file
+from vitbench.report.render import render
 
 import vitbench
 from tests.bad_input import refused_by_process, suite_file
@@ -25,6 +26,8 @@ from tests.report.builders import CellPlan, Plan, build
 from tests.report.markdown import read_page
 from tests.report.test_render import HOSTILE
 from tests.small import MODEL, SUITE, TRAIN_VALUES, record, time_trial
+from vitbench.cli.overview import print_status
+from vitbench.cli.terminal import Terminal
 from vitbench.config import DataSpec, ModelSpec
 from vitbench.config.base import digest
 from vitbench.data import catalog
@@ -34,9 +37,6 @@ from vitbench.data.load import prepare, read
 from vitbench.data.sources import torchvision_sets
 from vitbench.model.weights import WeightsError, load_weights, read_spec, save_weights
 from vitbench.report.markdown import csv, escape
-from vitbench.report.render import render
-from vitbench.runner.overview import print_status
-from vitbench.runner.terminal import Terminal
 from vitbench.store import Study
 from vitbench.store.record import MAX_BYTES, SCHEMA, BadRecord, from_json
 

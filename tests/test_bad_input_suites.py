@@ -119,8 +119,8 @@ def test_i06_incompatible_components_are_listed_with_the_rule_and_counted(
     suite = read_suite(tmp_path / suite_file(tmp_path, axes))
     rule = 'positions "rope_2d" needs "rotary", which attention "mha" does not offer'
     assert suite.excluded == (("mha · rope_2d", rule),) and len(suite.cells) == 3
-    from vitbench.runner.overview import print_plan
-    from vitbench.runner.terminal import Terminal
+    from vitbench.cli.overview import print_plan
+    from vitbench.cli.terminal import Terminal
 
     print_plan(suite, "cpu", tmp_path / "study", Terminal())
     shown = capsys.readouterr().out

@@ -23,7 +23,7 @@ LAYERS = (
     {"runner"},
     {"training", "timing", "explaining"},
     {"model", "data"},
-    {"devices"},
+    {"ceilings", "clock", "devices"},
     {"components"},
     {"kernels"},
     {"store", "config", "registry", "environment", "streams", "errors", "memory", "text"},
@@ -68,6 +68,30 @@ def layer(name: str) -> int:
     return index
 
 
+PEERS = {("analysis", "runner"), ("training", "timing"), ("timing", "training")}
+"""Rooms that stand side by side: the first does not import the second, whatever their order."""
+
+
+def test_statistics_stand_on_no_runner_and_training_and_timing_on_neither() -> None:
+    found = {
+        (name, module.split(".")[1])
+        for name, path in modules()
+        for module in imports(path, top_level=False)
+        if module.startswith("vitbench.")
+    }
+    assert not PEERS & found
+
+
+def test_terminals_are_written_to_by_the_command_line_alone() -> None:
+    """Everything that is printed is in ``cli``; a report's form for a terminal hands over what it would print."""
+    using = {
+        path.relative_to(PACKAGE).as_posix()
+        for name, path in modules()
+        if name != "cli" and any(module.split(".")[0] == "rich" for module in imports(path, top_level=False))
+    }
+    assert using <= {"report/formats/terminal.py"}
+
+
 def test_every_module_has_a_layer() -> None:
     placed = set().union(*LAYERS) | INTERFACE
     assert {name for name, _ in modules()} == placed
@@ -109,7 +133,7 @@ def test_no_component_is_compared_by_name() -> None:
 
 
 @pytest.mark.parametrize(
-    "module", ["vitbench", "vitbench.cli.main", "vitbench.runner.overview", "vitbench.analysis.frames"]
+    "module", ["vitbench", "vitbench.cli.main", "vitbench.cli.overview", "vitbench.analysis.frames"]
 )
 def test_importing_does_not_load_torch(module: str) -> None:
     code = f"import sys, {module}; print(sorted({{'torch', 'triton'}} & set(sys.modules)))"

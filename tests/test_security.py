@@ -16,6 +16,7 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
+from vitbench.report.render import render
 
 import vitbench
 from tests.bad_input import files_of, suite_file
@@ -24,11 +25,10 @@ from tests.report.builders import CellPlan, Plan, build
 from tests.report.markdown import Page, read_page
 from tests.small import SUITE, record, train_trial
 from vitbench.cli.main import main
+from vitbench.cli.overview import print_status
+from vitbench.cli.terminal import Terminal, escape, visible
 from vitbench.config.suite import Fact, Published
 from vitbench.environment import fingerprint
-from vitbench.report.render import render
-from vitbench.runner.overview import print_status
-from vitbench.runner.terminal import Terminal, escape, visible
 from vitbench.store import Study
 from vitbench.store.record import Record
 

@@ -1,4 +1,4 @@
-"""Text from outside: bytes of any text, and text of any length as a record may hold it.
+"""Text: what comes from outside as a record may hold it, and durations.
 
 The operating system gives file names and messages that are no UTF-8; Python keeps such bytes as lone surrogates, which
 can be neither encoded nor written as JSON that others read.
@@ -32,3 +32,12 @@ def sentence(text: str) -> str:
 def last_lines(text: str) -> str:
     """The last ``MOST_LINES`` lines of a text, each a :func:`sentence`."""
     return "\n".join(map(sentence, text.splitlines()[-MOST_LINES:]))
+
+
+def duration(seconds: float) -> str:
+    """Seconds in the unit that a reader would choose."""
+    if seconds < 90:
+        return f"{seconds:.0f} s"
+    if seconds > 172_800:
+        return f"{seconds / 86_400:,.0f} days"
+    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"

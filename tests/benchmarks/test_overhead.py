@@ -12,13 +12,13 @@ from pytest_benchmark.fixture import BenchmarkFixture
 from rich.console import Console
 
 from tests.small import SUITE
+from vitbench.cli.progress import LiveReporter
 from vitbench.config import read_suite
 from vitbench.config.suite import Resources
 from vitbench.runner.driver import Driver
 from vitbench.runner.launchers.places import Places, Site, Workers
 from vitbench.runner.plan import plan
 from vitbench.runner.process import Stop
-from vitbench.runner.progress import Reporter
 from vitbench.runner.run import launcher_of
 from vitbench.runner.session import Session
 from vitbench.store import Claims, PlannedTrial, Study, Trials
@@ -57,7 +57,7 @@ def test_the_overhead_of_a_trial(launcher: str, tmp_path: Path, benchmark: Bench
         study = Study.start(site.study, info)
         with launcher_of(launcher, site) as places, Claims(site.study / "claims") as claims:
             (site.study / "checkpoints").mkdir()
-            reporter = Reporter(Console(quiet=True))
+            reporter = LiveReporter(Console(quiet=True))
             session = Session(study, Trials.of(info.trials), reporter, lambda _: info, site.stop, {})
             driver = Idle(session, as_places(places), claims)
             driver.run()

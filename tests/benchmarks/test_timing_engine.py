@@ -16,9 +16,9 @@ import torch
 from pytest_benchmark.fixture import BenchmarkFixture
 
 from vitbench.analysis import timings
+from vitbench.clock import Clock
 from vitbench.config.base import digest
 from vitbench.store import Samples, TimeValues
-from vitbench.timing.clock import Clock
 from vitbench.timing.rounds import calls_for, interleave, warm_up
 
 RUNS = 20

@@ -15,6 +15,7 @@ import torch
 from pytest_benchmark.fixture import BenchmarkFixture
 from torch.profiler import ProfilerActivity, profile, record_function
 
+from vitbench.ceilings import measure_products
 from vitbench.config import DataSpec, ModelSpec, TrainSpec, TrainTrial
 from vitbench.data.batches import Batch, Batches
 from vitbench.data.catalog import identity
@@ -23,7 +24,6 @@ from vitbench.data.load import splits
 from vitbench.devices import synchronise
 from vitbench.model.architectures import build_model
 from vitbench.model.counting import training_flops
-from vitbench.timing.ceilings import measure_products
 from vitbench.training.loop import train
 from vitbench.training.stack import Stack
 from vitbench.training.stepper import Course, Stepper

@@ -12,8 +12,8 @@ from rich.console import Console
 from tests.conftest import REPOSITORY
 from tests.small import SUITE
 from vitbench.analysis.outlook import outlook
+from vitbench.cli.overview import print_plan
 from vitbench.config import Suite, read_suite
-from vitbench.runner.overview import print_plan
 from vitbench.runner.plan import plan
 from vitbench.store import Study, StudyInfo, Trials
 

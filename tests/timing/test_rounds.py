@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 
 import torch
 
-from vitbench.timing.clock import Clock, Lap
+from vitbench.clock import Clock, Lap
 from vitbench.timing.rounds import calls_for, interleave, warm_up
 
 

@@ -14,11 +14,10 @@ from vitbench import registry
 from vitbench.config import DataSpec, TrainSpec
 from vitbench.data.images import Images, Splits
 from vitbench.model.architectures import build_model
+from vitbench.model.optimiser import learning_rate, parameter_groups, weights
 from vitbench.store import TrainValues
 from vitbench.training import loop
 from vitbench.training.loop import train
-from vitbench.training.members import weights
-from vitbench.training.optimiser import learning_rate, parameter_groups
 from vitbench.training.stepper import Diverged, Stepper, Tally, shared
 
 CPU = torch.device("cpu")

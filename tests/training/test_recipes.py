@@ -16,10 +16,10 @@ from vitbench.data.batches import Batches
 from vitbench.data.images import Images
 from vitbench.data.load import splits
 from vitbench.model.architectures import build_model
+from vitbench.model.optimiser import make_optimiser
 from vitbench.store import TrainValues
 from vitbench.training.average import Average
 from vitbench.training.loop import fit, train
-from vitbench.training.optimiser import make_optimiser
 
 CPU = torch.device("cpu")
 OPTIONS: list[dict[str, Any]] = [

@@ -21,7 +21,6 @@ from vitbench.analysis.sides import ComparisonError, Timing, timed
 from vitbench.config.base import digest
 from vitbench.config.trial import TimeTrial, TrainTrial, images_body
 from vitbench.environment import Environment
-from vitbench.runner.progress import describe
 from vitbench.store import PlannedTrial, Record, Study
 from vitbench.store.plan import Trials
 
@@ -211,10 +210,10 @@ class _Part:
             yield digest([base, p.trial.protocol.canonical()]) if base in several else base, p
 
     def _timings(self, by_work: Mapping[str, PlannedTrial]) -> dict[str, Timing]:
-        repeated = Counter(describe(p) for p in by_work.values())
+        repeated = Counter(p.description for p in by_work.values())
         found: dict[str, Timing] = {}
         for key, p in by_work.items():
-            label = describe(p) if repeated[describe(p)] == 1 else f"{describe(p)} ({p.id[:8]})"
+            label = p.description if repeated[p.description] == 1 else f"{p.description} ({p.id[:8]})"
             record = self.records.get(p.id)
             found[key] = timed(self.study.path, p, label, record) if record else Timing(label, PENDING)
         return found

@@ -22,7 +22,6 @@ from vitbench.analysis.frames import level
 from vitbench.analysis.sides import ComparisonError, Timing
 from vitbench.analysis.verdicts import Comparison, Judged, judge
 from vitbench.config.recipe import TrainSpec
-from vitbench.runner.progress import describe
 from vitbench.store import PlannedTrial
 
 T = TypeVar("T")
@@ -50,12 +49,12 @@ class TimingRow:
     @property
     def cell(self) -> str:
         """The cell, and what tells the timing from others of one description."""
-        return f"{self.planned.cell}{self.label.removeprefix(describe(self.planned))}"
+        return f"{self.planned.cell}{self.label.removeprefix(self.planned.description)}"
 
     @property
     def setting(self) -> str:
         """The rest of the label: which part is timed, and how."""
-        return describe(self.planned).removeprefix(f"{self.planned.cell}, ")
+        return self.planned.description.removeprefix(f"{self.planned.cell}, ")
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,6 @@ from vitbench.analysis.frames import PENDING
 from vitbench.analysis.results import MOVING
 from vitbench.environment import Environment
 from vitbench.errors import UserError
-from vitbench.runner.progress import describe
 from vitbench.store import PlannedTrial, Record, Samples, Study, TimeValues
 from vitbench.store.attempts import standing
 
@@ -101,11 +100,11 @@ def _study(path: Path) -> Side:
     study = Study.read(path)
     records = study.records()
     planned = [p for p in study.info.trials if p.trial.kind == "time"]
-    repeated = Counter(describe(p) for p in planned)
+    repeated = Counter(p.description for p in planned)
     found = {}
     for p in planned:
         # What tells two of one description apart, such as the protocol, is in the id.
-        label = describe(p) if repeated[describe(p)] == 1 else f"{describe(p)} ({p.id[:8]})"
+        label = p.description if repeated[p.description] == 1 else f"{p.description} ({p.id[:8]})"
         attempts = records.get(p.id)
         found[p.id] = timed(path, p, label, standing(attempts)) if attempts else Timing(label, PENDING)
     return Side(path, "a study", found, tuple(study.damaged))

@@ -13,7 +13,7 @@ from rich import box
 from rich.table import Table
 from rich.text import Text
 
-from vitbench.runner.terminal import Terminal
+from vitbench.cli.terminal import Terminal
 
 if TYPE_CHECKING:
     from vitbench.analysis.comparison import Change, Comparison

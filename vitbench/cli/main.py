@@ -9,9 +9,9 @@ from collections.abc import Sequence
 import click
 
 from vitbench.cli import comparing, explaining, inspecting, studies, summary
+from vitbench.cli.terminal import visible
 from vitbench.environment import VERSION
 from vitbench.errors import UserError
-from vitbench.runner.terminal import visible
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 from collections import Counter
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -11,12 +12,13 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from vitbench import registry
+from vitbench.cli.terminal import Terminal, escape
 from vitbench.config.errors import TooManyTrials
 from vitbench.config.reading import MAX_TRIALS, MOST_TRIALS, read_suite
 from vitbench.config.suite import Suite
-from vitbench.runner.terminal import Terminal, escape
 
 if TYPE_CHECKING:
+    from vitbench.runner.run import Options
     from vitbench.store import Study
 
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -46,7 +48,7 @@ def _read(
     suite: Path, overrides: tuple[str, ...], cells: tuple[str, ...], plugins: tuple[Path, ...], device: str,
     max_trials: int, *, yes: bool, small: bool,
 ) -> Suite:  # fmt: skip
-    from vitbench.runner.overview import device_kind
+    from vitbench.runner.device_kind import device_kind
 
     for plugin in plugins:
         registry.load_plugin(plugin)
@@ -102,7 +104,7 @@ def plan(
 ) -> None:
     """List the trials of SUITE, their number and estimated cost. Runs nothing."""
     from vitbench.analysis.outlook import outlook
-    from vitbench.runner.overview import print_plan
+    from vitbench.cli.overview import print_plan
 
     asked = _read(suite, overrides, cells, plugins, device, max_trials, yes=yes, small=small)
     console = Terminal()
@@ -197,14 +199,31 @@ def run(
     again += ["--heartbeat", str(heartbeat), *(["--rerun-changed"] if rerun_changed else [])]
 
     from vitbench.runner.plan import KINDS
-    from vitbench.runner.run import Options, run_suite  # after the suite: a mistake in it is said before torch loads
+    from vitbench.runner.run import Options  # after the suite: a mistake in it is said before torch loads
 
     options = Options(
         device=device, workers=workers, launcher=launcher, address=address, rerun_changed=rerun_changed,
         keep_weights=keep_weights, heartbeat_s=heartbeat, leave_held=leave_held, patient=not no_wait, engine=parameters,
         kinds=ONLY[only] if only else KINDS, repeat=tuple(again), command=tuple(command),
     )  # fmt: skip
-    context.exit(run_suite(asked, results, options, Terminal(), _looked))
+    context.exit(_run(asked, results, options))
+
+
+def _run(suite: Suite, results: Path | None, options: Options) -> int:
+    """Run a study, and say how it went. Returns the exit status."""
+    from vitbench.cli.overview import print_status
+    from vitbench.cli.progress import LiveReporter
+    from vitbench.runner.run import run_suite
+
+    console = Terminal()
+    with LiveReporter(console) as reporter:
+        ended = run_suite(suite, results, options, reporter, _looked)
+    print_status(ended.study, console)
+    if ended.signal is not None:
+        console.print("stopped; the same command goes on from here")
+    else:
+        console.print(escape(f"what came out: vitbench report {shlex.quote(str(ended.study.path))} --print"))
+    return ended.status
 
 
 @click.command()
@@ -218,12 +237,12 @@ def time(
 ) -> None:  # fmt: skip
     """Run the timing trials of SUITE only."""
     asked = _read(suite, overrides, cells, plugins, device, max_trials, yes=yes, small=small)
-    from vitbench.runner.run import Options, run_suite  # after the suite: a mistake in it is said before torch loads
+    from vitbench.runner.run import Options  # after the suite: a mistake in it is said before torch loads
 
     command = _command("time", suite, overrides, cells, plugins, results, max_trials, yes=yes, small=small)
     options = Options(device=device, kinds=ONLY["timing"], rerun_changed=rerun_changed, heartbeat_s=heartbeat,
                       leave_held=leave_held, patient=not no_wait, command=tuple(command))  # fmt: skip
-    context.exit(run_suite(asked, results, options, Terminal(), _looked))
+    context.exit(_run(asked, results, options))
 
 
 @click.command()
@@ -238,12 +257,12 @@ def status(context: click.Context, study: Path, follow: bool) -> None:
     (exit status 0) or with Ctrl-C (130), which leaves the study alone. Where the output is no terminal, it is printed
     once.
     """
-    from vitbench.runner.overview import print_status
+    from vitbench.cli.overview import print_status
     from vitbench.store import Study
 
     opened, console = Study.read(study), Terminal()
     if follow and console.is_terminal:
-        from vitbench.report.live import follow as followed
+        from vitbench.cli.live import follow as followed
 
         context.exit(followed(opened, console))
     print_status(opened, console)

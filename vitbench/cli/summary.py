@@ -12,12 +12,12 @@ from rich.table import Table
 from rich.text import Text
 
 from vitbench import registry
+from vitbench.cli.terminal import Terminal, escape
 from vitbench.config.model import ModelSpec
 from vitbench.config.presets import PRESETS
 from vitbench.config.reading import MOST_TRIALS, read_suite
 from vitbench.runner.budget import with_budgets
-from vitbench.runner.overview import device_kind
-from vitbench.runner.terminal import Terminal, escape
+from vitbench.runner.device_kind import device_kind
 
 if TYPE_CHECKING:
     from vitbench.timing.stages import Stage, Summary

@@ -5,16 +5,19 @@ from __future__ import annotations
 import math
 import os
 import statistics
-from collections.abc import Callable, Iterable, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from vitbench.config.architectures import ARCHITECTURES
 from vitbench.config.base import by_identity, pair
 from vitbench.config.model import ModelSpec
-from vitbench.config.recipe import DataSpec, Level
+from vitbench.config.recipe import DataSpec, Level, TrainSpec
 from vitbench.config.trial import TimeTrial, TrainingTrial, TrainTrial, Trial
 from vitbench.data import catalog
-from vitbench.store import Record, TimeValues, TrainValues
+from vitbench.store import Record, Study, StudyInfo, TimeValues, TrainValues, Trials
+from vitbench.store.attempts import Attempt, Tried, finished, standing
+from vitbench.text import duration
 
 CPU_FLOPS_PER_CORE = 35e9
 """Sustained rate of small ViTs in float32 on one core of a 2020s server CPU; used until a trial has been measured."""
@@ -27,6 +30,9 @@ LEAST_WARMUP = 10
 
 SHARED_BY = 4
 """Timing trials that share a process, about."""
+
+MAX_RATED = 2000
+"""Finished trials whose rate is looked up to say how long the others will take."""
 
 START_SECONDS = 1.0
 """Of each process: fork, data, model, evaluation's overhead; used until a trial has been measured."""
@@ -147,3 +153,58 @@ class Estimate:
     def seconds(self) -> float | None:
         """One after another; None where nothing is known of the device."""
         return self.total if self.known else None
+
+
+def remaining(
+    info: StudyInfo, attempts: Mapping[str, Sequence[Tried]], pace: Pace | None
+) -> tuple[Estimate, dict[str, float]]:
+    """What the trials that are left to run will take: together, and the seconds of each by its id.
+
+    Every estimate is made here, of a plan as of a study that runs.
+    """
+    trials, reason_of = Trials.of(info.trials), Unsupported()
+    numbers, first = trials.up_to_seed
+    left = [
+        (trial_id, number)
+        for trial_id, number in zip(trials.ids(), numbers, strict=True)
+        if not finished(attempts.get(trial_id, []), info.suite.max_attempts)
+    ]
+    estimate, counted = Estimate(first[0].trial.device, pace), Counter(number for _, number in left)
+    able = {number: times for number, times in counted.items() if reason_of(first[number].trial) is None}
+    seconds = {number: estimate.add(first[number].trial, times) for number, times in able.items()}
+    return estimate, {trial_id: seconds[number] for trial_id, number in left if number in able}
+
+
+def cost_of(estimate: Estimate, pace: Pace | None) -> str:
+    """An estimate in a sentence."""
+    basis = (
+        "at the pace of this study's finished trials" if pace else "at a nominal rate; measured once trials have run"
+    )
+    time = (
+        f"about {duration(estimate.seconds)} ({basis})"
+        if estimate.seconds is not None
+        else "time unknown until a trial has been measured"
+    )
+    return f"cost of what is left: {estimate.flops / 1e12:,.1f} TFLOP, {time}"
+
+
+def pace_of(study: Study, states: Mapping[str, Sequence[Attempt]]) -> Pace | None:
+    """The pace of the trials that have finished; of many, of some that are spread over all."""
+    ok = [attempt for attempts in states.values() if (attempt := standing(attempts)).state == "ok"]
+    some = ok[:: math.ceil(len(ok) / MAX_RATED) or 1]
+    return measured_pace(record for _, record in study.records_of(some))
+
+
+class Unsupported:
+    """Why trials cannot run on their own type of device; models that are shared are asked once."""
+
+    def __init__(self) -> None:
+        self.of_model, self.of_recipe = by_identity(ModelSpec.unsupported), by_identity(TrainSpec.unsupported)
+
+    def __call__(self, trial: Trial) -> str | None:
+        """The reason, or None where the trial can run."""
+        if isinstance(trial, TimeTrial):
+            return trial.unsupported(trial.device)
+        return self.of_recipe(trial.train, trial.device) or self.of_model(
+            trial.model, trial.device, trial.dtype, trial.training
+        )

@@ -19,7 +19,6 @@ from vitbench.environment import Environment
 from vitbench.runner.launchers.places import Places, Workers
 from vitbench.runner.plan import setting
 from vitbench.runner.process import Outcome
-from vitbench.runner.progress import describe
 from vitbench.runner.session import Session
 from vitbench.runner.stacks import apart, stacks
 from vitbench.runner.timing import Bench, Setting
@@ -266,7 +265,7 @@ class Driver:
         )
         lost = planned.id in self.claims.mine and not self.claims.holds(planned.id)
         if lost and outcome.state != "ok":  # whatever ended it, the other driver's attempt is the one that counts
-            session.reporter.note(f"{describe(planned)}: another driver has taken it over; this attempt is left out")
+            session.reporter.note(f"{planned.description}: another driver has taken it over; this attempt is left out")
             del self.claims.mine[planned.id]
             return
         if self.store(planned, record):
@@ -289,7 +288,7 @@ class Driver:
                 rescues = record.state == "ok" and standing(session.attempts[planned.id]).state != "ok"
                 if session.done(planned) and not rescues:
                     session.reporter.note(
-                        f"{describe(planned)}: another driver had finished it; this result is left out"
+                        f"{planned.description}: another driver had finished it; this result is left out"
                     )
                     return False
                 attempt = last_attempt(session.attempts[planned.id]) + 1

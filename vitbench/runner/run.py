@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import importlib
 import os
-import shlex
 import signal
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
-
-from rich.console import Console
+from typing import NamedTuple, Protocol
 
 from vitbench.config.recipe import Device
 from vitbench.config.suite import Suite
@@ -21,16 +18,14 @@ from vitbench.model.weights import SUFFIX
 from vitbench.runner.launchers.places import Site
 from vitbench.runner.looks import Looked, wanted_in
 from vitbench.runner.once import decisive
-from vitbench.runner.overview import print_status, study_folder
 from vitbench.runner.plan import KINDS, plan, with_data
 from vitbench.runner.process import Stop
-from vitbench.runner.progress import Reporter
-from vitbench.runner.session import Session, is_of_other_code
-from vitbench.runner.terminal import escape
+from vitbench.runner.session import Reporter, Session, is_of_other_code
 from vitbench.store import Record, Study, StudyError, StudyInfo, Trials
 from vitbench.store.attempts import standing
 from vitbench.store.claims import INTERVAL_SECONDS
 from vitbench.store.packed import MOST
+from vitbench.store.study import study_folder
 from vitbench.text import printable
 
 LARGE = 1_000
@@ -87,14 +82,22 @@ class Options:
     heartbeat_s: float = INTERVAL_SECONDS
 
 
-def run_suite(suite: Suite, results: Path | None, options: Options, console: Console, looked: Looked) -> int:
-    """Prepare the data, plan, run what is left, and say how it went. Returns the exit status.
+class Ended(NamedTuple):
+    """How a run has ended: the study, the signal that stopped it (or None), and the exit status."""
+
+    study: Study
+    signal: int | None
+    status: int
+
+
+def run_suite(suite: Suite, results: Path | None, options: Options, reporter: Reporter, looked: Looked) -> Ended:
+    """Prepare the data, plan, and run what is left.
 
     Args:
         suite: read and checked.
         results: folder of the study; None: the suite's own.
         options: how it is run.
-        console: where the user reads.
+        reporter: shows the user what goes on.
         looked: of a plan with looks, the seeds that each cell needs, by the records.
 
     Raises:
@@ -102,25 +105,20 @@ def run_suite(suite: Suite, results: Path | None, options: Options, console: Con
         come before the first trial.
     """
     folder, stop = study_folder(suite, results), Stop()
-    with Reporter(console) as reporter:
-        site = Site(
-            folder, options.device, options.workers, suite.resources, stop, reporter.note,
-            address=options.address, engine=options.engine, patient=options.patient, repeat=options.repeat,
-        )  # fmt: skip
-        with launcher_of(options.launcher, site) as launcher:
-            session = _session(suite, site, options, launcher, reporter, looked=looked)
-            with _signals(stop), _writable(folder):
-                launcher.drive(session, options.heartbeat_s)
-            if session.study.unpacked >= (MOST if session.pending(*KINDS) else LARGE):
-                _pack(session.study, reporter)
-            if options.keep_weights and (without := _without_weights(session)):
-                reporter.note(f"{without} finished without weights in {folder / 'weights'}", "notice: ")
-    print_status(session.study, console)
-    if stop.signal is not None:
-        console.print("stopped; the same command goes on from here")
-        return 128 + stop.signal
-    console.print(escape(f"what came out: vitbench report {shlex.quote(str(folder))} --print"))
-    return exit_status(session.study, session.trials)
+    site = Site(
+        folder, options.device, options.workers, suite.resources, stop, reporter.note,
+        address=options.address, engine=options.engine, patient=options.patient, repeat=options.repeat,
+    )  # fmt: skip
+    with launcher_of(options.launcher, site) as launcher:
+        session = _session(suite, site, options, launcher, reporter, looked=looked)
+        with _signals(stop), _writable(folder):
+            launcher.drive(session, options.heartbeat_s)
+        if session.study.unpacked >= (MOST if session.pending(*KINDS) else LARGE):
+            _pack(session.study, reporter)
+        if options.keep_weights and (without := _without_weights(session)):
+            reporter.note(f"{without} finished without weights in {folder / 'weights'}", "notice: ")
+    status = exit_status(session.study, session.trials) if stop.signal is None else 128 + stop.signal
+    return Ended(session.study, stop.signal, status)
 
 
 def _pack(study: Study, reporter: Reporter) -> None:

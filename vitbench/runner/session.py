@@ -4,18 +4,38 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import Protocol
 
 from vitbench import registry
 from vitbench.environment import code_digest, code_with
+from vitbench.runner.cost import cost_of, pace_of, remaining
 from vitbench.runner.looks import in_words
 from vitbench.runner.once import DISAGREE, decisive
-from vitbench.runner.overview import cost_of, pace_of, remaining
 from vitbench.runner.plan import KINDS
 from vitbench.runner.process import Stop
-from vitbench.runner.progress import Reporter
 from vitbench.store import PlannedTrial, Record, Study, StudyInfo, Trials
 from vitbench.store.attempts import Tried, finished, standing
 from vitbench.store.classes import classes
+
+
+class Reporter(Protocol):
+    """What a run says while it goes on, whoever shows it and how."""
+
+    def expect(self, total: int, done: int, costs: Mapping[str, float]) -> None:
+        """So many trials are planned, of which so many have ended; seconds that each of the others may take, by id."""
+
+    def note(self, text: str, prefix: str = "") -> None:
+        """Something the user should know."""
+
+    def started(self, planned: PlannedTrial) -> None:
+        """A trial has begun."""
+
+    def say(self, planned: PlannedTrial, text: str) -> None:
+        """What a running trial last said."""
+
+    def ended(self, planned: PlannedTrial, record: Record, final: bool, *, elsewhere: bool = False) -> None:
+        """One attempt has ended, maybe in another driver; ``final`` unless the trial is tried again."""
+
 
 Planner = Callable[[Mapping[str, list[Record]]], StudyInfo]
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from vitbench.config.errors import SpecError, TooManyTrials
 from vitbench.config.suite import Cell, Suite
 from vitbench.runner.cost import Estimate
-from vitbench.runner.overview import device_kind
+from vitbench.runner.device_kind import device_kind
 from vitbench.runner.plan import plan
-from vitbench.runner.progress import duration
+from vitbench.text import duration
 
 
 def with_time(error: TooManyTrials, device: str) -> SpecError:

@@ -8,13 +8,13 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
+from vitbench.ceilings import higher
 from vitbench.config.base import digest
 from vitbench.config.trial import TimeTrial
 from vitbench.runner.launchers.places import Workers
 from vitbench.runner.process import Outcome
 from vitbench.runner.work import Request
 from vitbench.store import Ceilings, Samples, TimeValues
-from vitbench.timing.ceilings import higher
 from vitbench.timing.measure import Alone, Panel, combine
 
 LARGEST_PANEL = 12

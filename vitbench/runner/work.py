@@ -19,6 +19,7 @@ import torch
 from pydantic import BeforeValidator, Field, PlainSerializer, ValidationInfo
 
 from vitbench import registry
+from vitbench.ceilings import measure_ceilings
 from vitbench.config.base import STORED, Strict
 from vitbench.config.trial import TimeTrial, TrainTrial, Trial, TuneTrial
 from vitbench.data.catalog import DataError
@@ -38,7 +39,6 @@ from vitbench.runner.orphans import die_with_parent
 from vitbench.store import State, TrainValues
 from vitbench.store.record import Details, Reason
 from vitbench.text import sentence
-from vitbench.timing.ceilings import measure_ceilings
 from vitbench.timing.measure import alone, side_by_side
 from vitbench.training.checkpoint import Checkpointing, Interrupted
 from vitbench.training.loop import train, train_stack, tune

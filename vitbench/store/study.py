@@ -14,6 +14,7 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from vitbench.config.base import STORED, uncollected
+from vitbench.config.suite import Suite
 from vitbench.errors import UserError
 from vitbench.memory import hand_back
 from vitbench.store.asked import asked
@@ -292,3 +293,8 @@ class Study:
     def outcomes(self) -> dict[str, Record]:
         """Trial id → the record that stands for it: its last ok one, else its last attempt."""
         return {trial_id: standing(attempts) for trial_id, attempts in self.records().items()}
+
+
+def study_folder(suite: Suite, results: Path | None) -> Path:
+    """Where a suite's study lies unless told otherwise."""
+    return results or Path("results") / suite.info.name

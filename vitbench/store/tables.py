@@ -11,7 +11,7 @@ from pydantic import Field
 from vitbench.config.base import Positive, Seed, Strict, dumps
 from vitbench.config.model import ModelSpec
 from vitbench.config.recipe import DataSpec, Device, DType, Level, Mode, TimeSpec, TrainSpec
-from vitbench.config.suite import Published, Value
+from vitbench.config.suite import Published, Value, setting_in_words
 from vitbench.config.trial import Trial
 
 UNTUNED: Mapping[str, Value] = MappingProxyType({})
@@ -30,6 +30,17 @@ class PlannedTrial(Strict):
         default_factory=dict,
         description="of the nuisance axes: tried by a tuning run, chosen for a training run",
     )
+
+    @property
+    def description(self) -> str:
+        """The trial in words: its cell, and the seed or the setting in which it is timed."""
+        trial = self.trial
+        if trial.kind == "tune":
+            return f"{self.cell}, {setting_in_words(self.setting)}, tuning seed {trial.seed}"
+        if trial.kind == "train":
+            return f"{self.cell}, seed {trial.seed}"
+        part = "" if trial.level == "model" else f"{trial.level} ({trial.shape}), "
+        return f"{self.cell}, {part}{trial.mode}, {trial.dtype}, batch {trial.batch_size}"
 
 
 Place = tuple[str, int, tuple[Value, ...], int, int, int | None]

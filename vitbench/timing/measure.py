@@ -8,14 +8,14 @@ from collections.abc import Callable, Sequence
 
 import torch
 
+from vitbench.ceilings import measure_ceilings
+from vitbench.clock import Clock
 from vitbench.config.base import Strict, digest
 from vitbench.config.trial import SLOT, TimeTrial
 from vitbench.devices import DTYPES, PeakMemory
 from vitbench.model.exactness import check
 from vitbench.store import Ceilings, Samples, TimeValues
 from vitbench.timing.capacity import largest_batch
-from vitbench.timing.ceilings import measure_ceilings
-from vitbench.timing.clock import Clock
 from vitbench.timing.gpu import clock_state, energy_mj
 from vitbench.timing.load import ForeignLoad
 from vitbench.timing.rounds import Warmup, calls_for, interleave, warm_up

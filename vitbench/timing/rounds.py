@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from vitbench.timing.clock import Clock, Lap
+from vitbench.clock import Clock, Lap
 
 WINDOW = 5
 """Iterations whose median is compared with that of as many before them."""

@@ -19,8 +19,8 @@ from vitbench.model.architectures import network
 from vitbench.model.encoder import Block, chosen
 from vitbench.model.exactness import FACTOR, FLOOR_EPS, Incorrect
 from vitbench.model.initial import initialise
+from vitbench.model.optimiser import make_optimiser
 from vitbench.streams import derive
-from vitbench.training.optimiser import make_optimiser
 
 LOOSER = 4.0
 """The check after timing allows so many times what the gate does. The gate has applied the rule to many values of small

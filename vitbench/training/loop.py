@@ -12,6 +12,7 @@ from pathlib import Path
 import torch
 from torch import nn
 
+from vitbench.ceilings import measure_products
 from vitbench.config.trial import TrainingTrial, TrainTrial, TuneTrial
 from vitbench.data.batches import Batches
 from vitbench.data.images import Images, Splits
@@ -19,19 +20,18 @@ from vitbench.data.load import splits
 from vitbench.devices import DTYPES, PeakMemory
 from vitbench.model.architectures import Model, build_model
 from vitbench.model.counting import forward_flops, parameters_of
+from vitbench.model.optimiser import learning_rate
 from vitbench.model.start import load_start
 from vitbench.model.vit import VisionTransformer
 from vitbench.model.weights import SUFFIX
 from vitbench.store import Epoch, TrainValues, TuneValues
 from vitbench.streams import derive
-from vitbench.timing.ceilings import measure_products
 from vitbench.training import stage
 from vitbench.training.checkpoint import Checkpointing
 from vitbench.training.distillation import Student, Teacher, taught, teach
 from vitbench.training.evaluation import Evaluated, evaluate
 from vitbench.training.graphs import FIRST_STEPS
 from vitbench.training.kept import keep
-from vitbench.training.optimiser import learning_rate
 from vitbench.training.pretraining import Pretrained, as_text, pretrain
 from vitbench.training.probe import Probe
 from vitbench.training.resume import Resumable, identity

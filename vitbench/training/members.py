@@ -4,49 +4,15 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
 
-from vitbench.model.encoder import Block
-from vitbench.model.initial import token_tables
+from vitbench.model.optimiser import Weight, weights
 from vitbench.training.stack import Stack
 
 Run = Callable[..., Tensor]
 """A model as it is called with what it takes, images first."""
-
-
-@dataclass(frozen=True)
-class Weight:
-    """A parameter, and what an optimiser asks of it.
-
-    Attributes:
-        name: as the model has it.
-        parameter: of one model, or of all members.
-        decays: it is a weight: not a norm, a bias, a position or a class token.
-        hidden: it is a matrix of a block.
-    """
-
-    name: str
-    parameter: nn.Parameter
-    decays: bool
-    hidden: bool
-
-
-@functools.singledispatch
-def weights(model: nn.Module) -> list[Weight]:
-    """The parameters of a model that are trained.
-
-    Source of what decays: Dosovitskiy et al. 2020 decay all; this split is DeiT's and timm's (``no_weight_decay``).
-    """
-    tables = token_tables(model)
-    hidden = {id(p) for b in model.modules() if isinstance(b, Block) for p in b.parameters() if p.ndim == 2}
-    return [
-        Weight(name, p, p.ndim >= 2 and name not in tables, id(p) in hidden)
-        for name, p in model.named_parameters()
-        if p.requires_grad
-    ]
 
 
 @weights.register

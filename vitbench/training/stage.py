@@ -13,11 +13,11 @@ from vitbench.config.trial import TrainingTrial
 from vitbench.data.batches import Batches
 from vitbench.data.images import Splits
 from vitbench.devices import PeakMemory
+from vitbench.model.optimiser import learning_rate
 from vitbench.store import Epoch
 from vitbench.streams import Stream, derive
 from vitbench.training.checkpoint import Checkpointing, of_stage
 from vitbench.training.evaluation import evaluate
-from vitbench.training.optimiser import learning_rate
 from vitbench.training.resume import Resumable, identity
 from vitbench.training.stepper import Course, Diverged, Objective, Stepper
 

@@ -15,11 +15,11 @@ from torch import Tensor, nn
 from vitbench.config.recipe import TrainSpec
 from vitbench.data.batches import Batch, Batches
 from vitbench.devices import Stopwatch, synchronise
+from vitbench.model.optimiser import learning_rate, make_optimiser, steps_of
 from vitbench.store import Epoch
 from vitbench.training.average import Average
 from vitbench.training.graphs import Graph, Pace
 from vitbench.training.members import Run, beside, clip, gradient_norms, logits
-from vitbench.training.optimiser import learning_rate, make_optimiser, steps_of
 
 CHECK_EVERY = 25
 """Steps between looks at the loss: a lost run should not go on for long."""

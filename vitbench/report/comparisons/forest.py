@@ -35,7 +35,7 @@ def ratios(found: SideBySide, files: Files) -> list[Block]:
     ]  # fmt: skip
     scale = Scale(1.0, within(found.margin), logarithmic=True)
     band = f"grey: within the margin, {100 * found.margin:g} %"
-    return _plot("latency-ratios", "Latency ratio (above 1 is slower)", rows, scale, files, band)
+    return _plot("latency-ratios", "Latency ratio (above 1 is slower)", rows, scale, files, band=band)
 
 
 def accuracies(found: SideBySide, files: Files) -> list[Block]:
@@ -58,7 +58,7 @@ def accuracies(found: SideBySide, files: Files) -> list[Block]:
 
 
 def _plot(
-    name: str, title: str, rows: Sequence[ForestRow], scale: Scale, files: Files, band: str = ""
+    name: str, title: str, rows: Sequence[ForestRow], scale: Scale, files: Files, *, band: str = ""
 ) -> list[Block]:  # fmt: skip
     if not rows:
         return []

@@ -12,7 +12,6 @@ from typing import Any
 from vitbench.config.suite import as_text
 from vitbench.config.trial import TimeTrial, images_body
 from vitbench.report.view import View
-from vitbench.runner.progress import describe
 from vitbench.store import Epoch, PlannedTrial, Record
 from vitbench.store.plan import Trials
 
@@ -74,8 +73,8 @@ def _run(view: View, planned: PlannedTrial, record: Record) -> TrackedRun:
         if isinstance(value, (int, float)) and not isinstance(value, bool)
     }  # fmt: skip
     return TrackedRun(
-        planned, describe(planned), _parameters(planned), [*_steps(record, began)], final, _tags(view, planned, record),
-        began, began + record.seconds, record.state == "ok",
+        planned, planned.description, _parameters(planned), [*_steps(record, began)], final,
+        _tags(view, planned, record), began, began + record.seconds, record.state == "ok",
     )  # fmt: skip
 
 

@@ -12,7 +12,6 @@ from vitbench.config.suite import Info, as_text
 from vitbench.report.markdown import Md, escape, listed
 from vitbench.report.text import plural
 from vitbench.report.view import View
-from vitbench.runner.progress import describe
 from vitbench.store.asked import CELLS, CLAIM, GOAL, SEEDS, asked, by_cell
 from vitbench.store.history import Ended, Step, ended
 from vitbench.store.plan import Trials
@@ -245,7 +244,7 @@ def _listed(view: View, ids: set[str]) -> Facts:
     if not ids:
         return
     trials = Trials.of(view.study.info.trials)
-    named = [escape(describe(trials.of_id(trial_id))) for trial_id in trials.ids() if trial_id in ids]
+    named = [escape(trials.of_id(trial_id).description) for trial_id in trials.ids() if trial_id in ids]
     more = [f"{len(named) - MAX_NAMED} more"] if len(named) > MAX_NAMED else []
     of_none = [f"{len(ids) - len(named)} of no planned cell"] if len(ids) > len(named) else []
     yield {"number": len(ids), "which": "; ".join([*named[:MAX_NAMED], *more, *of_none])}

@@ -28,10 +28,10 @@ from typing import Any
 from vitbench.config.recipe import Device
 from vitbench.config.trial import Trial
 from vitbench.environment import Environment, code_digest
+from vitbench.runner.device_kind import device_kind
 from vitbench.runner.driver import Driven
 from vitbench.runner.launchers.local import cores, scratch
 from vitbench.runner.launchers.places import LauncherError, Site
-from vitbench.runner.overview import device_kind
 from vitbench.runner.process import GRACE_SECONDS, Outcome, Pool, Say, Slot, Started, Stop
 from vitbench.runner.work import Request
 

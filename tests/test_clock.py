@@ -8,8 +8,8 @@ import time
 import pytest
 import torch
 
-from vitbench.timing import clock as clock_module
-from vitbench.timing.clock import Clock
+from vitbench import clock as clock_module
+from vitbench.clock import Clock
 
 CPU = torch.device("cpu")
 

@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from vitbench.training.muon import COEFFICIENTS, ITERATIONS, Muon, orthogonal
+from vitbench.model.muon import COEFFICIENTS, ITERATIONS, Muon, orthogonal
 
 SHAPES = ((32, 32), (96, 32), (32, 128), (96, 32), (32, 32), (32, 32))
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import torch
 
+from vitbench.clock import Clock
 from vitbench.store import Ceilings
-from vitbench.timing.clock import Clock
 
 MATRIX = {"cpu": 1024, "cuda": 8192, "mps": 4096}
 """Side of the square matrices whose product is timed."""

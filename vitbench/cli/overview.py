@@ -4,55 +4,28 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import math
-import platform
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from rich.console import Console
 
-from vitbench.config.base import by_identity
-from vitbench.config.model import ModelSpec
-from vitbench.config.recipe import Device, TrainSpec
+from vitbench.cli.progress import COLOURS
+from vitbench.cli.terminal import escape
 from vitbench.config.suite import Suite
-from vitbench.config.trial import TimeTrial, Trial
 from vitbench.data import catalog
 from vitbench.data.catalog import DataError
 from vitbench.registry import UnknownComponent
-from vitbench.runner.cost import Estimate, Pace, measured_pace
+from vitbench.runner.cost import Pace, Unsupported, cost_of, pace_of, remaining
+from vitbench.runner.device_kind import device_kind
 from vitbench.runner.looks import Looked, nothing_stops, wanted_in
 from vitbench.runner.looks import in_words as looks_in_words
 from vitbench.runner.once import decisive, in_words
 from vitbench.runner.plan import plan
-from vitbench.runner.progress import COLOURS, describe, duration
-from vitbench.runner.terminal import escape
 from vitbench.runner.turns import waiting
-from vitbench.store import Study, StudyError, StudyInfo, Trials
-from vitbench.store.attempts import Attempt, Tried, finished, standing
-
-KINDS_OF_DEVICE: dict[str, Device] = {"cpu": "cpu", "cuda": "cuda", "mps": "mps"}
-
-
-def device_kind(requested: str) -> Device:
-    """Type of a device by its name; for "auto" what the system shows without asking torch. Raises StudyError."""
-    if requested == "auto":
-        if Path("/proc/driver/nvidia/gpus").is_dir() or Path("/dev/nvidia0").exists():
-            return "cuda"
-        return "mps" if (platform.system(), platform.machine()) == ("Darwin", "arm64") else "cpu"
-    kind = requested.partition(":")[0]
-    if kind not in KINDS_OF_DEVICE:
-        raise StudyError(f'"{requested}" is no device; allowed: auto, cpu, cuda, cuda:0, …, mps')
-    return KINDS_OF_DEVICE[kind]
-
-
-def study_folder(suite: Suite, results: Path | None) -> Path:
-    """Where a suite's study lies unless told otherwise."""
-    return results or Path("results") / suite.info.name
-
-
-MAX_RATED = 2000
-"""Finished trials whose rate is looked up to say how long the others will take."""
+from vitbench.store import Study, StudyInfo, Trials
+from vitbench.store.attempts import Attempt, finished, standing
+from vitbench.store.study import study_folder
 
 MAX_PRINTED = 200
 """Trials, and excluded combinations, that a plan prints unless all are asked for."""
@@ -77,7 +50,7 @@ def print_plan(
         if text:
             console.print(escape(f"{label}: {text}"))
     console.print()
-    reason_of, refused, counts, shown = _Unsupported(), Counter[tuple[str, str]](), Counter[str](), 0
+    reason_of, refused, counts, shown = Unsupported(), Counter[tuple[str, str]](), Counter[str](), 0
     for planned in info.trials:
         attempts, trial = states.get(planned.id, []), planned.trial
         counts[trial.kind] += 1
@@ -86,7 +59,7 @@ def print_plan(
             refused[reason, trial.kind] += 1
         elif every or shown < MAX_PRINTED:
             mark = f"  [{COLOURS.get(standing(attempts).state, 'red')}]{standing(attempts).state}[/]" if done else ""
-            console.print(f"{planned.id}  {trial.kind:5}  {escape(describe(planned))}{mark}")
+            console.print(f"{planned.id}  {trial.kind:5}  {escape(planned.description)}{mark}")
             shown += 1
     unsupported = sum(refused.values())
     if shown + unsupported < len(info.trials):
@@ -134,46 +107,6 @@ def _costs(
     return said
 
 
-def remaining(
-    info: StudyInfo, attempts: Mapping[str, Sequence[Tried]], pace: Pace | None
-) -> tuple[Estimate, dict[str, float]]:
-    """What the trials that are left to run will take: together, and the seconds of each by its id.
-
-    Every estimate is made here, of a plan as of a study that runs.
-    """
-    trials, reason_of = Trials.of(info.trials), _Unsupported()
-    numbers, first = trials.up_to_seed
-    left = [
-        (trial_id, number)
-        for trial_id, number in zip(trials.ids(), numbers, strict=True)
-        if not finished(attempts.get(trial_id, []), info.suite.max_attempts)
-    ]
-    estimate, counted = Estimate(first[0].trial.device, pace), Counter(number for _, number in left)
-    able = {number: times for number, times in counted.items() if reason_of(first[number].trial) is None}
-    seconds = {number: estimate.add(first[number].trial, times) for number, times in able.items()}
-    return estimate, {trial_id: seconds[number] for trial_id, number in left if number in able}
-
-
-def cost_of(estimate: Estimate, pace: Pace | None) -> str:
-    """An estimate in a sentence."""
-    basis = (
-        "at the pace of this study's finished trials" if pace else "at a nominal rate; measured once trials have run"
-    )
-    time = (
-        f"about {duration(estimate.seconds)} ({basis})"
-        if estimate.seconds is not None
-        else "time unknown until a trial has been measured"
-    )
-    return f"cost of what is left: {estimate.flops / 1e12:,.1f} TFLOP, {time}"
-
-
-def pace_of(study: Study, states: Mapping[str, Sequence[Attempt]]) -> Pace | None:
-    """The pace of the trials that have finished; of many, of some that are spread over all."""
-    ok = [attempt for attempts in states.values() if (attempt := standing(attempts)).state == "ok"]
-    some = ok[:: math.ceil(len(ok) / MAX_RATED) or 1]
-    return measured_pace(record for _, record in study.records_of(some))
-
-
 def print_status(study: Study, console: Console) -> None:
     """Counts by state, then everything that is not ok, with its reason."""
     found = study.attempts()
@@ -208,20 +141,6 @@ def print_status(study: Study, console: Console) -> None:
         console.print(f"  {outside} record{'s' * (outside > 1)} of trials outside the plan")
     for damaged in study.damaged:
         console.print(f"  [yellow]set aside[/] {escape(damaged)}")
-
-
-class _Unsupported:
-    """Why trials cannot run on their own type of device; models that are shared are asked once."""
-
-    def __init__(self) -> None:
-        self.of_model, self.of_recipe = by_identity(ModelSpec.unsupported), by_identity(TrainSpec.unsupported)
-
-    def __call__(self, trial: Trial) -> str | None:
-        if isinstance(trial, TimeTrial):
-            return trial.unsupported(trial.device)
-        return self.of_recipe(trial.train, trial.device) or self.of_model(
-            trial.model, trial.device, trial.dtype, trial.training
-        )
 
 
 def _whereabouts(suite: Suite) -> str:

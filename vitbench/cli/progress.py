@@ -13,16 +13,16 @@ from rich.live import Live
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from rich.text import Text
 
-from vitbench.config.suite import setting_in_words
-from vitbench.runner.terminal import escape
+from vitbench.cli.terminal import escape
 from vitbench.store import PlannedTrial, Record, TimeValues, TrainValues, TuneValues
+from vitbench.text import duration
 
 COLOURS = {"ok": "green", "unsupported": "yellow", "interrupted": "yellow", "pending": "white"}
 MAX_SHOWN = 8
 """Running trials that have a line of their own; the others are counted."""
 
 
-class Reporter:
+class LiveReporter:
     """Counts trials as they end: on a terminal beside a bar and a line for each that runs, elsewhere a line each."""
 
     def __init__(self, console: Console) -> None:
@@ -78,11 +78,11 @@ class Reporter:
 
     def started(self, planned: PlannedTrial) -> None:
         """A trial has begun."""
-        self.running[planned.id] = describe(planned), "starts"
+        self.running[planned.id] = planned.description, "starts"
 
     def say(self, planned: PlannedTrial, text: str) -> None:
         """What a running trial last said."""
-        self.running[planned.id] = describe(planned), text
+        self.running[planned.id] = planned.description, text
 
     def ended(self, planned: PlannedTrial, record: Record, final: bool, *, elsewhere: bool = False) -> None:
         """One attempt has ended, maybe in another driver; ``final`` unless the trial is tried again."""
@@ -97,7 +97,7 @@ class Reporter:
             if record.reason in self.refused:
                 return  # said once, and counted at the end
             self.refused.add(record.reason)
-        text = (f"{self.done:>{len(str(self.total))}}/{self.total} {escape(describe(planned))}: "
+        text = (f"{self.done:>{len(str(self.total))}}/{self.total} {escape(planned.description)}: "
                 f"[{COLOURS.get(record.state, 'red')}]{record.state}[/]{escape(result(record))}")  # fmt: skip
         after = ("" if final else " (tried again)") + (" (in another driver)" if elsewhere else "")
         after += self.time_left() if final and self.live is None else ""  # a terminal has a bar that says it
@@ -108,26 +108,6 @@ class Reporter:
         if not self.spent or not self.costs:
             return ""
         return f"; about {duration((time.monotonic() - self.begun) * self.left / self.spent)} left"
-
-
-def duration(seconds: float) -> str:
-    """Seconds in the unit that a reader would choose."""
-    if seconds < 90:
-        return f"{seconds:.0f} s"
-    if seconds > 172_800:
-        return f"{seconds / 86_400:,.0f} days"
-    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
-
-
-def describe(planned: PlannedTrial) -> str:
-    """A trial in words: its cell, and the seed or the setting in which it is timed."""
-    trial = planned.trial
-    if trial.kind == "tune":
-        return f"{planned.cell}, {setting_in_words(planned.setting)}, tuning seed {trial.seed}"
-    if trial.kind == "train":
-        return f"{planned.cell}, seed {trial.seed}"
-    part = "" if trial.level == "model" else f"{trial.level} ({trial.shape}), "
-    return f"{planned.cell}, {part}{trial.mode}, {trial.dtype}, batch {trial.batch_size}"
 
 
 def result(record: Record) -> str:

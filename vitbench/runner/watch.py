@@ -8,7 +8,6 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from vitbench.runner.progress import describe
 from vitbench.runner.turns import waiting
 from vitbench.store import Attempt, Record, Study, StudyError, Trials
 from vitbench.store.attempts import finished, standing
@@ -122,7 +121,7 @@ class Watch:
         self.records |= {attempt.file: record for attempt, record in self.study.records_of(unread)}
         self.records = {attempt.file: self.records[attempt.file] for attempt in last if attempt.file in self.records}
         return [
-            (describe(self.trials.of_id(attempt.trial_id)), self.records[attempt.file])
+            (self.trials.of_id(attempt.trial_id).description, self.records[attempt.file])
             for attempt in last
             if attempt.file in self.records and attempt.trial_id in self.kinds
         ]
@@ -131,7 +130,7 @@ class Watch:
         shown = sorted(busy, key=lambda each: (each.since is None, each.since or 0.0))
         return [
             Running(
-                describe(self.trials.of_id(each.trial_id)), None if each.since is None else max(now - each.since, 0)
+                self.trials.of_id(each.trial_id).description, None if each.since is None else max(now - each.since, 0)
             )
             for each in shown
         ]

@@ -2,16 +2,51 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from vitbench.config.recipe import TrainSpec
-from vitbench.training.members import Weight, weights
-from vitbench.training.muon import Muon
+from vitbench.model.encoder import Block
+from vitbench.model.initial import token_tables
+from vitbench.model.muon import Muon
+
+
+@dataclass(frozen=True)
+class Weight:
+    """A parameter, and what an optimiser asks of it.
+
+    Attributes:
+        name: as the model has it.
+        parameter: of one model, or of all members.
+        decays: it is a weight: not a norm, a bias, a position or a class token.
+        hidden: it is a matrix of a block.
+    """
+
+    name: str
+    parameter: nn.Parameter
+    decays: bool
+    hidden: bool
+
+
+@functools.singledispatch
+def weights(model: nn.Module) -> list[Weight]:
+    """The parameters of a model that are trained.
+
+    Source of what decays: Dosovitskiy et al. 2020 decay all; this split is DeiT's and timm's (``no_weight_decay``).
+    """
+    tables = token_tables(model)
+    hidden = {id(p) for b in model.modules() if isinstance(b, Block) for p in b.parameters() if p.ndim == 2}
+    return [
+        Weight(name, p, p.ndim >= 2 and name not in tables, id(p) in hidden)
+        for name, p in model.named_parameters()
+        if p.requires_grad
+    ]
 
 
 def parameter_groups(chosen: Sequence[Weight], weight_decay: float) -> list[dict[str, Any]]:

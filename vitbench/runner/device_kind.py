@@ -1,0 +1,23 @@
+"""Device kind: which type of device a name means, by what the system shows, without asking torch."""
+
+from __future__ import annotations
+
+import platform
+from pathlib import Path
+
+from vitbench.config.recipe import Device
+from vitbench.store import StudyError
+
+KINDS_OF_DEVICE: dict[str, Device] = {"cpu": "cpu", "cuda": "cuda", "mps": "mps"}
+
+
+def device_kind(requested: str) -> Device:
+    """Type of a device by its name; for "auto" what the system shows without asking torch. Raises StudyError."""
+    if requested == "auto":
+        if Path("/proc/driver/nvidia/gpus").is_dir() or Path("/dev/nvidia0").exists():
+            return "cuda"
+        return "mps" if (platform.system(), platform.machine()) == ("Darwin", "arm64") else "cpu"
+    kind = requested.partition(":")[0]
+    if kind not in KINDS_OF_DEVICE:
+        raise StudyError(f'"{requested}" is no device; allowed: auto, cpu, cuda, cuda:0, …, mps')
+    return KINDS_OF_DEVICE[kind]
