@@ -29,7 +29,7 @@ def with_stand_ins(train: pd.DataFrame, validation: str = "validation_accuracy_p
         validation: column that has been joined to them.
     """
     found = train.assign(**{RUN_OF: train["cell"]})
-    ok = found[found["state"] == "ok"]
+    ok = found.index[found["state"] == "ok"]
     several = found.groupby(["device", "twin"], sort=False)["cell"].transform("nunique") > 1
     made = []
     for _, rows in found[several].groupby(["device", "twin"], sort=False):
@@ -37,7 +37,7 @@ def with_stand_ins(train: pd.DataFrame, validation: str = "validation_accuracy_p
         if len(once) * rows["cell"].nunique() == len(rows):
             continue  # each was trained with every seed
         best = rows.assign(last=rows["state"] != "ok").sort_values("last", kind="stable").drop_duplicates("seed")
-        for cell, own in rows[rows.index.isin(ok.index)].groupby("cell", sort=False):
+        for cell, own in rows[rows.index.isin(ok)].groupby("cell", sort=False):
             has = set(rows.loc[rows["cell"] == cell, "seed"])
             lent = best[~best["seed"].isin(has)].drop(columns="last")
             made.append(_in_the_row_of(lent, own.iloc[0], validation))
