@@ -240,12 +240,18 @@ def _best(view: View, group: Group) -> str:
         first, *others = [each for each in found if view.task(each.cells[0]) == task]
         of_task = f"{escape(task)}: " if task else ""
         n = seeds(first.n, first.planned)
-        best = f"{of_task}{escape(first.name)}, {spread(first.mean, first.std, view.decimals)} % (n = {n})"
+        best = f"{of_task}{escape(_called(view, first))}, {spread(first.mean, first.std, view.decimals)} % (n = {n})"
         if others and not task:
             best += f"; next: {escape(others[0].name)}, {spread(others[0].mean, others[0].std, view.decimals)} %"
         shown.append(best)
     rest = f"; {plural(len(shown) - 4, 'more task')} under Accuracy" if len(shown) > 4 else ""
     return f"**Highest test accuracy{on}:** {'; '.join(shown[:4])}{rest}." if shown else ""
+
+
+def _called(view: View, each: accuracy.Function) -> str:
+    """A function by what tells it from others of its task, which is named before it."""
+    left = [accuracy.JOIN.join(values) for axis, values in each.values.items() if axis not in view.conditions]
+    return " · ".join(left) if left and view.conditions else each.name
 
 
 def _to_decide(view: View) -> str:
