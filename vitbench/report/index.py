@@ -8,7 +8,7 @@ from pathlib import Path
 from vitbench.report.document import Document, Section, table
 from vitbench.report.figures.charts import Draw, drawn
 from vitbench.report.files import Files
-from vitbench.report.markdown import Md, escape
+from vitbench.report.markdown import NOTHING, Md, escape
 from vitbench.report.sections import summary
 from vitbench.report.study import render_view
 from vitbench.report.view import View
@@ -51,5 +51,5 @@ def _row(view: View, name: str) -> Row:
         "study": Md(f"[{escape(name)}]({name}/index.html)"),
         "question": escape(view.study.info.suite.question),
         "answer": summary.answer(view),
-        **{key: escape(facts.get(key, "")) for key in ("data", "device", "date")},
+        **{key: escape(facts[key]) if key in facts else NOTHING for key in ("data", "device", "date")},
     }
