@@ -7,8 +7,8 @@ import itertools
 import re
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from PIL import Image
@@ -31,6 +31,7 @@ from vitbench.report.document import Table
 from vitbench.report.files import Files, ReportError
 from vitbench.report.index import render_all, studies_in
 from vitbench.report.sections import accuracy
+from vitbench.report.sections.caveats import stated
 from vitbench.report.study import render
 from vitbench.report.text import MINUS
 from vitbench.report.view import View
@@ -317,25 +318,18 @@ def test_results_of_two_machines_stand_apart(tmp_path: Path) -> None:
         assert float(row["test_accuracy_pct_mean"]) == pytest.approx(sum(values) / len(values))
 
 
-def test_another_number_of_threads_is_named_as_what_it_is(tmp_path: Path) -> None:
-    fewer = CPU.model_copy(update={"threads": 1})
-    page = rendered(tmp_path, factorial(SMALL, environment=lambda c, s: fewer if c.axes["norm"] == "pre" else CPU))
-    assert "(different: CPU threads)" in page.text
-    assert "another machine" not in page.text
+def test_what_differs_between_environments_is_named_and_another_commit_of_the_same_code_does_not(
+    tmp_path: Path,
+) -> None:
+    def caveat(**changes: Any) -> str | None:
+        other = CPU.model_copy(update=changes)
+        plan = factorial(SMALL, time=False, environment=lambda c, s: other if c.axes["norm"] == "pre" else CPU)
+        return dict(stated(View(build(tmp_path / "-".join(changes), plan)))).get("several-environments")
 
-
-def test_other_code_is_another_origin_and_another_commit_of_the_same_code_is_not(tmp_path: Path) -> None:
-    later = CPU.model_copy(update={"commit": "f" * 40, "dirty": True})
-    page = rendered(
-        tmp_path / "a", factorial(SMALL, time=False, environment=lambda c, s: later if c.axes["norm"] == "pre" else CPU)
+    assert "(different: CPU threads)" in (caveat(threads=1) or "") and "(different: code)" in (
+        caveat(code="f" * 12) or ""
     )
-    assert "other environments" not in page.text
-    assert "ffffffffffff with local changes" in page.text
-    other = CPU.model_copy(update={"code": "f" * 12})
-    page = rendered(
-        tmp_path / "b", factorial(SMALL, time=False, environment=lambda c, s: other if c.axes["norm"] == "pre" else CPU)
-    )
-    assert "(different: code)" in page.text
+    assert caveat(commit="f" * 40, dirty=True) is None
 
 
 def test_retries_exclusions_damage_and_leftovers_are_told(tmp_path: Path) -> None:
@@ -361,10 +355,6 @@ def test_retries_exclusions_damage_and_leftovers_are_told(tmp_path: Path) -> Non
     assert "1 record file could not be read and was set aside" in page.text
     assert "0-torn.json: not a record" in page.text
     assert "1 record of trials outside the plan" in page.text
-
-
-def many(axes: dict[str, tuple[object, ...]]) -> Callable[[], Plan]:
-    return lambda: factorial(axes, modes=("inference",))
 
 
 @pytest.mark.slow
