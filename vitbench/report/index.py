@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from pathlib import Path
+from urllib.parse import quote
 
 from vitbench.report.document import Document, Section, table
 from vitbench.report.figures.charts import Draw, drawn
@@ -48,8 +49,8 @@ def _row(view: View, name: str) -> Row:
     """A study by one row."""
     facts = summary.facts(view)
     return {
-        "study": Md(f"[{escape(name)}]({name}/index.html)"),
+        "study": Md(f"[{escape(name)}]({quote(name)}/index.html)"),
         "question": escape(view.study.info.suite.question),
         "answer": summary.answer(view),
-        **{key: escape(facts[key]) if key in facts else NOTHING for key in ("data", "device", "date")},
+        **{key: escape(facts.get(key, NOTHING)) for key in ("data", "device", "date")},
     }
