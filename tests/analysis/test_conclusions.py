@@ -13,7 +13,7 @@ from vitbench.analysis.factorial import runs_of
 from vitbench.analysis.frames import trials_frame
 from vitbench.analysis.verdicts import Comparison, judge
 from vitbench.config.suite import Fact
-from vitbench.report.findings.legends import OUTCOMES
+from vitbench.report.sections.terms import OUTCOMES
 
 AROUND = (-0.6, -0.3, -0.2, 0.1, 0.2, 0.3, 0.5)
 """Noise of seven seeds around a mean: an interval of some ±0.37."""

@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import math
-import re
 from typing import Any
 
 import pytest
 
 from tests.conftest import REPOSITORY
 from tests.report.builders import charts_of
-from tests.report.markdown import written
-from vitbench.report.cost import best, costs, speed, timing_overview
-from vitbench.report.document import mentions
-from vitbench.report.figures.charts import Forest, Roofline, Rows
-from vitbench.report.files import Files
-from vitbench.report.markdown import Md
+from vitbench.report.cost import best, heat, speed
+from vitbench.report.cost.beside import beside_baseline
+from vitbench.report.figures.charts import Roofline
+from vitbench.report.markdown import plain
 from vitbench.report.view import View
 from vitbench.store import Study
 
@@ -63,46 +60,34 @@ def test_an_interval_that_excludes_1_is_seen_to(low: float, high: float, said: s
 
 
 @pytest.mark.parametrize("name", ["attention-timing-cpu", "components-cpu"])
-def test_a_colour_means_one_thing_in_the_section_of_costs(name: str) -> None:
-    view = View(Study.read(REFERENCE / name))
-    charts = charts_of(view)
-    blocks = costs.throughput(view, Files())
-    coloured = [
-        chart for chart in charts if isinstance(chart, Roofline) or (isinstance(chart, Rows) and len(chart.panels) > 1)
-    ]
-    assert len(coloured) > 1 and {chart.colouring.title for chart in coloured} == {"attention"}
-    # Each of these is explained where it stands for something, and nothing else is.
-    terms = written(blocks[0])
-    assert "**~**" in terms and "**Peak memory**: on the CPU" in terms and "GPU" not in terms
-    assert ("**Attention core**" in terms) == name.startswith("attention")
-    assert "**In bold**" in terms, "timings of both were made side by side"
-    assert not mentions(blocks, Md("sdpa · CIFAR")), "what all rows of a table share is said above it"
-    assert not [chart for chart in charts if isinstance(chart, Rows) and len(chart.panels) > 1 and any(chart.words)], (
-        "the table has the words"
-    )
+def test_rooflines_are_coloured_by_what_differs_most(name: str) -> None:
+    rooflines = [chart for chart in charts_of(View(Study.read(REFERENCE / name))) if isinstance(chart, Roofline)]
+    assert rooflines and {chart.colouring.title for chart in rooflines} == {"attention"}
 
 
-def test_the_overview_has_every_setting_and_the_ratios_of_the_records() -> None:
+def test_the_heat_map_has_every_setting_and_the_ratios_of_the_records() -> None:
     view = View(Study.read(REFERENCE / "attention-timing-cpu"))
-    found = timing_overview.overview(view, speed.telling(view))
-    assert found is not None and found.picture is not None and isinstance(found.picture.chart, Forest)
-    chart, rows = found.picture.chart, view.time[view.time["state"] == "ok"]
-    assert len(chart.names) == len(view.time_groups) == 10 == len(set(chart.names))
-    drawn = {(round(e.value, 9), round(e.low, 9), round(e.high, 9)) for arm in chart.arms.values() for e in arm if e}
-    others = rows[rows["attention"] != "sdpa"][["speed", "speed_low", "speed_high"]]
-    assert drawn == {tuple(round(float(value), 9) for value in each) for each in others.itertuples(index=False)}
-    assert (
-        written(found.table).count("unsupported") == 5
-        and "Without any result: sdpa_efficient, sdpa_cudnn, triton." in found.said
-    )
-    # A ratio is as sure as the surer of its two timings at the most.
-    bases = rows[rows["attention"] == "sdpa"].set_index(["level_shape", "mode"])["unstable"]
-    marked = [
-        r["unstable"] or bases[r["level_shape"], r["mode"]] for r in rows.to_dict("records") if r["attention"] != "sdpa"
-    ]
-    assert len(re.findall(r"\) ~ +\|", written(found.table))) == sum(map(bool, marked)) > 0
+    found = heat.heat_map(view)
+    assert found is not None
+    rows = view.time[(view.time["state"] == "ok") & (view.time["attention"] != "sdpa")]
+    shapes = [plain(line[0]) for line in found.table.rows]
+    assert len(view.time_groups) == 10 == 2 * len(set(shapes)) == 2 * len(shapes), "a column for each mode"
+    # A ratio is as sure as the surer of its two timings at the most, and has a colour only then.
+    timed = view.time[view.time["attention"] == "sdpa"].set_index(["level_shape", "mode"])["unstable"]
+    unsure = {r["trial_id"] for r in rows.to_dict("records") if r["unstable"] or timed[r["level_shape"], r["mode"]]}
+    assert {each.row["trial_id"] for each in beside_baseline(view) if each.unstable} == unsure
+    shown = {(shapes[at], column): cell for at, line in enumerate(found.table.rows) for column, cell in enumerate(line)}
+    for each in beside_baseline(view):
+        head = f"{each.name}, {each.group.mode_name}"
+        column = found.table.columns.index(head)
+        (place,) = [at for at, shape in enumerate(shapes) if speed.shared(view, each.group).startswith(shape)]
+        ratio = float(each.row["speed"])
+        assert shown[shapes[place], column] == f"{ratio:.2f}{' ~' if each.unstable else ''}"
+        shade = found.table.shades.get((place, column))
+        assert (shade is None) == each.unstable and (
+            shade is None or math.copysign(1, shade) == (1 if ratio > 1 else -1)
+        )
 
 
-def test_few_settings_have_no_overview() -> None:
-    view = View(Study.read(REFERENCE / "components-cpu"))
-    assert timing_overview.overview(view, speed.telling(view)) is None
+def test_few_settings_have_no_heat_map() -> None:
+    assert heat.heat_map(View(Study.read(REFERENCE / "components-cpu"))) is None

@@ -9,12 +9,15 @@ from pathlib import Path
 
 import pytest
 
-from tests.report.builders import written
 from tests.runner.runs import VITBENCH, Runs
 from tests.small import SUITE
 from vitbench.config.base import digest
+from vitbench.report.sections.caveats import stated
+from vitbench.report.view import View
 from vitbench.store import Study
 
+ABOUT = {"history-missing", "history-unreadable", "history-begins-late", "changed-after-results", "seeds-changed",
+         "plan-edited", "removed-runs", "repeated-runs", "unlisted-results"}  # fmt: skip
 CLAIMING = SUITE.replace('"Does it run?"', '"Does it run?"\nmargin = 0.5').replace("[train]", "[train]\nseeds = [0, 1]")
 CLAIMING += """
 [axes]
@@ -47,18 +50,13 @@ def runs(finished: Path, tmp_path: Path) -> Runs:
     return copied
 
 
-def caveats(text: str) -> list[str]:
-    """The caveats of a report."""
-    assert text.count("## Caveats") == 1
-    section = text.partition("## Caveats")[2].partition("\n## ")[0]
-    return [line.removeprefix("- ") for line in section.splitlines() if line.startswith("- ")]
-
-
-def about_changes(runs: Runs, text: str = "") -> list[str]:
-    """What a report says of the history, by default one without pictures."""
-    words = ("Changed after", "Seeds changed", "Finished runs", "history", "list of finished")
-    text = text or written(Study.read(runs.study), runs.folder / "plain").with_name("report.md").read_text()
-    return [said for said in caveats(text) if any(word in said for word in words)]
+def told(runs: Runs) -> dict[str, str]:
+    """Name of each caveat on the history → its sentences."""
+    found: dict[str, str] = {}
+    for name, said in stated(View(Study.read(runs.study))):
+        if name in ABOUT:
+            found[name] = found.get(name, "") + said
+    return found
 
 
 def again(runs: Runs, old: str = "", new: str = "") -> None:
@@ -81,34 +79,32 @@ def test_what_is_not_changed_is_not_told(runs: Runs) -> None:
     kept = {p.name: p.read_bytes() for p in (runs.study / "history").iterdir() if p.name in before}
     assert kept == before, "a history only grows"
     assert entries(runs) == ["1.json", "2.json"], "an unchanged run adds nothing"
-    assert about_changes(runs) == [], "and the words of a question decide nothing"
+    assert told(runs) == {}, "and the words of a question decide nothing"
 
 
 def test_a_wider_margin(runs: Runs) -> None:
     again(runs, "margin = 0.5", "margin = 4")
-    told = about_changes(runs, runs.report())
-    assert told == ["**Changed after results were seen** (after 4 runs): margin 0.5 → 4."]
+    (said,) = told(runs).items()
+    assert said == ("changed-after-results", "**Changed after results were seen** (after 4 runs): margin 0.5 → 4.")
+    text = runs.report()
+    assert "changed after results were seen" in text[: text.index("## Summary")], "above all numbers"
+    assert said[1] in text[text.index("## Caveats") :]
     again(runs, "margin = 4", "margin = 0.5")
-    assert about_changes(runs) == [], "what was taken back moves nothing"
+    assert told(runs) == {}, "what was taken back moves nothing"
     assert entries(runs) == ["1.json", "2.json", "3.json"]
 
 
 def test_a_claim_that_is_turned_round(runs: Runs) -> None:
     again(runs, 'expected = "lower"', 'expected = "higher"')
-    (said,) = about_changes(runs, runs.report())
-    assert said == (
-        "**Changed after results were seen** (after 4 runs): claim turned: “ReLU is worse” expected lower → higher."
-    )
+    assert "claim turned: “ReLU is worse” expected lower → higher" in told(runs)["changed-after-results"]
     again(runs, 'claim = "ReLU is worse"', 'claim = "ReLU is better"')
-    told = " ".join(about_changes(runs))
-    assert "(after 4 runs): claim dropped: “ReLU is worse”" in told
-    assert "(after 4 runs): claim stated: “ReLU is better”" in told
+    said = told(runs)["changed-after-results"]
+    assert "claim dropped: “ReLU is worse”" in said and "claim stated: “ReLU is better”" in said
 
 
 def test_another_learning_rate(runs: Runs) -> None:
     again(runs, "[train]", "[train]\nlearning_rate = 0.003")
-    told = about_changes(runs, runs.report())
-    assert told == ["**Changed after results were seen** (after 4 runs): learning_rate 0.001 → 0.003."]
+    assert "learning_rate 0.001 → 0.003" in told(runs)["changed-after-results"]
 
 
 def test_another_recipe_for_one_cell_alone(runs: Runs) -> None:
@@ -116,8 +112,7 @@ def test_another_recipe_for_one_cell_alone(runs: Runs) -> None:
     runs.suite.write_text(CLAIMING.replace('axis = "mlp"\n', ""))
     relu = '[[variants]]\nname = "relu"\nset = { mlp = "relu", "train.learning_rate" = 0.003 }\n'
     again(runs, '[axes]\nmlp = ["gelu", "relu"]\n', '[[variants]]\nname = "gelu"\nset = { mlp = "gelu" }\n' + relu)
-    told = " ".join(about_changes(runs))
-    assert "(after 4 runs): learning_rate 0.001 → 0.003 (relu)" in told
+    assert "learning_rate 0.001 → 0.003 (relu)" in told(runs)["changed-after-results"]
 
 
 def test_the_worst_seeds_are_removed(runs: Runs) -> None:
@@ -125,26 +120,17 @@ def test_the_worst_seeds_are_removed(runs: Runs) -> None:
     for trial in planned:
         if trial.trial.kind == "train" and trial.trial.seed == 1:
             (runs.study / "records" / f"{trial.id}-1.json").unlink()
-    assert about_changes(runs, runs.report()) == [
-        "**Finished runs are gone** (2): gelu, seed 1; relu, seed 1. No number here includes them."
-    ]
+    assert told(runs).keys() == {"removed-runs"} and "(2): gelu, seed 1; relu, seed 1." in told(runs)["removed-runs"]
     again(runs, "seeds = [0, 1]", "seeds = [0, 2]")
-    told = about_changes(runs)
-    seeds = "**Seeds changed after results were seen** (after 4 runs): 2 joined. The p-values do not account for that."
-    assert seeds in told
-    assert any(said.startswith("**Finished runs are gone** (2): 2 of no planned cell.") for said in told)
+    assert "2 joined" in told(runs)["seeds-changed"] and "(2): 2 of no planned cell" in told(runs)["removed-runs"]
     again(runs, "seeds = [0, 2]", "seeds = [0, 1, 2]")
-    assert any(
-        said.startswith("**Finished runs were removed and run again** (2): gelu, seed 1;")
-        for said in about_changes(runs)
-    )
+    assert "(2): gelu, seed 1;" in told(runs)["repeated-runs"]
 
 
 def test_a_record_that_is_set_aside_is_not_said_to_be_removed(runs: Runs) -> None:
     path = next((runs.study / "records").glob("*.json"))
     path.write_text("{")
-    assert about_changes(runs) == []
-    assert path.name in runs.report()
+    assert told(runs) == {} and path.name in runs.report()
 
 
 def test_a_history_that_is_removed_or_edited(runs: Runs) -> None:
@@ -152,14 +138,12 @@ def test_a_history_that_is_removed_or_edited(runs: Runs) -> None:
     entry = runs.study / "history" / "2.json"
     text = entry.read_text()
     entry.write_text(text.replace('"finished": 4', '"finished": 0'))
-    told = about_changes(runs)
-    assert told[0].startswith("**1 entry of the study's history cannot be read** (number 2)")
-    assert told[1] == "**study.json was edited by hand**: its history does not have margin 0.5 → 4."
+    assert told(runs).keys() == {"history-unreadable", "plan-edited"}
+    assert "1 entry" in told(runs)["history-unreadable"] and "margin 0.5 → 4" in told(runs)["plan-edited"]
     shutil.rmtree(runs.study / "history")
-    assert about_changes(runs)[0].startswith("**The study's history is missing**")
+    assert "history-missing" in told(runs)
     again(runs)
-    (said,) = about_changes(runs)
-    assert said.startswith("The study's history begins after 4 training runs")
+    assert told(runs).keys() == {"history-begins-late"} and "after 4 training runs" in told(runs)["history-begins-late"]
 
 
 STRANGE = {
@@ -179,21 +163,20 @@ def test_i16_entries_of_another_hand_end_no_report(runs: Runs, name: str) -> Non
     later = {**entry, "begins": False, "finished": 4, "changed": {name: [old, new]}}
     for file, body in (("1", entry), ("2", later), ("1000000000000", later)):
         (folder / f"{file}.json").write_text(json.dumps({"sha256": digest(body, 64), "entry": body}))
-    told = " ".join(about_changes(runs))
-    assert "<script>" not in told and ("Changed after" in told or "Seeds changed" in told or "cannot be read" in told)
+    assert "<script>" not in " ".join(told(runs).values())
+    assert told(runs).keys() & {"changed-after-results", "seeds-changed", "history-unreadable"}
 
 
 def test_a_plan_that_is_edited_by_hand(runs: Runs) -> None:
     plan = runs.study / "study.json"
     plan.write_text(plan.read_text().replace('"margin": 0.5', '"margin": 4.0'))
-    assert about_changes(runs) == ["**study.json was edited by hand**: its history does not have margin 0.5 → 4."]
+    assert told(runs).keys() == {"plan-edited"} and "margin 0.5 → 4" in told(runs)["plan-edited"]
 
 
 def test_a_list_that_is_cut(runs: Runs) -> None:
     for path in (runs.study / "history").glob("finished-*.log"):
         path.unlink()
-    (said,) = about_changes(runs)
-    assert said.startswith("Results missing from the list of finished runs: 4.")
+    assert told(runs).keys() == {"unlisted-results"} and "finished runs: 4." in told(runs)["unlisted-results"]
 
 
 def test_a_history_that_is_gone_with_its_number_in_the_plan(runs: Runs) -> None:
@@ -202,11 +185,9 @@ def test_a_history_that_is_gone_with_its_number_in_the_plan(runs: Runs) -> None:
     body = json.loads(plan.read_text())
     del body["history"]
     plan.write_text(json.dumps(body))
-    said, _ = about_changes(runs)
-    assert said.startswith("**The study's history is missing**")
+    assert "history-missing" in told(runs)
     again(runs, "margin = 0.5", "margin = 4")
-    (said,) = about_changes(runs)
-    assert said.startswith("The study's history begins after 4 training runs")
+    assert told(runs).keys() == {"history-begins-late"}
 
 
 KILLED = """
@@ -227,12 +208,11 @@ def test_a_driver_that_is_killed_between_a_record_and_the_list(runs: Runs) -> No
     command = [VITBENCH[0], "-c", KILLED, *runs.command()[3:]]
     assert subprocess.run(command, capture_output=True, check=False, timeout=120).returncode == -9
     assert len(list(runs.study.glob("records/*.json"))) == 1 and not list(runs.study.glob("history/*.log"))
-    (said,) = about_changes(runs)
-    assert said.startswith("Results missing from the list of finished runs: 1.")
+    assert told(runs).keys() == {"unlisted-results"} and "finished runs: 1." in told(runs)["unlisted-results"]
     half = runs.study / "history" / "finished-0.log"
     half.write_text("\ntrain 0123")  # what another killed writer leaves
     again(runs)
-    assert about_changes(runs) == [] and half.exists()
+    assert told(runs) == {} and half.exists()
     assert len({*Study.read(runs.study).history.finished()}) == 4
 
 
@@ -241,7 +221,7 @@ def test_two_drivers_share_a_history(runs: Runs) -> None:
     shutil.rmtree(runs.study)
     drivers = [runs.start(log=f"log{i}") for i in range(2)]
     assert [driver.wait(timeout=300) for driver in drivers] == [0, 0]
-    assert entries(runs) == ["1.json"] and about_changes(runs) == []
+    assert entries(runs) == ["1.json"] and told(runs) == {}
     assert len({*Study.read(runs.study).history.finished()}) == 4
 
 
@@ -250,6 +230,6 @@ def test_another_folder_is_another_history_and_the_docs_say_so(runs: Runs) -> No
     again(runs, "margin = 0.5", "margin = 4")
     shutil.rmtree(runs.study)
     again(runs)
-    assert about_changes(runs) == []
+    assert told(runs) == {}
     readme = (Path(__file__).parents[2] / "README.md").read_text()
     assert "a study in another folder begins a history of its own" in " ".join(readme.split())

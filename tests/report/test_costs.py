@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import math
 import re
 import statistics
 from pathlib import Path
@@ -12,15 +13,15 @@ import pytest
 
 from tests.conftest import REPOSITORY
 from tests.report.builders import CPU, CellPlan, Plan, Values, build, factorial
-from tests.report.markdown import written
+from tests.report.markdown import Shown, written
 from vitbench.config.trial import TrainTrial
-from vitbench.report.circumstances import account, settings, spent
-from vitbench.report.cost import by_axis, training_speed
-from vitbench.report.findings import headlines
-from vitbench.report.markdown import Md
+from vitbench.report.cost import by_axis
+from vitbench.report.document import Block, Forest, Note, Table
+from vitbench.report.files import Files
+from vitbench.report.sections import accuracy, budget, recipes, setup, summary, terms
 from vitbench.report.sections.caveats import stated
 from vitbench.report.view import View
-from vitbench.store import Study, TimeValues, TrainValues
+from vitbench.store import Study, TimeValues
 
 TWINS = {"attention": ("per_head", "batched", "sdpa"), "norm": ("pre", "post")}
 LOADED = CPU.model_copy(update={"load_average": 6.33})
@@ -39,16 +40,6 @@ def grid(**changes: Any) -> Plan:
     return factorial(TWINS, seeds=(0, 1, 2), time=False, **changes)
 
 
-def costs(view: View) -> str:
-    return written(*training_speed.by_cell(view, "cpu"))
-
-
-def steady(values: Values) -> Values:
-    """Speeds without noise: those of a kind of attention are as one."""
-    assert isinstance(values, TrainValues)
-    return values.model_copy(update={"train_images_per_s": float(round(values.train_images_per_s, -2))})
-
-
 def beside(values: Values) -> Values:
     """Timings that had the baseline, and it again, in each of their rounds."""
     assert isinstance(values, TimeValues)
@@ -65,115 +56,112 @@ def beside(values: Values) -> Values:
     return values.model_copy(update={"processes": processes})
 
 
-def table_of(found: list[Md]) -> dict[tuple[str, str], dict[str, str]]:
+def table_of(found: list[Block]) -> dict[tuple[str, str], dict[str, str]]:
     """(axis, value) → its row."""
-    header, _, *rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in written(found[1]).splitlines()]
-    return {(row[0], row[1]): dict(zip(header, row, strict=True)) for row in rows}
+    (table,) = [block for block in found if isinstance(block, Table)]
+    shown = Shown((), table)
+    return {(row[0], row[1]): dict(zip(shown.columns, row, strict=True)) for row in shown.rows}
 
 
 def test_timings_are_judged_by_axis_over_matched_blocks(tmp_path: Path) -> None:
-    axes = {"attention": ("per_head", "batched", "sdpa"), "norm": ("pre", "post"), "positions": ("learned", "none")}
-    plan = factorial(axes, modes=("train",), train=False, changed=beside)
-    timed = view(tmp_path, plan)
+    axes = {**TWINS, "positions": ("learned", "none")}
+    timed = view(tmp_path, factorial(axes, modes=("train",), train=False, changed=beside))
     (group,) = timed.time_groups
-    rows = table_of(by_axis.by_axis(timed, group, "cpu"))
+    rows = table_of(by_axis.tables(timed, group, "cpu"))
     # The builder makes batched 1.6 / 1.15 as fast as per_head, and sdpa 1.6; both norms are equally fast.
     for value, expected in (("batched", 1.6 / 1.15), ("sdpa", 1.6)):
         row = rows["attention", value]
         low, high = map(float, row["95 % interval"].split(" to "))
-        assert (row["verdict"], row["blocks"]) == ("**faster**", "4") and low < expected < high
-    assert rows["norm", "post"]["verdict"] in ("**equivalent**", "undecided", "**undecided**")
+        assert (row["verdict"], row["blocks"]) == ("faster", "4") and low < expected < high
+    assert rows["norm", "post"]["verdict"] in ("equivalent", "undecided")
     assert rows[by_axis.CONTROL, "n/a"]["speed (×)"] == "1.00"
-    (said,) = by_axis.sentences(timed).values()
-    assert re.search(r"attention: sdpa \*\*faster\*\* \(1\.[56]\d, .*batched \*\*faster\*\* .* against per_head", said)
-    short = written(headlines.headlines(timed)[0])
-    assert said in short and "Lowest latency" not in short
     frame = by_axis.axes_frame(timed)
-    assert set(frame["verdict"]) <= {"faster", "equivalent", "undecided"} and len(frame) == 4
+    (forest,) = [block for block in summary.section(timed, Files()) if isinstance(block, Forest)]
+    drawn = {row.name: (row.bar.value, row.bar.low, row.bar.high, row.verdict) for row in forest.rows}
+    numbers = frame[["ratio", "low", "high", "verdict"]].itertuples(index=False, name=None)
+    assert drawn == dict(zip(frame["value"], numbers, strict=True)) and len(frame) == 4
+    assert [row.name for row in forest.rows[:2]] == ["sdpa", "batched"], "the largest first"
 
 
 def test_training_runs_are_judged_only_where_their_order_was_drawn(tmp_path: Path) -> None:
     """In one order in every seed, a machine that slows down makes the last cell slow."""
     drawn = view(tmp_path / "drawn", grid(order=lambda number: number * 7919 % 997, apart=400.0))
-    row = table_of(by_axis.by_axis(drawn, None, "cpu"))["attention", "sdpa"]
-    assert row["verdict"] == "**faster**" and float(row["speed (×)"]) == pytest.approx(1.6, rel=0.05)
-    found = by_axis.by_axis(view(tmp_path / "fixed", grid()), None, "cpu")
-    row = table_of(found)["attention", "sdpa"]
-    assert row["verdict"] == row["95 % interval"] == "n/a" and "an order drawn anew" in found[0]
-    assert float(row["speed (×)"]) == pytest.approx(1.6, rel=0.05)
-    assert "training runs, by" not in written(headlines.headlines(drawn)[0])
+    fixed = view(tmp_path / "fixed", grid())
+    for found, verdict in ((drawn, "faster"), (fixed, "n/a")):
+        row = table_of(by_axis.tables(found, None, "cpu"))["attention", "sdpa"]
+        assert row["verdict"] == verdict and float(row["speed (×)"]) == pytest.approx(1.6, rel=0.05)
+        assert (row["95 % interval"] == "n/a") == (verdict == "n/a")
+        assert not [block for block in summary.section(found, Files()) if isinstance(block, Forest) and
+                    block.title.startswith("Speed")], "runs that train are no benchmark"  # fmt: skip
 
 
 @pytest.mark.parametrize(
     ("changes", "why"),
     [
-        ({"apart": 10.0}, "another run of the study was at work for"),
+        ({"apart": 0.1}, "another run of the study was at work for"),
         ({"environment": lambda *_: LOADED}, "load average of up to 6.3 on 2 cores at their start"),
     ],
 )
-def test_runs_without_a_machine_to_themselves_show_no_best_speed(
-    tmp_path: Path, changes: dict[str, Any], why: str
-) -> None:
-    alone = view(tmp_path / "alone", grid(changed=steady))
-    assert "shared-machine" not in dict(stated(alone))
-    crowded = view(tmp_path / "crowded", grid(changed=steady, **changes))
+def test_runs_without_a_machine_to_themselves_are_told(tmp_path: Path, changes: dict[str, Any], why: str) -> None:
+    assert "shared-machine" not in dict(stated(view(tmp_path / "alone", grid())))
+    crowded = view(tmp_path / "crowded", grid(**changes, order=lambda number: number * 7919 % 997))
     assert why in dict(stated(crowded))["shared-machine"]
-    assert not re.search(r"\*\*[\d,]+", costs(crowded))
+    assert table_of(by_axis.tables(crowded, None, "cpu"))["attention", "sdpa"]["verdict"] == "n/a"
 
 
-def test_a_speed_is_marked_where_it_is_ahead_by_more_than_seeds_differ(tmp_path: Path) -> None:
-    def of(name: str, **changes: Any) -> str:
-        axes = {"attention": ("per_head", "sdpa")}
-        return costs(view(tmp_path / name, factorial(axes, time=False, **changes)))
-
-    assert re.search(r"\*\*[\d,]+ ± \d+\*\*", of("ahead", seeds=(0, 1, 2)))
-    assert "**" not in of("one", seeds=(0,))
-    axes = {"norm": ("pre", "post")}  # which the builder makes equally fast, but for noise
-    assert "**" not in costs(view(tmp_path / "equal", factorial(axes, seeds=(0, 1, 2), time=False)))
+@pytest.mark.parametrize("busy", [False, True])
+def test_a_busy_machine_is_named_beside_the_speeds(busy: bool) -> None:
+    """Beside other work intervals stay narrow and ratios change: a step with more barriers waits more."""
+    timed = View(Study.read(REPOSITORY / "results" / "reference" / "components-cpu"))
+    timed.processes = timed.processes.assign(load_average=6.33 if busy else 2.0)
+    said = [block.text for block in summary.section(timed, Files()) if isinstance(block, Note)]
+    assert len(said) == busy and all("6.3 on 2 cores" in text for text in said)
 
 
-def test_columns_that_say_nothing_are_a_sentence(tmp_path: Path) -> None:
-    whole = costs(view(tmp_path / "whole", grid()))
-    assert "all are ok; 3 seeds each" in whole and "| state" not in whole and "| seeds" not in whole
-    part = costs(view(tmp_path / "part", grid(state=lambda cell, kind, seed: ("failed" if seed == 1 else "ok", ""))))
-    assert "2 of 3 seeds each" in part and "of all of them 2 ok, 1 failed" in part
-    absent = costs(
-        view(tmp_path / "absent", grid(state=lambda cell, *_: ("failed" if "sdpa" in cell.label else "ok", "")))
+def test_columns_that_say_nothing_are_in_the_caption(tmp_path: Path) -> None:
+    def of(name: str, **changes: Any) -> tuple[Table, list[str]]:
+        blocks = accuracy.section(view(tmp_path / name, grid(**changes)), Files())
+        (table,) = [block for block in blocks if isinstance(block, Table)]
+        return table, [block for block in blocks if isinstance(block, str)]
+
+    whole, _ = of("whole")
+    assert "seeds" not in whole.columns and f"{accuracy.SHARED}: seeds 3; " in whole.caption
+    part, said = of("part", state=lambda cell, kind, seed: ("failed" if seed == 1 else "ok", ""))
+    assert "seeds 2 of 3" in part.caption and any("mean over survivors" in text for text in said)
+    _, said = of("absent", state=lambda cell, *_: ("failed" if "post" in cell.label else "ok", ""))
+    assert "Without a result here: failed: 3 cells." in said
+    fewer, _ = of("fewer", state=lambda cell, _, seed: ("failed" if seed == 1 and "post" in cell.label else "ok", ""))
+    assert "seeds" in fewer.columns and "seeds" not in fewer.caption
+
+
+@pytest.mark.parametrize(("device", "said"), [("cpu", "the largest resident set"), ("cuda", "torch had allocated")])
+def test_memory_is_defined_for_the_device(tmp_path: Path, device: str, said: str) -> None:
+    (memory,) = re.findall(
+        r"\*\*peak memory:\*\* .*", written(*terms.section(view(tmp_path, grid(device=device)), Files()))
     )
-    assert "failed |" in absent, "the speed says why there is none"
-    assert "3 seeds each" in absent and "| state" not in absent and "all are ok" not in absent
-    fewer = grid(state=lambda cell, kind, seed: ("failed" if seed == 1 and "sdpa" in cell.label else "ok", ""))
-    assert re.search(r"\| state +\| +seeds \|", costs(view(tmp_path / "fewer", fewer)))
-
-
-def test_memory_is_defined_and_so_is_what_it_cannot_tell(tmp_path: Path) -> None:
-    said = training_speed.about(view(tmp_path, grid()), "cpu")
-    assert re.search(r"resident set grew .*: runs of one cell differ in it by up to \d\.\d+ MiB here", said)
-    gpu = view(tmp_path / "gpu", grid(device="cuda"))
-    assert "what torch had allocated at most" in training_speed.about(gpu, "cuda")
+    assert said in memory and memory.count("on ") == 1, "of this device alone"
 
 
 def test_pre_training_is_in_the_budget_and_in_the_caveats() -> None:
     mae = reference("mae-small")
-    recipes = [p.trial.train for p in mae.planned if isinstance(p.trial, TrainTrial)]
-    assert spent.budget(mae, recipes).startswith(
+    trained = [p.trial.train for p in mae.planned if isinstance(p.trial, TrainTrial)]
+    assert budget.budget(mae, trained).startswith(
         "15 epochs a run (1,185 steps) after 0 or 40 epochs of masked pre-training; 1.68 to 12.9 TFLOP a run, all"
     )
     said = dict(stated(mae))["unequal-budgets"]
     assert "by start and trained: 1.68 to 12.9 TFLOP a run, masked pre-training included" in said
-    assert "pre-training, counts with its time, and not with its images" in training_speed.about(mae, "cpu")
     assert 0.85 < mae.contention("cpu").share < 1, "two workers, of which one waits at a look for the other"
 
 
 def test_what_cells_are_given_is_said_where_it_differs(tmp_path: Path) -> None:
-    assert settings.in_words(reference("mae-small"), "learning_rate") == "0.01 (linear probe) or 0.001 (everything)"
+    assert recipes.in_words(reference("mae-small"), "learning_rate") == "0.01 (linear probe) or 0.001 (everything)"
     assert "learning rate 0.01 (linear probe) or 0.001" in dict(stated(reference("mae-small")))["settings-by-cell"]
     cells = [CellPlan("slow", {"train.learning_rate": 1e-4}), CellPlan("quick", {}), CellPlan("post", {"norm": "post"})]
     named = view(tmp_path / "named", Plan(cells, seeds=(0, 1), time=False))
-    assert settings.in_words(named, "learning_rate") == "0.0001 (slow) or 0.001 (quick, post)"
-    assert "learning_rate 0.0001 (slow) or 0.001 (quick, post)" in written(account.settings(named))
+    assert recipes.in_words(named, "learning_rate") == "0.0001 (slow) or 0.001 (quick, post)"
+    assert "learning_rate 0.0001 (slow) or 0.001 (quick, post)" in written(setup.settings(named))
     axis = view(tmp_path / "axis", factorial({"train.learning_rate": (1e-3, 3e-3)}, seeds=(0, 1), time=False))
-    assert settings.in_words(axis, "learning_rate") is None, "that is what is compared"
+    assert recipes.in_words(axis, "learning_rate") is None, "that is what is compared"
     assert "settings-by-cell" not in dict(stated(axis))
     longer = view(tmp_path / "longer", factorial({"train.epochs": (2, 6), "norm": ("pre", "post")}, time=False))
     assert "Budgets differ** by train.epochs: " in dict(stated(longer))["unequal-budgets"]
@@ -182,21 +170,23 @@ def test_what_cells_are_given_is_said_where_it_differs(tmp_path: Path) -> None:
 
 def test_only_what_was_timed_is_said_of_the_model(tmp_path: Path) -> None:
     core = view(tmp_path, factorial({"attention": ("sdpa", "batched")}, train=False, levels=("attention_core",)))
-    (model,) = [line for line in written(account.settings(core)).splitlines() if line.startswith("- **model**")]
+    (model,) = [line for line in written(setup.settings(core)).splitlines() if line.startswith("- **model**")]
     assert "dim 64" in model and "heads 4" in model
     assert not re.search("patching|mlp|num_classes|depth|norm", model)
 
 
 def test_timings_of_too_few_samples_are_said_to_have_no_interval(tmp_path: Path) -> None:
-    plan = factorial({"norm": ("pre", "post")}, train=False, changed=lambda values: fewer(beside(values)))
-    assert "no-interval-of-ratios" in dict(stated(view(tmp_path, plan)))
+    def fewer(values: Values) -> Values:
+        found = beside(values)
+        assert isinstance(found, TimeValues)
+        return found.model_copy(update={"processes": found.processes[:1]})
 
-
-def fewer(values: Values) -> Values:
-    assert isinstance(values, TimeValues)
-    return values.model_copy(update={"processes": values.processes[:1]})
+    timed = view(tmp_path, factorial({"norm": ("pre", "post")}, train=False, changed=fewer))
+    assert "no-interval-of-ratios" in dict(stated(timed))
+    (forest,) = [block for block in summary.section(timed, Files()) if isinstance(block, Forest)]
+    assert all(math.isnan(row.bar.low) and row.verdict in ("unstable", "undecided") for row in forest.rows)
 
 
 def test_software_and_commit_are_said_once(tmp_path: Path) -> None:
-    text = written(account.settings(view(tmp_path, grid())))
+    text = written(setup.settings(view(tmp_path, grid())))
     assert "torch" not in text and "commit" not in text and "Example CPU 3000" in text

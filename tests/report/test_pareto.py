@@ -9,8 +9,8 @@ import pytest
 
 from tests.report.builders import COMPONENTS, CellPlan, Plan, Values, build, factorial, no_triton, written
 from tests.report.markdown import Page, read_page
-from vitbench.report.cost import pareto
 from vitbench.report.figures.charts import Front
+from vitbench.report.sections import pareto
 from vitbench.report.view import View
 from vitbench.store import TimeValues, TrainValues
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import csv
+import itertools
 import re
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from PIL import Image
@@ -18,16 +19,22 @@ from tests.report.builders import (
     GPU,
     CellPlan,
     Plan,
+    blank,
     build,
     factorial,
-    grid,
     no_triton,
     written,
 )
 from tests.report.markdown import Page, read_page
 from vitbench.config.suite import Published
-from vitbench.report.files import ReportError
-from vitbench.report.render import AGAINST, render
+from vitbench.report.document import Table
+from vitbench.report.files import Files, ReportError
+from vitbench.report.index import render_all, studies_in
+from vitbench.report.sections import accuracy
+from vitbench.report.sections.caveats import stated
+from vitbench.report.study import render
+from vitbench.report.text import MINUS
+from vitbench.report.view import View
 from vitbench.store import Study
 from vitbench.store.record import STATES
 
@@ -81,7 +88,7 @@ def test_rendering_is_the_same_in_a_process_of_its_own_with_another_style(tmp_pa
     code = (
         "import sys, matplotlib; from pathlib import Path\n"
         "matplotlib.rcParams['font.size'] = 20; matplotlib.rcParams['figure.dpi'] = 30\n"
-        "from vitbench.report.render import render; from vitbench.store import Study\n"
+        "from vitbench.report.study import render; from vitbench.store import Study\n"
         f"render(Study.read(Path({str(tmp_path / 'study')!r})), Path({str(tmp_path / 'there')!r}))\n"
         "assert matplotlib.rcParams['font.size'] == 20, 'the caller keeps its own style'\n"
         "assert 'torch' not in sys.modules and 'triton' not in sys.modules\n"
@@ -125,21 +132,23 @@ def test_a_page_of_somebody_else_is_not_overwritten(tmp_path: Path) -> None:
 
 def test_the_components_suite_accounts_for_every_cell(tmp_path: Path) -> None:
     page = rendered(tmp_path, factorial(COMPONENTS, state=no_triton, epochs=2))
-    accuracy = page.table("test accuracy (%)")
-    assert len(accuracy) == 48
-    assert sum(row["test accuracy (%)"][0].isdigit() for row in accuracy) == 36
-    assert "state" not in accuracy[0], "the word stands where the result would"
-    assert {row["test accuracy (%)"] for row in accuracy if row["attention"] == "triton"} == {"unsupported"}
-    for mode in ("Inference", "Training step"):
-        timing = page.table("latency p50 (ms)", section=mode)
+    cells = {
+        values
+        for row in page.table("test accuracy (%)", "Accuracy")
+        for values in itertools.product(*(row[axis].split(" | ") for axis in COMPONENTS))
+    }
+    states = {tuple(row[axis] for axis in COMPONENTS): row["state"] for row in page.csv("accuracy")}
+    assert len(states) == 48 and cells == {values for values, state in states.items() if state == "ok"}
+    assert {values[1] for values in states.keys() - cells} == {"triton"} and len(cells) == 36
+    assert "Without a result here: unsupported: 12 cells." in page.text
+    for mode in ("inference", "training step"):
+        timing = page.table("latency p50 (ms)", section=f"cpu, float32, batch size 64, {mode}")
         assert len(timing) == 48
         assert sum(row["latency p50 (ms)"] == "unsupported" for row in timing) == 12
-    assert "all 12 cells with attention = triton" in page.text
-    assert 'attention "triton" runs on cuda, not on cpu' in page.text
-    assert "full factorial" in page.text
+    (failed,) = page.table("reason")
+    assert failed["cells"] == "all 12 cells with attention = triton"
+    assert failed["reason"] == 'attention "triton" runs on cuda, not on cpu'
     assert "n = 1, no inference" in page.text
-    assert "All of its values are exact twins" in page.text
-    assert "3.3 % of the test images of CIFAR-10" in page.text
 
 
 def test_a_budget_in_images_leaves_epochs_unsaid(tmp_path: Path) -> None:
@@ -159,15 +168,17 @@ def test_all_states_at_once(tmp_path: Path) -> None:
         return word, "" if word in ("ok", "pending") else f"because {word}"
 
     page = rendered(tmp_path, Plan(cells=cells, state=state))
-    for column, section in (("test accuracy (%)", "Accuracy"), ("latency p50 (ms)", "Inference")):
-        shown = {row["cell"]: row[column] for row in page.table(column, section=section)}
-        for word in [*STATES, "pending"]:
-            assert shown[f"the {word} one"] == word if word != "ok" else shown["the ok one"][0].isdigit()
+    words = [*STATES, "pending"]
+    assert {row["cell"]: row["state"] for row in page.csv("accuracy")} == {f"the {word} one": word for word in words}
+    assert [row["cell"] for row in page.table("test accuracy (%)", "Accuracy")] == ["the ok one"]
+    shown = {row["cell"]: row["latency p50 (ms)"] for row in page.table("latency p50 (ms)")}
+    for word in words:
+        assert shown[f"the {word} one"] == word if word != "ok" else shown["the ok one"][0].isdigit()
     reasons = {row["state"]: row["reason"] for row in page.table("reason")}
     assert reasons.pop("pending") == "no record yet"
     assert reasons == {word: f"because {word}" for word in STATES if word != "ok"}
     counts = page.table("planned")[0]
-    assert all(counts[word] == "1" for word in [*STATES, "pending"])
+    assert all(counts[word] == "1" for word in words)
 
 
 @pytest.mark.parametrize("state", ["pending", "failed", "oom"])
@@ -175,7 +186,8 @@ def test_f25_a_study_without_any_result_is_reported(tmp_path: Path, state: str) 
     plan = factorial(COMPONENTS, state=lambda cell, kind, seed: (state, "it broke"))
     page = rendered(tmp_path, plan)
     assert page.pictures == []
-    assert {row["test accuracy (%)"] for row in page.table("test accuracy (%)")} == {state}
+    assert {row["state"] for row in page.csv("accuracy")} == {state} and "Effects" not in page.headings
+    assert f"Without a result here: {state}: 48 cells." in page.text
     assert "nan" not in page.text.lower().replace("inan", "")
 
 
@@ -194,14 +206,14 @@ def test_f25_a_study_without_any_result_is_reported(tmp_path: Path, state: str) 
 def test_f25_any_part_of_a_study_is_reported(tmp_path: Path, cells: int, changes: dict[str, object]) -> None:
     plan = factorial(SMALL, **changes) if cells == 4 else Plan(cells=[CellPlan("base", {})], **changes)
     page = rendered(tmp_path, plan)
-    assert page.pictures
+    assert "nan" not in page.text.lower()
     trials = page.csv("trials")
     assert len({row["cell"] for row in trials}) == cells
     assert {row["state"] for row in trials} == {"ok"}
 
 
 def test_a_plan_without_trials_is_reported(tmp_path: Path) -> None:
-    assert "0 cells planned" in rendered(tmp_path, Plan(cells=[])).text
+    assert "The plan holds no trial." in rendered(tmp_path, Plan(cells=[])).text
 
 
 def test_a_mean_over_survivors_is_marked(tmp_path: Path) -> None:
@@ -209,14 +221,13 @@ def test_a_mean_over_survivors_is_marked(tmp_path: Path) -> None:
         return ("diverged", "loss is nan") if seed == 1 and cell.axes["norm"] == "post" else ("ok", "")
 
     page = rendered(tmp_path, factorial(SMALL, seeds=(0, 1, 2), state=state))
-    rows = page.table("test accuracy (%)")
-    for row in rows:
+    states = {row["cell"]: row["state"] for row in page.csv("accuracy")}
+    for row in page.table("test accuracy (%)", "Accuracy"):
         broken = row["norm"] == "post"
-        assert row["state"] == ("2 ok, 1 diverged" if broken else "ok")
+        assert states[f"{row['norm']} · {row['positions']}"] == ("2 ok, 1 diverged" if broken else "ok")
         assert row["seeds"] == ("2 of 3" if broken else "3")
         assert row["test accuracy (%)"].endswith("†") == broken
     assert "† mean over survivors" in page.text
-    assert "2 blocks left out" in page.text
 
 
 def test_hostile_names_stay_text(tmp_path: Path) -> None:
@@ -232,20 +243,20 @@ def test_hostile_names_stay_text(tmp_path: Path) -> None:
                 data_name=HOSTILE[0], fallback=HOSTILE[1], notices=notices, excluded=excluded,
                 commands=(("run", "ablations/a`b```c; rm -rf $HOME.toml", "--device", "cpu"),))  # fmt: skip
     page = rendered(tmp_path, plan)
+    trained = [row["cell"] for row in page.table("test accuracy (%)", "Accuracy")]
+    assert sorted(trained) == sorted(cell.label for cell in cells if cell.axes["depth"] % 3)
     for names in (
-        [row["cell"] for row in page.table("test accuracy (%)")],
         [row["cell"] for row in page.table("latency p50 (ms)")],
         [row["source"] for row in page.table("source")],
         [row["rule"] for row in page.table("rule")],
     ):
         assert sorted(names) == sorted(HOSTILE)
-    assert page.links <= {f"tables/{p.name}" for p in (page.folder / "tables").iterdir()}
+    assert page.links <= contents(page.folder).keys()
     assert all(picture.startswith("figures/") for picture in page.pictures)
     assert page.html == ["<!-- Rendered by vitbench from the study's records; rendered again it is overwritten. -->"]
     assert page.code == ["vitbench run 'ablations/a`b```c; rm -rf $HOME.toml' --device cpu"]
     assert page.strange == set()
-    named = {h for h in page.headings if any(name in h for name in HOSTILE)}
-    assert named == {f'{AGAINST}"{HOSTILE[0]}"'}, "the one heading that names a cell, and shows it as text"
+    assert not [heading for heading in page.headings if any(name in heading for name in HOSTILE)]
 
 
 def test_csv_computes_nothing(tmp_path: Path) -> None:
@@ -276,15 +287,14 @@ def test_published_numbers_stand_beside_measured_ones(tmp_path: Path) -> None:
     assert rows["one head"]["measured (%)"] == f"{measured:.1f}"
     assert rows["one head"]["difference (points)"] == f"{measured - 26.5:+.1f}"
     assert rows["four heads"]["measured (%)"] == "oom"
-    assert "3 named variants" in page.text
 
 
 def test_a_fallback_is_said_first_and_its_numbers_are_not_compared(tmp_path: Path) -> None:
     cells = [CellPlan("a", {}, Published(test_accuracy=50, source="paper"))]
     why = "cifar10 is not on disk and cannot be downloaded"
     page = rendered(tmp_path, Plan(cells=cells, fallback=why, notices=(why, "clocks were throttled")))
-    top = page.text[: page.text.index("In short")]
-    assert "not the data that the suite asks for" in top
+    top = page.text[: page.text.index("Summary")]
+    assert "Not the data that the suite names" in top
     assert top.count(why) == 1
     assert "clocks were throttled" in top
     assert page.table("published (%)")[0]["difference (points)"] == "other data"
@@ -295,12 +305,12 @@ def test_results_of_two_machines_stand_apart(tmp_path: Path) -> None:
         return GPU if cell.axes["norm"] == "post" or seed == 2 else CPU
 
     page = rendered(tmp_path, factorial(SMALL, seeds=(0, 1, 2), environment=where))
-    assert "from other environments than A: " in page.text
     assert {row["machine"][:11] for row in page.table("machine")} == {"Example CPU", "Example GPU"}
-    for row in page.table("A: test accuracy (%)"):
-        assert row["A: seeds"] == ("n/a" if row["norm"] == "post" else "2 of 3")
-        assert row["B: seeds"] == ("3" if row["norm"] == "post" else "1 of 3")
-        assert (row["A: test accuracy (%)"] == "on B") == (row["norm"] == "post")
+    on_a, on_b = (page.table("test accuracy (%)", f"On cpu {letter}") for letter in "AB")
+    assert [row["norm"] for row in on_a] == ["pre"] * 2 and all(row["test accuracy (%)"][-1] == "†" for row in on_a)
+    assert {row["norm"]: row["seeds"] for row in on_b} == {"pre": "1 of 3", "post": "3"} and len(on_b) == 4
+    assert "Without a result here: on B: 2 cells." in page.text
+    assert "results from several environments" in page.text[: page.text.index("Summary")]
     for row in page.csv("accuracy"):
         alone = [t for t in page.csv("trials") if t["cell"] == row["cell"] and t["test_accuracy_pct"]]
         machine = "Example CPU" if row["origin"] == "A" else "Example GPU"
@@ -308,25 +318,18 @@ def test_results_of_two_machines_stand_apart(tmp_path: Path) -> None:
         assert float(row["test_accuracy_pct_mean"]) == pytest.approx(sum(values) / len(values))
 
 
-def test_another_number_of_threads_is_named_as_what_it_is(tmp_path: Path) -> None:
-    fewer = CPU.model_copy(update={"threads": 1})
-    page = rendered(tmp_path, factorial(SMALL, environment=lambda c, s: fewer if c.axes["norm"] == "pre" else CPU))
-    assert "(different: CPU threads)" in page.text
-    assert "another machine" not in page.text
+def test_what_differs_between_environments_is_named_and_another_commit_of_the_same_code_does_not(
+    tmp_path: Path,
+) -> None:
+    def caveat(**changes: Any) -> str | None:
+        other = CPU.model_copy(update=changes)
+        plan = factorial(SMALL, time=False, environment=lambda c, s: other if c.axes["norm"] == "pre" else CPU)
+        return dict(stated(View(build(tmp_path / "-".join(changes), plan)))).get("several-environments")
 
-
-def test_other_code_is_another_origin_and_another_commit_of_the_same_code_is_not(tmp_path: Path) -> None:
-    later = CPU.model_copy(update={"commit": "f" * 40, "dirty": True})
-    page = rendered(
-        tmp_path / "a", factorial(SMALL, time=False, environment=lambda c, s: later if c.axes["norm"] == "pre" else CPU)
+    assert "(different: CPU threads)" in (caveat(threads=1) or "") and "(different: code)" in (
+        caveat(code="f" * 12) or ""
     )
-    assert "other environments" not in page.text
-    assert "ffffffffffff with local changes" in page.text
-    other = CPU.model_copy(update={"code": "f" * 12})
-    page = rendered(
-        tmp_path / "b", factorial(SMALL, time=False, environment=lambda c, s: other if c.axes["norm"] == "pre" else CPU)
-    )
-    assert "(different: code)" in page.text
+    assert caveat(commit="f" * 40, dirty=True) is None
 
 
 def test_retries_exclusions_damage_and_leftovers_are_told(tmp_path: Path) -> None:
@@ -354,10 +357,6 @@ def test_retries_exclusions_damage_and_leftovers_are_told(tmp_path: Path) -> Non
     assert "1 record of trials outside the plan" in page.text
 
 
-def many(axes: dict[str, tuple[object, ...]]) -> Callable[[], Plan]:
-    return lambda: factorial(axes, modes=("inference",))
-
-
 @pytest.mark.slow
 def test_two_hundred_cells(tmp_path: Path) -> None:
     axes = {
@@ -369,7 +368,6 @@ def test_two_hundred_cells(tmp_path: Path) -> None:
     study = build(tmp_path / "study", factorial(axes, modes=("inference",), epochs=2))
     page = read_page(render(study, tmp_path / "report").parent)
     assert len(page.table("test accuracy (%)")) == 200
-    assert len([p for p in page.pictures if p.startswith("figures/accuracy-cpu-")]) == 4
     assert len((page.folder / "index.html").read_bytes()) < 2_500_000
     assert sum(len(content) for content in contents(page.folder).values()) < 5_000_000
     for picture in page.pictures:
@@ -378,32 +376,43 @@ def test_two_hundred_cells(tmp_path: Path) -> None:
 
 
 def test_pictures_have_something_in_them_and_stay_small_when_cells_are_few(tmp_path: Path) -> None:
-    page = read_page(
-        render(build(tmp_path / "study", Plan(cells=grid({"norm": ("pre",)}))), tmp_path / "report").parent
-    )
-    assert {p.split("/")[1].split("-")[0] for p in page.pictures} == {"accuracy", "timing", "curves"}
-    for picture in page.pictures:
-        with Image.open(page.folder / picture) as image:
-            assert image.size[0] <= 1440
+    folder = render(build(tmp_path / "study", factorial(SMALL, seeds=(0, 1))), tmp_path / "report").parent
+    pictures = sorted((folder / "figures").glob("*.png"))
+    assert {"effects", "speeds", "curves", "front"} == {picture.stem.split("-")[0] for picture in pictures}
+    for picture in pictures:
+        with Image.open(picture) as image:
+            assert image.size[0] <= 1800
             assert image.size[1] < 1200
             assert len(image.getcolors(1 << 24) or []) > 8
 
 
-def test_what_cannot_be_told_from_the_best_is_bold_like_it_and_nothing_of_single_runs(tmp_path: Path) -> None:
-    twins = {"attention": ("per_head", "batched", "sdpa"), "norm": ("pre", "post")}
-    for seeds in ((0, 1, 2), (0,)):
-        page = rendered(tmp_path / str(len(seeds)), factorial(twins, seeds=seeds, time=False))
-        source = (page.folder / "report.md").read_text(encoding="utf-8")
-        said = source[source.index("Test accuracy by cell") :].splitlines()[0]
-        by_cell = [
-            line.split("|") for line in source.split("## Accuracy")[1].split("##")[0].splitlines() if "|" in line
-        ]
-        place = next(n for n, head in enumerate(by_cell[0]) if head.strip() == "test accuracy (%)")
-        bold = ["**" in row[place] for row in by_cell[2:]]
-        if len(seeds) == 1:
-            assert not any(bold) and "in bold" not in said
-            continue
-        means = sorted((float(row["test_accuracy_pct_mean"]) for row in page.csv("accuracy")), reverse=True)
-        floor = re.search(r"within ([\d.]+) points of it, the noise floor", said)
-        assert floor and bold == [mean >= means[0] - float(floor[1]) for mean in means]
-        assert 1 < sum(bold) < len(bold)
+@pytest.mark.parametrize("seeds", [(0, 1, 2), (0,)])
+def test_what_cannot_be_told_from_the_best_is_bold_like_it_and_nothing_of_single_runs(
+    tmp_path: Path, seeds: tuple[int, ...]
+) -> None:
+    axes = {"attention": ("per_head", "batched", "sdpa"), **SMALL}
+    view = View(build(tmp_path, factorial(axes, seeds=seeds, time=False)))
+    (by_cell,) = [found for found in accuracy.section(view, Files(blank)) if isinstance(found, Table)]
+    place = by_cell.columns.index("test accuracy (%)")
+    bold = [row[place].startswith("**") for row in by_cell.rows]
+    means = [each.mean for each in accuracy.functions(view, view.groups[0])]
+    assert view.noise and means == sorted(means, reverse=True)
+    assert bold == [len(seeds) > 1 and mean >= means[0] - view.noise.largest for mean in means]
+    assert len(seeds) == 1 or 1 < sum(bold) < len(bold)
+
+
+def test_a_folder_of_studies_has_an_index_with_the_answer_of_each(tmp_path: Path) -> None:
+    level = factorial(SMALL, seeds=tuple(range(6)), time=False, margin=1.0)
+    level.accuracy = lambda cell, seed: 50.0 + seed % 3 / 10 - (5.0 if cell.axes["norm"] == "post" else 0.0)
+    for name, plan in {"known": level, "planned": factorial(SMALL, state=lambda *_: ("pending", ""))}.items():
+        build(tmp_path / "studies" / name, plan)
+    paths = list(render_all(studies_in(tmp_path / "studies"), tmp_path / "out", draw=blank))
+    assert [path.relative_to(tmp_path / "out").as_posix() for path in paths] == [
+        "known/index.html", "planned/index.html", "index.html"
+    ]  # fmt: skip
+    page = read_page(tmp_path / "out")
+    known, planned = page.table("study")
+    assert page.links == {"known/index.html", "planned/index.html"} and page.strange == set()
+    assert known["answer"].startswith(f"post worse ({MINUS}5.00 points, norm, against pre)")
+    assert "1 equivalent" in known["answer"]
+    assert planned["answer"] == "no comparison has a result" and planned["date"] == "n/a"

@@ -16,7 +16,7 @@ from vitbench.report.document import Bar, Block, Heading, Scale, Table, table
 from vitbench.report.files import Files
 from vitbench.report.markdown import NOTHING, Md, bold, escape
 from vitbench.report.origins import of_origin, states_of
-from vitbench.report.sections.effects import is_marked, noise_floor
+from vitbench.report.sections.effects import is_marked, noise_floor, words_of
 from vitbench.report.text import (
     AT_CHANCE,
     SURVIVORS,
@@ -200,7 +200,7 @@ def _against_first(view: View, judged: Any) -> dict[str, Md]:
     return {
         "difference (points)": Md(f"{signed(judged.mean, view.decimals + 1)}{mark}"),
         "p (Holm)": probability(judged.p_holm),
-        "verdict": bold(escape(judged.words)),
+        "verdict": bold(escape(words_of(view, judged))),
     }
 
 

@@ -157,11 +157,11 @@ def scale_of(view: View) -> Scale:
 
 
 def _named(view: View, row: Row) -> dict[str, Md]:
-    verdict = bold(escape(_words(view, row.judged)))
+    verdict = bold(escape(words_of(view, row.judged)))
     if (tested := row.tested) is not None:
         size = signed(tested.fact.size, 1) if tested.fact.size is not None else NOTHING
         found = bold(escape(outcome(view, tested)))
-        return {"claim": escape(row.name), "outcome": found, VERDICT: escape(row.judged.words),
+        return {"claim": escape(row.name), "outcome": found, VERDICT: escape(words_of(view, row.judged)),
                 "compared": escape(row.context), "expected": escape(tested.fact.expected), "claimed (points)": size,
                 "source": escape(tested.fact.source)}  # fmt: skip
     if row.family == "effects":
@@ -177,7 +177,7 @@ def outcome(view: View, tested: Tested) -> str:
     return f"{sized} (small form)" if view.small else sized
 
 
-def _words(view: View, judged: Judged) -> str:
+def words_of(view: View, judged: Judged) -> str:
     """A verdict, marked where it compares two cells that are both at chance."""
     c = judged.comparison
     arms = zip(c.cells, (c.variant, c.baseline), strict=False)

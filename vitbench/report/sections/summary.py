@@ -17,7 +17,7 @@ from vitbench.report.document import Bar, Block, Byline, Chips, Forest, ForestRo
 from vitbench.report.files import Files
 from vitbench.report.markdown import NOTHING, Md, escape, listed
 from vitbench.report.sections import accuracy, caveats
-from vitbench.report.sections.effects import Row, margin_of, outcome, rows_of, scale_of
+from vitbench.report.sections.effects import Row, margin_of, outcome, rows_of, scale_of, words_of
 from vitbench.report.text import (
     enumerated,
     fixed,
@@ -90,7 +90,7 @@ def answer(view: View) -> Md:
     rows = [row for found in view.conclusions for row in rows_of(view, found) if row.family in ("effects", "variants")]
     shown = sorted((r for r in rows if r.judged.verdict in SHOWN), key=lambda r: -abs(r.judged.mean))
     parts = [
-        f"**{escape(row.name)}** {row.judged.words} ({signed(row.judged.mean, view.decimals + 1)} points, "
+        f"**{escape(row.name)}** {words_of(view, row.judged)} ({signed(row.judged.mean, view.decimals + 1)} points, "
         f"{escape(row.context)})"
         for row in shown[:MOST_NAMED]
     ]
@@ -135,7 +135,7 @@ def _row(view: View, row: Row) -> ForestRow:
     p = f"p {'' if judged.p_holm < 0.0005 else '= '}{probability(judged.p_holm)}{corrected}; "
     detail = f"{signed(judged.mean, decimals)} points; {level}{p if math.isfinite(judged.p_holm) else ''}n = {judged.n}"
     number = signed(judged.mean, decimals), "" if ends == NOTHING else str(ends)
-    return ForestRow(row.name, row.context, bar, number, judged.words, detail)
+    return ForestRow(row.name, row.context, bar, number, words_of(view, judged), detail)
 
 
 def _chip(view: View, row: Row) -> Md:
@@ -145,7 +145,9 @@ def _chip(view: View, row: Row) -> Md:
     ends = ranging(judged.interval.low, judged.interval.high, decimals, sign=True)
     found = "no seed" if not judged.n else f"{signed(judged.mean, decimals)} points"
     found += f" ({ends})" if ends != NOTHING else ""
-    found += f", {judged.words}" if judged.verdict in ("underpowered", "invalid") or judged.certain else ""
+    words = words_of(view, judged)
+    told = judged.verdict in ("underpowered", "invalid") or judged.certain or words != judged.words
+    found += f", {words}" if told else ""
     return Md(f"{escape(fact.claim)} (claimed: {escape(claimed)}; found: {escape(found)})")
 
 
@@ -240,11 +242,18 @@ def _best(view: View, group: Group) -> str:
         first, *others = [each for each in found if view.task(each.cells[0]) == task]
         of_task = f"{escape(task)}: " if task else ""
         n = seeds(first.n, first.planned)
-        best = f"{of_task}{escape(first.name)}, {spread(first.mean, first.std, view.decimals)} % (n = {n})"
-        more = f"; next: {escape(others[0].name)}, {spread(others[0].mean, others[0].std, view.decimals)} %"
-        shown.append(best + (more if others and not task else ""))
+        best = f"{of_task}{escape(_called(view, first))}, {spread(first.mean, first.std, view.decimals)} % (n = {n})"
+        if others and not task:
+            best += f"; next: {escape(others[0].name)}, {spread(others[0].mean, others[0].std, view.decimals)} %"
+        shown.append(best)
     rest = f"; {plural(len(shown) - 4, 'more task')} under Accuracy" if len(shown) > 4 else ""
     return f"**Highest test accuracy{on}:** {'; '.join(shown[:4])}{rest}." if shown else ""
+
+
+def _called(view: View, each: accuracy.Function) -> str:
+    """A function by what tells it from others of its task, which is named before it."""
+    left = [accuracy.JOIN.join(values) for axis, values in each.values.items() if axis not in view.conditions]
+    return " · ".join(left) if left and view.conditions else each.name
 
 
 def _to_decide(view: View) -> str:

@@ -32,7 +32,8 @@ def details(view: View, files: Files) -> list[Block]:
     blocks: list[Block] = []
     if len(view.time_groups) > FEW or any(_has_axes(view, group) for group in view.time_groups):
         blocks += _settings(view)
-    blocks += [*files.pictures(roofline.rooflines(view, speed.telling(view))), *roofline.without(view)]
+    pictures = roofline.rooflines(view, speed.telling(view))
+    blocks += files.pictures(pictures) if pictures else roofline.without(view)
     for device in view.train_devices:
         found = by_axis.tables(view, None, device)
         blocks += [Heading(f"Training runs on {device}"), *found] if found else []

@@ -1,0 +1,309 @@
+"""What the first screen says: nothing that a mark, a correction or an interval does not allow."""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections import Counter
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import REPOSITORY
+from tests.report.builders import CellPlan, Values, blank, build, factorial
+from tests.report.markdown import Shown, tables
+from vitbench.analysis.multiplicity import ALPHA, holm
+from vitbench.analysis.timings import WIDE
+from vitbench.config import read_suite
+from vitbench.report.cost import speed
+from vitbench.report.document import Block, Chips, Document, Figure, Forest, ForestRow, Note, Table
+from vitbench.report.files import Files
+from vitbench.report.markdown import plain
+from vitbench.report.sections import accuracy, budget, caveats, effects, pareto, reconstructions, summary, timing
+from vitbench.report.sections.caveats import stated
+from vitbench.report.study import compose
+from vitbench.report.text import MINUS
+from vitbench.report.view import View
+from vitbench.store import Study, TimeValues
+
+AXES = {"attention": ("batched", "sdpa")}
+BY_LESS = "worse, by less than the margin"
+
+
+@functools.cache
+def reference(name: str) -> View:
+    return View(Study.read(REPOSITORY / "results" / "reference" / name))
+
+
+@functools.cache
+def document(view: View) -> Document:
+    return compose(view, Files(blank))
+
+
+def first_screen(view: View) -> Sequence[Block]:
+    shown = document(view).sections[0]
+    assert shown.title == "Summary" and not shown.folded
+    return shown.blocks
+
+
+def rows(view: View, title: str) -> list[ForestRow]:
+    """Rows of the forest plots of the first screen of whose title this is the beginning."""
+    forests = [block for block in first_screen(view) if isinstance(block, Forest)]
+    return [row for forest in forests if forest.title.startswith(title) for row in forest.rows]
+
+
+def said(view: View) -> str:
+    return "\n".join(plain(block) for block in first_screen(view) if isinstance(block, str))
+
+
+def shown(view: View, column: str) -> Shown:
+    """The only table with a column."""
+    (found,) = [table for table in tables(document(view)) if column in table.columns]
+    return found
+
+
+def number(text: str) -> float:
+    return float(text.replace(MINUS, "-").lstrip("×"))
+
+
+@pytest.mark.parametrize("name", ["components-cpu", "planted", "pooling-small", "positions-small", "portraits-small"])
+def test_effects_and_claims_are_those_of_the_numbers(name: str) -> None:
+    numbers = effects.frame(view := reference(name))
+    known = {row["difference_points"]: row for row in numbers.to_dict("records")}
+    drawn = rows(view, "Test accuracy")
+    for row in drawn:
+        of_csv = known[row.bar.value]
+        assert row.verdict == of_csv["words"] and row.detail.endswith(f"n = {of_csv['n']}")
+        written = [number(row.number[0]), *(map(number, row.number[1].split(" to ")) if row.number[1] else ())]
+        ends = [end for end in (of_csv["low"], of_csv["high"]) if math.isfinite(end)]
+        assert written == pytest.approx([row.bar.value, *ends], abs=0.00501)
+        assert sum(row.bar.points) / of_csv["n"] == pytest.approx(row.bar.value)
+    told = numbers["verdict"].isin(["better", "worse"]) | numbers["family"].isin(["effects", "variants"])
+    assert len(drawn) == (told & (numbers["family"] != "claims")).sum() <= summary.MOST
+    chips = [chip for block in first_screen(view) if isinstance(block, Chips) for chip in block.items]
+    claims = numbers[numbers["family"] == "claims"]
+    assert len(chips) == len(claims)
+    for (word, text), claim in zip(chips, claims.to_dict("records"), strict=True):
+        assert word.replace(" of 2 points", "").startswith(claim["outcome"]) and claim["comparison"] in plain(text)
+
+
+def certain(folder: Path) -> View:
+    """A grid in which post-norm is 1.35 points behind for certain, and no positions 3; the margin is 2."""
+
+    def accuracy(cell: CellPlan, seed: int) -> float:
+        away = {"post": -1.35, "none": -3.0}
+        return 50.0 + (seed * 7 % 5 - 2) / 20 + sum(away.get(value, 0.0) for value in cell.axes.values())
+
+    axes = {"norm": ("pre", "post"), "positions": ("learned", "none")}
+    return View(build(folder, factorial(axes, seeds=tuple(range(6)), time=False, accuracy=accuracy, margin=2.0)))
+
+
+def test_a_certain_difference_within_the_margin_is_not_told_as_none(tmp_path: Path) -> None:
+    view = certain(tmp_path)
+    numbers = effects.frame(view).query("family == 'effects'")
+    assert numbers[["verdict", "words"]].to_numpy().tolist() == [["equivalent", BY_LESS], ["worse", "worse"]]
+    assert {row.name: row.verdict for row in rows(view, "Test accuracy")} == {"none": "worse", "post": BY_LESS}
+    (by_axis,) = [t for t in tables(document(view)) if t.above[-1] == "Main effects"]
+    place = by_axis.columns.index("verdict")
+    assert {row[1]: row[place] for row in by_axis.rows} == {"none": "worse", "post": BY_LESS}
+
+
+def test_verdicts_that_another_margin_would_change_are_shown(tmp_path: Path) -> None:
+    changed = shown(certain(tmp_path / "certain"), "margin 1 point")
+    assert changed.columns == ["comparison", "margin 1 point", "margin 2 points", "margin 4 points"]
+    assert {row[0].split()[0]: row[1:] for row in changed.rows} == {
+        "post": ["worse", BY_LESS, BY_LESS], "none": ["worse", "worse", BY_LESS],
+    }, "the interaction is equivalent whatever the margin"  # fmt: skip
+    without = View(build(tmp_path, factorial(AXES, seeds=(0, 1, 2, 3), time=False)))
+    assert not [table for table in tables(document(without)) if any("margin" in head for head in table.columns)]
+
+
+def test_claims_of_a_small_form_are_told_as_such() -> None:
+    """On the first screen, in the table and in the numbers; and of a whole suite nothing of it."""
+    view = reference("pooling-small")
+    outcome = "not reproduced, opposite sign (small form)"
+    assert [chip for block in first_screen(view) if isinstance(block, Chips) for chip, _ in block.items] == [outcome]
+    assert [row[1] for row in shown(view, "outcome").rows] == [outcome]
+    assert effects.frame(view)["small"].iloc[0]
+    whole = reference("planted")
+    assert not any("small form" in row[1] for row in shown(whole, "outcome").rows)
+
+
+def test_an_effect_over_tasks_is_their_mean_and_each_task_is_shown() -> None:
+    view = reference("planted")
+    under = shown(view, "position only (points)")
+    for effect, row in zip(view.conclusions[0].effects, under.rows, strict=True):
+        found = [number(cell) for cell in row[2:]]
+        assert found == pytest.approx(list(effect.under.values()), abs=0.00501) and len(found) == 4
+        assert row[1] == effect.value and effect.judged.mean == pytest.approx(sum(effect.under.values()) / 4)
+
+
+def test_the_best_cell_is_one_of_its_task() -> None:
+    view = reference("planted")
+    by_cell = shown(view, "parameters")
+    bold = {row[0] for row in by_cell.table.rows if any(cell.startswith("**") for cell in row)}
+    assert bold == set(view.axes["task"])
+    for task in view.axes["task"]:
+        best = next(each for each in accuracy.functions(view, view.groups[0]) if each.values["task"] == [task])
+        name = " | ".join(best.values["change"])
+        assert f"{task}: {name}, {best.mean:.1f} ± {best.std:.1f} % (n = {best.n})" in said(view)
+        others = view.by_cell[view.by_cell["cell"].str.startswith(task)]
+        assert view.noise and best.mean >= others["test_accuracy_pct_mean"].max() - view.noise.largest
+    assert not pareto.fronts(view) and pareto.without(view), "accuracy in one task buys nothing in another"
+
+
+def test_equivalent_implementations_are_one_row() -> None:
+    view = reference("components-cpu")
+    functions = accuracy.functions(view, view.groups[0])
+    of_cells = view.by_cell.set_index("cell")
+    assert sorted(cell for each in functions for cell in each.cells) == sorted(of_cells.index)
+    assert len({view.twins[each.cells[0]] for each in functions}) == len(functions) == 6
+    assert [each.mean for each in functions] == sorted((each.mean for each in functions), reverse=True)
+    by_cell = shown(view, "parameters")
+    for each, row in zip(functions, by_cell.rows, strict=True):
+        assert row[:2] == ["conv | einops", "per_head | batched | sdpa"] and row[2:4] == each.name.split(" · ")
+        rates = of_cells.loc[list(each.cells), "train_images_per_s"]
+        assert row[by_cell.columns.index("training (images/s)")] == f"{rates.min():,.0f} to {rates.max():,.0f}"
+    assert functions[0].name in said(view)
+
+
+@pytest.mark.parametrize("name", ["attention-timing-cpu", "components-cpu", "planted"])
+def test_what_cannot_run_here_is_said(name: str) -> None:
+    view = reference(name)
+    states = {
+        (view.axis_names[axis], value): set(view.trials.loc[view.trials[axis].astype(str) == value, "state"])
+        for axis, values in view.axes.items()
+        for value in values
+    }
+    wanted = [f"{axis} {value}" for (axis, value), found in states.items() if found == {"unsupported"}]
+    assert (f"Not supported on cpu: {', '.join(wanted)}." in said(view)) == bool(wanted)
+    assert bool(wanted) == (name != "planted")
+
+
+def test_what_limits_the_conclusions_is_above_all_numbers(tmp_path: Path) -> None:
+    """Only what changes them, and each is a caveat with its reasons below."""
+    alone = View(build(tmp_path, factorial(AXES, time=False)))
+    for view, named in ((reference("planted"), {"settings-by-cell", "unequal-budgets"}), (alone, {"one-seed"})):
+        grave = {name: short for short, name in caveats.grave(view)}
+        assert grave.keys() == named <= dict(stated(view)).keys()
+        (note,) = [block for block in document(view).opening if isinstance(block, Note)]
+        assert all(short in note.text for short in grave.values())
+    assert not [block for block in document(reference("components-cpu")).opening if isinstance(block, Note)]
+
+
+def test_axes_of_the_recipe_are_called_by_their_short_names() -> None:
+    view = reference("norm-placement-small")
+    found = [row.context for each in view.conclusions for row in effects.rows_of(view, each)]
+    assert any(context.startswith("learning_rate, against ") for context in found)
+    assert not any("train." in context for context in found)
+
+
+def beside(processes: int, rounds: int, jitter: float) -> Callable[[Values], Values]:
+    """Timings side by side with their baseline, of so many processes and rounds, none of them quite alike."""
+
+    def samples(middle: float, order: int = 7) -> tuple[float, ...]:
+        return tuple(middle * (1 + jitter * (i * order % 5 - 2) / 2) for i in range(rounds))
+
+    def changed(values: Values) -> Values:
+        assert isinstance(values, TimeValues)
+        middle = values.first_ms / 6  # as they are built: 12.0 ms for 64 images with sdpa, 13.8 with batched
+        base = 13.8 / 64 * round(values.images_per_s * values.latency_ms_p50 / 1000)
+        one = values.processes[0].model_copy(
+            update={"latencies_ms": samples(middle), "baseline_ms": samples(base, 4), "control_ms": samples(base, 4)}
+        )
+        return values.model_copy(update={"processes": (one,) * processes, "latency_ms_p50": middle})
+
+    return changed
+
+
+def timed(folder: Path, *of_samples: float, **changes: object) -> View:
+    processes, rounds, jitter = of_samples or (3, 20, 0.002)
+    changed = beside(int(processes), int(rounds), jitter)
+    return View(build(folder, factorial(AXES, train=False, modes=("inference",), changed=changed, **changes)))
+
+
+def test_a_speed_has_its_verdict_and_interval(tmp_path: Path) -> None:
+    (row,) = rows(timed(tmp_path), "Speed")
+    assert (row.name, row.verdict, row.number[0]) == ("sdpa", "faster", "×1.15")
+    assert 1.1 < row.bar.low < 13.8 / 12.0 < row.bar.high < 1.2 and row.detail.startswith("p = ")
+
+
+def test_an_unstable_timing_gives_no_verdict(tmp_path: Path) -> None:
+    (row,) = rows(view := timed(tmp_path, 3, 20, 0.9), "Speed")
+    assert row.verdict == "unstable"
+    assert "unstable-timings" in dict(stated(view))
+
+
+def test_a_ratio_without_an_interval_gives_no_verdict(tmp_path: Path) -> None:
+    (row,) = rows(view := timed(tmp_path, 1, 3, 0.002), "Speed")
+    assert row.verdict == "unstable" and row.number[1] == "" and math.isnan(row.bar.low)
+    assert "one-process" in dict(stated(view))
+
+
+def test_many_settings_are_a_heat_map_and_none_is_left_out(tmp_path: Path) -> None:
+    view = timed(tmp_path, batch_sizes=(1, 2, 4, 8, 16, 32, 64, 128))
+    (table,) = [block for block in first_screen(view) if isinstance(block, Table)]
+    assert [row[1] for row in table.rows] == ["1.15"] * 8 and len(table.shades) == 8
+    assert "faster than batched: sdpa in 8. Slower: none." in said(view)
+
+
+def test_counts_of_the_reference_timings_are_what_their_numbers_say() -> None:
+    """Corrected over all ratios of the study, anew; what is unstable, itself or by its baseline, is not counted."""
+    view = reference("attention-timing-cpu")
+    done = view.time[view.time["state"] == "ok"]
+    bases = done[done["attention"] == "sdpa"].set_index(["level_shape", "mode"])["unstable"]
+    others = done[done["attention"] != "sdpa"]
+    tested = others[others["speed_p"].notna()]
+    unstable = [bool(r["unstable"] or bases[r["level_shape"], r["mode"]]) for r in others.to_dict("records")]
+    adjusted = dict(zip(tested["trial_id"], holm(tested["speed_p"].tolist()), strict=True))
+    sure = others[[not each for each in unstable]]
+    sure = sure[sure["trial_id"].map(adjusted).fillna(1.0) <= ALPHA]
+    slower = Counter(sure.loc[sure["speed"] < 1, "attention"])
+    assert not (sure["speed"] > 1).any()
+    assert 0 < slower.total() < (others["speed_high"] < 1).sum(), "some were chance"
+    counted = ", ".join(f"{name} in {times}" for name, times in slower.most_common())
+    assert f"faster than sdpa: none. Slower: {counted}. Tested in {len(bases)} settings, corrected for " in said(view)
+    assert f"corrected for {len(adjusted)} comparisons (Holm)" in said(view)
+    (table,) = [block for block in first_screen(view) if isinstance(block, Table)]
+    cells = [cell for row in table.rows for cell in row[1:]]
+    assert sum(cell.endswith(" ~") for cell in cells) == sum(unstable) == len(cells) - len(table.shades) > 0
+    known = Counter(float(cell.removesuffix(" ~")) for cell in cells)
+    assert known == Counter(float(f"{value:.2f}") for value in others["speed"])
+
+
+def test_an_equal_picture_is_shown_once_and_names_its_cells() -> None:
+    (sheet,) = reconstructions.sheets(reference("mae-small"))
+    assert "masked autoencoder · linear probe and masked autoencoder · everything (the same in all" in sheet.caption
+
+
+def test_a_cell_is_called_by_the_values_that_its_columns_have() -> None:
+    view = reference("norm-placement-small")
+    suite = read_suite(REPOSITORY / "ablations/norm-placement.toml", view.study.info.options[2:], small=True)
+    assert view.cells == [cell.label for cell in suite.cells]
+    assert "pre · depth=6 · warmup_epochs=2 · learning_rate=0.0005" in view.cells
+
+
+def test_a_roofline_is_drawn_or_it_is_said_why_not(tmp_path: Path) -> None:
+    timed_alone = View(build(tmp_path / "timed", factorial(AXES, train=False)))
+    planned = View(build(tmp_path / "planned", factorial(AXES, train=False, state=lambda *_: ("pending", ""))))
+    for view, drawn, why in (
+        (timed_alone, 0, 1), (planned, 0, 0), (reference("planted"), 0, 0), (reference("components-cpu"), 1, 0),
+    ):  # fmt: skip
+        blocks = timing.details(view, Files(blank))
+        assert sum(isinstance(block, Figure) and "roofline" in block.path for block in blocks) == drawn
+        assert sum(isinstance(block, str) and "No roofline" in block for block in blocks) == why
+    assert not [*stated(planned)] and "Caveats" not in {section.title for section in document(planned).sections}
+
+
+@pytest.mark.parametrize(("seconds", "text"), [(1.08, "1.08 seconds"), (90, "1.50 minutes"), (7200, "2.00 hours")])
+def test_a_time_is_said_in_the_unit_that_fits(seconds: float, text: str) -> None:
+    assert budget.duration(seconds) == text
+
+
+def test_marks_are_counted_by_reason() -> None:
+    view = reference("components-cpu")
+    for group in view.time_groups:
+        (why,) = speed.unstable(view, group, view.origins.of(view.timings(group))[0])
+        wide = view.timings(group)["unstable"].fillna("").str.contains(WIDE, regex=False).sum()
+        assert f"{speed.WIDER} ({wide})" in why and " · " not in why, "the table has each one's interval"
