@@ -133,13 +133,14 @@ class Forest:
         rows = [
             {
                 "comparison": escape(f"{each.name} ({each.context})"),
-                self.title: escape(each.number[0]),
+                "value": escape(each.number[0]),
                 "interval": escape(each.number[1]) or NOTHING,
-                "verdict": bold(escape(each.verdict)),
+                "verdict": bold(escape(each.verdict)) if each.verdict else NOTHING,
             }
             for each in self.rows
         ]
-        return table(rows, right={self.title, "interval"})
+        note = f" ({self.note})" if self.note else ""
+        return table(rows, right={"value", "interval"}).captioned(escape(f"{self.title}{note}"))
 
 
 @dataclass(frozen=True)

@@ -23,13 +23,9 @@ GAP = 3
 LONG = 24
 """Characters from which a text is broken into lines, at its spaces."""
 
-FIRST_OUT = ("source", "compared", "state", "P(better)", "p (permutation)", "p", "claimed (points)", "blocks",
-             "pairs of cells", "FLOPs per image (M)", "parameters", "TFLOP per run", "steps", "s per run",
-             "peak memory (MiB)", "training (images/s)", "validation (%)", "first iteration (ms)", "warm-up (s)",
-             "expected")  # fmt: skip
-"""Columns that give way first where the terminal is narrow, in this order; then the last ones, these kept:"""
 KEPT = frozenset({"verdict", "outcome", "difference (points)", "test accuracy (%)", "latency p50 (ms)", "images/s",
                   "speed (× baseline)"})  # fmt: skip
+"""Columns that stay longest where the terminal is narrow, beside the first."""
 
 
 def printed(document: Document, width: int) -> Iterator[RenderableType]:
@@ -51,12 +47,11 @@ def printed(document: Document, width: int) -> Iterator[RenderableType]:
 def _shown(block: Block, section: str, width: int) -> Iterator[RenderableType]:
     if isinstance(block, Heading):
         yield Text(f"\n{block.text}", style="bold")
-    elif isinstance(block, Forest):
-        yield _grid(block.table, width)
-    elif isinstance(block, Table):
-        if block.caption:
-            yield Text(plain(block.caption), style="dim")
-        yield _grid(block, width)
+    elif isinstance(block, (Forest, Table)):
+        shown = block.table if isinstance(block, Forest) else block
+        if shown.caption:
+            yield Text(plain(shown.caption), style="dim")
+        yield _grid(shown, width)
     elif isinstance(block, (Bullets, Chips)):
         lines = block.items if isinstance(block, Bullets) else [Md(f"**{word}**: {said}") for word, said in block.items]
         points = Grid.grid(padding=(0, 1))
@@ -77,17 +72,17 @@ def fitting(table: Table, width: int) -> list[int]:
     """Numbers of the columns that a terminal shows side by side, none of them broken within a word.
 
     Args:
-        table: whose columns give way, see :data:`FIRST_OUT`; the first one never does.
+        table: of its columns optional ones give way first, then the last ones; the first one never does, nor does what
+            tells rows apart as long as anything else can.
         width: of the terminal, in characters.
     """
     needs = [_need(table, number) for number in range(len(table.columns))]
     shown = list(range(len(table.columns)))
-    rank = {name: place for place, name in enumerate(FIRST_OUT)}
     while len(shown) > 1 and sum(needs[n] + GAP for n in shown) > width:
-        first = [n for n in shown if table.columns[n] in rank]
-        others = [n for n in shown[1:] if table.columns[n] not in KEPT]
-        out = min(first, key=lambda n: rank[table.columns[n]]) if first else (others or shown)[-1]
-        shown.remove(out)
+        optional = [n for n in shown[1:] if table.columns[n] in table.optional]
+        naming = table.telling if not table.right[0] else 1
+        others = [n for n in shown if n >= naming and table.columns[n] not in KEPT]
+        shown.remove((optional or others or shown)[-1])
     return shown
 
 

@@ -17,7 +17,7 @@ from vitbench.report.document import Bar, Block, Byline, Chips, Forest, ForestRo
 from vitbench.report.files import Files
 from vitbench.report.markdown import NOTHING, Md, escape, listed
 from vitbench.report.sections import accuracy, caveats
-from vitbench.report.sections.effects import Row, margin_of, outcome, rows_of, scale_of, words_of
+from vitbench.report.sections.effects import Row, is_marked, margin_of, outcome, rows_of, scale_of, words_of
 from vitbench.report.text import (
     enumerated,
     fixed,
@@ -134,7 +134,9 @@ def _row(view: View, row: Row) -> ForestRow:
     corrected = f" after Holm's correction for {judged.family} comparisons" if judged.family > 1 else ""
     p = f"p {'' if judged.p_holm < 0.0005 else '= '}{probability(judged.p_holm)}{corrected}; "
     detail = f"{signed(judged.mean, decimals)} points; {level}{p if math.isfinite(judged.p_holm) else ''}n = {judged.n}"
-    number = signed(judged.mean, decimals), "" if ends == NOTHING else str(ends)
+    detail += "; ‡ no larger than equivalent implementations differ by" if is_marked(judged) else ""
+    noise = " ‡" if is_marked(judged) else ""
+    number = f"{signed(judged.mean, decimals)}{noise}", "" if ends == NOTHING else str(ends)
     return ForestRow(row.name, row.context, bar, number, words_of(view, judged), detail)
 
 
@@ -197,7 +199,7 @@ def _beside(view: View, found: Sequence[Beside], files: Files) -> list[Block]:
             (f"×{fixed(each.ratio, 2)}", "" if not math.isfinite(each.row["speed_low"]) else ranging(*_span(each), 2)),
             each.verdict, f"p = {probability(each.p_holm)} after Holm's correction" if each.p_holm >= 0 else "",
         )
-        for each in sorted(found, key=lambda each: -each.ratio)[:MOST]
+        for each in sorted(found, key=lambda each: (each.unstable, -each.ratio))[:MOST]
     ]  # fmt: skip
     more = (
         [Md(f"The {MOST} fastest of {len(found):,} are shown; all are under Speed and memory.")]
