@@ -241,8 +241,8 @@ def _best(view: View, group: Group) -> str:
         of_task = f"{escape(task)}: " if task else ""
         n = seeds(first.n, first.planned)
         best = f"{of_task}{escape(first.name)}, {spread(first.mean, first.std, view.decimals)} % (n = {n})"
-        more = f"; next: {escape(others[0].name)}, {spread(others[0].mean, others[0].std, view.decimals)} %"
-        shown.append(best + (more if others and not task else ""))
+        more = [f"; next: {escape(e.name)}, {spread(e.mean, e.std, view.decimals)} %" for e in others[:1] if not task]
+        shown.append(best + "".join(more))
     rest = f"; {plural(len(shown) - 4, 'more task')} under Accuracy" if len(shown) > 4 else ""
     return f"**Highest test accuracy{on}:** {'; '.join(shown[:4])}{rest}." if shown else ""
 
