@@ -26,7 +26,7 @@ from tests.small import SUITE, record, train_trial
 from vitbench.cli.main import main
 from vitbench.config.suite import Fact, Published
 from vitbench.environment import fingerprint
-from vitbench.report.render import render
+from vitbench.report.study import render
 from vitbench.runner.overview import print_status
 from vitbench.runner.terminal import Terminal, escape, visible
 from vitbench.store import Study

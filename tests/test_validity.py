@@ -37,7 +37,7 @@ from vitbench.data.batches import Batches
 from vitbench.data.images import Images
 from vitbench.data.load import splits
 from vitbench.model.architectures import build_model
-from vitbench.report.render import render
+from vitbench.report.study import render
 from vitbench.store import TuneValues
 from vitbench.streams import derive
 from vitbench.training import loop

@@ -21,7 +21,7 @@ from vitbench.config.suite import Info
 from vitbench.config.trial import TrainTrial
 from vitbench.model.architectures import build_model
 from vitbench.model.weights import save_weights
-from vitbench.report.render import render
+from vitbench.report.study import render
 from vitbench.store import PlannedTrial, Record, Study, StudyInfo, TrainValues
 from vitbench.store.portrait import read_portrait
 from vitbench.training.loop import train

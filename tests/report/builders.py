@@ -19,9 +19,10 @@ from vitbench.config.recipe import DataSpec, Level, TimeSpec, TrainSpec
 from vitbench.config.suite import Fact, Goal, Info, Published
 from vitbench.config.trial import SLOT, TimeTrial, TrainTrial, TuneTrial, relevant
 from vitbench.environment import Environment
-from vitbench.report.figures.charts import Chart, Drawn
+from vitbench.report import document
+from vitbench.report.figures.charts import Chart, Drawn, Forest
 from vitbench.report.files import Files
-from vitbench.report.render import compose, render_view
+from vitbench.report.study import compose, render_view
 from vitbench.report.view import View
 from vitbench.store import (
     Epoch,
@@ -350,10 +351,10 @@ def charts_of(view: View) -> list[Chart]:
         return blank(chart)
 
     files = Files(keep)
-    compose(view, files)
+    blocks = [block for section in compose(view, files).sections for block in section.blocks]
     for shown in files.shown.values():
         shown()
-    return charts
+    return [*charts, *(Forest(block) for block in blocks if isinstance(block, document.Forest))]
 
 
 def written(study: Study, out: Path, exports: Collection[str] = ()) -> Path:

@@ -12,7 +12,6 @@ from markdown_it.token import Token
 from vitbench.report.document import Block, Document, Table
 from vitbench.report.formats import markdown
 from vitbench.report.markdown import plain
-from vitbench.report.render import AXIS
 
 
 @dataclass(frozen=True)
@@ -67,12 +66,11 @@ class Page:
         )
 
     def effects(self, section: str = "") -> list[dict[str, str]]:
-        """Rows of the tables of effects in the axes' sections, each with its axis; of one subsection if given."""
+        """Rows of the tables of main effects; of one subsection if given."""
         return [
-            {"axis": heading.removeprefix(AXIS), **row}
+            row
             for above, rows in self.tables
-            for heading in above
-            if heading.startswith(AXIS) and rows and "against" in rows[0] and (not section or section in above)
+            if rows and {"axis", "against"} <= rows[0].keys() and (not section or section in above)
             for row in rows
         ]
 
