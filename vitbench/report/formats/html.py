@@ -162,8 +162,8 @@ class _Page:
     def forest(self, block: Forest) -> Part:
         axis = bars.Axis([row.bar for row in block.rows], block.scale)
         rows = [
-            {"name": _printable(row.name), "context": _printable(row.context), "bar": bars.bar(row.bar, axis), "number": row.number[0],
-             "span": row.number[1], "verdict": row.verdict, "tone": tone(row.verdict),
+            {"name": _printable(row.name), "context": _printable(row.context), "bar": bars.bar(row.bar, axis),
+             "number": row.number[0], "span": row.number[1], "verdict": row.verdict, "tone": tone(row.verdict),
              "detail": _printable(row.detail)}
             for row in block.rows
         ]  # fmt: skip
