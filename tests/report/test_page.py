@@ -266,9 +266,7 @@ def test_what_is_rolled_has_a_name_a_shadow_and_keeps_its_first_column(browser: 
 
 def test_on_a_phone_a_row_says_which_cell_it_is_and_how_good(browser: Browser, pages: Pages) -> None:
     with opened(browser, pages["grid"], width=390) as shown:
-        named = shown.value(
-            "t => [...document.querySelector(t).tBodies[0].rows].map(r => r.cells[0].innerText)", TABLE
-        )
+        named = shown.value("t => [...document.querySelector(t).tBodies[0].rows].map(r => r.cells[0].innerText)", TABLE)
         assert len(set(named)) == 12 and all(re.fullmatch(r"\w+\s· \w+", name) for name in named)
         ends = shown.value(
             "t => [0, 3].map(n => document.querySelector(`${t} tbody tr`).cells[n].getBoundingClientRect().right)",
