@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from pathlib import Path
+from urllib.parse import quote
 
 from vitbench.report.document import Document, Section, table
 from vitbench.report.figures.charts import Draw, drawn
 from vitbench.report.files import Files
-from vitbench.report.markdown import Md, escape
+from vitbench.report.markdown import NOTHING, Md, escape
 from vitbench.report.sections import summary
 from vitbench.report.study import render_view
 from vitbench.report.view import View
@@ -48,8 +49,8 @@ def _row(view: View, name: str) -> Row:
     """A study by one row."""
     facts = summary.facts(view)
     return {
-        "study": Md(f"[{escape(name)}]({name}/index.html)"),
+        "study": Md(f"[{escape(name)}]({quote(name)}/index.html)"),
         "question": escape(view.study.info.suite.question),
         "answer": summary.answer(view),
-        **{key: escape(facts.get(key, "")) for key in ("data", "device", "date")},
+        **{key: escape(facts.get(key, NOTHING)) for key in ("data", "device", "date")},
     }
