@@ -70,7 +70,9 @@ class Page:
         return [
             row
             for above, rows in self.tables
-            if rows and {"axis", "against"} <= rows[0].keys() and (not section or section in above)
+            if rows
+            and {"axis", "against", "difference (points)"} <= rows[0].keys()
+            and (not section or section in above)
             for row in rows
         ]
 

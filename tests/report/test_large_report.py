@@ -39,7 +39,7 @@ def test_tables_by_cell_and_curves_are_cut_and_say_so(
         monkeypatch.setattr(module, "MAX_CELLS", 5)
     monkeypatch.setattr(curves, "MAX_RUNS", 12)
     cut = written(study, tmp_path / "cut").with_name("report.md")
-    assert "are shown" not in whole.read_text() and "are drawn" not in whole.read_text()
+    assert "rows the first" not in whole.read_text() and "are drawn" not in whole.read_text()
     assert cut.read_text().count("Of 12 rows the first 5 are shown.") == 1
     assert cut.read_text().count("Of 12 cells the first 5 are shown.") == 2, "timings in two modes"
     assert "Of the runs of one colour in one panel the first" in cut.read_text()
