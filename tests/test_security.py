@@ -149,7 +149,7 @@ def as_read(text: str) -> str:
 
 
 def test_hostile_text_in_a_report_is_text(page: Page) -> None:
-    rows = page.table("test accuracy (%)")
+    rows = page.table("published (%)")
     assert sorted(row["cell"] for row in rows) == sorted(map(as_read, HOSTILE))
     assert {row["source"] for row in page.table("published (%)")} == set(map(as_read, HOSTILE))
     assert page.html == ["<!-- Rendered by vitbench from the study's records; rendered again it is overwritten. -->"]

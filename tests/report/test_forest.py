@@ -55,8 +55,8 @@ def shown(
 
 PLACES = """() => [...document.querySelectorAll('.forest')].map(forest => {
     const middle = e => { const box = e.getBoundingClientRect(); return (box.left + box.right) / 2; };
-    const ends = e => { const m = e.getScreenCTM();
-                        return [e.x1, e.x2].map(x => x.baseVal.value + e.ownerSVGElement.getBoundingClientRect().left); };
+    const ends = e => { const from = e.ownerSVGElement.getBoundingClientRect().left;
+                        return [e.x1, e.x2].map(x => from + x.baseVal.value); };
     return {
         ticks: [...forest.querySelectorAll('thead text')].map(t => [t.textContent, middle(t)]),
         rows: [...forest.tBodies[0].rows].map(row => ({
