@@ -226,7 +226,7 @@ def test_the_report_shows_every_setting_and_the_chosen_one_in_bold(tuned: Path) 
     rows = page.table("learning_rate=1e-06", "Tuning")
     assert [r["cell"] for r in rows] == ["learned", "none"]
     source = (tuned / "report" / "report.md").read_text()
-    tuning = source[source.index("## Tuning") : source.index("## Accuracy")]
+    tuning = source[source.index("## Tuning") : source.index("## Setup")]
     assert tuning.count("**") == 2 * 2, "one setting of each cell in bold"
     assert "Tuned for each cell on validation, with as many runs for each: train.learning_rate" in page.text
     assert "some: weight decay" in page.text, "what is not tuned is still a caveat"
