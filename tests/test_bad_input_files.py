@@ -24,8 +24,8 @@ import vitbench
 from tests.bad_input import refused_by_process, suite_file
 from tests.report.builders import CellPlan, Plan, build
 from tests.report.markdown import read_page
-from tests.report.test_render import HOSTILE
 from tests.small import MODEL, SUITE, TRAIN_VALUES, record, time_trial
+from tests.test_security import HOSTILE
 from vitbench.cli.overview import print_status
 from vitbench.cli.terminal import Terminal
 from vitbench.config import DataSpec, ModelSpec
@@ -37,6 +37,7 @@ from vitbench.data.load import prepare, read
 from vitbench.data.sources import torchvision_sets
 from vitbench.model.weights import WeightsError, load_weights, read_spec, save_weights
 from vitbench.report.markdown import csv, escape
+from vitbench.report.study import render
 from vitbench.store import Study
 from vitbench.store.record import MAX_BYTES, SCHEMA, BadRecord, from_json
 

@@ -29,6 +29,7 @@ from vitbench.cli.overview import print_status
 from vitbench.cli.terminal import Terminal, escape, visible
 from vitbench.config.suite import Fact, Published
 from vitbench.environment import fingerprint
+from vitbench.report.study import render
 from vitbench.store import Study
 from vitbench.store.record import Record
 
@@ -149,7 +150,7 @@ def as_read(text: str) -> str:
 
 
 def test_hostile_text_in_a_report_is_text(page: Page) -> None:
-    rows = page.table("test accuracy (%)")
+    rows = page.table("published (%)")
     assert sorted(row["cell"] for row in rows) == sorted(map(as_read, HOSTILE))
     assert {row["source"] for row in page.table("published (%)")} == set(map(as_read, HOSTILE))
     assert page.html == ["<!-- Rendered by vitbench from the study's records; rendered again it is overwritten. -->"]

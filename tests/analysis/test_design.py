@@ -10,7 +10,7 @@ from tests.report.markdown import read_page
 from vitbench.analysis.design import conditions, images
 from vitbench.analysis.outlook import families
 from vitbench.config import read_suite
-from vitbench.report.render import render
+from vitbench.report.study import render
 from vitbench.report.view import View
 
 

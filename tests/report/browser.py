@@ -31,15 +31,27 @@ class Opened:
         return self.page.evaluate(script, argument)
 
 
+UNFOLD = """async () => {
+    document.querySelectorAll('details').forEach(box => { box.open = true; });
+    await new Promise(done => requestAnimationFrame(() => setTimeout(done)));
+}"""
+ALL_COLUMNS = "document.querySelectorAll('.more[aria-expanded=false]').forEach(button => button.click())"
+"""Shows what a reader may unfold, and the columns that he may add."""
+
+
 @contextmanager
-def opened(browser: Browser, file: Path, *, width: int = 1280, scheme: str = "light") -> Iterator[Opened]:
-    """A file in a window of a width in CSS pixels, for who likes it light or dark."""
+def opened(
+    browser: Browser, file: Path, *, width: int = 1280, scheme: str = "light", folded: bool = False
+) -> Iterator[Opened]:
+    """A file in a window of a width in CSS pixels, for who likes it light or dark; all is unfolded unless wanted."""
     context = browser.new_context(viewport={"width": width, "height": 900}, color_scheme=scheme)
     shown = Opened(context.new_page())
     shown.page.on("console", lambda message: shown.messages.append(message.text))
     shown.page.on("pageerror", lambda error: shown.messages.append(str(error)))
     shown.page.on("request", lambda request: shown.requests.append(request.url))
     shown.page.goto(file.as_uri())
+    if not folded:
+        shown.value(UNFOLD)
     try:
         yield shown
     finally:
@@ -50,6 +62,7 @@ def violations(shown: Opened) -> list[str]:
     """What axe-core finds that is serious or worse."""
     if not AXE.is_file():
         not_there("axe-core is not installed: make browser")
+    shown.value(ALL_COLUMNS)
     shown.value(AXE.read_text(encoding="utf-8"))
     found = shown.value("axe.run()")["violations"]
     return [
@@ -82,6 +95,7 @@ def faults_of_page(browser: Browser, file: Path, *, width: int, scheme: str, axe
         axe: whether axe-core looks at it, too.
     """
     with opened(browser, file, width=width, scheme=scheme) as shown:
+        shown.value(ALL_COLUMNS)
         found = [f"says {message}" for message in shown.messages]
         found += [f"asks for {url}" for url in shown.requests if url != file.as_uri()]
         if (wide := shown.value("document.documentElement.scrollWidth")) > width:

@@ -27,7 +27,7 @@ from vitbench.config.suite import Fact, Goal
 from vitbench.config.trial import TrainTrial
 from vitbench.environment import Environment
 from vitbench.report.figures.charts import drawn
-from vitbench.report.render import render_view
+from vitbench.report.study import render_view
 from vitbench.report.view import View
 from vitbench.store import Ceilings, Study, TimeValues, TrainValues
 from vitbench.store.portrait import FOLDER, write_portrait
@@ -160,7 +160,7 @@ def check(plan: Plan, out: Path) -> None:
         assert all(row["state"] for row in accuracy)
     html = (out / "index.html").read_text(encoding="utf-8")
     HTMLParser().feed(html)
-    assert all(f'id="{name}"' in html for name in ("in-short", "what-ran", "reproduction"))
+    assert all(f'id="{name}"' in html for name in ("setup", "reproduction"))
     assert html.count("<figure") == len(page.pictures)
     assert not re.search(r">(nan|None|NaT|inf)<", html)
 

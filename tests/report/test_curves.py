@@ -15,10 +15,10 @@ from matplotlib.lines import Line2D
 
 from tests.conftest import REPOSITORY
 from tests.report.builders import CellPlan, Plan, Values, build, factorial
-from vitbench.report.figures import curves
 from vitbench.report.figures.charts import MOST_DASHED, Curves
 from vitbench.report.figures.draw import figure, style
 from vitbench.report.figures.lines import DASHES, FEW_EPOCHS, _epochs
+from vitbench.report.sections import curves
 from vitbench.report.view import View
 from vitbench.store import Study, TrainValues
 
@@ -26,7 +26,7 @@ from vitbench.store import Study, TrainValues
 def test_without_validation_learning_curves_show_the_accuracy_in_training(tmp_path: Path) -> None:
     for images, first in ((0, "training accuracy (%)"), (500, "validation accuracy (%)")):
         plan = Plan([CellPlan("base", {})], validation_images=images, time=False)
-        (picture,) = curves.learning_curves(View(build(tmp_path / str(images), plan)), "cpu")
+        (picture,) = curves._of_device(View(build(tmp_path / str(images), plan)), "cpu")
         assert isinstance(picture.chart, Curves)
         accuracies = [metric for metric in picture.chart.metrics if "accuracy" in metric]
         assert accuracies == [first] and "training loss (nats)" in picture.chart.metrics
@@ -37,7 +37,7 @@ def test_dashes_are_spoken_of_where_they_are_drawn(tmp_path: Path) -> None:
     assert len(DASHES) == MOST_DASHED
     for number, epochs in itertools.product((2, MOST_DASHED, MOST_DASHED + 1), (1, 2)):
         cells = factorial({"depth": tuple(range(1, number + 1))}, epochs=epochs, time=False)
-        (picture,) = curves.learning_curves(View(build(tmp_path / f"{number} {epochs}", cells)), "cpu")
+        (picture,) = curves._of_device(View(build(tmp_path / f"{number} {epochs}", cells)), "cpu")
         with style():
             (legend,) = figure(picture.chart).legends
         patterns = {str(pattern(line)) for line in legend.get_lines()}
@@ -53,7 +53,7 @@ def test_learning_curves_say_what_the_recipes_and_the_records_have(tmp_path: Pat
 
     def said(name: str, cells: list[CellPlan], **changes: Any) -> str:
         plan = Plan(cells, validation_images=0, time=False, **changes)
-        (picture,) = curves.learning_curves(View(build(tmp_path / name, plan)), "cpu")
+        (picture,) = curves._of_device(View(build(tmp_path / name, plan)), "cpu")
         return picture.caption
 
     plain, flipped = CellPlan("plain", {}), CellPlan("flipped", {"train.flip": True})
@@ -66,7 +66,7 @@ def test_learning_curves_say_what_the_recipes_and_the_records_have(tmp_path: Pat
 
 def test_what_a_claim_compares_stands_in_one_panel_and_a_mean_is_of_one_setting() -> None:
     view = View(Study.read(REPOSITORY / "results" / "reference" / "norm-placement-small"))
-    (picture,) = curves.learning_curves(view, "cpu")
+    (picture,) = curves._of_device(view, "cpu")
     chart = picture.chart
     assert isinstance(chart, Curves) and "whatever their" not in picture.caption
     assert chart.colouring.title == "norm, warmup_epochs" and len(chart.facets) == 4
@@ -77,7 +77,7 @@ def test_what_a_claim_compares_stands_in_one_panel_and_a_mean_is_of_one_setting(
 
 def test_a_mean_over_several_settings_says_so(tmp_path: Path) -> None:
     axes = {"depth": (1, 2, 3, 4), "heads": (1, 2, 4, 8), "mlp_ratio": (1.0, 2.0, 4.0)}
-    (picture,) = curves.learning_curves(View(build(tmp_path, factorial(axes, time=False))), "cpu")
+    (picture,) = curves._of_device(View(build(tmp_path, factorial(axes, time=False))), "cpu")
     chart = picture.chart
     assert isinstance(chart, Curves)
     (left,) = [axis for axis in axes if axis not in (chart.colouring.title, chart.facet_axis)]
@@ -101,7 +101,7 @@ def test_the_last_epoch_has_a_tick_and_no_two_are_near(last: int, most: int) -> 
 def test_every_run_has_a_curve_and_of_one_epoch_a_point(tmp_path: Path, seeds: int, epochs: int) -> None:
     axes = {"norm": ("pre", "post"), "depth": (1, 2)}
     view = View(build(tmp_path, factorial(axes, seeds=tuple(range(seeds)), time=False, epochs=epochs)))
-    (picture,) = curves.learning_curves(view, "cpu")
+    (picture,) = curves._of_device(view, "cpu")
     with style():
         ax = figure(picture.chart).axes[0]
     runs = [c for bundle in ax.collections if isinstance(bundle, LineCollection) for c in bundle.get_segments()]

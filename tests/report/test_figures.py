@@ -10,7 +10,7 @@ import io
 import itertools
 import math
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from xml.etree import ElementTree
@@ -21,7 +21,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from matplotlib.axes import Axes
 from matplotlib.axis import Axis
-from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.collections import LineCollection, PathCollection
 from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
@@ -31,23 +30,20 @@ from PIL import Image
 from tests.conftest import REPOSITORY
 from tests.report.builders import CPU, GPU, CellPlan, Plan, build, charts_of, factorial
 from tests.report.contrast import LEAST_MARK, LEAST_TEXT, contrast
+from vitbench.report import document
 from vitbench.report.cost import roofline as costs
-from vitbench.report.figures import cells, colours, intervals, parts
+from vitbench.report.document import Bar, ForestRow, Scale
+from vitbench.report.figures import colours, intervals, parts
 from vitbench.report.figures.charts import (
     Bundle,
     Chart,
     Curves,
-    Estimate,
     Forest,
     Front,
     Heat,
     Nested,
-    Paired,
-    Pairs,
-    Panel,
     Point,
     Roofline,
-    Rows,
     Spot,
     Trends,
 )
@@ -147,7 +143,7 @@ def test_labels_of_a_whole_report_neither_touch_nor_are_cut_off(
 ) -> None:
     charts = charts_of(View(build(tmp_path / "study", plan(cells))))
     kinds = {type(chart) for chart in charts}
-    assert {Rows, Curves} <= kinds and (plan is named or {Pairs, Front} <= kinds)
+    assert Curves in kinds and (plan is named or {Forest, Front} <= kinds)
     assert [fault for chart in charts for fault in faults(chart)] == []
 
 
@@ -171,21 +167,20 @@ def roofline(points: int) -> Roofline:
 VALUES = [f"value {n} {'x' * 60}" for n in range(12)]
 
 
+def forest(bars: Sequence[Bar], scale: Scale, name: str = "") -> Forest:
+    """A forest plot of some bars, their verdicts in turn."""
+    words = ("better", "worse", "equivalent", "underpowered (both at chance)")
+    rows = [
+        ForestRow(f"{i} {name}", f"axis, against {name}", bar, (f"{bar.value:+.2f}", ""), words[i % len(words)])
+        for i, bar in enumerate(bars)
+    ]
+    return Forest(document.Forest(f"difference in points {name}", tuple(rows), scale))
+
+
 def of_each_kind() -> Iterator[Chart]:
     """Charts at the edges of what there is: one row, full pages, long names, near numbers, many letters."""
-    for rows, panels in itertools.product((1, 4, 48, 60), (1, 3)):
-        places = [float(i) for i in range(rows)]
-        panel = Panel("accuracy (%)", [[place] for place in places], places)
-        names = [f"{i} {LONG * 2}" for i in range(rows)]
-        yield Rows(names, [panel] * panels, [""] * rows, ["a"] * rows, Colouring("axis", "abc", "abc"))
-    for n in (2, 12):
-        axis = Paired("a" * 80, VALUES[:n], [[0.1]] * n, [0.1] * n, ["+0.10"] * n, [""] * n, [(0.0, 0.2)] * n)
-        yield Pairs([("one", [axis] * 3), ("two", [axis] * 3)], "points", 0.0, 0.3)
-    for n, arms in itertools.product((1, 40), (1, 2, 8)):
-        estimates = [Estimate(1.0 + i / n, 0.9, 2.1, [1.2, 1.3], marked=i % 2 == 1) for i in range(n)]
-        named = {f"{arm} {LONG * 2}": estimates for arm in range(arms)}
-        names = [f"{i} {LONG * 2}" for i in range(n)]
-        yield Forest(names, named, "ratio (to the right: slower)", range(arms), (0.9, 2.1), 1.0, (0.97, 1.03), n > 1)
+    for n, scale in itertools.product((1, 2, 12, 40), (Scale(0.0, (-0.5, 0.5)), Scale(1.0, (0.97, 1.03), True))):
+        yield forest([Bar(1.0 + i / n, 0.9, 2.1, (1.2, 1.3)) for i in range(n)], scale, LONG * 2)
     for n in (2, 4, 48, 200):
         colours = Colouring(LONG, VALUES, VALUES)
         spots = [spot(i, n) for i in range(n)]
@@ -211,7 +206,7 @@ def test_labels_of_each_kind_neither_touch_nor_are_cut_off(chart: Chart) -> None
 
 
 def test_the_measure_sees_what_touches_and_what_is_cut_off(monkeypatch: pytest.MonkeyPatch) -> None:
-    rows = next(chart for chart in of_each_kind() if isinstance(chart, Rows) and len(chart.names) == 60)
+    rows = next(chart for chart in of_each_kind() if isinstance(chart, Forest) and len(chart.plot.rows) == 40)
     monkeypatch.setattr(intervals, "ROW", 0.05)
     assert any(" / " in fault for fault in faults(rows))
     monkeypatch.setattr(intervals, "in_two", lambda label, room: 20 * label)
@@ -238,16 +233,16 @@ def shown(made: Figure) -> list[str]:
     return texts + [text.get_text() for legend in made.legends for text in legend.get_texts()]
 
 
-def test_a_name_of_45_letters_is_whole_in_charts_of_pairs_and_in_legends() -> None:
+def test_a_name_of_45_letters_is_whole_in_forest_plots_and_in_legends() -> None:
     name = "4 heads + residual connection + pre-norm, MLP"
     assert len(name) == 45
-    pairs = Pairs([("", [Paired("cell", [name], [[0.5]], [0.5], ["+0.5"], [""])])], "points", 0.0)
+    plot = forest([Bar(0.5, 0.4, 0.6)], Scale(), name)
     colouring = Colouring("cell", [name, "b"], [name, "b"])
     bundle = Bundle([np.array([[1.0, 2.0], [2.0, 3.0]])], None)
     lines = Curves(["loss"], "", [""], {("loss", ""): {name: bundle, "b": bundle}}, colouring)
-    for chart in (pairs, lines):
-        with style():
-            assert name in shown(figure(chart))
+    with style():
+        assert name in shown(figure(lines))
+        assert any(name in text.replace("\n", " ") for text in shown(figure(plot)))
 
 
 @pytest.fixture(scope="module")
@@ -326,12 +321,15 @@ def pixels(ax: Axes, data: object) -> np.ndarray:
     return np.asarray(ax.transData.transform(data))
 
 
-def test_a_value_has_one_colour_in_the_pictures_of_its_axis(timed: View) -> None:
-    (picture,) = costs.rooflines(timed, list(timed.axes))
-    colourings = [picture.chart.colouring]
-    colourings += [p.chart.colouring for g in timed.time_groups for p in cells.timings(timed, g, list(timed.axes))]
-    for one, other in itertools.combinations(map(parts.colours, colourings), 2):
-        assert all(one[value] == other[value] for value in one.keys() & other.keys())
+def test_a_value_has_one_colour_in_the_pictures_of_its_axis(tmp_path: Path) -> None:
+    axes = {"heads": (1, 2, 4, 8), "norm": ("pre", "post"), "positions": ("learned", "none")}
+    charts = charts_of(View(build(tmp_path, factorial(axes, seeds=(0, 1)))))
+    colourings = [c.colouring for c in charts if isinstance(c, (Curves, Front, Trends)) and c.colouring.values]
+    assert len(colourings) > 2
+    for one, other in itertools.combinations(colourings, 2):
+        if one.title == other.title:
+            mine, its = parts.colours(one), parts.colours(other)
+            assert all(mine[value] == its[value] for value in mine.keys() & its.keys())
 
 
 def test_no_line_of_a_broken_name_ends_in_a_mark_between_its_parts() -> None:
@@ -339,15 +337,6 @@ def test_no_line_of_a_broken_name_ends_in_a_mark_between_its_parts() -> None:
     for room in np.linspace(1.6, 3.0, 40):
         (broken,) = fit([name], float(room), 7.5, lines=4)
         assert not any(line.endswith("·") for line in broken.split("\n"))
-
-
-def test_one_seed_is_not_hidden_by_a_bar_of_its_own() -> None:
-    one, two = ([[0.5]], [[0.4, 0.6]])
-    for points, bars in ((one, 0), (two, 1)):
-        chart = Pairs([("", [Paired("axis", ["a"], points, [0.5], ["+0.5"], [""])])], "points", 0.0)
-        with style():
-            (ax,) = figure(chart).axes
-        assert sum(len(c.get_offsets()) for c in ax.collections if c.get_zorder() == 4) == bars
 
 
 def test_numbers_along_an_axis_have_the_same_decimals() -> None:
@@ -375,35 +364,33 @@ def test_a_page_says_of_each_colour_what_it_is_on_both_papers() -> None:
     assert colours.resolved(style, dark=True) == f"fill: {colours.DARK['#2c71b7']}"
 
 
-@pytest.mark.parametrize("kind", [Rows, Pairs, Forest, Front])
-def test_marks_are_where_the_numbers_of_the_csv_file_say(kind: type[Chart]) -> None:
-    chart = next(each for each in of_each_kind() if isinstance(each, kind))
-    if isinstance(chart, Rows):
-        chart = replace(chart, panels=[Panel("a", [[3.0, 1.5, 3.0, 3.01]], [2.6], [(1.0, 4.0)], (0.0, 5.0))])
-    numbers = frame(chart)
-    what = numbers.get("what")
-    values = numbers["cost"] if what is None else numbers.iloc[:, -2 if kind is not Forest else -1]
-    wanted = values if what is None else values[what.isin(("point", "estimate"))]
+def test_marks_of_a_front_are_where_the_numbers_of_the_csv_file_say() -> None:
+    chart = next(each for each in of_each_kind() if isinstance(each, Front))
     with style():
-        made = figure(chart)
-        FigureCanvasAgg(made).draw()
-        found = [
-            float(x)
-            for ax in made.axes
-            for marks in ax.collections
-            if isinstance(marks, PathCollection) and marks.get_zorder() != 4 - (kind is Forest)
-            for x, _ in marks.get_offsets()
-        ]
-        boxes = [(patch.get_x(), patch.get_x() + patch.get_width()) for ax in made.axes for patch in ax.patches]
-    assert sorted(np.round(found, 9)) == sorted(np.round(wanted.astype(float), 9))
-    if what is not None and kind is not Forest:
-        ends = [round(end, 9) for box in boxes for end in box]
-        assert {round(float(v), 9) for v in values[what.isin(("from", "to"))]} <= set(ends)
+        ax = figure(chart).axes[0]
+    marks = [c for c in ax.collections if isinstance(c, PathCollection) and c.get_zorder() != 4]
+    found = [float(x) for c in marks for x, _ in c.get_offsets()]
+    assert sorted(np.round(found, 9)) == sorted(np.round(frame(chart)["cost"].astype(float), 9))
+
+
+def test_marks_of_a_forest_plot_are_where_the_numbers_of_the_csv_file_say() -> None:
+    bars = [Bar(1.5, 1.0, 2.5, (1.4, 1.6)), Bar(-2.0, -3.0, -1.0, (-2.1,)), Bar(math.nan, math.nan, math.nan)]
+    chart = forest(bars, Scale(0.0))
+    numbers = {what: rows["value"].tolist() for what, rows in frame(chart).groupby("what")}
+    with style():
+        ax = figure(chart).axes[0]
+    ends = [path.vertices for c in ax.collections if isinstance(c, LineCollection) for path in c.get_paths()]
+    ends = [end for end in ends if len(end) and np.isfinite(end).all()]
+    points = [xy for c in ax.collections if isinstance(c, PathCollection) for xy in c.get_offsets()]
+    places = [(float(line.get_xdata()[0]), line.get_ydata()[0]) for line in ax.lines if line.get_marker() != "None"]
+    assert [end[:, 0].tolist() for end in ends] == [*map(list, zip(numbers["low"], numbers["high"], strict=True))]
+    assert [x for x, _ in points] == numbers["point"]
+    assert places[:2] == [(value, row) for row, value in enumerate(numbers["estimate"])]
 
 
 def test_a_chart_is_the_same_bytes_twice_and_its_text_is_text() -> None:
     hostile = "</svg><script>alert(1)</script> $x$ & {#} \N{RIGHT-TO-LEFT OVERRIDE}"
-    rows = Rows([hostile], [Panel(hostile, [[1.0, 2.0]], [1.5])], [""], ["a"], Colouring(hostile, "a", "a"))
+    rows = forest([Bar(1.5, 1.0, 2.0, (1.0, 2.0))], Scale(), hostile)
     one = draw(rows)
     assert one == draw(rows)
     assert "<script" not in one.svg and "$x$" in one.svg and "&lt;script" in one.svg
@@ -418,12 +405,9 @@ def test_a_chart_is_the_same_bytes_twice_and_its_text_is_text() -> None:
 @pytest.mark.parametrize(
     "chart",
     [
-        Rows([], [Panel("a", [], [])], [], []),
-        Rows(["a"], [Panel("a", [[]], [math.nan])], ["failed"], [""]),
-        Rows(["a"], [Panel("a", [[1.0]], [1.0])] * 5, [""], [""]),
-        Pairs([("", [Paired("axis", ["a"], [[]], [math.nan], [""], ["reference"])])], "points", 0.0),
-        Forest([], {}, "accuracy", [], None),
-        Forest(["a"], {"A": [None]}, "ratio", [0], None, 1.0, (0.9, 1.1), logarithmic=True),
+        forest([], Scale()),
+        forest([Bar(math.nan, math.nan, math.nan)], Scale(0.0, (-1.0, 1.0))),
+        forest([Bar(1.0, math.nan, math.nan)], Scale(1.0, (0.9, 1.1), logarithmic=True)),
         Curves(["loss"], "", [""], {("loss", ""): {}}, Colouring()),
         Trends("depth", "accuracy", [1.0], {}, Colouring(), logarithmic=False),
         Front("cost", "gain", False, [], Colouring(), logarithmic=False),

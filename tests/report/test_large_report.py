@@ -10,9 +10,8 @@ import pytest
 
 from tests.report.builders import COMPONENTS, build, factorial, written
 from tests.report.markdown import read_page
-from vitbench.report import cell_tables, view
-from vitbench.report.cost import speed, training_speed
-from vitbench.report.figures import curves
+from vitbench.report.cost import speed
+from vitbench.report.sections import accuracy, curves, timing
 from vitbench.store import Study
 
 GRID = {"norm": ("pre", "post"), "positions": ("learned", "none"), "depth": (1, 2, 3)}
@@ -36,13 +35,13 @@ def test_tables_by_cell_and_curves_are_cut_and_say_so(
     study: Study, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     whole = written(study, tmp_path / "whole").with_name("report.md")
-    for module in (view, cell_tables, speed, training_speed):
+    for module in (accuracy, speed, timing):
         monkeypatch.setattr(module, "MAX_CELLS", 5)
     monkeypatch.setattr(curves, "MAX_RUNS", 12)
     cut = written(study, tmp_path / "cut").with_name("report.md")
-    assert "are shown" not in whole.read_text() and "are drawn" not in whole.read_text()
-    # Accuracy, training speed, and timings in two modes.
-    assert cut.read_text().count("Of 12 cells the first 5 are shown; all are in the table of numbers.") == 4
+    assert "rows the first" not in whole.read_text() and "are drawn" not in whole.read_text()
+    assert cut.read_text().count("Of 12 rows the first 5 are shown.") == 1
+    assert cut.read_text().count("Of 12 cells the first 5 are shown.") == 2, "timings in two modes"
     assert "Of the runs of one colour in one panel the first" in cut.read_text()
     assert len(read_page(cut.parent).tables) == len(read_page(whole.parent).tables)
     for table in sorted((tmp_path / "whole" / "tables").iterdir()):

@@ -15,7 +15,7 @@ from tests.report.markdown import tables
 from tests.test_security import hostile_study
 from vitbench.report.files import Files
 from vitbench.report.formats.latex import SPECIAL, WIDE, escape, exported, parted
-from vitbench.report.render import compose
+from vitbench.report.study import compose
 from vitbench.report.view import View
 from vitbench.store import Study
 

@@ -18,14 +18,14 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
+from vitbench.analysis.watch import Moment, Watch
+from vitbench.report.live import clock, view
+from vitbench.runner.terminal import Terminal
 
 from tests.conftest import REPOSITORY
 from tests.report.builders import CellPlan, Plan, build, factorial, no_triton
 from tests.runner.runs import Runs, until
 from tests.test_security import hostile_study, steers
-from vitbench.analysis.watch import Moment, Watch
-from vitbench.report.live import clock, view
-from vitbench.runner.terminal import Terminal
 from vitbench.store import Claims, Study
 from vitbench.store.processes import born, wall_clock
 

@@ -6,22 +6,27 @@ import math
 from typing import Any
 
 import matplotlib as mpl
+import numpy as np
 import pandas as pd
 import pytest
 from markdown_it import MarkdownIt
 
 from tests.report.markdown import written
-from tests.report.test_render import HOSTILE
-from vitbench.report import numbers
-from vitbench.report.document import Code, table
-from vitbench.report.figures.charts import Panel, Rows
+from tests.test_security import HOSTILE, as_read
+from vitbench.report import text as numbers
+from vitbench.report.document import Bar, Code, Forest, ForestRow, Scale, table
+from vitbench.report.figures import charts, marks
 from vitbench.report.figures.draw import draw
 from vitbench.report.figures.names import shorten
 from vitbench.report.markdown import Md, csv, escape, listed
 
+MARKDOWN = ("$x$ and $y$", "$\\frac$ and $_$", "**bold** _em_ ~~gone~~", "[link](javascript:alert(1))", "1. one",
+            "# heading", "&lt;b&gt;", "-rf", "+1", "a|b|c", "\N{SNOWMAN} \N{PILE OF POO} 漢字", "x" * 80)  # fmt: skip
+
 
 @pytest.mark.parametrize(
-    "text", [*HOSTILE, "per_head", "a__b__c", "_x_", "- item", "---", "===", "1) one", "> quote", ""]
+    "text",
+    [*map(as_read, HOSTILE), *MARKDOWN, "per_head", "a__b__c", "_x_", "- item", "---", "===", "1) one", "> quote", ""],
 )
 def test_escaped_text_reads_as_itself_and_is_nothing_but_text(text: str) -> None:
     parser = MarkdownIt("commonmark").enable(["table", "strikethrough"])
@@ -139,6 +144,12 @@ def test_signs_and_spreads() -> None:
     assert numbers.accuracy_decimals(10_000) == 2
 
 
+def test_limits_hold_all_that_is_finite() -> None:
+    assert marks.limits(np.array([1.0, np.nan, 3.0, np.inf])) == marks.limits([1.0, 3.0]) == (0.9, 3.1)
+    assert marks.limits([4.0], floor=0.0) == (0.0, 4.2)
+    assert marks.limits([]) is None
+
+
 def test_long_names_are_shortened_in_the_middle() -> None:
     assert shorten("short") == "short"
     assert len(shorten("x" * 80, 30)) == 30
@@ -146,8 +157,10 @@ def test_long_names_are_shortened_in_the_middle() -> None:
 
 
 def test_drawing_uses_nothing_of_the_callers_style_and_changes_nothing() -> None:
-    panel = Panel("accuracy (%)", [[1.0, 2.0], []], [1.5, math.nan])
-    rows = Rows(["a $x$ b$", "漢字"], [panel], ["", "failed"], ["", ""])
+    bars = Bar(1.5, 1.0, 2.0, (1.0, 2.0)), Bar(math.nan, math.nan, math.nan)
+    names = ("a $x$ b$", "漢字")
+    plot = tuple(ForestRow(name, "", bar, ("", ""), "") for name, bar in zip(names, bars, strict=True))
+    rows = charts.Forest(Forest("accuracy (%)", plot, Scale()))
     first = draw(rows)
     with mpl.rc_context({"font.size": 30, "axes.facecolor": "red", "figure.dpi": 20}):
         before = dict(mpl.rcParams)

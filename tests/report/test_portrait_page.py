@@ -18,7 +18,7 @@ from vitbench.config.model import ModelSpec
 from vitbench.config.trial import TrainTrial
 from vitbench.report.figures import colours
 from vitbench.report.models.explained import render_portrait
-from vitbench.report.render import render
+from vitbench.report.study import render
 from vitbench.store.portrait import FOLDER, read_portrait, write_portrait
 
 pytestmark = pytest.mark.xdist_group("browser")

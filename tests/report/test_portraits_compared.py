@@ -15,7 +15,7 @@ from vitbench.report.figures.sheet import LAID, MOST_OPAQUE, overlaid
 from vitbench.report.models import portrait_words
 from vitbench.report.models.portraits import LOOKS, sections
 from vitbench.report.models.sitters import Sitter, Wall, chosen, in_full
-from vitbench.report.numbers import MINUS
+from vitbench.report.text import MINUS
 from vitbench.store.portrait import Portrait
 
 SPEC = ModelSpec(image_size=16, patch_size=4, dim=64, depth=2, heads=3, num_classes=6)

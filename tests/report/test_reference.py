@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import REPOSITORY
-from vitbench.report.render import render
+from vitbench.report.study import render
 from vitbench.report.view import View
 from vitbench.store import Study
 
@@ -34,7 +34,7 @@ def test_everything_is_rendered_again_byte_for_byte(folder: Path, tmp_path: Path
 
 def test_what_is_planted_is_found_and_nothing_else() -> None:
     """Every interaction that is there, and no difference where the truth is none."""
-    (place,) = View(Study.read(REPOSITORY / "results" / "reference" / "planted")).places
+    (place,) = View(Study.read(REPOSITORY / "results" / "reference" / "planted")).conclusions
     assert {each.outcome for each in place.claims} == {"reproduced", "reproduced, within the margin"}
     there = [f"task: {task} only − colour only by change: {change} − base" for task, change in  # noqa: RUF001
              (("position", "no positions"), ("position", "no attention"), ("relation", "no positions"),

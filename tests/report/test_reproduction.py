@@ -19,9 +19,10 @@ from tests.test_registry import PLUGIN
 from vitbench.cli.main import cli
 from vitbench.cli.studies import ONLY
 from vitbench.config import read_suite
-from vitbench.report.circumstances import reproduction
 from vitbench.report.document import Code
-from vitbench.report.render import render
+from vitbench.report.files import Files
+from vitbench.report.sections import reproduce
+from vitbench.report.study import render
 from vitbench.report.view import View
 from vitbench.runner.looks import Wanted, nothing_seen, nothing_stops
 from vitbench.runner.plan import KINDS, plan
@@ -30,7 +31,7 @@ from vitbench.store import Study, StudyInfo, Trials
 
 def commands_of(study: Study) -> list[list[str]]:
     """The command lines in a report's section, as a shell would take them apart."""
-    (code,) = [block for block in reproduction.blocks(View(study)) if isinstance(block, Code)]
+    (code,) = [block for block in reproduce.section(View(study), Files()) if isinstance(block, Code)]
     return [shlex.split(line) for line in code.text.splitlines()]
 
 
@@ -99,7 +100,7 @@ def test_portraits_of_a_study_lie_where_its_command_put_it(tmp_path: Path) -> No
 
 def test_the_images_are_said_to_be_what_the_records_say() -> None:
     found = {
-        name: written(*reproduction.blocks(View(Study.read(REPOSITORY / "results" / "reference" / name))))
+        name: written(*reproduce.section(View(Study.read(REPOSITORY / "results" / "reference" / name)), Files()))
         for name in ("portraits-small", "planted")
     }
     images = "The images (5,000 for training, 500 of them held out for validation, and 1,000 for test, of 10 classes, "

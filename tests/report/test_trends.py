@@ -12,7 +12,7 @@ from PIL import Image
 from tests.report.builders import build, factorial
 from vitbench.report.figures.charts import Trends
 from vitbench.report.figures.draw import draw
-from vitbench.report.figures.trends import TEST_ACCURACY, THROUGHPUT, Quantity, along
+from vitbench.report.sections.trends import TEST_ACCURACY, THROUGHPUT, Quantity, along
 from vitbench.report.view import View
 
 NUMBERS = {"heads": (1, 2, 4, 8)}

@@ -12,7 +12,7 @@ import pytest
 from tests.report.markdown import read_page
 from tests.small import SUITE
 from vitbench.config import SpecError, TrainTrial, TuneTrial, read_suite
-from vitbench.report.render import render
+from vitbench.report.study import render
 from vitbench.runner.plan import NO_SETTING, plan
 from vitbench.store import Study, TrainValues, TuneValues
 
@@ -226,7 +226,7 @@ def test_the_report_shows_every_setting_and_the_chosen_one_in_bold(tuned: Path) 
     rows = page.table("learning_rate=1e-06", "Tuning")
     assert [r["cell"] for r in rows] == ["learned", "none"]
     source = (tuned / "report" / "report.md").read_text()
-    tuning = source[source.index("## Tuning") : source.index("## Accuracy")]
+    tuning = source[source.index("## Tuning") : source.index("## Setup")]
     assert tuning.count("**") == 2 * 2, "one setting of each cell in bold"
     assert "Tuned for each cell on validation, with as many runs for each: train.learning_rate" in page.text
     assert "some: weight decay" in page.text, "what is not tuned is still a caveat"

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from pathlib import Path
-from urllib.parse import quote
+from pathlib import Path, PurePosixPath
 
 from vitbench.report.document import Document, Section, table
 from vitbench.report.figures.charts import Draw, drawn
@@ -47,9 +46,9 @@ def render_all(folders: Sequence[Path], out: Path, exports: Sequence[str] = (), 
 
 def _row(view: View, name: str) -> Row:
     """A study by one row."""
-    facts = summary.facts(view)
+    facts, page = summary.facts(view), PurePosixPath(f"/{name}/index.html").as_uri().removeprefix("file:///")
     return {
-        "study": Md(f"[{escape(name)}]({quote(name)}/index.html)"),
+        "study": Md(f"[{escape(name)}]({page})"),
         "question": escape(view.study.info.suite.question),
         "answer": summary.answer(view),
         **{key: escape(facts.get(key, NOTHING)) for key in ("data", "device", "date")},

@@ -14,7 +14,7 @@ from vitbench.report.figures.data import frame
 from vitbench.report.figures.names import fit, inches
 from vitbench.report.figures.parts import NAME_POINTS, in_two, numbers
 
-NAMED, BESIDE, ROW, NUMBERS = 2.9, 3.6, 0.3, 1.6
+NAMED, BESIDE, ROW, NUMBERS = 2.9, 2.7, 0.3, 1.6
 """Inches: of the names of rows at the most, of the panel, of a row, and of the numbers at the right."""
 MARKS = {"good": ("^", PALETTE[2]), "bad": ("v", PALETTE[1]), "same": ("s", PALETTE[0]), "open": ("o", GREY)}
 """Tone of a verdict → its mark and its colour."""

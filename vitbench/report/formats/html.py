@@ -36,6 +36,7 @@ from vitbench.report.formats import bars
 from vitbench.report.formats.styles import Styles
 from vitbench.report.formats.table_cells import cells
 from vitbench.report.markdown import Span, plain, spans
+from vitbench.report.markdown import escape as in_line
 
 TEMPLATES = Path(__file__).parents[1] / "templates"
 NO_BREAK = "\u00a0"
@@ -163,8 +164,9 @@ class _Page:
     def forest(self, block: Forest) -> Part:
         axis = bars.Axis([row.bar for row in block.rows], block.scale)
         rows = [
-            {"name": row.name, "context": row.context, "bar": bars.bar(row.bar, axis), "number": row.number[0],
-             "span": row.number[1], "verdict": row.verdict, "tone": tone(row.verdict), "detail": row.detail}
+            {"name": _printable(row.name), "context": _printable(row.context), "bar": bars.bar(row.bar, axis),
+             "number": row.number[0], "span": row.number[1], "verdict": row.verdict, "tone": tone(row.verdict),
+             "detail": _printable(row.detail)}
             for row in block.rows
         ]  # fmt: skip
         return {"kind": "forest", "title": block.title, "rows": rows, "axis": bars.numbers(axis), "files": block.files,
@@ -224,6 +226,11 @@ def page(document: Document, pictures: Pictures) -> str:
 def _typeset(line: Sequence[Span]) -> list[Span]:
     """The same line, not broken within a quantity: between a number and what belongs to it."""
     return [span if "code" in span.styles else span._replace(text=_BOUND.sub(NO_BREAK, span.text)) for span in line]
+
+
+def _printable(text: str) -> str:
+    """Plain text on one line, without what steers a terminal or turns letters round."""
+    return plain(in_line(text))
 
 
 def _named(element: str, alt: str) -> str:

@@ -20,17 +20,13 @@ FEW = 2
 
 def section(view: View, _: Files) -> list[Block]:
     """What has a verdict: timings by axis; where there are no axes, the settings' own tables if they are few."""
-    blocks: list[Block] = []
-    for group in view.time_groups:
-        found = by_axis.tables(view, group, group.device) if _has_axes(view, group) else []
-        blocks += [Heading(speed.headed(view, group)), *found] if found else []
-    return blocks or ([] if len(view.time_groups) > FEW else _settings(view))
+    return _by_axis(view) or ([] if len(view.time_groups) > FEW else _settings(view))
 
 
 def details(view: View, files: Files) -> list[Block]:
     """Every setting with its cells, the roofline, training runs by axis, and the numbers."""
     blocks: list[Block] = []
-    if len(view.time_groups) > FEW or any(_has_axes(view, group) for group in view.time_groups):
+    if len(view.time_groups) > FEW or _by_axis(view):
         blocks += _settings(view)
     pictures = roofline.rooflines(view, speed.telling(view))
     blocks += files.pictures(pictures) if pictures else roofline.without(view)
@@ -45,8 +41,12 @@ def details(view: View, files: Files) -> list[Block]:
     return [*blocks, Md(f"As numbers: {', '.join(links)}.")] if links else blocks
 
 
-def _has_axes(view: View, group: TimeGroup) -> bool:
-    return len(speed.axes_of(view, group)) > 1
+def _by_axis(view: View) -> list[Block]:
+    blocks: list[Block] = []
+    for group in view.time_groups:
+        found = by_axis.tables(view, group, group.device) if len(speed.axes_of(view, group)) > 1 else []
+        blocks += [Heading(speed.headed(view, group)), *found] if found else []
+    return blocks
 
 
 def _settings(view: View) -> list[Block]:

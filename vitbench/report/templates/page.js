@@ -83,7 +83,7 @@
     button.className = "more";
     const draw = (hidden) => {
       box.classList.toggle("optional-hidden", hidden);
-      button.textContent = hidden ? `Show ${columns} more columns` : "Show fewer columns";
+      button.textContent = hidden ? `Show ${columns} more ${columns > 1 ? "columns" : "column"}` : "Show fewer columns";
       button.setAttribute("aria-expanded", String(!hidden));
     };
     draw(true);
