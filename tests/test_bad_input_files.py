@@ -18,7 +18,6 @@ import pytest
 import torch
 from PIL import Image
 from safetensors.torch import save_file
-from vitbench.report.render import render
 
 import vitbench
 from tests.bad_input import refused_by_process, suite_file

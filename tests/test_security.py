@@ -16,7 +16,6 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
-from vitbench.report.render import render
 
 import vitbench
 from tests.bad_input import files_of, suite_file

@@ -8,7 +8,6 @@ from pathlib import Path
 import pandas as pd
 import pytest
 from playwright.sync_api import Browser
-from vitbench.report.comparisons.comparison_words import opening
 
 from tests.analysis.test_comparison import Timed, cells, write
 from tests.analysis.test_side_by_side import on_two_machines
@@ -17,13 +16,16 @@ from tests.report.browser import SCHEMES, WIDTHS, faults_of_page, opened
 from tests.report.builders import CPU, GPU, Plan, blank, build, factorial
 from tests.report.markdown import read_page
 from tests.test_security import HOSTILE, hostile_study
-from vitbench.analysis.side_by_side import side_by_side
+from vitbench.analysis.side_by_side import SideBySide, side_by_side
 from vitbench.report.comparisons.comparison import compose, render_comparison
 from vitbench.report.comparisons.comparison_frames import timings
 from vitbench.report.comparisons.forest import ratios
-from vitbench.report.document import Forest
+from vitbench.report.comparisons.limits import stated
+from vitbench.report.comparisons.results import differences, verdicts
+from vitbench.report.document import Forest, Table
 from vitbench.report.files import Files
 from vitbench.report.formats import markdown
+from vitbench.report.markdown import plain
 
 GRID = {"attention": ("per_head", "sdpa"), "positions": ("learned", "sinusoidal", "none")}
 NEWER = CPU.model_copy(update={"code": "fedcba987654", "packages": {**CPU.packages, "torch": "2.16.0"}})
@@ -57,24 +59,31 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     return {name: render_comparison(side_by_side(paths), folder / "out" / name) for name, paths in sets.items()}
 
 
+def in_short(found: SideBySide, column: str) -> list[dict[str, str]]:
+    """The rows of the table of verdicts that has a column."""
+    (table,) = [block for block in verdicts(found) if isinstance(block, Table) and column in block.columns]
+    return [dict(zip(table.columns, map(plain, row), strict=True)) for row in table.rows]
+
+
 def test_of_what_is_not_recorded_nothing_is_said_to_be_the_same(tmp_path: Path) -> None:
     def said(old: Timed, new: Timed) -> str:
         folder = Path(tempfile.mkdtemp(dir=tmp_path))
         paths = [write(folder / name, {"cell 1": each}) for name, each in (("old", old), ("new", new))]
-        return str(opening(side_by_side(paths))[0])
+        return str(differences(side_by_side(paths)))
 
-    assert said(Timed(), Timed()).endswith("The same: machine, software, timing.")
+    assert said(Timed(), Timed()).endswith("**Same:** machine, software, timing.")
     for unknown in (Timed(environment=None), Timed(state="pending"), Timed(state="failed", environment=None)):
         text = said(Timed(), unknown)
-        assert text.startswith("**Of B nothing is recorded of machine and software**")
-        assert "The same: timing." in text and "differ in nothing" not in text
-    assert said(Timed(environment=None), Timed(environment=None)).startswith("**Of A and B nothing is recorded")
+        assert "**Unknown:** machine and software of B." in text and "**Same:** timing." in text
+    assert "**Unknown:** machine and software of A and B." in said(Timed(environment=None), Timed(environment=None))
 
 
 def test_a_study_beside_itself_is_said_to_be_one(tmp_path: Path) -> None:
     one = write(tmp_path / "one", {"cell 1": Timed()})
-    said = [str(block) for block in opening(side_by_side([one, one]))]
-    assert said[0].startswith("**A and B are the same study**") and "one measurement, and not two" in said[1]
+    found = side_by_side([one, one])
+    assert differences(found) == "A and B are the same study."
+    (row,) = in_short(found, "ok in both")
+    assert row["identical"] == row["ok in both"] == "1", "one measurement, not two"
 
 
 def test_every_ratio_says_over_which_arm_it_is(tmp_path: Path) -> None:
@@ -83,8 +92,9 @@ def test_every_ratio_says_over_which_arm_it_is(tmp_path: Path) -> None:
              for seed, (name, slower) in enumerate({"old, one": 1.0, "new": 2.0}.items())]  # fmt: skip
     text = markdown.text(compose(found := side_by_side(paths), Files()))
     assert "# Comparison: old, one, new\n" in text.replace("\\", "")
-    (said,) = (line for line in text.splitlines() if line.startswith("- **Timings of D against B**"))
-    assert "1 slower. The ratio of latencies: 2.0" in said and "of D against A" not in text
+    rows = {row["arms"]: row for row in in_short(found, "ok in both")}
+    assert set(rows) == {"C against A", "D against B"} and rows["D against B"]["slower"] == "1"
+    assert rows["D against B"]["latency ratio, geometric mean"].startswith("2.0")
     assert " (C/A) |" in text and " (D/B) |" in text and "D/A" not in text
     frame = timings(found)
     assert frame.loc[frame["ratio"].notna(), ["arm", "against"]].agg("".join, axis=1).tolist() == ["CA", "DB"]
@@ -98,28 +108,29 @@ def test_nothing_is_said_of_a_ratio_that_does_not_exist(tmp_path: Path) -> None:
     """Two machines share no timing: B stands for what D is compared with, and is compared with nothing itself."""
     paths = [write(tmp_path / name, on_two_machines(), seed=seed) for seed, name in enumerate(("old", "new"))]
     text = markdown.text(compose(side_by_side(paths), Files()))
-    assert "B/A" not in text and "B against A" not in text and "other machines" not in text
+    assert "B/A" not in text and "B against A" not in text and "different machines" not in text
 
 
 def test_arms_of_which_the_same_is_to_be_said_share_a_line(tmp_path: Path) -> None:
     newer = {"version": {"code": "fedcba987654"}}
     old = write(tmp_path / "old", on_two_machines())
     new = [write(tmp_path / name, on_two_machines(**newer), seed=seed) for seed, name in enumerate(("new", "next"), 1)]
-    text = markdown.text(compose(side_by_side([old, *new]), Files()))
-    assert text.count("**other software**") == 1
-    assert "- C against A, D against B, E against A and F against B: **other software** (code of vitbench)" in text
-    assert "One study, in an arm for each device and set of conditions: A and B; C and D; E and F." in text
+    found = dict(stated(side_by_side([old, *new])))
+    pairs = "C against A, D against B, E against A and F against B"
+    assert found["other-software"].startswith(f"{pairs}: **different software** (code of vitbench)")
+    assert found["one-study-in-arms"].endswith("A and B; C and D; E and F.")
 
 
 def test_how_well_ratios_are_known_is_said_beside_them(tmp_path: Path) -> None:
     """Ratios that agree are no narrow interval, and a timing that is marked shows nothing to be equivalent."""
     old = write(tmp_path / "old", cells(3, spread=0.004) | {"cell 4": Timed(), "cell 5": Timed()})
     new = cells(2, {2: 1.2}, spread=0.004) | {"cell 3": Timed(spread=0.3), "cell 4": Timed(state="oom")}
-    text = markdown.text(compose(side_by_side([old, write(tmp_path / "new", new, seed=1)]), Files()))
-    (said,) = (line for line in text.splitlines() if line.startswith("- **Timings of B against A**"))
-    assert "of 3 that are ok in both, 1 slower, 1 undecided, 1 equivalent; not to be relied on (~): 1." in said
-    assert "in the geometric mean 1." in said and "widest 95 % interval 0." in said
-    assert said.endswith("**No longer ok: 1 oom**.")
+    found = side_by_side([old, write(tmp_path / "new", new, seed=1)])
+    text = markdown.text(compose(found, Files()))
+    (row,) = in_short(found, "ok in both")
+    counted = ("ok in both", "slower", "undecided", "equivalent", "unstable (~)", "no longer ok")
+    assert [row[name] for name in counted] == ["3", "1", "1", "1", "1", "1 oom"]
+    assert row["latency ratio, geometric mean"].startswith("1.") and row["widest 95 % interval"].startswith("0.")
     assert "**undecided** ~" in text and "of 3 ratios between timings that do not differ, 0.15 would be" in text
 
 
@@ -158,15 +169,13 @@ def test_hostile_names_are_text(browser: Browser, pages: dict[str, Path]) -> Non
 
 def test_it_says_what_differs_first_and_what_limits_the_comparison(pages: dict[str, Path]) -> None:
     text = (pages["devices and versions"].parent / "report.md").read_text(encoding="utf-8")
-    opening = text.partition("## What is compared")[0]
-    assert "A, B and C differ in **runs on** (cpu in A and B, cuda in C)" in opening
-    assert "**torch** (2.15.0 in A and C, 2.16.0 in B)" in opening and "The same: data, timing." in opening
+    opening = text.partition("## Summary")[0]
+    assert "**runs on** (cpu in A and B; cuda in C)" in opening
+    assert "**torch** (2.15.0 in A and C; 2.16.0 in B)" in opening and "**Same:** data, timing." in opening
     caveats = text.partition("## Caveats")[2].partition("##")[0]
-    assert "B against A: **other software** (torch, code of vitbench) on machines of one kind" in caveats
-    assert (
-        "C against A: **other machines or devices** (runs on, accelerator, and the software is another too)" in caveats
-    )
-    assert "with the device left out" in caveats and "epochs 3 → 4 in 6 cells" in caveats
+    assert "B against A: **different software** (torch, code of vitbench)" in caveats
+    assert "C against A: **different machines or devices** (runs on, accelerator, and other software)" in caveats
+    assert "without the device" in caveats and "epochs 3 → 4 in 6 cells" in caveats
 
 
 def test_every_number_is_in_a_table_and_the_same_as_in_the_studies(pages: dict[str, Path]) -> None:

@@ -150,7 +150,7 @@ def test_labels_of_a_whole_report_neither_touch_nor_are_cut_off(
 def spot(number: int, of: int) -> Spot:
     cost = 10.0 ** (number / of)
     return Spot(
-        cost, 0.9 * cost, 1.2 * cost, 50.0 + number / of, 0.5, f"value {number % 12} {LONG}", f"{number}",
+        cost, 0.9 * cost, 1.2 * cost, 50.0 + number / of, 0.5, f"value {number % 12} {LONG}",
         f"cell {number}", best=number % 3 == 0, marked=number % 3 == 1,
     )  # fmt: skip
 
@@ -290,20 +290,17 @@ def front(spots: list[Spot]) -> Front:
     return Front("throughput (images/s)", "accuracy (%)", False, spots, Colouring(), logarithmic=False)
 
 
-def test_a_front_names_every_cell_shows_both_spreads_and_leaves_open_what_is_not_to_be_relied_on() -> None:
+def test_a_front_shows_both_spreads_and_leaves_open_what_is_not_to_be_relied_on() -> None:
     nan = float("nan")
     chart = front([
-        Spot(100.0, 80.0, 110.0, 50.0, 1.0, "", "A", "a", best=True),
-        Spot(101.0, nan, nan, 50.0, nan, "", "B", "b", best=False),
-        Spot(300.0, 250.0, 340.0, 40.0, 2.0, "", "C", "c", best=True),
-        Spot(200.0, 150.0, 350.0, 45.0, 2.0, "", "D", "d", best=False, marked=True),
+        Spot(100.0, 80.0, 110.0, 50.0, 1.0, "", "a", best=True),
+        Spot(101.0, nan, nan, 50.0, nan, "", "b", best=False),
+        Spot(300.0, 250.0, 340.0, 40.0, 2.0, "", "c", best=True),
+        Spot(200.0, 150.0, 350.0, 45.0, 2.0, "", "d", best=False, marked=True),
     ])  # fmt: skip
     with style():
         made = figure(chart)
         ax = made.axes[0]
-        assert {text.get_text(): text.get_fontweight() for text in ax.texts} == {
-            "A, B": "bold", "C": "bold", "D": "normal",
-        }  # fmt: skip
         bars = [tuple(map(tuple, path.vertices)) for c in ax.collections if isinstance(c, LineCollection)
                 for path in c.get_paths()]  # fmt: skip
         assert ((80.0, 50.0), (110.0, 50.0)) in bars and ((100.0, 49.0), (100.0, 51.0)) in bars and len(bars) == 6

@@ -18,14 +18,14 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
-from vitbench.analysis.watch import Moment, Watch
-from vitbench.report.live import clock, view
-from vitbench.runner.terminal import Terminal
 
 from tests.conftest import REPOSITORY
 from tests.report.builders import CellPlan, Plan, build, factorial, no_triton
 from tests.runner.runs import Runs, until
 from tests.test_security import hostile_study, steers
+from vitbench.cli.live import clock, view
+from vitbench.cli.terminal import Terminal
+from vitbench.runner.watch import Moment, Watch
 from vitbench.store import Claims, Study
 from vitbench.store.processes import born, wall_clock
 
@@ -118,7 +118,7 @@ def test_what_became_of_a_trial_is_said_however_narrow_the_terminal_is(tmp_path:
 
 def test_every_state_has_a_part_of_the_bar(tmp_path: Path) -> None:
     """One failure among a thousand is seen, too."""
-    from vitbench.report.live import _Bar
+    from vitbench.cli.live import _Bar
 
     for width in (10, 60, 200):
         shares = dict(_Bar({"ok": 998, "failed": 1, "pending": 1}).widths(width))
