@@ -19,7 +19,7 @@ from tests.small import SUITE
 from tests.test_registry import PLUGIN
 from vitbench import registry
 from vitbench.config import DataSpec, ModelSpec, TrainSpec
-from vitbench.data.catalog import Facts, unfit
+from vitbench.data.catalog import DatasetFacts, unfit
 from vitbench.devices import DeviceError, resolve, unsupported
 from vitbench.registry import PluginError, load_plugin
 from vitbench.report.study import render
@@ -129,7 +129,7 @@ def test_i23_what_is_tuned_fits_too(tmp_path: Path, capsys: pytest.CaptureFixtur
 
 
 def test_i23_as_many_images_as_a_batch_are_enough() -> None:
-    known = Facts(16, 2, 50, 10)
+    known = DatasetFacts(16, 2, 50, 10)
     assert unfit(TrainSpec(batch_size=50), DataSpec(), known) == []
     assert unfit(TrainSpec(batch_size=51), DataSpec(), known) != []
     assert unfit(TrainSpec(batch_size=51), DataSpec(name="image_folder"), None) == [], "known once it has been read"

@@ -16,7 +16,7 @@ from vitbench.config.suite import Fact, Goal, Published
 from vitbench.config.trial import TrainTrial, TuneTrial
 from vitbench.environment import Environment
 from vitbench.store import Study, TimeValues, TrainValues
-from vitbench.store.info import Split
+from vitbench.store.info import Disagreement
 from vitbench.store.record import STATES, Ceilings
 
 TWINS = {"attention": ("per_head", "sdpa"), "positions": ("learned", "sinusoidal", "none")}
@@ -269,7 +269,7 @@ def with_stand_ins(path: Path) -> Study:
     study = build(path, plan)
     there = study.records()
     kept = tuple(trial for trial in study.info.trials if trial.id in there)
-    split = (Split(cells=("per_head · none", "sdpa · none"), reason="test loss 1.6 and 1.7"),)
+    split = (Disagreement(cells=("per_head · none", "sdpa · none"), reason="test loss 1.6 and 1.7"),)
     return Study(path, study.info.model_copy(update={"trials": kept, "split": split, "implementations": "one"}))
 
 

@@ -14,7 +14,7 @@ import pytest
 
 from tests.small import MODEL, time_trial, train_trial
 from vitbench.analysis.comparison import Change, compare, meanings, within
-from vitbench.analysis.comparison import Comparison as Compared
+from vitbench.analysis.comparison import Changes as Compared
 from vitbench.analysis.sides import ComparisonError, Side, read_side
 from vitbench.analysis.timings import Measurement
 from vitbench.config import TimeSpec

@@ -9,7 +9,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vitbench.analysis.front import NO, PERHAPS, YES, Measured, known, standings, told_apart, unsurpassed
+from vitbench.analysis.front import NO, PERHAPS, YES, CostSamples, known, standings, told_apart, unsurpassed
 
 CELLS = st.dictionaries(st.text("abcdefgh", min_size=1), st.tuples(st.integers(1, 9), st.integers(0, 9)), min_size=1)
 SPREAD = st.lists(st.tuples(st.integers(0, 6), st.integers(0, 3), st.integers(0, 4)), min_size=1, max_size=6)
@@ -45,14 +45,14 @@ def test_yes_and_no_hold_wherever_costs_lie_within_their_intervals_and_perhaps_d
             better = (cost < cost[one]) | (gain > gain[one])
             seen[one].add(not (no_worse & better).any())
     told = {frozenset({True}): YES, frozenset({False}): NO, frozenset({True, False}): PERHAPS}
-    assert standings(Measured(low, high), gain) == [told[frozenset(each)] for each in seen]
+    assert standings(CostSamples(low, high), gain) == [told[frozenset(each)] for each in seen]
 
 
 def test_of_two_cells_the_cheaper_is_told_by_every_seed_that_both_have() -> None:
     nan = math.nan
     # A slow hour made the third seed of all of them dear: their ranges overlap, and yet a is cheaper each time.
     repeated = np.array([[1.0, 1.1, 8.0], [2.0, 2.1, 9.0], [1.9, 2.2, nan], [nan, nan, 1.0]])
-    cost = Measured(np.nanmin(repeated, axis=1), np.nanmax(repeated, axis=1), repeated)
+    cost = CostSamples(np.nanmin(repeated, axis=1), np.nanmax(repeated, axis=1), repeated)
     assert cost.less(1).tolist() == [True, False, False, False], "one shared seed tells nothing"
     assert cost.more(0).tolist() == [False, True, True, False]
     assert standings(cost, np.array([1.0, 2.0, 3.0, 0.0])) == [YES, PERHAPS, YES, PERHAPS]
@@ -61,9 +61,9 @@ def test_of_two_cells_the_cheaper_is_told_by_every_seed_that_both_have() -> None
 
 def test_costs_of_a_single_run_or_without_an_interval_tell_nothing() -> None:
     once = np.array([[1.0], [2.0]])
-    for cost in (Measured(once[:, 0], once[:, 0], once), Measured(*np.full((2, 2), math.nan))):
+    for cost in (CostSamples(once[:, 0], once[:, 0], once), CostSamples(*np.full((2, 2), math.nan))):
         assert not known(cost) and not told_apart(cost)
     same = np.array([[5.0, 5.0], [5.0, 5.0]])
-    equal = Measured(same[:, 0], same[:, 0], same)
+    equal = CostSamples(same[:, 0], same[:, 0], same)
     assert known(equal) and not told_apart(equal)
     assert standings(equal, np.array([1.0, 2.0])) == [NO, YES], "the same cost each time, and less for it"

@@ -16,7 +16,15 @@ from vitbench.config import TrainSpec
 from vitbench.data import batches
 from vitbench.data.augmentation import boxes, mixing
 from vitbench.data.augmentation.mixing import Mixes
-from vitbench.data.augmentation.policies import BINS, NAMES, OPERATIONS, Drawn, Policy, randaugment, trivialaugment
+from vitbench.data.augmentation.policies import (
+    BINS,
+    NAMES,
+    OPERATIONS,
+    DrawnOperations,
+    Policy,
+    randaugment,
+    trivialaugment,
+)
 from vitbench.data.batches import Batches
 from vitbench.data.load import splits
 
@@ -98,7 +106,7 @@ def test_strengths_are_torchvisions(policy: Policy) -> None:
         np.testing.assert_array_equal(policy.strengths(SIZE)[name], expected)
 
 
-def draw(policy: Policy, images: int, seed: int = 0) -> Drawn:
+def draw(policy: Policy, images: int, seed: int = 0) -> DrawnOperations:
     return policy.draw(images, SIZE, torch.Generator().manual_seed(seed), torch.device("cpu"))
 
 

@@ -20,7 +20,7 @@ from vitbench.config.suite import Fact, Goal, Info, Published
 from vitbench.config.trial import SLOT, TimeTrial, TrainTrial, TuneTrial, relevant
 from vitbench.environment import Environment
 from vitbench.report import document
-from vitbench.report.figures.charts import Chart, Drawn, Forest
+from vitbench.report.figures.charts import Chart, Drawn, ForestPlot
 from vitbench.report.files import Files
 from vitbench.report.study import compose, render_view
 from vitbench.report.view import View
@@ -354,7 +354,7 @@ def charts_of(view: View) -> list[Chart]:
     blocks = [block for section in compose(view, files).sections for block in section.blocks]
     for shown in files.shown.values():
         shown()
-    return [*charts, *(Forest(block) for block in blocks if isinstance(block, document.Forest))]
+    return [*charts, *(ForestPlot(block) for block in blocks if isinstance(block, document.Forest))]
 
 
 def written(study: Study, out: Path, exports: Collection[str] = ()) -> Path:

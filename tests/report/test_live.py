@@ -25,7 +25,7 @@ from tests.runner.runs import Runs, until
 from tests.test_security import hostile_study, steers
 from vitbench.cli.live import clock, view
 from vitbench.cli.terminal import Terminal
-from vitbench.runner.watch import Moment, Watch
+from vitbench.runner.watch import Snapshot, Watch
 from vitbench.store import Claims, Study
 from vitbench.store.processes import born, wall_clock
 
@@ -45,7 +45,7 @@ def half_done(folder: Path) -> Study:
     return build(folder, factorial(GRID, seeds=(0, 1, 2), state=state))
 
 
-def shown(moment: Moment, width: int, height: int = 40) -> list[str]:
+def shown(moment: Snapshot, width: int, height: int = 40) -> list[str]:
     stream = io.StringIO()
     console = Terminal(soft_wrap=False)
     console.file, console.width = stream, width

@@ -160,7 +160,7 @@ def test_drawing_uses_nothing_of_the_callers_style_and_changes_nothing() -> None
     bars = Bar(1.5, 1.0, 2.0, (1.0, 2.0)), Bar(math.nan, math.nan, math.nan)
     names = ("a $x$ b$", "漢字")
     plot = tuple(ForestRow(name, "", bar, ("", ""), "") for name, bar in zip(names, bars, strict=True))
-    rows = charts.Forest(Forest("accuracy (%)", plot, Scale()))
+    rows = charts.ForestPlot(Forest("accuracy (%)", plot, Scale()))
     first = draw(rows)
     with mpl.rc_context({"font.size": 30, "axes.facecolor": "red", "figure.dpi": 20}):
         before = dict(mpl.rcParams)

@@ -22,7 +22,7 @@ from vitbench.model.vit import VisionTransformer
 from vitbench.training.checkpoint import discard
 from vitbench.training.distillation import DISTANCES, Student, hard, soft, taught, teach
 from vitbench.training.loop import train
-from vitbench.training.stage import Setting
+from vitbench.training.stage import StageSetting
 
 RECIPE = TrainSpec.model_validate({**TRAIN.model_dump(), "distillation": "hard", "teacher_epochs": 2})
 TOKEN = MODEL.model_copy(update={"pooling": "distilled"})
@@ -81,7 +81,7 @@ def test_a_student_learns_what_its_teacher_says() -> None:
 
 
 def test_the_teacher_learns_and_is_left_alone() -> None:
-    where = Setting(trial(teacher_epochs=6), splits(DATA, TOKEN, 0), CPU, PeakMemory(CPU), silent, None)
+    where = StageSetting(trial(teacher_epochs=6), splits(DATA, TOKEN, 0), CPU, PeakMemory(CPU), silent, None)
     teacher = teach(where)
     assert teacher.epochs[-1].train_loss < 0.8 * teacher.epochs[0].train_loss
     assert not teacher.model.training and not any(p.requires_grad for p in teacher.model.parameters())

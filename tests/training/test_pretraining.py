@@ -29,7 +29,7 @@ from vitbench.training.checkpoint import Checkpointing, Interrupted, discard
 from vitbench.training.loop import train
 from vitbench.training.pretraining import pretrain, recipe_of
 from vitbench.training.probe import Probe
-from vitbench.training.stage import Setting
+from vitbench.training.stage import StageSetting
 from vitbench.training.stepper import Diverged, Stepper
 
 RECIPE = TrainSpec.model_validate({**TRAIN.model_dump(), "pretrain_epochs": 2, "decoder_dim": 32})
@@ -121,7 +121,7 @@ def test_the_loss_is_that_of_hidden_patches(monkeypatch: pytest.MonkeyPatch) -> 
 def pretrained(seed: int = 0, images: DataSpec = DATA, **changes: Any) -> tuple[VisionTransformer, Any]:
     asked = trial(seed=seed, **changes)
     data, model = splits(images, MODEL, seed), build_model(MODEL, seed)
-    return model, pretrain(model, Setting(asked, data, CPU, PeakMemory(CPU), silent, None))
+    return model, pretrain(model, StageSetting(asked, data, CPU, PeakMemory(CPU), silent, None))
 
 
 def test_its_loss_falls_and_it_moves_the_encoder_and_not_the_head(lossless: Path) -> None:

@@ -77,7 +77,7 @@ class Change:
 
 
 @dataclass(frozen=True)
-class Comparison:
+class Changes:
     """What changed from A to B.
 
     Attributes:
@@ -120,7 +120,7 @@ class Comparison:
         return f"{text}; {counted(found, 'regression') if found else 'no regression'} beyond {100 * fail_over:g} %"
 
 
-def compare(old: Side, new: Side, margin: float = MARGIN) -> Comparison:
+def compare(old: Side, new: Side, margin: float = MARGIN) -> Changes:
     """What changed from one side to the other.
 
     Args:
@@ -144,7 +144,7 @@ def compare(old: Side, new: Side, margin: float = MARGIN) -> Comparison:
     changes += [_alone(t, ONLY_A) for key, t in old.timings.items() if key not in new.timings]
     changes += [_alone(t, ONLY_B) for key, t in new.timings.items() if key not in old.timings]
     neither = sum(a.state != "ok" and b.state != "ok" for a, b in pairs)
-    return Comparison(tuple(sorted(changes, key=_order)), tuple(_notes(old, new, pairs)), neither)
+    return Changes(tuple(sorted(changes, key=_order)), tuple(_notes(old, new, pairs)), neither)
 
 
 def change(a: Timing, b: Timing, margin: float) -> Change | None:

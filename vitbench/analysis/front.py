@@ -24,7 +24,7 @@ LEAST_SHARED = 2
 
 
 @dataclass(frozen=True)
-class Measured:
+class CostSamples:
     """Costs of several things, less being better.
 
     Attributes:
@@ -80,7 +80,7 @@ def unsurpassed(cost: Mapping[str, float], gain: Mapping[str, float], *, cheap: 
     return best
 
 
-def standings(cost: Measured, gain: Floats) -> list[str]:
+def standings(cost: CostSamples, gain: Floats) -> list[str]:
     """For each thing whether it is on the front: :data:`YES`, :data:`PERHAPS` or :data:`NO`.
 
     Yes, where all that give as much are shown to cost more. No, where one that gives more is shown to cost no more, or
@@ -101,12 +101,12 @@ def standings(cost: Measured, gain: Floats) -> list[str]:
     return found
 
 
-def told_apart(cost: Measured) -> bool:
+def told_apart(cost: CostSamples) -> bool:
     """Whether of any two of the things one is shown to cost less."""
     return any(cost.less(one).any() for one in range(len(cost.low)))
 
 
-def known(cost: Measured) -> bool:
+def known(cost: CostSamples) -> bool:
     """Whether anything tells how far the costs can be relied on."""
     if cost.repeated is None:
         return bool(np.isfinite(cost.low).any())

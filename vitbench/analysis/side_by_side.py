@@ -14,8 +14,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from vitbench.analysis.arms import Arm, Trained, arms_of
-from vitbench.analysis.comparison import IDENTICAL, MARGIN, Change, change, counted
-from vitbench.analysis.comparison import Comparison as Changes
+from vitbench.analysis.comparison import IDENTICAL, MARGIN, Change, Changes, change, counted
 from vitbench.analysis.conditions import Condition, conditions_of
 from vitbench.analysis.counterparts import counterpart, counterparts
 from vitbench.analysis.frames import level

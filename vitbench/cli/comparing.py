@@ -16,7 +16,7 @@ from rich.text import Text
 from vitbench.cli.terminal import Terminal
 
 if TYPE_CHECKING:
-    from vitbench.analysis.comparison import Change, Comparison
+    from vitbench.analysis.comparison import Change, Changes
     from vitbench.analysis.side_by_side import SideBySide, TimingRow
     from vitbench.analysis.timings import Measurement
 
@@ -182,7 +182,7 @@ def _changed(change: Change | None, fail_over: float | None, *, short: bool) -> 
     return Text(" ".join(filter(None, (ratio, change.word, "(regression)" if regressed else ""))), style=style)
 
 
-def print_changes(comparison: Comparison, fail_over: float | None, console: Terminal) -> None:
+def print_changes(comparison: Changes, fail_over: float | None, console: Terminal) -> None:
     """One row for each timing; on a terminal within its width, elsewhere one line each, however long."""
     if not console.is_terminal:
         console.width = 100_000

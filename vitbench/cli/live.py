@@ -12,7 +12,7 @@ from rich.text import Text
 
 from vitbench.cli.progress import COLOURS, result
 from vitbench.cli.terminal import visible
-from vitbench.runner.watch import PENDING, RUNNING, Moment, Watch
+from vitbench.runner.watch import PENDING, RUNNING, Snapshot, Watch
 from vitbench.store import Record, Study, TimeValues, TrainValues, TuneValues
 from vitbench.text import duration
 
@@ -49,7 +49,7 @@ def follow(study: Study, console: Console) -> int:
         return INTERRUPTED
 
 
-def view(moment: Moment, height: int) -> Group:
+def view(moment: Snapshot, height: int) -> Group:
     """A study at one moment, in at most so many lines of a terminal."""
     lines = max((height - LINES_APART) // 3, LEAST_LINES)
     parts: list[RenderableType] = [_head(moment), _Bar(moment.states), _counts(moment), _pace(moment)]
@@ -102,11 +102,11 @@ def _one_line(text: str) -> str:
     return " ".join(visible(text).split())
 
 
-def _head(moment: Moment) -> Text:
+def _head(moment: Snapshot) -> Text:
     return _line((_one_line(moment.name), "bold"), "  ", _one_line(moment.question))
 
 
-def _counts(moment: Moment) -> Text:
+def _counts(moment: Snapshot) -> Text:
     shown = Text()
     for state in ordered(moment.states):
         shown.append("● ", SHADES.get(state, "red")).append(f"{moment.states[state]:,} {state}   ")
@@ -114,7 +114,7 @@ def _counts(moment: Moment) -> Text:
     return shown
 
 
-def _pace(moment: Moment) -> Text:
+def _pace(moment: Snapshot) -> Text:
     if moment.ended:
         return _line(("ended", "bold"), ": nothing is left to run")
     cells, when = ("cell", "it is") if moment.untuned == 1 else ("cells", "they are")
@@ -137,7 +137,7 @@ def _title(text: str, number: int, lines: int) -> Text:
     return Text.assemble((text, "bold"), (more, "dim"))
 
 
-def _running(moment: Moment, lines: int) -> Group:
+def _running(moment: Snapshot, lines: int) -> Group:
     rows = []
     for each in moment.running[:lines]:
         said = Text("waits", style="dim") if each.seconds is None else Text(clock(each.seconds), style="cyan")
@@ -145,7 +145,7 @@ def _running(moment: Moment, lines: int) -> Group:
     return _table(rows)
 
 
-def _latest(moment: Moment, lines: int) -> Group:
+def _latest(moment: Snapshot, lines: int) -> Group:
     rows = [
         (Text(record.state, style=SHADES.get(record.state, "red")), _measured(record), Text(_one_line(label)))
         for label, record in moment.latest[:lines]
@@ -159,7 +159,7 @@ def _measured(record: Record) -> Text:
     return Text(_one_line(result(record).removeprefix(", ")))
 
 
-def _troubles(moment: Moment, lines: int) -> Group:
+def _troubles(moment: Snapshot, lines: int) -> Group:
     rows = [
         (Text(f"{number:,} ×", justify="right"), Text(state, style=SHADES.get(state, "red")),
          Text(_one_line(reason) or "no reason recorded"))

@@ -16,7 +16,7 @@ from vitbench.config.suite import Suite
 from vitbench.data import catalog
 from vitbench.data.catalog import DataError
 from vitbench.registry import UnknownComponent
-from vitbench.runner.cost import Pace, Unsupported, cost_of, pace_of, remaining
+from vitbench.runner.cost import Pace, WhyUnsupported, cost_of, pace_of, remaining
 from vitbench.runner.device_kind import device_kind
 from vitbench.runner.looks import Looked, nothing_stops, wanted_in
 from vitbench.runner.looks import in_words as looks_in_words
@@ -50,7 +50,7 @@ def print_plan(
         if text:
             console.print(escape(f"{label}: {text}"))
     console.print()
-    reason_of, refused, counts, shown = Unsupported(), Counter[tuple[str, str]](), Counter[str](), 0
+    reason_of, refused, counts, shown = WhyUnsupported(), Counter[tuple[str, str]](), Counter[str](), 0
     for planned in info.trials:
         attempts, trial = states.get(planned.id, []), planned.trial
         counts[trial.kind] += 1

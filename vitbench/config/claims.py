@@ -6,12 +6,12 @@ from collections.abc import Mapping, Sequence
 
 from vitbench.config.errors import quote
 from vitbench.config.suite import Fact, Goal, Value, as_text
-from vitbench.config.tables import Tables
+from vitbench.config.tables import SuiteTables
 from vitbench.registry import nearest
 
 
 def read_facts(
-    tables: Tables, axes: Mapping[str, tuple[Value, ...]], labels: Sequence[str], margin: float | None
+    tables: SuiteTables, axes: Mapping[str, tuple[Value, ...]], labels: Sequence[str], margin: float | None
 ) -> tuple[Fact, ...]:
     """``[[facts]]``: claims about values of the suite's axes, or about its cells by their labels."""
     raw = tables.raw.get("facts", ())
@@ -43,7 +43,7 @@ def read_facts(
     return tuple(facts)
 
 
-def read_goals(tables: Tables, labels: Sequence[str]) -> tuple[Goal, ...]:
+def read_goals(tables: SuiteTables, labels: Sequence[str]) -> tuple[Goal, ...]:
     """``[[goals]]``: test accuracies that cells are to reach, the cells by their labels."""
     raw = tables.raw.get("goals", ())
     if not isinstance(raw, tuple):

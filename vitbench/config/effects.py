@@ -8,20 +8,20 @@ from typing import NamedTuple
 from vitbench.config.recipe import TrainSpec
 
 
-class Condition(NamedTuple):
+class Requirement(NamedTuple):
     """What gives a field an effect."""
 
     holds: Callable[[TrainSpec], bool]
     words: str
 
 
-PRETRAINED = Condition(lambda recipe: recipe.pretrain_epochs > 0, "pretrain_epochs is 0")
-TAUGHT = Condition(lambda recipe: recipe.has_teacher, 'distillation is "none"')
-SOFT = Condition(lambda recipe: recipe.distillation == "soft", 'distillation is not "soft"')
-RANDAUGMENT = Condition(lambda recipe: recipe.augment == "randaugment", 'augment is not "randaugment"')
-STACKED = Condition(lambda recipe: recipe.stack_seeds, "stack_seeds is false")
+PRETRAINED = Requirement(lambda recipe: recipe.pretrain_epochs > 0, "pretrain_epochs is 0")
+TAUGHT = Requirement(lambda recipe: recipe.has_teacher, 'distillation is "none"')
+SOFT = Requirement(lambda recipe: recipe.distillation == "soft", 'distillation is not "soft"')
+RANDAUGMENT = Requirement(lambda recipe: recipe.augment == "randaugment", 'augment is not "randaugment"')
+STACKED = Requirement(lambda recipe: recipe.stack_seeds, "stack_seeds is false")
 
-CONDITIONS: Mapping[str, Condition] = {
+CONDITIONS: Mapping[str, Requirement] = {
     **dict.fromkeys(("pretrain_learning_rate", "mask_ratio", "decoder_dim", "decoder_depth"), PRETRAINED),
     **dict.fromkeys(("teacher", "teacher_epochs", "teacher_learning_rate", "distillation_share"), TAUGHT),
     "distillation_temperature": SOFT,

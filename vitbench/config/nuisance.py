@@ -10,12 +10,12 @@ from pydantic import ValidationError
 from vitbench.config.errors import explain, quote
 from vitbench.config.recipe import TrainSpec, TrainTable
 from vitbench.config.suite import Tune
-from vitbench.config.tables import BUDGETS, Tables
+from vitbench.config.tables import BUDGETS, SuiteTables
 from vitbench.config.toml import leaves
 from vitbench.registry import nearest
 
 
-def read_tune(tables: Tables, base: Mapping[str, Any], studied: Collection[str]) -> Tune | None:
+def read_tune(tables: SuiteTables, base: Mapping[str, Any], studied: Collection[str]) -> Tune | None:
     """The nuisance axes: ``[tune]`` holds arrays of values of fields of [train], and ``seeds``."""
     raw = tables.raw.get("tune")
     if raw is None:
@@ -47,7 +47,7 @@ def read_tune(tables: Tables, base: Mapping[str, Any], studied: Collection[str])
         return None
 
 
-def _tunable(tables: Tables, train: TrainTable | None) -> None:
+def _tunable(tables: SuiteTables, train: TrainTable | None) -> None:
     """Complain where there is nothing to tune, or where seeds stop early, too."""
     if train is None:
         tables.complain("tune", "there is no [train] table to tune")

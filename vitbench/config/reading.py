@@ -32,7 +32,7 @@ from vitbench.config.suite import (
     Variant,
     in_label,
 )
-from vitbench.config.tables import BUDGETS, TABLES, Tables
+from vitbench.config.tables import BUDGETS, TABLES, SuiteTables
 from vitbench.config.toml import apply, leaves, merged, parse
 from vitbench.config.trial import mismatches, unstackable
 from vitbench.registry import nearest
@@ -160,7 +160,7 @@ class Candidate(NamedTuple):
     variant: Variant | None = None
 
 
-class _Reader(Tables):
+class _Reader(SuiteTables):
     """Turns a parsed file into a Suite, gathering every complaint on the way."""
 
     def __init__(self, file: str, raw: dict[str, Any], messages: list[str]) -> None:

@@ -31,7 +31,7 @@ BUDGETS = ("epochs", "images", "flops")
 """Keys of [train], one of which says how long a run is."""
 
 
-class Tables:
+class SuiteTables:
     """A file's tables, and every complaint about it so far."""
 
     def __init__(self, file: str, raw: dict[str, Any], messages: list[str]) -> None:

@@ -15,7 +15,7 @@ from torch.nn import functional as F
 from vitbench.config.recipe import TrainSpec
 from vitbench.data.augmentation import boxes, mixing
 from vitbench.data.augmentation.mixing import Mixes
-from vitbench.data.augmentation.policies import POLICIES, Drawn
+from vitbench.data.augmentation.policies import POLICIES, DrawnOperations
 from vitbench.data.images import Splits
 from vitbench.streams import derive
 
@@ -97,7 +97,7 @@ class _Draws:
 
     shift: Tensor
     mirror: Tensor
-    policy: Drawn | None
+    policy: DrawnOperations | None
     wiped: tuple[Tensor, ...]
     mixes: Mixes | None
     patches: Tensor | None

@@ -37,7 +37,7 @@ class MissingData(DataError):
 
 
 @dataclass(frozen=True)
-class Facts:
+class DatasetFacts:
     """What a model and a recipe must fit: known beforehand of a published set, of a folder once it has been read.
 
     Attributes:
@@ -71,22 +71,22 @@ class Prepared:
     spec: DataSpec
     identity: str
     class_names: tuple[str, ...]
-    facts: Mapping[DataSpec, Facts]
+    facts: Mapping[DataSpec, DatasetFacts]
     fallback: str | None = None
 
 
-PUBLISHED: Mapping[str, Facts] = MappingProxyType(
+PUBLISHED: Mapping[str, DatasetFacts] = MappingProxyType(
     {
-        "cifar10": Facts(32, 10, 50_000, 10_000, "c58f30108f718f92721af3b95e74349a"),
-        "cifar100": Facts(32, 100, 50_000, 10_000, "eb9058c3a382ffc7106e4002c42a8d85"),
-        "mnist": Facts(28, 10, 60_000, 10_000, "f68b3c2dcbeaaa9fbdd348bbdeb94873"),
-        "fashion_mnist": Facts(28, 10, 60_000, 10_000, "8d4fb7e6c68d591d4c3dfef9ec88bf0d"),
+        "cifar10": DatasetFacts(32, 10, 50_000, 10_000, "c58f30108f718f92721af3b95e74349a"),
+        "cifar100": DatasetFacts(32, 100, 50_000, 10_000, "eb9058c3a382ffc7106e4002c42a8d85"),
+        "mnist": DatasetFacts(28, 10, 60_000, 10_000, "f68b3c2dcbeaaa9fbdd348bbdeb94873"),
+        "fashion_mnist": DatasetFacts(28, 10, 60_000, 10_000, "8d4fb7e6c68d591d4c3dfef9ec88bf0d"),
     }
 )
 OFFICIAL_BATCHES = {"train": 5, "test": 1}
 """Of CIFAR-10, of 10,000 images each: ``data.subset`` takes the first images of each."""
 
-SYNTHETIC = Facts(32, 10, 50_000, 10_000)
+SYNTHETIC = DatasetFacts(32, 10, 50_000, 10_000)
 SYNTHETIC_GRID = 4
 """Rows and columns of the blocks into which a synthetic image is divided; an object fills one."""
 
@@ -118,7 +118,7 @@ def drawn_from(spec: DataSpec, source: DataSpec) -> DataSpec:
     return spec.model_copy(update={name: getattr(source, name) for name in whereabouts})
 
 
-def facts(spec: DataSpec) -> Facts | None:
+def facts(spec: DataSpec) -> DatasetFacts | None:
     """Sizes that are known before reading; None for an image folder."""
     classes = spec.colour_classes + spec.texture_classes + spec.position_classes + spec.relation_classes
     found = {**PUBLISHED, "synthetic": replace(SYNTHETIC, classes=classes)}.get(spec.name)
@@ -207,7 +207,7 @@ def folder_images(path: Path) -> Iterator[Path]:
         raise DataError(f"{path}: holds no images ({', '.join(sorted(IMAGE_SUFFIXES))})")
 
 
-def mismatches(model: ModelSpec, data: DataSpec, known: Facts | None) -> list[str]:
+def mismatches(model: ModelSpec, data: DataSpec, known: DatasetFacts | None) -> list[str]:
     """Why a model cannot take these images, as far as they are known (:func:`facts`, or what reading them found)."""
     found = synthetic_problems(data) if data.name == "synthetic" else []
     name = display_name(data)
@@ -236,7 +236,7 @@ def mismatches(model: ModelSpec, data: DataSpec, known: Facts | None) -> list[st
     return found
 
 
-def unfit(recipe: TrainSpec, data: DataSpec, known: Facts | None) -> list[str]:
+def unfit(recipe: TrainSpec, data: DataSpec, known: DatasetFacts | None) -> list[str]:
     """Why a recipe cannot train on these images, as far as they are known: too few for it."""
     images = data.train_images or (known.train if known else None)
     if images is None or (left := images - data.validation_images) <= 0:

@@ -56,9 +56,9 @@ def prepare(spec: DataSpec, others: Iterable[DataSpec] = ()) -> Prepared:
     return Prepared(spec, catalog.identity(spec), dataset.class_names, facts, fallback)
 
 
-def _facts(dataset: DataSet) -> catalog.Facts:
+def _facts(dataset: DataSet) -> catalog.DatasetFacts:
     height, width = dataset.train.pixels.shape[-2:]
-    return catalog.Facts((height, width), len(dataset.class_names), len(dataset.train), len(dataset.test))
+    return catalog.DatasetFacts((height, width), len(dataset.class_names), len(dataset.train), len(dataset.test))
 
 
 def read(spec: DataSpec) -> DataSet:

@@ -21,7 +21,7 @@ from vitbench.report.figures import charts
 from vitbench.report.figures.charts import Draw, Picture, Tiles, drawn
 from vitbench.report.figures.data import frame
 from vitbench.report.formats import html, markdown
-from vitbench.report.formats.html import Shown
+from vitbench.report.formats.html import PagePicture
 from vitbench.report.formats.latex import TEX_MARK
 from vitbench.report.formats.markdown import MARK
 from vitbench.report.formats.styles import alone
@@ -50,7 +50,7 @@ class Files:
         self.draw = draw
         self.contents: dict[str, Callable[[Path], object]] = {}
         """Relative path → writes it to a file."""
-        self.shown: dict[str, Callable[[], Shown]] = {}
+        self.shown: dict[str, Callable[[], PagePicture]] = {}
 
     def table(self, name: str, frame: pd.DataFrame) -> Md:
         """Add ``tables/<name>.csv``; returns a link to it."""
@@ -66,7 +66,7 @@ class Files:
             del files["CSV"]
         self._add(files["PNG"], lambda file: file.write_bytes(made().png))
         self._add(files["SVG"], lambda file: file.write_text(alone(made().svg), encoding="utf-8"))
-        self.shown[files["PNG"]] = lambda: Shown(made().svg, _seen(picture.alt), files)
+        self.shown[files["PNG"]] = lambda: PagePicture(made().svg, _seen(picture.alt), files)
         return Figure(files["PNG"], picture.alt, escape(picture.caption))
 
     def pictures(self, wanted: Sequence[Picture]) -> list[Block]:
@@ -75,7 +75,7 @@ class Files:
 
     def forest(self, name: str, forest: Forest) -> Forest:
         """Add a forest plot as ``figures/<name>.png``, ``.svg`` and ``.csv``; returns it with their paths."""
-        chart = charts.Forest(forest)
+        chart = charts.ForestPlot(forest)
         files = {kind: f"figures/{name}.{kind.lower()}" for kind in ("PNG", "SVG", "CSV")}
         made = functools.cache(lambda: self.draw(chart))
         self._numbers(files["CSV"], frame(chart))
@@ -87,7 +87,7 @@ class Files:
         """Add ``figures/<name>.png``, a picture that is no chart."""
         path = f"figures/{name}.png"
         self._add(path, lambda file: file.write_bytes(png()))
-        self.shown[path] = lambda: Shown(_pixels(png()), _seen(alt), {"PNG": path})
+        self.shown[path] = lambda: PagePicture(_pixels(png()), _seen(alt), {"PNG": path})
         return Figure(path, alt, escape(caption))
 
     def export(self, folder: str, files: Mapping[str, str | bytes]) -> None:

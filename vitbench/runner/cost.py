@@ -162,7 +162,7 @@ def remaining(
 
     Every estimate is made here, of a plan as of a study that runs.
     """
-    trials, reason_of = Trials.of(info.trials), Unsupported()
+    trials, reason_of = Trials.of(info.trials), WhyUnsupported()
     numbers, first = trials.up_to_seed
     left = [
         (trial_id, number)
@@ -195,7 +195,7 @@ def pace_of(study: Study, states: Mapping[str, Sequence[Attempt]]) -> Pace | Non
     return measured_pace(record for _, record in study.records_of(some))
 
 
-class Unsupported:
+class WhyUnsupported:
     """Why trials cannot run on their own type of device; models that are shared are asked once."""
 
     def __init__(self) -> None:

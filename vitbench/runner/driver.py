@@ -21,7 +21,7 @@ from vitbench.runner.plan import setting
 from vitbench.runner.process import Outcome
 from vitbench.runner.session import Session
 from vitbench.runner.stacks import apart, stacks
-from vitbench.runner.timing import Bench, Setting
+from vitbench.runner.timing import Bench, TimingSetting
 from vitbench.runner.work import PluginText, Request, Task
 from vitbench.store import (
     Ceilings,
@@ -163,7 +163,7 @@ class Driver:
                     if trials[0].dtype not in ceilings:
                         ceilings |= self.ceilings(workers, trials[0])
                     bench = Bench(workers, self.request, self.say, self.keep_timing)
-                    Setting(bench, trials, self.baseline(key), ceilings.get(trials[0].dtype)).run()
+                    TimingSetting(bench, trials, self.baseline(key), ceilings.get(trials[0].dtype)).run()
             finally:
                 for trial in trials:  # of a driver that was stopped
                     if trial.id in self.claims.mine:

@@ -17,7 +17,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from vitbench.config.recipe import DType
-from vitbench.store import PlannedTrial, Record, Split, Study, StudyInfo, TrainValues, Trials
+from vitbench.store import Disagreement, PlannedTrial, Record, Study, StudyInfo, TrainValues, Trials
 from vitbench.store.attempts import finished, standing
 from vitbench.store.classes import classes
 
@@ -38,17 +38,19 @@ def decisive(study: Study) -> dict[str, list[Record]]:
     return study.records(lambda attempt: attempt.kind == "tune" or attempt.trial_id in firsts)
 
 
-def once(trials: Trials, records: Mapping[str, list[Record]], max_attempts: int) -> tuple[Trials, tuple[Split, ...]]:
+def once(
+    trials: Trials, records: Mapping[str, list[Record]], max_attempts: int
+) -> tuple[Trials, tuple[Disagreement, ...]]:
     """The plan without the further seeds of all but one of each class, and the classes that are left whole.
 
     The one is the first in the plan's order that runs on the device, as far as is known. A class of which two disagree
     with the first seed is no class.
     """
     numbers, first = trials.up_to_seed
-    split, spared = list[Split](), set[str]()
+    split, spared = list[Disagreement](), set[str]()
     for members in classes(trials):
         if reason := _disagreement(members, records):
-            split.append(Split(cells=tuple(p.cell for p in members), reason=reason))
+            split.append(Disagreement(cells=tuple(p.cell for p in members), reason=reason))
         else:
             one = next((p for p in members if _able(p, records.get(p.id, []), max_attempts)), members[0])
             spared |= {planned.id for planned in members if planned is not one}

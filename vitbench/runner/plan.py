@@ -25,7 +25,7 @@ from vitbench.runner.looks import Wanted, nothing_seen, plan_of_looks, up_to_loo
 from vitbench.runner.once import once
 from vitbench.runner.starts import with_starts
 from vitbench.runner.tuning import choose, tuning_seeds
-from vitbench.store import PlannedTrial, Record, Split, StudyInfo, TablesBuilder, Trials
+from vitbench.store import Disagreement, PlannedTrial, Record, StudyInfo, TablesBuilder, Trials
 from vitbench.store.tables import UNTUNED, Place
 
 KINDS = ("tune", "train", "time")
@@ -91,7 +91,7 @@ def plan(
         planner.train(identity, chosen)
     if "time" in kinds:
         planner.time()
-    implementations, split = _implementations(suite) if training else None, tuple[Split, ...]()
+    implementations, split = _implementations(suite) if training else None, tuple[Disagreement, ...]()
     trials = planner.trials()
     if implementations == "one":
         trials, split = once(trials, records, suite.info.max_attempts)
@@ -130,7 +130,7 @@ def _shared_classes(suite: Suite, names: tuple[str, ...]) -> tuple[str, ...]:
     return names if all(cell.model.num_classes == len(names) for cell in suite.cells) else ()
 
 
-def _images(data: DataSpec, known: catalog.Facts | None) -> int:
+def _images(data: DataSpec, known: catalog.DatasetFacts | None) -> int:
     """Training images of one epoch; 0 where nothing is known of them yet."""
     train = data.train_images or (known.train if known else 0)
     return max(train - data.validation_images, 0)

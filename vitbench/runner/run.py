@@ -82,7 +82,7 @@ class Options:
     heartbeat_s: float = INTERVAL_SECONDS
 
 
-class Ended(NamedTuple):
+class RunEnd(NamedTuple):
     """How a run has ended: the study, the signal that stopped it (or None), and the exit status."""
 
     study: Study
@@ -90,7 +90,7 @@ class Ended(NamedTuple):
     status: int
 
 
-def run_suite(suite: Suite, results: Path | None, options: Options, reporter: Reporter, looked: Looked) -> Ended:
+def run_suite(suite: Suite, results: Path | None, options: Options, reporter: Reporter, looked: Looked) -> RunEnd:
     """Prepare the data, plan, and run what is left.
 
     Args:
@@ -118,7 +118,7 @@ def run_suite(suite: Suite, results: Path | None, options: Options, reporter: Re
         if options.keep_weights and (without := _without_weights(session)):
             reporter.note(f"{without} finished without weights in {folder / 'weights'}", "notice: ")
     status = exit_status(session.study, session.trials) if stop.signal is None else 128 + stop.signal
-    return Ended(session.study, stop.signal, status)
+    return RunEnd(session.study, stop.signal, status)
 
 
 def _pack(study: Study, reporter: Reporter) -> None:

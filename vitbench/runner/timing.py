@@ -36,7 +36,7 @@ class Bench:
 
 
 @dataclass
-class Setting:
+class TimingSetting:
     """Timing trials of one level, shape, dtype, batch size and mode.
 
     A variant that fails in any of its processes gets the record of that failure, and the others go on without it.

@@ -31,7 +31,7 @@ class Running:
 
 
 @dataclass(frozen=True)
-class Moment:
+class Snapshot:
     """A study at one moment.
 
     Attributes:
@@ -81,7 +81,7 @@ class Watch:
         self.kinds = dict(self.trials.kinds())
         self.planned_at = (self.study.path / "study.json").stat().st_mtime_ns
 
-    def look(self) -> Moment:
+    def look(self) -> Snapshot:
         """The study as it is now."""
         self._read_plan()
         tried = self.study.attempts(lambda attempt, record: self.records.update({attempt.file: record}))
@@ -98,7 +98,7 @@ class Watch:
             if trial_id in tried and trial_id not in busy and state != "ok":
                 troubles[state, standing(tried[trial_id]).reason] += 1
         per_minute, left_s, unpaced = self._pace(attempts, left, busy.values())
-        return Moment(
+        return Snapshot(
             name=self.study.info.suite.name, question=self.study.info.suite.question, total=len(self.kinds),
             states=states, running=self._running(busy.values(), now), drivers=len({w.driver for w in busy.values()}),
             latest=self._latest(attempts), troubles=troubles, per_minute=per_minute, left_s=left_s, unpaced=unpaced,

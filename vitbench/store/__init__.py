@@ -3,7 +3,7 @@
 from vitbench.store.attempts import Attempt
 from vitbench.store.builder import TablesBuilder
 from vitbench.store.claims import Claims, Held
-from vitbench.store.info import Split, StudyInfo
+from vitbench.store.info import Disagreement, StudyInfo
 from vitbench.store.plan import Trials
 from vitbench.store.record import (
     SCHEMA,
@@ -24,12 +24,12 @@ __all__ = [
     "Attempt",
     "Ceilings",
     "Claims",
+    "Disagreement",
     "Epoch",
     "Held",
     "PlannedTrial",
     "Record",
     "Samples",
-    "Split",
     "State",
     "Study",
     "StudyError",

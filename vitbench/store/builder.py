@@ -11,13 +11,13 @@ from vitbench.config.model import ModelSpec
 from vitbench.config.recipe import DataSpec, Device, TimeSpec, TrainSpec
 from vitbench.config.suite import Published, Value
 from vitbench.config.trial import TimeTrial, images_body, training_id
-from vitbench.store.tables import UNTUNED, Place, PlannedTrial, Row, Tables, TimeRow
+from vitbench.store.tables import UNTUNED, Place, PlannedTrial, PlanTables, Row, TimeRow
 
 Item = TypeVar("Item")
 
 
 @dataclass
-class Table(Generic[Item]):
+class InternTable(Generic[Item]):
     """Entries, each once; what tells them apart is their text, and an object that is known by itself is not written."""
 
     text_of: Callable[[Item], str]
@@ -53,11 +53,11 @@ class TablesBuilder:
     """Trials being planned, each once. Their ids are spliced from the texts of their parts, each written once."""
 
     def __init__(self) -> None:
-        self.axes, self.exact = Table[tuple[str, ...]](dumps), Table[Mapping[str, bool]](dumps)
-        self.settings, self.published = Table[Mapping[str, Value]](key), Table[Published](text_of_spec)
-        self.models, self.data = Table[ModelSpec](text_of_spec), Table[DataSpec](text_of_spec)
-        self.recipes, self.protocols = Table[TrainSpec](text_of_spec), Table[TimeSpec](text_of_spec)
-        self.places = Table[Place](lambda place: key(dict(enumerate(place))))
+        self.axes, self.exact = InternTable[tuple[str, ...]](dumps), InternTable[Mapping[str, bool]](dumps)
+        self.settings, self.published = InternTable[Mapping[str, Value]](key), InternTable[Published](text_of_spec)
+        self.models, self.data = InternTable[ModelSpec](text_of_spec), InternTable[DataSpec](text_of_spec)
+        self.recipes, self.protocols = InternTable[TrainSpec](text_of_spec), InternTable[TimeSpec](text_of_spec)
+        self.places = InternTable[Place](lambda place: key(dict(enumerate(place))))
         self.images: dict[tuple[int, str], str] = {}
         """Index of the data's spec, identity → their text in an id."""
         self.rows: dict[str, Row] = {}
@@ -108,9 +108,9 @@ class TablesBuilder:
                 self.recipes(trial.train), trial.device, trial.data_identity, trial.seed,
             )  # fmt: skip
 
-    def tables(self) -> Tables:
+    def tables(self) -> PlanTables:
         """What has been planned."""
-        return Tables(
+        return PlanTables(
             axes=tuple(self.axes.entries),
             exact=tuple(map(dict, self.exact.entries)),
             settings=tuple(map(dict, self.settings.entries)),

@@ -89,7 +89,7 @@ class Ended(NamedTuple):
     started: str
 
 
-class Outcome(Tried, Protocol):
+class EndState(Tried, Protocol):
     """What a record and the index both tell of an attempt."""
 
     @property
@@ -97,7 +97,7 @@ class Outcome(Tried, Protocol):
         """Of the trial."""
 
 
-def ended(outcomes: Iterable[Outcome]) -> set[Ended]:
+def ended(outcomes: Iterable[EndState]) -> set[Ended]:
     """Those of some attempts that are a trial's end."""
     return {Ended(o.kind, o.trial_id, o.attempt, o.started_at.isoformat()) for o in outcomes if o.state in ENDED}
 
@@ -195,7 +195,7 @@ class History:
         if new:
             sync_folder(self.folder)
 
-    def catch_up(self, outcomes: Iterable[Outcome]) -> int:
+    def catch_up(self, outcomes: Iterable[EndState]) -> int:
         """Add what finished and is not in the list. Returns how many training runs ever finished."""
         known, there = set(self.finished()), ended(outcomes)
         self.add(there - known)

@@ -11,7 +11,7 @@ from vitbench.config.suite import Fact, Goal, Info, Value
 from vitbench.store.plan import PlannedTrials, Trials
 
 
-class Split(Strict):
+class Disagreement(Strict):
     """Implementations that ought to be equivalent and disagree with the first seed: each is trained with every one."""
 
     cells: tuple[str, ...]
@@ -51,7 +51,7 @@ class StudyInfo(Strict):
     implementations: Literal["one", "all"] | None = Field(
         None, description="of equivalent ones, which are trained with further seeds; None: nothing is trained"
     )
-    split: tuple[Split, ...] = ()
+    split: tuple[Disagreement, ...] = ()
     looks: LookPlan | None = Field(None, description="None: every seed is run, whatever comes out")
     history: Annotated[int, Field(ge=0, le=1_000_000)] = Field(0, description="number of the history's last entry")
     trials: PlannedTrials

@@ -15,13 +15,13 @@ from pydantic_core import core_schema
 from vitbench.config.base import Seed, dumps
 from vitbench.config.trial import TimeTrial, TrainTrial, Trial, TuneTrial, images_body, training_id
 from vitbench.store.builder import TablesBuilder, text_of_spec
-from vitbench.store.tables import PlannedTrial, Row, Tables
+from vitbench.store.tables import PlannedTrial, PlanTables, Row
 
 
 class Trials(Sequence[PlannedTrial]):
     """The trials of a plan, in its order. Each is made anew when it is asked for; the specs in it are shared."""
 
-    def __init__(self, tables: Tables) -> None:
+    def __init__(self, tables: PlanTables) -> None:
         """Check that rows name what is there. Raises ValueError."""
         of_place = [len(table) for table in (tables.axes, tables.exact, tables.settings, tables.published)]
         for _, axes, values, exact, setting, published in tables.places:
@@ -37,11 +37,11 @@ class Trials(Sequence[PlannedTrial]):
         self.tables = tables
 
     @classmethod
-    def of(cls, trials: Iterable[PlannedTrial] | Tables) -> Trials:
+    def of(cls, trials: Iterable[PlannedTrial] | PlanTables) -> Trials:
         """The same trials as tables; of two with the same id, the first."""
         if isinstance(trials, Trials):
             return trials
-        if isinstance(trials, Tables):
+        if isinstance(trials, PlanTables):
             return cls(trials)
         found = TablesBuilder()
         for planned in trials:
@@ -175,9 +175,9 @@ def _there(indices: Sequence[Any], lengths: Sequence[int]) -> bool:
 
 
 def _schema(source: Any, handler: Callable[[Any], core_schema.CoreSchema]) -> core_schema.CoreSchema:
-    """Trials, Tables (the form of ``study.json``), or planned trials one by one."""
+    """Trials, PlanTables (the form of ``study.json``), or planned trials one by one."""
     known = core_schema.union_schema(
-        [core_schema.is_instance_schema(Trials), handler(Tables), handler(tuple[PlannedTrial, ...])]
+        [core_schema.is_instance_schema(Trials), handler(PlanTables), handler(tuple[PlannedTrial, ...])]
     )
     return core_schema.no_info_after_validator_function(Trials.of, known)
 

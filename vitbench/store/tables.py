@@ -56,7 +56,7 @@ TimeRow = tuple[str, Literal["time"], int, int, int, Level, Device, DType, Posit
 Row = TrainRow | TimeRow
 
 
-class Tables(Strict):
+class PlanTables(Strict):
     """A plan's trials as they are stored: what they share, each once, and a row for each, in the plan's order."""
 
     axes: tuple[tuple[str, ...], ...]

@@ -70,7 +70,7 @@ def recipe_of(recipe: TrainSpec) -> TrainSpec:
     )  # fmt: skip
 
 
-def teach(where: stage.Setting) -> Teacher:
+def teach(where: stage.StageSetting) -> Teacher:
     """Train the teacher of a trial.
 
     Raises:

@@ -23,7 +23,7 @@ Work = Callable[[Sequence[Batch]], Tensor | None]
 """A step on a batch of each member, with all that it adds up; gives gradient norms (S,), or None."""
 
 
-class Pace:
+class CapturePace:
     """Learning rate and share of the average of an epoch's steps, on the device, which counts its steps itself.
 
     So a step that is replayed has its own rate, and the host sends nothing.

@@ -233,7 +233,7 @@ def fit(
     models = [build_model(trial.model, trial.seed).to(device) for trial in trials]
     pretrained = None
     teacher = None
-    where = stage.Setting(trials[0], data[0], device, memory, progress, checkpoint)
+    where = stage.StageSetting(trials[0], data[0], device, memory, progress, checkpoint)
     if recipe.start is not None:
         for each in models:
             load_start(_of_components(each), recipe.start)

@@ -76,7 +76,7 @@ def recipe_of(recipe: TrainSpec) -> TrainSpec:
     )  # fmt: skip
 
 
-def pretrain(model: VisionTransformer, where: stage.Setting) -> Pretrained:
+def pretrain(model: VisionTransformer, where: stage.StageSetting) -> Pretrained:
     """Train a model in place as a masked autoencoder on the images that it will be trained on with labels.
 
     Args:

@@ -25,7 +25,7 @@ Progress = Callable[[str], None]
 
 
 @dataclass(frozen=True)
-class Setting:
+class StageSetting:
     """What all stages of a trial share.
 
     Attributes:
@@ -63,7 +63,7 @@ class Done:
 
 
 def run(
-    stage: Stream, model: nn.Module, recipe: TrainSpec, where: Setting, *, words: str,
+    stage: Stream, model: nn.Module, recipe: TrainSpec, where: StageSetting, *, words: str,
     objective: Objective | None = None, patches: int | None = None,
 ) -> Done:  # fmt: skip
     """Train a model in place, and keep it: who takes the trial up again later has no need to.
@@ -72,7 +72,7 @@ def run(
         stage: names the stream of all that is drawn in it, and its checkpoint.
         model: on the device.
         recipe: of the stage.
-        where: see :class:`Setting`.
+        where: see :class:`StageSetting`.
         words: what the user hears of it.
         objective: what is trained for. Default: the labels.
         patches: see :class:`vitbench.data.batches.Batches`.

@@ -18,7 +18,7 @@ from vitbench.devices import Stopwatch, synchronise
 from vitbench.model.optimiser import learning_rate, make_optimiser, steps_of
 from vitbench.store import Epoch
 from vitbench.training.average import Average
-from vitbench.training.graphs import Graph, Pace
+from vitbench.training.graphs import CapturePace, Graph
 from vitbench.training.members import Run, beside, clip, gradient_norms, logits
 
 CHECK_EVERY = 25
@@ -154,7 +154,7 @@ class Stepper:
         self.lost: dict[int, str] = {}
         self.size = min(recipe.batch_size, images)
         self.model = cast("nn.Module", torch.compile(model, dynamic=False)) if recipe.compile else model
-        self.pace = Pace(per_epoch, device) if recipe.cuda_graphs else None
+        self.pace = CapturePace(per_epoch, device) if recipe.cuda_graphs else None
         self.graph = Graph(self.size, self.optimiser.parameters, device) if recipe.cuda_graphs else None
         self.average = Average(model, self.recipe.ema) if self.recipe.ema else None
         self.steps = 0

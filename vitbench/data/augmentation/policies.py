@@ -94,7 +94,7 @@ PARAMETERS = 6
 
 
 @dataclass(frozen=True)
-class Drawn:
+class DrawnOperations:
     """What the images of an epoch meet, one operation after another.
 
     Attributes:
@@ -161,7 +161,7 @@ class Policy:
     operations: int
     level: int | None
 
-    def draw(self, images: int, size: Size, chance: torch.Generator, device: torch.device) -> Drawn:
+    def draw(self, images: int, size: Size, chance: torch.Generator, device: torch.device) -> DrawnOperations:
         """What so many images of one size (height, width) meet.
 
         Args:
@@ -180,7 +180,7 @@ class Policy:
                 strength = table[name][level[mine]] * (sign[mine] if operation.signed else 1.0)
                 found = operation.parameters(strength, size)
                 parameters[mine, : found.shape[-1]] = found
-        return Drawn(chosen, torch.from_numpy(parameters).float().to(device, non_blocking=True))
+        return DrawnOperations(chosen, torch.from_numpy(parameters).float().to(device, non_blocking=True))
 
 
 def _space(

@@ -28,7 +28,7 @@ RIGHT = frozenset({"speed (×)", "95 % interval", "p (Holm)", "blocks", "least t
 
 
 @dataclass(frozen=True)
-class Measured:
+class SpeedGroup:
     """Speeds that may be compared.
 
     Attributes:
@@ -42,13 +42,13 @@ class Measured:
     origin: str
 
 
-def judged(view: View) -> dict[Measured, list[AxisSpeed]]:
+def judged(view: View) -> dict[SpeedGroup, list[AxisSpeed]]:
     """The speeds of all axes along which the cells of the grid were measured, with verdicts over the whole study."""
     if view.axis_speeds is None:
         every = [*_of_timings(view), *_of_training(view)]
-        found: dict[Measured, list[AxisSpeed]] = {}
+        found: dict[SpeedGroup, list[AxisSpeed]] = {}
         for each in judge(every):
-            assert isinstance(each.group, Measured)
+            assert isinstance(each.group, SpeedGroup)
             found.setdefault(each.group, []).append(each)
         view.axis_speeds = found
     return view.axis_speeds
@@ -120,7 +120,7 @@ def _of_timings(view: View) -> Iterable[AxisSpeed]:
             rows = of_origin(finished(planned[planned["factorial"].astype(bool)]), origin)
             rows = rows[["trial_id", *view.axes]].merge(view.processes, on="trial_id")
             rows = rows.rename(columns={"process": "repetition"})
-            yield from axis_speeds(rows, view.axes, telling, Measured(group, group.device, origin))
+            yield from axis_speeds(rows, view.axes, telling, SpeedGroup(group, group.device, origin))
 
 
 def _of_training(view: View) -> Iterable[AxisSpeed]:
@@ -132,7 +132,7 @@ def _of_training(view: View) -> Iterable[AxisSpeed]:
             # Seeds of one program have one start and one speed: together they are one repetition.
             unit = rows.groupby(["cell", "started_at"], sort=False)["seed"].transform("min")
             rows = rows.assign(repetition=unit, log_speed=np.log(rows["train_images_per_s"].to_numpy(np.float64)))
-            found = axis_speeds(rows, view.axes, view.axes, Measured(None, device, origin))
+            found = axis_speeds(rows, view.axes, view.axes, SpeedGroup(None, device, origin))
             yield from found if _is_shuffled(rows) and view.contention(device).alone else map(_untold, found)
 
 
@@ -164,7 +164,7 @@ def _line(view: View, each: AxisSpeed, missing: Md) -> dict[str, Md]:
     }
 
 
-def _memory(view: View, measured: Measured, each: AxisSpeed) -> dict[str, Md]:
+def _memory(view: View, measured: SpeedGroup, each: AxisSpeed) -> dict[str, Md]:
     """Peak memory over that with the reference, the geometric mean over matched blocks; of timings."""
     if measured.group is None:
         return {}
@@ -174,7 +174,7 @@ def _memory(view: View, measured: Measured, each: AxisSpeed) -> dict[str, Md]:
     return {"peak memory (×)": fixed(mean, 2) if math.isfinite(mean) else NOTHING}
 
 
-def _control(view: View, measured: Measured, columns: Sequence[str]) -> list[dict[str, Md]]:
+def _control(view: View, measured: SpeedGroup, columns: Sequence[str]) -> list[dict[str, Md]]:
     """The row of the A/A control: the speed of the baseline's second instance, Student's t over processes."""
     if measured.group is None:
         return []

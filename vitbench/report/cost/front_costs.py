@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from vitbench.analysis.front import Measured
+from vitbench.analysis.front import CostSamples
 from vitbench.analysis.summary import finished
 from vitbench.report.cost.time_groups import TimeGroup
 from vitbench.report.origins import of_origin
@@ -63,14 +63,14 @@ class Costs:
         """The quantity with its unit."""
         return f"{self.quantity} ({UNIT[self.quantity]})"
 
-    def measured(self, cells: list[str]) -> Measured:
+    def measured(self, cells: list[str]) -> CostSamples:
         """Those of some cells such that less is better."""
         sign = 1.0 if self.cheap else -1.0
         if self.shown is None:
-            return Measured(*np.full((2, len(cells)), np.nan))
+            return CostSamples(*np.full((2, len(cells)), np.nan))
         ends = sign * self.cells.loc[cells, [LOW, HIGH]].to_numpy(np.float64)
         repeated = None if self.seeds is None else sign * self.seeds.loc[cells].to_numpy(np.float64)
-        return Measured(ends.min(axis=1), ends.max(axis=1), repeated)
+        return CostSamples(ends.min(axis=1), ends.max(axis=1), repeated)
 
 
 def costs(view: View, device: str, origin: str) -> Iterator[Costs]:

@@ -22,7 +22,7 @@ STAGES = {"pretraining": "pretraining/", "teaching": "teacher/", "epochs": ""}
 
 
 @dataclass(frozen=True)
-class Step:
+class LoggedStep:
     """Metrics of one epoch: its number, when it ended (seconds since 1970), and name → value."""
 
     number: int
@@ -49,7 +49,7 @@ class TrackedRun:
     planned: PlannedTrial
     name: str
     parameters: Mapping[str, Any]
-    steps: Sequence[Step]
+    steps: Sequence[LoggedStep]
     final: Mapping[str, float]
     tags: Mapping[str, str]
     began: float
@@ -95,14 +95,14 @@ def _parameters(planned: PlannedTrial) -> dict[str, Any]:
     return {name: value for name, value in given.items() if value is not None}
 
 
-def _steps(record: Record, began: float) -> Iterator[Step]:
+def _steps(record: Record, began: float) -> Iterator[LoggedStep]:
     at = began
     for stage, prefix in STAGES.items():
         epochs: Sequence[Epoch] = getattr(record.values, stage, ())
         for epoch in epochs:
             at += epoch.seconds
             values = {f"{prefix}{name}": getattr(epoch, name) for name in OF_EPOCHS}
-            yield Step(epoch.epoch, at, {name: value for name, value in values.items() if value is not None})
+            yield LoggedStep(epoch.epoch, at, {name: value for name, value in values.items() if value is not None})
 
 
 def _tags(view: View, planned: PlannedTrial, record: Record) -> dict[str, str]:

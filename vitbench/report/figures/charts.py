@@ -26,7 +26,7 @@ OWN = "\ue000"
 
 
 @dataclass(frozen=True)
-class Forest:
+class ForestPlot:
     """A forest plot, as a page has it."""
 
     plot: document.Forest
@@ -266,7 +266,7 @@ class Tiles:
     corner: Pixels | None = None
 
 
-Chart = Curves | Trends | Roofline | Front | Forest | Tiles | Heat | Nested | Waves
+Chart = Curves | Trends | Roofline | Front | ForestPlot | Tiles | Heat | Nested | Waves
 
 
 @dataclass(frozen=True)

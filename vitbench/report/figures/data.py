@@ -18,7 +18,7 @@ import pandas as pd
 from vitbench.report.figures.charts import (
     Chart,
     Curves,
-    Forest,
+    ForestPlot,
     Front,
     Heat,
     Nested,
@@ -42,7 +42,7 @@ def frame(chart: Chart) -> pd.DataFrame:
 
 
 @frame.register
-def _(chart: Forest) -> pd.DataFrame:
+def _(chart: ForestPlot) -> pd.DataFrame:
     lines = [
         (row.name, row.context, what, value, row.verdict)
         for row in chart.plot.rows

@@ -24,7 +24,7 @@ from vitbench.report.figures.charts import (
     Chart,
     Curves,
     Drawn,
-    Forest,
+    ForestPlot,
     Front,
     Heat,
     Nested,
@@ -78,7 +78,7 @@ def figure(chart: Chart) -> Figure:
 
 
 for _kind, _form in (
-    (Forest, intervals.forest), (Curves, lines.curves),
+    (ForestPlot, intervals.forest), (Curves, lines.curves),
     (Trends, lines.trends), (Waves, lines.waves), (Front, scatter.front), (Roofline, scatter.roofline),
     (Heat, heat.matrix), (Nested, heat.nested), (Tiles, sheet.figure),
 ):  # fmt: skip

@@ -8,7 +8,7 @@ import seaborn as sns
 from matplotlib.figure import Figure
 
 from vitbench.report.document import tone
-from vitbench.report.figures.charts import Forest
+from vitbench.report.figures.charts import ForestPlot
 from vitbench.report.figures.colours import GREY, PALETTE, RULE
 from vitbench.report.figures.data import frame
 from vitbench.report.figures.names import fit, inches
@@ -20,7 +20,7 @@ MARKS = {"good": ("^", PALETTE[2]), "bad": ("v", PALETTE[1]), "same": ("s", PALE
 """Tone of a verdict → its mark and its colour."""
 
 
-def forest(chart: Forest) -> Figure:
+def forest(chart: ForestPlot) -> Figure:
     """A row for each effect: its seeds, its interval, its value and its verdict."""
     rows, scale, data = chart.plot.rows, chart.plot.scale, frame(chart)
     names = fit([f"{row.name} ({row.context})" for row in rows], NAMED, NAME_POINTS, lines=2)

@@ -57,7 +57,7 @@ SLIM = 440
 
 
 @dataclass(frozen=True)
-class Shown:
+class PagePicture:
     """A picture as it stands in a page.
 
     Attributes:
@@ -71,7 +71,7 @@ class Shown:
     files: Mapping[str, str]
 
 
-Pictures = Mapping[str, Callable[[], Shown]]
+Pictures = Mapping[str, Callable[[], PagePicture]]
 Part = dict[str, Any]
 """What the template renders: ``kind`` names its macro."""
 

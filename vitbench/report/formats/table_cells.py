@@ -17,7 +17,7 @@ HEAD = 12
 """Characters of a head from which its column is as wide as two or three words, so that it does not become a tower."""
 
 
-class Cell(NamedTuple):
+class TableCell(NamedTuple):
     """A cell: a header of its row, of its column, or of neither; its classes in the style; what stands in it."""
 
     scope: str
@@ -25,7 +25,7 @@ class Cell(NamedTuple):
     line: Sequence[Span]
 
 
-def cells(table: Table, read: Callable[[Md], Sequence[Span]]) -> Iterator[list[Cell]]:
+def cells(table: Table, read: Callable[[Md], Sequence[Span]]) -> Iterator[list[TableCell]]:
     """The rows of a table, the heads first.
 
     What names a row is its header, for who has it read out. Where it takes several columns to name one, a column that
@@ -43,9 +43,9 @@ def cells(table: Table, read: Callable[[Md], Sequence[Span]]) -> Iterator[list[C
     words = max((len(word) for row in rows for word in row.split()), default=0)
     kind = _classes("joined", "name" if longest <= SHORT else "sentence", "long" if words > NAME else "")
     for number, (row, label) in enumerate(zip([heads, *table.rows], joined, strict=False)):
-        first = [Cell("row" if number else "col", kind, [Span(label)])] if label else []
+        first = [TableCell("row" if number else "col", kind, [Span(label)])] if label else []
         yield first + [
-            Cell(
+            TableCell(
                 "row" if number and column < naming else "" if number else "col",
                 _classes(
                     *_of_text(plain(cell), is_number=table.right[column], is_head=not number),
