@@ -17,7 +17,7 @@ from tests.report.builders import CellPlan, Plan, build
 from tests.small import record, train_trial
 from vitbench.cli.main import cli, main
 from vitbench.store import Claims, Study
-from vitbench.store.claims import at_work
+from vitbench.store.leases import at_work
 
 BYTES = os.fsdecode(b"a\xff\xed\xa0\x80")
 """A name that is no UTF-8, as Python has it."""

@@ -25,8 +25,8 @@ from tests.report.builders import CellPlan, Plan, build
 from tests.report.markdown import read_page
 from tests.small import MODEL, SUITE, TRAIN_VALUES, record, time_trial
 from tests.test_security import HOSTILE
+from vitbench.cli.console import Terminal
 from vitbench.cli.overview import print_status
-from vitbench.cli.terminal import Terminal
 from vitbench.config import DataSpec, ModelSpec
 from vitbench.config.base import digest
 from vitbench.data import catalog
@@ -35,7 +35,7 @@ from vitbench.data.images import DataSet, Images
 from vitbench.data.load import prepare, read
 from vitbench.data.sources import torchvision_sets
 from vitbench.model.weights import WeightsError, load_weights, read_spec, save_weights
-from vitbench.report.markdown import csv, escape
+from vitbench.report.inline import csv, escape
 from vitbench.report.study import render
 from vitbench.store import Study
 from vitbench.store.record import MAX_BYTES, SCHEMA, BadRecord, from_json

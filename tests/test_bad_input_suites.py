@@ -10,7 +10,7 @@ import pytest
 from tests.bad_input import files_of, refused_by_process, refused_here, suite_file
 from tests.small import SUITE
 from vitbench.config import SpecError, read_suite
-from vitbench.config.errors import SHOWN
+from vitbench.config.suite_errors import SHOWN
 from vitbench.config.toml import MAX_DEPTH, MAX_SUITE_BYTES
 from vitbench.registry import DEVICE_FILES
 from vitbench.runner.plan import plan
@@ -119,8 +119,8 @@ def test_i06_incompatible_components_are_listed_with_the_rule_and_counted(
     suite = read_suite(tmp_path / suite_file(tmp_path, axes))
     rule = 'positions "rope_2d" needs "rotary", which attention "mha" does not offer'
     assert suite.excluded == (("mha · rope_2d", rule),) and len(suite.cells) == 3
+    from vitbench.cli.console import Terminal
     from vitbench.cli.overview import print_plan
-    from vitbench.cli.terminal import Terminal
 
     print_plan(suite, "cpu", tmp_path / "study", Terminal())
     shown = capsys.readouterr().out

@@ -23,9 +23,9 @@ from tests.conftest import REPOSITORY
 from tests.report.builders import CellPlan, Plan, build
 from tests.report.markdown import Page, read_page
 from tests.small import SUITE, record, train_trial
+from vitbench.cli.console import Terminal, escape, visible
 from vitbench.cli.main import main
 from vitbench.cli.overview import print_status
-from vitbench.cli.terminal import Terminal, escape, visible
 from vitbench.config.suite import Fact, Published
 from vitbench.environment import fingerprint
 from vitbench.report.study import render

@@ -25,11 +25,11 @@ from vitbench import registry
 from vitbench.analysis.conclusions import conclude
 from vitbench.analysis.factorial import runs_of
 from vitbench.analysis.frames import trials_frame
+from vitbench.analysis.grouped import twin_noise
 from vitbench.analysis.multiplicity import seeds_for
 from vitbench.analysis.outlook import outlook
 from vitbench.analysis.paired import sign_flip_p
 from vitbench.analysis.power import power
-from vitbench.analysis.summary import twin_noise
 from vitbench.analysis.verdicts import Comparison, Verdict, judge
 from vitbench.config import TrainSpec, read_suite
 from vitbench.config.recipe import TrainTable

@@ -26,7 +26,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from vitbench.errors import UserError
-from vitbench.text import encoded
+from vitbench.wording import encoded
 
 COMPONENTS = Path(__file__).parent / "components"
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")

@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 
 from tests.small import MODEL, time_trial, train_trial
-from vitbench.analysis.comparison import Change, compare, meanings, within
-from vitbench.analysis.comparison import Changes as Compared
+from vitbench.analysis.regressions import Change, compare, meanings, within
+from vitbench.analysis.regressions import Changes as Compared
 from vitbench.analysis.sides import ComparisonError, Side, read_side
 from vitbench.analysis.timings import Measurement
 from vitbench.config import TimeSpec

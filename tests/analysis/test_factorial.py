@@ -15,7 +15,7 @@ import pytest
 from tests.report.builders import COMPONENTS, CPU, GPU, CellPlan, Plan, build, factorial, grid, no_triton
 from vitbench.analysis.factorial import Runs, effect, interactions, main_effects, one_at_a_time, reference_of, runs_of
 from vitbench.analysis.frames import trials_frame
-from vitbench.analysis.summary import ACCURACY
+from vitbench.analysis.grouped import ACCURACY
 from vitbench.analysis.verdicts import Comparison, judge
 
 AXES = {axis: tuple(values) for axis, values in COMPONENTS.items()}

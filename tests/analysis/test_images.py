@@ -7,7 +7,7 @@ import base64
 import numpy as np
 import pytest
 
-from vitbench.analysis.images import Right, differing, mcnemar, of_bits, two_sources
+from vitbench.analysis.image_outcomes import Right, differing, mcnemar, of_bits, two_sources
 
 
 def test_bits_come_back_as_they_went() -> None:

@@ -11,7 +11,7 @@ import pytest
 
 from tests.report.builders import COMPONENTS, CPU, GPU, CellPlan, Plan, build, factorial, no_triton
 from vitbench.analysis.frames import epochs_frame, processes_frame, trials_frame
-from vitbench.analysis.summary import (
+from vitbench.analysis.grouped import (
     ACCURACY,
     TIME_BLOCK,
     TRAIN_BLOCK,

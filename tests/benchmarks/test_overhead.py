@@ -16,7 +16,7 @@ from vitbench.cli.progress import LiveReporter
 from vitbench.config import read_suite
 from vitbench.config.suite import Resources
 from vitbench.runner.driver import Driver
-from vitbench.runner.launchers.places import Places, Site, Workers
+from vitbench.runner.launchers.sites import Places, Site, Workers
 from vitbench.runner.plan import plan
 from vitbench.runner.process import Stop
 from vitbench.runner.run import launcher_of

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 from tests.conftest import REPOSITORY
 from vitbench.config import DataSpec, ModelSpec, SpecError, TimeSpec, TimeTrial, TrainSpec, TrainTrial, read_suite
-from vitbench.config.errors import SHOWN
+from vitbench.config.suite_errors import SHOWN
 from vitbench.data.catalog import DataError
 from vitbench.runner.plan import plan
 

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from tests.small import train_trial
 from vitbench.config import DataSpec, ModelSpec, read_suite
-from vitbench.config.errors import SpecError
+from vitbench.config.suite_errors import SpecError
 from vitbench.config.trial import TrainTrial
 from vitbench.data import catalog
 from vitbench.data.catalog import DataError, drawn_from, mismatches

@@ -12,7 +12,7 @@ from tests.components.cases import SMALL
 from vitbench import registry
 from vitbench.components.contracts import rotate
 from vitbench.config.model import ModelSpec
-from vitbench.explaining import places
+from vitbench.explaining import position_maps
 from vitbench.explaining.attending import between, distances, looked_at, rollout
 from vitbench.model.architectures import build_model
 
@@ -94,11 +94,11 @@ def test_what_tokens_give_to_the_pooled_vector_is_what_is_pooled(name: str) -> N
 def test_what_is_added_is_what_positions_do_to_any_tokens(name: str) -> None:
     model = build_model(SMALL.model_copy(update={"positions": name}), seed=0)
     tokens = torch.randn(2, SMALL.tokens, 32)
-    table = places.added(model.positions, SMALL)
+    table = position_maps.added(model.positions, SMALL)
     with torch.no_grad():
         torch.testing.assert_close(model.positions(tokens), tokens if table is None else tokens + table)
     if table is not None:
-        alike = places.alike(table[1:])
+        alike = position_maps.alike(table[1:])
         torch.testing.assert_close(alike.diagonal(), torch.ones(16))
         wanted = torch.nn.functional.cosine_similarity(table[3], table[9], dim=0)
         torch.testing.assert_close(alike[2, 8], wanted, check_dtype=False)
@@ -111,4 +111,4 @@ def test_rotations_are_as_alike_as_one_vector_turned_to_two_places() -> None:
     of_patches = rotation[:, 1:]
     turned = rotate(torch.ones(1, 1, 16, of_patches.shape[-1]), of_patches)[0, 0]
     wanted = torch.nn.functional.cosine_similarity(turned[:, None], turned[None], dim=-1)
-    torch.testing.assert_close(places.turned(of_patches), wanted, atol=1e-5, rtol=1e-5)
+    torch.testing.assert_close(position_maps.turned(of_patches), wanted, atol=1e-5, rtol=1e-5)

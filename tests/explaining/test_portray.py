@@ -27,7 +27,7 @@ from vitbench.model.architectures import build_model
 from vitbench.model.weights import save_weights
 from vitbench.report.figures.charts import Trends, Waves
 from vitbench.report.models.explained import render_portrait
-from vitbench.report.models.portraits import TOLD, about, missing, sections
+from vitbench.report.models.pictures import TOLD, about, missing, sections
 from vitbench.report.models.sitters import Sitter
 from vitbench.store.portrait import ARRAYS, KEY, BadPortrait, Portrait, read_portrait, write_portrait
 

@@ -11,8 +11,8 @@ import torch
 from tests.small import SUITE, TRAIN, time_trial, train_trial
 from vitbench.config import ModelSpec, TrainSpec
 from vitbench.config.architectures import ARCHITECTURES
-from vitbench.config.errors import SpecError
 from vitbench.config.reading import read_suite
+from vitbench.config.suite_errors import SpecError
 from vitbench.config.trial import TimeTrial, unstackable
 from vitbench.model.architectures import build_model
 from vitbench.model.counting import forward_flops, parameters_of

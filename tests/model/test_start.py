@@ -15,8 +15,8 @@ from safetensors.torch import save_file
 from tests.small import MODEL, SUITE, TRAIN, train_trial
 from tests.training.stages import CPU, silent
 from vitbench.config import TrainSpec
-from vitbench.config.errors import SpecError
 from vitbench.config.reading import read_suite
+from vitbench.config.suite_errors import SpecError
 from vitbench.model.architectures import build_model
 from vitbench.model.start import load_start
 from vitbench.model.timm_weights import to_timm

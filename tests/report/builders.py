@@ -21,7 +21,7 @@ from vitbench.config.trial import SLOT, TimeTrial, TrainTrial, TuneTrial, releva
 from vitbench.environment import Environment
 from vitbench.report import document
 from vitbench.report.figures.charts import Chart, Drawn, ForestPlot
-from vitbench.report.files import Files
+from vitbench.report.output import Files
 from vitbench.report.study import compose, render_view
 from vitbench.report.view import View
 from vitbench.store import (

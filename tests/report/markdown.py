@@ -11,7 +11,7 @@ from markdown_it.token import Token
 
 from vitbench.report.document import Block, Document, Table
 from vitbench.report.formats import markdown
-from vitbench.report.markdown import plain
+from vitbench.report.inline import plain
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ import numpy as np
 from vitbench.config.base import pair
 from vitbench.config.model import ModelSpec
 from vitbench.report.figures.charts import Picture
-from vitbench.report.models.portraits import MOST, sections
+from vitbench.report.models.pictures import MOST, sections
 from vitbench.report.models.sitters import Sitter
 from vitbench.store.portrait import MOST_FILTERS, MOST_SIMILAR, About, Array, Exhibit, Portrait
 

@@ -9,10 +9,10 @@ import pytest
 
 from tests.conftest import REPOSITORY
 from tests.report.builders import charts_of
-from vitbench.report.cost import best, heat, speed
+from vitbench.report.cost import best, heat_map, speed
 from vitbench.report.cost.beside import beside_baseline
 from vitbench.report.figures.charts import Roofline
-from vitbench.report.markdown import plain
+from vitbench.report.inline import plain
 from vitbench.report.view import View
 from vitbench.store import Study
 
@@ -67,7 +67,7 @@ def test_rooflines_are_coloured_by_what_differs_most(name: str) -> None:
 
 def test_the_heat_map_has_every_setting_and_the_ratios_of_the_records() -> None:
     view = View(Study.read(REFERENCE / "attention-timing-cpu"))
-    found = heat.heat_map(view)
+    found = heat_map.heat_map(view)
     assert found is not None
     rows = view.time[(view.time["state"] == "ok") & (view.time["attention"] != "sdpa")]
     shapes = [plain(line[0]) for line in found.table.rows]
@@ -90,4 +90,4 @@ def test_the_heat_map_has_every_setting_and_the_ratios_of_the_records() -> None:
 
 
 def test_few_settings_have_no_heat_map() -> None:
-    assert heat.heat_map(View(Study.read(REFERENCE / "components-cpu"))) is None
+    assert heat_map.heat_map(View(Study.read(REFERENCE / "components-cpu"))) is None

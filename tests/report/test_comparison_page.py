@@ -21,11 +21,11 @@ from vitbench.report.comparisons.comparison import compose, render_comparison
 from vitbench.report.comparisons.comparison_frames import timings
 from vitbench.report.comparisons.forest import ratios
 from vitbench.report.comparisons.limits import stated
-from vitbench.report.comparisons.results import differences, verdicts
+from vitbench.report.comparisons.verdict_counts import differences, verdicts
 from vitbench.report.document import Forest, Table
-from vitbench.report.files import Files
 from vitbench.report.formats import markdown
-from vitbench.report.markdown import plain
+from vitbench.report.inline import plain
+from vitbench.report.output import Files
 
 GRID = {"attention": ("per_head", "sdpa"), "positions": ("learned", "sinusoidal", "none")}
 NEWER = CPU.model_copy(update={"code": "fedcba987654", "packages": {**CPU.packages, "torch": "2.16.0"}})

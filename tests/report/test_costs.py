@@ -17,8 +17,8 @@ from tests.report.markdown import Shown, written
 from vitbench.config.trial import TrainTrial
 from vitbench.report.cost import by_axis
 from vitbench.report.document import Block, Forest, Note, Table
-from vitbench.report.files import Files
-from vitbench.report.sections import accuracy, budget, recipes, setup, summary, terms
+from vitbench.report.output import Files
+from vitbench.report.sections import accuracy, compute, recipes, setup, summary, terms
 from vitbench.report.sections.caveats import stated
 from vitbench.report.view import View
 from vitbench.store import Study, TimeValues
@@ -145,7 +145,7 @@ def test_memory_is_defined_for_the_device(tmp_path: Path, device: str, said: str
 def test_pre_training_is_in_the_budget_and_in_the_caveats() -> None:
     mae = reference("mae-small")
     trained = [p.trial.train for p in mae.planned if isinstance(p.trial, TrainTrial)]
-    assert budget.budget(mae, trained).startswith(
+    assert compute.budget(mae, trained).startswith(
         "15 epochs a run (1,185 steps) after 0 or 40 epochs of masked pre-training; 1.68 to 12.9 TFLOP a run, all"
     )
     said = dict(stated(mae))["unequal-budgets"]

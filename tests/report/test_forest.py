@@ -17,7 +17,7 @@ from tests.test_security import HOSTILE, as_read
 from vitbench.report.document import Bar, Document, Forest, ForestRow, Heading, Scale, Section, table
 from vitbench.report.formats import html
 from vitbench.report.formats.bars import MOST_POINTS
-from vitbench.report.markdown import Md
+from vitbench.report.inline import Md
 
 pytestmark = pytest.mark.xdist_group("browser")
 

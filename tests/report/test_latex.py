@@ -13,8 +13,8 @@ from tests.conftest import not_there
 from tests.report.builders import COMPONENTS, CPU, blank, build, factorial, no_triton, written
 from tests.report.markdown import tables
 from tests.test_security import hostile_study
-from vitbench.report.files import Files
 from vitbench.report.formats.latex import SPECIAL, WIDE, escape, exported, parted
+from vitbench.report.output import Files
 from vitbench.report.study import compose
 from vitbench.report.view import View
 from vitbench.store import Study

@@ -23,8 +23,8 @@ from tests.conftest import REPOSITORY
 from tests.report.builders import CellPlan, Plan, build, factorial, no_triton
 from tests.runner.runs import Runs, until
 from tests.test_security import hostile_study, steers
+from vitbench.cli.console import Terminal
 from vitbench.cli.live import clock, view
-from vitbench.cli.terminal import Terminal
 from vitbench.runner.watch import Snapshot, Watch
 from vitbench.store import Claims, Study
 from vitbench.store.processes import born, wall_clock

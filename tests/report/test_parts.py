@@ -18,7 +18,7 @@ from vitbench.report.document import Bar, Code, Forest, ForestRow, Scale, table
 from vitbench.report.figures import charts, marks
 from vitbench.report.figures.draw import draw
 from vitbench.report.figures.names import shorten
-from vitbench.report.markdown import Md, csv, escape, listed
+from vitbench.report.inline import Md, csv, escape, listed
 
 MARKDOWN = ("$x$ and $y$", "$\\frac$ and $_$", "**bold** _em_ ~~gone~~", "[link](javascript:alert(1))", "1. one",
             "# heading", "&lt;b&gt;", "-rf", "+1", "a|b|c", "\N{SNOWMAN} \N{PILE OF POO} 漢字", "x" * 80)  # fmt: skip

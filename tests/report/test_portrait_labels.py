@@ -13,7 +13,7 @@ from tests.report.test_figures import LONG, faults, texts
 from vitbench.config.model import ModelSpec
 from vitbench.report.figures import heat, sheet
 from vitbench.report.figures.charts import Chart, Heat, Nested, Tiles, Waves
-from vitbench.report.models import portraits
+from vitbench.report.models import pictures
 
 SMALL: dict[str, Any] = {"image_size": 32, "patch_size": 4, "dim": 64, "depth": 2, "heads": 4, "num_classes": 4}
 WIDE = "WIDE CAPITALS MW " * 4
@@ -23,7 +23,7 @@ OF_THE_MODEL = ["positions", "similarity", "attention", "distances"]
 COUNTS = [4, *(pytest.param(n, marks=pytest.mark.slow) for n in (48, 200))]
 
 
-def charts(spec: dict[str, Any], most: int = portraits.MOST, **of: Any) -> Iterator[Chart]:
+def charts(spec: dict[str, Any], most: int = pictures.MOST, **of: Any) -> Iterator[Chart]:
     """The charts of a portrait that have words in them."""
     portrait = portrait_of(ModelSpec.model_validate({**SMALL, **spec}), **of)
     yield from (picture.chart for picture in pictures_of(portrait, most) if picture.name not in SILENT)

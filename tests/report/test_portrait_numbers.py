@@ -12,7 +12,7 @@ import pytest
 from tests.report.sitters import pictures_of, portrait_of
 from vitbench.config.model import ModelSpec
 from vitbench.report.figures.data import frame
-from vitbench.report.markdown import csv
+from vitbench.report.inline import csv
 from vitbench.store.portrait import Portrait
 
 MOST_BYTES = 3 << 20

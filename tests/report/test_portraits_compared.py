@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 
 from tests.report.sitters import portrait_of
-from vitbench.analysis.portraits import likeness, uniform_distance
+from vitbench.analysis.attention_distance import likeness, uniform_distance
 from vitbench.config.model import ModelSpec
 from vitbench.report.figures.charts import Tile, Tiles, Trends
 from vitbench.report.figures.sheet import LAID, MOST_OPAQUE, overlaid
 from vitbench.report.models import portrait_words
-from vitbench.report.models.portraits import LOOKS, sections
+from vitbench.report.models.pictures import LOOKS, sections
 from vitbench.report.models.sitters import Sitter, Wall, chosen, in_full
 from vitbench.report.text import MINUS
 from vitbench.store.portrait import Portrait

@@ -28,8 +28,8 @@ from tests.report.builders import (
 from tests.report.markdown import Page, read_page
 from vitbench.config.suite import Published
 from vitbench.report.document import Table
-from vitbench.report.files import Files, ReportError
 from vitbench.report.index import render_all, studies_in
+from vitbench.report.output import Files, ReportError
 from vitbench.report.sections import accuracy
 from vitbench.report.sections.caveats import stated
 from vitbench.report.study import render

@@ -20,11 +20,11 @@ from vitbench.cli.main import cli
 from vitbench.cli.studies import ONLY
 from vitbench.config import read_suite
 from vitbench.report.document import Code
-from vitbench.report.files import Files
+from vitbench.report.output import Files
 from vitbench.report.sections import reproduce
 from vitbench.report.study import render
 from vitbench.report.view import View
-from vitbench.runner.looks import Wanted, nothing_seen, nothing_stops
+from vitbench.runner.look_plan import Wanted, nothing_seen, nothing_stops
 from vitbench.runner.plan import KINDS, plan
 from vitbench.store import Study, StudyInfo, Trials
 

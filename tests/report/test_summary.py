@@ -18,9 +18,9 @@ from vitbench.analysis.timings import WIDE
 from vitbench.config import read_suite
 from vitbench.report.cost import speed
 from vitbench.report.document import Block, Chips, Document, Figure, Forest, ForestRow, Note, Table
-from vitbench.report.files import Files
-from vitbench.report.markdown import plain
-from vitbench.report.sections import accuracy, budget, caveats, effects, pareto, reconstructions, summary, timing
+from vitbench.report.inline import plain
+from vitbench.report.output import Files
+from vitbench.report.sections import accuracy, caveats, compute, effects, pareto, reconstructions, summary, timing
 from vitbench.report.sections.caveats import stated
 from vitbench.report.study import compose
 from vitbench.report.text import MINUS
@@ -298,7 +298,7 @@ def test_a_roofline_is_drawn_or_it_is_said_why_not(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("seconds", "text"), [(1.08, "1.08 seconds"), (90, "1.50 minutes"), (7200, "2.00 hours")])
 def test_a_time_is_said_in_the_unit_that_fits(seconds: float, text: str) -> None:
-    assert budget.duration(seconds) == text
+    assert compute.duration(seconds) == text
 
 
 def test_marks_are_counted_by_reason() -> None:

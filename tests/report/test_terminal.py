@@ -15,9 +15,9 @@ from tests.report.markdown import Shown, tables
 from tests.runner.runs import Runs
 from tests.test_security import HOSTILE, hostile_study
 from vitbench.report.document import Forest
-from vitbench.report.files import Files
 from vitbench.report.formats import markdown
 from vitbench.report.formats.terminal import MOST_ROWS, fitting, printed
+from vitbench.report.output import Files
 from vitbench.report.study import compose
 from vitbench.report.view import View
 from vitbench.store import Study

@@ -12,7 +12,7 @@ import pytest
 from tests.report.builders import CPU, CellPlan, Plan, Values, build, factorial, written
 from tests.report.markdown import Page, read_page
 from vitbench.config.suite import Fact
-from vitbench.report.files import Files
+from vitbench.report.output import Files
 from vitbench.report.study import PARTS, compose
 from vitbench.report.text import MINUS
 from vitbench.report.view import View

@@ -16,8 +16,8 @@ import pytest
 
 from tests.runner.runs import VITBENCH, Runs, until
 from vitbench.store import Claims, Study
-from vitbench.store.claims import Owner
 from vitbench.store.files import publish
+from vitbench.store.leases import Owner
 from vitbench.store.processes import MARK, born, lives, wall_clock
 
 TRIAL = "0" * 20
@@ -156,7 +156,7 @@ def test_f16_a_dead_process_of_this_machine_needs_no_waiting_for(tmp_path: Path)
 
 
 def test_f16_a_claim_that_cannot_be_read_is_watched_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("vitbench.store.claims.INTERVAL_SECONDS", 0.1)
+    monkeypatch.setattr("vitbench.store.leases.INTERVAL_SECONDS", 0.1)
     (tmp_path / f"{TRIAL}.1.json").write_text("{")
     claims = Claims(tmp_path, 10.0)
     held = claims.take(TRIAL)

@@ -11,7 +11,7 @@ from tests.runner.runs import Runs
 from vitbench.config import SpecError, TrainTrial, read_suite
 from vitbench.report.sections.caveats import stated
 from vitbench.report.view import View
-from vitbench.runner.looks import nothing_stops
+from vitbench.runner.look_plan import nothing_stops
 from vitbench.runner.plan import plan
 from vitbench.store import Study, StudyInfo
 

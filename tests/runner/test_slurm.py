@@ -27,7 +27,7 @@ from vitbench.cli.main import main
 from vitbench.config import read_suite
 from vitbench.config.suite import Resources
 from vitbench.runner.launchers import slurm
-from vitbench.runner.launchers.places import Site
+from vitbench.runner.launchers.sites import Site
 from vitbench.runner.plan import plan
 from vitbench.runner.process import Stop
 from vitbench.runner.session import Session

@@ -18,7 +18,7 @@ import pytest
 from tests.small import SUITE
 from vitbench.cli.main import main
 from vitbench.store import Study
-from vitbench.store.claims import at_work
+from vitbench.store.leases import at_work
 
 CELLS = 'axes.attention=["triton", "sdpa_cudnn"]'
 """Neither runs on a CPU, so that all of a run's writes are there without a process for each trial."""

@@ -22,7 +22,7 @@ from vitbench.config.base import digest
 from vitbench.config.trial import TimeTrial, TrainTrial, images_body
 from vitbench.environment import Environment
 from vitbench.store import PlannedTrial, Record, Study
-from vitbench.store.plan import Trials
+from vitbench.store.trials import Trials
 
 MOST_ARMS = 16
 """Arms in one comparison: a table has columns for each."""

@@ -18,9 +18,9 @@ import numpy.typing as npt
 import pandas as pd
 
 from vitbench.analysis.differences import Difference
+from vitbench.analysis.grouped import texts
 from vitbench.analysis.multiplicity import ALPHA, holm
 from vitbench.analysis.paired import CONFIDENCE
-from vitbench.analysis.summary import texts
 
 MARGIN = 0.05
 """Fraction by which speeds may differ and still be equivalent."""

@@ -27,8 +27,8 @@ import numpy.typing as npt
 import pandas as pd
 
 from vitbench.analysis.frames import PENDING, level
+from vitbench.analysis.grouped import ACCURACY, finished
 from vitbench.analysis.stand_ins import RUN_OF
-from vitbench.analysis.summary import ACCURACY, finished
 from vitbench.analysis.verdicts import MOST_FAILED, Comparison
 
 ABSENT = frozenset({"ok", PENDING, "interrupted"})

@@ -19,7 +19,7 @@ from vitbench.config.suite import as_text
 from vitbench.config.trial import TimeTrial, TrainTrial, Trial
 from vitbench.store import Epoch, PlannedTrial, Study
 from vitbench.store.classes import Function, Functions
-from vitbench.store.plan import Trials
+from vitbench.store.trials import Trials
 
 PENDING = "pending"
 """The state of a planned trial that has no record yet."""

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 import pandas as pd
 
+from vitbench.analysis.grouped import ACCURACY, finished
 from vitbench.analysis.paired import Interval, interval
-from vitbench.analysis.summary import ACCURACY, finished
 from vitbench.config.suite import Goal
 
 

@@ -10,7 +10,7 @@ import pandas as pd
 
 from vitbench.config.base import by_identity, dumps
 from vitbench.config.trial import TrainTrial, images_body
-from vitbench.store.tables import PlannedTrial
+from vitbench.store.plan_tables import PlannedTrial
 
 OF_BATCHES = (
     "batch_size", "crop_padding", "flip", "augment", "randaugment_operations", "randaugment_level", "cutout", "erasing",

@@ -14,10 +14,10 @@ from pathlib import Path
 from typing import TypeVar
 
 from vitbench.analysis.arms import Arm, Trained, arms_of
-from vitbench.analysis.comparison import IDENTICAL, MARGIN, Change, Changes, change, counted
 from vitbench.analysis.conditions import Condition, conditions_of
 from vitbench.analysis.counterparts import counterpart, counterparts
 from vitbench.analysis.frames import level
+from vitbench.analysis.regressions import IDENTICAL, MARGIN, Change, Changes, change, counted
 from vitbench.analysis.sides import ComparisonError, Timing
 from vitbench.analysis.verdicts import Comparison, Judged, judge
 from vitbench.config.recipe import TrainSpec

@@ -13,10 +13,10 @@ from rich import box
 from rich.table import Table
 from rich.text import Text
 
-from vitbench.cli.terminal import Terminal
+from vitbench.cli.console import Terminal
 
 if TYPE_CHECKING:
-    from vitbench.analysis.comparison import Change, Changes
+    from vitbench.analysis.regressions import Change, Changes
     from vitbench.analysis.side_by_side import SideBySide, TimingRow
     from vitbench.analysis.timings import Measurement
 
@@ -103,7 +103,7 @@ def compare(
 
 def _two(old: Path, new: Path, fail_over: float | None, margin: float) -> int:
     """Print what changed from one side to the other. Returns the exit status."""
-    from vitbench.analysis.comparison import compare as compared
+    from vitbench.analysis.regressions import compare as compared
     from vitbench.analysis.sides import read_side
 
     comparison = compared(read_side(old), read_side(new), margin)
@@ -206,7 +206,7 @@ def print_changes(comparison: Changes, fail_over: float | None, console: Termina
 
 def print_meanings(changes: Iterable[Change], margin: float, console: Terminal) -> None:
     """What the words of a table mean."""
-    from vitbench.analysis.comparison import meanings
+    from vitbench.analysis.regressions import meanings
 
     for said in meanings({change.word for change in changes}, margin):
         console.print(Text(said, style="dim"))

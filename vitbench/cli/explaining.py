@@ -9,7 +9,7 @@ import click
 from click.core import ParameterSource
 
 from vitbench import registry
-from vitbench.cli.terminal import Terminal, escape
+from vitbench.cli.console import Terminal, escape
 
 if TYPE_CHECKING:
     from vitbench.explaining.given import Split

@@ -9,7 +9,7 @@ from rich.table import Table
 from rich.text import Text
 
 from vitbench import registry
-from vitbench.cli.terminal import Terminal
+from vitbench.cli.console import Terminal
 
 
 @click.command()

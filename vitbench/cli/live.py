@@ -10,11 +10,11 @@ from rich.live import Live
 from rich.measure import Measurement
 from rich.text import Text
 
+from vitbench.cli.console import visible
 from vitbench.cli.progress import COLOURS, result
-from vitbench.cli.terminal import visible
 from vitbench.runner.watch import PENDING, RUNNING, Snapshot, Watch
 from vitbench.store import Record, Study, TimeValues, TrainValues, TuneValues
-from vitbench.text import duration
+from vitbench.wording import duration
 
 SECONDS = 1.0
 """Between looks."""

@@ -8,8 +8,8 @@ from collections.abc import Sequence
 
 import click
 
-from vitbench.cli import comparing, explaining, inspecting, studies, summary
-from vitbench.cli.terminal import visible
+from vitbench.cli import comparing, explaining, inspecting, model_summary, studies
+from vitbench.cli.console import visible
 from vitbench.environment import VERSION
 from vitbench.errors import UserError
 
@@ -30,7 +30,7 @@ for command in (
     studies.report,
     studies.pack,
     comparing.compare,
-    summary.summary,
+    model_summary.summary,
     explaining.explain,
     inspecting.doctor,
 ):

@@ -10,16 +10,16 @@ from pathlib import Path
 
 from rich.console import Console
 
+from vitbench.cli.console import escape
 from vitbench.cli.progress import COLOURS
-from vitbench.cli.terminal import escape
 from vitbench.config.suite import Suite
 from vitbench.data import catalog
 from vitbench.data.catalog import DataError
 from vitbench.registry import UnknownComponent
 from vitbench.runner.cost import Pace, WhyUnsupported, cost_of, pace_of, remaining
 from vitbench.runner.device_kind import device_kind
-from vitbench.runner.looks import Looked, nothing_stops, wanted_in
-from vitbench.runner.looks import in_words as looks_in_words
+from vitbench.runner.look_plan import Looked, nothing_stops, wanted_in
+from vitbench.runner.look_plan import in_words as looks_in_words
 from vitbench.runner.once import decisive, in_words
 from vitbench.runner.plan import plan
 from vitbench.runner.turns import waiting

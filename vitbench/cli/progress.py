@@ -13,9 +13,9 @@ from rich.live import Live
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from rich.text import Text
 
-from vitbench.cli.terminal import escape
+from vitbench.cli.console import escape
 from vitbench.store import PlannedTrial, Record, TimeValues, TrainValues, TuneValues
-from vitbench.text import duration
+from vitbench.wording import duration
 
 COLOURS = {"ok": "green", "unsupported": "yellow", "interrupted": "yellow", "pending": "white"}
 MAX_SHOWN = 8

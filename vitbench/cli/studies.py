@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from vitbench import registry
-from vitbench.cli.terminal import Terminal, escape
-from vitbench.config.errors import TooManyTrials
+from vitbench.cli.console import Terminal, escape
 from vitbench.config.reading import MAX_TRIALS, MOST_TRIALS, read_suite
 from vitbench.config.suite import Suite
+from vitbench.config.suite_errors import TooManyTrials
 
 if TYPE_CHECKING:
     from vitbench.runner.run import Options
@@ -328,8 +328,8 @@ def report(study: Path, out: Path | None, printed: bool, exports: tuple[str, ...
 
 def _print_report(study: Path) -> None:
     """What is seen of a report in a terminal."""
-    from vitbench.report.files import Files
     from vitbench.report.formats.terminal import printed
+    from vitbench.report.output import Files
     from vitbench.report.study import compose
     from vitbench.report.view import View
     from vitbench.store import Study

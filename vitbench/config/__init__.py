@@ -1,10 +1,10 @@
 """Typed, frozen descriptions of what is to be run: model, data, training, timing, trials, suites. No torch."""
 
-from vitbench.config.errors import SpecError
 from vitbench.config.model import ModelSpec
 from vitbench.config.reading import read_suite
 from vitbench.config.recipe import DataSpec, TimeSpec, TrainSpec
 from vitbench.config.suite import Suite
+from vitbench.config.suite_errors import SpecError
 from vitbench.config.trial import TimeTrial, TrainTrial, Trial, TuneTrial
 
 __all__ = [

@@ -11,7 +11,7 @@ from typing import Annotated, Any, ParamSpec, TypeVar
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
 
-from vitbench.text import encoded, printable
+from vitbench.wording import encoded, printable
 
 Asked = ParamSpec("Asked")
 Answer = TypeVar("Answer")

@@ -7,10 +7,10 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from vitbench.config.errors import explain, quote
 from vitbench.config.recipe import TrainSpec, TrainTable
 from vitbench.config.suite import Tune
-from vitbench.config.tables import BUDGETS, SuiteTables
+from vitbench.config.suite_errors import explain, quote
+from vitbench.config.suite_tables import BUDGETS, SuiteTables
 from vitbench.config.toml import leaves
 from vitbench.registry import nearest
 

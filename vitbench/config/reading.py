@@ -12,9 +12,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from vitbench.config.base import by_identity, uncollected
-from vitbench.config.claims import read_facts, read_goals
-from vitbench.config.effects import dead_letters
-from vitbench.config.errors import SpecError, TooManyTrials, quote
+from vitbench.config.dead_fields import dead_letters
+from vitbench.config.hypotheses import read_facts, read_goals
 from vitbench.config.model import ModelSpec
 from vitbench.config.nuisance import read_tune
 from vitbench.config.recipe import DEVICES, Device, TrainTable
@@ -32,11 +31,12 @@ from vitbench.config.suite import (
     Variant,
     in_label,
 )
-from vitbench.config.tables import BUDGETS, TABLES, SuiteTables
+from vitbench.config.suite_errors import SpecError, TooManyTrials, quote
+from vitbench.config.suite_tables import BUDGETS, TABLES, SuiteTables
 from vitbench.config.toml import apply, leaves, merged, parse
 from vitbench.config.trial import mismatches, unstackable
 from vitbench.registry import nearest
-from vitbench.text import printable
+from vitbench.wording import printable
 
 MAX_TRIALS = 10_000
 """Trials above which a suite must be asked for by number: a slip in an axis is a week of machine time."""

@@ -9,8 +9,8 @@ from typing import Annotated, Any, Literal, get_args
 from pydantic import Field, ValidationInfo, ValidatorFunctionWrapHandler, field_validator, model_validator
 
 from vitbench.config.base import Positive, Probability, Seed, Size, Strict
-from vitbench.config.errors import quote
 from vitbench.config.model import DECODER_HEAD_WIDTH
+from vitbench.config.suite_errors import quote
 
 Source = Literal["cifar10", "cifar100", "mnist", "fashion_mnist", "image_folder", "synthetic"]
 Device = Literal["cpu", "cuda", "mps"]

@@ -9,9 +9,9 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, Field, InstanceOf
 
 from vitbench.config.base import Strict
-from vitbench.config.errors import SpecError
 from vitbench.config.model import ModelSpec
 from vitbench.config.recipe import DataSpec, TimeTable, TrainTable
+from vitbench.config.suite_errors import SpecError
 from vitbench.registry import name_problem, nearest
 
 MOST_NAMED = 24

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from vitbench.config.errors import SpecError
+from vitbench.config.suite_errors import SpecError
 
 MAX_SUITE_BYTES = 1 << 20
 MAX_DEPTH = 16

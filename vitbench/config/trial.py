@@ -13,7 +13,7 @@ from vitbench.config.architectures import ARCHITECTURES
 from vitbench.config.base import ID_LENGTH, Positive, Seed, Strict, digest, pair
 from vitbench.config.model import ModelSpec
 from vitbench.config.recipe import DataSpec, Device, DType, Level, Mode, TimeSpec, TrainSpec
-from vitbench.text import encoded
+from vitbench.wording import encoded
 
 HOW_TO_COME_BY = frozenset({"path", "download", "fallback"})
 """Fields of DataSpec that lead to the images and do not change them: the data's identity stands in their place."""

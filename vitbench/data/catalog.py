@@ -13,7 +13,7 @@ from vitbench.config.base import pair
 from vitbench.config.model import ModelSpec
 from vitbench.config.recipe import DataSpec, TrainSpec
 from vitbench.errors import UserError
-from vitbench.text import encoded, printable
+from vitbench.wording import encoded, printable
 
 FORMATS: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {

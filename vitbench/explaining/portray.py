@@ -13,7 +13,7 @@ from torch import Tensor
 
 from vitbench.data.catalog import DataError
 from vitbench.data.images import normalised
-from vitbench.explaining import places
+from vitbench.explaining import position_maps
 from vitbench.explaining.attending import distances, looked_at, rollout
 from vitbench.explaining.given import Given, class_names, statistics
 from vitbench.model.architectures import Model
@@ -144,14 +144,14 @@ class _Sitting:
             self._show(filters=filters[largest].permute(0, 2, 3, 1))
         else:
             self.absent["filters"] = f'patching "{spec.patching}" has no filters over three channels'
-        table, rotation = places.added(model.positions, spec), model.positions.rotation
+        table, rotation = position_maps.added(model.positions, spec), model.positions.rotation
         self.words["learned"] = any(parameter.requires_grad for parameter in model.positions.parameters())
         self.words["added"] = table is not None
         if table is not None:
             self._show(positions=table)
-            self._similarity(spec.patches, lambda: places.alike(table[spec.prefix :]))
+            self._similarity(spec.patches, lambda: position_maps.alike(table[spec.prefix :]))
         elif rotation is not None:
-            self._similarity(spec.patches, lambda: places.turned(rotation[:, spec.prefix :]))
+            self._similarity(spec.patches, lambda: position_maps.turned(rotation[:, spec.prefix :]))
             self.absent["positions"] = f'positions "{spec.positions}" add nothing to tokens: they turn queries and keys'
         else:
             said = f'positions "{spec.positions}" tell the model no places'

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 
-from vitbench.report.markdown import NOTHING, Md, bold, escape
+from vitbench.report.inline import NOTHING, Md, bold, escape
 
 NO_CAPTION = Md("")
 

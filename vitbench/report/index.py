@@ -7,8 +7,8 @@ from pathlib import Path, PurePosixPath
 
 from vitbench.report.document import Document, Section, table
 from vitbench.report.figures.charts import Draw, drawn
-from vitbench.report.files import Files
-from vitbench.report.markdown import NOTHING, Md, escape
+from vitbench.report.inline import NOTHING, Md, escape
+from vitbench.report.output import Files
 from vitbench.report.sections import summary
 from vitbench.report.study import render_view
 from vitbench.report.view import View

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 import pandas as pd
 
 from vitbench.analysis.frames import where
-from vitbench.analysis.summary import ACCURACY, words
+from vitbench.analysis.grouped import ACCURACY, words
 from vitbench.environment import Environment
 
 

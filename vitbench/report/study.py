@@ -14,15 +14,14 @@ from vitbench.config.base import uncollected_so_far
 from vitbench.report.document import Block, Document, Section
 from vitbench.report.exports import export_mlflow, export_tensorboard
 from vitbench.report.figures.charts import Draw, drawn
-from vitbench.report.files import Files
 from vitbench.report.formats import latex
 from vitbench.report.models import explained
+from vitbench.report.output import Files
 from vitbench.report.sections import (
     accuracy,
     caveats,
     effects,
     failures,
-    goals,
     pareto,
     reconstructions,
     reproduce,
@@ -30,8 +29,9 @@ from vitbench.report.sections import (
     summary,
     terms,
     test_images,
+    time_to_accuracy,
     timing,
-    tuning,
+    tuned_settings,
 )
 from vitbench.report.sections.curves import learning_curves
 from vitbench.report.view import View
@@ -57,7 +57,7 @@ PARTS = (
     Part("Effects", effects.section),
     Part("Accuracy", accuracy.section),
     Part("Speed and memory", timing.section),
-    Part("Time to accuracy", goals.section),
+    Part("Time to accuracy", time_to_accuracy.section),
     Part("Claims, interactions and margins", effects.details, folded=True),
     Part("Accuracy against cost", pareto.section, folded=True),
     Part("Learning curves", learning_curves, folded=True),
@@ -67,7 +67,7 @@ PARTS = (
     Part("Speed in detail", timing.details, folded=True),
     Part("Caveats", caveats.section, folded=True),
     Part("Failed and skipped trials", failures.section, folded=True),
-    Part("Tuning", tuning.section, folded=True),
+    Part("Tuning", tuned_settings.section, folded=True),
     Part("Setup", setup.section, folded=True),
     Part("Reproduction", reproduce.section, folded=True),
     Part("How to read this", terms.section, folded=True),

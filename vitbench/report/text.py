@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from decimal import ROUND_HALF_UP, Decimal, localcontext
 
-from vitbench.report.markdown import NOTHING, Md
+from vitbench.report.inline import NOTHING, Md
 
 MINUS = "\N{MINUS SIGN}"
 SURVIVORS = Md("†")

@@ -25,11 +25,7 @@ from vitbench.analysis.frames import (
     trials_frame,
     where,
 )
-from vitbench.analysis.paired import Interval, interval
-from vitbench.analysis.replay import Looking
-from vitbench.analysis.results import LASTING, results_of
-from vitbench.analysis.stand_ins import RUN_OF, with_stand_ins
-from vitbench.analysis.summary import (
+from vitbench.analysis.grouped import (
     ACCURACY,
     TIME_BLOCK,
     TRAIN_BLOCK,
@@ -41,16 +37,20 @@ from vitbench.analysis.summary import (
     over_seeds,
     twin_noise,
 )
+from vitbench.analysis.paired import Interval, interval
+from vitbench.analysis.replay import Looking
+from vitbench.analysis.results import LASTING, results_of
+from vitbench.analysis.stand_ins import RUN_OF, with_stand_ins
 from vitbench.config.base import by_identity, uncollected
 from vitbench.config.trial import TrainTrial
 from vitbench.memory import hand_back
 from vitbench.report.cost.time_groups import TimeGroup
-from vitbench.report.markdown import Md, escape
+from vitbench.report.inline import Md, escape
 from vitbench.report.origins import Origins, of_origin
 from vitbench.report.text import accuracy_decimals, plural
 from vitbench.store import Study
 from vitbench.store.attempts import finished as has_ended
-from vitbench.store.plan import Trials
+from vitbench.store.trials import Trials
 
 MEAN, STD = f"{ACCURACY}_mean", f"{ACCURACY}_std"
 
@@ -213,7 +213,7 @@ class View:
 
     @cached_property
     def by_cell(self) -> pd.DataFrame:
-        """Finished training runs over their seeds; see :func:`vitbench.analysis.summary.over_seeds`."""
+        """Finished training runs over their seeds; see :func:`vitbench.analysis.grouped.over_seeds`."""
         return over_seeds(self.judged)
 
     @cached_property

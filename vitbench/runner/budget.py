@@ -7,10 +7,10 @@ from dataclasses import replace
 from functools import partial
 
 from vitbench.config.base import by_identity
-from vitbench.config.errors import SpecError
 from vitbench.config.model import ModelSpec
 from vitbench.config.recipe import DataSpec, TrainTable
 from vitbench.config.suite import Cell, Suite
+from vitbench.config.suite_errors import SpecError
 from vitbench.runner.cost import approximate_flops
 
 FORWARD_AND_BACKWARD = 3

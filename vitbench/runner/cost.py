@@ -17,7 +17,7 @@ from vitbench.config.trial import TimeTrial, TrainingTrial, TrainTrial, Trial
 from vitbench.data import catalog
 from vitbench.store import Record, Study, StudyInfo, TimeValues, TrainValues, Trials
 from vitbench.store.attempts import Attempt, Tried, finished, standing
-from vitbench.text import duration
+from vitbench.wording import duration
 
 CPU_FLOPS_PER_CORE = 35e9
 """Sustained rate of small ViTs in float32 on one core of a 2020s server CPU; used until a trial has been measured."""

@@ -16,12 +16,12 @@ from typing import Literal
 from vitbench import registry
 from vitbench.config.trial import TimeTrial, TrainTrial, Trial
 from vitbench.environment import Environment
-from vitbench.runner.launchers.places import Places, Workers
+from vitbench.runner.launchers.sites import Places, Workers
+from vitbench.runner.panels import Bench, TimingSetting
 from vitbench.runner.plan import setting
 from vitbench.runner.process import Outcome
 from vitbench.runner.session import Session
 from vitbench.runner.stacks import apart, stacks
-from vitbench.runner.timing import Bench, TimingSetting
 from vitbench.runner.work import PluginText, Request, Task
 from vitbench.store import (
     Ceilings,

@@ -14,19 +14,19 @@ from typing import Literal
 
 from vitbench import registry
 from vitbench.config.base import by_identity, uncollected
-from vitbench.config.errors import SpecError
 from vitbench.config.model import ModelSpec
 from vitbench.config.recipe import DataSpec, Device, Level, TimeSpec, TimeTable, TrainTable
 from vitbench.config.suite import Cell, Setting, Suite
+from vitbench.config.suite_errors import SpecError
 from vitbench.config.trial import SLOT, TimeTrial, relevant
 from vitbench.data import catalog
 from vitbench.runner.budget import with_budgets
-from vitbench.runner.looks import Wanted, nothing_seen, plan_of_looks, up_to_look
+from vitbench.runner.look_plan import Wanted, nothing_seen, plan_of_looks, up_to_look
 from vitbench.runner.once import once
 from vitbench.runner.starts import with_starts
 from vitbench.runner.tuning import choose, tuning_seeds
 from vitbench.store import Disagreement, PlannedTrial, Record, StudyInfo, TablesBuilder, Trials
-from vitbench.store.tables import UNTUNED, Place
+from vitbench.store.plan_tables import UNTUNED, Place
 
 KINDS = ("tune", "train", "time")
 NO_SETTING = "no setting of its tuning could be chosen: of each of them a run has no result"

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 from vitbench.runner import spinning
 from vitbench.store import State
 from vitbench.store.record import MAX_BYTES
-from vitbench.text import MOST_CHARACTERS, MOST_LINES
+from vitbench.wording import MOST_CHARACTERS, MOST_LINES
 
 if TYPE_CHECKING:  # it imports torch
     from vitbench.runner.work import Request

@@ -15,18 +15,18 @@ from vitbench.config.recipe import Device
 from vitbench.config.suite import Suite
 from vitbench.data.load import prepare
 from vitbench.model.weights import SUFFIX
-from vitbench.runner.launchers.places import Site
-from vitbench.runner.looks import Looked, wanted_in
+from vitbench.runner.launchers.sites import Site
+from vitbench.runner.look_plan import Looked, wanted_in
 from vitbench.runner.once import decisive
 from vitbench.runner.plan import KINDS, plan, with_data
 from vitbench.runner.process import Stop
 from vitbench.runner.session import Reporter, Session, is_of_other_code
 from vitbench.store import Record, Study, StudyError, StudyInfo, Trials
 from vitbench.store.attempts import standing
-from vitbench.store.claims import INTERVAL_SECONDS
+from vitbench.store.leases import INTERVAL_SECONDS
 from vitbench.store.packed import MOST
 from vitbench.store.study import study_folder
-from vitbench.text import printable
+from vitbench.wording import printable
 
 LARGE = 1_000
 """Records with files of their own from which a finished study is packed."""

@@ -9,7 +9,7 @@ from typing import Protocol
 from vitbench import registry
 from vitbench.environment import code_digest, code_with
 from vitbench.runner.cost import cost_of, pace_of, remaining
-from vitbench.runner.looks import in_words
+from vitbench.runner.look_plan import in_words
 from vitbench.runner.once import DISAGREE, decisive
 from vitbench.runner.plan import KINDS
 from vitbench.runner.process import Stop

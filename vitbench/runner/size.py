@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from vitbench.config.errors import SpecError, TooManyTrials
 from vitbench.config.suite import Cell, Suite
+from vitbench.config.suite_errors import SpecError, TooManyTrials
 from vitbench.runner.cost import Estimate
 from vitbench.runner.device_kind import device_kind
 from vitbench.runner.plan import plan
-from vitbench.text import duration
+from vitbench.wording import duration
 
 
 def with_time(error: TooManyTrials, device: str) -> SpecError:

@@ -18,7 +18,7 @@ import os
 import signal
 import time
 
-from vitbench.timing.load import ForeignLoad
+from vitbench.timing.foreign_load import ForeignLoad
 
 VARIABLE = "GOMP_SPINCOUNT"
 LONG, SHORT = "10000", "1000"

@@ -8,10 +8,10 @@ from dataclasses import replace
 from pathlib import Path
 
 from vitbench.config.base import by_identity
-from vitbench.config.errors import SpecError
 from vitbench.config.model import ModelSpec
 from vitbench.config.recipe import CONTENT, OF_TIMM, TrainTable
 from vitbench.config.suite import Cell, Suite
+from vitbench.config.suite_errors import SpecError
 from vitbench.model import timm_names
 
 DIGEST_LENGTH = 16

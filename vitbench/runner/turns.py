@@ -22,7 +22,7 @@ from vitbench.config.base import Strict
 from vitbench.errors import UserError
 from vitbench.store.files import write_atomically
 from vitbench.store.processes import born, lives, place
-from vitbench.text import printable
+from vitbench.wording import printable
 
 if TYPE_CHECKING:
     from vitbench.runner.process import Stop

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from vitbench.runner.turns import waiting
 from vitbench.store import Attempt, Record, Study, StudyError, Trials
 from vitbench.store.attempts import finished, standing
-from vitbench.store.claims import AtWork, at_work
+from vitbench.store.leases import AtWork, at_work
 
 PENDING, RUNNING = "pending", "running"
 LATEST = 8

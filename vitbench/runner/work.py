@@ -38,11 +38,11 @@ from vitbench.model.weights import WeightsError
 from vitbench.runner.orphans import die_with_parent
 from vitbench.store import State, TrainValues
 from vitbench.store.record import Details, Reason
-from vitbench.text import sentence
 from vitbench.timing.measure import alone, side_by_side
 from vitbench.training.checkpoint import Checkpointing, Interrupted
 from vitbench.training.loop import train, train_stack, tune
 from vitbench.training.stepper import Diverged
+from vitbench.wording import sentence
 
 # Read when the fork server loads this module, and remembered by every process that it forks: a file that is edited
 # while a study runs is not the code that runs.

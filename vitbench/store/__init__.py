@@ -2,9 +2,9 @@
 
 from vitbench.store.attempts import Attempt
 from vitbench.store.builder import TablesBuilder
-from vitbench.store.claims import Claims, Held
 from vitbench.store.info import Disagreement, StudyInfo
-from vitbench.store.plan import Trials
+from vitbench.store.leases import Claims, Held
+from vitbench.store.plan_tables import PlannedTrial
 from vitbench.store.record import (
     SCHEMA,
     Ceilings,
@@ -17,7 +17,7 @@ from vitbench.store.record import (
     TuneValues,
 )
 from vitbench.store.study import Study, StudyError
-from vitbench.store.tables import PlannedTrial
+from vitbench.store.trials import Trials
 
 __all__ = [
     "SCHEMA",

@@ -11,7 +11,7 @@ from vitbench.config.model import ModelSpec
 from vitbench.config.recipe import TrainSpec
 from vitbench.config.trial import TrainTrial, images_body
 from vitbench.store.info import StudyInfo
-from vitbench.store.plan import Trials
+from vitbench.store.trials import Trials
 
 Asked = dict[str, Any]
 """Name, such as "suite.margin" or "train.learning_rate" → JSON value; one at its default has no entry. What cells

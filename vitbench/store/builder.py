@@ -11,7 +11,7 @@ from vitbench.config.model import ModelSpec
 from vitbench.config.recipe import DataSpec, Device, TimeSpec, TrainSpec
 from vitbench.config.suite import Published, Value
 from vitbench.config.trial import TimeTrial, images_body, training_id
-from vitbench.store.tables import UNTUNED, Place, PlannedTrial, PlanTables, Row, TimeRow
+from vitbench.store.plan_tables import UNTUNED, Place, PlannedTrial, PlanTables, Row, TimeRow
 
 Item = TypeVar("Item")
 

@@ -6,8 +6,8 @@ from vitbench.config.base import by_identity, dumps
 from vitbench.config.model import ModelSpec
 from vitbench.config.recipe import TrainSpec
 from vitbench.config.trial import TimeTrial, images_body
-from vitbench.store.plan import Trials
-from vitbench.store.tables import PlannedTrial
+from vitbench.store.plan_tables import PlannedTrial
+from vitbench.store.trials import Trials
 
 Function = tuple[str, str, str]
 """Equal for trials that compute the same, whichever exact components do it, and with whichever seed."""

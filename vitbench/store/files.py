@@ -13,7 +13,7 @@ from io import BufferedReader
 from pathlib import Path
 from typing import BinaryIO
 
-from vitbench.text import encoded
+from vitbench.wording import encoded
 
 NO_LINKS = frozenset({errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS})
 """Error numbers of a file system without hard links."""

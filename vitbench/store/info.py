@@ -8,7 +8,7 @@ from pydantic import Field
 
 from vitbench.config.base import Positive, Seed, Strict, Text
 from vitbench.config.suite import Fact, Goal, Info, Value
-from vitbench.store.plan import PlannedTrials, Trials
+from vitbench.store.trials import PlannedTrials, Trials
 
 
 class Disagreement(Strict):

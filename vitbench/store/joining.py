@@ -5,8 +5,8 @@ from __future__ import annotations
 from vitbench.config.base import digest
 from vitbench.config.trial import Trial
 from vitbench.store.info import StudyInfo
-from vitbench.store.plan import Trials
-from vitbench.store.tables import PlannedTrial
+from vitbench.store.plan_tables import PlannedTrial
+from vitbench.store.trials import Trials
 
 OF_TRAINING = (
     "data_name",

@@ -1,6 +1,6 @@
 """Portrait: what there is to see of a trained model, as numbers. One safetensors file; nothing in it is run.
 
-It is made with torch (:mod:`vitbench.explaining`) and shown without (:mod:`vitbench.report.models.portraits`).
+It is made with torch (:mod:`vitbench.explaining`) and shown without (:mod:`vitbench.report.models.pictures`).
 """
 
 from __future__ import annotations

@@ -15,7 +15,7 @@ from vitbench.config.base import STORED, Strict, Text, digest
 from vitbench.config.trial import Trial
 from vitbench.environment import Environment, code_with
 from vitbench.store.files import content
-from vitbench.text import last_lines, sentence
+from vitbench.wording import last_lines, sentence
 
 SCHEMA: Literal[7] = 7
 """Version of the record's form; a file of another one is refused by name. No release wrote an earlier one."""

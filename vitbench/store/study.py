@@ -19,15 +19,15 @@ from vitbench.errors import UserError
 from vitbench.memory import hand_back
 from vitbench.store.asked import asked
 from vitbench.store.attempts import SEALED, Attempt, Tried, attempt_of, last_attempt, standing
-from vitbench.store.claims import at_work
 from vitbench.store.distrust import distinct, misplaced, reason, refused
 from vitbench.store.files import content, publish, sweep, write_atomically
 from vitbench.store.history import History, ended
 from vitbench.store.info import StudyInfo
 from vitbench.store.joining import joined
+from vitbench.store.leases import at_work
 from vitbench.store.packed import Segments, pack
-from vitbench.store.plan import Trials
 from vitbench.store.record import BadRecord, Record, read_record
+from vitbench.store.trials import Trials
 
 MAX_BYTES = 1 << 30
 """Largest ``study.json``: several times that of a million trials."""

@@ -16,8 +16,8 @@ from vitbench.devices import DTYPES, PeakMemory
 from vitbench.model.exactness import check
 from vitbench.store import Ceilings, Samples, TimeValues
 from vitbench.timing.capacity import largest_batch
+from vitbench.timing.foreign_load import ForeignLoad
 from vitbench.timing.gpu import clock_state, energy_mj
-from vitbench.timing.load import ForeignLoad
 from vitbench.timing.rounds import Warmup, calls_for, interleave, warm_up
 from vitbench.timing.sizes import Sizes, count
 from vitbench.timing.subject import Subject

@@ -22,7 +22,7 @@ from vitbench.data.catalog import FORMATS, DataError, folder_images
 from vitbench.data.images import DataSet, Images
 from vitbench.store.files import write_atomically
 from vitbench.streams import derive
-from vitbench.text import encoded, printable
+from vitbench.wording import encoded, printable
 
 TEST_FRACTION = 0.2
 """Of the images of a tree without train/ and test/, the part that is kept for the test where no number is given."""

@@ -12,11 +12,11 @@ from vitbench.config.base import uncollected_so_far
 from vitbench.report.comparisons import comparison_conditions as conditions
 from vitbench.report.comparisons import comparison_frames as frames
 from vitbench.report.comparisons import comparison_tables as tables
-from vitbench.report.comparisons import forest, limits, results
+from vitbench.report.comparisons import forest, limits, verdict_counts
 from vitbench.report.document import Block, Document, Section, bullets
 from vitbench.report.figures.charts import Draw, drawn
-from vitbench.report.files import Files
-from vitbench.report.markdown import Md
+from vitbench.report.inline import Md
+from vitbench.report.output import Files
 
 
 def render_comparison(found: SideBySide, out: Path, draw: Draw = drawn) -> Path:
@@ -42,7 +42,9 @@ def compose(found: SideBySide, files: Files) -> Document:
     """The comparison; its figures and tables are added to ``files``."""
     names = dict.fromkeys(arm.study_name for arm in found.arms)
     sections = [
-        Section("Summary", [*results.verdicts(found), *forest.ratios(found, files), *forest.accuracies(found, files)]),
+        Section(
+            "Summary", [*verdict_counts.verdicts(found), *forest.ratios(found, files), *forest.accuracies(found, files)]
+        ),
         Section("What is compared", conditions.conditions(found)),
         Section("Timings", _timings(found, files), folded=True),
         Section("Accuracy", _accuracy(found, files), folded=True),
@@ -51,7 +53,7 @@ def compose(found: SideBySide, files: Files) -> Document:
         Section("What only some have", conditions.alone(found), folded=True),
         Section("What is the same", conditions.alike(found), folded=True),
     ]
-    opening: list[Block] = [results.differences(found)]
+    opening: list[Block] = [verdict_counts.differences(found)]
     return Document(f"Comparison: {', '.join(names)}", opening, [each for each in sections if each.blocks])
 
 

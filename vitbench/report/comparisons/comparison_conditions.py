@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from vitbench.analysis.side_by_side import SideBySide
 from vitbench.report.document import Block, table
-from vitbench.report.markdown import NOTHING, Md, bold, escape, listed
+from vitbench.report.inline import NOTHING, Md, bold, escape, listed
 from vitbench.report.text import count
 
 MOST_NAMED = 12

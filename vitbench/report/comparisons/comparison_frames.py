@@ -7,8 +7,8 @@ import math
 import pandas as pd
 
 from vitbench.analysis import timings as samples
+from vitbench.analysis.grouped import words
 from vitbench.analysis.side_by_side import SideBySide, verdict
-from vitbench.analysis.summary import words
 from vitbench.report.comparisons.comparison_tables import NOT_PLANNED
 from vitbench.report.comparisons.forest import accuracy_of
 

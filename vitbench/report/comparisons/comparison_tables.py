@@ -9,16 +9,16 @@ from typing import TypeVar
 
 from vitbench.analysis import timings as samples
 from vitbench.analysis.arms import Run, Trained
-from vitbench.analysis.comparison import IDENTICAL, Change, meanings
 from vitbench.analysis.frames import PENDING
+from vitbench.analysis.grouped import words
+from vitbench.analysis.regressions import IDENTICAL, Change, meanings
 from vitbench.analysis.side_by_side import CellRow, SideBySide, TimingRow, verdict
 from vitbench.analysis.sides import Timing
-from vitbench.analysis.summary import words
 from vitbench.analysis.timings import LEVEL
 from vitbench.report.comparisons.comparison_conditions import MOST_NAMED
 from vitbench.report.comparisons.forest import accuracy_of
 from vitbench.report.document import Block, Heading, bullets, table
-from vitbench.report.markdown import NOTHING, Md, bold, escape, listed
+from vitbench.report.inline import NOTHING, Md, bold, escape, listed
 from vitbench.report.sections.terms import meanings as of_verdicts
 from vitbench.report.text import (
     SURVIVORS,

@@ -6,13 +6,13 @@ import math
 from collections.abc import Sequence
 
 from vitbench.analysis.arms import Trained
-from vitbench.analysis.comparison import within
 from vitbench.analysis.paired import interval
+from vitbench.analysis.regressions import within
 from vitbench.analysis.side_by_side import SideBySide, TimingRow
 from vitbench.config.trial import TimeTrial
 from vitbench.report.document import Bar, Block, Forest, ForestRow, Scale
-from vitbench.report.files import Files
-from vitbench.report.markdown import NOTHING, Md
+from vitbench.report.inline import NOTHING, Md
+from vitbench.report.output import Files
 from vitbench.report.text import accuracy_decimals, fixed, plural, ranging
 
 MOST = 40

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from vitbench.analysis.conditions import Condition
 from vitbench.analysis.side_by_side import SideBySide
 from vitbench.report.comparisons.comparison_tables import shared, shared_cells
-from vitbench.report.markdown import Md, escape, listed
+from vitbench.report.inline import Md, escape, listed
 from vitbench.report.origins import with_changes
 from vitbench.report.text import enumerated, plural
 

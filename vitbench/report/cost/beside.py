@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from vitbench.analysis.grouped import finished
 from vitbench.analysis.multiplicity import ALPHA, holm
-from vitbench.analysis.summary import finished
 from vitbench.report.cost import speed
 from vitbench.report.cost.time_groups import TimeGroup
 from vitbench.report.origins import of_origin

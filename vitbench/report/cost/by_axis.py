@@ -12,12 +12,12 @@ import pandas as pd
 from vitbench.analysis.axis_speeds import MARGIN, AxisSpeed, axis_speeds, judge
 from vitbench.analysis.differences import paired
 from vitbench.analysis.frames import level
+from vitbench.analysis.grouped import finished, texts
 from vitbench.analysis.paired import CONFIDENCE
-from vitbench.analysis.summary import finished, texts
 from vitbench.report.cost.speed import CONTROL, geometric_mean
 from vitbench.report.cost.time_groups import TimeGroup
 from vitbench.report.document import Bar, Block, Scale, table
-from vitbench.report.markdown import NOTHING, Md, bold, escape
+from vitbench.report.inline import NOTHING, Md, bold, escape
 from vitbench.report.origins import of_origin
 from vitbench.report.text import count, fixed, plural, probability
 from vitbench.report.view import View

@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 
 from vitbench.analysis.front import CostSamples
-from vitbench.analysis.summary import finished
+from vitbench.analysis.grouped import finished
 from vitbench.report.cost.time_groups import TimeGroup
 from vitbench.report.origins import of_origin
 from vitbench.report.text import plural

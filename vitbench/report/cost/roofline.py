@@ -6,11 +6,11 @@ from collections.abc import Sequence
 
 import pandas as pd
 
-from vitbench.analysis.summary import finished
+from vitbench.analysis.grouped import finished
 from vitbench.report.cost.time_groups import TimeGroup
 from vitbench.report.figures.charts import Picture, Point, Roofline
 from vitbench.report.figures.marks import Colouring
-from vitbench.report.markdown import Md
+from vitbench.report.inline import Md
 from vitbench.report.origins import of_origin
 from vitbench.report.text import plural
 from vitbench.report.view import View

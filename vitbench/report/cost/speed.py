@@ -14,7 +14,7 @@ from vitbench.analysis.timings import BESIDE, UNSTEADY, WIDE
 from vitbench.report.cost import best
 from vitbench.report.cost.time_groups import TimeGroup
 from vitbench.report.document import Bar, Scale, Table, table
-from vitbench.report.markdown import NOTHING, Md, bold, escape, listed
+from vitbench.report.inline import NOTHING, Md, bold, escape, listed
 from vitbench.report.origins import of_origin
 from vitbench.report.text import UNSTABLE, count, fixed, plural, significant
 from vitbench.report.view import MAX_CELLS, View

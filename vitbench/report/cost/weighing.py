@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from vitbench.analysis.front import NO, PERHAPS, YES, known, standings, told_apart, unsurpassed
-from vitbench.analysis.summary import ACCURACY, finished
+from vitbench.analysis.grouped import ACCURACY, finished
 from vitbench.report.cost import front_costs
 from vitbench.report.cost.front_costs import MARKED, VALUE, Costs
 from vitbench.report.origins import of_origin

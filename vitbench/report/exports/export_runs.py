@@ -13,7 +13,7 @@ from vitbench.config.suite import as_text
 from vitbench.config.trial import TimeTrial, images_body
 from vitbench.report.view import View
 from vitbench.store import Epoch, PlannedTrial, Record
-from vitbench.store.plan import Trials
+from vitbench.store.trials import Trials
 
 OF_EPOCHS = tuple(name for name in Epoch.model_fields if name not in ("epoch", "seconds"))
 """Metrics of an epoch: all that it holds but its number and its time."""

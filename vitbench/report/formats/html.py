@@ -35,8 +35,8 @@ from vitbench.report.figures.charts import OWN
 from vitbench.report.formats import bars
 from vitbench.report.formats.styles import Styles
 from vitbench.report.formats.table_cells import cells
-from vitbench.report.markdown import Span, plain, spans
-from vitbench.report.markdown import escape as in_line
+from vitbench.report.inline import Span, plain, spans
+from vitbench.report.inline import escape as in_line
 
 TEMPLATES = Path(__file__).parents[1] / "templates"
 NO_BREAK = "\u00a0"

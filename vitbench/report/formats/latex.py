@@ -8,8 +8,8 @@ import textwrap
 from collections.abc import Sequence
 
 from vitbench.report.document import Document, Table
-from vitbench.report.markdown import Md, Span, spans
-from vitbench.report.markdown import plain as shown
+from vitbench.report.inline import Md, Span, spans
+from vitbench.report.inline import plain as shown
 
 SUFFIX = ".tex"
 TEX_MARK = "% Rendered by vitbench from a study's records; rendered again it is overwritten."

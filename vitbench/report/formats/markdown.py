@@ -21,7 +21,7 @@ from vitbench.report.document import (
     Note,
     Table,
 )
-from vitbench.report.markdown import escape
+from vitbench.report.inline import escape
 
 MARK = "<!-- Rendered by vitbench from the study's records; rendered again it is overwritten. -->"
 """First line of every report: by it a later rendering knows that a folder's figures and tables are its own."""

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
 from vitbench.report.document import Table
-from vitbench.report.markdown import NOTHING, Md, Span, escape, plain
+from vitbench.report.inline import NOTHING, Md, Span, escape, plain
 
 NAME, SENTENCE = 24, 36
 """Characters up to which a cell is not broken into lines, and from which it has room for several words in one."""

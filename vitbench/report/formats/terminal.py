@@ -11,7 +11,7 @@ from rich.table import Table as Grid
 from rich.text import Text
 
 from vitbench.report.document import Block, Bullets, Byline, Chips, Document, Forest, Heading, Note, Table
-from vitbench.report.markdown import Md, plain, spans
+from vitbench.report.inline import Md, plain, spans
 from vitbench.report.text import plural
 
 SUMMARY = "Summary"

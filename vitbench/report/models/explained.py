@@ -12,15 +12,15 @@ from vitbench.config.trial import TrainTrial
 from vitbench.report.document import Block, Document, Heading, Section, bullets
 from vitbench.report.figures.charts import Bundle, Curves, Draw, Picture, drawn
 from vitbench.report.figures.marks import Colouring
-from vitbench.report.files import Files
-from vitbench.report.markdown import Md, escape
-from vitbench.report.models import portrait_words, portraits
+from vitbench.report.inline import Md, escape
+from vitbench.report.models import pictures, portrait_words
 from vitbench.report.models.sitters import Sitter, Wall
+from vitbench.report.output import Files
 from vitbench.report.text import plural
 from vitbench.report.view import View
 from vitbench.store import Epoch
-from vitbench.store.plan import Trials
 from vitbench.store.portrait import FOLDER, SUFFIX, BadPortrait, Portrait, read_portrait
+from vitbench.store.trials import Trials
 
 MOST = 3
 """Portraits in a study's report; each has a dozen pictures, and more cannot be seen beside one another."""
@@ -55,13 +55,13 @@ def render_portrait(portrait: Portrait, title: str, epochs: Sequence[Epoch], out
         ReportError: where the folder cannot be written, or holds a page of somebody else's.
     """
     files = Files(draw)
-    walls = portraits.sections([Sitter(portrait)])
+    walls = pictures.sections([Sitter(portrait)])
     if epochs:
         walls["Training"] = [Wall("", [training(epochs)])]
     sections = [Section(heading, _drawn(some, files)) for heading, some in walls.items()]
-    if missing := [*portraits.missing(portrait), *_untold(epochs)]:
+    if missing := [*pictures.missing(portrait), *_untold(epochs)]:
         sections.append(Section(MISSING, [bullets(missing)]))
-    return files.write(out, Document(f"What a model looks at: {title}", [portraits.about(portrait)], sections))
+    return files.write(out, Document(f"What a model looks at: {title}", [pictures.about(portrait)], sections))
 
 
 def of_study(view: View, files: Files) -> list[Block]:
@@ -69,16 +69,16 @@ def of_study(view: View, files: Files) -> list[Block]:
     kept = _kept(view)
     if not kept.portraits and not kept.unread:
         return []
-    names = {sitter.name: portraits.about(sitter.portrait) for sitter in kept.portraits}
+    names = {sitter.name: pictures.about(sitter.portrait) for sitter in kept.portraits}
     names |= {name: Md(f"Its portrait cannot be read: {escape(why)}.") for name, why in kept.unread.items()}
     blocks: list[Block] = [*map(escape, portrait_words.in_short(kept.portraits)), Md(MADE)]
     blocks.append(bullets([Md(f"**{escape(name)}.** {said}") for name, said in names.items()]))
     if kept.beyond:
         blocks.append(Md(f"Of {plural(kept.beyond + len(names), 'portrait')} the first {MOST} are shown."))
     if kept.portraits:
-        for heading, walls in portraits.sections(kept.portraits, MOST_MAPS).items():
+        for heading, walls in pictures.sections(kept.portraits, MOST_MAPS).items():
             blocks += [Heading(heading), *_drawn(walls, files)]
-    lacking = {sitter.name: portraits.missing(sitter.portrait) for sitter in kept.portraits}
+    lacking = {sitter.name: pictures.missing(sitter.portrait) for sitter in kept.portraits}
     missing = [Md(f"{escape(name)}: {line}") for name, lines in lacking.items() for line in lines]
     return [*blocks, Heading(MISSING), bullets(missing)] if missing else blocks
 

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from vitbench.analysis.portraits import reach
+from vitbench.analysis.attention_distance import reach
 from vitbench.report.figures.charts import Numbers, Picture, Pixels, Strip, Tile, Tiles, Trends
 from vitbench.report.figures.marks import Colouring
 from vitbench.report.models import portrait_words

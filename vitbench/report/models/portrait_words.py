@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from vitbench.analysis.portraits import NEAR, Likeness, Reach, likeness, reach
+from vitbench.analysis.attention_distance import NEAR, Likeness, Reach, likeness, reach
 from vitbench.report.models.sitters import Sitter, patches_alike
 from vitbench.report.text import MINUS, enumerated, plural
 

@@ -10,12 +10,12 @@ from typing import Any
 
 import pandas as pd
 
+from vitbench.analysis.grouped import ACCURACY, finished
 from vitbench.analysis.paired import Interval, interval
-from vitbench.analysis.summary import ACCURACY, finished
 from vitbench.report.document import Bar, Block, Heading, Scale, Table, table
-from vitbench.report.files import Files
-from vitbench.report.markdown import NOTHING, Md, bold, escape
+from vitbench.report.inline import NOTHING, Md, bold, escape
 from vitbench.report.origins import of_origin, states_of
+from vitbench.report.output import Files
 from vitbench.report.sections.effects import is_marked, noise_floor, words_of
 from vitbench.report.text import (
     AT_CHANCE,

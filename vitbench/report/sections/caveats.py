@@ -6,18 +6,18 @@ import math
 from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
 
+from vitbench.analysis.grouped import finished
 from vitbench.analysis.results import MOVING
 from vitbench.analysis.same_batches import unlike
-from vitbench.analysis.summary import finished
-from vitbench.config.effects import dead
+from vitbench.config.dead_fields import dead
 from vitbench.config.recipe import TrainSpec
 from vitbench.config.suite import as_text
 from vitbench.config.trial import TrainTrial
 from vitbench.environment import Environment
 from vitbench.report.document import Block, bullets
-from vitbench.report.markdown import Md, escape, listed
+from vitbench.report.inline import Md, escape, listed
 from vitbench.report.origins import with_changes
-from vitbench.report.sections import budget, changes, recipes
+from vitbench.report.sections import changes, compute, recipes
 from vitbench.report.sections.changes import Facts
 from vitbench.report.text import SURVIVORS, UNSTABLE, count, fixed, plural
 from vitbench.report.view import MEAN, View
@@ -261,7 +261,7 @@ def _by_cell(view: View) -> Facts:
 
 
 def _budgets(view: View) -> Facts:
-    return [found] if (found := budget.differing(view)) else []
+    return [found] if (found := compute.differing(view)) else []
 
 
 def _noise(view: View) -> Facts:

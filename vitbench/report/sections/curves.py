@@ -12,15 +12,15 @@ import numpy.typing as npt
 import pandas as pd
 
 from vitbench.analysis.frames import level
-from vitbench.analysis.summary import finished, texts
+from vitbench.analysis.grouped import finished, texts
 from vitbench.config.suite import BETWEEN, in_label
 from vitbench.config.trial import TrainTrial
 from vitbench.report.document import Block
 from vitbench.report.figures.charts import MOST_DASHED, Bundle, Curves, Picture
 from vitbench.report.figures.marks import Colouring
-from vitbench.report.files import Files
-from vitbench.report.markdown import Md
+from vitbench.report.inline import Md
 from vitbench.report.origins import of_origin
+from vitbench.report.output import Files
 from vitbench.report.text import plural
 from vitbench.report.view import View
 

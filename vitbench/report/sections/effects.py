@@ -13,8 +13,8 @@ from vitbench.analysis.factorial import LESS
 from vitbench.analysis.paired import interval
 from vitbench.analysis.verdicts import Judged, judge
 from vitbench.report.document import Bar, Block, Heading, Scale, Table, table
-from vitbench.report.files import Files
-from vitbench.report.markdown import NOTHING, Md, bold, escape
+from vitbench.report.inline import NOTHING, Md, bold, escape
+from vitbench.report.output import Files
 from vitbench.report.sections.trends import TEST_ACCURACY, along
 from vitbench.report.text import (
     AT_CHANCE,

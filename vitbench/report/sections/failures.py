@@ -8,8 +8,8 @@ import pandas as pd
 
 from vitbench.analysis.frames import PENDING
 from vitbench.report.document import Block, bullets, table
-from vitbench.report.files import Files
-from vitbench.report.markdown import Md, escape, listed
+from vitbench.report.inline import Md, escape, listed
+from vitbench.report.output import Files
 from vitbench.report.text import count, plural
 from vitbench.report.view import View
 

@@ -10,8 +10,8 @@ from vitbench.report.cost.weighing import Weighed, weighed
 from vitbench.report.document import Block, Table, table
 from vitbench.report.figures.charts import Front, Picture, Spot
 from vitbench.report.figures.marks import Colouring
-from vitbench.report.files import Files
-from vitbench.report.markdown import NOTHING, Md, escape
+from vitbench.report.inline import NOTHING, Md, escape
+from vitbench.report.output import Files
 from vitbench.report.sections.accuracy import TEST
 from vitbench.report.text import SURVIVORS, UNSTABLE, count, enumerated, plural, significant, spread
 from vitbench.report.view import View

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from vitbench.analysis.frames import level
 from vitbench.config.trial import TrainTrial
-from vitbench.report.markdown import Md, escape
+from vitbench.report.inline import Md, escape
 from vitbench.report.text import plural
 from vitbench.report.view import View
 

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 from vitbench.config.trial import TrainTrial
 from vitbench.report.document import Block
-from vitbench.report.files import Files
-from vitbench.report.markdown import Md
+from vitbench.report.inline import Md
+from vitbench.report.output import Files
 from vitbench.report.text import enumerated, plural
 from vitbench.report.view import View
 from vitbench.store import PlannedTrial, TrainValues

@@ -9,8 +9,8 @@ from vitbench.config.base import pair
 from vitbench.config.recipe import DataSpec
 from vitbench.config.trial import TrainTrial, TuneTrial
 from vitbench.report.document import Block, Code
-from vitbench.report.files import Files
-from vitbench.report.markdown import Md, escape, listed
+from vitbench.report.inline import Md, escape, listed
+from vitbench.report.output import Files
 from vitbench.report.sections import setup
 from vitbench.report.text import count, plural
 from vitbench.report.view import View

@@ -9,18 +9,18 @@ from typing import Any
 from vitbench import registry
 from vitbench.analysis.frames import PENDING, level
 from vitbench.config.base import Strict
-from vitbench.config.effects import dead
+from vitbench.config.dead_fields import dead
 from vitbench.config.model import OF_ANY
 from vitbench.config.recipe import TimeSpec, TrainSpec
 from vitbench.config.trial import RELEVANT, TimeTrial, TrainTrial, Trial
 from vitbench.environment import Environment
 from vitbench.report.document import Block, Bullets, bullets, table
-from vitbench.report.files import Files
-from vitbench.report.markdown import Md, escape, listed
-from vitbench.report.sections import budget, recipes
+from vitbench.report.inline import Md, escape, listed
+from vitbench.report.output import Files
+from vitbench.report.sections import compute, recipes
 from vitbench.report.text import count, plural
 from vitbench.report.view import View
-from vitbench.runner.looks import in_words as looks_in_words
+from vitbench.runner.look_plan import in_words as looks_in_words
 from vitbench.store.record import STATES
 
 MAX_NAMED = 8
@@ -69,11 +69,11 @@ def settings(view: View) -> Bullets:
         most = f"up to {plural(len(seeds), 'seed')}" if info.looks else plural(len(seeds), "seed")
         rows.append(("seeds", Md(f"{most} per {each}: {listed(seeds, 20)}")))
         rows += [("looks", Md(escape(sentence))) for sentence in looks_in_words(info)]
-        rows += [("budget", budget.budget(view, trained)), *budget.together(view)]
+        rows += [("budget", compute.budget(view, trained)), *compute.together(view)]
     protocols = [p.trial.protocol for p in view.planned if isinstance(p.trial, TimeTrial)]
     if protocols:
         rows.append(("timing", _timing(view, protocols)))
-    rows += [("dates", span)] if (span := budget.dates(view)) else []
+    rows += [("dates", span)] if (span := compute.dates(view)) else []
     environments = list(view.origins.environments.values())
     if len(environments) == 1:  # its software and commit are what a reader needs to run it again: see Reproduction
         rows.append(("machine", _machine(environments[0])))

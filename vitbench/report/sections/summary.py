@@ -11,11 +11,11 @@ import pandas as pd
 
 from vitbench.analysis.axis_speeds import MARGIN
 from vitbench.config.trial import TrainTrial
-from vitbench.report.cost import by_axis, heat
+from vitbench.report.cost import by_axis, heat_map
 from vitbench.report.cost.beside import Beside, beside_baseline
 from vitbench.report.document import Bar, Block, Byline, Chips, Forest, ForestRow, Note, Scale
-from vitbench.report.files import Files
-from vitbench.report.markdown import NOTHING, Md, escape, listed
+from vitbench.report.inline import NOTHING, Md, escape, listed
+from vitbench.report.output import Files
 from vitbench.report.sections import accuracy, caveats
 from vitbench.report.sections.effects import Row, is_marked, margin_of, outcome, rows_of, scale_of, words_of
 from vitbench.report.text import (
@@ -190,7 +190,7 @@ def _speeds(view: View, files: Files) -> list[Block]:
 
 def _beside(view: View, found: Sequence[Beside], files: Files) -> list[Block]:
     """Cells beside their baselines: a forest plot of a few, a heat map of many."""
-    if (made := heat.heat_map(view)) is not None:
+    if (made := heat_map.heat_map(view)) is not None:
         counted = [Md(sentence) for sentence in _counted(found)]
         return [*counted, made.said, made.table]
     rows = [

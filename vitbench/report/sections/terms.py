@@ -10,14 +10,14 @@ from typing import NamedTuple
 import pandas as pd
 
 from vitbench.analysis.axis_speeds import MARGIN
+from vitbench.analysis.grouped import finished
 from vitbench.analysis.multiplicity import ALPHA, seeds_for
-from vitbench.analysis.summary import finished
 from vitbench.analysis.timings import UNSTEADY
 from vitbench.analysis.verdicts import BY_LESS, Judged
 from vitbench.report.cost import by_axis
 from vitbench.report.document import Block, bullets
-from vitbench.report.files import Files
-from vitbench.report.markdown import Md, escape
+from vitbench.report.inline import Md, escape
+from vitbench.report.output import Files
 from vitbench.report.sections.effects import is_marked
 from vitbench.report.text import SURVIVORS, UNSTABLE, enumerated, plural, points
 from vitbench.report.view import View

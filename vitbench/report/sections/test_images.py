@@ -6,10 +6,10 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from vitbench.analysis.images import Right, differing, mcnemar, of_bits, two_sources
+from vitbench.analysis.image_outcomes import Right, differing, mcnemar, of_bits, two_sources
 from vitbench.report.document import Block, Heading, table
-from vitbench.report.files import Files
-from vitbench.report.markdown import Md, escape
+from vitbench.report.inline import Md, escape
+from vitbench.report.output import Files
 from vitbench.report.view import MAX_CELLS, View
 from vitbench.store import TrainValues
 

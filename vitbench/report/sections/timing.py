@@ -8,8 +8,8 @@ from vitbench.analysis.results import TIMING
 from vitbench.report.cost import by_axis, roofline, speed
 from vitbench.report.cost.time_groups import TimeGroup
 from vitbench.report.document import Block, Heading
-from vitbench.report.files import Files
-from vitbench.report.markdown import Md
+from vitbench.report.inline import Md
+from vitbench.report.output import Files
 from vitbench.report.sections.trends import THROUGHPUT, along
 from vitbench.report.text import plural
 from vitbench.report.view import MAX_CELLS, View

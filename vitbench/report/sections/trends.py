@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import pandas as pd
 
-from vitbench.analysis.summary import ACCURACY, finished, texts
+from vitbench.analysis.grouped import ACCURACY, finished, texts
 from vitbench.report.figures.charts import Picture, Trends
 from vitbench.report.figures.marks import Colouring
 from vitbench.report.origins import of_origin

@@ -18,7 +18,7 @@ from vitbench.devices import resolve, unsupported
 from vitbench.environment import Environment, fingerprint
 from vitbench.runner.device_kind import device_kind
 from vitbench.runner.driver import Driven
-from vitbench.runner.launchers.places import Site
+from vitbench.runner.launchers.sites import Site
 from vitbench.runner.process import Pool, Slot, Started
 from vitbench.runner.turns import turns
 

@@ -31,7 +31,7 @@ from vitbench.environment import Environment, code_digest
 from vitbench.runner.device_kind import device_kind
 from vitbench.runner.driver import Driven
 from vitbench.runner.launchers.local import cores, scratch
-from vitbench.runner.launchers.places import LauncherError, Site
+from vitbench.runner.launchers.sites import LauncherError, Site
 from vitbench.runner.process import GRACE_SECONDS, Outcome, Pool, Say, Slot, Started, Stop
 from vitbench.runner.work import Request
 

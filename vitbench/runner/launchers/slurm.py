@@ -24,7 +24,7 @@ from typing import Any
 from vitbench.config.trial import Trial
 from vitbench.environment import Environment
 from vitbench.runner.device_kind import device_kind
-from vitbench.runner.launchers.places import LauncherError, Site
+from vitbench.runner.launchers.sites import LauncherError, Site
 from vitbench.runner.orphans import die_with_parent
 from vitbench.runner.session import Session
 from vitbench.store import Claims, Study

@@ -9,8 +9,8 @@ import pandas as pd
 
 from vitbench.analysis.goals import Timed, timed
 from vitbench.report.document import Block, table
-from vitbench.report.files import Files
-from vitbench.report.markdown import Md, escape
+from vitbench.report.inline import Md, escape
+from vitbench.report.output import Files
 from vitbench.report.text import fixed, seeds, significant
 from vitbench.report.view import View
 

@@ -12,7 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from vitbench import registry
-from vitbench.cli.terminal import Terminal, escape
+from vitbench.cli.console import Terminal, escape
 from vitbench.config.model import ModelSpec
 from vitbench.config.presets import PRESETS
 from vitbench.config.reading import MOST_TRIALS, read_suite

@@ -7,16 +7,16 @@ import statistics
 import pandas as pd
 
 from vitbench.analysis.frames import PENDING
+from vitbench.analysis.grouped import words
 from vitbench.analysis.results import TUNING
-from vitbench.analysis.summary import words
 from vitbench.config.suite import as_text, setting_in_words
 from vitbench.config.trial import TuneTrial
 from vitbench.report.document import Block, table
-from vitbench.report.files import Files
-from vitbench.report.markdown import Md, bold, escape
+from vitbench.report.inline import Md, bold, escape
+from vitbench.report.output import Files
 from vitbench.report.text import fixed
 from vitbench.report.view import View
-from vitbench.store.plan import Trials
+from vitbench.store.trials import Trials
 
 MAX_ROWS = 50
 """Cells of the table; the CSV has them all."""

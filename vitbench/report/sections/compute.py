@@ -10,7 +10,7 @@ import pandas as pd
 
 from vitbench.config.recipe import TrainSpec
 from vitbench.config.trial import TrainTrial
-from vitbench.report.markdown import Md, escape
+from vitbench.report.inline import Md, escape
 from vitbench.report.text import count, enumerated, plural, significant
 from vitbench.report.view import View
 

@@ -10,7 +10,7 @@ from vitbench.report.cost import speed
 from vitbench.report.cost.beside import Beside, beside_baseline
 from vitbench.report.cost.time_groups import TimeGroup
 from vitbench.report.document import Table, table
-from vitbench.report.markdown import NOTHING, Md, escape
+from vitbench.report.inline import NOTHING, Md, escape
 from vitbench.report.text import UNSTABLE, fixed, plural
 from vitbench.report.view import View
 

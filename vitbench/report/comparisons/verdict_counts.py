@@ -7,11 +7,11 @@ import statistics
 from collections import Counter
 from collections.abc import Sequence
 
-from vitbench.analysis.comparison import EQUIVALENT, FASTER, IDENTICAL, OK_NOW, SLOWER, TOO_FEW, UNDECIDED
+from vitbench.analysis.regressions import EQUIVALENT, FASTER, IDENTICAL, OK_NOW, SLOWER, TOO_FEW, UNDECIDED
 from vitbench.analysis.side_by_side import SideBySide, verdict
 from vitbench.report.comparisons.limits import letters, values_of
 from vitbench.report.document import Block, Heading, table
-from vitbench.report.markdown import NOTHING, Md, escape
+from vitbench.report.inline import NOTHING, Md, escape
 from vitbench.report.text import count, fixed, ranging, signed
 
 KINDS = {"machine": "machine", "software": "software", "data": "data", "recipe": "recipe", "protocol": "timing"}

@@ -13,7 +13,7 @@ import numpy as np
 from vitbench.config.base import pair
 from vitbench.config.model import ModelSpec
 from vitbench.report.figures.charts import Heat, Picture, Pixels, Strip, Tile, Tiles
-from vitbench.report.markdown import Md, escape
+from vitbench.report.inline import Md, escape
 from vitbench.report.models import portrait_attention, portrait_positions
 from vitbench.report.models.sitters import Sitter, Wall, chosen
 from vitbench.report.text import plural

@@ -15,7 +15,7 @@ from pydantic_core import core_schema
 from vitbench.config.base import Seed, dumps
 from vitbench.config.trial import TimeTrial, TrainTrial, Trial, TuneTrial, images_body, training_id
 from vitbench.store.builder import TablesBuilder, text_of_spec
-from vitbench.store.tables import PlannedTrial, PlanTables, Row
+from vitbench.store.plan_tables import PlannedTrial, PlanTables, Row
 
 
 class Trials(Sequence[PlannedTrial]):

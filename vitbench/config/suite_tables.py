@@ -7,10 +7,10 @@ from typing import Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
-from vitbench.config.errors import explain, quote
 from vitbench.config.model import ModelSpec
 from vitbench.config.presets import PRESETS
 from vitbench.config.recipe import DEVICES, DataSpec, TimeTable, TrainTable
+from vitbench.config.suite_errors import explain, quote
 from vitbench.registry import nearest
 
 Spec = TypeVar("Spec", bound=BaseModel)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from vitbench.config.errors import quote
 from vitbench.config.suite import Fact, Goal, Value, as_text
-from vitbench.config.tables import SuiteTables
+from vitbench.config.suite_errors import quote
+from vitbench.config.suite_tables import SuiteTables
 from vitbench.registry import nearest
 
 

@@ -25,7 +25,7 @@ from vitbench.report.formats.html import PagePicture
 from vitbench.report.formats.latex import TEX_MARK
 from vitbench.report.formats.markdown import MARK
 from vitbench.report.formats.styles import alone
-from vitbench.report.markdown import Md, csv, escape
+from vitbench.report.inline import Md, csv, escape
 
 TEXT, PAGE = "report.md", "index.html"
 OURS = b'<meta name="generator" content="vitbench">'
