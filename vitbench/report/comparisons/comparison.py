@@ -41,10 +41,9 @@ def render_comparison(found: SideBySide, out: Path, draw: Draw = drawn) -> Path:
 def compose(found: SideBySide, files: Files) -> Document:
     """The comparison; its figures and tables are added to ``files``."""
     names = dict.fromkeys(arm.study_name for arm in found.arms)
+    plots = [*forest.ratios(found, files), *forest.accuracies(found, files)]
     sections = [
-        Section(
-            "Summary", [*verdict_counts.verdicts(found), *forest.ratios(found, files), *forest.accuracies(found, files)]
-        ),
+        Section("Summary", [*verdict_counts.verdicts(found), *plots]),
         Section("What is compared", conditions.conditions(found)),
         Section("Timings", _timings(found, files), folded=True),
         Section("Accuracy", _accuracy(found, files), folded=True),

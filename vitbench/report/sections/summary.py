@@ -207,7 +207,7 @@ def _beside(view: View, found: Sequence[Beside], files: Files) -> list[Block]:
         else []
     )
     forest = Forest("Speed, × the baseline", tuple(rows), Scale(1.0, logarithmic=True))
-    return [files.forest("speeds", forest), *more]
+    return [files.forest("speeds-of-cells", forest), *more]
 
 
 def _span(each: Beside) -> tuple[float, float]:
