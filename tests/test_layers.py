@@ -26,7 +26,7 @@ LAYERS = (
     {"ceilings", "clock", "devices"},
     {"components"},
     {"kernels"},
-    {"store", "config", "registry", "environment", "streams", "errors", "memory", "text"},
+    {"store", "config", "registry", "environment", "streams", "errors", "memory", "wording"},
 )
 INTERFACE = {"api", "vitbench"}  # the package's own name and its Python interface: lazy, and imported by plug-ins
 WITHOUT_TORCH = (
@@ -39,7 +39,7 @@ WITHOUT_TORCH = (
     "streams",
     "errors",
     "memory",
-    "text",
+    "wording",
     "cli",
 )
 LAZY_TORCH = {"environment"}  # asks torch for the GPU's name, in a process that has it loaded

@@ -14,10 +14,12 @@ from playwright.sync_api import Browser
 from tests.report.browser import SCHEMES, Opened, faults_of_page, opened
 from tests.report.contrast import LEAST_MARK, LEAST_TEXT, contrast, hexadecimal
 from tests.test_security import HOSTILE, as_read
-from vitbench.report.document import Bar, Document, Forest, ForestRow, Heading, Scale, Section, table
+from vitbench.report.document import Bar, Document, Figure, Forest, ForestRow, Heading, Scale, Section, table
+from vitbench.report.figures.charts import Front, Spot, drawn
+from vitbench.report.figures.marks import Colouring
 from vitbench.report.formats import html
 from vitbench.report.formats.bars import MOST_POINTS
-from vitbench.report.inline import Md
+from vitbench.report.inline import Md, escape
 
 pytestmark = pytest.mark.xdist_group("browser")
 
@@ -83,12 +85,12 @@ def test_marks_are_where_their_numbers_are_on_the_axis(browser: Browser, tmp_pat
     plots = [(BARS, POINTS), (RATIOS, TIMES)]
     with shown(browser, tmp_path, Section("Plots", [plot(*each) for each in plots]), width=width) as page:
         found = page.value(PLACES)
-    for (bars, scale), drawn in zip(plots, found, strict=True):
-        ticks = [(float(text.replace("\N{MINUS SIGN}", "-")), x) for text, x in drawn["ticks"]]
+    for (bars, scale), seen in zip(plots, found, strict=True):
+        ticks = [(float(text.replace("\N{MINUS SIGN}", "-")), x) for text, x in seen["ticks"]]
         assert len(ticks) > 1 and ticks == sorted(ticks)
         place = placed(ticks, scale)
         assert [x for _, x in ticks] == [place(value) for value, _ in ticks]
-        for bar, row in zip(bars, drawn["rows"], strict=True):
+        for bar, row in zip(bars, seen["rows"], strict=True):
             assert row["mark"] == ([place(bar.value)] if math.isfinite(bar.value) else [])
             assert row["span"] == ([[place(bar.low), place(bar.high)]] if math.isfinite(bar.low) else [])
             assert row["seeds"] == ([place(point) for point in bar.points] if len(bar.points) > 1 else [])
@@ -183,3 +185,33 @@ def test_hostile_names_are_text(browser: Browser, tmp_path: Path) -> None:
             assert page.page.locator("#tip").text_content() == as_read(text)
         assert page.value("document.scripts.length") == 1 and not page.messages
         assert page.value("document.querySelectorAll('img, iframe, object, form, [onerror]').length") == 0
+
+
+def test_a_click_on_a_row_marks_its_cells_in_tables_and_figures_and_the_link_leads_there(
+    browser: Browser, tmp_path: Path
+) -> None:
+    names = [HOSTILE[0], "b & c", "third"]
+    spots = [Spot(100.0 + n, 90.0, 120.0, 50.0 + n, 1.0, "", name, best=not n) for n, name in enumerate(names)]
+    chart = Front("cost", "gain", False, spots, Colouring(), logarithmic=False)
+    svg = html.PagePicture(drawn(chart).svg, "cells", {"CSV": "a.csv"})
+    rows = table([{"cell": escape(name)} for name in names], right=set()).about([name] for name in names)
+    both = table([{"function": Md("f")}], right=set()).about([names[:2]])
+    document = Document("Cells", [], [Section("One", [rows, both, Figure("a.png", "cells")])])
+    file = tmp_path / "index.html"
+    file.write_text(html.page(document, {"a.png": lambda: svg}), encoding="utf-8")
+    marked = "[...document.querySelectorAll('[data-cell]')].map(e => e.classList.contains('marked'))"
+    with opened(browser, file) as page:
+        assert page.value("document.querySelectorAll('[data-cell]').length") == 3
+        page.page.click("tr[data-cells] >> nth=1")
+        assert page.value(marked) == [False, True, False]
+        assert page.value("[...document.querySelectorAll('tr.marked')].map(e => e.rowIndex)") == [2, 1]
+        link = page.value("location.href")
+        page.page.click("tr[data-cells] >> nth=3")
+        assert page.value(marked) == [True, True, False], "a function has several cells"
+        page.page.click("tr[data-cells] >> nth=3")
+        assert page.value(marked) == [False, False, False] and "#cell" not in page.value("location.href")
+        page.page.goto("about:blank")
+        page.page.goto(link)
+        assert page.value(marked) == [False, True, False] and not page.messages
+        page.page.hover("[data-cell] >> nth=2")
+        assert str(page.page.locator("#tip").text_content()).startswith("third: 52.0 %")

@@ -133,11 +133,11 @@ def test_what_is_decided_stops_and_everything_says_so(study: Runs) -> None:
     assert said in " ".join(study.vitbench("status", str(study.study)).stdout.split())
     asked = study.vitbench("plan", str(study.suite), "--results", str(study.study), "--device", "cpu").stdout
     assert said in " ".join(asked.split()) and "0 left to run" in asked and "if nothing stops early, cost" in asked
-    (place,) = View(read).places
+    (place,) = View(read).conclusions
     assert [(j.verdict, j.look) for j in place.variants] == [("worse", 6), ("undecided", 8)]
     page = study.report()
-    assert "looks at the results, after 4, 6, 8 seeds of a cell" in page and "22 of 24 trainings: 2 fewer" in page
-    assert "interval (points)" in page and "95 % interval (points)" not in page
+    assert "tested after 4, 6 and 8 seeds" in page and "22 of 24 trainings are planned so far, 2 fewer" in page
+    assert "95 % interval" not in page.partition("## Effects")[2].partition("## Accuracy")[0]
     assert "Seeds added after a look" not in page
 
 
@@ -170,7 +170,7 @@ def same_plan_and_verdicts(runs: Runs, study: Runs) -> None:
     assert {p.id for p in mine.info.trials} == {p.id for p in other.info.trials}
     ok = [r.trial_id for r in runs.records() if r.state == "ok"]
     assert sorted(ok) == sorted(p.id for p in mine.info.trials), "nothing is trained twice, or beside the plan"
-    (one,), (two,) = View(mine).places, View(other).places
+    (one,), (two,) = View(mine).conclusions, View(other).conclusions
     assert [(j.verdict, j.look, j.mean) for j in one.judged] == [(j.verdict, j.look, j.mean) for j in two.judged]
 
 
@@ -192,6 +192,6 @@ def test_equivalent_implementations_are_trained_once_and_go_on_together(tmp_path
     assert done.returncode == 0, done.stdout + done.stderr
     read = Study.read(runs.study)
     assert seeds_of(read.info) == {"sdpa · learned": 5, "sdpa · none": 5, "batched · learned": 1, "batched · none": 1}
-    (place,) = View(read).places
+    (place,) = View(read).conclusions
     assert [judged.look for judged in place.judged] == [5] and place.judged[0].n == 5
     assert place.seeds == dict.fromkeys(place.runs.twins, 5)

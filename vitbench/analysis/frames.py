@@ -87,7 +87,7 @@ def epochs_frame(study: Study, results: Results | None = None) -> pd.DataFrame:
     columns, where = _of_finished(study, results, "epochs", "train", [*Epoch.model_fields])
     planned = _planned(study)
     names = ("trial_id", "cell", "seed", "device", *axes_of(study))
-    about = {name: _repeated(planned[name], where) for name in names}
+    about = {name: (_taken if name == "seed" else _repeated)(planned[name], where) for name in names}
     return pd.DataFrame(about | columns | {"epoch": columns["epoch"].astype(np.int64)}, copy=False)
 
 
@@ -142,12 +142,17 @@ def _ids(study: Study, where: Places) -> dict[str, Any]:
 
 
 def _repeated(values: Sequence[Any], where: Places) -> Any:
-    """Values at some places, each of them several times: text as categories, which takes half the memory."""
-    if all(isinstance(value, str) for value in values):
-        codes, distinct = pd.factorize(np.array(values, dtype=object))
-        dtype = pd.CategoricalDtype(list(distinct))
-        return pd.Categorical.from_codes(codes.astype(np.int32)[where], dtype=dtype)
-    return _taken(values, where)
+    """Values at some places, each of them several times: as categories, which take half the memory or less.
+
+    Not where two are equal that are not alike, as 1 and True are, nor where there is something else than plain values.
+    """
+    known: dict[tuple[type, Any], int] = {}
+    codes = np.fromiter((known.setdefault((type(v), v), len(known)) for v in values), dtype=np.int32, count=len(values))
+    distinct = [value for _, value in known]
+    plain = all(isinstance(value, str | int | float) for value in distinct)
+    if not plain or len(set(distinct)) < len(distinct):
+        return _taken(values, where)
+    return pd.Categorical.from_codes(codes[where], dtype=pd.CategoricalDtype(distinct))
 
 
 def _of_finished(

@@ -107,12 +107,14 @@
 
   // What is folded opens where a link leads into it, and on paper.
   const folded = [...document.querySelectorAll("details")];
+  const decoded = (text) => { try { return decodeURIComponent(text); } catch { return text; } };
   const opened = () => {
-    const target = document.getElementById(decodeURIComponent(location.hash.slice(1)));
+    const target = document.getElementById(decoded(location.hash.slice(1)));
     const box = target?.closest("details");
     if (box) { box.open = true; target.scrollIntoView(); }
   };
   addEventListener("hashchange", opened);
+  document.addEventListener("click", (event) => { if (event.target.closest('a[href^="#"]')) setTimeout(opened); });
   addEventListener("beforeprint", () => folded.forEach((box) => { box.open = true; }));
   folded.forEach((box) => box.addEventListener("toggle", () => fitted()));
 
@@ -133,8 +135,10 @@
 
   // A click on a row marks its cells in every table and figure; a link to them can be shared.
   const about = (row) => JSON.parse(row.dataset.cells);
+  let chosen = "[]";
   const mark = (wanted) => {
     const cells = new Set(wanted);
+    chosen = JSON.stringify(wanted);
     for (const row of document.querySelectorAll("tr[data-cells]")) {
       row.classList.toggle("marked", about(row).some((cell) => cells.has(cell)));
     }
@@ -145,7 +149,7 @@
   };
   const linked = () => {
     const found = /^#cell=(.+)$/.exec(location.hash);
-    const wanted = found ? [decodeURIComponent(found[1])] : [];
+    const wanted = found ? [decoded(found[1])] : [];
     const rows = [...document.querySelectorAll("tr[data-cells]")].filter((row) => about(row).includes(wanted[0]));
     mark(rows.length ? about(rows[0]) : wanted);
     rows[0]?.scrollIntoView({ block: "center" });
@@ -153,7 +157,7 @@
   document.addEventListener("click", (event) => {
     const row = event.target.closest("tr[data-cells]");
     if (!row || event.target.closest("a, button")) return;
-    const cells = row.classList.contains("marked") ? [] : about(row);
+    const cells = JSON.stringify(about(row)) === chosen ? [] : about(row);
     mark(cells);
     history.replaceState(null, "", cells.length ? `#cell=${encodeURIComponent(cells[0])}` : " ");
   });
