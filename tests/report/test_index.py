@@ -38,7 +38,7 @@ def studies(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def rendered(studies: Path, out: Path) -> Page:
-    *_, index = render_all(studies_in(studies), out, draw=blank)
+    *_, (index, _) = render_all(studies_in(studies), out, draw=blank)
     assert index == out / "index.html"
     return read_page(out)
 

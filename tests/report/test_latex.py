@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import not_there
-from tests.report.builders import COMPONENTS, CPU, blank, build, factorial, no_triton, written
+from tests.report.builders import COMPONENTS, blank, build, factorial, no_triton, written
 from tests.report.markdown import tables
 from tests.test_security import hostile_study
-from vitbench.report.formats.latex import SPECIAL, WIDE, escape, exported, parted
+from vitbench.report.formats.latex import SPECIAL, escape, exported
 from vitbench.report.output import Files
 from vitbench.report.study import compose
 from vitbench.report.view import View
@@ -54,14 +54,12 @@ def test_every_table_of_the_page_is_there_row_by_row(study: Study, tmp_path: Pat
     found = exported(document)
     assert files == found and len(files) > 3
     for tex, table in zip(found.values(), tables(document), strict=True):
-        for align, heads, rows in parts_of(tex):
-            assert len(rows) == len(table.rows)
-            columns = len(re.sub(r">\{[^}]*\}p\{\d+em\}", "l", align))
-            assert columns == len(heads)
-            for row in rows:
-                assert len(re.findall(r"(?<!\\)&", row)) == columns - 1 and row.endswith(r" \\")
-        every = [head for _, heads, _ in parts_of(tex) for head in heads]
-        assert {escape(column) for column in table.columns} == {*every}, "no column is lost where a table is parted"
+        ((align, heads, rows),) = parts_of(tex)
+        assert len(rows) == len(table.rows)
+        columns = len(re.sub(r">\{[^}]*\}p\{\d+em\}", "l", align))
+        assert heads == [escape(name) for name in table.columns if name not in table.table.optional]
+        for row in rows:
+            assert len(re.findall(r"(?<!\\)&", row)) == columns - 1 == len(heads) - 1 and row.endswith(r" \\")
         assert tex.count("{") - tex.count(r"\{") == tex.count("}") - tex.count(r"\}")
 
 
@@ -97,23 +95,3 @@ def test_it_compiles(study: Study, tmp_path: Path) -> None:
     assert done.returncode == 0, done.stdout[-2000:]
     if "script" not in study.info.suite.question:  # a word of such a name may be longer than a line
         assert "Overfull \\hbox" not in done.stdout, "every table is as wide as the text at most"
-
-
-@pytest.mark.slow
-def test_a_wide_table_is_parted_and_each_part_names_its_rows(tmp_path: Path) -> None:
-    axes, other = {**COMPONENTS, "depth": (2, 3)}, CPU.model_copy(update={"cpu": "another processor"})
-    study = build(
-        tmp_path / "study",
-        factorial(axes, seeds=(0, 1), environment=lambda cell, seed: other if cell.axes["norm"] == "post" else CPU),
-    )
-    document = compose(View(study), Files(blank))
-    by_cell = next(table for table in tables(document) if "parameters" in table.columns)
-    parts = parted(by_cell.table)
-    assert len(by_cell.columns) > 12 and len(parts) > 1
-    for columns in parts:
-        assert columns[:5] == [0, 1, 2, 3, 4], "the axes, by which the rows are told apart"
-        assert sum(max(len(row[n]) for row in by_cell.rows) for n in columns) < WIDE
-    assert [n for columns in parts for n in columns[5:]] == list(range(5, len(by_cell.columns)))
-    tex = exported(document)["accuracy.tex"]
-    assert [f"(part {n} of {len(parts)})" in tex for n in range(1, len(parts) + 1)] == [True] * len(parts)
-    assert all(package in tex.splitlines()[1] for package in ("booktabs", "graphicx", "array"))

@@ -406,7 +406,7 @@ def test_a_folder_of_studies_has_an_index_with_the_answer_of_each(tmp_path: Path
     level.accuracy = lambda cell, seed: 50.0 + seed % 3 / 10 - (5.0 if cell.axes["norm"] == "post" else 0.0)
     for name, plan in {"known": level, "planned": factorial(SMALL, state=lambda *_: ("pending", ""))}.items():
         build(tmp_path / "studies" / name, plan)
-    paths = list(render_all(studies_in(tmp_path / "studies"), tmp_path / "out", draw=blank))
+    paths = [page for page, _ in render_all(studies_in(tmp_path / "studies"), tmp_path / "out", draw=blank)]
     assert [path.relative_to(tmp_path / "out").as_posix() for path in paths] == [
         "known/index.html", "planned/index.html", "index.html"
     ]  # fmt: skip

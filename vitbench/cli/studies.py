@@ -312,8 +312,11 @@ def report(study: Path, out: Path | None, printed: bool, exports: tuple[str, ...
     for name in exports:
         require(name)  # what is missing is said before anything is drawn
     if not (study / "study.json").exists() and (studies := studies_in(study)):
-        for page in render_all(studies, out or Path("reports") / study.resolve().name, exports):
-            click.echo(page)
+        console = Terminal()
+        for page, set_aside in render_all(studies, out or Path("reports") / study.resolve().name, exports):
+            for each in set_aside:
+                console.print(f"[yellow]set aside[/] {escape(each)}")
+            console.print(escape(page))
         return
     opened = Study.read(study)
     folder = out or Path("reports") / study.resolve().name

@@ -15,6 +15,8 @@ from vitbench.report.view import View
 from vitbench.store import Study
 
 Row = dict[str, Md]
+Made = tuple[Path, list[str]]
+"""Path of a page, and the damaged files of its study that were set aside."""
 
 
 def studies_in(folder: Path) -> list[Path]:
@@ -22,8 +24,8 @@ def studies_in(folder: Path) -> list[Path]:
     return sorted(path.parent for path in folder.glob("*/study.json"))
 
 
-def render_all(folders: Sequence[Path], out: Path, exports: Sequence[str] = (), draw: Draw = drawn) -> Iterable[Path]:
-    """Write the report of each study, and at last ``index.html`` over all of them; their paths.
+def render_all(folders: Sequence[Path], out: Path, exports: Sequence[str] = (), draw: Draw = drawn) -> Iterable[Made]:
+    """Write the report of each study, and at last ``index.html`` over all of them; their paths, and what was set aside.
 
     Args:
         folders: of the studies, each with another name.
@@ -36,12 +38,13 @@ def render_all(folders: Sequence[Path], out: Path, exports: Sequence[str] = (), 
     """
     rows = list[Row]()
     for folder in folders:
-        view = View(Study.read(folder))
-        yield render_view(view, out / folder.name, draw, exports)
+        study = Study.read(folder)
+        view = View(study)
+        yield render_view(view, out / folder.name, draw, exports), study.damaged
         rows.append(_row(view, folder.name))
     files = Files(draw)
     document = Document("Studies", [], [Section("All studies", [table(rows, right=set())])])
-    yield files.write(out, document)
+    yield files.write(out, document), []
 
 
 def _row(view: View, name: str) -> Row:

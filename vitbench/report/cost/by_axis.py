@@ -63,11 +63,9 @@ def tables(view: View, group: TimeGroup | None, device: str) -> list[Block]:
     for measured, found in mine.items():
         if not any(each.blocks for each in found):
             continue
-        lines = [
-            _line(view, each, escape(absence_of(view, rows, each.axis, each.value))) | _memory(view, measured, each)
-            for each in found
-        ]
-        bars: list[Bar | None] = [Bar(e.ratio, e.low, e.high) if e.blocks else None for e in found]
+        known = [each for each in found if each.blocks]
+        lines = [_line(view, each) | _memory(view, measured, each) for each in known]
+        bars: list[Bar | None] = [Bar(each.ratio, each.low, each.high) for each in known]
         controls = _control(view, measured, list(lines[-1]))
         made = table([*lines, *controls], right=set(RIGHT))
         scale = Scale(1.0, (1 / (1 + MARGIN), 1 + MARGIN), logarithmic=True)
@@ -76,8 +74,14 @@ def tables(view: View, group: TimeGroup | None, device: str) -> list[Block]:
         said = f"By axis{on}: geometric mean over matched blocks in {over}."
         if not any(each.verdict for each in found):
             said += NO_INTERVAL
+        without = [
+            f"{view.axis_names[e.axis]} {e.value} ({absence_of(view, rows, e.axis, e.value)})"
+            for e in found
+            if not e.blocks
+        ]
+        said += f" Without a result: {', '.join(without)}." if without else ""
         bars += [None for _ in controls]
-        blocks.append(made.with_bars({"speed (×)": (bars, scale)}).captioned(Md(said)).hiding(OPTIONAL))
+        blocks.append(made.with_bars({"speed (×)": (bars, scale)}).captioned(escape(said)).hiding(OPTIONAL))
     return blocks
 
 
@@ -148,15 +152,14 @@ def _untold(each: AxisSpeed) -> AxisSpeed:
     return replace(each, low=math.nan, high=math.nan, p=math.nan, p_equivalent=math.nan)
 
 
-def _line(view: View, each: AxisSpeed, missing: Md) -> dict[str, Md]:
-    known = bool(each.blocks)
+def _line(view: View, each: AxisSpeed) -> dict[str, Md]:
     interval = Md(f"{fixed(each.low, 2)} to {fixed(each.high, 2)}") if math.isfinite(each.low) else NOTHING
     return {
         "axis": escape(view.axis_names[each.axis]),
         "value": escape(each.value),
         "verdict": bold(Md(each.verdict)) if each.verdict else NOTHING,
         "against": escape(each.against),
-        "speed (×)": fixed(each.ratio, 2) if known else missing,
+        "speed (×)": fixed(each.ratio, 2),
         "95 % interval": interval,
         "p (Holm)": probability(each.p_holm),
         "blocks": count(each.blocks),

@@ -12,7 +12,7 @@ from vitbench.report.text import MINUS
 
 HIGH, FLAT = 26, 9
 """Pixels: the height of a row of a forest plot, and of a bar beneath a number."""
-MOST_TICKS = 5
+MOST_TICKS = 6
 MOST_POINTS = 60
 """Single values that are drawn; of more the interval alone."""
 
@@ -54,7 +54,7 @@ class Axis:
             shown = [tick for tick in found if low <= tick <= high]
             return shown[:: math.ceil(len(shown) / MOST_TICKS)]
         step = 10.0 ** math.floor(math.log10((high - low) / MOST_TICKS))
-        step *= next(m for m in (1, 2, 5, 10, 20) if (high - low) / (step * m) <= MOST_TICKS)
+        step *= next(m for m in (0.5, 1, 2, 5, 10, 20) if (high - low) / (step * m) <= MOST_TICKS)
         first, last = math.ceil(low / step), math.floor(high / step)
         return [round(number * step, 10) for number in range(first, last + 1)]
 

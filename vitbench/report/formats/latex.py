@@ -35,16 +35,12 @@ NEEDS = (
 )
 """Second line of every file."""
 
-WIDE = 96
-"""Characters beside one another that a page has room for in a small font; a table of more is set in parts."""
 LONG, COLUMN = 32, 28
 """Characters of a cell from which its column is broken into lines, and of a line there."""
-GAP = 2
-"""Characters of the space between two columns."""
 
 
 def exported(document: Document) -> dict[str, str]:
-    """Name of a file → a LaTeX table, in several parts where it is wide.
+    """Name of a file → a LaTeX table.
 
     Each says in its second line which packages it needs. Letters beyond Latin ones, which only names could bring in,
     are left as they are: XeLaTeX and LuaLaTeX set them.
@@ -59,36 +55,12 @@ def exported(document: Document) -> dict[str, str]:
 
 
 def whole(table: Table, title: str) -> str:
-    """A table as a file: a float for each of its parts, with captions."""
-    parts = parted(table)
-    caption = escape(title)
-    lines = [TEX_MARK, NEEDS]
-    for number, columns in enumerate(parts, 1):
-        which = f" (part {number} of {len(parts)})" if len(parts) > 1 else ""
-        lines += [r"\begin{table}", r"\centering\footnotesize", rf"\caption{{{caption}{which}}}"]
-        # What is still too wide is made smaller as a whole; what fits stays as it is.
-        lines += [r"\resizebox{\ifdim\width>\textwidth\textwidth\else\width\fi}{!}{%", *_tabular(table, columns), "}"]
-        lines += [r"\end{table}", ""]
-    return "\n".join(lines)
-
-
-def parted(table: Table) -> list[list[int]]:
-    """Numbers of the columns of each part: those that tell its rows apart in every one, and of the others what fits."""
-    widths = [_width(table, number) for number in range(len(table.columns))]
-    if sum(widths) <= WIDE:
-        return [list(range(len(widths)))]
-    names = list(range(table.telling))
-    parts: list[list[int]] = [[*names]]
-    for number in range(len(names), len(widths)):
-        if len(parts[-1]) > len(names) and sum(widths[n] for n in (*parts[-1], number)) > WIDE:
-            parts.append([*names])
-        parts[-1].append(number)
-    return parts
-
-
-def _width(table: Table, number: int) -> int:
-    """Characters of a column as it is set, with the space after it."""
-    return GAP + max(_of_cells(table, number), *map(len, _head(table, number)))
+    """A table as a file: a float with a caption, without the columns that a page hides at first."""
+    columns = [number for number, name in enumerate(table.columns) if name not in table.optional]
+    # What is too wide is made smaller as a whole; what fits stays as it is.
+    fitted = r"\resizebox{\ifdim\width>\textwidth\textwidth\else\width\fi}{!}{%"
+    lines = [r"\begin{table}", r"\centering\footnotesize", rf"\caption{{{escape(title)}}}", fitted]
+    return "\n".join([TEX_MARK, NEEDS, *lines, *_tabular(table, columns), "}", r"\end{table}", ""])
 
 
 def _of_cells(table: Table, number: int) -> int:

@@ -13,7 +13,7 @@ from vitbench.analysis.factorial import LESS
 from vitbench.analysis.paired import interval
 from vitbench.analysis.verdicts import Judged, judge
 from vitbench.report.document import Bar, Block, Heading, Scale, Table, table
-from vitbench.report.inline import NOTHING, Md, bold, escape
+from vitbench.report.inline import NOTHING, Md, bold, escape, listed
 from vitbench.report.output import Files
 from vitbench.report.sections.trends import TEST_ACCURACY, along
 from vitbench.report.text import (
@@ -38,7 +38,7 @@ OF_LOOK = "interval"
 RIGHT = frozenset({DIFFERENCE, INTERVAL, OF_LOOK, "p (Holm)", "p", "p (permutation)", "P(better)", "seeds",
                    "pairs of cells", "claimed (points)"})  # fmt: skip
 OPTIONAL = frozenset({"p", "p (permutation)", "P(better)", "pairs of cells", "source", "expected"})
-MOST = 60
+MOST, MOST_NAMED = 60, 12
 """Rows of a table; the CSV has them all."""
 MOST_CONDITIONS = 8
 """Combinations of conditions that a table has columns for."""
@@ -123,10 +123,14 @@ def _tables(view: View, found: Conclusions, families: Sequence[str]) -> list[Blo
     blocks: list[Block] = []
     rows = rows_of(view, found)
     for family in families:
-        mine = [row for row in rows if row.family == family]
-        if mine:
-            blocks += [Heading(TITLES[family], 4), _table(view, mine)]
-            blocks += [Md(f"Of {len(mine):,} rows the first {MOST} are shown.")] if len(mine) > MOST else []
+        every = [row for row in rows if row.family == family]
+        mine = [row for row in every if row.judged.n or row.tested is not None]
+        blocks += [Heading(TITLES[family], 4)] if every else []
+        blocks += [_table(view, mine)] if mine else []
+        blocks += [Md(f"Of {len(mine):,} rows the first {MOST} are shown.")] if len(mine) > MOST else []
+        if without := [row for row in every if row not in mine]:
+            named = listed([row.name for row in without], MOST_NAMED)
+            blocks.append(Md(f"Without a seed that both finished: {named}."))
     return blocks
 
 
