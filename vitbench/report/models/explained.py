@@ -71,7 +71,7 @@ def of_study(view: View, files: Files) -> list[Block]:
         return []
     names = {sitter.name: pictures.about(sitter.portrait) for sitter in kept.portraits}
     names |= {name: Md(f"Its portrait cannot be read: {escape(why)}.") for name, why in kept.unread.items()}
-    blocks: list[Block] = [*map(escape, portrait_words.in_short(kept.portraits)), Md(MADE)]
+    blocks: list[Block] = [Md(MADE)]
     blocks.append(bullets([Md(f"**{escape(name)}.** {said}") for name, said in names.items()]))
     if kept.beyond:
         blocks.append(Md(f"Of {plural(kept.beyond + len(names), 'portrait')} the first {MOST} are shown."))
@@ -81,6 +81,11 @@ def of_study(view: View, files: Files) -> list[Block]:
     lacking = {sitter.name: pictures.missing(sitter.portrait) for sitter in kept.portraits}
     missing = [Md(f"{escape(name)}: {line}") for name, lines in lacking.items() for line in lines]
     return [*blocks, Heading(MISSING), bullets(missing)] if missing else blocks
+
+
+def in_short(view: View) -> list[Md]:
+    """What the portraits that a study keeps say to its question, a sentence each; nothing of a study without any."""
+    return [escape(sentence) for sentence in portrait_words.in_short(_kept(view).portraits)]
 
 
 @dataclass(frozen=True)

@@ -15,6 +15,7 @@ from vitbench.report.cost import by_axis, heat_map
 from vitbench.report.cost.beside import Beside, beside_baseline
 from vitbench.report.document import Bar, Block, Byline, Chips, Forest, ForestRow, Note, Scale
 from vitbench.report.inline import NOTHING, Md, escape, listed
+from vitbench.report.models import explained
 from vitbench.report.output import Files
 from vitbench.report.sections import accuracy, caveats
 from vitbench.report.sections.effects import Row, is_marked, margin_of, outcome, rows_of, scale_of, words_of
@@ -55,8 +56,7 @@ def section(view: View, files: Files) -> list[Block]:
         if group.conclusions is not None:
             blocks += _effects(view, group, files)
     blocks += _speeds(view, files)
-    blocks += [Md(sentence) for sentence in _sentences(view)]
-    return blocks
+    return [*blocks, *map(Md, _sentences(view)), *explained.in_short(view)]
 
 
 def _byline(view: View) -> Md:
