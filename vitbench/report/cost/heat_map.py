@@ -10,7 +10,7 @@ from vitbench.report.cost import speed
 from vitbench.report.cost.beside import Beside, beside_baseline
 from vitbench.report.cost.time_groups import TimeGroup
 from vitbench.report.document import Table, table
-from vitbench.report.inline import NOTHING, Md, escape
+from vitbench.report.inline import NOTHING, Md, bold, escape
 from vitbench.report.text import UNSTABLE, fixed, plural
 from vitbench.report.view import View
 
@@ -59,6 +59,7 @@ def heat_map(view: View) -> HeatMap | None:
     }
     (base,) = bases
     said = f"Speed as a multiple of that of {base}, timed beside it: above 1 is faster."
+    said += " Bold: faster or slower, corrected for all comparisons."
     said += f" {UNSTABLE}: unstable timing." if any(each.unstable for each in found) else ""
     said += f" The first {MOST} of {plural(len(rows), 'setting')} are shown." if len(rows) > MOST else ""
     return HeatMap(replace(table(lines, right=set(heads.values())), shades=shades), escape(said))
@@ -67,7 +68,8 @@ def heat_map(view: View) -> HeatMap | None:
 def _cell(each: Beside | None) -> Md:
     if each is None:
         return NOTHING
-    return Md(f"{fixed(each.ratio, 2)}{f' {UNSTABLE}' if each.unstable else ''}")
+    shown = Md(f"{fixed(each.ratio, 2)}{f' {UNSTABLE}' if each.unstable else ''}")
+    return bold(shown) if each.verdict in ("faster", "slower") else shown
 
 
 def _parts(view: View, each: Beside) -> tuple[str, ...]:

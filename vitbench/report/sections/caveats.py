@@ -49,8 +49,8 @@ def stated(view: View) -> Iterator[tuple[str, Md]]:
 def grave(view: View) -> Iterator[tuple[str, str]]:
     """What the first screen calls each caveat that changes the conclusion, and the caveat's name."""
     for caveat in CAVEATS:
-        if caveat.short and any(True for _ in caveat.when(view)):
-            yield caveat.short, caveat.name
+        for facts in [*caveat.when(view)][:1] if caveat.short else []:
+            yield caveat.short.format_map(facts), caveat.name
 
 
 def notes(view: View) -> list[Md]:
@@ -338,7 +338,8 @@ CAVEATS: tuple[Caveat, ...] = (
            "agree with an equivalent one, whose further seeds stand for the function."),
     Caveat("unstable-timings", _unstable,
            "**Unstable timings: {marked} of {timings}** (marked {mark}; reasons below their tables). No verdict on "
-           "speed uses them."),
+           "speed uses them.",
+           short="{marked} of {timings} timings are unstable"),
     Caveat("one-process", _one_process,
            "Timings from a single process: {number}. How another process would differ is unknown and in no interval."),
     Caveat("uncorrected-intervals", _uncorrected,
@@ -351,7 +352,8 @@ CAVEATS: tuple[Caveat, ...] = (
            "and some implementations more than others."),
     Caveat("shared-machine", _shared_machine,
            "**Training runs{on} shared the machine** ({how}): ignore their absolute speed, of which none "
-           "is marked as the best."),
+           "is marked as the best.",
+           short="training runs shared the machine, which makes their speeds meaningless"),
     Caveat("several-environments", _environments,
            "Results from other environments than A: {number} (different: {what}). They are shown apart and never "
            "averaged with it.",

@@ -44,6 +44,12 @@ MOST_CONDITIONS = 8
 """Combinations of conditions that a table has columns for."""
 
 
+LOOKED = (
+    "A row goes by the seeds of the look that decided it, with an interval of that look's confidence; the table of "
+    "accuracies has all seeds, so that its differences are slightly other ones."
+)
+
+
 class Row(NamedTuple):
     """A comparison of the report.
 
@@ -98,6 +104,7 @@ def section(view: View, files: Files) -> list[Block]:
             found += _under_conditions(view, group.conclusions)
             blocks += [Heading(f"On {group.label}")] if group.label and found else []
             blocks += found
+            blocks += [Md(LOOKED)] if view.looking and found else []
     for device in view.train_devices:
         for axis in view.axes:
             blocks += files.pictures(along(view, device, axis, TEST_ACCURACY))

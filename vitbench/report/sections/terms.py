@@ -214,7 +214,8 @@ TERMS: tuple[Term, ...] = (
     Term("A/A control", _of_timings("control"),
          "the baseline against itself, timed once more in each round: 1 but for noise."),
     Term(UNSTABLE, _unstable,
-         f"unstable: the interval is ±{100 * UNSTEADY:.0f} % or wider, or for a reason below the table. No verdict "
+         f"unstable: the interval of its speed beside the baseline is ±{100 * UNSTEADY:.0f} % or wider (a latency's "
+         "may be wider: rounds are compared one by one), or for a reason below the table. No verdict "
          "uses such a timing."),
     Term("parts of a model", _parts, "timed by themselves{letters}. Attention core: softmax(QKᵀ / √K) V."),
     Term("first iteration", _of_timings("first_ms"), "in a fresh process, compilation and all else that is done once "
