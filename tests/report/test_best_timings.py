@@ -82,7 +82,8 @@ def test_the_heat_map_has_every_setting_and_the_ratios_of_the_records() -> None:
         column = found.table.columns.index(head)
         (place,) = [at for at, shape in enumerate(shapes) if speed.shared(view, each.group).startswith(shape)]
         ratio = float(each.row["speed"])
-        assert shown[shapes[place], column] == f"{ratio:.2f}{' ~' if each.unstable else ''}"
+        bold = "**" if each.verdict in ("faster", "slower") else ""
+        assert shown[shapes[place], column] == f"{bold}{ratio:.2f}{' ~' if each.unstable else ''}{bold}"
         shade = found.table.shades.get((place, column))
         assert (shade is None) == each.unstable and (
             shade is None or math.copysign(1, shade) == (1 if ratio > 1 else -1)
