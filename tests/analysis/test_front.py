@@ -9,7 +9,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vitbench.analysis.front import NO, PERHAPS, YES, CostSamples, known, standings, told_apart, unsurpassed
+from vitbench.analysis.front import NO, PERHAPS, YES, CostSamples, distinguishable, known, standings, unsurpassed
 
 CELLS = st.dictionaries(st.text("abcdefgh", min_size=1), st.tuples(st.integers(1, 9), st.integers(0, 9)), min_size=1)
 SPREAD = st.lists(st.tuples(st.integers(0, 6), st.integers(0, 3), st.integers(0, 4)), min_size=1, max_size=6)
@@ -56,14 +56,14 @@ def test_of_two_cells_the_cheaper_is_told_by_every_seed_that_both_have() -> None
     assert cost.less(1).tolist() == [True, False, False, False], "one shared seed tells nothing"
     assert cost.more(0).tolist() == [False, True, True, False]
     assert standings(cost, np.array([1.0, 2.0, 3.0, 0.0])) == [YES, PERHAPS, YES, PERHAPS]
-    assert told_apart(cost) and known(cost)
+    assert distinguishable(cost) and known(cost)
 
 
 def test_costs_of_a_single_run_or_without_an_interval_tell_nothing() -> None:
     once = np.array([[1.0], [2.0]])
     for cost in (CostSamples(once[:, 0], once[:, 0], once), CostSamples(*np.full((2, 2), math.nan))):
-        assert not known(cost) and not told_apart(cost)
+        assert not known(cost) and not distinguishable(cost)
     same = np.array([[5.0, 5.0], [5.0, 5.0]])
     equal = CostSamples(same[:, 0], same[:, 0], same)
-    assert known(equal) and not told_apart(equal)
+    assert known(equal) and not distinguishable(equal)
     assert standings(equal, np.array([1.0, 2.0])) == [NO, YES], "the same cost each time, and less for it"

@@ -101,7 +101,7 @@ def standings(cost: CostSamples, gain: Floats) -> list[str]:
     return found
 
 
-def told_apart(cost: CostSamples) -> bool:
+def distinguishable(cost: CostSamples) -> bool:
     """Whether of any two of the things one is shown to cost less."""
     return any(cost.less(one).any() for one in range(len(cost.low)))
 

@@ -1,4 +1,4 @@
-"""Trials grouped: cells over their seeds, an axis' values over matched blocks, twins against one another.
+"""Trials grouped: cells over their seeds, an axis' values over matched blocks, equivalent implementations compared.
 
 Means, spreads and counts only. Intervals, tests and verdicts are to be built on the same blocks.
 """

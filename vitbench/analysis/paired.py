@@ -36,7 +36,7 @@ FLIPS = 99_999
 """Arrangements drawn, from a fixed seed, where there are more deltas."""
 
 PARTS = 10
-"""Of the resamples, whose counts are floats one part after the other."""
+"""Parts in which the resamples are counted, one after the other: all of them as floats take too much memory."""
 
 AT_ONCE = 256
 """Comparisons whose sums over arrangements are in memory together."""

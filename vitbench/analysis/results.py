@@ -115,7 +115,7 @@ class Results:
         return self.tables[table].iloc[self.places(table, files)].reset_index(drop=True)
 
     def places(self, table: str, files: Sequence[str]) -> npt.NDArray[np.intp]:
-        """Where the rows of some records are in a table, in the order of :meth:`of`, to take columns one by one."""
+        """Positions of some records' rows in a table, in the order of :meth:`of`, to take columns one by one."""
         place = pd.Index(np.array(files, dtype=object)).get_indexer(self.tables[table]["file"].to_numpy(dtype=object))
         chosen = np.flatnonzero(place >= 0)
         return chosen[np.argsort(place[chosen], kind="stable")]

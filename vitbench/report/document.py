@@ -75,7 +75,7 @@ class Bar:
 
 @dataclass(frozen=True)
 class Scale:
-    """What bars have in common.
+    """The scale that bars share.
 
     Attributes:
         neutral: where nothing differs; None for no line.

@@ -18,14 +18,14 @@ MOST_BROKEN = 5
 """Damaged files that are named."""
 
 Facts = Iterable[Mapping[str, object]]
-"""What is put into a sentence, once for each time that it is stated; text is escaped."""
+"""Values of a sentence's fields, one mapping for each time that it is stated; text is escaped."""
 
 
 class Limit(NamedTuple):
-    """What may limit a comparison.
+    """A condition that may limit a comparison.
 
     Attributes:
-        name: that it keeps, whatever its words.
+        name: stays the same when the sentence is reworded.
         when: the facts that make it apply; none where it does not.
         text: the sentence, with a field for each fact.
     """

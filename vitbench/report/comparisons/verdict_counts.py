@@ -23,12 +23,12 @@ OF_CELLS = ("better", "worse", "equivalent", "undecided", "underpowered", "inval
 
 
 def differences(found: SideBySide) -> Md:
-    """In what the arms differ, and in what they do not."""
+    """Conditions in which the arms differ, and those in which they do not."""
     apart = [each for each in found.conditions if each.differs]
-    told = {each.kind for each in found.conditions}
+    kinds = {each.kind for each in found.conditions}
     # What is not known of every arm is not known to be the same.
     other = {each.kind for each in apart} | {each.kind for each in found.conditions if not each.known}
-    same = ", ".join(name for kind, name in KINDS.items() if kind in told - other)
+    same = ", ".join(name for kind, name in KINDS.items() if kind in kinds - other)
     unknown = [number for number, arm in enumerate(found.arms) if arm.environment is None]
     if len({(arm.study.path.resolve(), arm.name) for arm in found.arms}) == 1:
         return Md(f"{letters(found, range(len(found.arms)))} are the same study.")
@@ -59,7 +59,7 @@ def _table(title: str, lines: Sequence[dict[str, Md]]) -> list[Block]:
 
 
 def _timings(found: SideBySide, number: int, base: int) -> dict[str, Md]:
-    """What became of the timings of an arm; empty where none is compared."""
+    """Verdict counts of an arm's timings; empty where none is compared."""
     every = found.changes(number, base).changes
     changes = [change for change in every if change.ratio]
     if not every:
@@ -84,7 +84,7 @@ def _timings(found: SideBySide, number: int, base: int) -> dict[str, Md]:
 
 
 def _cells(found: SideBySide, number: int, base: int) -> dict[str, Md]:
-    """What became of the accuracies of an arm; empty where no cell is compared."""
+    """Verdict counts of an arm's accuracies; empty where no cell is compared."""
     judged = [each for row in found.cells if row.bases[number] == base and (each := row.judged[number]) is not None]
     if not judged:
         return {}

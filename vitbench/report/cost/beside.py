@@ -22,7 +22,7 @@ class Beside:
     Attributes:
         group: the setting.
         origin: whose results.
-        name: of the cell, as far as it tells it from the others of the setting.
+        name: the part of the cell's name that differs within the setting.
         base: name of the baseline.
         row: the timing, see :func:`vitbench.analysis.frames.timings_frame`.
         ratio: times as fast as the baseline, side by side where they were timed so.

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from vitbench.analysis.front import NO, PERHAPS, YES, known, standings, told_apart, unsurpassed
+from vitbench.analysis.front import NO, PERHAPS, YES, distinguishable, known, standings, unsurpassed
 from vitbench.analysis.grouped import ACCURACY, finished
 from vitbench.report.cost import front_costs
 from vitbench.report.cost.front_costs import MARKED, VALUE, Costs
@@ -105,4 +105,4 @@ def _judged(costs: Costs, gains: Gains, cells: list[str]) -> Weighed:
     judged = standings(measured, np.array([gain[cell] for cell in told], dtype=np.float64))
     by_estimate = [YES if cell in best else NO for cell in told]
     standing = dict(zip(told, judged if sure else by_estimate, strict=True))
-    return Weighed(costs, gains, cells, best, standing, told_apart(measured), sure)
+    return Weighed(costs, gains, cells, best, standing, distinguishable(measured), sure)

@@ -28,12 +28,12 @@ MINUS = "\N{MINUS SIGN}"
 
 
 TIP, BETWEEN = "tip:", "\u2063"
-"""Begins the id of a mark that tells something where a pointer is over it, which a page's script shows; and an
-invisible sign between the cell that the mark is of and what it tells."""
+"""The start of the id of a mark with a tooltip, which a page's script shows; and the invisible character that
+separates the mark's cell from the tooltip's text."""
 
 
 def tip(cell: str, text: str) -> str:
-    """Make the id of a cell's mark that tells a text: both on one line, and one after the other."""
+    """Make the id of a cell's mark with a tooltip: the cell and the text, on one line."""
     return TIP + BETWEEN.join(" ".join("".join(c if c.isprintable() else " " for c in s).split()) for s in (cell, text))
 
 

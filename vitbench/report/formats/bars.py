@@ -40,7 +40,7 @@ class Axis:
         return math.log(value) if self.scale.logarithmic else value
 
     def percent(self, value: float) -> float:
-        """Where a value is, from 0 to 100."""
+        """Position of a value on the scale, from 0 to 100."""
         if self.scale.logarithmic and value <= 0:
             return 0.0
         return min(100.0, max(0.0, 100 * (self._scaled(value) - self.low) / (self.high - self.low)))

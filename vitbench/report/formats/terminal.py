@@ -73,7 +73,7 @@ def fitting(table: Table, width: int) -> list[int]:
 
     Args:
         table: of its columns optional ones give way first, then the last ones; the first one never does, nor does what
-            tells rows apart as long as anything else can.
+            distinguishes the rows as long as anything else can.
         width: of the terminal, in characters.
     """
     needs = [_need(table, number) for number in range(len(table.columns))]

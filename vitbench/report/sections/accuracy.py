@@ -67,7 +67,7 @@ class Function:
 
     @property
     def name(self) -> str:
-        """What tells it from other functions: the values that its cells share, or the label of its first cell."""
+        """A name that no other function has: the values that its cells share, or the label of its first cell."""
         shared = [values[0] for values in self.values.values() if len(values) == 1]
         return " · ".join(shared) if shared and len(self.cells) > 1 else self.cells[0]
 

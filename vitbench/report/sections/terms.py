@@ -1,4 +1,4 @@
-"""Terms: what the words, columns and marks of a report mean, of those alone that it has; each is told once."""
+"""Terms: what the words, columns and marks of a report mean; only those that it has, each once."""
 
 from __future__ import annotations
 
@@ -224,7 +224,7 @@ TERMS: tuple[Term, ...] = (
          "throughput of the median step of the cells' own runs."),
     Term("peak memory", _memory, "{what}."),
 )  # fmt: skip
-"""Every term, in the order in which they are told."""
+"""Every term, in the order of the list."""
 
 
 def section(view: View, _: Files) -> list[Block]:
