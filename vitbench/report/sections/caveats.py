@@ -174,8 +174,8 @@ def _shared_machine(view: View) -> Facts:
 
 def _environments(view: View) -> Facts:
     if view.origins.several:
-        ok, every = view.trials[view.trials["state"] == "ok"], list(view.origins.environments.values())
-        other = int((ok["origin"] != next(iter(view.origins.environments))).sum())
+        ok, every = view.trials["state"] == "ok", list(view.origins.environments.values())
+        other = int((ok & (view.trials["origin"] != next(iter(view.origins.environments)))).sum())
         names = [n for n in Environment.model_fields if n not in MOVING]
         differing = [DIFFERING.get(n, n) for n in names if any(getattr(e, n) != getattr(every[0], n) for e in every)]
         yield {"number": other, "what": ", ".join(differing)}
@@ -184,7 +184,7 @@ def _environments(view: View) -> Facts:
 def _other_code(view: View) -> Facts:
     codes = {origin: environment.code for origin, environment in view.origins.environments.items()}
     if len(set(codes.values())) > 1:
-        made = view.trials.dropna(subset=["origin", "started_at"])
+        made = view.trials[["origin", "started_at"]].dropna()
         latest = codes[made.sort_values("started_at", kind="stable")["origin"].iloc[-1]]
         yield {"number": int((made["origin"].map(codes) != latest).sum())}
 

@@ -11,8 +11,8 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from vitbench.analysis.frames import level
-from vitbench.analysis.grouped import finished, texts
+from vitbench.analysis.frames import level, where
+from vitbench.analysis.grouped import ACCURACY, finished, texts
 from vitbench.config.suite import BETWEEN, in_label
 from vitbench.config.trial import TrainTrial
 from vitbench.report.document import Block
@@ -44,10 +44,9 @@ def learning_curves(view: View, files: Files) -> list[Block]:
 
 def _of_device(view: View, device: str) -> list[Picture]:
     """One picture of every finished run on a device, for each origin; nothing where none finished."""
-    planned = view.runs(device)
-    origins = view.origins.of(planned)
-    done = finished(view.runs(device, ["trial_id"]))
-    curves = {o: view.epochs[view.epochs["trial_id"].isin(of_origin(done, o)["trial_id"])] for o in origins}
+    runs = view.runs(device, ["trial_id", ACCURACY, "latency_ms_p50"])
+    origins, done = view.origins.of(runs), finished(runs)
+    curves = {o: where(view.epochs, view.epochs["trial_id"].isin(of_origin(done, o)["trial_id"])) for o in origins}
     return [_picture(view, device, epochs, *view.origins.on(o, origins)) for o, epochs in curves.items() if len(epochs)]
 
 
@@ -158,16 +157,18 @@ def _arrange(view: View, device: str, epochs: pd.DataFrame) -> _Arranged:
 def _of_a_grid(view: View, epochs: pd.DataFrame) -> _Arranged:
     colours, facets = _shared_out(view)
     shown = {axis: _named(view, axis, alone=axes == [axis]) for axes in (colours, facets) for axis in axes}
-    of_run = [
-        [BETWEEN.join(values) for values in zip(*([shown[a][v] for v in texts(epochs[a])] for a in axes), strict=True)]
+    cells = epochs.drop_duplicates("cell")  # by cell: a million runs have three million epochs
+    of_cell = [
+        [BETWEEN.join(values) for values in zip(*([shown[a][v] for v in texts(cells[a])] for a in axes), strict=True)]
         for axes in (colours, facets)
     ]
     every = [
         [BETWEEN.join(values) for values in itertools.product(*(shown[a].values() for a in axes))]
         for axes in (colours, facets)
     ]
-    colour, facet = of_run[0], of_run[1] if facets else [""] * len(epochs)
-    panels = [value for value in every[1] if value in set(facet)]
+    names = of_cell[0], of_cell[1] or [""] * len(cells)
+    colour, facet = (epochs["cell"].map(dict(zip(cells["cell"], each, strict=True))).astype(object) for each in names)
+    panels = [value for value in every[1] if value in names[1]]
     pooled = [axis for axis in view.axes if axis not in (*colours, *facets, *view.twin_axes)]
     colouring = Colouring(", ".join(view.axis_names[axis] for axis in colours), every[0], every[0])
     return _Arranged(view.axis_names[facets[0]] if len(facets) == 1 else "", panels, colouring,

@@ -45,7 +45,7 @@ def counts(view: View) -> Block:
     states = ["ok", *(s for s in (*STATES, PENDING) if s in present and s != "ok")]
     lines = []
     for kind, name in KINDS.items():
-        rows = view.trials[view.trials["kind"] == kind]
+        rows = view.trials.loc[view.trials["kind"] == kind, ["cell", "state"]]
         if len(rows):
             line = {"trials": Md(name), "cells": count(rows["cell"].nunique()), "planned": count(len(rows))}
             lines.append(line | {state: count((rows["state"] == state).sum()) for state in states})
@@ -88,15 +88,15 @@ def origins(view: View) -> list[Block]:
         return []
     lines = []
     for origin, environment in view.origins.environments.items():
-        mine = view.trials[view.trials["origin"] == origin]
+        kinds = view.trials.loc[view.trials["origin"] == origin, "kind"]
         lines.append(
             {
                 "on": Md(view.origins.letter(origin)),
                 "machine": _machine(environment),
                 "software": software(environment),
                 "commit": commits(view, origin),
-                "training runs": count((mine["kind"] == "train").sum()),
-                "timings": count((mine["kind"] == "time").sum()),
+                "training runs": count((kinds == "train").sum()),
+                "timings": count((kinds == "time").sum()),
             }
         )
     said = Md(f"Results come from {len(lines)} environments (machine, CPU threads, software). Each has tables of its "
@@ -105,7 +105,7 @@ def origins(view: View) -> list[Block]:
 
 
 def _design(view: View) -> Md:
-    grid = view.trials[view.trials["factorial"].astype(bool)]["cell"].nunique()
+    grid = view.trials.loc[view.trials["factorial"].astype(bool), "cell"].nunique()
     axes = view.study.info.axes
     said = []
     if grid:
@@ -201,8 +201,8 @@ def software(environment: Environment) -> Md:
 
 def commits(view: View, origin: str) -> Md:
     """The commits of the results of one origin."""
-    rows = view.trials[view.trials["origin"] == origin]
-    known = rows[rows["commit"].notna()][["commit", "dirty"]].drop_duplicates()
+    of_it = (view.trials["origin"] == origin) & view.trials["commit"].notna()
+    known = view.trials.loc[of_it, ["commit", "dirty"]].drop_duplicates()
     named = [f"{str(commit)[:12]}{' with local changes' if dirty is True else ''}"
              for commit, dirty in known.itertuples(index=False)]  # fmt: skip
     return Md(f"commit {listed(named, MAX_NAMED)}" if named else "commit unknown")
