@@ -6,6 +6,8 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
+import pandas as pd
+
 from vitbench.analysis.conditions import Condition
 from vitbench.analysis.side_by_side import SideBySide
 from vitbench.report.comparisons.comparison_tables import shared, shared_cells
@@ -67,13 +69,18 @@ def _by_pair(found: SideBySide, facts: Callable[[int, int], Mapping[str, object]
 
 def _unrecorded(found: SideBySide) -> Facts:
     pairs = [pair for pair in found.pairs if found.compared(*pair)]
-    unknown = [n for n, arm in enumerate(found.arms) if arm.environment is None and any(n in pair for pair in pairs)]
+    compared = [n for n in range(len(found.arms)) if any(n in pair for pair in pairs)]
+    unknown = [n for n in compared if found.arms[n].conditions is None or _partly(found.arms[n].trials)]
     return [{"arms": letters(found, unknown)}] if unknown else []
+
+
+def _partly(trials: pd.DataFrame) -> bool:
+    return bool((trials["origin"].isna() & (trials["state"] == "ok")).any())
 
 
 def _apart(found: SideBySide, number: int, base: int, kind: str) -> list[str]:
     """The conditions of a kind in which two arms are known to differ."""
-    if found.arms[number].environment is None or found.arms[base].environment is None:
+    if found.arms[number].conditions is None or found.arms[base].conditions is None:
         return []
     return [each.name for each in found.conditions if each.kind == kind and each.between(base, number)]
 
@@ -111,8 +118,8 @@ def _devices(found: SideBySide) -> Facts:
 
 def _arms_of_one_study(found: SideBySide, *, copies: bool) -> Facts:
     parts = []
-    for path in dict.fromkeys(arm.study.path.resolve() for arm in found.arms):
-        arms = [number for number, arm in enumerate(found.arms) if arm.study.path.resolve() == path]
+    for path in dict.fromkeys(arm.path.resolve() for arm in found.arms):
+        arms = [number for number, arm in enumerate(found.arms) if arm.path.resolve() == path]
         if len(arms) > 1 and (len({found.arms[n].name for n in arms}) == 1) == copies:
             parts.append(letters(found, arms))
     return [{"arms": "; ".join(parts)}] if parts else []
@@ -142,7 +149,7 @@ def _recipes(found: SideBySide) -> Facts:
 
 
 def _fallback(found: SideBySide) -> Facts:
-    arms = [number for number, arm in enumerate(found.arms) if arm.study.info.fallback is not None]
+    arms = [number for number, arm in enumerate(found.arms) if arm.info and arm.info.fallback is not None]
     return [{"arms": letters(found, arms)}] if arms else []
 
 
@@ -169,14 +176,14 @@ def _of_timings(found: SideBySide, *, unstable: bool) -> Facts:
 
 
 def _set_aside(found: SideBySide) -> Facts:
-    for path in dict.fromkeys(arm.study.path.resolve() for arm in found.arms):
-        arms = [number for number, arm in enumerate(found.arms) if arm.study.path.resolve() == path]
-        if damaged := found.arms[arms[0]].study.damaged:
+    for path in dict.fromkeys(arm.path.resolve() for arm in found.arms):
+        arms = [number for number, arm in enumerate(found.arms) if arm.path.resolve() == path]
+        if damaged := found.arms[arms[0]].damaged:
             yield {"arms": letters(found, arms), "files": listed(damaged, MOST_BROKEN)}
 
 
 LIMITS: tuple[Limit, ...] = (
-    Limit("unrecorded-machine", _unrecorded, "Machine and software of {arms} were not recorded."),
+    Limit("unrecorded-machine", _unrecorded, "Machine and software were not recorded with every result: {arms}."),
     Limit("other-machines", _machines,
           "{pairs}: **different machines or devices** ({what}{also}). A ratio of times compares machines with all that "
           "runs on them, not versions of the code."),
