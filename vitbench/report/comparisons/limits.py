@@ -10,7 +10,7 @@ import pandas as pd
 
 from vitbench.analysis.conditions import Condition
 from vitbench.analysis.side_by_side import SideBySide
-from vitbench.report.comparisons.comparison_tables import shared, shared_cells
+from vitbench.report.comparisons.comparison_tables import shared
 from vitbench.report.inline import Md, escape, listed
 from vitbench.report.origins import with_changes
 from vitbench.report.text import enumerated, plural
@@ -154,7 +154,7 @@ def _fallback(found: SideBySide) -> Facts:
 
 
 def _seeds(found: SideBySide) -> Sequence[int]:
-    return [len(cell.runs) for row in shared_cells(found.cells) for cell in row.cells if cell and cell.runs]
+    return [len(cell.runs) for row in shared(found.cells) for cell in row.cells if cell and cell.runs]
 
 
 def _one_seed(found: SideBySide) -> Facts:
