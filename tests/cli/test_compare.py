@@ -100,14 +100,6 @@ def test_the_margin_of_equivalence_is_the_users_and_moves_no_gate(tmp_path: Path
     assert compare(old, new, "--equivalent-within", "0")[0] == 2
 
 
-@pytest.mark.parametrize(("regressions", "status"), [(0, 0), (1, 1), (2, 1)])
-def test_one_regression_is_enough(tmp_path: Path, compare: Compare, regressions: int, status: int) -> None:
-    old = write(tmp_path / "A", cells(3))
-    new = write(tmp_path / "B", cells(3, dict.fromkeys(range(1, regressions + 1), 1.5)), seed=1)
-    found, out, _ = compare(old, new, "--fail-over", "5%")
-    assert found == status and out.count("slower, regression") == regressions
-
-
 def test_lost_and_new_timings_and_other_machines_are_shown(tmp_path: Path, compare: Compare) -> None:
     other = HERE.model_copy(update={"cpu": "Other CPU", "device_name": "Other CPU"})
     old = write(tmp_path / "A", cells(3))

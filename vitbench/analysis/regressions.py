@@ -102,17 +102,18 @@ class Changes:
         return f"{text} beyond {100 * fail_over:g} %"
 
 
-def change(a: Timing, b: Timing, margin: float) -> Change | None:
-    """What became of a timing; None of one that is ok on neither side: there was nothing, and there is nothing.
+def change(a: Timing | None, b: Timing | None, margin: float) -> Change | None:
+    """What became of a timing; None of one that a side does not plan, or that is ok on neither side.
 
     Args:
         a: the earlier timing.
         b: the later one.
         margin: fraction by which a latency may differ and still be equivalent.
     """
+    if a is None or b is None or (a.values is None and b.values is None):
+        return None
     if b.values is None:
-        if a.values is None:
-            return None
+        assert a.values is not None
         return Change(b.label, b.state, timings.latency(a.values), note=b.reason, lost=True)
     if a.values is None:
         return Change(b.label, OK_NOW, new=timings.latency(b.values), note=f"{a.state} in A")
@@ -142,22 +143,18 @@ def within(margin: float) -> tuple[float, float]:
 def meanings(words: Collection[str], margin: float) -> list[str]:
     """What the words that judge a ratio mean, a sentence each, of those that are there."""
     low, high = within(margin)
-    of_both = [
-        word.capitalize() if n == 0 else word for n, word in enumerate(w for w in (SLOWER, FASTER) if w in words)
-    ]
-    said = {
-        UNDECIDED: "the interval holds 1, and the two are not shown to be equivalent",
-        EQUIVALENT: f"the whole interval lies between {low:.3f} and {high:.3f} (a margin of {100 * margin:g} %), both "
-                    f"timings are to be relied on, and each has {FEWEST_PROCESSES} processes or more",
-        IDENTICAL: "both sides hold the same samples: this is one measurement and not two, and the interval that of "
-                   "two such",
-        TOO_FEW: f"fewer than {FEW} samples on one side give no interval",
+    texts = {
+        (SLOWER, FASTER): "the 95 % interval of the ratio excludes 1, by however little",
+        (UNDECIDED,): "the interval holds 1, and the two are not shown to be equivalent",
+        (EQUIVALENT,): f"the whole interval lies between {low:.3f} and {high:.3f} (a margin of {100 * margin:g} %), "
+                       f"both timings are to be relied on, and each has {FEWEST_PROCESSES} processes or more",
+        (IDENTICAL,): "both sides hold the same samples: this is one measurement and not two, and the interval that of "
+                      "two such",
+        (TOO_FEW,): f"fewer than {FEW} samples on one side give no interval",
     }  # fmt: skip
-    explained = {word for word in words if word in said} | ({EQUIVALENT} if UNDECIDED in words else set())
-    first = (
-        [f"{' and '.join(of_both)}: the 95 % interval of the ratio excludes 1, by however little."] if of_both else []
-    )
-    return [*first, *(f"{word.capitalize()}: {said[word]}." for word in said if word in explained)]
+    used = {*words, EQUIVALENT} if UNDECIDED in words else {*words}
+    named = [(" and ".join(word for word in group if word in used), text) for group, text in texts.items()]
+    return [f"{names.capitalize()}: {text}." for names, text in named if names]
 
 
 def alone(timing: Timing, letter: str, *, later: bool) -> Change:

@@ -11,6 +11,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
+from operator import attrgetter
 from pathlib import Path
 from typing import TypeVar
 
@@ -139,21 +141,21 @@ class SideBySide:
     def limit(self, number: int, fail_over: float | None) -> float | None:
         """The limit that an arm is judged by; None of the first study's own arms, and of a device that it lacks."""
         arm = self.arms[number]
-        same = arm.place and any(self.arms[base].device == arm.device for base in self.bases(number))
-        return fail_over if same else None
+        had = {first.device for first in self.arms if not first.place}
+        return fail_over if arm.place and arm.device in had else None
 
-    @property
-    def sections(self) -> list[tuple[int, int]]:
-        """The pairs that show what changed: those of later studies, or of a single study all."""
-        later = [pair for pair in self.pairs if self.arms[pair[0]].place] or list(self.pairs)
-        return [pair for pair in later if self.compared(*pair) or self.changes(*pair).alone]
+    @cached_property
+    def sections(self) -> dict[tuple[int, int], Changes]:
+        """What changed between the arms of each pair: those of later studies, or of a single study all."""
+        later = [pair for pair in self.pairs if self.arms[pair[0]].place] or self.pairs
+        changes = {pair: self.changes(*pair) for pair in later}
+        return {pair: each for pair, each in changes.items() if each.alone or self.compared(*pair)}
 
     def summaries(self, fail_over: float | None) -> list[str]:
         """What became of the timings and of the accuracies of each pair, a line each."""
         lines = []
-        for number, base in self.sections:
+        for (number, base), changes in self.sections.items():
             who = f"{self.against(number, base)}: " if len(self.sections) > 1 else ""
-            changes = self.changes(number, base)
             if changes.changes or changes.alone or changes.neither:
                 lines.append(f"{who}{changes.summary(self.limit(number, fail_over))}")
             rows = [row for row in self.cells if row.bases[number] == base]
@@ -166,10 +168,6 @@ class SideBySide:
     def against(self, number: int, base: int) -> str:
         """What is compared with what, in words."""
         return f"{self.arms[number].letter} against {self.arms[base].letter}"
-
-    def bases(self, number: int) -> list[int]:
-        """The arms that an arm is compared with; several where the first study has no single one like it."""
-        return [base for other, base in self.pairs if other == number]
 
     def compared(self, number: int, base: int) -> bool:
         """Whether any timing or cell of an arm is compared with another arm's."""
@@ -197,8 +195,8 @@ class SideBySide:
                 else:
                     met = any(self.arms[n].device == arm.device or row.bases[n] == number for n in others)
                 if not met:
-                    change = alone(timing, arm.letter, later=bool(arm.place))
-                    changes.setdefault((arm.device, timing.label), change)
+                    only = alone(timing, arm.letter, later=bool(arm.place))
+                    changes.setdefault((arm.device, timing.label), only)
         return tuple(sorted(changes.values(), key=lambda change: (change.word, change.label)))
 
 
@@ -250,11 +248,13 @@ def _planned(of_arms: Sequence[object]) -> int:
 def _timings(arms: Sequence[Arm], candidates: Sequence[tuple[int, ...]], margin: float) -> list[TimingRow]:
     rows = []
     for key in dict.fromkeys(key for arm in arms for key in arm.timings):
-        found = tuple(arm.timings.get(key) for arm in arms)
-        bases = _bases(found, candidates, lambda timing: timing.values is not None)
-        changes = tuple(_changed(base if base is None else found[base], other, margin)
-                        for base, other in zip(bases, found, strict=True))  # fmt: skip
-        rows.append(TimingRow(found, bases, changes))
+        timings = tuple(arm.timings.get(key) for arm in arms)
+        bases = _bases(timings, candidates, lambda timing: timing.values is not None)
+        changes = tuple(
+            None if base is None else change(timings[base], timing, margin)
+            for base, timing in zip(bases, timings, strict=True)
+        )
+        rows.append(TimingRow(timings, bases, changes))
     return rows
 
 
@@ -266,10 +266,6 @@ def _bases(
         counterpart(of_arms, among, ok) if each is not None else None
         for each, among in zip(of_arms, candidates, strict=True)
     )
-
-
-def _changed(one: Timing | None, other: Timing | None, margin: float) -> Change | None:
-    return change(one, other, margin) if one and other else None
 
 
 def _cells(arms: Sequence[Arm], candidates: Sequence[tuple[int, ...]]) -> list[CellRow]:
@@ -298,7 +294,7 @@ def _matched(arms: Sequence[Arm]) -> list[tuple[Trained | None, ...]]:
     rows: list[list[Trained | None]] = []
     for number, arm in enumerate(arms):
         left = list(arm.cells)
-        for same in (_same_whole, _same_model):
+        for same in (attrgetter("whole"), attrgetter("model")):
             # A row has a key for each recipe that is in it, and a key has every row of that recipe.
             free: dict[str, list[list[Trained | None]]] = {}
             for row in rows:
@@ -314,14 +310,6 @@ def _matched(arms: Sequence[Arm]) -> list[tuple[Trained | None, ...]]:
             left = unplaced
         rows += [[cell if n == number else None for n in range(len(arms))] for cell in left]
     return [tuple(row) for row in rows]
-
-
-def _same_whole(cell: Trained) -> str:
-    return cell.whole
-
-
-def _same_model(cell: Trained) -> str:
-    return cell.model
 
 
 def _margin(one: Arm, other: Arm) -> float | None:

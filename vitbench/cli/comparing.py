@@ -15,6 +15,7 @@ from rich.text import Text
 from vitbench.cli.console import Terminal
 
 if TYPE_CHECKING:
+    from vitbench.analysis.regressions import Changes
     from vitbench.analysis.side_by_side import SideBySide
     from vitbench.analysis.timings import Measurement
 
@@ -122,22 +123,21 @@ def print_comparison(comparison: SideBySide, fail_over: float | None, console: T
         console.print(Text(f"{arm.letter} = {arm.name}"))
     for note in (differences(comparison), *(text for name, text in stated(comparison) if name in NOTES)):
         console.print(Text(plain(note), style="yellow"))
-    sections = comparison.sections
-    for pair in sections:
-        if len(sections) > 1:
-            console.print(Text(f"\n{comparison.against(*pair)}", style="bold"))
-        print_changes(comparison, pair, comparison.limit(pair[0], fail_over), console)
-    words = {change.word for pair in sections for change in comparison.changes(*pair).changes}
+    for (number, base), changes in comparison.sections.items():
+        if len(comparison.sections) > 1:
+            console.print(Text(f"\n{comparison.against(number, base)}", style="bold"))
+        letters = comparison.arms[base].letter, comparison.arms[number].letter
+        print_changes(changes, letters, comparison.limit(number, fail_over), console)
+    words = {change.word for changes in comparison.sections.values() for change in changes.changes}
     for meaning in meanings(words, comparison.margin):
         console.print(Text(meaning, style="dim"))
     for line in comparison.summaries(fail_over):
         console.print(Text(line))
 
 
-def print_changes(comparison: SideBySide, pair: tuple[int, int], fail_over: float | None, console: Terminal) -> None:
+def print_changes(changes: Changes, letters: tuple[str, str], fail_over: float | None, console: Terminal) -> None:
     """One row for each timing; on a terminal within its width, elsewhere one line each, however long."""
-    changes = comparison.changes(*pair)
-    new, old = (comparison.arms[number].letter for number in pair)
+    old, new = letters
     table = Table(box=box.SIMPLE_HEAD if console.is_terminal else None, pad_edge=False, show_edge=False)
     narrow = console.width < NARROW
     for name in ("change", "timing") if narrow else ("change", f"{new}/{old}", f"{old}, ms", f"{new}, ms", "timing"):
