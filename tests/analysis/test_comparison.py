@@ -13,9 +13,9 @@ import numpy as np
 import pytest
 
 from tests.small import MODEL, time_trial, train_trial
-from vitbench.analysis.regressions import Change, compare, meanings, within
-from vitbench.analysis.regressions import Changes as Compared
-from vitbench.analysis.sides import ComparisonError, Side, read_side
+from vitbench.analysis.regressions import Change, meanings, within
+from vitbench.analysis.side_by_side import SideBySide, side_by_side
+from vitbench.analysis.sides import ComparisonError
 from vitbench.analysis.timings import Measurement
 from vitbench.config import TimeSpec
 from vitbench.config.suite import Info
@@ -90,58 +90,59 @@ def cells(number: int, slower: Mapping[int, float] | None = None, **rest: object
     return {f"cell {i}": Timed(slower=(slower or {}).get(i, 1.0), **rest) for i in range(1, number + 1)}
 
 
-Between = Callable[[Mapping[str, Timed], Mapping[str, Timed]], Compared]
+Between = Callable[[Mapping[str, Timed], Mapping[str, Timed]], SideBySide]
 
 
 @pytest.fixture
 def between(tmp_path: Path) -> Between:
-    def compared(old: Mapping[str, Timed], new: Mapping[str, Timed]) -> Compared:
-        sides: list[Side] = []
-        for seed, side in enumerate((old, new)):
-            sides.append(read_side(write(tmp_path / "AB"[seed], side, seed)))
-        return compare(*sides)
+    def compared(*sides: Mapping[str, Timed]) -> SideBySide:
+        return side_by_side([write(tmp_path / "AB"[seed], side, seed) for seed, side in enumerate(sides)])
 
     return compared
 
 
-def words(found: Compared) -> dict[str, str]:
-    return {change.label.split(",")[0]: change.word for change in found.changes}
+def changes(found: SideBySide) -> list[Change]:
+    """What changed from A to B, then what only one has."""
+    between = found.changes(1, 0)
+    return [*between.changes, *between.alone]
+
+
+def words(found: SideBySide) -> dict[str, str]:
+    return {change.label.split(",")[0]: change.word for change in changes(found)}
 
 
 def test_a_study_and_its_copy_are_identical(tmp_path: Path) -> None:
-    one, two = (read_side(write(tmp_path / name, cells(4), seed=3)) for name in "AB")
-    found = compare(one, two)
-    assert set(words(found).values()) == {"identical"} and found.notes == ()
-    assert [c.ratio.estimate for c in found.changes if c.ratio] == [1.0] * 4
+    found = side_by_side([write(tmp_path / name, cells(4), seed=3) for name in "AB"])
+    assert set(words(found).values()) == {"identical"}
+    assert [c.ratio.estimate for c in changes(found) if c.ratio] == [1.0] * 4
     assert found.exit_status(0.0001) == 0
-    assert compare(one, one).notes == ("A and B are the same.",)
 
 
 @pytest.mark.parametrize(("regressions", "status"), [(0, 0), (1, 1), (2, 1), (6, 1)])
 def test_any_number_of_regressions_fails_one_too(between: Between, regressions: int, status: int) -> None:
     """A defect in another harness: a gate that lets exactly one regression through."""
     found = between(cells(6), cells(6, dict.fromkeys(range(1, regressions + 1), 1.5)))
-    assert len(found.regressions(0.05)) == regressions
+    assert sum(change.regressed(0.05) for change in changes(found)) == regressions
     assert found.exit_status(0.05) == status
     assert found.exit_status(None) == 0
 
 
 def test_a_slowdown_of_20_percent_is_a_regression_beyond_5_and_none_beyond_30(between: Between) -> None:
     found = between(cells(5), cells(5, {3: 1.2}))
-    (slowest, *_) = found.changes
+    (slowest, *_) = changes(found)
     assert slowest.label.startswith("cell 3") and slowest.word == "slower"
     assert slowest.ratio is not None and slowest.old is not None and slowest.new is not None
     assert slowest.ratio.low > 1.1 and slowest.ratio.estimate == pytest.approx(1.2, abs=0.05)
     assert slowest.new.estimate / slowest.old.estimate == pytest.approx(slowest.ratio.estimate)
     assert (found.exit_status(0.05), found.exit_status(0.3), found.exit_status(None)) == (1, 0, 0)
-    assert "1 slower" in found.summary(0.3) and "no regression beyond 30 %" in found.summary(0.3)
-    assert "1 regression beyond 5 %" in found.summary(0.05) and "regression" not in found.summary(None)
+    assert found.summaries(0.3) == ["5 timings: 1 slower, 4 equivalent; no regression beyond 30 %"]
+    assert found.summaries(None) == ["5 timings: 1 slower, 4 equivalent"]
 
 
 def test_what_became_faster_is_no_regression(between: Between) -> None:
     found = between(cells(3), cells(3, {1: 0.5, 2: 1.5}))
-    assert [c.word for c in found.changes if c.label[5] in "12"] == ["slower", "faster"], "slowest change first"
-    assert [c.label[5] for c in found.regressions(0.05)] == ["2"]
+    assert [c.word for c in changes(found) if c.label[5] in "12"] == ["slower", "faster"], "slowest change first"
+    assert [c.label[5] for c in changes(found) if c.regressed(0.05)] == ["2"]
 
 
 @pytest.mark.parametrize(("slower", "status"), [(1.05, 0), (1.0501, 1), (1.0, 0)])
@@ -161,7 +162,7 @@ def test_the_last_bits_of_an_estimate_are_no_slowdown() -> None:
 
 def test_a_large_difference_within_the_noise_is_no_regression(between: Between) -> None:
     found = between(cells(1, spread=0.8, processes=3), cells(1, {1: 2.2}, spread=0.8, processes=3))
-    (change,) = found.changes
+    (change,) = changes(found)
     assert change.ratio is not None and change.ratio.estimate > 1.05, "it looks slower"
     assert change.word == "undecided" and found.exit_status(0.05) == 0
 
@@ -171,8 +172,8 @@ def test_no_difference_seen_is_not_yet_equivalence(tmp_path: Path) -> None:
 
     def word(margin: float = 0.05, **of_both: object) -> str:
         folder = Path(tempfile.mkdtemp(dir=tmp_path))
-        old, new = (read_side(write(folder / name, cells(1, **of_both), seed)) for seed, name in enumerate("AB"))
-        (change,) = compare(old, new, margin).changes
+        paths = [write(folder / name, cells(1, **of_both), seed) for seed, name in enumerate("AB")]
+        (change,) = changes(side_by_side(paths, margin))
         assert change.ratio is not None and change.ratio.holds(1.0) and change.judged
         return change.word
 
@@ -200,27 +201,25 @@ def test_words_are_explained_where_they_are_used() -> None:
 @pytest.mark.slow
 def test_noise_alone_is_seldom_flagged(tmp_path: Path) -> None:
     """120 timings of two studies that differ in nothing: few are called slower, and the gate is passed."""
-    old, new = (read_side(write(tmp_path / name, cells(120), seed)) for seed, name in enumerate("AB", 10))
-    found = compare(old, new)
-    assert sum(c.word in ("slower", "faster") for c in found.changes) <= 12, "an interval of 95 %"
+    found = side_by_side([write(tmp_path / name, cells(120), seed) for seed, name in enumerate("AB", 10)])
+    assert sum(c.word in ("slower", "faster") for c in changes(found)) <= 12, "an interval of 95 %"
     assert found.exit_status(0.05) == 0
 
 
 @pytest.mark.parametrize("state", ["failed", "oom", "incorrect", "timeout", "crashed", "unsupported", "pending"])
 def test_what_was_ok_and_is_not_any_more_is_a_regression(between: Between, state: str) -> None:
     found = between(cells(3), cells(3) | {"cell 2": Timed(state=state)})
-    (first, *_) = found.changes
+    (first, *rest) = changes(found)
     assert (first.label[:6], first.word, first.lost, first.new) == ("cell 2", state, True, None)
-    assert found.regressions(10.0) == [first]
+    assert first.regressed(10.0) and [c.word for c in rest] == ["equivalent"] * 2
     assert (found.exit_status(10.0), found.exit_status(None)) == (1, 0)
-    assert found.summary(None) == f"3 timings: 1 {state}, 2 equivalent"
 
 
 def test_what_was_not_ok_before_is_no_regression(between: Between) -> None:
     broken = Timed(state="oom")
     found = between(cells(3) | {"cell 2": broken, "cell 3": broken}, cells(3) | {"cell 3": Timed(state="failed")})
-    assert words(found) == {"cell 1": "equivalent", "cell 2": "ok now"} and found.neither == 1
-    assert found.summary(0.05) == "3 timings: 1 equivalent, 1 ok now, 1 ok in neither; no regression beyond 5 %"
+    assert words(found) == {"cell 1": "equivalent", "cell 2": "ok now"} and found.changes(1, 0).neither == 1
+    assert found.summaries(None) == ["3 timings: 1 equivalent, 1 ok now, 1 ok in neither"]
     assert found.exit_status(0.05) == 0
 
 
@@ -232,7 +231,7 @@ def test_what_one_side_alone_has_is_listed_last(between: Between) -> None:
         "cell 3": "equivalent", "cell 4": "equivalent", "cell 2": "only in A", "cell 1": "only in B",
         "cell 5": "only in B",
     }  # fmt: skip
-    assert [c.word for c in found.changes][2:] == ["only in A", "only in B", "only in B"]
+    assert [c.word for c in changes(found)][2:] == ["only in A", "only in B", "only in B"]
     assert found.exit_status(0.05) == 0
 
 
@@ -245,63 +244,46 @@ def test_too_few_samples_give_no_verdict_and_no_silent_pass(between: Between) ->
 
 
 def test_nothing_in_common_is_an_error(between: Between, tmp_path: Path) -> None:
-    with pytest.raises(ComparisonError, match=r"nothing to compare: 1 timing in A and 2 in B, and no planned timing"):
+    with pytest.raises(ComparisonError, match=r"nothing to compare: 1 timing .* in A, 2 timings .* in B"):
         between({"cell 1": Timed()}, {"cell 2": Timed(), "cell 3": Timed()})
-    old = read_side(write(tmp_path / "oom", {"cell 1": Timed(state="oom")}))
-    with pytest.raises(ComparisonError, match="none of the 1 timing that both have was ok in A"):
-        compare(old, read_side(write(tmp_path / "ok", {"cell 1": Timed()})))
+    old = write(tmp_path / "oom", {"cell 1": Timed(state="oom")})
+    with pytest.raises(ComparisonError, match="none of the 1 timing was ok in A"):
+        side_by_side([old, write(tmp_path / "ok", {"cell 1": Timed()})]).exit_status(None)
 
 
-def test_other_machines_and_software_are_named(between: Between) -> None:
-    big = HERE.model_copy(update={"cpu": "Other CPU", "device_name": "Other CPU", "threads": 8, "load_average": 7.0})
-    newer = HERE.model_copy(update={"packages": {"torch": "2.16.0", "numpy": "2.3.0"}, "commit": "0", "code": "ba"})
-    found = between(cells(2), {"cell 1": Timed(environment=big), "cell 2": Timed(environment=newer)})
-    assert found.notes == (
-        "The machines differ: processor (Example CPU 3000 → Other CPU), CPU threads (2 → 8). The comparison is "
-        "between machines, and not between versions.",
-        "The software differs: torch (2.15.0 → 2.16.0), code of vitbench (0123456789ab → ba).",
-    )
-
-
-def test_a_machine_that_was_not_recorded_is_said(between: Between) -> None:
-    found = between(cells(2), cells(2) | {"cell 2": Timed(environment=None)})
-    assert found.notes == ("On what machine and software was not recorded for 1 timing.",)
-
-
-def test_one_process_is_said_since_its_luck_is_in_no_interval(between: Between) -> None:
-    (note,) = between(cells(2), cells(2) | {"cell 2": Timed(processes=1)}).notes
-    assert note.startswith("Of one process: 1 timing.")
-
-
-def test_unstable_timings_and_damaged_records_are_said(tmp_path: Path) -> None:
+def test_a_damaged_record_is_set_aside_and_its_timing_is_lost(tmp_path: Path) -> None:
     old, new = (write(tmp_path / name, cells(2), seed) for seed, name in enumerate("AB"))
-    write(new, cells(2) | {"cell 3": Timed(spread=2.0)}, seed=9)
-    write(old, cells(3), seed=9)
-    damaged = next((new / "records").glob(f"{planned('cell 1').id}-*.json"))
     for file in (new / "records").glob(f"{planned('cell 1').id}-*.json"):
         file.write_text("{")
-    found = compare(read_side(old), read_side(new))
+    found = side_by_side([old, new])
     assert words(found)["cell 1"] == "pending" and found.exit_status(0.05) == 1
-    assert "Unstable in B: 1 of 2 timings (`vitbench report` says why)." in found.notes
-    assert any(note.startswith(f"Set aside in B: {damaged.name}: not a record") for note in found.notes)
+    assert [len(arm.damaged) for arm in found.arms] == [0, 1]
 
 
-def test_trials_of_one_description_are_told_apart_and_training_is_left_alone(tmp_path: Path) -> None:
-    trained, trials = train_trial(), [time_trial(), time_trial(protocol=TimeSpec(iterations=7))]
-    plan = tuple(
-        PlannedTrial(id=t.id, cell="a cell", axes={}, exact={}, trial=t) for t in (trained, *trials)
-    )  # fmt: skip
-    info = StudyInfo(suite=Info(name="small", question="?"), suite_file="small.toml", axes={}, data_name="",
-                     data_identity="", trials=plan)  # fmt: skip
-    Study.start(tmp_path, info)
-    side = read_side(tmp_path)
-    assert set(side.timings) == {t.id for t in trials}
-    assert len({t.label for t in side.timings.values()}) == 2
+def protocols(path: Path, *iterations: int) -> Path:
+    """A study that trains, and times one model by each of some protocols."""
+    trials = [train_trial(), *(time_trial(protocol=TimeSpec(iterations=n)) for n in iterations)]
+    plan = tuple(PlannedTrial(id=t.id, cell="a cell", axes={}, exact={}, trial=t) for t in trials)
+    Study.start(path, StudyInfo(suite=Info(name="small", question="?"), suite_file="small.toml", axes={}, data_name="",
+                                data_identity="", trials=plan))  # fmt: skip
+    return path
 
 
+def test_protocols_are_matched_exactly_where_a_study_has_several(tmp_path: Path) -> None:
+    one, both, other = protocols(tmp_path / "one", 5), protocols(tmp_path / "both", 5, 7), protocols(tmp_path / "c", 7)
+    found = side_by_side([both, both])
+    assert len(found.timings) == 2 == len({row.label for row in found.timings})
+    ids = [{t.planned.id for t in row.timings if t and t.planned} for row in found.timings]
+    assert [len(each) for each in ids] == [1, 1]
+    (alone,) = changes(side_by_side([one, both]))
+    assert alone.word == "only in B"
+    assert len(side_by_side([one, other]).timings) == 1, "another length of the same work"
+
+
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
 def test_what_holds_no_samples_or_no_study_is_refused(tmp_path: Path) -> None:
+    one = write(tmp_path / "A", {"cell 1": Timed()})
     with pytest.raises(StudyError, match="holds no study"):
-        read_side(tmp_path)
-    write(tmp_path / "A", {"cell 1": Timed(processes=0)})
+        side_by_side([one, tmp_path])
     with pytest.raises(ComparisonError, match="is ok and holds no samples"):
-        read_side(tmp_path / "A")
+        side_by_side([one, write(tmp_path / "B", {"cell 1": Timed(processes=0)})])

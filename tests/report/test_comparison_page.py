@@ -18,7 +18,7 @@ from tests.report.markdown import read_page
 from tests.test_security import HOSTILE, hostile_study
 from vitbench.analysis.side_by_side import SideBySide, side_by_side
 from vitbench.report.comparisons.comparison import compose, render_comparison
-from vitbench.report.comparisons.comparison_frames import timings
+from vitbench.report.comparisons.comparison_tables import timings_frame
 from vitbench.report.comparisons.forest import ratios
 from vitbench.report.comparisons.limits import stated
 from vitbench.report.comparisons.verdict_counts import differences, verdicts
@@ -96,7 +96,7 @@ def test_every_ratio_says_over_which_arm_it_is(tmp_path: Path) -> None:
     assert set(rows) == {"C against A", "D against B"} and rows["D against B"]["slower"] == "1"
     assert rows["D against B"]["latency ratio, geometric mean"].startswith("2.0")
     assert " (C/A) |" in text and " (D/B) |" in text and "D/A" not in text
-    frame = timings(found)
+    frame = timings_frame(found)
     assert frame.loc[frame["ratio"].notna(), ["arm", "against"]].agg("".join, axis=1).tolist() == ["CA", "DB"]
     (plot,) = ratios(found, Files(blank))
     assert isinstance(plot, Forest)

@@ -1,7 +1,8 @@
 """Arms: what stands side by side when studies are compared.
 
 An arm is one study on one type of device under one set of conditions (machine, CPU threads, packages, code of
-vitbench). A study that ran on two devices, or in part on another machine, is two arms: nothing is averaged over them.
+vitbench), or one JSON file of pytest-benchmark. A study that ran on two devices, or in part on another machine, is two
+arms: nothing is averaged over them.
 """
 
 from __future__ import annotations
@@ -9,19 +10,18 @@ from __future__ import annotations
 import re
 import string
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import pandas as pd
 
 from vitbench.analysis.frames import PENDING, trials_frame
 from vitbench.analysis.results import results_of
-from vitbench.analysis.sides import ComparisonError, Timing, timed
+from vitbench.analysis.sides import ComparisonError, Conditions, Timing, benchmarks, conditions, timed
 from vitbench.config.base import digest
 from vitbench.config.trial import TimeTrial, TrainTrial, images_body
-from vitbench.environment import Environment
-from vitbench.store import PlannedTrial, Record, Study
+from vitbench.store import PlannedTrial, Record, Study, StudyInfo
 from vitbench.store.trials import Trials
 
 MOST_ARMS = 16
@@ -30,6 +30,12 @@ LONGEST_NAME = 100
 """Letters of the names that a folder is called after."""
 HOME = Path("results")
 """Where studies lie unless a user says otherwise."""
+NO_TRIALS = pd.DataFrame(
+    columns=["trial_id", "kind", "state", "origin", "commit", "dirty", "started_at", "test_images"]
+)
+Work = tuple[str, ...]
+"""What is timed: a digest of the work and, where an arm has several protocols of it, one of the protocol; the full name
+of a benchmark."""
 
 
 @dataclass(frozen=True)
@@ -91,35 +97,37 @@ class Trained:
 
 @dataclass(frozen=True)
 class Arm:
-    """One study on one type of device under one set of conditions.
+    """One study on one type of device under one set of conditions, or one file of pytest-benchmark.
 
     Attributes:
-        letter: by which tables name it.
         name: of the study's folder, and what tells it from other arms of the same study.
-        study_name: of the study's folder alone.
+        study_name: of the folder or file alone.
         place: of the study among those that were given, from 0; one that is given twice has two.
-        study: the study.
-        device: type of the device.
-        environment: of the first result; None where no record tells it.
+        path: of the folder or file.
+        info: of the study; None of a file.
+        damaged: files of the study that were set aside.
+        device: type of the device; empty of a file.
+        conditions: those of the first result; None where they were not recorded.
         trials: the arm's rows of :func:`vitbench.analysis.frames.trials_frame`.
         planned: a trial of each that differs in more than the seed.
-        timings: by what is timed, see :func:`_what_is_timed`.
-        timed: the planned trials of these.
+        timings: by what is timed.
         cells: the trained cells, in the plan's order.
+        letter: by which tables name it.
     """
 
-    letter: str
     name: str
     study_name: str
     place: int
-    study: Study
+    path: Path
+    info: StudyInfo | None
+    damaged: tuple[str, ...]
     device: str
-    environment: Environment | None
+    conditions: Conditions | None
     trials: pd.DataFrame
     planned: tuple[PlannedTrial, ...]
-    timings: Mapping[str, Timing]
-    timed: Mapping[str, PlannedTrial]
+    timings: Mapping[Work, Timing]
     cells: tuple[Trained, ...]
+    letter: str = ""
 
 
 def names_of(paths: Sequence[Path]) -> list[str]:
@@ -153,89 +161,41 @@ def folder_of(paths: Sequence[Path], home: Path = HOME) -> str:
 
 
 def arms_of(paths: Sequence[Path]) -> list[Arm]:
-    """The arms of some studies, in their order; the first is what the others are compared with.
+    """The arms of some studies or files, in their order; the first is what the others are compared with.
 
     Raises:
-        ComparisonError: where a study plans nothing, or there are more arms than can stand side by side.
+        ComparisonError: where studies and files are mixed, a study plans nothing, a file cannot be read, or there are
+            more arms than can stand side by side.
         StudyError: where a folder holds no study.
     """
-    named = enumerate(zip(paths, names_of(paths), strict=True))
-    parts = [part for place, (path, name) in named for part in _parts_of(path, name, place)]
-    if len(parts) > MOST_ARMS:
+    files, folders = [path for path in paths if not path.is_dir()], [path for path in paths if path.is_dir()]
+    if files and folders:
         raise ComparisonError(
-            f"{len(parts)} columns, and at most {MOST_ARMS} can stand side by side (a study that ran on several "
+            f"{folders[0]} is a study and {files[0]} is pytest-benchmark's JSON: two of one kind can be compared"
+        )
+    named = enumerate(zip(paths, names_of(paths), strict=True))
+    arms = [arm for place, (path, name) in named for arm in (_of_file if files else _of_study)(path, name, place)]
+    if len(arms) > MOST_ARMS:
+        raise ComparisonError(
+            f"{len(arms)} columns, and at most {MOST_ARMS} can stand side by side (a study that ran on several "
             "devices or under several conditions has a column for each): compare fewer studies at once"
         )
-    several = {base for part in parts for base, n in Counter(map(_what_is_timed, part.timed())).items() if n > 1}
-    return [part.arm(letter, several) for letter, part in zip(string.ascii_uppercase, parts, strict=False)]
+    several = {work for arm in arms for work, n in Counter(key[0] for key in arm.timings).items() if n > 1}
+    return [
+        replace(
+            arm, letter=letter, timings={key if key[0] in several else key[:1]: t for key, t in arm.timings.items()}
+        )
+        for letter, arm in zip(string.ascii_uppercase, arms, strict=False)
+    ]
 
 
-@dataclass(frozen=True)
-class _Part:
-    """An arm in the making."""
-
-    name: str
-    study_name: str
-    place: int
-    study: Study
-    device: str
-    environment: Environment | None
-    trials: pd.DataFrame
-    first: Sequence[PlannedTrial]
-    numbers: Mapping[str, int]
-    """Trial id → its place in ``first``."""
-    records: Mapping[str, Record]
-    """Of its timings that have one: trial id → the record that stands."""
-
-    def timed(self) -> Iterator[PlannedTrial]:
-        """The timing trials."""
-        rows = self.trials
-        for trial_id in rows.loc[rows["kind"] == "time", "trial_id"]:
-            yield self.first[self.numbers[trial_id]]
-
-    def arm(self, letter: str, several: Iterable[str]) -> Arm:
-        used = dict.fromkeys(self.numbers[trial_id] for trial_id in self.trials["trial_id"])
-        planned = tuple(self.first[number] for number in used)
-        by_work = dict(self._by_work(set(several)))
-        return Arm(
-            letter, self.name, self.study_name, self.place, self.study, self.device, self.environment, self.trials,
-            planned, self._timings(by_work), by_work, tuple(self._cells()),
-        )  # fmt: skip
-
-    def _by_work(self, several: set[str]) -> Iterator[tuple[str, PlannedTrial]]:
-        """Timings by what is timed; where an arm has several protocols of one, by the protocol, too."""
-        for p in self.timed():
-            assert isinstance(p.trial, TimeTrial)
-            base = _what_is_timed(p)
-            yield digest([base, p.trial.protocol.canonical()]) if base in several else base, p
-
-    def _timings(self, by_work: Mapping[str, PlannedTrial]) -> dict[str, Timing]:
-        repeated = Counter(p.description for p in by_work.values())
-        found: dict[str, Timing] = {}
-        for key, p in by_work.items():
-            label = p.description if repeated[p.description] == 1 else f"{p.description} ({p.id[:8]})"
-            record = self.records.get(p.id)
-            found[key] = timed(self.study.path, p, label, record) if record else Timing(label, PENDING)
-        return found
-
-    def _cells(self) -> Iterator[Trained]:
-        found: dict[int, Trained] = {}
-        for row in self.trials[self.trials["kind"] == "train"].to_dict("records"):
-            number = self.numbers[row["trial_id"]]
-            cell = found.setdefault(number, Trained(self.first[number]))
-            state, seed = str(row["state"]), int(row["seed"])
-            cell.states[state] += 1
-            if state == "ok":
-                cell.runs[seed] = Run(
-                    row["test_accuracy_pct"], row["data_checksum"], row["train_images_per_s"],
-                    row["peak_memory_mib"], row["seconds"],
-                )  # fmt: skip
-            elif state != PENDING:
-                cell.lost.add(seed)
-        return iter(found.values())
+def _of_file(path: Path, name: str, place: int) -> list[Arm]:
+    by_name, under = benchmarks(path)
+    timings: dict[Work, Timing] = {(key,): timing for key, timing in by_name.items()}
+    return [Arm(name, name, place, path, None, (), "", under, NO_TRIALS, (), timings, ())]
 
 
-def _parts_of(path: Path, name: str, place: int) -> list[_Part]:
+def _of_study(path: Path, name: str, place: int) -> list[Arm]:
     study = Study.read(path)
     results = results_of(study)
     frame = trials_frame(study, results)
@@ -249,7 +209,7 @@ def _parts_of(path: Path, name: str, place: int) -> list[_Part]:
         record.trial_id: record
         for _, record in study.records_of(a for a in results.standing.values() if a.file in wanted)
     }
-    devices, parts = list(frame["device"].unique()), []
+    devices, arms = list(frame["device"].unique()), []
     for device in devices:
         rows = frame[frame["device"] == device]
         # Of this device's trials alone: another device's environment tells nothing of it.
@@ -257,20 +217,53 @@ def _parts_of(path: Path, name: str, place: int) -> list[_Part]:
         origins = list(rows.loc[(rows["state"] == "ok") & rows["origin"].notna(), "origin"].unique())
         for number, origin in enumerate(origins or [None], 1):
             # What has no result under any of the conditions counts under each.
-            others = [other for other in origins if other != origin]
+            trials = rows[~rows["origin"].isin([other for other in origins if other != origin])]
             on = [device] if len(devices) > 1 else []
             on += [f"conditions {number}"] if len(origins) > 1 else []
             environment = environments.get(origin) if origin else next(iter(environments.values()), None)
-            parts.append(
-                _Part(", ".join([name, *on]), name, place, study, device, environment,
-                      rows[~rows["origin"].isin(others)], first, places, records)
+            used = {number: first[number] for number in dict.fromkeys(map(places.__getitem__, trials["trial_id"]))}
+            planned = {trial_id: used[places[trial_id]] for trial_id in trials["trial_id"]}
+            timings = [planned[trial_id] for trial_id in trials.loc[trials["kind"] == "time", "trial_id"]]
+            arms.append(
+                Arm(", ".join([name, *on]), name, place, path, study.info, tuple(study.damaged), device,
+                    conditions(environment) if environment else None, trials,
+                    tuple(used.values()), _timings(path, timings, records), _cells(trials, planned))
             )  # fmt: skip
-    return parts
+    return arms
 
 
-def _what_is_timed(planned: PlannedTrial) -> str:
-    """The same for timings of the same work, wherever and however long it is timed."""
+def _timings(path: Path, planned: Sequence[PlannedTrial], records: Mapping[str, Record]) -> dict[Work, Timing]:
+    repeated = Counter(p.description for p in planned)
+    timings: dict[Work, Timing] = {}
+    for p in planned:
+        # What tells two of one description apart, such as the protocol, is in the id.
+        label = p.description if repeated[p.description] == 1 else f"{p.description} ({p.id[:8]})"
+        record = records.get(p.id)
+        timings[_work(p)] = timed(path, p, label, record) if record else Timing(label, PENDING, planned=p)
+    return timings
+
+
+def _work(planned: PlannedTrial) -> Work:
+    """Digests of the work that is timed, wherever and however long, and of the protocol."""
     trial = planned.trial
     assert isinstance(trial, TimeTrial)
     how = trial.protocol.compile, trial.protocol.cuda_graphs
-    return digest([trial.level, trial.model.canonical(), trial.dtype, trial.batch_size, trial.mode, how])
+    work = [trial.level, trial.model.canonical(), trial.dtype, trial.batch_size, trial.mode, how]
+    return digest(work), digest(trial.protocol.canonical())
+
+
+def _cells(trials: pd.DataFrame, planned: Mapping[str, PlannedTrial]) -> tuple[Trained, ...]:
+    cells: dict[int, Trained] = {}
+    for row in trials[trials["kind"] == "train"].to_dict("records"):
+        trial = planned[row["trial_id"]]
+        cell = cells.setdefault(id(trial), Trained(trial))
+        state, seed = str(row["state"]), int(row["seed"])
+        cell.states[state] += 1
+        if state == "ok":
+            cell.runs[seed] = Run(
+                row["test_accuracy_pct"], row["data_checksum"], row["train_images_per_s"],
+                row["peak_memory_mib"], row["seconds"],
+            )  # fmt: skip
+        elif state != PENDING:
+            cell.lost.add(seed)
+    return tuple(cells.values())

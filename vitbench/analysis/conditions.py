@@ -10,7 +10,7 @@ import pandas as pd
 
 from vitbench.analysis.arms import Arm
 from vitbench.analysis.frames import level
-from vitbench.analysis.sides import NAMES, Conditions, conditions
+from vitbench.analysis.sides import NAMES, Conditions
 from vitbench.config.base import Strict
 from vitbench.config.recipe import TimeSpec, TrainSpec
 from vitbench.config.trial import TimeTrial, TrainTrial
@@ -78,7 +78,7 @@ def conditions_of(arms: Sequence[Arm]) -> list[Condition]:
 
     found = [
         row("study", "study", lambda arm: arm.name),
-        row("suite", "study", lambda arm: arm.study.info.suite.name),
+        row("suite", "study", lambda arm: arm.info.suite.name if arm.info else ""),
         row("runs on", "machine", lambda arm: arm.device),
         *_recorded(arms),
         row("commit", "study", lambda arm: _commits(arm.trials)),
@@ -95,7 +95,7 @@ def conditions_of(arms: Sequence[Arm]) -> list[Condition]:
 
 def _recorded(arms: Sequence[Arm]) -> list[Condition]:
     """Machine and software, a row for each thing that any arm's records tell."""
-    known = [conditions(arm.environment) if arm.environment else Conditions({}, {}) for arm in arms]
+    known = [arm.conditions or Conditions({}, {}) for arm in arms]
     found = []
     for kind, parts in (("machine", [k.machine for k in known]), ("software", [k.software for k in known])):
         for name in dict.fromkeys(name for part in parts for name in part):
@@ -135,9 +135,9 @@ def _protocols(arm: Arm) -> list[TimeSpec]:
 
 
 def _data(arm: Arm) -> str:
-    info = arm.study.info
     trained = any(isinstance(planned.trial, TrainTrial) for planned in arm.planned)
-    return f"{info.data_name} ({info.data_identity})" if trained and info.data_identity else ""
+    known = trained and arm.info and arm.info.data_identity
+    return f"{arm.info.data_name} ({known})" if arm.info and known else ""
 
 
 def _ok(trials: pd.DataFrame, kind: str) -> str:

@@ -10,8 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import TypeVar
 
 from vitbench.analysis.arms import Arm
-from vitbench.analysis.results import origin_of
-from vitbench.analysis.sides import HARDWARE, conditions
+from vitbench.analysis.sides import HARDWARE
 
 T = TypeVar("T")
 
@@ -40,8 +39,9 @@ def counterpart(of_arms: Sequence[T | None], candidates: Sequence[int], ok: Call
 
 def _distance(one: Arm, other: Arm) -> tuple[bool, int]:
     """How far apart the conditions of two arms are, where both are known."""
-    if one.environment is None or other.environment is None:
+    if one.conditions is None or other.conditions is None:
         return True, len(HARDWARE) + 1
-    machines = conditions(one.environment).machine, conditions(other.environment).machine
-    apart = sum(machines[0].get(name) != machines[1].get(name) for name in machines[0].keys() | machines[1].keys())
-    return origin_of(one.environment) != origin_of(other.environment), apart
+    here, there = one.conditions.machine, other.conditions.machine
+    return one.conditions != other.conditions, sum(
+        here.get(name) != there.get(name) for name in here.keys() | there.keys()
+    )

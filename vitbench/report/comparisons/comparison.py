@@ -10,12 +10,10 @@ from pathlib import Path
 from vitbench.analysis.side_by_side import SideBySide
 from vitbench.config.base import uncollected_so_far
 from vitbench.report.comparisons import comparison_conditions as conditions
-from vitbench.report.comparisons import comparison_frames as frames
 from vitbench.report.comparisons import comparison_tables as tables
 from vitbench.report.comparisons import forest, limits, verdict_counts
-from vitbench.report.document import Block, Document, Section, bullets
+from vitbench.report.document import Document, Section, bullets
 from vitbench.report.figures.charts import Draw, drawn
-from vitbench.report.inline import Md
 from vitbench.report.output import Files
 
 
@@ -45,38 +43,12 @@ def compose(found: SideBySide, files: Files) -> Document:
     sections = [
         Section("Summary", [*verdict_counts.verdicts(found), *plots]),
         Section("What is compared", conditions.conditions(found)),
-        Section("Timings", _timings(found, files), folded=True),
-        Section("Accuracy", _accuracy(found, files), folded=True),
-        Section("Training runs", _training(found, files), folded=True),
+        Section("Timings", tables.timings(found, files), folded=True),
+        Section("Accuracy", tables.accuracy(found, files), folded=True),
+        Section("Training runs", tables.training(found, files), folded=True),
         Section("Caveats", [bullets([sentence for _, sentence in limits.stated(found)])]),
         Section("What only some have", conditions.alone(found), folded=True),
         Section("What is the same", conditions.alike(found), folded=True),
     ]
-    opening: list[Block] = [verdict_counts.differences(found)]
+    opening = [verdict_counts.differences(found)]
     return Document(f"Comparison: {', '.join(names)}", opening, [each for each in sections if each.blocks])
-
-
-def _timings(found: SideBySide, files: Files) -> list[Block]:
-    if not tables.shared(found.timings):
-        return []
-    return [
-        *tables.of_timings(found),
-        *tables.timings(found),
-        Md(f"As numbers: {files.table('timings', frames.timings(found))}."),
-    ]
-
-
-def _accuracy(found: SideBySide, files: Files) -> list[Block]:
-    if not tables.shared_cells(found.cells):
-        return []
-    return [
-        *tables.accuracy(found),
-        *tables.paired(found),
-        Md(f"As numbers: {files.table('accuracy', frames.accuracy(found))}."),
-    ]
-
-
-def _training(found: SideBySide, files: Files) -> list[Block]:
-    if not tables.shared_cells(found.cells):
-        return []
-    return [*tables.training(found), Md(f"Every run: {files.table('training-runs', frames.runs(found))}.")]

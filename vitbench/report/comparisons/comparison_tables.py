@@ -1,11 +1,13 @@
-"""Tables of a comparison: a row for each timing or cell of each arm, so that it names itself on any screen."""
+"""Tables of a comparison: a row for each timing or cell of each arm, and the same numbers for a spreadsheet."""
 
 from __future__ import annotations
 
 import math
 import statistics
 from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import TypeVar
+from typing import Any, TypeVar
+
+import pandas as pd
 
 from vitbench.analysis import timings as samples
 from vitbench.analysis.arms import Run, Trained
@@ -13,12 +15,12 @@ from vitbench.analysis.frames import PENDING
 from vitbench.analysis.grouped import words
 from vitbench.analysis.regressions import IDENTICAL, Change, meanings
 from vitbench.analysis.side_by_side import CellRow, SideBySide, TimingRow, verdict
-from vitbench.analysis.sides import Timing
 from vitbench.analysis.timings import LEVEL
 from vitbench.report.comparisons.comparison_conditions import MOST_NAMED
 from vitbench.report.comparisons.forest import accuracy_of
 from vitbench.report.document import Block, Heading, bullets, table
 from vitbench.report.inline import NOTHING, Md, bold, escape, listed
+from vitbench.report.output import Files
 from vitbench.report.sections.terms import meanings as of_verdicts
 from vitbench.report.text import (
     SURVIVORS,
@@ -27,12 +29,14 @@ from vitbench.report.text import (
     fixed,
     plural,
     probability,
+    ranging,
     seeds,
     signed,
     significant,
 )
 
 Row = TypeVar("Row", TimingRow, CellRow)
+Line = dict[str, Any]
 
 OF_MEAN, INTERVAL, P, HOLM = "95 % interval (%)", "95 % interval (points)", "p", "p (Holm)"
 MOST_ROWS = 500
@@ -41,46 +45,124 @@ UNSTABLE = Md("~")
 NOT_PLANNED = "not planned"
 CELL, PAIR = "arm: cell", "arms: cell"
 VERDICT, RATIO, OF_RATIO = "verdict", "ratio", "95 % interval"
+DIFFERENCE = "difference (points)"
 REFERENCE = Md("reference")
 """The verdict of what the others of a cell are compared with."""
 
 
-def shared(rows: Sequence[TimingRow]) -> list[TimingRow]:
-    """Timings that two arms or more plan."""
-    return [row for row in rows if sum(t is not None for t in row.timings) > 1]
+def planned(row: TimingRow | CellRow) -> list[int]:
+    """Numbers of the arms that plan what a row is about."""
+    of_arms = row.timings if isinstance(row, TimingRow) else row.cells
+    return [number for number, each in enumerate(of_arms) if each is not None]
 
 
-def shared_cells(rows: Sequence[CellRow]) -> list[CellRow]:
-    """The same of trained cells."""
-    return [row for row in rows if sum(c is not None for c in row.cells) > 1]
+def shared(rows: Sequence[Row]) -> list[Row]:
+    """Timings or cells that two arms or more plan."""
+    return [row for row in rows if len(planned(row)) > 1]
 
 
-def timings(found: SideBySide) -> list[Block]:
+def timings_frame(found: SideBySide) -> pd.DataFrame:
+    """Every timing as numbers, a row for each arm."""
+    return pd.DataFrame([_timing(found, row, n) for row in found.timings for n in range(len(found.arms))])
+
+
+def _timing(found: SideBySide, row: TimingRow, number: int) -> Line:
+    timing, change = row.timings[number], row.changes[number]
+    values = timing.values if timing else None
+    latency = samples.latency(values) if values else None
+    ratio = change.ratio if change else None
+    return {
+        **_where(found, "timing", row, number),
+        "state": timing.state if timing else NOT_PLANNED,
+        "latency_ms": latency.estimate if latency else math.nan,
+        "latency_ms_low": latency.low if latency else math.nan,
+        "latency_ms_high": latency.high if latency else math.nan,
+        "images_per_s": values.images_per_s if values else math.nan,
+        "peak_memory_mib": values.peak_memory_mib if values else math.nan,
+        "against": _letter(found, row, number),
+        "ratio": ratio.estimate if ratio else math.nan,
+        "ratio_low": ratio.low if ratio else math.nan,
+        "ratio_high": ratio.high if ratio else math.nan,
+        "change": change.word if change else "",
+        "equivalent_within": found.margin,
+        "unstable": "; ".join(timing.unstable) if timing else "",
+    }
+
+
+def _accuracy(found: SideBySide, row: CellRow, number: int) -> Line:
+    cell, judged = row.cells[number], row.judged[number]
+    estimate = accuracy_of(cell)
+    return {
+        **_where(found, "cell", row, number),
+        "states": words(cell.states) if cell else NOT_PLANNED,
+        "seeds": len(cell.runs) if cell else 0,
+        "test_accuracy_pct": estimate.value if estimate else math.nan,
+        "low": estimate.low if estimate else math.nan,
+        "high": estimate.high if estimate else math.nan,
+        "against": _letter(found, row, number),
+        "paired_seeds": judged.n if judged else 0,
+        "difference_points": judged.mean if judged else math.nan,
+        "difference_low": judged.interval.low if judged else math.nan,
+        "difference_high": judged.interval.high if judged else math.nan,
+        "p": judged.p if judged else math.nan,
+        "p_holm": judged.p_holm if judged else math.nan,
+        "verdict": verdict(judged),
+        "trained_otherwise_in": "; ".join(row.apart[number]),
+    }
+
+
+def _where(found: SideBySide, kind: str, row: TimingRow | CellRow, number: int) -> Line:
+    return {kind: row.label, "arm": found.arms[number].letter, "study": found.arms[number].name}
+
+
+def _letter(found: SideBySide, row: TimingRow | CellRow, number: int) -> str:
+    base = row.bases[number]
+    return "" if base is None else found.arms[base].letter
+
+
+def _runs(found: SideBySide) -> pd.DataFrame:
+    """Every finished training run as numbers."""
+    lines = [
+        {**_where(found, "cell", row, number), "seed": seed, "test_accuracy_pct": run.accuracy_pct,
+         "images_per_s": run.images_per_s, "peak_memory_mib": run.peak_memory_mib, "seconds": run.seconds}
+        for row in found.cells
+        for number, cell in enumerate(row.cells)
+        for seed, run in (sorted(cell.runs.items()) if cell else ())
+    ]  # fmt: skip
+    columns = ["cell", "arm", "study", "seed", "test_accuracy_pct", "images_per_s", "peak_memory_mib", "seconds"]
+    return pd.DataFrame(lines, columns=columns)
+
+
+def timings(found: SideBySide, files: Files) -> list[Block]:
     """Latency, throughput and peak memory of each arm and the ratio to its counterpart, a table for each setting."""
-    column = _ratio_column(found, found.timings)
-
-    def cells(row: TimingRow, number: int) -> dict[str, Md]:
-        timing, change = row.timings[number], row.changes[number]
-        return {
-            "latency (ms)": _latency(timing),
-            column: _named(found, row, number, _ratio(change), column),
-            VERDICT: _word(row, number),
-            OF_RATIO: _interval(change),
-            "images/s": _rate(timing),
-            "peak (MiB)": significant(_peak(timing)),  # a largest value over processes has no interval, and no word
-        }
-
     settings: dict[str, list[TimingRow]] = {}
     for row in shared(found.timings):
         settings.setdefault(row.setting, []).append(row)
-    blocks: list[Block] = []
+    if not settings:
+        return []
+    column = _ratio_column(found, found.timings)
+
+    def cells(row: TimingRow, number: int) -> dict[str, Md]:
+        line, change = _timing(found, row, number), row.changes[number]
+        digits = _digits(change)
+        latency = Md(f"{significant(line['latency_ms'])}{f' {UNSTABLE}' if line['unstable'] else ''}")
+        return {
+            "latency (ms)": latency if math.isfinite(line["latency_ms"]) else escape(line["state"]),
+            column: _named(found, row, number, fixed(line["ratio"], digits), column),
+            VERDICT: _word(row, number),
+            OF_RATIO: ranging(line["ratio_low"], line["ratio_high"], digits),
+            "images/s": count(line["images_per_s"]),
+            # A largest value over processes has no interval, and no word.
+            "peak (MiB)": significant(line["peak_memory_mib"]),
+        }
+
+    blocks = _of_timings(found)
     for setting, rows in settings.items():
-        blocks.append(Heading(f"{setting[:1].upper()}{setting[1:]}"))
-        blocks += _table(found, rows, lambda row: (row.cell, row.timings), cells)
-    return blocks
+        blocks += [Heading(f"{setting[:1].upper()}{setting[1:]}"), *_table(found, rows, lambda row: row.cell, cells)]
+    return [*blocks, Md(f"As numbers: {files.table('timings', timings_frame(found))}.")]
 
 
-def of_timings(found: SideBySide) -> list[Block]:
+def _of_timings(found: SideBySide) -> list[Block]:
     """What the numbers and words of these tables mean."""
     changes = [change for row in found.timings for change in row.changes if change]
     tested = sum(change.judged and change.word != IDENTICAL for change in changes)
@@ -95,27 +177,30 @@ def of_timings(found: SideBySide) -> list[Block]:
     return [Md("Ratios are of latencies: above 1 is slower than the reference."), *([bullets(said)] if said else [])]
 
 
-def accuracy(found: SideBySide) -> list[Block]:
-    """Test accuracy of each arm: mean over seeds, its 95 % interval, the number of seeds."""
+def accuracy(found: SideBySide, files: Files) -> list[Block]:
+    """Test accuracy of each arm: mean over seeds, its 95 % interval, the number of seeds; then seed by seed."""
+    if not shared(found.cells):
+        return []
     decimals = _decimals(found)
 
     def cells(row: CellRow, number: int) -> dict[str, Md]:
-        cell = row.cells[number]
-        estimate = accuracy_of(cell)
-        if cell is None or estimate is None:
-            return {"test accuracy (%)": _absence(cell), OF_MEAN: NOTHING, "seeds": Md("0")}
-        ends = [fixed(end, decimals) for end in (estimate.low, estimate.high)]
+        cell, line = row.cells[number], _accuracy(found, row, number)
         return {
-            "test accuracy (%)": fixed(estimate.value, decimals),
-            OF_MEAN: Md(" to ".join(ends)) if math.isfinite(estimate.low) else NOTHING,
-            "seeds": seeds(len(cell.runs), cell.states.total()),
+            "test accuracy (%)": fixed(line["test_accuracy_pct"], decimals) if line["seeds"] else _absence(cell),
+            OF_MEAN: ranging(line["low"], line["high"], decimals),
+            "seeds": seeds(line["seeds"], cell.states.total() if cell and line["seeds"] else 0),
         }
 
-    return [Md("Mean over seeds, and the 95 % interval of that mean."),
-            *_table(found, shared_cells(found.cells), lambda row: (row.label, row.cells), cells)]  # fmt: skip
+    lines = [_accuracy(found, row, n) for row in found.cells for n in range(len(found.arms))]
+    return [
+        Md("Mean over seeds, and the 95 % interval of that mean."),
+        *_table(found, shared(found.cells), lambda row: row.label, cells),
+        *_paired(found),
+        Md(f"As numbers: {files.table('accuracy', pd.DataFrame(lines))}."),
+    ]
 
 
-def paired(found: SideBySide) -> list[Block]:
+def _paired(found: SideBySide) -> list[Block]:
     """Each arm against its counterpart, seed by seed, where both were trained on the same images."""
     judged: list[tuple[CellRow, int]] = []
     same: dict[int, list[str]] = {}
@@ -136,7 +221,8 @@ def paired(found: SideBySide) -> list[Block]:
         return []
     blocks: list[Block] = [Heading("Seed by seed")]
     if judged:
-        blocks.append(table([_judged(found, row, number) for row, number in judged[:MOST_ROWS]], _RIGHT))
+        lines = [_judged(found, row, number) for row, number in judged[:MOST_ROWS]]
+        blocks.append(table(lines, {"seeds", DIFFERENCE, INTERVAL, P, HOLM}))
         blocks += _beyond(judged)
         blocks += _meant({verdict(row.judged[number]) for row, number in judged})
         if max(families) > 1:
@@ -157,20 +243,15 @@ def _meant(verdicts: Collection[str]) -> list[Block]:
     return [bullets(found)] if found else []
 
 
-DIFFERENCE = "difference (points)"
-_RIGHT = frozenset({"seeds", DIFFERENCE, INTERVAL, P, HOLM})
-
-
 def _judged(found: SideBySide, row: CellRow, number: int) -> dict[str, Md]:
     judged, base, decimals = row.judged[number], row.bases[number], _decimals(found) + 1
     assert judged is not None and base is not None
-    low, high = judged.interval.low, judged.interval.high
     survivors = f" of {judged.comparison.planned} {SURVIVORS}" if judged.survivors else ""
     line = {
         PAIR: escape(f"{found.against(number, base)}: {row.label}"),
         VERDICT: bold(escape(verdict(judged))),
         DIFFERENCE: signed(judged.mean, decimals),
-        INTERVAL: Md(f"{signed(low, decimals)} to {signed(high, decimals)}") if math.isfinite(low) else NOTHING,
+        INTERVAL: ranging(judged.interval.low, judged.interval.high, decimals, sign=True),
         HOLM: probability(judged.p_holm),
         P: probability(judged.p),
         "seeds": Md(f"{judged.n}{survivors}"),
@@ -180,8 +261,10 @@ def _judged(found: SideBySide, row: CellRow, number: int) -> dict[str, Md]:
     return line
 
 
-def training(found: SideBySide) -> list[Block]:
+def training(found: SideBySide, files: Files) -> list[Block]:
     """Throughput, memory and time of the training runs themselves: medians over seeds."""
+    if not shared(found.cells):
+        return []
 
     def speed(cell: Trained | None) -> float:
         return _median(cell, lambda run: run.images_per_s)
@@ -199,31 +282,25 @@ def training(found: SideBySide) -> list[Block]:
             "s per run": significant(_median(cell, lambda run: run.seconds)),
         }
 
-    said = (
+    explained = (
         "Throughput of the median step, as all values here the median over seeds. Runs are not made side by side "
         "as timings are, and their ratios have no interval: above 1 is faster, if by more than what the machine did "
         "otherwise at the time."
     )
-    return [Md(said), *_table(found, shared_cells(found.cells), lambda row: (row.label, row.cells), cells)]
+    return [
+        Md(explained),
+        *_table(found, shared(found.cells), lambda row: row.label, cells),
+        Md(f"Every run: {files.table('training-runs', _runs(found))}."),
+    ]
 
 
 def _table(
-    found: SideBySide, rows: Sequence[Row], of: Callable[[Row], tuple[str, Sequence[object]]],
-    cells: Callable[[Row, int], Mapping[str, Md]],
-) -> list[Block]:  # fmt: skip
-    """Rows of each arm that plans what a row is about, one below the other.
-
-    Args:
-        found: the arms.
-        rows: timings or cells.
-        of: a row's label, and what each arm has of it; None where it plans nothing.
-        cells: the cells of one arm.
-    """
+    found: SideBySide, rows: Sequence[Row], label: Callable[[Row], str], cells: Callable[[Row, int], Mapping[str, Md]]
+) -> list[Block]:
+    """Rows of each arm that plans what a row is about, one below the other, with the cells of each arm."""
     lines: list[dict[str, Md]] = []
     for row in rows:
-        label, of_arms = of(row)
-        there = [number for number, each in enumerate(of_arms) if each is not None]
-        lines += [{CELL: escape(f"{found.arms[n].letter}: {label}"), **cells(row, n)} for n in there]
+        lines += [{CELL: escape(f"{found.arms[n].letter}: {label(row)}"), **cells(row, n)} for n in planned(row)]
     return [table(lines[:MOST_ROWS], {column for line in lines for column in line} - {CELL, VERDICT}), *_beyond(lines)]
 
 
@@ -232,38 +309,9 @@ def _beyond(rows: Sequence[object]) -> list[Md]:
     return [Md(more)] if len(rows) > MOST_ROWS else []
 
 
-def _latency(timing: Timing | None) -> Md:
-    if timing is None or timing.values is None:
-        return _state(timing)
-    mark = f" {UNSTABLE}" if timing.unstable else ""
-    return Md(f"{significant(samples.latency(timing.values).estimate)}{mark}")
-
-
-def _rate(timing: Timing | None) -> Md:
-    return count(timing.values.images_per_s) if timing and timing.values else NOTHING
-
-
-def _peak(timing: Timing | None) -> float:
-    return timing.values.peak_memory_mib if timing and timing.values else math.nan
-
-
-def _state(timing: Timing | None) -> Md:
-    return escape(timing.state) if timing else Md(NOT_PLANNED)
-
-
-def _ratio(change: Change | None) -> Md:
-    return fixed(change.ratio.estimate, _digits(change)) if change and change.ratio else NOTHING
-
-
-def _interval(change: Change | None) -> Md:
-    if change is None or change.ratio is None or not change.judged:
-        return NOTHING
-    return Md(f"{fixed(change.ratio.low, _digits(change))} to {fixed(change.ratio.high, _digits(change))}")
-
-
-def _digits(change: Change) -> int:
+def _digits(change: Change | None) -> int:
     """Decimals of a ratio: as many as it takes to see that an interval excludes 1, where it does."""
-    if change.ratio is None or change.ratio.estimate >= 10:
+    if change is None or change.ratio is None or change.ratio.estimate >= 10:
         return 1
     ends = [end for end in (change.ratio.low, change.ratio.high) if change.judged and not change.ratio.holds(1.0)]
     return next((n for n in range(3, 6) if all(round(end, n) != 1.0 for end in ends)), 6)
@@ -277,10 +325,9 @@ def _ratio_column(found: SideBySide, rows: Sequence[TimingRow] | Sequence[CellRo
 
 def _named(found: SideBySide, row: TimingRow | CellRow, number: int, ratio: Md, column: str) -> Md:
     """A ratio, and of which arms it is one where the column's head does not say it."""
-    base = row.bases[number]
-    if base is None or ratio == NOTHING or column != RATIO:
+    if row.bases[number] is None or ratio == NOTHING or column != RATIO:
         return ratio
-    return Md(f"{ratio} ({found.arms[number].letter}/{found.arms[base].letter})")
+    return Md(f"{ratio} ({found.arms[number].letter}/{_letter(found, row, number)})")
 
 
 def _word(row: TimingRow, number: int) -> Md:

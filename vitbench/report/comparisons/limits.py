@@ -6,12 +6,17 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
+import pandas as pd
+
+from vitbench.analysis.arms import Arm
 from vitbench.analysis.conditions import Condition
 from vitbench.analysis.side_by_side import SideBySide
-from vitbench.report.comparisons.comparison_tables import shared, shared_cells
+from vitbench.analysis.sides import Timing
+from vitbench.report.comparisons.comparison_tables import shared
 from vitbench.report.inline import Md, escape, listed
 from vitbench.report.origins import with_changes
 from vitbench.report.text import enumerated, plural
+from vitbench.store import TimeValues
 
 MOST_NAMED = 8
 MOST_BROKEN = 5
@@ -56,66 +61,86 @@ def values_of(found: SideBySide, condition: Condition) -> str:
     return f"**{escape(condition.name)}** ({parts})"
 
 
-def _by_pair(found: SideBySide, facts: Callable[[int, int], Mapping[str, object] | None]) -> Facts:
+def _by_pair(found: SideBySide, facts: Callable[[SideBySide, int, int], Mapping[str, object] | None]) -> Facts:
     """Facts of pairs of arms, those that are alike stated once for all of their pairs."""
     groups: dict[tuple[tuple[str, object], ...], list[str]] = {}
     for number, base in found.pairs:
-        if found.compared(number, base) and (mine := facts(number, base)) is not None:
+        if found.compared(number, base) and (mine := facts(found, number, base)) is not None:
             groups.setdefault(tuple(mine.items()), []).append(found.against(number, base))
     return ({"pairs": enumerated(pairs), **dict(items)} for items, pairs in groups.items())
 
 
+def _if(applies: Callable[[SideBySide], object]) -> Callable[[SideBySide], Facts]:
+    """States a sentence without facts."""
+    return lambda found: [{}] if applies(found) else []
+
+
+def _arms(applies: Callable[[Arm], object]) -> Callable[[SideBySide], Facts]:
+    """States which arms a sentence is about."""
+
+    def facts(found: SideBySide) -> Facts:
+        arms = [number for number, arm in enumerate(found.arms) if applies(arm)]
+        return [{"arms": letters(found, arms)}] if arms else []
+
+    return facts
+
+
 def _unrecorded(found: SideBySide) -> Facts:
-    pairs = [pair for pair in found.pairs if found.compared(*pair)]
-    unknown = [n for n, arm in enumerate(found.arms) if arm.environment is None and any(n in pair for pair in pairs)]
+    compared = {number for pair in found.pairs if found.compared(*pair) for number in pair}
+    unknown = [n for n in sorted(compared) if found.arms[n].conditions is None or _partly(found.arms[n].trials)]
     return [{"arms": letters(found, unknown)}] if unknown else []
+
+
+def _partly(trials: pd.DataFrame) -> bool:
+    return bool((trials["origin"].isna() & (trials["state"] == "ok")).any())
 
 
 def _apart(found: SideBySide, number: int, base: int, kind: str) -> list[str]:
     """The conditions of a kind in which two arms are known to differ."""
-    if found.arms[number].environment is None or found.arms[base].environment is None:
+    if found.arms[number].conditions is None or found.arms[base].conditions is None:
         return []
     return [each.name for each in found.conditions if each.kind == kind and each.between(base, number)]
 
 
-def _machines(found: SideBySide) -> Facts:
-    def of_pair(number: int, base: int) -> Mapping[str, object] | None:
-        apart = _apart(found, number, base, "machine")
-        also = ", and other software" if _apart(found, number, base, "software") else ""
-        return {"what": listed(apart, MOST_NAMED), "also": also} if apart and shared(found.timings) else None
-
-    return _by_pair(found, of_pair)
+def _machines(found: SideBySide, number: int, base: int) -> Mapping[str, object] | None:
+    apart = _apart(found, number, base, "machine") if shared(found.timings) else []
+    also = ", and other software" if _apart(found, number, base, "software") else ""
+    return {"what": listed(apart, MOST_NAMED), "also": also} if apart else None
 
 
-def _software(found: SideBySide) -> Facts:
-    def of_pair(number: int, base: int) -> Mapping[str, object] | None:
-        machines = _apart(found, number, base, "machine") and shared(found.timings)
-        apart = _apart(found, number, base, "software")
-        return {"what": listed(apart, MOST_NAMED)} if apart and not machines else None
-
-    return _by_pair(found, of_pair)
+def _software(found: SideBySide, number: int, base: int) -> Mapping[str, object] | None:
+    apart = [] if _machines(found, number, base) else _apart(found, number, base, "software")
+    return {"what": listed(apart, MOST_NAMED)} if apart else None
 
 
-def _uncommitted(found: SideBySide) -> Facts:
-    dirty = [number for number, arm in enumerate(found.arms) if with_changes(arm.trials).any()]
-    return [{"arms": letters(found, dirty)}] if dirty else []
+def _images(found: SideBySide, number: int, base: int) -> Mapping[str, object] | None:
+    others = sum("data" in row.apart[number] for row in found.cells if row.bases[number] == base)
+    return {"cells": plural(others, "cell")} if others else None
 
 
-def _timed(found: SideBySide) -> Facts:
-    return [{}] if shared(found.timings) else []
+def _recipes(found: SideBySide, number: int, base: int) -> Mapping[str, object] | None:
+    rows = [row for row in found.cells if row.bases[number] == base]
+    fields = Counter(field for row in rows for field in row.apart[number] if field != "data")
+    named = [f"{field} in {plural(n, 'cell')}" for field, n in fields.items()]
+    return {"what": listed(named, MOST_NAMED)} if named else None
 
 
-def _devices(found: SideBySide) -> Facts:
-    return [{}] if len({arm.device for arm in found.arms}) > 1 else []
+def _studies(found: SideBySide) -> list[list[int]]:
+    """The numbers of each study's arms."""
+    paths = [arm.path.resolve() for arm in found.arms]
+    return [[number for number, each in enumerate(paths) if each == path] for path in dict.fromkeys(paths)]
 
 
 def _arms_of_one_study(found: SideBySide, *, copies: bool) -> Facts:
-    parts = []
-    for path in dict.fromkeys(arm.study.path.resolve() for arm in found.arms):
-        arms = [number for number, arm in enumerate(found.arms) if arm.study.path.resolve() == path]
-        if len(arms) > 1 and (len({found.arms[n].name for n in arms}) == 1) == copies:
-            parts.append(letters(found, arms))
+    several = [arms for arms in _studies(found) if len(arms) > 1]
+    parts = [letters(found, arms) for arms in several if (len({found.arms[n].name for n in arms}) == 1) == copies]
     return [{"arms": "; ".join(parts)}] if parts else []
+
+
+def _set_aside(found: SideBySide) -> Facts:
+    for arms in _studies(found):
+        if damaged := found.arms[arms[0]].damaged:
+            yield {"arms": letters(found, arms), "files": listed(damaged, MOST_BROKEN)}
 
 
 def _protocols(found: SideBySide) -> Facts:
@@ -123,70 +148,33 @@ def _protocols(found: SideBySide) -> Facts:
     return [{"what": "; ".join(values_of(found, each) for each in apart)}] if apart else []
 
 
-def _images(found: SideBySide) -> Facts:
-    def of_pair(number: int, base: int) -> Mapping[str, object] | None:
-        others = sum("data" in row.apart[number] for row in found.cells if row.bases[number] == base)
-        return {"cells": plural(others, "cell")} if others else None
-
-    return _by_pair(found, of_pair)
-
-
-def _recipes(found: SideBySide) -> Facts:
-    def of_pair(number: int, base: int) -> Mapping[str, object] | None:
-        rows = [row for row in found.cells if row.bases[number] == base]
-        fields = Counter(field for row in rows for field in row.apart[number] if field != "data")
-        named = [f"{field} in {plural(n, 'cell')}" for field, n in fields.items()]
-        return {"what": listed(named, MOST_NAMED)} if named else None
-
-    return _by_pair(found, of_pair)
-
-
-def _fallback(found: SideBySide) -> Facts:
-    arms = [number for number, arm in enumerate(found.arms) if arm.study.info.fallback is not None]
-    return [{"arms": letters(found, arms)}] if arms else []
-
-
 def _seeds(found: SideBySide) -> Sequence[int]:
-    return [len(cell.runs) for row in shared_cells(found.cells) for cell in row.cells if cell and cell.runs]
+    return [len(cell.runs) for row in shared(found.cells) for cell in row.cells if cell and cell.runs]
 
 
-def _one_seed(found: SideBySide) -> Facts:
-    return [{}] if min(_seeds(found), default=2) == 1 else []
-
-
-def _trained(found: SideBySide) -> Facts:
-    return [{}] if _seeds(found) else []
-
-
-def _of_timings(found: SideBySide, *, unstable: bool) -> Facts:
-    """How many timings of each arm are unstable, or from a single process."""
-    said = []
+def _of_timings(found: SideBySide, applies: Callable[[Timing, TimeValues], object]) -> Facts:
+    """Of how many timings of each arm something is true."""
+    parts = []
     for number, arm in enumerate(found.arms):
-        ok = [t for row in shared(found.timings) if (t := row.timings[number]) is not None and t.values is not None]
-        some = sum(bool(t.unstable) if unstable else len(t.values.processes) == 1 for t in ok if t.values)
-        said += [f"{some} of {plural(len(ok), 'timing')} of {arm.letter}"] if some else []
-    return [{"timings": ", ".join(said)}] if said else []
-
-
-def _set_aside(found: SideBySide) -> Facts:
-    for path in dict.fromkeys(arm.study.path.resolve() for arm in found.arms):
-        arms = [number for number, arm in enumerate(found.arms) if arm.study.path.resolve() == path]
-        if damaged := found.arms[arms[0]].study.damaged:
-            yield {"arms": letters(found, arms), "files": listed(damaged, MOST_BROKEN)}
+        ok = [(t, t.values) for row in shared(found.timings) if (t := row.timings[number]) and t.values]
+        some = sum(bool(applies(*each)) for each in ok)
+        parts += [f"{some} of {plural(len(ok), 'timing')} of {arm.letter}"] if some else []
+    return [{"timings": ", ".join(parts)}] if parts else []
 
 
 LIMITS: tuple[Limit, ...] = (
-    Limit("unrecorded-machine", _unrecorded, "Machine and software of {arms} were not recorded."),
-    Limit("other-machines", _machines,
+    Limit("unrecorded-machine", _unrecorded, "Machine and software were not recorded with every result: {arms}."),
+    Limit("other-machines", lambda found: _by_pair(found, _machines),
           "{pairs}: **different machines or devices** ({what}{also}). A ratio of times compares machines with all that "
           "runs on them, not versions of the code."),
-    Limit("other-software", _software,
+    Limit("other-software", lambda found: _by_pair(found, _software),
           "{pairs}: **different software** ({what}). A difference may be due to any of it."),
-    Limit("uncommitted-changes", _uncommitted, "Results of {arms} come from a working tree with uncommitted changes."),
-    Limit("timings-not-in-turns", _timed,
+    Limit("uncommitted-changes", _arms(lambda arm: with_changes(arm.trials).any()),
+          "Results of {arms} come from a working tree with uncommitted changes."),
+    Limit("timings-not-in-turns", _if(lambda found: shared(found.timings)),
           "Timings of different studies are not interleaved as those within one study are: intervals include the noise "
           "within each, not what changed on the machine in between."),
-    Limit("matched-without-device", _devices,
+    Limit("matched-without-device", _if(lambda found: len({arm.device for arm in found.arms}) > 1),
           "Trials have another id on another device: rows are matched by model, data, recipe and setting, without the "
           "device."),
     Limit("one-study-in-arms", lambda found: _arms_of_one_study(found, copies=False),
@@ -194,18 +182,20 @@ LIMITS: tuple[Limit, ...] = (
     Limit("study-given-twice", lambda found: _arms_of_one_study(found, copies=True), "The same study: {arms}."),
     Limit("unequal-timing-protocol", _protocols,
           "Timing protocols differ: {what}. Medians do not depend on it, widths of intervals do."),
-    Limit("other-images", _images,
+    Limit("other-images", lambda found: _by_pair(found, _images),
           "{pairs}: {cells} trained or tested on **different images** or another split, and not compared by seed."),
-    Limit("other-recipe", _recipes,
+    Limit("other-recipe", lambda found: _by_pair(found, _recipes),
           "{pairs}: **different recipes** ({what}). A difference in accuracy may be due to that."),
-    Limit("fallback-data", _fallback, "{arms}: the data are a fallback, not those that the suite names."),
-    Limit("one-seed", _one_seed, "**n = 1, no inference** for cells with one seed."),
-    Limit("drift-of-equal-seeds", _trained,
+    Limit("fallback-data", _arms(lambda arm: arm.info and arm.info.fallback is not None),
+          "{arms}: the data are a fallback, not those that the suite names."),
+    Limit("one-seed", _if(lambda found: min(_seeds(found), default=2) == 1),
+          "**n = 1, no inference** for cells with one seed."),
+    Limit("drift-of-equal-seeds", _if(_seeds),
           "Equal seeds give equal initial weights, data order and augmentation everywhere; on another device or "
           "version sums are made in another order, so that equal runs drift apart. The test by seed allows for that."),
-    Limit("one-process", lambda found: _of_timings(found, unstable=False),
+    Limit("one-process", lambda found: _of_timings(found, lambda _, values: len(values.processes) == 1),
           "From a single process, so that variation between processes is unknown: {timings}."),
-    Limit("unstable-timings", lambda found: _of_timings(found, unstable=True),
+    Limit("unstable-timings", lambda found: _of_timings(found, lambda timing, _: timing.unstable),
           "Unstable (marked ~; see the study's own report): {timings}."),
     Limit("records-set-aside", _set_aside, "Set aside in {arms}: {files}."),
 )  # fmt: skip

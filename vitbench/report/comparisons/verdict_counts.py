@@ -29,8 +29,8 @@ def differences(found: SideBySide) -> Md:
     # What is not known of every arm is not known to be the same.
     other = {each.kind for each in apart} | {each.kind for each in found.conditions if not each.known}
     same = ", ".join(name for kind, name in KINDS.items() if kind in kinds - other)
-    unknown = [number for number, arm in enumerate(found.arms) if arm.environment is None]
-    if len({(arm.study.path.resolve(), arm.name) for arm in found.arms}) == 1:
+    unknown = [number for number, arm in enumerate(found.arms) if arm.conditions is None]
+    if len({(arm.path.resolve(), arm.name) for arm in found.arms}) == 1:
         return Md(f"{letters(found, range(len(found.arms)))} are the same study.")
     named = "; ".join(values_of(found, each) for each in apart[:MOST_NAMED])
     more = f"; {len(apart) - MOST_NAMED} more below" if len(apart) > MOST_NAMED else ""
