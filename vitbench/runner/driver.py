@@ -110,7 +110,7 @@ class Driver:
         """Whether a trial is this driver's to run now: leased, and not finished by another meanwhile."""
         lease = self.leases.take(planned.id)
         self.look_again(planned)
-        done = self.session.done(planned)
+        done = self.session.done(planned.id)
         self.others.pop(planned.id, None)
         if lease is not None and not done:
             self.others[planned.id] = lease
@@ -123,7 +123,7 @@ class Driver:
         known = self.session.attempts.get(planned.id, [])
         for record in self.session.study.later(planned.id, known):
             self.session.attempts.setdefault(planned.id, []).append(record)
-            self.session.reporter.ended(planned, record, self.session.done(planned), elsewhere=True)
+            self.session.reporter.ended(planned, record, self.session.done(planned.id), elsewhere=True)
 
     def taken(self, pending: Iterable[PlannedTrial]) -> Iterator[PlannedTrial]:
         """Trials that are this driver's to run; one that cannot run here gets its word and reason at once."""
@@ -263,9 +263,9 @@ class Driver:
             del self.leases.files[planned.id]
             return
         if self.store(planned, record):
-            final = session.done(planned) or outcome.state == "interrupted"
+            final = session.done(planned.id) or outcome.state == "interrupted"
             session.reporter.ended(planned, record, final)
-        if session.done(planned) or outcome.state == "failed":  # whatever made it fail may be in its state
+        if session.done(planned.id) or outcome.state == "failed":  # whatever made it fail may be in its state
             for stage in self.checkpoint(planned.trial).parent.glob(f"{planned.id}*.safetensors"):
                 stage.unlink(missing_ok=True)
         if planned.id in self.leases.files:
@@ -280,7 +280,7 @@ class Driver:
             except FileExistsError:
                 self.look_again(planned)
                 rescues = record.state == "ok" and standing(session.attempts[planned.id]).state != "ok"
-                if session.done(planned) and not rescues:
+                if session.done(planned.id) and not rescues:
                     session.reporter.note(
                         f"{planned.description}: another driver had finished it; this result is left out"
                     )

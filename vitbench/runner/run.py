@@ -169,7 +169,7 @@ def _without_weights(session: Session) -> int:
     def wanting(trial_id: str, kind: str) -> bool:
         attempts = session.attempts.get(trial_id)
         unkept = kind == "train" and attempts is not None and trial_id not in kept
-        return unkept and session.settled(trial_id) and standing(attempts or []).state == "ok"
+        return unkept and session.done(trial_id) and standing(attempts or []).state == "ok"
 
     return len(session.trials.where(wanting))
 

@@ -41,10 +41,10 @@ PROBE_SECONDS = 20.0
 
 POLL_SECONDS = 0.2
 ASK_SECONDS = 1.0
-"""Between questions about how a trial is getting on."""
+"""Time between two questions about a trial's progress."""
 
 ROOM_SECONDS = 1.0
-"""Between looks at how much room the cluster has: nodes come and go."""
+"""Time between two looks at how much room the cluster has: nodes come and go."""
 
 STOP_SECONDS = GRACE_SECONDS + 3.0
 """After which a supervisor that was told to stop is killed."""

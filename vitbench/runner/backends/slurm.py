@@ -29,16 +29,16 @@ from vitbench.store import Leases, Study
 
 POLL_SECONDS = 1.0
 STOP_SECONDS = 30.0
-"""Given to a job's driver to stop: its trials have ten, and it writes their records."""
+"""Time for a job's driver to stop: its trials have ten, and it writes their records."""
 
 SIGNAL_DELAY_SECONDS = 120
-"""Between Slurm's warning and the end of a job."""
+"""Time between Slurm's warning and the end of a job."""
 
 MAX_JOBS = 64
-"""Of one array, unless --workers says otherwise."""
+"""Most jobs of one array, unless --workers says otherwise."""
 
 MAX_REQUEUES = 100
-"""After a job's time is over; each goes on from a checkpoint."""
+"""Most times that a job is queued again after its time is over; it goes on from a checkpoint."""
 
 CLUSTERS = ("slurm", "local")
 DEFAULTS = {
