@@ -16,7 +16,7 @@ from tests.bad_input import process, suite_file
 from tests.report.builders import CellPlan, Plan, build
 from tests.small import record, train_trial
 from vitbench.cli.main import cli, main
-from vitbench.store import Claims, Study
+from vitbench.store import Leases, Study
 from vitbench.store.leases import at_work
 
 BYTES = os.fsdecode(b"a\xff\xed\xa0\x80")
@@ -111,8 +111,8 @@ def test_i30_what_is_no_file_of_a_study_is_set_aside_by_name_within_a_second(tmp
     assert len(opened.set_aside()) == 4, "one of them lay there as damaged"
     assert {each.trial_id for each in at_work(study.path / "claims")} >= {TRIAL}, "it may be a claim, for a while"
     opened.history.unread(1)
-    with Claims(study.path / "claims") as claims:
-        assert claims.take(TRIAL) is not None and claims.take("1" * 20) is None
+    with Leases(study.path / "claims") as leases:
+        assert leases.take(TRIAL) is not None and leases.take("1" * 20) is None
     again = Study.start(study.path, study.info)
     assert len(again.states()) == 2 and again.history.numbers() == [1, 2]
     assert [again.history.append({"asked": n}, 0) for n in (1, 2)] == [3, 4], "after the number that leaps is no room"

@@ -100,7 +100,7 @@ def test_only_the_download_of_data_and_a_named_cluster_reach_the_network() -> No
                "huggingface_hub", "webbrowser"}  # fmt: skip
     using = {path.relative_to(PACKAGE).as_posix() for path, tree in sources()
              if {name.split(".")[0] for name in imported(tree)} & network}  # fmt: skip
-    assert using == {"data/sources/torchvision_sets.py", "runner/launchers/ray.py"}
+    assert using == {"data/sources/torchvision_sets.py", "runner/backends/ray.py"}
 
 
 def test_a_version_of_torch_whose_loading_was_bypassed_is_not_taken() -> None:

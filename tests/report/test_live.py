@@ -26,7 +26,7 @@ from tests.test_security import hostile_study, steers
 from vitbench.cli.console import Terminal
 from vitbench.cli.live import clock, view
 from vitbench.runner.watch import Snapshot, Watch
-from vitbench.store import Claims, Study
+from vitbench.store import Leases, Study
 from vitbench.store.processes import born, wall_clock
 
 GRID = {"attention": ("per_head", "sdpa", "triton"), "positions": ("learned", "none")}
@@ -63,10 +63,10 @@ def test_it_says_what_runs_since_when_what_came_out_and_what_did_not(tmp_path: P
     first, second = (
         p.id for p in study.info.trials if p.trial.kind == "train" and p.trial.seed == 2 and "sdpa" in p.cell
     )
-    with Claims(tmp_path / "claims") as claims:
-        claims.take(first)
-        claims.note_group(first, os.getpid())
-        claims.take(second)
+    with Leases(tmp_path / "claims") as leases:
+        leases.take(first)
+        leases.note_group(first, os.getpid())
+        leases.take(second)
         moment = watch.look()
         lines = shown(moment, width)
     assert moment.states["running"] == 2 and moment.states["pending"] == 16 and moment.drivers == 1
@@ -86,8 +86,8 @@ def test_pace_and_time_left_are_those_of_the_drivers_at_work(tmp_path: Path) -> 
     study = half_done(tmp_path)
     todo = [p for p in study.info.trials if p.trial.kind == "train" and p.trial.seed == 2]
     done = next(r for (r, *_) in study.records().values() if r.state == "ok")
-    with Claims(tmp_path / "claims") as claims:
-        claims.take(todo[0].id)
+    with Leases(tmp_path / "claims") as leases:
+        leases.take(todo[0].id)
         watch = Watch(study)
         assert (watch.look().per_minute, watch.look().left_s) == (None, None)
         begun = datetime.fromtimestamp(wall_clock(born(os.getpid()) or 0.0), UTC)

@@ -1,6 +1,6 @@
 """The faults of docs/reliability.md, row by row: each is made to happen, with real processes.
 
-Rows of a cluster are in test_ray.py, of several drivers in test_claims.py, of files in tests/store.
+Rows of a cluster are in test_ray.py, of several drivers in test_leases.py, of files in tests/store.
 """
 
 from __future__ import annotations

@@ -26,19 +26,19 @@ from tests.small import SUITE
 from vitbench.cli.main import main
 from vitbench.config import read_suite
 from vitbench.config.suite import Resources
-from vitbench.runner.launchers import slurm
-from vitbench.runner.launchers.sites import Site
+from vitbench.runner.backends import slurm
+from vitbench.runner.backends.base import BackendOptions
 from vitbench.runner.plan import plan
 from vitbench.runner.process import Stop
 from vitbench.runner.session import Session
-from vitbench.store import Study, TrainValues
+from vitbench.store import Leases, Study, TrainValues
 from vitbench.store.attempts import standing
 
 slow = pytest.mark.slow
 
 ONE_CPU = ("--set", "resources.cpus=1")
 JOBS = ("--launcher", "slurm", "--engine", "cluster=local", "--workers", "2")
-LAUNCHERS = {"local": ("--workers", "2"), "slurm": JOBS}
+BACKENDS = {"local": ("--workers", "2"), "slurm": JOBS}
 HELD = "while (STARTS.parent / 'hold').exists(): signal.signal(signal.SIGTERM, signal.SIG_DFL); time.sleep(0.05)"
 """Sleeps as long as there is a file, and ends with the first SIGTERM."""
 SLOWED = "time.sleep(0.05 * (STARTS.parent / 'slow').exists())"
@@ -113,14 +113,14 @@ def test_a_suite_gives_the_same_bits_on_this_machine_and_as_jobs(runs: Runs) -> 
     ("first", "then", "whole_group"),
     [("local", "slurm", False), ("slurm", "local", False), ("slurm", "slurm", True)],
 )
-def test_f11_ctrl_c_ends_the_study_and_either_launcher_goes_on(
+def test_f11_ctrl_c_ends_the_study_and_either_backend_goes_on(
     runs: Runs, first: str, then: str, whole_group: bool
 ) -> None:
     """On a terminal Ctrl-C goes to the whole process group: the jobs of the local executor get it too."""
     arguments = [*runs.plugin(HELD), *BESIDE_GOOD_ONES, *ONE_CPU]
     (runs.folder / "hold").touch()
     with runs.log.open("wb") as stream:
-        driver = subprocess.Popen(runs.command(*arguments, *LAUNCHERS[first]), stdout=stream, stderr=stream, text=True,
+        driver = subprocess.Popen(runs.command(*arguments, *BACKENDS[first]), stdout=stream, stderr=stream, text=True,
                                   start_new_session=True)  # fmt: skip
     until(lambda: starts(runs) == 2 and len(list(runs.study.glob("records/*.json"))) == 2, "the trials do not start")
     children = descendants(driver)
@@ -136,7 +136,7 @@ def test_f11_ctrl_c_ends_the_study_and_either_launcher_goes_on(
     assert runs.states() == {"ok": 2, "interrupted": 2}
     assert list((runs.study / "claims").iterdir()) == []
     (runs.folder / "hold").unlink()
-    done = runs.run(*arguments, *LAUNCHERS[then])
+    done = runs.run(*arguments, *BACKENDS[then])
     assert done.returncode == 0, done.stdout + done.stderr
     assert runs.states() == {"ok": 4, "interrupted": 2} and starts(runs) == 4
     assert all(record in runs.records() for record in finished), "what had finished is left alone"
@@ -258,9 +258,8 @@ def test_what_cannot_be_submitted_is_refused_with_its_remedy(
 def batch_file(folder: Path, device: str, resources: Resources, parameters: dict[str, Any], count: int) -> list[str]:
     """What sbatch would be given, line by line."""
     engine = (("slurm_partition", "gpu"), ("timeout_min", 600))
-    site = Site(folder / "study", device, None, resources, Stop(), lambda _: None, engine=engine)
-    queue = slurm.Queue(site)
-    jobs = queue.submit(["true"], count, {**parameters, **queue.parameters})
+    options = BackendOptions(folder / "study", device, None, resources, Stop(), lambda _: None, engine=engine)
+    jobs = slurm.SlurmBackend(options).submit(["true"], count, parameters)
     assert [job.job_id for job in jobs] == (["7"] if count == 1 else [f"7_{i}" for i in range(count)])
     return (folder / "batch").read_text().splitlines()
 
@@ -288,24 +287,25 @@ def test_a_job_gets_what_the_suite_says_and_leaves_the_studys_plan_whole(
     suite = read_suite(runs.suite)
     whole, timing = plan(suite, "cpu"), plan(suite, "cpu", kinds=("time",))
     session = SimpleNamespace(study=Study.start(runs.study, whole))
-    seen: list[tuple[tuple[str, ...], str, int, dict[str, Any]]] = []
+    seen: list[tuple[tuple[str, ...], dict[str, Any]]] = []
 
-    def rounds(_: slurm.Queue, __: object, *how: Any) -> None:
-        seen.append(how)
+    def rounds(_: object, __: object, ___: object, kinds: tuple[str, ...], **how: Any) -> None:
+        seen.append((kinds, how))
         Study.start(runs.study, timing)  # as the driver of a job does
 
-    monkeypatch.setattr(slurm.Queue, "rounds", rounds)
-    monkeypatch.setattr(slurm.Queue, "_executor", lambda _: None)
+    monkeypatch.setattr(slurm, "rounds", rounds)
+    monkeypatch.setattr(slurm.SlurmBackend, "_executor", lambda _: None)
     for device, resources, shared in (
         ("cpu", Resources(), {"cpus_per_task": 1}),
         ("cuda", Resources(cpus=8), {"cpus_per_task": 8, "gpus_per_node": 1}),
         ("cuda", Resources(gpus=0.5), {"cpus_per_task": 1, "gpus_per_node": 1}),
     ):
         seen.clear()
-        queue = slurm.Queue(Site(runs.study, device, None, resources, Stop(), lambda _: None))
-        queue.drive(cast(Session, session), 1.0)
-        assert seen[0] == (("tune", "train"), "training", slurm.MAX_JOBS, shared)
-        assert seen[1] == (("time",), "timing", 1, {**shared, "slurm_exclusive": True}), "a node of its own"
+        options = BackendOptions(runs.study, device, None, resources, Stop(), lambda _: None)
+        slurm.submit_study(cast(Session, session), slurm.SlurmBackend(options), Leases(runs.study / "claims"))
+        assert seen[0] == (("tune", "train"), {"only": "training", "most": slurm.MAX_JOBS, "parameters": shared})
+        alone = {**shared, "slurm_exclusive": True}
+        assert seen[1] == (("time",), {"only": "timing", "most": 1, "parameters": alone}), "a node of its own"
         kinds = {p.trial.kind for p in Study.read(runs.study).info.trials}
         assert kinds == {"train", "time"}, "trials that no job has run yet are still planned"
 

@@ -1,4 +1,4 @@
-"""What a study will cost, before it is run and without torch."""
+"""Cost of a study, estimated before it is run and without torch."""
 
 from __future__ import annotations
 
@@ -23,19 +23,19 @@ CPU_FLOPS_PER_CORE = 35e9
 """Sustained rate of small ViTs in float32 on one core of a 2020s server CPU; used until a trial has been measured."""
 
 GPU_FLOPS = 1e13
-"""The same of a GPU, by which its trials are weighed against one another; no time is told by it."""
+"""Nominal rate of a GPU, by which its trials are weighed against one another; no time is estimated by it."""
 
 LEAST_WARMUP = 10
 """Iterations that a warm-up takes at the least to see that it is steady."""
 
 SHARED_BY = 4
-"""Timing trials that share a process, about."""
+"""Approximate number of timing trials that share a process."""
 
 MAX_RATED = 2000
 """Finished trials whose rate is looked up to say how long the others will take."""
 
 START_SECONDS = 1.0
-"""Of each process: fork, data, model, evaluation's overhead; used until a trial has been measured."""
+"""Overhead of each process: fork, data, model, evaluation; used until a trial has been measured."""
 
 
 def approximate_flops(model: ModelSpec, level: Level = "model") -> int:
@@ -69,8 +69,8 @@ def trial_flops(trial: Trial, train_images: int, forward: Callable[..., int] = a
 
     Args:
         trial: the trial.
-        train_images: of one epoch.
-        forward: :func:`approximate_flops`, or the same with a memory.
+        train_images: training images of one epoch.
+        forward: :func:`approximate_flops`, or a form of it that remembers its results.
     """
     if not isinstance(trial, TimeTrial):
         return training_flops(trial, train_images, forward)
@@ -90,13 +90,13 @@ def training_flops(trial: TrainingTrial, train_images: int, forward: Callable[..
         seen = (1.0 - recipe.mask_ratio) * forward(model)  # nearly: attention is less than in proportion
         flops += 3 * round(seen + of_decoder) * train_images * recipe.pretrain_epochs
     if recipe.has_teacher:
-        told = recipe.images or train_images * recipe.epochs
-        flops += forward(model.teacher(recipe.teacher)) * (3 * train_images * recipe.teacher_epochs + told)
+        images = recipe.images or train_images * recipe.epochs
+        flops += forward(model.teacher(recipe.teacher)) * (3 * train_images * recipe.teacher_epochs + images)
     return flops
 
 
 def processes(trial: Trial) -> float:
-    """Processes that a trial starts; those that it shares with others in part."""
+    """Number of processes that a trial starts; one that it shares with others counts in part."""
     return 1 + trial.protocol.rounds / SHARED_BY if isinstance(trial, TimeTrial) else 1
 
 
@@ -124,15 +124,15 @@ def measured_pace(records: Iterable[Record]) -> Pace | None:
 
 
 class Estimate:
-    """What some trials will take, added one by one.
+    """Cost of some trials, added one by one.
 
     Attributes:
-        flops: operations of those added.
+        flops: operations of the trials added.
         known: whether anything is known of the device's speed.
     """
 
     def __init__(self, device: str, pace: Pace | None) -> None:
-        """``pace``: where some trials have been measured."""
+        """``pace``: measured on finished trials; None where there are none."""
         self.known = pace is not None or device == "cpu"
         nominal = CPU_FLOPS_PER_CORE * (os.cpu_count() or 1) if device == "cpu" else GPU_FLOPS
         self.pace = pace or Pace(nominal, START_SECONDS)
@@ -151,16 +151,16 @@ class Estimate:
 
     @property
     def seconds(self) -> float | None:
-        """One after another; None where nothing is known of the device."""
+        """Seconds of all trials, one after another; None where nothing is known of the device."""
         return self.total if self.known else None
 
 
 def remaining(
     info: StudyInfo, attempts: Mapping[str, Sequence[Tried]], pace: Pace | None
 ) -> tuple[Estimate, dict[str, float]]:
-    """What the trials that are left to run will take: together, and the seconds of each by its id.
+    """Cost of the trials that are left to run: of all together, and the seconds of each by its id.
 
-    Every estimate is made here, of a plan as of a study that runs.
+    Every estimate is made here, for a plan and for a study that runs.
     """
     trials, reason_of = Trials.of(info.trials), WhyUnsupported()
     numbers, first = trials.up_to_seed
@@ -189,7 +189,7 @@ def cost_of(estimate: Estimate, pace: Pace | None) -> str:
 
 
 def pace_of(study: Study, states: Mapping[str, Sequence[Attempt]]) -> Pace | None:
-    """The pace of the trials that have finished; of many, of some that are spread over all."""
+    """The pace of the trials that have finished; where there are many, of a sample spread over all."""
     ok = [attempt for attempts in states.values() if (attempt := standing(attempts)).state == "ok"]
     some = ok[:: math.ceil(len(ok) / MAX_RATED) or 1]
     return measured_pace(record for _, record in study.records_of(some))

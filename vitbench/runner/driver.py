@@ -1,7 +1,7 @@
 """Driver: one process that works through a study's plan, maybe beside others that do the same.
 
-Each trial is claimed before it is run, its record is written when it has ended, and its claim given up then. So a
-driver that is killed loses what was running and nothing else, and any number of drivers share a study.
+A driver takes a lease on each trial before it runs it, writes its record when it has ended, and gives the lease up
+then. So a driver that is killed loses what was running and nothing else, and any number of drivers share a study.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Literal
 from vitbench import registry
 from vitbench.config.trial import TimeTrial, TrainTrial, Trial
 from vitbench.environment import Environment
-from vitbench.runner.launchers.sites import Places, Workers
+from vitbench.runner.backends.base import Backend, Workers
 from vitbench.runner.panels import Bench, TimingSetting
 from vitbench.runner.plan import setting
 from vitbench.runner.process import Outcome
@@ -25,8 +25,8 @@ from vitbench.runner.stacks import apart, stacks
 from vitbench.runner.work import PluginText, Request, Task
 from vitbench.store import (
     Ceilings,
-    Claims,
-    Held,
+    Lease,
+    Leases,
     PlannedTrial,
     Record,
     TimeValues,
@@ -39,38 +39,36 @@ from vitbench.store.files import sweep
 
 VALUES: Mapping[str, type[TrainValues] | type[TuneValues]] = {"train": TrainValues, "tune": TuneValues}
 LOOK_SECONDS = 0.5
-"""Between looks at trials that other drivers hold."""
+"""Between looks at trials that are at work in other drivers."""
 
 
-class Driven:
-    """Places whose study is run by a driver in this process."""
+def run_study(session: Session, backend: Backend, leases: Leases) -> None:
+    """Run what is left of a session on a backend, or until the session is told to stop.
 
-    def drive(self: Places, session: Session, heartbeat_s: float) -> None:
-        """Run what is left of a session."""
-        for name in ("claims", "checkpoints", *(["weights"] if session.keep_weights else [])):
-            folder = session.study.path / name
-            folder.mkdir(exist_ok=True)
-            sweep(folder)
-        with Claims(session.study.path / "claims", heartbeat_s) as claims:
-            Driver(session, self, claims).run()
+    Raises:
+        BackendError: where the backend is lost.
+        OSError: where the study's folder cannot be written; running trials are ended.
+    """
+    for name in ("claims", "checkpoints", *(["weights"] if session.keep_weights else [])):
+        folder = session.study.path / name
+        folder.mkdir(exist_ok=True)
+        sweep(folder)
+    Driver(session, backend, leases).run()
 
 
 class Driver:
-    """Runs what is left of a session in some places."""
+    """One process that runs what is left of a session on a backend."""
 
-    def __init__(self, session: Session, places: Places, claims: Claims) -> None:
-        self.session, self.places, self.claims = session, places, claims
-        self.held: dict[str, Held] = {}
+    def __init__(self, session: Session, backend: Backend, leases: Leases) -> None:
+        self.session, self.backend, self.leases = session, backend, leases
+        self.others: dict[str, Lease] = {}
+        """Trial id → lease of the driver that is at work on it."""
 
     def run(self) -> None:
-        """Everything that is left, or until the session is told to stop.
-
-        Raises:
-            OSError: where the study's folder cannot be written; what runs is ended.
-        """
+        """Tune, train as long as results ask for more, then time."""
         session = self.session
         if session.pending("tune", "train") or session.study.info.untuned:
-            with self.places.training(self.note_group) as workers:
+            with self.backend.training(self.note_group) as workers:
                 self.all_of("tune", lambda pending: self.train(workers, pending, "tune"))
                 if session.stop.signal is None and session.study.info.untuned:
                     session.plan_again()
@@ -78,67 +76,63 @@ class Driver:
                 while session.stop.signal is None and session.more_to_train():
                     self.all_of("train", lambda pending: self.train(workers, pending, "train"))
         if session.stop.signal is None and session.pending("time"):
-            with self.places.timing(self.note_group) as workers:
+            with self.backend.timing(self.note_group) as workers:
                 self.all_of("time", lambda pending: self.time(workers, pending))
 
     def all_of(self, kind: str, attempt: Callable[[Trials], None]) -> None:
         """Pass after pass over the trials of a kind that need an attempt, until none does."""
         session = self.session
         while session.stop.signal is None and (pending := session.pending(kind)):
-            self.held.clear()
+            self.others.clear()
             attempt(pending)
-            if len(self.held) == len(pending):
+            if len(self.others) == len(pending):
                 if session.leave_held:
                     return
                 self.wait(pending)
 
     def wait(self, pending: Sequence[PlannedTrial]) -> None:
-        """All that is left is at work in other drivers: say so, and look until one of them ends or dies."""
-        holders = dict.fromkeys(str(h.owner.driver if h.owner else "?") for h in self.held.values())
-        first = next(iter(self.held.values()))
+        """Tell the user that all that is left is at work in other drivers, and look until one of them ends or dies."""
+        drivers = dict.fromkeys(str(lease.owner.driver if lease.owner else "?") for lease in self.others.values())
+        first = next(iter(self.others.values()))
         self.session.reporter.note(
-            f"{len(pending)} trial(s) are at work in {len(holders)} other driver(s), e.g. {first}; waiting for them"
+            f"{len(pending)} trial(s) are at work in {len(drivers)} other driver(s), e.g. {first}; waiting for them"
         )
         while self.session.stop.signal is None:
             time.sleep(LOOK_SECONDS)
             for planned in pending:
-                if self.claim(planned):
-                    self.claims.release(planned.id)
+                if self.take(planned):
+                    self.leases.release(planned.id)
                     return
-                if planned.id not in self.held:
+                if planned.id not in self.others:
                     return
 
-    def claim(self, planned: PlannedTrial) -> bool:
-        """Whether a trial is this driver's to run now: claimed, and not finished by another meanwhile."""
-        held = self.claims.take(planned.id)
+    def take(self, planned: PlannedTrial) -> bool:
+        """Whether a trial is this driver's to run now: leased, and not finished by another meanwhile."""
+        lease = self.leases.take(planned.id)
         self.look_again(planned)
-        if held is not None:
-            if not self.session.done(planned):
-                self.held[planned.id] = held
-            else:
-                self.held.pop(planned.id, None)
-            return False
-        self.held.pop(planned.id, None)
-        if self.session.done(planned):
-            self.claims.release(planned.id)
-            return False
-        return True
+        done = self.session.done(planned.id)
+        self.others.pop(planned.id, None)
+        if lease is not None and not done:
+            self.others[planned.id] = lease
+        elif lease is None and done:
+            self.leases.release(planned.id)
+        return lease is None and not done
 
     def look_again(self, planned: PlannedTrial) -> None:
         """Take in what other drivers have recorded of a trial since."""
         known = self.session.attempts.get(planned.id, [])
         for record in self.session.study.later(planned.id, known):
             self.session.attempts.setdefault(planned.id, []).append(record)
-            self.session.reporter.ended(planned, record, self.session.done(planned), elsewhere=True)
+            self.session.reporter.ended(planned, record, self.session.done(planned.id), elsewhere=True)
 
-    def claimed(self, pending: Iterable[PlannedTrial]) -> Iterator[PlannedTrial]:
-        """Those that are this driver's to run; what cannot run here gets its word and reason at once."""
+    def taken(self, pending: Iterable[PlannedTrial]) -> Iterator[PlannedTrial]:
+        """Trials that are this driver's to run; one that cannot run here gets its word and reason at once."""
         for planned in pending:
             if self.session.stop.signal is not None:
                 return
-            if not self.claim(planned):
+            if not self.take(planned):
                 continue
-            if refusal := self.places.refuses(planned.trial):
+            if refusal := self.backend.refuses(planned.trial):
                 reason, environment = refusal
                 request = self.request(planned.trial, "alone")
                 self.keep(planned, Outcome(request, "unsupported", datetime.now(UTC), 0.0, reason), environment)
@@ -147,17 +141,17 @@ class Driver:
 
     def train(self, workers: Workers, pending: Trials, task: Literal["train", "tune"]) -> None:
         """One attempt at each of some training or tuning trials."""
-        together = (list(self.claimed(mine)) for mine in stacks(pending.drawn(), self.session.attempts))
-        requests = (self.announced(self.request(m[0].trial, task, stack=m[1:])) for m in together if m)
+        ensembles = (list(self.taken(seeds)) for seeds in stacks(pending.drawn(), self.session.attempts))
+        requests = (self.announced(self.request(e[0].trial, task, stack=e[1:])) for e in ensembles if e)
         for outcome in workers.run(requests, self.say):
-            for trial, its, values in apart(outcome, VALUES[task]):
-                self.keep(self.session.trials.of_id(trial.id), its, None, values)
+            for trial, part, values in apart(outcome, VALUES[task]):
+                self.keep(self.session.trials.of_id(trial.id), part, None, values)
 
     def time(self, workers: Workers, pending: Sequence[PlannedTrial]) -> None:
         """One attempt at each of some timing trials, setting by setting; a setting is timed by one driver."""
         ceilings: dict[str, Ceilings] = {}
         for key, block in itertools.groupby(pending, key=setting):
-            trials = [p.trial for p in self.claimed(list(block)) if isinstance(p.trial, TimeTrial)]
+            trials = [p.trial for p in self.taken(list(block)) if isinstance(p.trial, TimeTrial)]
             try:
                 if trials and self.session.stop.signal is None:
                     if trials[0].dtype not in ceilings:
@@ -166,16 +160,16 @@ class Driver:
                     TimingSetting(bench, trials, self.baseline(key), ceilings.get(trials[0].dtype)).run()
             finally:
                 for trial in trials:  # of a driver that was stopped
-                    if trial.id in self.claims.mine:
-                        self.claims.release(trial.id)
+                    if trial.id in self.leases.files:
+                        self.leases.release(trial.id)
 
     def ceilings(self, workers: Workers, trial: TimeTrial) -> dict[str, Ceilings]:
         """dtype → the most that the device does in it, measured before anything is timed in it."""
-        found: dict[str, Ceilings] = {}
+        ceilings: dict[str, Ceilings] = {}
         for outcome in workers.run(iter([self.request(trial, "ceilings")]), self.say):
             if outcome.state == "ok":
-                found[trial.dtype] = Ceilings.model_validate_json(outcome.values_json())
-        return found
+                ceilings[trial.dtype] = Ceilings.model_validate_json(outcome.values_json())
+        return ceilings
 
     def baseline(self, key: object) -> TimeTrial | None:
         """The first trial of a setting that has been timed before and is ok."""
@@ -186,7 +180,7 @@ class Driver:
 
         for planned in Trials.of(self.session.study.info.trials).where(timed):
             assert isinstance(planned.trial, TimeTrial)
-            if planned.trial.device == self.places.device and setting(planned) == key:
+            if planned.trial.device == self.backend.device and setting(planned) == key:
                 return planned.trial
         return None
 
@@ -198,9 +192,9 @@ class Driver:
         self, trial: Trial, task: Task, *, panel: tuple[TimeTrial, ...] = (), process: int = 0,
         stack: Sequence[PlannedTrial] = (),
     ) -> Request:  # fmt: skip
-        """What a trial's process is told. The time of a panel or a stack is that of all its trials.
+        """The work of a trial's process. A panel or a stack has the time of all its trials.
 
-        Seeds of a stack share their model.
+        The seeds of a stack share their model.
         """
         plugins = dict.fromkeys(p for each in (trial, *panel) for p in registry.plugins(each.model.components))
         return Request(
@@ -221,13 +215,13 @@ class Driver:
         return self.session.study.path.resolve() / "checkpoints" / f"{trial.id}.safetensors"
 
     def note_group(self, request: Request, group: int) -> None:
-        """Write into a trial's claim which process group is at work on it."""
+        """Write into a trial's lease which process group is at work on it."""
         for trial in (request.trial, *request.stack):
-            if trial.id in self.claims.mine:  # the baseline of a panel may be one that was timed before
-                self.claims.note_group(trial.id, group)
+            if trial.id in self.leases.files:  # the baseline of a panel may be one that was timed before
+                self.leases.note_group(trial.id, group)
 
     def announced(self, request: Request) -> Request:
-        """The same, after telling the user that it starts. Weights of an earlier attempt are not those of this one."""
+        """The request, after the user is told that it starts. The weights of an earlier attempt are removed."""
         for trial in (request.trial, *request.stack):
             (self.session.study.path / "weights" / f"{trial.id}.safetensors").unlink(missing_ok=True)
             self.session.reporter.started(self.session.trials.of_id(trial.id))
@@ -241,7 +235,7 @@ class Driver:
         self, planned: PlannedTrial, outcome: Outcome, environment: Environment | None,
         values: TrainValues | TuneValues | TimeValues | None = None,
     ) -> None:  # fmt: skip
-        """Write the record of one attempt, give the claim up, and tell the user."""
+        """Write the record of one attempt, give the lease up, and tell the user."""
         session = self.session
         if environment is None and outcome.environment is not None:
             environment = Environment.model_validate(outcome.environment)
@@ -263,19 +257,19 @@ class Driver:
             started_at=outcome.started_at,
             seconds=outcome.seconds,
         )
-        lost = planned.id in self.claims.mine and not self.claims.holds(planned.id)
+        lost = planned.id in self.leases.files and not self.leases.holds(planned.id)
         if lost and outcome.state != "ok":  # whatever ended it, the other driver's attempt is the one that counts
             session.reporter.note(f"{planned.description}: another driver has taken it over; this attempt is left out")
-            del self.claims.mine[planned.id]
+            del self.leases.files[planned.id]
             return
         if self.store(planned, record):
-            final = session.done(planned) or outcome.state == "interrupted"
+            final = session.done(planned.id) or outcome.state == "interrupted"
             session.reporter.ended(planned, record, final)
-        if session.done(planned) or outcome.state == "failed":  # whatever made it fail may be in its state
+        if session.done(planned.id) or outcome.state == "failed":  # whatever made it fail may be in its state
             for stage in self.checkpoint(planned.trial).parent.glob(f"{planned.id}*.safetensors"):
                 stage.unlink(missing_ok=True)
-        if planned.id in self.claims.mine:
-            self.claims.release(planned.id)
+        if planned.id in self.leases.files:
+            self.leases.release(planned.id)
 
     def store(self, planned: PlannedTrial, record: Record) -> bool:
         """Whether a record was written; not, where another driver has finished the trial, and no less well."""
@@ -286,7 +280,7 @@ class Driver:
             except FileExistsError:
                 self.look_again(planned)
                 rescues = record.state == "ok" and standing(session.attempts[planned.id]).state != "ok"
-                if session.done(planned) and not rescues:
+                if session.done(planned.id) and not rescues:
                     session.reporter.note(
                         f"{planned.description}: another driver had finished it; this result is left out"
                     )

@@ -1,27 +1,26 @@
-"""Run a study: prepare the data, plan, hand what is left to a launcher, and say how it went."""
+"""Run a study: prepare the data, plan, hand what is left to a backend, and say how it went."""
 
 from __future__ import annotations
 
-import importlib
 import os
+import pkgutil
 import signal
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
-from vitbench.config.recipe import Device
 from vitbench.config.suite import Suite
 from vitbench.data.load import prepare
 from vitbench.model.weights import SUFFIX
-from vitbench.runner.launchers.sites import Site
+from vitbench.runner.backends.base import BackendOptions, Machines
 from vitbench.runner.look_plan import Looked, wanted_in
 from vitbench.runner.once import decisive
 from vitbench.runner.plan import KINDS, plan, with_data
 from vitbench.runner.process import Stop
 from vitbench.runner.session import Reporter, Session, is_of_other_code
-from vitbench.store import Record, Study, StudyError, StudyInfo, Trials
+from vitbench.store import Leases, Record, Study, StudyError, StudyInfo, Trials
 from vitbench.store.attempts import standing
 from vitbench.store.leases import INTERVAL_SECONDS
 from vitbench.store.packed import MOST
@@ -31,31 +30,16 @@ from vitbench.wording import printable
 LARGE = 1_000
 """Records with files of their own from which a finished study is packed."""
 
-LAUNCHERS: Mapping[str, str] = {
-    "local": "vitbench.runner.launchers.local:Local",
-    "ray": "vitbench.runner.launchers.ray:RayCluster",
-    "slurm": "vitbench.runner.launchers.slurm:Queue",
+DRIVER = "vitbench.runner.driver:run_study"
+BACKENDS: Mapping[str, tuple[str, str]] = {
+    "local": ("vitbench.runner.backends.local:LocalBackend", DRIVER),
+    "ray": ("vitbench.runner.backends.ray:RayBackend", DRIVER),
+    "slurm": ("vitbench.runner.backends.slurm:SlurmBackend", "vitbench.runner.backends.slurm:submit_study"),
 }
-"""Name → where its places are; imported when it is asked for, since most machines have no engine."""
+"""Name → class of the backend, and the function that runs a study on it.
 
-
-class Launcher(Protocol):
-    """Gets a study's trials run."""
-
-    device: Device
-    """Type of device on which all trials run."""
-    where: str
-    """The machines in words, for the user."""
-
-    def drive(self, session: Session, heartbeat_s: float) -> None:
-        """Run what is left of a session, or until it is told to stop; ``heartbeat_s`` between a driver's signs of life.
-
-        Raises:
-            LauncherError, StudyError: where the engine or the study's folder is lost.
-        """
-
-    def close(self) -> None:
-        """Let the engine go, if there is one."""
+Imported when they are asked for, since most machines have no engine.
+"""
 
 
 @dataclass(frozen=True)
@@ -67,13 +51,13 @@ class Options:
     kinds: tuple[str, ...] = KINDS
     launcher: str = "local"
     address: str | None = None
-    """Of the launcher's engine."""
+    """Address of the backend's engine."""
     engine: tuple[tuple[str, str | int], ...] = ()
-    """Further parameters of it."""
+    """Further parameters of the engine."""
     repeat: tuple[str, ...] = ()
-    """Arguments of the command that runs the same suite, without what is of the launcher."""
+    """Arguments of the command that runs the same suite on this machine."""
     command: tuple[str, ...] = ()
-    """Arguments of the command line that say what is planned, without the device; the study keeps them."""
+    """Arguments of the command that plans the same study, without the device; the study keeps them."""
     leave_held: bool = False
     patient: bool = True
     """Whether to wait for a device that another vitbench on this machine has."""
@@ -94,25 +78,25 @@ def run_suite(suite: Suite, results: Path | None, options: Options, reporter: Re
     """Prepare the data, plan, and run what is left.
 
     Args:
-        suite: read and checked.
+        suite: the suite, read and checked.
         results: folder of the study; None: the suite's own.
         options: how it is run.
-        reporter: shows the user what goes on.
-        looked: of a plan with looks, the seeds that each cell needs, by the records.
+        reporter: shows the user the progress.
+        looked: seeds that each cell of a plan with looks needs, by the records.
 
     Raises:
-        DataError, DeviceError, LauncherError, SpecError, StudyError: the message says what to do. All but StudyError
-        come before the first trial.
+        BackendError, DataError, DeviceError, SpecError, StudyError: the message says what to do.
     """
     folder, stop = study_folder(suite, results), Stop()
-    site = Site(
+    backend_options = BackendOptions(
         folder, options.device, options.workers, suite.resources, stop, reporter.note,
         address=options.address, engine=options.engine, patient=options.patient, repeat=options.repeat,
     )  # fmt: skip
-    with launcher_of(options.launcher, site) as launcher:
-        session = _session(suite, site, options, launcher, reporter, looked=looked)
-        with _signals(stop), _writable(folder):
-            launcher.drive(session, options.heartbeat_s)
+    open_backend, run = map(pkgutil.resolve_name, BACKENDS[options.launcher])
+    with closing(open_backend(backend_options)) as backend:
+        session = _session(suite, folder, stop, options, backend, reporter=reporter, looked=looked)
+        with _signals(stop), _writable(folder), Leases(folder / "claims", options.heartbeat_s) as leases:
+            run(session, backend, leases)
         if session.study.unpacked >= (MOST if session.pending(*KINDS) else LARGE):
             _pack(session.study, reporter)
         if options.keep_weights and (without := _without_weights(session)):
@@ -132,43 +116,30 @@ def _pack(study: Study, reporter: Reporter) -> None:
         reporter.note(f"records are not packed: {error.strerror}", "notice: ")
 
 
-@contextmanager
-def launcher_of(name: str, site: Site) -> Iterator[Launcher]:
-    """A launcher by its name; an engine that was reached for it is let go at the end."""
-    module, _, kind = LAUNCHERS[name].partition(":")
-    make: Callable[[Site], Launcher] = getattr(importlib.import_module(module), kind)
-    launcher = make(site)
-    try:
-        yield launcher
-    finally:
-        launcher.close()
-
-
 def _session(
-    suite: Suite, site: Site, options: Options, launcher: Launcher, reporter: Reporter, *, looked: Looked
+    suite: Suite, folder: Path, stop: Stop, options: Options, backend: Machines, *, reporter: Reporter, looked: Looked
 ) -> Session:
-    """The study as it stands, planned for the launcher, and what is told before the first trial."""
+    """The study as it stands, planned for the backend, after the user has been told about it."""
     trained_on = [cell.data for cell in suite.cells if cell.train] if "train" in options.kinds else []
     prepared = prepare(suite.data, trained_on) if trained_on else None
     if prepared:
         suite = with_data(suite, prepared.spec)
 
-    device = launcher.device if options.device == "auto" else options.device
+    device = backend.device if options.device == "auto" else options.device
     commands = (tuple(map(printable, (*options.command, "--device", device))),) if options.command else ()
 
     def planner(records: Mapping[str, list[Record]]) -> StudyInfo:
         wanted = wanted_in(folder, looked)
-        made = plan(suite, launcher.device, kinds=options.kinds, prepared=prepared, records=records, wanted=wanted)
-        return made.model_copy(update={"commands": commands})
+        info = plan(suite, backend.device, kinds=options.kinds, prepared=prepared, records=records, wanted=wanted)
+        return info.model_copy(update={"commands": commands})
 
-    folder = site.study
     before = Study.read(folder) if (folder / "study.json").exists() else None
     info = planner(decisive(before) if before else {})
     study, trials = Study.start(folder, info), Trials.of(info.trials)
     study.damaged += before.damaged if before else []
     states = study.states()
     session = Session(
-        study, trials, reporter, planner, site.stop, states, rerun_changed=options.rerun_changed,
+        study, trials, reporter, planner, stop, states, rerun_changed=options.rerun_changed,
         leave_held=options.leave_held, keep_weights=options.keep_weights,
     )  # fmt: skip
     for notice in filter(None, [*suite.notices, info.fallback]):
@@ -185,9 +156,9 @@ def _session(
         why = "without --keep-weights; whose record is removed is trained again"
         reporter.note(f"{without} trained before have no weights: {why}", "notice: ")
     cost = session.expect()
-    reporter.note(f"{study.path}: {len(info.trials)} trials, {done} of them finished before; {launcher.where}")
+    reporter.note(f"{study.path}: {len(info.trials)} trials, {done} of them finished before; {backend.where}")
     if done < len(info.trials):
-        reporter.note(f"{cost}{', one after another' if (site.workers or 1) > 1 else ''}")
+        reporter.note(f"{cost}{', one after another' if (options.workers or 1) > 1 else ''}")
     return session
 
 
@@ -197,28 +168,28 @@ def _without_weights(session: Session) -> int:
 
     def wanting(trial_id: str, kind: str) -> bool:
         attempts = session.attempts.get(trial_id)
-        of_it = kind == "train" and attempts is not None and trial_id not in kept
-        return of_it and session.settled(trial_id) and standing(attempts or []).state == "ok"
+        unkept = kind == "train" and attempts is not None and trial_id not in kept
+        return unkept and session.done(trial_id) and standing(attempts or []).state == "ok"
 
     return len(session.trials.where(wanting))
 
 
 def exit_status(study: Study, trials: Trials) -> int:
     """0 where every one of these trials is ok or unsupported, else 1."""
-    found = study.states()
-    states = {standing(found[i]).state if i in found else "pending" for i in trials.ids()}
+    attempts = study.states()
+    states = {standing(attempts[i]).state if i in attempts else "pending" for i in trials.ids()}
     return 0 if states <= {"ok", "unsupported"} else 1
 
 
 @contextmanager
 def _writable(folder: Path) -> Iterator[None]:
-    """A record, claim or history that cannot be written ends the run with one sentence."""
+    """A record, lease or history that cannot be written ends the run with one sentence."""
     try:
         yield
     except OSError as error:
-        what = error.filename or folder
+        path = error.filename or folder
         raise StudyError(
-            f"{what}: cannot be written: {error.strerror or error}; what was running is ended, and the same command "
+            f"{path}: cannot be written: {error.strerror or error}; what was running is ended, and the same command "
             f"goes on from here"
         ) from error
 

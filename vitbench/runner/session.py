@@ -1,4 +1,4 @@
-"""Session: one run of a study, what it is to do and what has been tried, whatever carries it out."""
+"""Session: one run of a study, its trials and their attempts, whatever carries it out."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ from vitbench.store.classes import classes
 
 
 class Reporter(Protocol):
-    """What a run says while it goes on, whoever shows it and how."""
+    """Progress of a run for the user, whoever shows it and how."""
 
     def expect(self, total: int, done: int, costs: Mapping[str, float]) -> None:
         """So many trials are planned, of which so many have ended; seconds that each of the others may take, by id."""
 
     def note(self, text: str, prefix: str = "") -> None:
-        """Something the user should know."""
+        """A sentence for the user."""
 
     def started(self, planned: PlannedTrial) -> None:
         """A trial has begun."""
 
     def say(self, planned: PlannedTrial, text: str) -> None:
-        """What a running trial last said."""
+        """A running trial reports its progress."""
 
     def ended(self, planned: PlannedTrial, record: Record, final: bool, *, elsewhere: bool = False) -> None:
         """One attempt has ended, maybe in another driver; ``final`` unless the trial is tried again."""
@@ -46,13 +46,13 @@ class Session:
 
     study: Study
     trials: Trials
-    """What this run is to do; the study may hold more, of earlier runs."""
+    """Trials of this run; the study may hold more, of earlier runs."""
     reporter: Reporter
     planner: Planner
     """Records → plan."""
     stop: Stop
     attempts: dict[str, list[Tried]]
-    """Trial id → what has been tried, in order."""
+    """Trial id → attempts, in order."""
     rerun_changed: bool = False
     """Whether results of other code count as missing."""
     leave_held: bool = False
@@ -60,12 +60,8 @@ class Session:
     keep_weights: bool = False
     """Whether the weights of what is trained stay with the study."""
 
-    def done(self, planned: PlannedTrial) -> bool:
+    def done(self, trial_id: str) -> bool:
         """Whether a trial needs no further attempt."""
-        return self.settled(planned.id)
-
-    def settled(self, trial_id: str) -> bool:
-        """The same of the trial with an id."""
         attempts = self.attempts.get(trial_id, [])
         if not finished(attempts, self.study.info.suite.max_attempts):
             return False
@@ -81,7 +77,7 @@ class Session:
                 self.attempts.setdefault(trial_id, []).append(record)
                 if trial_id in planned_ids:
                     planned = self.trials.of_id(trial_id)
-                    self.reporter.ended(planned, record, self.done(planned), elsewhere=True)
+                    self.reporter.ended(planned, record, self.done(trial_id), elsewhere=True)
 
     def more_to_train(self) -> bool:
         """Plan again where results may ask for more; whether that adds a trial.
@@ -101,14 +97,14 @@ class Session:
         return not before.issuperset(self.trials.ids())
 
     def plan_again(self) -> None:
-        """Plan with what has been run by now."""
+        """Plan with the records that there are by now."""
         info = self.planner(decisive(self.study))  # another driver may have run some of it
         self.study = Study.start(self.study.path, info)
         self.trials, self.attempts = Trials.of(info.trials), self.study.states()
         self.expect()
 
     def expect(self) -> str:
-        """Tell the user's view what is left. Returns what it will take, in a sentence."""
+        """Report what is left. Returns its cost in a sentence."""
         pace = pace_of(self.study, self.study.attempts())
         estimate, seconds = remaining(self.study.info, self.attempts, pace)
         self.reporter.expect(len(self.trials), len(self.trials) - len(self.pending(*KINDS)), seconds)
@@ -116,7 +112,7 @@ class Session:
 
     def pending(self, *kinds: str) -> Trials:
         """Trials of some kinds that still need an attempt, in the plan's order."""
-        return self.trials.where(lambda trial_id, kind: kind in kinds and not self.settled(trial_id))
+        return self.trials.where(lambda trial_id, kind: kind in kinds and not self.done(trial_id))
 
 
 def is_of_other_code(attempt: Tried, trials: Trials) -> bool:

@@ -1,4 +1,4 @@
-"""Starting weights: which ones a suite's recipes name, told by their content, before anything is run."""
+"""Starting weights: those that a suite's recipes name, identified by their content before anything is run."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ DIGEST_LENGTH = 16
 
 
 def with_starts(suite: Suite) -> Suite:
-    """The suite with each file of weights told by its content, too, of which the trials' ids are made.
+    """The suite with each file of weights identified by its content, too, which goes into the trials' ids.
 
     Raises:
         SpecError: where a file is not there, timm has no weights of a name, or a cell's model cannot take them.
     """
-    wrong: dict[str, None] = {}
+    problems: dict[str, None] = {}
 
     def fits(model: ModelSpec, table: TrainTable) -> None:
         from vitbench.model.start import check_start  # with torch, for which suites without such weights do not wait
@@ -32,37 +32,37 @@ def with_starts(suite: Suite) -> Suite:
         try:
             check_start(model, table.start or "")
         except WeightsError as error:
-            wrong[f"{suite.file}: train.start: {error}"] = None
+            problems[f"{suite.file}: train.start: {error}"] = None
 
-    def told(table: TrainTable) -> TrainTable:
+    def identified(table: TrainTable) -> TrainTable:
         if table.start is None or CONTENT in table.start:
             return table
         if table.start.startswith(OF_TIMM):
             if problem := timm_names.problem(table.start.removeprefix(OF_TIMM)):
-                wrong[f"{suite.file}: train.start: {table.start}: {problem}"] = None
+                problems[f"{suite.file}: train.start: {table.start}: {problem}"] = None
             return table
         try:
             return table.model_copy(update={"start": f"{table.start}{CONTENT}{_digest(Path(table.start))}"})
         except OSError as error:
-            wrong[f"{suite.file}: train.start: {table.start}: {error.strerror}; give a .safetensors file of "
+            problems[f"{suite.file}: train.start: {table.start}: {error.strerror}; give a .safetensors file of "
                   f"vitbench's or timm's weights, or {OF_TIMM}NAME where timm can download them"] = None  # fmt: skip
             return table
 
-    known, fitting = by_identity(told), by_identity(fits)
+    identify, check = by_identity(identified), by_identity(fits)
 
-    def of_cell(cell: Cell) -> Cell:
+    def cell_with_content(cell: Cell) -> Cell:
         if cell.train is None or cell.train.start is None:
             return cell
-        settings = tuple(each.model_copy(update={"train": known(each.train)}) for each in cell.settings)
-        return replace(cell, train=known(cell.train), settings=settings)
+        settings = tuple(each.model_copy(update={"train": identify(each.train)}) for each in cell.settings)
+        return replace(cell, train=identify(cell.train), settings=settings)
 
-    cells = tuple(map(of_cell, suite.cells))
-    if not wrong:
+    cells = tuple(map(cell_with_content, suite.cells))
+    if not problems:
         for cell in suite.cells:
             if cell.train is not None and cell.train.start is not None and CONTENT not in cell.train.start:
-                fitting(cell.model, cell.train)
-    if wrong:
-        raise SpecError(wrong)
+                check(cell.model, cell.train)
+    if problems:
+        raise SpecError(problems)
     return suite.model_copy(update={"cells": cells})
 
 

@@ -3,7 +3,7 @@
 from vitbench.store.attempts import Attempt
 from vitbench.store.builder import TablesBuilder
 from vitbench.store.info import Disagreement, StudyInfo
-from vitbench.store.leases import Claims, Held
+from vitbench.store.leases import Lease, Leases
 from vitbench.store.plan_tables import PlannedTrial
 from vitbench.store.record import (
     SCHEMA,
@@ -23,10 +23,10 @@ __all__ = [
     "SCHEMA",
     "Attempt",
     "Ceilings",
-    "Claims",
     "Disagreement",
     "Epoch",
-    "Held",
+    "Lease",
+    "Leases",
     "PlannedTrial",
     "Record",
     "Samples",

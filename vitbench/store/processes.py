@@ -65,7 +65,7 @@ def wall_clock(moment: float) -> float:
 
 
 def end_group(leader: int, marked: str) -> None:
-    """Kill the processes of a group that a driver with this mark started; never another, whatever a claim names."""
+    """Kill the processes of a group that a driver with this mark started; never another, whatever a lease names."""
     import psutil
 
     if leader <= 1 or not marked:

@@ -28,10 +28,9 @@ from typing import Any
 from vitbench.config.recipe import Device
 from vitbench.config.trial import Trial
 from vitbench.environment import Environment, code_digest
+from vitbench.runner.backends.base import BackendError, BackendOptions
+from vitbench.runner.backends.local import cores, scratch
 from vitbench.runner.device_kind import device_kind
-from vitbench.runner.driver import Driven
-from vitbench.runner.launchers.local import cores, scratch
-from vitbench.runner.launchers.sites import LauncherError, Site
 from vitbench.runner.process import GRACE_SECONDS, Outcome, Pool, Say, Slot, Started, Stop
 from vitbench.runner.work import Request
 
@@ -42,10 +41,10 @@ PROBE_SECONDS = 20.0
 
 POLL_SECONDS = 0.2
 ASK_SECONDS = 1.0
-"""Between questions about how a trial is getting on."""
+"""Time between two questions about a trial's progress."""
 
 ROOM_SECONDS = 1.0
-"""Between looks at how much room the cluster has: nodes come and go."""
+"""Time between two looks at how much room the cluster has: nodes come and go."""
 
 STOP_SECONDS = GRACE_SECONDS + 3.0
 """After which a supervisor that was told to stop is killed."""
@@ -54,22 +53,22 @@ CARRIED = ("VITBENCH_DATA", "TORCHINDUCTOR_COMPILE_THREADS")
 """Variables of the driver's environment that its supervisors get too."""
 
 
-class RayCluster(Driven):
-    """Places of a Ray cluster; with the address "local" of a Ray that is started for this run, on this machine."""
+class RayBackend:
+    """A Ray cluster; with the address "local" of a Ray that is started for this run, on this machine."""
 
-    def __init__(self, site: Site) -> None:
-        """Raises LauncherError within half a minute where the cluster cannot be used."""
-        self.site = site
-        self.address = site.address or os.environ.get("RAY_ADDRESS") or LOCAL
+    def __init__(self, options: BackendOptions) -> None:
+        """Raises BackendError within half a minute where the cluster cannot be used."""
+        self.options = options
+        self.address = options.address or os.environ.get("RAY_ADDRESS") or LOCAL
         self.ray = _connect(self.address)
         total = self.ray.cluster_resources()
-        self.device: Device = device_kind(site.device) if site.device != "auto" else "cpu"
-        if site.device == "auto" and total.get("GPU", 0) > 0:
+        self.device: Device = device_kind(options.device) if options.device != "auto" else "cpu"
+        if options.device == "auto" and total.get("GPU", 0) > 0:
             self.device = "cuda"
-        if ":" in site.device:
-            raise LauncherError(f"--device {site.device}: Ray chooses the GPU of each trial; say --device cuda")
-        self.cpus = site.resources.cpus or 1
-        self.gpus = (1.0 if self.device == "cuda" else 0.0) if site.resources.gpus is None else site.resources.gpus
+        if ":" in options.device:
+            raise BackendError(f"--device {options.device}: Ray chooses the GPU of each trial; say --device cuda")
+        self.cpus, gpus = options.resources.cpus or 1, options.resources.gpus
+        self.gpus = (1.0 if self.device == "cuda" else 0.0) if gpus is None else gpus
         nodes = sum(node["Alive"] for node in self.ray.nodes())
         self.where = (
             f"Ray at {self.address}: {nodes} node(s), {total.get('CPU', 0):g} CPUs, {total.get('GPU', 0):g} GPUs"
@@ -83,9 +82,8 @@ class RayCluster(Driven):
     @contextlib.contextmanager
     def training(self, started: Started) -> Iterator[RayPool]:
         """As many supervisors as workers were asked for, else as many as the cluster has room for."""
-        threads = self.site.resources.cpus or 1
-        options = {"num_cpus": self.cpus, "num_gpus": self.gpus}
-        with contextlib.closing(RayPool(self, options, threads, self.site.workers)) as pool:
+        reserved = {"num_cpus": self.cpus, "num_gpus": self.gpus}
+        with contextlib.closing(RayPool(self, reserved, self.cpus, self.options.workers)) as pool:
             yield pool
 
     @contextlib.contextmanager
@@ -94,28 +92,29 @@ class RayCluster(Driven):
         node = self.roomiest()
         cpus = node["Resources"].get("CPU", 1.0)
         affinity = self.ray.util.scheduling_strategies.NodeAffinitySchedulingStrategy(node["NodeID"], soft=False)
-        options = {"num_cpus": cpus, "num_gpus": 1.0 if self.device == "cuda" else 0.0, "scheduling_strategy": affinity}
-        with contextlib.closing(RayPool(self, options, self.site.resources.cpus or int(cpus), 1)) as pool:
+        gpus, threads = 1.0 if self.device == "cuda" else 0.0, self.options.resources.cpus or int(cpus)
+        reserved = {"num_cpus": cpus, "num_gpus": gpus, "scheduling_strategy": affinity}
+        with contextlib.closing(RayPool(self, reserved, threads, 1)) as pool:
             yield pool
 
     def roomiest(self) -> dict[str, Any]:
-        """The node with the device and the most CPUs. Raises LauncherError where there is none."""
+        """The node with the device and the most CPUs. Raises BackendError where there is none."""
         alive = [n for n in self.ray.nodes() if n["Alive"]]
         fit = [n for n in alive if self.device != "cuda" or n["Resources"].get("GPU", 0) >= 1]
         if not fit:
-            raise LauncherError(f"Ray at {self.address}: none of its {len(alive)} nodes has a {self.device} device")
-        found: dict[str, Any] = max(fit, key=lambda n: n["Resources"].get("CPU", 0))
-        return found
+            raise BackendError(f"Ray at {self.address}: none of its {len(alive)} nodes has a {self.device} device")
+        node: dict[str, Any] = max(fit, key=lambda n: n["Resources"].get("CPU", 0))
+        return node
 
     def room(self) -> int:
         """Trials that the cluster could train at once, were it empty."""
-        fit = 0
+        trials = 0
         for node in self.ray.nodes():
             if node["Alive"]:
                 have = node["Resources"]
                 by_gpu = have.get("GPU", 0) // self.gpus if self.gpus else float("inf")
-                fit += int(min(have.get("CPU", 0) // self.cpus, by_gpu))
-        return fit
+                trials += int(min(have.get("CPU", 0) // self.cpus, by_gpu))
+        return trials
 
     def close(self) -> None:
         """Leave the cluster; end it, if it was started for this run."""
@@ -123,8 +122,8 @@ class RayCluster(Driven):
 
 
 @dataclass
-class Seat:
-    """One supervisor, seen from the driver."""
+class RemoteWorker:
+    """A supervisor on a node, seen from the driver."""
 
     actor: Any
     ready: Any
@@ -132,8 +131,8 @@ class Seat:
     request: Request | None = None
     result: Any = None
     """Object reference of how the request ends."""
-    said: Any = None
-    """Object reference of what it says meanwhile, where that has been asked for."""
+    progress: Any = None
+    """Object reference of the progress that the supervisor was last asked for."""
     ask_at: float = 0.0
     since: datetime = field(default_factory=lambda: datetime.now(UTC))
     stop_by: float | None = None
@@ -143,28 +142,28 @@ class Seat:
 class RayPool:
     """Workers of a cluster. Supervisors that die are replaced as long as there is room and work."""
 
-    def __init__(self, cluster: RayCluster, options: dict[str, Any], threads: int, workers: int | None) -> None:
-        """``options``: what Ray reserves for each supervisor; ``workers``: None for as many as there is room for."""
-        self.cluster, self.ray, self.stop = cluster, cluster.ray, cluster.site.stop
+    def __init__(self, cluster: RayBackend, reserved: dict[str, Any], threads: int, count: int | None) -> None:
+        """``reserved``: by Ray for each supervisor; ``count``: None for as many as there is room for."""
+        self.cluster, self.ray, self.stop = cluster, cluster.ray, cluster.options.stop
         self.slot = Slot("cuda:0" if cluster.device == "cuda" else cluster.device, threads)
-        self.remote = self.ray.remote(Supervisor).options(max_concurrency=2, max_restarts=0, **options)
-        self.workers = workers
-        self.seats: list[Seat] = []
-        self.told = False
+        self.remote = self.ray.remote(Supervisor).options(max_concurrency=2, max_restarts=0, **reserved)
+        self.count = count
+        self.workers: list[RemoteWorker] = []
+        self.waits = False
         self.room, self.look_at_room, self.look_at_alive = 0, 0.0, 0.0
 
     def run(self, requests: Iterator[Request], say: Say) -> Iterator[Outcome]:
-        """Outcomes as they come. Raises LauncherError where the cluster itself is lost."""
+        """Outcomes as they come. Raises BackendError where the cluster itself is lost."""
         exhausted = False
         while True:
             self.replace_dead(exhausted)
-            for seat in [s for s in self.seats if s.ready is None and s.request is None]:
+            for worker in [w for w in self.workers if w.ready is None and w.request is None]:
                 if not exhausted and self.stop.signal is None:
                     request = next(requests, None)
                     exhausted = request is None
                     if request is not None:
-                        self.begin(seat, request)
-            if not any(s.request for s in self.seats) and (exhausted or self.stop.signal is not None):
+                        self.begin(worker, request)
+            if not any(w.request for w in self.workers) and (exhausted or self.stop.signal is not None):
                 return
             yield from self.look(say)
 
@@ -173,50 +172,50 @@ class RayPool:
         if exhausted or self.stop.signal is not None:
             return
         try:
-            if self.workers is None and time.monotonic() >= self.look_at_room:
+            if self.count is None and time.monotonic() >= self.look_at_room:
                 self.room, self.look_at_room = self.cluster.room(), time.monotonic() + ROOM_SECONDS
         except Exception as error:
             raise self.lost(error) from error
-        wanted = self.workers or self.room
-        if wanted == 0 and not self.told:
-            self.cluster.site.say(f"waiting: {self.cluster.where}, and none has room for a trial of "
+        wanted = self.count or self.room
+        if wanted == 0 and not self.waits:
+            self.cluster.options.say(f"waiting: {self.cluster.where}, and none has room for a trial of "
                                   f"{self.cluster.cpus} CPUs and {self.cluster.gpus:g} GPUs")  # fmt: skip
-            self.told = True
-        while len(self.seats) < wanted:
-            carried = {name: os.environ[name] for name in CARRIED if name in os.environ}
-            actor = self.remote.remote(self.slot, str(Path.cwd()), carried)
-            self.seats.append(Seat(actor, actor.code.remote()))
+            self.waits = True
+        while len(self.workers) < wanted:
+            variables = {name: os.environ[name] for name in CARRIED if name in os.environ}
+            actor = self.remote.remote(self.slot, str(Path.cwd()), variables)
+            self.workers.append(RemoteWorker(actor, actor.code.remote()))
 
-    def begin(self, seat: Seat, request: Request) -> None:
+    def begin(self, worker: RemoteWorker, request: Request) -> None:
         """Send a request to a supervisor that waits for one."""
-        seat.request, seat.since, seat.ask_at = request, datetime.now(UTC), time.monotonic() + ASK_SECONDS
-        seat.result = seat.actor.run.remote(request.model_dump_json())
+        worker.request, worker.since, worker.ask_at = request, datetime.now(UTC), time.monotonic() + ASK_SECONDS
+        worker.result = worker.actor.run.remote(request.model_dump_json())
 
     def look(self, say: Say) -> Iterator[Outcome]:
         """Wait a moment for something to happen; outcomes of what has ended by then."""
         self.look_at_nodes()
-        waiting = [ref for s in self.seats for ref in (s.ready, s.result, s.said) if ref is not None]
+        waiting = [ref for w in self.workers for ref in (w.ready, w.result, w.progress) if ref is not None]
         if not waiting:
             time.sleep(POLL_SECONDS)
             return
         try:
-            happened, _ = self.ray.wait(waiting, num_returns=1, timeout=POLL_SECONDS)
+            ready, _ = self.ray.wait(waiting, num_returns=1, timeout=POLL_SECONDS)
         except Exception as error:
             raise self.lost(error) from error
-        for seat in [s for s in self.seats if any(ref in happened for ref in (s.ready, s.result, s.said))]:
-            if seat.ready is not None:
-                self.greet(seat)
-            elif seat.result in happened:
-                yield self.outcome(seat)
+        for worker in [w for w in self.workers if any(ref in ready for ref in (w.ready, w.result, w.progress))]:
+            if worker.ready is not None:
+                self.greet(worker)
+            elif worker.result in ready:
+                yield self.outcome(worker)
             else:
-                self.pass_on(seat, say)
-        for seat in [s for s in self.seats if s.result is not None and s.said is None]:
-            if time.monotonic() >= seat.ask_at:
-                seat.said, seat.ask_at = seat.actor.said.remote(), time.monotonic() + ASK_SECONDS
+                self.pass_on(worker, say)
+        for worker in [w for w in self.workers if w.result is not None and w.progress is None]:
+            if time.monotonic() >= worker.ask_at:
+                worker.progress, worker.ask_at = worker.actor.progress.remote(), time.monotonic() + ASK_SECONDS
         yield from self.press()
 
     def look_at_nodes(self) -> None:
-        """Raises LauncherError where no node is left of a Ray that was started for this run: no other will come."""
+        """Raises BackendError where no node is left of a Ray that was started for this run: no other will come."""
         if self.cluster.address != LOCAL or time.monotonic() < self.look_at_alive:
             return
         self.look_at_alive = time.monotonic() + ROOM_SECONDS
@@ -227,81 +226,81 @@ class RayPool:
         if not alive:
             raise self.lost(RuntimeError("no node is left"))
 
-    def pass_on(self, seat: Seat, say: Say) -> None:
-        """What a running request has said since the last time."""
+    def pass_on(self, worker: RemoteWorker, say: Say) -> None:
+        """Hand on a running request's progress since the last time."""
         with contextlib.suppress(self.ray.exceptions.RayError):  # if it is lost, its result will say so
-            for text in self.ray.get(seat.said):
-                if seat.request is not None:
-                    say(seat.request, text)
-        seat.said = None
+            for text in self.ray.get(worker.progress):
+                if worker.request is not None:
+                    say(worker.request, text)
+        worker.progress = None
 
-    def greet(self, seat: Seat) -> None:
-        """A supervisor has started, or failed to. Raises LauncherError where it has other code than the driver."""
+    def greet(self, worker: RemoteWorker) -> None:
+        """A supervisor has started, or failed to. Raises BackendError where it has other code than the driver."""
         try:
-            theirs = self.ray.get(seat.ready)
+            code = self.ray.get(worker.ready)
         except self.ray.exceptions.RayTaskError as error:
-            raise LauncherError(f"Ray at {self.cluster.address}: vitbench cannot start on a node: {error}") from error
+            raise BackendError(f"Ray at {self.cluster.address}: vitbench cannot start on a node: {error}") from error
         except self.ray.exceptions.RayError:
-            self.seats.remove(seat)
+            self.workers.remove(worker)
             return
-        if theirs != code_digest():
-            raise LauncherError(f"Ray at {self.cluster.address}: a node has vitbench of code {theirs}, the driver "
+        if code != code_digest():
+            raise BackendError(f"Ray at {self.cluster.address}: a node has vitbench of code {code}, the driver "
                                 f"{code_digest()}; install the same on all of them")  # fmt: skip
-        seat.ready = None
+        worker.ready = None
 
-    def outcome(self, seat: Seat) -> Outcome:
+    def outcome(self, worker: RemoteWorker) -> Outcome:
         """How a request ended, or what became of it without its supervisor."""
-        assert seat.request is not None
+        assert worker.request is not None
         try:
-            event = json.loads(self.ray.get(seat.result))
+            event = json.loads(self.ray.get(worker.result))
         except self.ray.exceptions.RayTaskError as error:
             last = str(error.cause or error).splitlines()[-1]
             event = {"state": "crashed", "reason": f"the supervisor failed: {last}"}
         except self.ray.exceptions.RayError as error:
-            self.seats.remove(seat)
-            return self.without_supervisor(seat, error)
-        request, seat.request, seat.result, seat.said, seat.stop_by = seat.request, None, None, None, None
-        started = datetime.fromisoformat(event.pop("started_at", seat.since.isoformat()))
-        seconds = event.pop("seconds", (datetime.now(UTC) - seat.since).total_seconds())
+            self.workers.remove(worker)
+            return self.without_supervisor(worker, error)
+        request, worker.request, worker.result, worker.progress, worker.stop_by = worker.request, None, None, None, None
+        started = datetime.fromisoformat(event.pop("started_at", worker.since.isoformat()))
+        seconds = event.pop("seconds", (datetime.now(UTC) - worker.since).total_seconds())
         return Outcome(request, started_at=started, seconds=seconds, **event)
 
-    def without_supervisor(self, seat: Seat, error: Exception) -> Outcome:
+    def without_supervisor(self, worker: RemoteWorker, error: Exception) -> Outcome:
         """What becomes of a request whose supervisor is gone: with its node, killed, or ended when it did not stop."""
-        assert seat.request is not None
-        seconds = (datetime.now(UTC) - seat.since).total_seconds()
+        assert worker.request is not None
+        seconds = (datetime.now(UTC) - worker.since).total_seconds()
         if self.stop.signal is not None:
             reason = f"stopped by signal {self.stop.signal}"
-            return Outcome(seat.request, "interrupted", seat.since, seconds, reason)
+            return Outcome(worker.request, "interrupted", worker.since, seconds, reason)
         what = next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__)
         reason = f"its Ray worker or node was lost ({type(error).__name__}: {what[:200]})"
-        return Outcome(seat.request, "crashed", seat.since, seconds, reason)
+        return Outcome(worker.request, "crashed", worker.since, seconds, reason)
 
     def press(self) -> Iterator[Outcome]:
         """Once the driver is to stop: tell the supervisors, and kill those that do not."""
         if self.stop.signal is None:
             return
-        for seat in [s for s in self.seats if s.request is not None]:
-            if seat.stop_by is None:
-                seat.stop_by = time.monotonic() + STOP_SECONDS
-                seat.actor.stop.remote(self.stop.signal)
-            elif time.monotonic() >= seat.stop_by:
-                self.ray.kill(seat.actor)
-                self.seats.remove(seat)
-                yield self.without_supervisor(seat, TimeoutError())
+        for worker in [w for w in self.workers if w.request is not None]:
+            if worker.stop_by is None:
+                worker.stop_by = time.monotonic() + STOP_SECONDS
+                worker.actor.stop.remote(self.stop.signal)
+            elif time.monotonic() >= worker.stop_by:
+                self.ray.kill(worker.actor)
+                self.workers.remove(worker)
+                yield self.without_supervisor(worker, TimeoutError())
 
-    def lost(self, error: Exception) -> LauncherError:
+    def lost(self, error: Exception) -> BackendError:
         """The cluster cannot be asked any more."""
-        return LauncherError(
+        return BackendError(
             f"Ray at {self.cluster.address} is lost: {error}; what had finished is recorded, and the same command goes "
             f"on from here, also with --launcher local"
         )
 
     def close(self) -> None:
         """Give the machines back."""
-        for seat in self.seats:
+        for worker in self.workers:
             with contextlib.suppress(Exception):  # the cluster may be gone
-                self.ray.kill(seat.actor)
-        self.seats.clear()
+                self.ray.kill(worker.actor)
+        self.workers.clear()
 
 
 class Supervisor:
@@ -326,17 +325,17 @@ class Supervisor:
 
     def run(self, request: str) -> str:
         """How the process of a request ended, as JSON."""
-        asked = Request.model_validate_json(request, context={"stored": True})
-        if asked.checkpoint and not Path(asked.checkpoint).parent.is_dir():  # the study's folder is not on this node
-            asked = asked.model_copy(update={"checkpoint": None})
-        self.pool.start(asked)
+        work = Request.model_validate_json(request, context={"stored": True})
+        if work.checkpoint and not Path(work.checkpoint).parent.is_dir():  # the study's folder is not on this node
+            work = work.model_copy(update={"checkpoint": None})
+        self.pool.start(work)
         while True:
             for outcome in self.pool.tick(lambda _, text: self.texts.append(text)):
                 self.texts.clear()
                 return outcome.to_json()
 
-    def said(self) -> list[str]:
-        """What the process has said since this was last asked."""
+    def progress(self) -> list[str]:
+        """The last text of the process since this was last asked."""
         texts = [self.texts.popleft() for _ in range(len(self.texts))]
         return texts[-1:]
 
@@ -346,14 +345,14 @@ class Supervisor:
 
 
 def _connect(address: str) -> Any:
-    """Ray, connected, with telemetry and dashboard off. Raises LauncherError."""
+    """Ray, connected, with telemetry and dashboard off. Raises BackendError."""
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")  # CPU trials leave CUDA_VISIBLE_DEVICES alone
     try:
         import ray
         import ray.util.scheduling_strategies
     except ImportError as error:
-        raise LauncherError("--launcher ray needs the package ray: pip install 'vitbench[ray]'") from error
+        raise BackendError("--launcher ray needs the package ray: pip install 'vitbench[ray]'") from error
     quiet: dict[str, Any] = {"log_to_driver": False, "logging_level": "error"}
     if address == LOCAL:
         ray.init(address=LOCAL, num_cpus=cores(), include_dashboard=False, **quiet)
@@ -370,22 +369,22 @@ def _probe(address: str, version: str) -> None:
     )
     host, colon, port = address.rpartition(":")
     if address != "auto" and (not colon or not port.isdigit() or "/" in host):
-        raise LauncherError(f'--address {address}: must be HOST:PORT of a Ray head, "auto" or "{LOCAL}"')
+        raise BackendError(f'--address {address}: must be HOST:PORT of a Ray head, "auto" or "{LOCAL}"')
     if address != "auto":
         try:
             socket.create_connection((host, int(port)), timeout=CONNECT_SECONDS).close()
         except OSError as error:
-            raise LauncherError(f"Ray at {address} cannot be reached: {error}; {remedy}") from error
+            raise BackendError(f"Ray at {address} cannot be reached: {error}; {remedy}") from error
     code = f"import ray; ray.init(address={address!r}, log_to_driver=False, logging_level='error'); ray.shutdown()"
     try:
         done = subprocess.run(
             [sys.executable, "-c", code], capture_output=True, text=True, timeout=PROBE_SECONDS, check=False
         )
     except subprocess.TimeoutExpired:
-        raise LauncherError(
+        raise BackendError(
             f"{address} answers, but not as a Ray {version} within {PROBE_SECONDS:g} s; {remedy}"
         ) from None
     if done.returncode:
         lines = [line for line in done.stderr.splitlines() if line.strip()]
-        said = " ".join(line.strip() for line in lines[-4:]) if lines else f"exit status {done.returncode}"
-        raise LauncherError(f"Ray at {address} cannot be used from Ray {version}: {said[:500]}; {remedy}")
+        message = " ".join(line.strip() for line in lines[-4:]) if lines else f"exit status {done.returncode}"
+        raise BackendError(f"Ray at {address} cannot be used from Ray {version}: {message[:500]}; {remedy}")

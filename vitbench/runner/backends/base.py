@@ -1,4 +1,4 @@
-"""Places: where trials run. States, retries, time-outs and records are the driver's, whatever the place."""
+"""Backends: where trials run. States, retries, time-outs and records are the driver's, whatever the backend."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from vitbench.runner.process import Outcome, Say, Started, Stop
 from vitbench.runner.work import Request
 
 
-class LauncherError(UserError, ValueError):
-    """An engine that cannot be reached or used. The message says which, where, and what to do."""
+class BackendError(UserError, ValueError):
+    """A backend that cannot be reached or used. The message says which, where, and what to do."""
 
 
 class Workers(Protocol):
@@ -28,13 +28,20 @@ class Workers(Protocol):
         """Outcomes as they come. A request is drawn when a process can be started for it."""
 
 
-class Places(Protocol):
-    """The machines of a study, for one driver."""
+class Machines(Protocol):
+    """The machines of a study, whoever drives it there."""
 
     device: Device
     """Type of device on which all trials run."""
     where: str
     """The machines in words, for the user."""
+
+    def close(self) -> None:
+        """Let the machines go."""
+
+
+class Backend(Machines, Protocol):
+    """Machines on which a driver in this process runs trials."""
 
     def refuses(self, trial: Trial) -> tuple[str, Environment | None] | None:
         """Why a trial cannot run here, and where "here" is; None where it can, or its own process will know."""
@@ -50,23 +57,23 @@ class Places(Protocol):
 
 
 @dataclass(frozen=True)
-class Site:
-    """What a launcher is told."""
+class BackendOptions:
+    """A study's needs, and the user's choices for its backend."""
 
     study: Path
     device: str
     """As the user named it: auto, cpu, cuda, cuda:1, mps."""
     workers: int | None
-    """Trials at once; None for the launcher's own choice."""
+    """Trials at once; None for the backend's own choice."""
     resources: Resources
     stop: Stop
     say: Callable[[str], None]
-    """Tells the user something."""
+    """Shows the user a sentence."""
     address: str | None = None
-    """Of an engine, where there is a choice."""
+    """Address of a cluster, where there is a choice."""
     engine: tuple[tuple[str, str | int], ...] = ()
-    """Further parameters of an engine."""
+    """Further parameters of the engine."""
     patient: bool = True
     """Whether to wait for a device that another vitbench on this machine has."""
     repeat: tuple[str, ...] = ()
-    """Arguments of the command that runs the same suite, for a launcher that starts drivers elsewhere."""
+    """Arguments of the command that runs the same suite, for a backend that starts drivers elsewhere."""

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from tests.runner.runs import VITBENCH, Runs, until
-from vitbench.store import Claims, Study
+from vitbench.store import Leases, Study
 from vitbench.store.files import publish
 from vitbench.store.leases import Owner
 from vitbench.store.processes import MARK, born, lives, wall_clock
@@ -25,17 +25,17 @@ FAULTY = ("--set", "model.mlp=faulty")
 
 
 def elsewhere(path: Path) -> None:
-    """Make a claim one of another machine, whose process numbers mean nothing here."""
+    """Make a lease one of another machine, whose process numbers mean nothing here."""
     owner = Owner.model_validate_json(path.read_bytes()).model_copy(update={"place": "another"})
     path.write_text(owner.model_dump_json())
 
 
-def test_f15_a_claim_is_taken_once(tmp_path: Path) -> None:
-    with Claims(tmp_path, 1.0) as one, Claims(tmp_path, 1.0) as two:
+def test_f15_a_lease_is_taken_once(tmp_path: Path) -> None:
+    with Leases(tmp_path, 1.0) as one, Leases(tmp_path, 1.0) as two:
         assert one.take(TRIAL) is None
-        held = two.take(TRIAL)
-        assert held is not None and held.owner is not None and held.owner.driver == one.me.driver
-        assert f"driver {one.me.driver}, process {os.getpid()} on this machine" in str(held)
+        lease = two.take(TRIAL)
+        assert lease is not None and lease.owner is not None and lease.owner.driver == one.me.driver
+        assert f"driver {one.me.driver}, process {os.getpid()} on this machine" in str(lease)
         one.release(TRIAL)
         assert two.take(TRIAL) is None
     assert list(tmp_path.iterdir()) == []
@@ -43,14 +43,14 @@ def test_f15_a_claim_is_taken_once(tmp_path: Path) -> None:
 
 def test_f15_of_many_that_try_one_succeeds(tmp_path: Path) -> None:
     for number in range(20):
-        drivers = [Claims(tmp_path, 10.0) for _ in range(8)]
+        drivers = [Leases(tmp_path, 10.0) for _ in range(8)]
         start, won = threading.Barrier(8), []
 
-        def attempt(claims: Claims, trial: str = f"{number:020}", start: threading.Barrier = start,
-                    won: list[Claims] = won) -> None:  # fmt: skip
+        def attempt(leases: Leases, trial: str = f"{number:020}", start: threading.Barrier = start,
+                    won: list[Leases] = won) -> None:  # fmt: skip
             start.wait()
-            if claims.take(trial) is None:
-                won.append(claims)
+            if leases.take(trial) is None:
+                won.append(leases)
 
         threads = [threading.Thread(target=attempt, args=(c,)) for c in drivers]
         for thread in threads:
@@ -91,19 +91,19 @@ def test_f15_a_driver_with_nothing_to_do_says_who_has_it(runs: Runs) -> None:
 
 
 @pytest.mark.parametrize("age_s", [0.0, 7200.0, -7200.0], ids=["same clock", "ahead", "behind"])
-def test_f16_f27_a_silent_claim_is_taken_over_after_three_intervals_and_not_before(
+def test_f16_f27_a_silent_lease_is_taken_over_after_three_intervals_and_not_before(
     tmp_path: Path, age_s: float
 ) -> None:
     """Whatever time its file has: the other machine's clock, or this one's, may have been set."""
-    dead = Claims(tmp_path, 0.4)  # its heartbeat never starts
+    dead = Leases(tmp_path, 0.4)  # its heartbeat never starts
     assert dead.take(TRIAL) is None
-    path = dead.mine[TRIAL]
+    path = dead.files[TRIAL]
     elsewhere(path)
     os.utime(path, (time.time() - age_s, time.time() - age_s))
-    with Claims(tmp_path, 10.0) as living:
+    with Leases(tmp_path, 10.0) as living:
         begun = time.monotonic()
-        held = living.take(TRIAL)
-        assert held is not None and "on another machine, watched for 0 s without a sign of life" in str(held)
+        lease = living.take(TRIAL)
+        assert lease is not None and "on another machine, watched for 0 s without a sign of life" in str(lease)
         os.utime(path)  # a sign of life, so that the watch begins anew
         time.sleep(0.8)
         os.utime(path)
@@ -116,14 +116,14 @@ def test_f16_f27_a_silent_claim_is_taken_over_after_three_intervals_and_not_befo
 
 
 @pytest.mark.parametrize("age_s", [7200.0, -7200.0], ids=["stopped for hours", "set back"])
-def test_f27_on_this_machine_a_living_process_keeps_its_claim_whatever_its_age(tmp_path: Path, age_s: float) -> None:
-    owner = Claims(tmp_path, 0.1)
+def test_f27_on_this_machine_a_living_process_keeps_its_lease_whatever_its_age(tmp_path: Path, age_s: float) -> None:
+    owner = Leases(tmp_path, 0.1)
     assert owner.take(TRIAL) is None
-    os.utime(owner.mine[TRIAL], (time.time() - age_s, time.time() - age_s))
-    other = Claims(tmp_path, 0.1)
+    os.utime(owner.files[TRIAL], (time.time() - age_s, time.time() - age_s))
+    other = Leases(tmp_path, 0.1)
     for _ in range(5):
-        held = other.take(TRIAL)
-        assert held is not None and f"process {os.getpid()} on this machine" in str(held)
+        lease = other.take(TRIAL)
+        assert lease is not None and f"process {os.getpid()} on this machine" in str(lease)
         time.sleep(0.1)
     assert owner.holds(TRIAL)
 
@@ -139,52 +139,52 @@ def test_f27_a_process_is_told_by_its_start_however_the_wall_clock_steps() -> No
         until(lambda: born(process.pid) is None, "a zombie passes for a living process")
 
 
-def test_f16_a_heartbeat_keeps_a_claim(tmp_path: Path) -> None:
-    with Claims(tmp_path, 0.2) as living:
+def test_f16_a_heartbeat_keeps_a_lease(tmp_path: Path) -> None:
+    with Leases(tmp_path, 0.2) as living:
         assert living.take(TRIAL) is None
-        elsewhere_path = living.mine[TRIAL]
+        elsewhere_path = living.files[TRIAL]
         elsewhere(elsewhere_path)
         time.sleep(1.5)
-        assert Claims(tmp_path, 0.2).take(TRIAL) is not None
+        assert Leases(tmp_path, 0.2).take(TRIAL) is not None
 
 
 def test_f16_a_dead_process_of_this_machine_needs_no_waiting_for(tmp_path: Path) -> None:
-    claims = Claims(tmp_path, 1000.0)
-    claims.me = claims.me.model_copy(update={"pid": 2**22 - 3})
-    assert claims.take(TRIAL) is None
-    assert Claims(tmp_path, 1000.0).take(TRIAL) is None
+    leases = Leases(tmp_path, 1000.0)
+    leases.me = leases.me.model_copy(update={"pid": 2**22 - 3})
+    assert leases.take(TRIAL) is None
+    assert Leases(tmp_path, 1000.0).take(TRIAL) is None
 
 
-def test_f16_a_claim_that_cannot_be_read_is_watched_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_f16_a_lease_that_cannot_be_read_is_watched_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("vitbench.store.leases.INTERVAL_SECONDS", 0.1)
     (tmp_path / f"{TRIAL}.1.json").write_text("{")
-    claims = Claims(tmp_path, 10.0)
-    held = claims.take(TRIAL)
-    assert held is not None and "a driver of an unreadable claim" in str(held)
+    leases = Leases(tmp_path, 10.0)
+    lease = leases.take(TRIAL)
+    assert lease is not None and "a driver of an unreadable lease" in str(lease)
     time.sleep(0.4)
-    assert claims.take(TRIAL) is None
+    assert leases.take(TRIAL) is None
 
 
-def test_i32_a_claim_ends_no_process_that_its_driver_did_not_start(tmp_path: Path) -> None:
+def test_i32_a_lease_ends_no_process_that_its_driver_did_not_start(tmp_path: Path) -> None:
     """Of a driver that is dead: a stranger's group, the group of whoever looks, 0 and 1 are left alone."""
     stranger = subprocess.Popen(["sleep", "60"], start_new_session=True)
     own = subprocess.Popen(["sleep", "60"], start_new_session=True, env={**os.environ, MARK: "its driver's"})
-    dead = Claims(tmp_path, 10.0)
+    dead = Leases(tmp_path, 10.0)
     dead.me = dead.me.model_copy(update={"pid": 2**22 - 3, "mark": "its driver's"})
     try:
         for number, leader in enumerate((stranger.pid, 0, 1, -1, os.getpgrp(), 2**31, own.pid)):
             trial = f"{number:020}"
             assert dead.take(trial) is None
             text = dead.me.model_copy(update={"groups": ((leader, 0.0),)}).model_dump_json()
-            dead.mine[trial].write_text(text)
-            assert Claims(tmp_path, 10.0).take(trial) is None
+            dead.files[trial].write_text(text)
+            assert Leases(tmp_path, 10.0).take(trial) is None
         assert own.wait(timeout=10) == -signal.SIGKILL, "what it did start is ended"
         assert stranger.poll() is None
         nameless = dead.me.model_copy(update={"mark": "", "groups": ((stranger.pid, 0.0),)}).model_dump_json()
         other = "f" * 20
         assert dead.take(other) is None
-        dead.mine[other].write_text(nameless)
-        assert Claims(tmp_path, 10.0).take(other) is None and stranger.poll() is None
+        dead.files[other].write_text(nameless)
+        assert Leases(tmp_path, 10.0).take(other) is None and stranger.poll() is None
     finally:
         for process in (stranger, own):
             process.kill()
@@ -248,15 +248,15 @@ def test_f27_a_driver_that_is_stopped_past_its_heartbeats_keeps_its_trial(runs: 
 
 @pytest.mark.slow
 def test_f27_what_a_driver_lost_while_it_was_stopped_does_not_count_against_the_trial(runs: Runs) -> None:
-    """Its claim looks like one of another machine, so that the second driver takes the trial over and finishes it."""
+    """Its lease looks like one of another machine, so that the second driver takes the trial over and finishes it."""
     body = "time.sleep(600 if len(list(STARTS.iterdir())) == 1 else 0)"
     arguments = [*runs.plugin(body), *FAULTY, "--heartbeat", "0.3"]
     first = runs.start(*arguments)
     runs.wait_for_starts(1)
     trial = int(next(runs.starts.iterdir()).name)
     first.send_signal(signal.SIGSTOP)
-    (claim,) = runs.study.glob("claims/*.json")
-    elsewhere(claim)
+    (lease,) = runs.study.glob("claims/*.json")
+    elsewhere(lease)
     assert runs.start(*arguments, log="second").wait(timeout=120) == 0
     assert runs.states() == {"ok": 1}
     os.kill(trial, signal.SIGKILL)
@@ -273,8 +273,8 @@ def test_f27_an_ok_result_is_kept_beside_a_failure_of_another_driver(runs: Runs)
     first = runs.start(*arguments, "--heartbeat", "0.3")
     runs.wait_for_starts(1)
     first.send_signal(signal.SIGSTOP)
-    (claim,) = runs.study.glob("claims/*.json")
-    elsewhere(claim)
+    (lease,) = runs.study.glob("claims/*.json")
+    elsewhere(lease)
     runs.start(*arguments, "--heartbeat", "0.3", "--set", "suite.timeout_s=2", log="second").wait(timeout=120)
     assert runs.states() == {"timeout": 1}
     (runs.folder / "go").touch()
@@ -291,9 +291,9 @@ def test_f16_the_study_goes_on_where_a_driver_of_another_machine_died(runs: Runs
     (record,) = runs.study.glob("records/*.json")
     trial = record.name.split("-")[0]
     record.unlink()
-    dead = Claims(runs.study / "claims", 5.0)  # longer than a driver needs to start: it has to wait
+    dead = Leases(runs.study / "claims", 5.0)  # longer than a driver needs to start: it has to wait
     dead.take(trial)
-    elsewhere(dead.mine[trial])
+    elsewhere(dead.files[trial])
     done = runs.run(*arguments)
     assert done.returncode == 0 and "on another machine" in done.stdout and runs.states() == {"ok": 1}
     assert list((runs.study / "claims").iterdir()) == []

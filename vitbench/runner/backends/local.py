@@ -16,29 +16,28 @@ import torch
 from vitbench.config.trial import Trial
 from vitbench.devices import resolve, unsupported
 from vitbench.environment import Environment, fingerprint
+from vitbench.runner.backends.base import BackendOptions
 from vitbench.runner.device_kind import device_kind
-from vitbench.runner.driver import Driven
-from vitbench.runner.launchers.sites import Site
 from vitbench.runner.process import Pool, Slot, Started
 from vitbench.runner.turns import turns
 
 PREFIX = "vitbench-"
 
 
-class Local(Driven):
-    """Places of one machine.
+class LocalBackend:
+    """One machine's CPU or GPUs.
 
     ``--device cuda`` with several workers deals them out to all GPUs, each pinned to one; ``cuda:1`` keeps them there.
     """
 
-    def __init__(self, site: Site) -> None:
+    def __init__(self, options: BackendOptions) -> None:
         """Raises DeviceError where the device is not there."""
-        self.site = site
-        self.first = resolve(site.device)
+        self.options = options
+        self.first = resolve(options.device)
         self.device = device_kind(self.first.type)
-        several = self.device == "cuda" and site.device in ("auto", "cuda")
+        several = self.device == "cuda" and options.device in ("auto", "cuda")
         self.devices = [f"cuda:{i}" for i in range(torch.cuda.device_count())] if several else [str(self.first)]
-        self.workers = site.workers or 1
+        self.workers = options.workers or 1
         used = self.devices[: self.workers]
         self.where = f"{'device' if len(used) == 1 else 'devices'} {', '.join(used)}"
 
@@ -51,7 +50,7 @@ class Local(Driven):
 
     def threads(self, workers: int) -> int:
         """CPU threads of each process: what the suite asks for, or the cores, divided by the processes at once."""
-        return self.site.resources.cpus or max(cores() // workers, 1)
+        return self.options.resources.cpus or max(cores() // workers, 1)
 
     @contextlib.contextmanager
     def training(self, started: Started) -> Iterator[Pool]:
@@ -61,7 +60,7 @@ class Local(Driven):
         with (
             self.turns(slots, alone=False),
             scratch() as folder,
-            contextlib.closing(Pool(slots, folder, self.site.stop, started)) as pool,
+            contextlib.closing(Pool(slots, folder, self.options.stop, started)) as pool,
         ):
             yield pool
 
@@ -72,19 +71,17 @@ class Local(Driven):
         with (
             self.turns([slot], alone=True),
             scratch() as folder,
-            contextlib.closing(Pool([slot], folder, self.site.stop, started)) as pool,
+            contextlib.closing(Pool([slot], folder, self.options.stop, started)) as pool,
         ):
             yield pool
 
     def turns(self, slots: list[Slot], *, alone: bool) -> AbstractContextManager[None]:
         """Hold the devices of some slots against other drivers."""
-        site = self.site
-        return turns(
-            [slot.device for slot in slots], site.study, site.stop, site.say, alone=alone, patient=site.patient
-        )
+        options, devices = self.options, [slot.device for slot in slots]
+        return turns(devices, options.study, options.stop, options.say, alone=alone, patient=options.patient)
 
     def close(self) -> None:
-        """Nothing to let go."""
+        """A machine stays."""
 
 
 def cores() -> int:
@@ -94,10 +91,10 @@ def cores() -> int:
 
 @contextlib.contextmanager
 def scratch() -> Iterator[Path]:
-    """A folder for the logs of running processes. Those that killed drivers left are removed.
+    """A folder for the logs of running processes. Folders that killed drivers left are removed.
 
-    Its owner has a lock on it, which ends with the owner: process numbers mean nothing to a vitbench in another
-    namespace, a container, that has the same folder for temporary files.
+    The owner of a folder has a lock on it, which ends with the owner: process numbers mean nothing to a vitbench in
+    another namespace, a container, that has the same folder for temporary files.
     """
     for stray in Path(tempfile.gettempdir()).glob(f"{PREFIX}{os.getuid()}-*"):
         if (handle := _lock_folder(stray)) is not None:
@@ -105,9 +102,9 @@ def scratch() -> Iterator[Path]:
             os.close(handle)
     handle = None
     while handle is None:  # until none is taken for a stray before it is locked
-        made = tempfile.TemporaryDirectory(prefix=f"{PREFIX}{os.getuid()}-", ignore_cleanup_errors=True)
-        handle = _lock_folder(Path(made.name))
-    with made as name:
+        folder = tempfile.TemporaryDirectory(prefix=f"{PREFIX}{os.getuid()}-", ignore_cleanup_errors=True)
+        handle = _lock_folder(Path(folder.name))
+    with folder as name:
         try:
             yield Path(name)
         finally:
