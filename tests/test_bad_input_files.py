@@ -22,7 +22,7 @@ from safetensors.torch import save_file
 import vitbench
 from tests.bad_input import refused_by_process, suite_file
 from tests.report.builders import CellPlan, Plan, build
-from tests.report.markdown import read_page
+from tests.report.markdown import csv_text, read_page
 from tests.small import MODEL, SUITE, TRAIN_VALUES, record, time_trial
 from tests.test_security import HOSTILE
 from vitbench.cli.console import Terminal
@@ -35,7 +35,7 @@ from vitbench.data.images import DataSet, Images
 from vitbench.data.load import prepare, read
 from vitbench.data.sources import torchvision_sets
 from vitbench.model.weights import WeightsError, load_weights, read_spec, save_weights
-from vitbench.report.inline import csv, escape
+from vitbench.report.inline import escape
 from vitbench.report.study import render
 from vitbench.store import Study
 from vitbench.store.record import MAX_BYTES, SCHEMA, BadRecord, from_json
@@ -74,7 +74,7 @@ def test_i14_numbers_are_untouched() -> None:
     import pandas as pd
 
     frame = pd.DataFrame({"n": [-1.5, 1e-7, 3.0], "mixed": [-2, "-a", 1.5], "=head": ["x", None, "y"]})
-    assert csv(frame).splitlines() == ["n,mixed,'=head", "-1.5,-2,x", "1e-07,'-a,", "3,1.5,y"]
+    assert csv_text(frame).splitlines() == ["n,mixed,'=head", "-1.5,-2,x", "1e-07,'-a,", "3,1.5,y"]
 
 
 def _is_number(text: str) -> bool:

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import csv
+import io
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import pandas as pd
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
+from vitbench.report import inline
 from vitbench.report.document import Block, Document, Table
 from vitbench.report.formats import markdown
 from vitbench.report.inline import plain
@@ -79,6 +82,12 @@ class Page:
     def csv(self, name: str) -> list[dict[str, str]]:
         with (self.folder / "tables" / f"{name}.csv").open(newline="", encoding="utf-8") as stream:
             return list(csv.DictReader(stream))
+
+
+def csv_text(frame: pd.DataFrame) -> str:
+    """A frame as a report's CSV file holds it."""
+    inline.csv(frame, stream := io.StringIO(newline=""))
+    return stream.getvalue()
 
 
 def read_page(folder: Path) -> Page:

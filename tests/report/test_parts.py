@@ -11,14 +11,14 @@ import pandas as pd
 import pytest
 from markdown_it import MarkdownIt
 
-from tests.report.markdown import written
+from tests.report.markdown import csv_text, written
 from tests.test_security import HOSTILE, as_read
 from vitbench.report import text as numbers
 from vitbench.report.document import Bar, Code, Forest, ForestRow, Scale, table
 from vitbench.report.figures import charts, marks
 from vitbench.report.figures.draw import draw
 from vitbench.report.figures.names import shorten
-from vitbench.report.inline import Md, csv, escape, listed
+from vitbench.report.inline import Md, escape, listed
 
 MARKDOWN = ("$x$ and $y$", "$\\frac$ and $_$", "**bold** _em_ ~~gone~~", "[link](javascript:alert(1))", "1. one",
             "# heading", "&lt;b&gt;", "-rf", "+1", "a|b|c", "\N{SNOWMAN} \N{PILE OF POO} 漢字", "x" * 80)  # fmt: skip
@@ -70,7 +70,7 @@ def test_csv_guards_text_and_leaves_numbers() -> None:
     frame = pd.DataFrame(
         {"=name": ["=1", "-x", None, "ok"], "n": [-1.5, math.nan, 3.0, 1e7], "mixed": ["-a", -2, None, True]}
     )
-    assert csv(frame).splitlines() == ["'=name,n,mixed", "'=1,-1.5,'-a", "'-x,,-2", ",3,", "ok,10000000,True"]
+    assert csv_text(frame).splitlines() == ["'=name,n,mixed", "'=1,-1.5,'-a", "'-x,,-2", ",3,", "ok,10000000,True"]
 
 
 def as_pandas_writes_it(frame: pd.DataFrame) -> str:
@@ -104,18 +104,20 @@ COLUMNS: dict[str, list[pd.Series[Any]]] = {
 }  # fmt: skip
 
 
+@pytest.mark.parametrize("rows", [2, 1000], ids=["in parts", "whole"])
 @pytest.mark.parametrize("kind", COLUMNS)
-def test_csv_is_what_pandas_writes(kind: str) -> None:
+def test_csv_is_what_pandas_writes(kind: str, rows: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("vitbench.report.inline.PART", rows)
     for column in COLUMNS[kind]:
         alone = column.to_frame("-name")
-        assert csv(alone) == as_pandas_writes_it(alone)
+        assert csv_text(alone) == as_pandas_writes_it(alone)
         beside = pd.concat([column, pd.Series(range(len(column))), column], axis=1, keys=["x", 'a "b", c', "x"])
-        assert csv(beside) == as_pandas_writes_it(beside)
+        assert csv_text(beside) == as_pandas_writes_it(beside)
 
 
 @pytest.mark.parametrize("frame", [pd.DataFrame(), pd.DataFrame({"a": []}), pd.DataFrame({"": ["", "x"], 3: [1, 2]})])
 def test_csv_of_little_is_what_pandas_writes(frame: pd.DataFrame) -> None:
-    assert csv(frame) == as_pandas_writes_it(frame)
+    assert csv_text(frame) == as_pandas_writes_it(frame)
 
 
 @pytest.mark.parametrize(

@@ -9,10 +9,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from tests.report.markdown import csv_text
 from tests.report.sitters import pictures_of, portrait_of
 from vitbench.config.model import ModelSpec
 from vitbench.report.figures.data import frame
-from vitbench.report.inline import csv
 from vitbench.store.portrait import Portrait
 
 MOST_BYTES = 3 << 20
@@ -21,7 +21,7 @@ MOST_BYTES = 3 << 20
 def tables(portrait: Portrait) -> dict[str, pd.DataFrame]:
     """Name of a picture → its numbers, as they are read from its file."""
     charts = {picture.name: picture.chart for picture in pictures_of(portrait)}
-    texts = {name: csv(frame(chart)) for name, chart in charts.items() if len(frame(chart))}
+    texts = {name: csv_text(frame(chart)) for name, chart in charts.items() if len(frame(chart))}
     assert max(map(len, texts.values())) <= MOST_BYTES, {name: len(text) for name, text in texts.items()}
     return {name: pd.read_csv(io.StringIO(text)) for name, text in texts.items()}
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from pathlib import Path
-from typing import Any, NamedTuple, NewType
+from typing import Any, NamedTuple, NewType, TextIO
 
 import pandas as pd
 from markdown_it import MarkdownIt
@@ -87,20 +86,20 @@ def plain(text: Md) -> str:
     return "".join(span.text for span in spans(text))
 
 
-def csv(frame: pd.DataFrame, file: Path) -> None:
+def csv(frame: pd.DataFrame, stream: TextIO) -> None:
     """Write a frame as CSV that a spreadsheet opens without computing anything: numbers as they are, text as text.
 
     A ``'`` goes before text that begins with one of ``= + - @``, a tab or a carriage return (CWE-1236).
     """
-    with file.open("w", encoding="utf-8", errors="replace", newline="") as stream:
-        for start in range(0, len(frame) or 1, PART):
-            safe = frame.iloc[start : start + PART]
-            for place in range(safe.shape[1]):
-                column = safe.iloc[:, place]
-                if column.dtype.kind not in "biufc" and not _is_plain(column):
-                    safe.isetitem(place, list(column.map(_as_text, na_action="ignore")))
-            safe.columns = pd.Index([str(_as_text(name)) for name in safe.columns])
-            safe.to_csv(stream, index=False, header=not start, lineterminator="\n", float_format="%.10g")
+    safe = frame.copy(deep=False)
+    parts = [slice(start, start + PART) for start in range(0, len(frame) or 1, PART)]
+    for place in range(safe.shape[1]):
+        column = safe.iloc[:, place]
+        if column.dtype.kind not in "biufc" and not all(_is_plain(column.iloc[part]) for part in parts):
+            safe.isetitem(place, list(column.map(_as_text, na_action="ignore")))
+    safe.columns = pd.Index([str(_as_text(name)) for name in safe.columns])
+    for part in parts:
+        safe.iloc[part].to_csv(stream, index=False, header=not part.start, lineterminator="\n", float_format="%.10g")
 
 
 def _is_plain(column: pd.Series[Any]) -> bool:

@@ -126,7 +126,8 @@ class Files:
 
     def _numbers(self, path: str, numbers: pd.DataFrame) -> Md:
         try:
-            csv(numbers, self._spooled(path))
+            with self._spooled(path).open("w", encoding="utf-8", errors="replace", newline="") as stream:
+                csv(numbers, stream)
         except OSError as error:
             raise ReportError(f"a report's numbers cannot be written: {error.strerror}") from error
         self._add(path, lambda _: None)

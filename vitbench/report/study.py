@@ -124,8 +124,11 @@ def render_view(view: View, out: Path, draw: Draw = drawn, exports: Collection[s
 
 def compose(view: View, files: Files) -> Document:
     """A study's report; its figures and tables are added to ``files``."""
-    made = [Section(part.title, part.blocks(view, files), part.folded) for part in PARTS]
-    return Document(_title(view), summary.opening(view), [section for section in made if section.blocks])
+    sections = []
+    for part in PARTS:
+        sections.append(Section(part.title, part.blocks(view, files), part.folded))
+        view.hand_back()
+    return Document(_title(view), summary.opening(view), [section for section in sections if section.blocks])
 
 
 def _title(view: View) -> str:

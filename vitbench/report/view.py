@@ -61,7 +61,7 @@ MAX_CELLS = 500
 """Rows of a table by cell; what is beyond is in the CSV."""
 
 MANY = 20_000
-"""Trials from which the memory that making the frames took is worth giving back: a fifth of all of it."""
+"""Trials from which memory is worth giving back: of a million the frames take a fifth, the first section a quarter."""
 
 MAX_AXIS_COLUMNS = 6
 """Axes above which a table names its cells by their labels, not by a column for each axis."""
@@ -134,6 +134,10 @@ class View:
         known = set(axes_of(study))
         axes = {axis: tuple(dict.fromkeys(map(level, v))) for axis, v in study.info.axes.items() if axis in known}
         self.axes = {axis: values for axis, values in axes.items() if len(values) > 1}
+        self.hand_back()
+
+    def hand_back(self) -> None:
+        """Give the system what making a frame or a section took, where there are many trials."""
         if len(self.trials) > MANY:
             hand_back()
 
