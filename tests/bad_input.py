@@ -27,7 +27,7 @@ def process(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     """``vitbench`` as it is typed in a folder."""
     environment = {**os.environ, "PYTHONPATH": str(REPOSITORY)}
     return subprocess.run([sys.executable, "-m", "vitbench", *arguments], cwd=folder, env=environment,
-                          capture_output=True, text=True, timeout=120, check=False)  # fmt: skip
+                          capture_output=True, text=True, timeout=300, check=False)  # fmt: skip
 
 
 def refused_by_process(folder: Path, *arguments: str) -> str:

@@ -5,13 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 
 from tests.conftest import REPOSITORY
-from tests.report.builders import CellPlan, build, factorial
-from tests.report.markdown import read_page
+from tests.report.builders import CellPlan, factorial, page_of
 from vitbench.analysis.design import conditions, images
 from vitbench.analysis.outlook import families
 from vitbench.config import read_suite
-from vitbench.report.study import render
 from vitbench.report.view import View
+from vitbench.store import Study
 
 
 def found(name: str) -> set[str]:
@@ -32,11 +31,9 @@ def test_a_report_compares_components_under_each_condition_and_no_conditions(tmp
 
     axes = {"num_classes": (4, 10), "positions": ("learned", "none")}
     plan = factorial(axes, seeds=tuple(range(8)), time=False, accuracy=accuracy, margin=1.0)
-    study = build(tmp_path / "study", plan)
-    view = View(study)
+    page = page_of(tmp_path, plan)
+    view = View(Study.read(tmp_path / "study"))
     assert (view.conditions, view.under_study, view.twin_axes) == (["num_classes"], ["positions"], [])
-    render(study, tmp_path / "report")
-    page = read_page(tmp_path / "report")
     assert [r["axis"] for r in page.effects()] == ["positions"]
     (interaction,) = page.table("interaction", "Interactions")
     assert (interaction["difference (points)"], interaction["verdict"]) == ("+20.00", "better")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import itertools
 import random
 import statistics
@@ -13,6 +14,7 @@ from pathlib import Path
 from typing import Any
 from unittest import mock
 
+from tests.report.markdown import Page, read_page
 from vitbench import registry
 from vitbench.config.model import ModelSpec
 from vitbench.config.recipe import DataSpec, Level, TimeSpec, TrainSpec
@@ -24,17 +26,7 @@ from vitbench.report.figures.charts import Chart, Drawn, ForestPlot
 from vitbench.report.output import Files
 from vitbench.report.study import compose, render_view
 from vitbench.report.view import View
-from vitbench.store import (
-    Epoch,
-    PlannedTrial,
-    Record,
-    Samples,
-    Study,
-    StudyInfo,
-    TimeValues,
-    TrainValues,
-    TuneValues,
-)
+from vitbench.store import Epoch, PlannedTrial, Record, Samples, Study, StudyInfo, TimeValues, TrainValues, TuneValues
 
 START = datetime(2026, 3, 1, 9, 0, tzinfo=UTC)
 COMPONENTS = {
@@ -357,6 +349,17 @@ def charts_of(view: View) -> list[Chart]:
     return [*charts, *(ForestPlot(block) for block in blocks if isinstance(block, document.Forest))]
 
 
+@functools.cache
+def reference(name: str) -> View:
+    """One of the studies that this repository ships."""
+    return View(Study.read(Path(__file__).parents[2] / "results" / "reference" / name))
+
+
 def written(study: Study, out: Path, exports: Collection[str] = ()) -> Path:
     """A study's report without its drawings, which take most of the time; the path of its page."""
     return render_view(View(study), out, draw=blank, exports=exports)
+
+
+def page_of(folder: Path, plan: Plan) -> Page:
+    """The report of a plan's study, as its reader sees it."""
+    return read_page(written(build(folder / "study", plan), folder / "report").parent)

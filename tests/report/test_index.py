@@ -11,27 +11,21 @@ from click.testing import CliRunner
 from tests.bad_input import files_of
 from tests.report.builders import CPU, blank, build, factorial
 from tests.report.markdown import Page, read_page
+from tests.test_security import HOSTILE
 from vitbench.cli.main import cli
 from vitbench.report.index import render_all, studies_in
 
 AXES = {"norm": ("pre", "post")}
-HOSTILE = "b) [x](https:) <i> |"
+NAME = "b" + "".join(text for text in HOSTILE if text.isprintable() and "/" not in text)
 
 
 @pytest.fixture(scope="module")
 def studies(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("studies")
-    build(
-        folder / "a",
-        factorial(
-            AXES,
-            question="Where | is the norm?",
-            seeds=tuple(range(8)),
-            margin=1.0,
-            accuracy=lambda cell, seed: 40.0 + seed % 2 + 9 * (cell.axes["norm"] == "post"),
-        ),
-    )
-    build(folder / HOSTILE, factorial(AXES, train=False, environment=lambda *_: CPU))
+    first = factorial(AXES, question="Where | is the norm?", seeds=tuple(range(8)), margin=1.0)
+    first.accuracy = lambda cell, seed: 40.0 + seed % 2 + 9 * (cell.axes["norm"] == "post")
+    build(folder / "a", first)
+    build(folder / NAME, factorial(AXES, train=False, environment=lambda *_: CPU))
     build(folder / "c", factorial(AXES, state=lambda *_: ("pending", "")))
     (folder / "no study").mkdir()
     return folder
@@ -46,16 +40,12 @@ def rendered(studies: Path, out: Path) -> Page:
 def test_each_study_has_a_row_and_its_link_leads_to_its_page(studies: Path, tmp_path: Path) -> None:
     page = rendered(studies, tmp_path)
     rows = page.table("study")
-    assert [row["study"] for row in rows] == ["a", HOSTILE, "c"]
+    assert [row["study"] for row in rows] == ["a", NAME, "c"]
     assert rows[0]["question"] == "Where | is the norm?" and rows[0]["answer"].startswith("post better (+9.00 points")
     assert "baseline" in rows[1]["answer"] or "faster" in rows[1]["answer"]
     assert len(page.links) == 3 and all((tmp_path / unquote(link)).is_file() for link in page.links)
-    assert page.html == ["<!-- Rendered by vitbench from the study's records; rendered again it is overwritten. -->"]
-
-
-def test_of_a_study_without_results_it_says_so(studies: Path, tmp_path: Path) -> None:
-    row = rendered(studies, tmp_path).table("study")[2]
-    assert row["answer"] == "no comparison has a result" and row["device"] == row["date"] == "n/a"
+    assert len(page.html) == 1 and page.strange == set()
+    assert "result" in rows[2]["answer"] and rows[2]["device"] == rows[2]["date"] == "n/a"
 
 
 def test_rendered_again_it_is_the_same_bytes(studies: Path, tmp_path: Path) -> None:

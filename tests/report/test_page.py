@@ -77,10 +77,7 @@ NAMES = [
 @pytest.mark.parametrize("width", WIDTHS)
 @pytest.mark.parametrize("name", NAMES)
 def test_it_opens_without_a_word_or_a_request_and_fits_the_window(
-    browser: Browser,
-    pages: Pages,
-    name: str,
-    width: int,
+    browser: Browser, pages: Pages, name: str, width: int
 ) -> None:
     for scheme in SCHEMES:
         assert faults_of_page(browser, pages[name], width=width, scheme=scheme, axe=False) == []

@@ -12,6 +12,7 @@ import pytest
 from markdown_it import MarkdownIt
 
 from tests.report.markdown import csv_text, written
+from tests.report.test_render import HOSTILE as MARKDOWN
 from tests.test_security import HOSTILE, as_read
 from vitbench.report import text as numbers
 from vitbench.report.document import Bar, Code, Forest, ForestRow, Scale, table
@@ -19,9 +20,6 @@ from vitbench.report.figures import charts, marks
 from vitbench.report.figures.draw import draw
 from vitbench.report.figures.names import shorten
 from vitbench.report.inline import Md, escape, listed
-
-MARKDOWN = ("$x$ and $y$", "$\\frac$ and $_$", "**bold** _em_ ~~gone~~", "[link](javascript:alert(1))", "1. one",
-            "# heading", "&lt;b&gt;", "-rf", "+1", "a|b|c", "\N{SNOWMAN} \N{PILE OF POO} 漢字", "x" * 80)  # fmt: skip
 
 
 @pytest.mark.parametrize(
@@ -37,15 +35,9 @@ def test_escaped_text_reads_as_itself_and_is_nothing_but_text(text: str) -> None
     assert "".join(c.content for c in children) == text
 
 
-def test_names_stay_readable_in_the_source() -> None:
+def test_names_stay_readable_in_the_source_and_no_formula_is_left_for_a_renderer() -> None:
     assert escape("per_head · train.learning_rate 0.001") == "per_head · train.learning_rate 0.001"
-
-
-def test_a_text_of_several_lines_becomes_one() -> None:
     assert escape("a\r\n\tb\x00\x1b[31m\u202ec") == "a b \\[31m c"
-
-
-def test_no_formula_is_left_for_a_renderer() -> None:
     assert "$" not in escape("$x$ $$y$$")
 
 
@@ -60,10 +52,6 @@ def test_tables_keep_numbers_as_they_are_written_and_say_so_where_there_is_none(
     assert shown.splitlines()[1].endswith("---:|")
     assert [c.strip() for c in shown.splitlines()[2].split("|")[1:-1]] == ["1e5", "007"]
     assert shown.splitlines()[3].count("n/a") == 1
-
-
-def test_long_lists_are_counted() -> None:
-    assert listed([str(i) for i in range(1200)], 2) == "0, 1 and 1,198 more"
 
 
 def test_csv_guards_text_and_leaves_numbers() -> None:
@@ -120,42 +108,21 @@ def test_csv_of_little_is_what_pandas_writes(frame: pd.DataFrame) -> None:
     assert csv_text(frame) == as_pandas_writes_it(frame)
 
 
-@pytest.mark.parametrize(
-    ("value", "shown"),
-    [
-        (0.01234, "0.0123"),
-        (1.234, "1.23"),
-        (12.34, "12.3"),
-        (1234.5, "1,235"),
-        (0, "0.00"),
-        (math.nan, "n/a"),
-        (math.inf, "n/a"),
-    ],
-)
-def test_significant_digits(value: float, shown: str) -> None:
-    assert numbers.significant(value) == shown
-
-
-def test_signs_and_spreads() -> None:
-    assert numbers.signed(0.04, 1) == "0.0"
-    assert numbers.signed(-1.26, 1) == "\N{MINUS SIGN}1.3"
-    assert numbers.signed(2, 1) == "+2.0"
-    assert numbers.spread(40.123, 0.456, 1) == "40.1 ± 0.5"
-    assert numbers.spread(40.123, math.nan, 1) == "40.1"
-    assert numbers.accuracy_decimals(1000) == 1
-    assert numbers.accuracy_decimals(10_000) == 2
+def test_numbers_are_rounded_to_what_is_read() -> None:
+    for value, shown in {0.01234: "0.0123", 1.234: "1.23", 12.34: "12.3", 1234.5: "1,235", 0: "0.00",
+                         math.nan: "n/a", math.inf: "n/a"}.items():  # fmt: skip
+        assert numbers.significant(value) == shown
+    assert [numbers.signed(value, 1) for value in (0.04, -1.26, 2)] == ["0.0", "\N{MINUS SIGN}1.3", "+2.0"]
+    assert [numbers.spread(40.123, std, 1) for std in (0.456, math.nan)] == ["40.1 ± 0.5", "40.1"]
+    assert [numbers.accuracy_decimals(images) for images in (1000, 10_000)] == [1, 2]
+    assert listed([str(i) for i in range(1200)], 2) == "0, 1 and 1,198 more"
+    assert shorten("short") == "short" and shorten("x" * 40 + "y" * 40, 11) == "xxxxxx…yyyy"
 
 
 def test_limits_hold_all_that_is_finite() -> None:
     assert marks.limits(np.array([1.0, np.nan, 3.0, np.inf])) == marks.limits([1.0, 3.0]) == (0.9, 3.1)
     assert marks.limits([4.0], floor=0.0) == (0.0, 4.2)
     assert marks.limits([]) is None
-
-
-def test_long_names_are_shortened_in_the_middle() -> None:
-    assert shorten("short") == "short"
-    assert len(shorten("x" * 80, 30)) == 30
-    assert shorten("x" * 40 + "y" * 40, 11) == "xxxxxx…yyyy"
 
 
 def test_drawing_uses_nothing_of_the_callers_style_and_changes_nothing() -> None:

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import shlex
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.bad_input import process
 from tests.conftest import REPOSITORY
 from tests.report.builders import build, factorial
-from tests.report.markdown import read_page, written
+from tests.report.markdown import read_page
 from tests.report.test_reference import STUDIES
 from tests.small import SUITE
 from tests.test_registry import PLUGIN
@@ -98,25 +97,6 @@ def test_portraits_of_a_study_lie_where_its_command_put_it(tmp_path: Path) -> No
     assert loop[:4] == ["for", "file", "in", "else where/weights/*.safetensors;"]
 
 
-def test_the_images_are_said_to_be_what_the_records_say() -> None:
-    found = {
-        name: written(*reproduce.section(View(Study.read(REPOSITORY / "results" / "reference" / name)), Files()))
-        for name in ("portraits-small", "planted")
-    }
-    images = "The images (5,000 for training, 500 of them held out for validation, and 1,000 for test, of 10 classes, "
-    assert (
-        images + "32 × 32 pixels) are those of cifar10; `--set data.download=true` fetches" in found["portraits-small"]
-    )
-    assert "made from a seed by vitbench itself" in found["planted"] and "download" not in found["planted"]
-
-
-def ran(folder: Path, *arguments: str) -> None:
-    """Runs vitbench in a folder."""
-    command = [sys.executable, "-m", "vitbench", *arguments]
-    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=120, check=False)
-    assert done.returncode == 0, done.stdout + done.stderr
-
-
 SETS = ("--set", 'axes.attention=["sdpa", "batched"]', "--set", 'time.modes=["inference"]', "--set", "time.rounds=1",
         "--set", "time.iterations=2", "--set", "time.batch_sizes=[2]")  # fmt: skip
 
@@ -126,7 +106,8 @@ def test_what_was_asked_on_the_command_line_is_in_the_report(tmp_path: Path) -> 
     (tmp_path / "suites" / "mine.toml").write_text(SUITE)
     (tmp_path / "own.py").write_text(PLUGIN.format(name="sine"))
     asked = ("suites/mine.toml", *SETS, "--plugin", str(tmp_path / "own.py"), "--results", "kept/here")
-    ran(tmp_path, "time", *asked, "--device", "cpu")
+    done = process(tmp_path, "time", *asked, "--device", "cpu")
+    assert done.returncode == 0, done.stdout + done.stderr
     study = Study.read(tmp_path / "kept" / "here")
     expected = ["vitbench", "time", "suites/mine.toml", *SETS, "--plugin", "own.py", "--results", "kept/here",
                 "--device", "cpu"]  # fmt: skip
