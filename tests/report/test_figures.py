@@ -27,8 +27,7 @@ from matplotlib.figure import Figure
 from matplotlib.text import Text
 from PIL import Image
 
-from tests.conftest import REPOSITORY
-from tests.report.builders import CPU, GPU, CellPlan, Plan, build, charts_of, factorial
+from tests.report.builders import CPU, GPU, CellPlan, Plan, build, charts_of, factorial, reference
 from tests.report.contrast import LEAST_MARK, LEAST_TEXT, contrast
 from vitbench.report import document
 from vitbench.report.cost import roofline as costs
@@ -54,7 +53,6 @@ from vitbench.report.figures.marks import Colouring
 from vitbench.report.figures.names import fit, inches
 from vitbench.report.formats.styles import alone
 from vitbench.report.view import View
-from vitbench.store import Study
 from vitbench.store.record import STATES
 
 TOUCH = 1.0
@@ -62,9 +60,7 @@ TOUCH = 1.0
 LONG = "of a long name " * 4
 
 
-def texts(
-    chart: Chart,
-) -> tuple[list[tuple[str, tuple[float, float, float, float]]], tuple[float, float]]:
+def texts(chart: Chart) -> tuple[list[tuple[str, tuple[float, float, float, float]]], tuple[float, float]]:
     """The texts of a chart, each with its box (left, bottom, right, top), and the size of the picture; in pixels."""
     with style():
         made = figure(chart)
@@ -121,13 +117,9 @@ def numbers(cells: int) -> Plan:
 
 def one_seed(cells: int) -> Plan:
     """Four axes, one seed, one device."""
-    axes = {
-        "heads": (1, 2, 4, 8, 16),
-        "depth": tuple(range(1, 11)),
-        "positions": ("learned", "none"),
-        "norm": ("pre", "post"),
-    }
-    return factorial({4: {"norm": axes["norm"], "positions": axes["positions"]}}.get(cells, axes), modes=("inference",))
+    two = {"norm": ("pre", "post"), "positions": ("learned", "none")}
+    many = {"heads": (1, 2, 4, 8, 16), "depth": tuple(range(1, 11)), **two}
+    return factorial(two if cells == 4 else many, modes=("inference",))
 
 
 @pytest.mark.parametrize(
@@ -245,13 +237,11 @@ def test_a_name_of_45_letters_is_whole_in_forest_plots_and_in_legends() -> None:
         assert any(name in text.replace("\n", " ") for text in shown(figure(plot)))
 
 
-@pytest.fixture(scope="module")
-def timed() -> View:
-    return View(Study.read(REPOSITORY / "results" / "reference" / "attention-timing-cpu"))
-
-
-def test_a_roofline_has_no_word_on_its_line_and_every_mark_open_at_its_place(timed: View) -> None:
+def test_a_roofline_has_no_word_on_its_line_and_every_mark_open_at_its_place() -> None:
+    timed = reference("attention-timing-cpu")
     (picture,) = costs.rooflines(timed, list(timed.axes))
+    ceilings = timed.time.loc[timed.time["state"] == "ok", "ceiling_bytes_per_s"]
+    assert picture.chart.bytes_per_s == (ceilings.min(), ceilings.max())
     with style():
         made = figure(picture.chart)
         made.draw_without_rendering()
@@ -270,20 +260,7 @@ def test_a_roofline_has_no_word_on_its_line_and_every_mark_open_at_its_place(tim
         assert not any(len(mark.get_facecolor()) for mark in marks), "open marks hide none"
         true = {(point.intensity, point.flops_per_s / 1e9) for point in picture.chart.points}
         assert {tuple(map(float, mark.get_offsets()[0])) for mark in marks} == true
-
-
-def test_a_rooflines_ceilings_are_all_that_were_measured_and_its_settings_what_tells_them_apart(timed: View) -> None:
-    (picture,) = costs.rooflines(timed, list(timed.axes))
-    rows = timed.time[timed.time["state"] == "ok"]
-    chart = picture.chart
-    assert isinstance(chart, Roofline)
-    assert chart.bytes_per_s == (rows["ceiling_bytes_per_s"].min(), rows["ceiling_bytes_per_s"].max())
-    low, high = (1e-9 * bound for bound in chart.bytes_per_s)
-    assert f"{low:.0f} to {high:.0f} GB/s over 10 measurements" in picture.caption
-    assert "Roofline of cpu, float32: attention core, batch 1." in picture.caption
-    assert "N 65, H 6, K 64, forward and backward" in {point.setting for point in chart.points}
-    with style():
-        assert not [text for text in shown(figure(chart)) if "…" in text]
+        assert not [text for text in shown(made) if "…" in text]
 
 
 def front(spots: list[Spot]) -> Front:
@@ -312,6 +289,7 @@ def test_a_front_shows_both_spreads_and_leaves_open_what_is_not_to_be_relied_on(
         assert opened == {(cost, gain): cost == 200 for cost, gain in ((100, 50), (101, 50), (300, 40), (200, 45))}
         (line,) = ax.lines
         assert sorted(line.get_xdata()) == [100.0, 300.0], "the cells that nothing surpasses, and no other"
+    assert {(float(row["cost"]), float(row["gain"])) for row in frame(chart).to_dict("records")} == {*opened}
 
 
 def pixels(ax: Axes, data: object) -> np.ndarray:
@@ -329,19 +307,6 @@ def test_a_value_has_one_colour_in_the_pictures_of_its_axis(tmp_path: Path) -> N
             assert all(mine[value] == its[value] for value in mine.keys() & its.keys())
 
 
-def test_no_line_of_a_broken_name_ends_in_a_mark_between_its_parts() -> None:
-    name = "pre · depth=12 · warmup_epochs=2 · learning_rate=0.004"
-    for room in np.linspace(1.6, 3.0, 40):
-        (broken,) = fit([name], float(room), 7.5, lines=4)
-        assert not any(line.endswith("·") for line in broken.split("\n"))
-
-
-def test_numbers_along_an_axis_have_the_same_decimals() -> None:
-    assert parts.Plain().format_ticks([50.7, 50.8, 50.9, 51.0]) == ["50.7", "50.8", "50.9", "51.0"]
-    assert parts.Plain().format_ticks([0.0, 5000.0]) == ["0", "5,000"]
-    assert parts.Plain().format_ticks([0.30000000000000004, 2e-05]) == ["0.30000", "0.00002"]
-
-
 def test_marks_and_letters_stand_out_on_white_and_on_dark_paper() -> None:
     for colour in (*colours.PALETTE, *colours.SCALE):
         assert contrast(colour, colours.PAPER) >= LEAST_MARK, colour
@@ -350,24 +315,6 @@ def test_marks_and_letters_stand_out_on_white_and_on_dark_paper() -> None:
         assert min(contrast(colour, colours.PAPER), contrast(colours.DARK[colour], colours.NIGHT)) >= LEAST_TEXT
     assert 1.05 < contrast(colours.DARK[colours.RULE], colours.NIGHT) < 1.5
     assert len({*colours.DARK.values(), *colours.SCALE}) == len(colours.DARK) + len(colours.SCALE), "all are different"
-
-
-def test_a_page_says_of_each_colour_what_it_is_on_both_papers() -> None:
-    style = "fill: var(--c2c71b7)"
-    day, dark = colours.variables([style, "text #d85734", "var(--cffffff) var(--c2c71b7)"])
-    assert day == "--c2c71b7:#2c71b7;--cffffff:#ffffff;"
-    assert dark == f"--c2c71b7:{colours.DARK['#2c71b7']};--cffffff:{colours.NIGHT};"
-    assert colours.resolved(style) == "fill: #2c71b7"
-    assert colours.resolved(style, dark=True) == f"fill: {colours.DARK['#2c71b7']}"
-
-
-def test_marks_of_a_front_are_where_the_numbers_of_the_csv_file_say() -> None:
-    chart = next(each for each in of_each_kind() if isinstance(each, Front))
-    with style():
-        ax = figure(chart).axes[0]
-    marks = [c for c in ax.collections if isinstance(c, PathCollection) and c.get_zorder() != 4]
-    found = [float(x) for c in marks for x, _ in c.get_offsets()]
-    assert sorted(np.round(found, 9)) == sorted(np.round(frame(chart)["cost"].astype(float), 9))
 
 
 def test_marks_of_a_forest_plot_are_where_the_numbers_of_the_csv_file_say() -> None:

@@ -9,8 +9,7 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from tests.conftest import REPOSITORY
-from tests.report.builders import COMPONENTS, build, factorial, no_triton
+from tests.report.builders import COMPONENTS, build, factorial, no_triton, reference
 from tests.report.markdown import Shown, tables
 from tests.runner.runs import Runs
 from tests.test_security import HOSTILE, hostile_study
@@ -39,6 +38,8 @@ def test_tables_show_whole_words_at_every_width(tmp_path: Path, width: int) -> N
     study = build(tmp_path / "study", factorial(COMPONENTS, state=no_triton, seeds=(0, 1, 2)))
     text, shown = seen(study, width)
     assert max(map(len, shown.splitlines())) <= width
+    headings = re.findall(r"^## (.*)$", text, flags=re.MULTILINE)
+    assert [heading for heading in headings if f"\n{heading}\n" in shown] == PRINTED
     document = compose(View(study), Files())
     forests = [block.table for section in document.sections for block in section.blocks if isinstance(block, Forest)]
     found = [*tables(document), *(Shown((), table) for table in forests)]
@@ -51,12 +52,6 @@ def test_tables_show_whole_words_at_every_width(tmp_path: Path, width: int) -> N
         assert word in shown
 
 
-def test_it_says_what_the_report_says_in_its_first_sections(tmp_path: Path) -> None:
-    text, shown = seen(build(tmp_path / "study", factorial(COMPONENTS, state=no_triton)), 300)
-    headings = re.findall(r"^## (.*)$", text, flags=re.MULTILINE)
-    assert [heading for heading in headings if f"\n{heading}\n" in shown] == PRINTED
-
-
 @pytest.mark.parametrize(
     ("name", "among", "kept"),
     [
@@ -65,7 +60,7 @@ def test_it_says_what_the_report_says_in_its_first_sections(tmp_path: Path) -> N
     ],
 )
 def test_a_narrow_terminal_keeps_the_columns_that_answer(name: str, among: str, kept: set[str]) -> None:
-    document = compose(View(Study.read(REPOSITORY / "results" / "reference" / name)), Files())
+    document = compose(reference(name), Files())
     table = next(table.table for table in tables(document) if among in table.columns)
     assert kept <= {table.columns[number] for number in fitting(table, 80)} < set(table.columns)
 

@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import io
 from pathlib import Path
 from typing import Any
 
 import pytest
-from PIL import Image
 
 from tests.report.builders import build, factorial
 from vitbench.report.figures.charts import Trends
-from vitbench.report.figures.draw import draw
 from vitbench.report.sections.trends import TEST_ACCURACY, THROUGHPUT, Quantity, along
 from vitbench.report.view import View
 
-NUMBERS = {"heads": (1, 2, 4, 8)}
+NUMBERS, NORM = {"heads": (1, 2, 4, 8)}, {"norm": ("pre", "post")}
 
 
 def charts(tmp_path: Path, axes: dict[str, Any], quantity: Quantity = TEST_ACCURACY, **changes: Any) -> list[Trends]:
@@ -25,32 +22,32 @@ def charts(tmp_path: Path, axes: dict[str, Any], quantity: Quantity = TEST_ACCUR
     return found
 
 
-def test_a_line_for_each_value_of_the_other_axis(tmp_path: Path) -> None:
-    (chart,) = charts(tmp_path, {**NUMBERS, "norm": ("pre", "post")})
+@pytest.mark.parametrize(
+    ("others", "quantity", "lines"),
+    [
+        ({}, TEST_ACCURACY, [""]),
+        (NORM, TEST_ACCURACY, ["pre", "post"]),
+        ({**NORM, "positions": ("learned", "none")}, THROUGHPUT,
+         ["pre, learned", "pre, none", "post, learned", "post, none"]),
+    ],
+)  # fmt: skip
+def test_a_line_for_each_combination_of_the_other_axes(
+    tmp_path: Path, others: dict[str, Any], quantity: Quantity, lines: list[str]
+) -> None:
+    (chart,) = charts(tmp_path, {**NUMBERS, **others}, quantity)
     assert (chart.axis, chart.numbers, chart.logarithmic) == ("heads", [1, 2, 4, 8], True)
-    assert list(chart.lines) == ["pre", "post"] == list(chart.colouring.shown)
-    assert [(number, len(values)) for number, values in chart.lines["post"]] == [(1, 2), (2, 2), (4, 2), (8, 2)]
-
-
-def test_of_two_other_axes_each_combination_has_a_line(tmp_path: Path) -> None:
-    axes = {**NUMBERS, "norm": ("pre", "post"), "positions": ("learned", "none")}
-    (chart,) = charts(tmp_path, axes, THROUGHPUT)
-    assert list(chart.lines) == ["pre, learned", "pre, none", "post, learned", "post, none"]
-    assert (chart.colouring.title, chart.label) == ("norm, positions", "training throughput (images/s)")
-    assert all(value > 0 for line in chart.lines.values() for _, values in line for value in values)
-
-
-def test_alone_it_is_one_line_without_a_legend(tmp_path: Path) -> None:
-    (chart,) = charts(tmp_path, NUMBERS)
-    assert list(chart.lines) == [""] and not chart.colouring.shown
+    assert list(chart.lines) == lines == list(chart.colouring.shown or [""])
+    for line in chart.lines.values():
+        assert [(number, len(values)) for number, values in line] == [(1, 2), (2, 2), (4, 2), (8, 2)]
+    assert ("images/s" in chart.label) == (quantity is THROUGHPUT)
 
 
 @pytest.mark.parametrize(
     "axes",
     [
-        {"heads": (1, 2), "norm": ("pre", "post")},
-        {"norm": ("pre", "post"), "positions": ("learned", "none")},
-        {**NUMBERS, "norm": ("pre", "post"), "positions": ("learned", "none"), "pooling": ("cls", "mean", "sequence")},
+        {"heads": (1, 2), **NORM},
+        {**NORM, "positions": ("learned", "none")},
+        {**NUMBERS, **NORM, "positions": ("learned", "none"), "pooling": ("cls", "mean", "sequence")},
     ],
     ids=["two numbers", "no numbers", "more lines than can be told apart"],
 )
@@ -61,9 +58,7 @@ def test_where_there_is_no_trend_there_is_no_picture(axes: dict[str, Any], tmp_p
 def test_what_did_not_finish_is_left_out_of_its_line(tmp_path: Path) -> None:
     lost = {"heads": 2, "norm": "post"}
     (chart,) = charts(
-        tmp_path, {**NUMBERS, "norm": ("pre", "post")},
+        tmp_path, {**NUMBERS, **NORM},
         state=lambda cell, kind, seed: ("diverged", "") if cell.axes == lost else ("ok", ""),
     )  # fmt: skip
     assert [number for number, _ in chart.lines["post"]] == [1, 4, 8]
-    with Image.open(io.BytesIO(draw(chart).png)) as picture:
-        assert picture.format == "PNG" and min(picture.size) > 300
