@@ -12,6 +12,7 @@ import pytest
 
 from tests.conftest import REPOSITORY
 from tests.small import SUITE
+from vitbench import load
 from vitbench.runner.doctor import torchvision_finding
 
 COMPONENTS = str(REPOSITORY / "ablations" / "components.toml")
@@ -39,15 +40,28 @@ def test_a_gpu_plans_all_of_the_images(tmp_path: Path) -> None:
     assert flops[1] > 20 * flops[0]
 
 
-@pytest.mark.parametrize("arguments", [("plan", COMPONENTS), ("components",), ("components", "attention"), ("--help",)])
-def test_what_needs_no_torch_does_not_load_it(arguments: tuple[str, ...]) -> None:
+TIMED = str(REPOSITORY / "results" / "reference" / "attention-timing-cpu")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "judges"),
+    [
+        *((each, False) for each in (("components",), ("components", "attention"), ("--help",), ("compare", "--help"))),
+        (("plan", COMPONENTS), False),
+        (("compare", TIMED, TIMED), True),
+    ],
+)
+def test_what_needs_no_torch_does_not_load_it(arguments: tuple[str, ...], judges: bool) -> None:
+    """Nor numpy, unless something is judged: planning has the formulas of its own."""
+    heavy = {"torch", "triton"} if judges else {"torch", "triton", "pandas", "numpy", "scipy"}
     code = (
         "import sys\nfrom vitbench.cli.main import main\n"
         f"try:\n    main({list(arguments)!r})\nexcept SystemExit as end:\n    assert not end.code, end.code\n"
-        "assert not {'torch', 'triton', 'pandas', 'numpy'} & set(sys.modules)"
+        f"assert not {heavy!r} & set(sys.modules)"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
+    assert arguments[0] != "plan" or "the smallest effect found 80% of the time" in done.stdout
 
 
 def test_components_shows_what_is_exact_and_where_it_runs() -> None:
@@ -86,10 +100,8 @@ def test_a_mistake_is_a_message_and_status_2(tmp_path: Path, arguments: tuple[st
 
 def test_one_cell_of_a_suite_by_its_name(tmp_path: Path) -> None:
     suite = tmp_path / "suite.toml"
-    heads = "".join(
-        f'[[variants]]\nname = "{name} head"\nset = {{ heads = {n} }}\n' for n, name in ((1, "one"), (2, "two"))
-    )
-    suite.write_text(SUITE + heads)
+    heads = '[[variants]]\nname = "{} head"\nset = {{ heads = {} }}\n'
+    suite.write_text(SUITE + heads.format("one", 1) + heads.format("two", 2))
     done = vitbench("plan", str(suite), "--device", "cpu", "--cell", "two head", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert "; 1 cells;" in done.stdout and "two head" in done.stdout and "one head" not in done.stdout
@@ -102,18 +114,23 @@ def test_debug_shows_the_traceback() -> None:
     assert "Traceback" in vitbench("--debug", "plan", "absent.toml").stderr
 
 
-def test_run_status_report(tmp_path: Path) -> None:
+def test_run_status_report_and_load(tmp_path: Path) -> None:
     """The main job from start to end, in a folder of its own, with defaults for every place."""
     (tmp_path / "small.toml").write_text(SUITE)
-    grid = ("--set", 'axes.attention=["sdpa", "triton"]', "--device", "cpu")
+    grid = ("--set", 'axes.attention=["sdpa", "triton"]', "--set", "time.rounds=1", "--device", "cpu")
     assert vitbench("run", "small.toml", *grid, cwd=tmp_path).returncode == 0
     status = vitbench("status", "results/small", cwd=tmp_path).stdout
-    assert "2 trials: 1 ok, 1 unsupported" in status and 'attention "triton" runs on cuda' in status
+    assert "6 trials: 3 ok, 3 unsupported" in status and 'attention "triton" runs on cuda' in status
     report = vitbench("report", "results/small", cwd=tmp_path)
     assert report.returncode == 0, report.stderr
     page = tmp_path / "reports" / "small" / "index.html"
     assert report.stdout.startswith("reports/small/index.html  (")
     assert "unsupported" in page.read_text() and list((page.parent / "figures").glob("*.png"))
+    frame = load(tmp_path / "results" / "small")
+    assert len(frame) == 6 and set(frame["state"]) == {"ok", "unsupported"}
+    row = frame[(frame["kind"] == "train") & (frame["attention"] == "sdpa")].iloc[0]
+    (file,) = (tmp_path / "results" / "small" / "records").glob(f"{row['trial_id']}-*")
+    assert row["test_accuracy_pct"] == json.loads(file.read_text())["record"]["values"]["test_accuracy_pct"]
 
 
 def test_doctor_names_a_torchvision_of_another_build() -> None:
@@ -122,16 +139,3 @@ def test_doctor_names_a_torchvision_of_another_build() -> None:
     assert torchvision_finding("2.15.0", True, "0.29.2").level == "ok"
     done = vitbench("doctor")
     assert done.returncode == 0 and "torchvision: " in done.stdout and "BAD" not in done.stdout
-
-
-def test_load_gives_a_row_for_each_planned_trial(tmp_path: Path) -> None:
-    import vitbench as package
-
-    (tmp_path / "small.toml").write_text(SUITE)
-    grid = ("--set", 'axes.attention=["sdpa", "triton"]', "--set", "time.rounds=1", "--device", "cpu")
-    assert vitbench("run", "small.toml", *grid, cwd=tmp_path).returncode == 0
-    frame = package.load(tmp_path / "results" / "small")
-    assert len(frame) == 6 and set(frame["state"]) == {"ok", "unsupported"}
-    row = frame[(frame["kind"] == "train") & (frame["attention"] == "sdpa")].iloc[0]
-    file = next(p for p in (tmp_path / "results" / "small" / "records").iterdir() if row["trial_id"] in p.name)
-    assert row["test_accuracy_pct"] == json.loads(file.read_text())["record"]["values"]["test_accuracy_pct"]

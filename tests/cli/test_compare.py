@@ -11,8 +11,9 @@ from typing import Any
 
 import pytest
 
-from tests.analysis.test_comparison import HERE, Timed, cells, write
+from tests.analysis.test_comparison import Timed, cells, write
 from tests.analysis.test_side_by_side import on_two_devices, on_two_machines
+from tests.report.builders import CPU
 from vitbench.cli.main import main
 
 pytestmark = pytest.mark.xdist_group("compare")  # what its fixtures run is run once
@@ -84,51 +85,38 @@ def test_a_slowdown_of_20_percent_fails_a_gate_of_5_and_passes_one_of_30(tmp_pat
         status, out, _ = compare(old, new, "--fail-over", limit)
         assert status == expected, limit
     status, out, err = compare(old, new)
-    lines = [line.rstrip() for line in out.splitlines()]
-    assert (status, err) == (0, "") and lines[:2] == ["A = A", "B = B"]
-    assert lines[4].startswith("slower") and lines[4].endswith("cell 2, inference, float32, batch 8")
-    assert "between 0.952 and 1.050" in lines[-2] and lines[-1] == "3 timings: 1 slower, 2 equivalent"
-
-
-def test_the_margin_of_equivalence_is_the_users_and_moves_no_gate(tmp_path: Path, compare: Compare) -> None:
-    old, new = write(tmp_path / "A", cells(3)), write(tmp_path / "B", cells(3, {2: 1.2}), seed=1)
-    status, out, _ = compare(old, new, "--fail-over", "5%", "--equivalent-within", "0.1%")
-    assert status == 1 and "3 timings: 1 slower, 2 undecided; 1 regression beyond 5 %" in out
-    status, out, _ = compare(old, new, "--fail-over", "5%", "--equivalent-within", "90%", "--out", tmp_path / "page")
-    assert status == 1 and "1 slower, 2 equivalent" in out
-    assert "between 0.526 and 1.900" in (tmp_path / "page" / "report.md").read_text(encoding="utf-8")
+    assert (status, err) == (0, "") and out.splitlines()[-1] == "3 timings: 1 slower, 2 equivalent"
+    (slower,) = (line.rstrip() for line in out.splitlines() if line.startswith("slower"))
+    assert slower.endswith("cell 2, inference, float32, batch 8")
+    for margin, counted in (("0.1%", "1 slower, 2 undecided"), ("90%", "1 slower, 2 equivalent")):
+        status, out, _ = compare(old, new, "--fail-over", "5%", "--equivalent-within", margin)
+        assert status == 1 and f"3 timings: {counted}; 1 regression beyond 5 %" in out, "the margin moves no gate"
     assert compare(old, new, "--equivalent-within", "0")[0] == 2
 
 
 def test_lost_and_new_timings_and_other_machines_are_shown(tmp_path: Path, compare: Compare) -> None:
-    other = HERE.model_copy(update={"cpu": "Other CPU", "device_name": "Other CPU"})
+    other = CPU.model_copy(update={"cpu": "Other CPU", "device_name": "Other CPU"})
     old = write(tmp_path / "A", cells(3))
     new = write(tmp_path / "B", {"cell 1": Timed(state="oom"), "cell 2": Timed(environment=other), "cell 4": Timed()})
     status, out, _ = compare(old, new, "--fail-over", "500%")
     assert status == 1
-    assert "processor (Example CPU 3000 in A and C; Other CPU in B)" in out and "different machines" in out
+    assert "Other CPU in B" in out and "different machines" in out
     rows = [word for line in out.splitlines() if (word := line.split("  ")[0]) in WORDS]
     assert sorted(rows) == sorted(WORDS) and "batch 8 (a test)" in out
 
 
-def test_benchmarks_of_pytest_are_compared_by_their_rounds(benchmarked: Path, compare: Compare) -> None:
-    status, out, err = compare(benchmarked / "old.json", benchmarked / "slow.json", "--fail-over", "40%")
-    assert (status, err) == (1, "")
+def test_benchmarks_of_pytest_are_compared_by_their_rounds(benchmarked: Path, tmp_path: Path, compare: Compare) -> None:
+    """One was slower, and one of 300 rounds, so in batches, is slower by what is planted."""
+    old = benchmarked / "old.json"
+    status, out, err = compare(old, benchmarked / "slow.json", "--fail-over", "40%")
     (row,) = (line for line in out.splitlines() if SLEEP in line)
-    assert row.startswith("slower, regression") and SUM in out and "different machines" not in out
-    status, out, _ = compare(benchmarked / "old.json", benchmarked / "old.json", "--fail-over", "1%")
-    assert status == 0 and "2 timings: 2 identical; no regression beyond 1 %" in out
-
-
-@pytest.mark.parametrize(("limit", "status"), [("5%", 1), ("30%", 0)])
-def test_exactly_one_benchmark_slower_by_20_percent(
-    benchmarked: Path, tmp_path: Path, compare: Compare, limit: str, status: int
-) -> None:
-    """300 rounds, so in batches; the ratio stays what was planted."""
-    new = changed(benchmarked / "old.json", tmp_path / "new.json", slower(SUM, 1.2))
-    found, out, _ = compare(benchmarked / "old.json", new, "--fail-over", limit)
-    (row,) = (line for line in out.splitlines() if SUM in line)
-    assert found == status and row.startswith("slower") and "1.200 (" in row
+    assert (status, err) == (1, "") and row.startswith("slower, regression")
+    assert SUM in out and "different machines" not in out
+    new = changed(old, tmp_path / "new.json", slower(SUM, 1.2))
+    for limit, expected in (("5%", 1), ("30%", 0)):
+        status, out, _ = compare(old, old, new, "--fail-over", limit)
+        (row,) = (line for line in out.splitlines() if SUM in line and line.startswith("slower"))
+        assert status == expected and "1.200 (" in row and "C against A: 2 timings: 1 slower, 1 identical" in out
 
 
 def test_another_machine_of_pytest_benchmark_is_named_and_not_its_node(
@@ -141,27 +129,11 @@ def test_another_machine_of_pytest_benchmark_is_named_and_not_its_node(
 
     new = changed(benchmarked / "old.json", tmp_path / "new.json", change)
     status, out, _ = compare(benchmarked / "old.json", new)
-    assert status == 0 and "Other CPU in B" in out and "different machines or devices (processor" in out
+    assert status == 0 and "Other CPU in B" in out
     assert "4.0.0 in B" in out and "89abcdef0123 with changes in B" in out
     assert "secret-name" not in out and "1 Hz" not in out
     nothing = changed(new, tmp_path / "nothing.json", lambda content: content.pop("machine_info"))
     assert "were not recorded with every result: B" in compare(new, nothing)[1]
-
-
-def test_several_files_are_compared_with_the_first(benchmarked: Path, tmp_path: Path, compare: Compare) -> None:
-    old, new = benchmarked / "old.json", changed(benchmarked / "old.json", tmp_path / "new.json", slower(SUM, 1.2))
-    status, out, _ = compare(old, old, new, "--fail-over", "5%")
-    assert status == 1 and "C against A: 2 timings: 1 slower, 1 identical; 1 regression" in out
-
-
-def test_notes_say_what_limits_a_comparison(tmp_path: Path, compare: Compare) -> None:
-    old = write(tmp_path / "old", cells(3))
-    new = {"cell 1": Timed(processes=1), "cell 2": Timed(spread=2.0), "cell 3": Timed(environment=None)}
-    out = compare(old, write(tmp_path / "new", new, seed=9))[1]
-    assert "not recorded with every result: B" in out and "1 of 3 timings of B." in out
-    assert "single process" in out and "Unstable (marked ~" in out and "~  " in out
-    (tmp_path / "new" / "records" / "0-torn.json").write_text("{")
-    assert "Set aside in B: 0-torn.json" in compare(old, tmp_path / "new")[1]
 
 
 @pytest.mark.parametrize(
@@ -219,13 +191,6 @@ def test_a_limit_that_is_no_percentage_is_a_mistake_in_usage(tmp_path: Path, com
     assert (status, out) == (2, "") and "Usage:" in err and 'write "5%" or "0.05"' in err
 
 
-def test_too_few_samples_for_a_gate_are_shown_and_fail_it(tmp_path: Path, compare: Compare) -> None:
-    study = write(tmp_path / "A", cells(1, processes=1, rounds=3))
-    status, out, err = compare(study, study, "--fail-over", "5%")
-    assert status == 2 and out.splitlines()[-3].startswith("too few samples") and "nothing to judge" in err
-    assert compare(study, study)[0] == 0
-
-
 @pytest.mark.parametrize("width", [40, 80])
 def test_a_narrow_terminal_shows_all_of_it(
     tmp_path: Path, compare: Compare, monkeypatch: pytest.MonkeyPatch, width: int
@@ -245,36 +210,13 @@ def test_a_narrow_terminal_shows_all_of_it(
     assert any("equivalent" in line for line in table) and any("regression" in line for line in table)
 
 
-def test_help_needs_no_numpy() -> None:
-    code = (
-        "import sys\nfrom vitbench.cli.main import main\n"
-        "try:\n    main(['compare', '--help'])\nexcept SystemExit as end:\n    assert not end.code, end.code\n"
-        "assert not {'torch', 'triton', 'pandas', 'numpy'} & set(sys.modules)"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, timeout=60)
-    assert done.returncode == 0, done.stderr
-    assert "--fail-over" in done.stdout and "Exit status" in done.stdout
-
-
-def test_judging_needs_no_torch(tmp_path: Path) -> None:
-    study = str(write(tmp_path / "A", cells(1)))
-    code = (
-        "import sys\nfrom vitbench.cli.main import main\n"
-        f"try:\n    main(['compare', {study!r}, {study!r}])\nexcept SystemExit as end:\n    assert not end.code\n"
-        "assert not {'torch', 'triton'} & set(sys.modules)"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, timeout=60)
-    assert done.returncode == 0, done.stderr
-
-
 def test_three_studies_are_printed_against_the_first_and_rendered(
     tmp_path: Path, compare: Compare, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    write(tmp_path / "results" / "one", cells(3))
-    write(tmp_path / "results" / "two", cells(3, {2: 1.5}), seed=1)
-    write(tmp_path / "results" / "three", cells(2), seed=2)
     paths = "results/one", "results/two", "results/three"
+    for seed, (path, timings) in enumerate(zip(paths, (cells(3), cells(3, {2: 1.5}), cells(2)), strict=True)):
+        write(tmp_path / path, timings, seed=seed)
     status, out, err = compare(*paths)
     assert (status, err) == (0, "") and out.startswith("A = one\nB = two\nC = three\n")
     rows = [line.split()[0] for line in out.splitlines() if "cell 2," in line]
@@ -286,16 +228,6 @@ def test_three_studies_are_printed_against_the_first_and_rendered(
     assert status == 1 and "slower, regression" in out
 
 
-def test_two_studies_are_a_page_only_where_one_is_asked_for(
-    tmp_path: Path, compare: Compare, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    write(tmp_path / "one", cells(3))
-    write(tmp_path / "two", cells(3), seed=1)
-    assert compare("one", "two")[0] == 0 and {p.name for p in tmp_path.iterdir()} == {"one", "two"}
-    assert compare("one", "two", "--out", "page")[0] == 0 and (tmp_path / "page" / "index.html").is_file()
-
-
 def test_the_gate_is_the_same_with_a_page_and_without(
     tmp_path: Path, compare: Compare, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -304,8 +236,8 @@ def test_the_gate_is_the_same_with_a_page_and_without(
     write(tmp_path / "new", on_two_machines(2.0), seed=1)
     for page in ((), ("--out", "page")):
         status, out, err = compare("old", "new", "--fail-over", "5%", *page)
-        assert (status, err) == (1, "")
-    assert "A, ms" in out and "B, ms" in out and "D against B: 1 timing: 1 slower; 1 regression beyond 5 %" in out
+        assert (status, err) == (1, "") and (tmp_path / "page" / "index.html").is_file() == bool(page)
+        assert "D against B: 1 timing: 1 slower; 1 regression beyond 5 %" in out
 
 
 def test_one_study_on_two_devices_is_a_page(tmp_path: Path, compare: Compare, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -330,14 +262,12 @@ def test_one_study_on_two_devices_is_a_page(tmp_path: Path, compare: Compare, mo
     ],
 )
 def test_what_is_no_page_is_refused(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, arguments: tuple[str, ...],
-    message: str,
-) -> None:  # fmt: skip
+    tmp_path: Path, compare: Compare, monkeypatch: pytest.MonkeyPatch, arguments: tuple[str, ...], message: str
+) -> None:
     monkeypatch.chdir(tmp_path)
     write(tmp_path / "one", cells(1))
     (tmp_path / "file.json").write_text("{}")
     (tmp_path / "taken").mkdir()
     (tmp_path / "taken" / "index.html").write_text("mine")
-    with pytest.raises(SystemExit) as end:
-        main(["compare", *arguments])
-    assert end.value.code == 2 and message in " ".join(capsys.readouterr().err.split())
+    status, _, err = compare(*arguments)
+    assert status == 2 and message in " ".join(err.split())
