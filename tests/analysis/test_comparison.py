@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from tests.report.builders import CPU
 from tests.small import MODEL, time_trial, train_trial
 from vitbench.analysis.regressions import Change, meanings, within
 from vitbench.analysis.side_by_side import SideBySide, side_by_side
@@ -21,12 +22,6 @@ from vitbench.config import TimeSpec
 from vitbench.config.suite import Info
 from vitbench.environment import Environment
 from vitbench.store import PlannedTrial, Record, Samples, Study, StudyError, StudyInfo, TimeValues
-
-HERE = Environment(
-    cpu="Example CPU 3000", cpu_cores=2, memory_gib=8.0, device_name="Example CPU 3000",
-    platform="Linux 6.1 x86_64", python="3.11.9", packages={"torch": "2.15.0", "numpy": "2.3.0"}, threads=2,
-    load_average=1.2, vitbench="0.1.0", code="0123456789ab", commit="89abcdef", dirty=False,
-)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -38,7 +33,7 @@ class Timed:
     spread: float = 0.02
     processes: int = 5
     rounds: int = 20
-    environment: Environment | None = HERE
+    environment: Environment | None = CPU
     device: str = "cpu"
 
     def values(self, chance: np.random.Generator) -> TimeValues:
@@ -109,13 +104,6 @@ def changes(found: SideBySide) -> list[Change]:
 
 def words(found: SideBySide) -> dict[str, str]:
     return {change.label.split(",")[0]: change.word for change in changes(found)}
-
-
-def test_a_study_and_its_copy_are_identical(tmp_path: Path) -> None:
-    found = side_by_side([write(tmp_path / name, cells(4), seed=3) for name in "AB"])
-    assert set(words(found).values()) == {"identical"}
-    assert [c.ratio.estimate for c in changes(found) if c.ratio] == [1.0] * 4
-    assert found.exit_status(0.0001) == 0
 
 
 @pytest.mark.parametrize(("regressions", "status"), [(0, 0), (1, 1), (2, 1), (6, 1)])
@@ -192,10 +180,8 @@ def test_a_margin_means_the_same_in_either_direction_and_moves_no_gate(between: 
 
 def test_words_are_explained_where_they_are_used() -> None:
     assert meanings([], 0.05) == meanings(["oom", "only in A"], 0.05) == []
-    assert meanings(["slower"], 0.05) == ["Slower: the 95 % interval of the ratio excludes 1, by however little."]
-    first, undecided, equivalent = meanings(["undecided", "faster", "slower"], 0.1)
-    assert first.startswith("Slower and faster: ") and undecided.startswith("Undecided: ")
-    assert "between 0.909 and 1.100 (a margin of 10 %)" in equivalent, "undecided is told by what equivalent is"
+    begin = [text.partition(":")[0] for text in meanings(["undecided", "faster", "slower"], 0.1)]
+    assert begin == ["Slower and faster", "Undecided", "Equivalent"], "undecided is told by what equivalent is"
 
 
 @pytest.mark.slow
@@ -243,9 +229,7 @@ def test_too_few_samples_give_no_verdict_and_no_silent_pass(between: Between) ->
         found.exit_status(0.05)
 
 
-def test_nothing_in_common_is_an_error(between: Between, tmp_path: Path) -> None:
-    with pytest.raises(ComparisonError, match=r"nothing to compare: 1 timing .* in A, 2 timings .* in B"):
-        between({"cell 1": Timed()}, {"cell 2": Timed(), "cell 3": Timed()})
+def test_nothing_that_was_ok_is_an_error(tmp_path: Path) -> None:
     old = write(tmp_path / "oom", {"cell 1": Timed(state="oom")})
     with pytest.raises(ComparisonError, match="none of the 1 timing was ok in A"):
         side_by_side([old, write(tmp_path / "ok", {"cell 1": Timed()})]).exit_status(None)

@@ -23,34 +23,33 @@ def found(tmp_path: Path, **plan: Any) -> Contention:
     )
 
 
+def on_machines(cell: Any, _: int) -> Any:
+    return GPU if cell.axes["norm"] == "post" else CPU
+
+
+def on_accelerators(cell: Any, _: int) -> Any:
+    return GPU.model_copy(update={"device": "cuda:0" if cell.axes["positions"] == "none" else "cuda:1"})
+
+
 @pytest.mark.parametrize(
-    ("apart", "share", "at_once"),
+    ("plan", "share", "at_once"),
     [
-        (30.0, 0.0, 1),
-        (20.0, 0.0, 1),  # one begins when the other ends
-        (10.0, (10 + 20 + 20 + 10) / 80, 2),  # the ends of the first and the last are alone
-        (5.0, (15 + 20 + 20 + 15) / 80, 4),
+        ({"apart": 30.0}, 0.0, 1),
+        ({"apart": 20.0}, 0.0, 1),  # one begins when the other ends
+        ({"apart": 10.0}, (10 + 20 + 20 + 10) / 80, 2),  # the ends of the first and the last are alone
+        ({"apart": 5.0}, (15 + 20 + 20 + 15) / 80, 4),
+        ({"apart": 0.0}, 0.0, 1),  # seeds of one program
+        ({"apart": 10.0, "environment": on_machines}, 4 * 10 / 80, 2),
+        ({"apart": 10.0, "environment": on_accelerators}, 0.0, 1),
     ],
 )
 def test_the_share_of_their_time_that_runs_were_side_by_side(
-    tmp_path: Path, apart: float, share: float, at_once: int
+    tmp_path: Path, plan: dict[str, Any], share: float, at_once: int
 ) -> None:
-    told = found(tmp_path, apart=apart)
+    told = found(tmp_path, **plan)
     assert (told.runs, told.at_once) == (4, at_once)
     assert told.share == pytest.approx(share, abs=1e-6)
     assert told.alone == (share == 0)
-
-
-def test_runs_on_other_machines_are_not_beside_one_another(tmp_path: Path) -> None:
-    told = found(tmp_path, apart=10.0, environment=lambda cell, _: GPU if cell.axes["norm"] == "post" else CPU)
-    assert told.share == pytest.approx(4 * 10 / 80) and told.at_once == 2
-
-
-def test_each_accelerator_of_a_machine_is_one_by_itself(tmp_path: Path) -> None:
-    def where(cell: Any, _: int) -> Any:
-        return GPU.model_copy(update={"device": "cuda:0" if cell.axes["positions"] == "none" else "cuda:1"})
-
-    assert found(tmp_path, apart=10.0, environment=where).share == 0.0
 
 
 def test_a_run_that_failed_was_beside_others_all_the_same(tmp_path: Path) -> None:
@@ -59,11 +58,6 @@ def test_a_run_that_failed_was_beside_others_all_the_same(tmp_path: Path) -> Non
 
     told = found(tmp_path, apart=10.0, state=state)
     assert told.runs == 2 and told.share == pytest.approx((10 + 20) / 40)
-
-
-def test_seeds_of_one_program_are_not_beside_one_another(tmp_path: Path) -> None:
-    told = found(tmp_path, apart=0.0)
-    assert (told.share, told.at_once) == (0.0, 1)
 
 
 def test_the_load_is_the_one_that_is_furthest_beyond_the_cores(tmp_path: Path) -> None:

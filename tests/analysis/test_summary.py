@@ -11,16 +11,7 @@ import pytest
 
 from tests.report.builders import COMPONENTS, CPU, GPU, CellPlan, Plan, build, factorial, no_triton
 from vitbench.analysis.frames import epochs_frame, processes_frame, trials_frame
-from vitbench.analysis.grouped import (
-    ACCURACY,
-    TIME_BLOCK,
-    TRAIN_BLOCK,
-    matched,
-    over_seeds,
-    texts,
-    twin_noise,
-    words,
-)
+from vitbench.analysis.grouped import ACCURACY, TIME_BLOCK, TRAIN_BLOCK, matched, over_seeds, texts, twin_noise, words
 
 AXES = {axis: tuple(values) for axis, values in COMPONENTS.items()}
 
@@ -73,9 +64,8 @@ def test_matched_means_are_those_of_the_blocks_that_are_complete(tmp_path: Path,
 
 def test_blocks_never_cross_machines(tmp_path: Path) -> None:
     axes = {"norm": ("pre", "post")}
-    plan = factorial(
-        axes, seeds=(0, 1), environment=lambda c, seed: GPU if (c.axes["norm"], seed) == ("post", 1) else CPU
-    )
+    plan = factorial(axes, seeds=(0, 1))
+    plan.environment = lambda c, seed: GPU if (c.axes["norm"], seed) == ("post", 1) else CPU
     frame = train_rows(tmp_path, plan)
     found = matched(frame, {"norm": ("pre", "post")}, "norm", ACCURACY, TRAIN_BLOCK)
     assert len(found.table) == 1
@@ -118,14 +108,9 @@ def test_noise_of_twins_is_their_spread_at_the_same_seed(tmp_path: Path) -> None
 
 
 def test_cells_that_differ_in_more_than_exact_components_are_no_twins(tmp_path: Path) -> None:
-    cells = [
-        CellPlan("base", {}),
-        CellPlan("batched", {"attention": "batched"}),
-        CellPlan("no attention", {"attention": "none"}),
-        CellPlan("rate", {"train.learning_rate": 0.01}),
-        CellPlan("wide", {"dim": 128}),
-    ]
-    frame = train_rows(tmp_path, Plan(cells=cells, time=False))
+    cells = {"base": {}, "batched": {"attention": "batched"}, "no attention": {"attention": "none"},
+             "rate": {"train.learning_rate": 0.01}, "wide": {"dim": 128}}  # fmt: skip
+    frame = train_rows(tmp_path, Plan([CellPlan(name, axes) for name, axes in cells.items()], time=False))
     assert list(frame["twin"]) == ["base", "base", "no attention", "rate", "wide"]
 
 
@@ -156,15 +141,11 @@ def test_words_for_states() -> None:
 def test_frames_hold_every_planned_trial_and_no_invented_number(tmp_path: Path) -> None:
     study = build(tmp_path, factorial({"norm": ("pre", "post")}, state=lambda c, k, s: ("pending", "")))
     frame = trials_frame(study)
-    assert len(frame) == 6
-    assert set(frame["state"]) == {"pending"}
-    assert frame["test_accuracy_pct"].dtype == "float64"
-    assert frame["test_accuracy_pct"].isna().all()
-    assert epochs_frame(study).empty
-    assert processes_frame(study).empty
-    assert list(frame.columns) == list(
-        trials_frame(build(tmp_path / "b", Plan(cells=[], axes={"norm": ("pre",)}))).columns
-    )
+    assert len(frame) == 6 and set(frame["state"]) == {"pending"}
+    assert frame["test_accuracy_pct"].dtype == "float64" and frame["test_accuracy_pct"].isna().all()
+    assert epochs_frame(study).empty and processes_frame(study).empty
+    nothing = trials_frame(build(tmp_path / "b", Plan(cells=[], axes={"norm": ("pre",)})))
+    assert list(frame.columns) == list(nothing.columns)
 
 
 def test_large_seeds_are_exact(tmp_path: Path) -> None:

@@ -5,15 +5,13 @@ from __future__ import annotations
 import math
 import statistics
 from dataclasses import replace
-from typing import get_args
 
 import pytest
 from scipy import stats
 
-from vitbench.analysis.multiplicity import seeds_for
 from vitbench.analysis.paired import Interval
 from vitbench.analysis.power import power, seeds_needed
-from vitbench.analysis.verdicts import Comparison, Judged, Verdict, judge
+from vitbench.analysis.verdicts import Comparison, Judged, judge
 
 CLEAR = (1.0, 1.2, 0.9, 1.1, 1.3, 0.8, 1.0, 1.15, 0.95, 1.05, 1.2, 0.85, 0.9, 1.1)
 """All of one sign: the smallest p that their number allows."""
@@ -34,10 +32,6 @@ def one(comparison: Comparison, *others: Comparison, margin: float | None = None
     return judge([comparison, *others], margin=margin, noise_floor=None, **changes)[0]
 
 
-def test_rule_9_these_are_the_verdicts() -> None:
-    assert get_args(Verdict) == ("better", "worse", "equivalent", "undecided", "underpowered", "invalid")
-
-
 def test_better_and_worse_by_the_sign_of_the_mean() -> None:
     mirrored = tuple(-d for d in CLEAR)
     assert one(row(CLEAR)).verdict == "better"
@@ -45,23 +39,6 @@ def test_better_and_worse_by_the_sign_of_the_mean() -> None:
     assert one(row(CLEAR), higher_is_better=False).verdict == "worse"
     assert one(row(mirrored), higher_is_better=False).verdict == "better"
     assert one(row(MIXED)).verdict == "undecided"
-
-
-@pytest.mark.parametrize("comparisons", [1, 3, 5, 10, 20, 50])
-@pytest.mark.parametrize("n", range(9))
-def test_rule_8_underpowered_where_no_result_could_pass(n: int, comparisons: int) -> None:
-    """And then for every row of independent arms, whatever it shows."""
-    arms = [(tuple(50 + 5 * (k == 0) + d for d in CLEAR[:n]), tuple(50 + d for d in CLEAR[14 - n :])) for k in
-            range(comparisons)]  # fmt: skip
-    rows = [
-        Comparison(str(k), tuple(v - b for v, b in zip(*each, strict=True)), n, variant=each[0], baseline=each[1])
-        for k, each in enumerate(arms)
-    ]
-    words = [j.verdict for j in judge(rows, margin=None, noise_floor=None)]
-    if n < seeds_for(comparisons):
-        assert set(words) == {"underpowered"}
-    else:
-        assert "underpowered" not in words and words[0] == "better"
 
 
 def test_underpowered_where_the_planned_seeds_would_miss_the_margin_more_often_than_not() -> None:
@@ -135,9 +112,8 @@ def test_a_claim_weighs_most_and_an_expected_equality_least() -> None:
 def test_what_a_judgement_tells() -> None:
     variant, baseline = (52.0, 53.0, 51.5, 54.0, 52.5, 53.5), (51.0, 52.5, 51.0, 52.0, 52.0, 52.0)
     deltas = tuple(v - b for v, b in zip(variant, baseline, strict=True))
-    found = judge([Comparison("variant", deltas, 6, variant=variant, baseline=baseline)], margin=None, noise_floor=0.2)[
-        0
-    ]
+    given = Comparison("variant", deltas, 6, variant=variant, baseline=baseline)
+    (found,) = judge([given], margin=None, noise_floor=0.2)
     assert found.n == 6
     assert found.mean == pytest.approx(sum(deltas) / 6)
     assert (found.interval.low, found.interval.high) == pytest.approx(
@@ -175,14 +151,6 @@ def test_a_difference_can_be_certain_and_equivalent_and_an_interval_can_exclude_
     assert few.verdict == "underpowered" and few.interval.low > 0 and few.only_by_interval and not few.certain
     lost = judge([Comparison("v", small[:4], 6, failed=2)], margin=None, noise_floor=None)[0]
     assert not lost.certain and not lost.only_by_interval
-
-
-def test_rule_11_an_effect_below_the_noise_floor_is_marked() -> None:
-    for deltas in (CLEAR, tuple(-d for d in CLEAR)):
-        for floor, marked in ((1.2, True), (0.9, False), (None, False)):
-            (found,) = judge([row(deltas)], margin=None, noise_floor=floor)
-            assert found.below_noise_floor is marked
-            assert found.verdict in ("better", "worse")
 
 
 def test_of_nothing_nothing_is_said() -> None:
