@@ -33,17 +33,9 @@ def portrait_of(
     many: int = 100,
     seed: int = 0,
 ) -> Portrait:
-    """A portrait that could be a model's.
+    """A portrait that could be a model's: so many shown images are told right, wrong and unknown.
 
-    Args:
-        spec: of the model.
-        trial: its id.
-        classes: their names; "class 1" and so on where none are given.
-        right, wrong, unknown: number of shown images that are told so.
-        without: pictures that it lacks.
-        learned: whether its positions are.
-        many: images of each class in the confusion matrix.
-        seed: of its numbers.
+    It lacks the pictures of ``without``; its confusion matrix has ``many`` images of each class.
     """
     chance = np.random.default_rng(seed)
     names = tuple(classes) or tuple(f"class {n + 1}" for n in range(spec.num_classes))

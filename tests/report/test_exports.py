@@ -107,25 +107,19 @@ def test_tensorboard_reads_every_record_as_a_run(tmp_path: Path) -> None:
         record = next(r for trial_id, r in outcomes.items() if trial_id in shown)
         assert f"`{record.state}`" in shown
         if record.state == "ok" and record.trial.kind == "train":
-            loss = [(e.step, e.value) for e in scalars(events, "train_loss")]
-            assert loss == [(e.epoch, pytest.approx(e.train_loss)) for e in record.values.epochs]
-            (last,) = scalars(events, "final/test_accuracy_pct")
-            assert last.value == pytest.approx(record.values.test_accuracy_pct)
+            losses = [(epoch.epoch, pytest.approx(epoch.train_loss)) for epoch in record.values.epochs]
+            assert scalars(events, "train_loss") == losses
+            ((_, last),) = scalars(events, "final/test_accuracy_pct")
+            assert last == pytest.approx(record.values.test_accuracy_pct)
 
 
-def scalars(events, name: str):
+def scalars(events, name: str) -> list[tuple[int, float]]:
     """The points of a scalar, whichever of the two forms the writer gave it."""
     if name in events.Tags()["scalars"]:
-        return events.Scalars(name)
+        return [(event.step, event.value) for event in events.Scalars(name)]
     from tensorboard.util import tensor_util
 
-    Point = type("Point", (), {})
-    found = []
-    for event in events.Tensors(name):
-        point = Point()
-        point.step, point.value = event.step, float(tensor_util.make_ndarray(event.tensor_proto))
-        found.append(point)
-    return found
+    return [(event.step, float(tensor_util.make_ndarray(event.tensor_proto))) for event in events.Tensors(name)]
 
 
 @pytest.mark.parametrize("name", [pytest.param("mlflow", marks=pytest.mark.slow), "tensorboard"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
@@ -53,14 +54,7 @@ MADE: Mapping[str, Callable[[Path], Path]] = {"a model": of_a_model, "a study": 
 @pytest.fixture(scope="module")
 def pages(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
     """Name → page, rendered when it is first asked for."""
-    known: dict[str, Path] = {}
-
-    def page(name: str) -> Path:
-        if name not in known:
-            known[name] = MADE[name](tmp_path_factory.mktemp("portraits"))
-        return known[name]
-
-    return page
+    return functools.cache(lambda name: MADE[name](tmp_path_factory.mktemp("portraits")))
 
 
 WINDOWS = [

@@ -1,19 +1,27 @@
-"""Labels in pictures of models neither touch nor are cut off, however many layers, heads, classes and tokens."""
+"""Pictures of models: labels neither touch nor are cut off, however many layers, heads, classes and tokens there are.
+
+Their numbers have the shape of what is seen, are all there, and are no file of megabytes.
+"""
 
 from __future__ import annotations
 
+import io
 from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 
+from tests.report.markdown import csv_text
 from tests.report.sitters import pictures_of, portrait_of
 from tests.report.test_figures import LONG, faults, texts
 from vitbench.config.model import ModelSpec
 from vitbench.report.figures import heat, sheet
 from vitbench.report.figures.charts import Chart, Heat, Nested, Tiles, Waves
+from vitbench.report.figures.data import frame
 from vitbench.report.models import pictures
+from vitbench.store.portrait import Portrait
 
 SMALL: dict[str, Any] = {"image_size": 32, "patch_size": 4, "dim": 64, "depth": 2, "heads": 4, "num_classes": 4}
 WIDE = "WIDE CAPITALS MW " * 4
@@ -101,19 +109,8 @@ ONE = [{"right": 1, "wrong": 0}, pytest.param({"right": 0, "wrong": 0, "unknown"
 
 @pytest.mark.parametrize("shown", ONE)
 def test_of_one_image(shown: dict[str, int]) -> None:
-    name = ["a " + LONG * 3, WIDE * 3]
-    assert (
-        found({"num_classes": 2, "depth": 1, "heads": 1}, classes=name, **shown, without=["positions", "similarity"])
-        == []
-    )
-
-
-def test_of_a_taller_image_the_sheet_is_no_longer_than_of_one_twice_as_high_as_wide() -> None:
-    heights = []
-    for height in (64, 512):
-        chart = next(chart for chart in charts({"image_size": (height, 32)}) if isinstance(chart, Tiles))
-        heights.append(texts(chart)[1][1])
-    assert heights[0] == heights[1]
+    spec, names = {"num_classes": 2, "depth": 1, "heads": 1}, ["a " + LONG * 3, WIDE * 3]
+    assert found(spec, classes=names, **shown, without=["positions", "similarity"]) == []
 
 
 def test_of_many_places_evenly_chosen_ones_have_a_map() -> None:
@@ -131,9 +128,50 @@ def test_the_measure_sees_what_touches(monkeypatch: pytest.MonkeyPatch) -> None:
     """Two defects are planted: names that are not shortened, and names where they have no room."""
     names = [f"{n} {WIDE}" for n in range(8)]
     monkeypatch.setattr(sheet, "fit", lambda names, *_: [*names])
-    assert any(
-        " / " in fault for fault in found({"num_classes": 8}, classes=names, without=[*OF_THE_MODEL, "confusion"])
-    )
+    without = [*OF_THE_MODEL, "confusion"]
+    assert any(" / " in fault for fault in found({"num_classes": 8}, classes=names, without=without))
     monkeypatch.setattr(heat, "LINE", 0.0)
     (matrix,) = (chart for chart in charts({"num_classes": 48}) if is_matrix(chart))
     assert "class 1 / class 2" in faults(matrix)
+
+
+MOST_BYTES = 3 << 20
+
+
+def tables(portrait: Portrait) -> dict[str, pd.DataFrame]:
+    """Name of a picture → its numbers, as they are read from its file."""
+    charts = {picture.name: picture.chart for picture in pictures_of(portrait)}
+    texts = {name: csv_text(frame(chart)) for name, chart in charts.items() if len(frame(chart))}
+    assert max(map(len, texts.values())) <= MOST_BYTES, {name: len(text) for name, text in texts.items()}
+    return {name: pd.read_csv(io.StringIO(text)) for name, text in texts.items()}
+
+
+def test_they_are_those_of_the_portrait() -> None:
+    spec = ModelSpec(image_size=(12, 16), patch_size=(3, 8), dim=32, depth=2, heads=2, num_classes=3, pooling="cls")
+    portrait = portrait_of(spec, classes=["ant", "bee", "=cat"], learned=False)
+    found = tables(portrait)
+    assert set(found) == {"positions", "waves", "similarity", "attention-1", "attention-2", "distances", "looks-right",
+                          "looks-wrong", "confusion"}  # fmt: skip
+    confusion = found["confusion"].set_index("true class")
+    assert [*confusion.columns] == ["predicted class ant", "predicted class bee", "predicted class =cat"]
+    assert [*confusion.index] == ["ant", "bee", "'=cat"], "a spreadsheet computes nothing"
+    np.testing.assert_array_equal(confusion.to_numpy(), portrait.confusion)
+    similarity = found["similarity"].set_index(["row", "column"])
+    assert portrait.similarity is not None and portrait.attention is not None and portrait.positions is not None
+    np.testing.assert_allclose(similarity.to_numpy(), portrait.similarity, atol=1e-6)
+    assert similarity.loc[(4, 1), "row 1 column 2"] == pytest.approx(portrait.similarity[6, 1], abs=1e-6)
+    attention = found["attention-2"].set_index(["strip", "title"]).loc[("layer 2", "head 1")]
+    wrong = next(i for i, exhibit in enumerate(portrait.about.shown) if exhibit.label != exhibit.told)
+    np.testing.assert_allclose(attention.drop("tile").to_numpy(float), portrait.attention[wrong, 1, 0], atol=1e-6)
+    np.testing.assert_allclose(found["positions"].set_index("token").to_numpy(), portrait.positions, atol=1e-6)
+
+
+LARGE: list[dict[str, Any]] = [
+    {"image_size": 32, "patch_size": 1, "depth": 12, "heads": 12, "dim": 768},
+    {"num_classes": 1000, "dim": 1024, "image_size": 224, "patch_size": 14},
+]
+
+
+@pytest.mark.parametrize("large", LARGE, ids=["1,024 positions", "1,000 classes"])
+def test_they_are_never_a_number_a_row_of_a_million(large: dict[str, Any]) -> None:
+    tables(portrait_of(ModelSpec.model_validate(large), learned=False))

@@ -111,20 +111,19 @@ def similar(touching: float, row: float, column: float, others: float) -> Sitter
 @pytest.mark.parametrize(
     ("values", "said"),
     [
-        ((0.8, 0.6, 0.5, 0.1), "come to show the grid: mean cosine similarity is of touching patches 0.80, of others "
-         "in one row 0.60 and of others in one column 0.50, more than of all others 0.10"),
-        ((0.8, 0.6, -0.2, -0.3), "come to show part of the grid: mean cosine similarity is of touching patches 0.80 "
-         f"and of others in one row 0.60, more than of others in one column {MINUS}0.20 and of all others {MINUS}0.30"),
+        ((0.8, 0.6, 0.5, 0.1), "come to show the grid"),
+        ((0.8, 0.6, -0.2, -0.3), "come to show part of the grid"),
         ((0.1, 0.1, 0.0, 0.0), "do not come to show the grid"),
     ],
-)  # fmt: skip
+)
 def test_it_is_said_which_learned_positions_are_alike(values: tuple[float, float, float, float], said: str) -> None:
     sitter = similar(*values)
     found = likeness(sitter.portrait)
     assert found is not None
     assert [found.touching, found.row, found.column, found.others] == pytest.approx(values)
     (sentence,) = portrait_words.in_short([sitter])
-    assert sentence.startswith("Learned positions (mine)") and said in sentence and "below 0.25, two" in sentence
+    assert "(mine)" in sentence and said in sentence
+    assert "not" in said or all(f"{value:.2f}".replace("-", MINUS) in sentence for value in values)
     given = sitter.portrait.about.model_copy(update={"learned": False})
     assert portrait_words.in_short([replace(sitter, portrait=replace(sitter.portrait, about=given))]) == []
 
@@ -134,8 +133,7 @@ def test_it_is_said_how_far_heads_look_beside_uniform_attention() -> None:
     far = replace(portrait_of(SPEC), similarity=None, distances=np.full((2, 3), uniform, np.float32))
     near = replace(far, distances=np.array([[1.0, 2.0, uniform], [uniform] * 3], np.float32))
     (sentence,) = portrait_words.in_short(two(near)[1:])
-    assert sentence.startswith("2 of 6 heads look near, less than 50 % as far as uniform attention")
-    assert f"1.0 to {uniform:.1f} pixels (other); uniform attention would reach {uniform:.1f}." in sentence
+    assert sentence.startswith("2 of 6 heads look near") and f"1.0 to {uniform:.1f} pixels (other)" in sentence
     (none,) = portrait_words.in_short([Sitter(far)])
     assert none.startswith("None of 6 heads looks near")
     (wall,) = of_alike([Sitter(far, "far", "1-"), Sitter(near, "near", "2-")], "distances")
