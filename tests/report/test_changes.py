@@ -231,5 +231,5 @@ def test_another_folder_is_another_history_and_the_docs_say_so(runs: Runs) -> No
     shutil.rmtree(runs.study)
     again(runs)
     assert told(runs) == {}
-    readme = (Path(__file__).parents[2] / "README.md").read_text()
-    assert "a study in another folder begins a history of its own" in " ".join(readme.split())
+    guide = (Path(__file__).parents[2] / "docs" / "guide" / "reports.md").read_text()
+    assert "a study in another folder begins a history of its own" in " ".join(guide.split())
