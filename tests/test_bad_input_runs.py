@@ -309,7 +309,7 @@ def test_i27_plugin_error_in_a_process_of_its_own(tmp_path: Path) -> None:
 
 def test_i27_plugins_are_said_to_be_code_that_is_trusted() -> None:
     said = "A plug-in is code and runs with your rights: pass only files that you trust."
-    assert said in (REPOSITORY / "README.md").read_text(encoding="utf-8")
+    assert said in (REPOSITORY / "docs" / "guide" / "components.md").read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize("command", ["plan", "run", "time"])

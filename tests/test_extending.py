@@ -55,8 +55,8 @@ def test_one_file_is_enough(tmp_path: Path) -> None:
     folder = checkout(tmp_path)
     component = folder / "vitbench" / "components" / "attention" / "einsum.py"
     component.write_text(EXACT.format(mistake=""))
-    readme = (REPOSITORY / "README.md").read_text()
-    (cosine,) = re.findall(r"```python\n# (vitbench/components/\S+)\n(.*?)```", readme, flags=re.DOTALL)
+    guide = (REPOSITORY / "docs" / "guide" / "components.md").read_text()
+    (cosine,) = re.findall(r"```python\n# (vitbench/components/\S+)\n(.*?)```", guide, flags=re.DOTALL)
     (folder / cosine[0]).write_text(cosine[1])
 
     listed = python(folder, "-m", "vitbench", "components", "attention").stdout

@@ -1,4 +1,4 @@
-"""The README's files, commands and code, executed from top to bottom as a newcomer would."""
+"""The files, commands and code of the README and the guide, executed from top to bottom as a newcomer would."""
 
 from __future__ import annotations
 
@@ -15,8 +15,13 @@ import torch
 
 from tests.conftest import REPOSITORY
 
-README = (REPOSITORY / "README.md").read_text()
-BLOCKS = re.findall(r"```(bash|python|toml)\n(.*?)```", README, flags=re.DOTALL)
+CHAPTERS = ("suites", "reports", "verdicts", "timing", "training", "components")
+PAGES = [REPOSITORY / "README.md", *(REPOSITORY / "docs" / "guide" / f"{name}.md" for name in CHAPTERS)]
+BLOCKS = [
+    block
+    for page in PAGES
+    for block in re.findall(r"```(bash|python|toml)\n(.*?)```", page.read_text(), flags=re.DOTALL)
+]
 MAKE = [line for kind, text in BLOCKS if kind == "bash" for line in text.splitlines() if line.startswith("make")]
 
 
@@ -113,9 +118,21 @@ def test_make_targets_exist() -> None:
         assert subprocess.run(["make", "-n", target], cwd=REPOSITORY, capture_output=True, check=False).returncode == 0
 
 
-def test_links_lead_somewhere() -> None:
-    for target in re.findall(r"\]\(([^)#]+)\)", README):
-        assert (REPOSITORY / target).exists(), target
+def test_the_readme_is_short_and_leads_to_every_chapter() -> None:
+    readme = PAGES[0].read_text()
+    assert len(readme.splitlines()) <= 150
+    assert {*(REPOSITORY / "docs" / "guide").glob("*.md")} == {*PAGES[1:]}
+    assert all(f"](docs/guide/{name}.md)" in readme for name in CHAPTERS)
+
+
+@pytest.mark.parametrize("page", [*PAGES, *sorted((REPOSITORY / "docs").glob("*.md"))], ids=lambda page: page.stem)
+def test_links_lead_somewhere(page: Path) -> None:
+    for target, heading in re.findall(r"\]\(([^):#]*)(?:#([^)]+))?\)", page.read_text()):
+        file = page.parent / target if target else page
+        assert file.exists(), target
+        if heading:
+            titles = re.findall(r"^#+ (.*)$", file.read_text(), flags=re.MULTILINE)
+            assert heading in {re.sub(r"[^\w -]", "", title).lower().replace(" ", "-") for title in titles}, heading
 
 
 BUDGET = ("train.epochs=1", "data.train_images=300", "data.test_images=100", "data.validation_images=50",

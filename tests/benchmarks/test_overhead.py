@@ -17,7 +17,7 @@ from tests.small import SUITE
 from vitbench.cli.progress import LiveReporter
 from vitbench.config import read_suite
 from vitbench.config.suite import Resources
-from vitbench.runner.backends.base import BackendOptions, Workers
+from vitbench.runner.backends.backend import BackendOptions, Workers
 from vitbench.runner.driver import Driver
 from vitbench.runner.plan import plan
 from vitbench.runner.process import Stop

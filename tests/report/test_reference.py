@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import re
+import shutil
 from importlib.metadata import version
 from pathlib import Path
 
 import pytest
 
 from tests.conftest import REPOSITORY
-from vitbench.report.study import render
+from vitbench.config.trial import TrainTrial
+from vitbench.report.output import Files
+from vitbench.report.study import compose, render
 from vitbench.report.view import View
 from vitbench.store import Study
 
@@ -30,6 +33,20 @@ def test_everything_is_rendered_again_byte_for_byte(folder: Path, tmp_path: Path
         if not the_same_libraries_draw():
             again, kept = (re.sub(rb"<svg .*?</svg>", b"<svg>", each, flags=re.DOTALL) for each in (again, kept))
         assert again == kept or (file.suffix == ".png" and not the_same_libraries_draw()), file
+
+
+@pytest.mark.parametrize("seeds", [0, 1, 3])
+def test_a_study_with_looks_has_a_report_before_its_first_look(seeds: int, tmp_path: Path) -> None:
+    whole = Study.read(REPOSITORY / "results" / "reference" / "positions-small")
+    shutil.copy(whole.path / "study.json", tmp_path / "study.json")
+    study = Study.read(tmp_path)
+    first = study.info.looks.seeds[:seeds] if study.info.looks else ()
+    (tmp_path / "records").mkdir()
+    for record in (record for records in whole.records().values() for record in records):
+        if isinstance(record.trial, TrainTrial) and record.trial.seed in first:
+            study.write(record)
+    sections = {section.title for section in compose(View(study), Files()).sections}
+    assert ("Effects" in sections) == (seeds > 0) and "How to read this" in sections
 
 
 def test_what_is_planted_is_found_and_nothing_else() -> None:

@@ -27,7 +27,7 @@ from vitbench.cli.main import main
 from vitbench.config import read_suite
 from vitbench.config.suite import Resources
 from vitbench.runner.backends import slurm
-from vitbench.runner.backends.base import BackendOptions
+from vitbench.runner.backends.backend import BackendOptions
 from vitbench.runner.plan import plan
 from vitbench.runner.process import Stop
 from vitbench.runner.session import Session

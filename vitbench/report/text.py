@@ -77,8 +77,8 @@ def plural(number: int, one: str, many: str = "") -> str:
 
 
 def enumerated(parts: Sequence[str]) -> str:
-    """Parts of a sentence, at least one: a, b and c."""
-    return " and ".join(filter(None, (", ".join(parts[:-1]), parts[-1])))
+    """Parts of a sentence: a, b and c; empty of none."""
+    return " and ".join(filter(None, (", ".join(parts[:-1]), *parts[-1:])))
 
 
 def probability(p: float) -> Md:

@@ -16,7 +16,7 @@ from typing import Literal
 from vitbench import registry
 from vitbench.config.trial import TimeTrial, TrainTrial, Trial
 from vitbench.environment import Environment
-from vitbench.runner.backends.base import Backend, Workers
+from vitbench.runner.backends.backend import Backend, Workers
 from vitbench.runner.panels import Bench, TimingSetting
 from vitbench.runner.plan import setting
 from vitbench.runner.process import Outcome

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from vitbench.ceilings import higher
 from vitbench.config.base import digest
 from vitbench.config.trial import TimeTrial
-from vitbench.runner.backends.base import Workers
+from vitbench.runner.backends.backend import Workers
 from vitbench.runner.process import Outcome
 from vitbench.runner.work import Request
 from vitbench.store import Ceilings, Samples, TimeValues

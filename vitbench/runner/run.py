@@ -14,7 +14,7 @@ from typing import NamedTuple
 from vitbench.config.suite import Suite
 from vitbench.data.load import prepare
 from vitbench.model.weights import SUFFIX
-from vitbench.runner.backends.base import BackendOptions, Machines
+from vitbench.runner.backends.backend import BackendOptions, Machines
 from vitbench.runner.look_plan import Looked, wanted_in
 from vitbench.runner.once import decisive
 from vitbench.runner.plan import KINDS, plan, with_data

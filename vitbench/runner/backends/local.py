@@ -16,7 +16,7 @@ import torch
 from vitbench.config.trial import Trial
 from vitbench.devices import resolve, unsupported
 from vitbench.environment import Environment, fingerprint
-from vitbench.runner.backends.base import BackendOptions
+from vitbench.runner.backends.backend import BackendOptions
 from vitbench.runner.device_kind import device_kind
 from vitbench.runner.process import Pool, Slot, Started
 from vitbench.runner.turns import turns

@@ -28,7 +28,7 @@ from typing import Any
 from vitbench.config.recipe import Device
 from vitbench.config.trial import Trial
 from vitbench.environment import Environment, code_digest
-from vitbench.runner.backends.base import BackendError, BackendOptions
+from vitbench.runner.backends.backend import BackendError, BackendOptions
 from vitbench.runner.backends.local import cores, scratch
 from vitbench.runner.device_kind import device_kind
 from vitbench.runner.process import GRACE_SECONDS, Outcome, Pool, Say, Slot, Started, Stop

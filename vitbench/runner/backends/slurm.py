@@ -21,7 +21,7 @@ import time
 from collections import Counter
 from typing import Any
 
-from vitbench.runner.backends.base import BackendError, BackendOptions
+from vitbench.runner.backends.backend import BackendError, BackendOptions
 from vitbench.runner.device_kind import device_kind
 from vitbench.runner.orphans import die_with_parent
 from vitbench.runner.session import Session
