@@ -34,7 +34,7 @@ NO_TRIALS = pd.DataFrame(
     columns=["trial_id", "kind", "state", "origin", "commit", "dirty", "started_at", "test_images"]
 )
 Work = tuple[str, ...]
-"""What is timed: a digest of the work and, where an arm has several protocols of it, one of the protocol; the full name
+"""Timed work: its digest and, where an arm has several protocols of it, one of the protocol; the full name
 of a benchmark."""
 
 
@@ -236,7 +236,7 @@ def _timings(path: Path, planned: Sequence[PlannedTrial], records: Mapping[str, 
     repeated = Counter(p.description for p in planned)
     timings: dict[Work, Timing] = {}
     for p in planned:
-        # What tells two of one description apart, such as the protocol, is in the id.
+        # The protocol, and whatever else two timings of one description differ in, is in the id.
         label = p.description if repeated[p.description] == 1 else f"{p.description} ({p.id[:8]})"
         record = records.get(p.id)
         timings[_work(p)] = timed(path, p, label, record) if record else Timing(label, PENDING, planned=p)

@@ -52,7 +52,7 @@ class TimingRow:
 
     @property
     def label(self) -> str:
-        """What is timed, in words."""
+        """The timing in words."""
         return self.first.label
 
     @property
@@ -146,13 +146,13 @@ class SideBySide:
 
     @cached_property
     def sections(self) -> dict[tuple[int, int], Changes]:
-        """What changed between the arms of each pair: those of later studies, or of a single study all."""
+        """Changes between the arms of each pair: pairs of later studies, or all pairs of a single study."""
         later = [pair for pair in self.pairs if self.arms[pair[0]].place] or self.pairs
         changes = {pair: self.changes(*pair) for pair in later}
         return {pair: each for pair, each in changes.items() if each.alone or self.compared(*pair)}
 
     def summaries(self, fail_over: float | None) -> list[str]:
-        """What became of the timings and of the accuracies of each pair, a line each."""
+        """Counts of verdicts on the timings and accuracies of each pair, a line each."""
         lines = []
         for (number, base), changes in self.sections.items():
             who = f"{self.against(number, base)}: " if len(self.sections) > 1 else ""
@@ -183,7 +183,7 @@ class SideBySide:
         return Changes(tuple(changes), self._alone(place) if first and place else (), both.count(None))
 
     def _alone(self, place: int) -> tuple[Change, ...]:
-        """What either the first or a later study plans, and the other does not on that device."""
+        """Timings that only one of the first and a later study plans on a device."""
         changes: dict[tuple[str, str], Change] = {}
         for row in self.timings:
             for number, (arm, timing) in enumerate(zip(self.arms, row.timings, strict=True)):

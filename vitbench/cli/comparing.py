@@ -59,7 +59,7 @@ def fraction(context: click.Context, parameter: click.Parameter, value: str | No
 def compare(
     context: click.Context, sides: tuple[Path, ...], fail_over: float | None, margin: float, out: Path | None
 ) -> None:
-    """What changed from OLD to NEW: folders of studies, or JSON files of pytest-benchmark; several with the first.
+    """Compare studies, or JSON files of pytest-benchmark, with the first of them.
 
     \b
         vitbench compare results/main results/branch --fail-over 5%
@@ -73,9 +73,10 @@ def compare(
     corrected for their number), "equivalent" if the whole interval lies within a margin around 1 and nothing speaks
     against the two timings, "undecided" if neither is shown, and "identical" if both sides hold the same samples.
 
-    Timings are matched by what is timed, the device and the length of the timing left out, so that a study on a CPU can
-    stand beside the same one on a GPU; benchmarks by their full names. A study that ran on several devices or under
-    several conditions is an arm for each, which is compared with the first study's on the same device and machine.
+    Timings are matched by the work that is timed, without the device and the length of the timing, so that a study on a
+    CPU can be compared with the same one on a GPU; benchmarks are matched by their full names. A study that ran on
+    several devices or under several conditions is an arm for each, which is compared with the first study's on the same
+    device and machine.
 
     A regression is a timing that is slower by its interval and by more than --fail-over, or that was ok and is not any
     more, on a type of device that OLD has too. What only one side has is listed and is no regression; pytest-benchmark

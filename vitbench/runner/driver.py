@@ -221,7 +221,7 @@ class Driver:
                 self.leases.note_group(trial.id, group)
 
     def announced(self, request: Request) -> Request:
-        """The request, after the user is told that it starts. The weights of an earlier attempt are removed."""
+        """Show the user that a request starts, and remove the weights of an earlier attempt. Returns the request."""
         for trial in (request.trial, *request.stack):
             (self.session.study.path / "weights" / f"{trial.id}.safetensors").unlink(missing_ok=True)
             self.session.reporter.started(self.session.trials.of_id(trial.id))

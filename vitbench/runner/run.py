@@ -119,7 +119,7 @@ def _pack(study: Study, reporter: Reporter) -> None:
 def _session(
     suite: Suite, folder: Path, stop: Stop, options: Options, backend: Machines, *, reporter: Reporter, looked: Looked
 ) -> Session:
-    """The study as it stands, planned for the backend, after the user has been told about it."""
+    """Plan the study for the backend, and show the user its state and cost."""
     trained_on = [cell.data for cell in suite.cells if cell.train] if "train" in options.kinds else []
     prepared = prepare(suite.data, trained_on) if trained_on else None
     if prepared:

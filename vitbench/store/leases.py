@@ -39,7 +39,7 @@ MISSED = 3
 
 
 class Owner(Strict):
-    """Driver that has a lease. Without a host name: a hash tells machines apart."""
+    """Driver that has a lease. It has no host name: machines are distinguished by a hash."""
 
     driver: str = Field(description="drawn when the driver started")
     place: str = Field(description="hash of the machine's boot and of the process namespace")

@@ -153,7 +153,7 @@ def _seeds(found: SideBySide) -> Sequence[int]:
 
 
 def _of_timings(found: SideBySide, applies: Callable[[Timing, TimeValues], object]) -> Facts:
-    """Of how many timings of each arm something is true."""
+    """The number of timings of each arm to which something applies."""
     parts = []
     for number, arm in enumerate(found.arms):
         ok = [(t, t.values) for row in shared(found.timings) if (t := row.timings[number]) and t.values]
