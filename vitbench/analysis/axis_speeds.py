@@ -18,9 +18,12 @@ import numpy.typing as npt
 import pandas as pd
 
 from vitbench.analysis.differences import Difference
+from vitbench.analysis.frames import in_grid, level
 from vitbench.analysis.grouped import texts
 from vitbench.analysis.multiplicity import ALPHA, holm
 from vitbench.analysis.paired import CONFIDENCE
+from vitbench.analysis.timings import log_speed
+from vitbench.store import Samples, StudyInfo, Trials
 
 MARGIN = 0.05
 """Fraction by which speeds may differ and still be equivalent."""
@@ -134,6 +137,29 @@ def axis_speeds(
                 logs = (mine - of_value[present[0]]).dropna(how="all").dropna(axis="columns")
                 found.append(_axis_speed(group, axis, value, present[0], logs.to_numpy(np.float64)))
     return found
+
+
+def widest(info: StudyInfo, processes: Mapping[str, Sequence[Samples]]) -> float:
+    """Half the width of the widest 95 % interval of an axis' speed, as a fraction of the speed.
+
+    Args:
+        info: the study's plan.
+        processes: id of each timing trial of one setting → its samples so far.
+
+    Returns:
+        The fraction; 0 where there is no interval that could become narrower.
+    """
+    planned = {trial_id: Trials.of(info.trials).of_id(trial_id) for trial_id in processes}
+    rows = pd.DataFrame([
+        {**planned[trial_id].axes, "repetition": number, "log_speed": log_speed(p.latencies_ms, p.baseline_ms)}
+        for trial_id, samples in processes.items()
+        if in_grid(info, planned[trial_id])
+        for number, p in enumerate(samples)
+    ])  # fmt: skip
+    axes = {axis: [level(value) for value in values] for axis, values in info.axes.items()}
+    telling = [axis for axis in axes if len(rows) and rows[axis].map(level).nunique() > 1]
+    found = axis_speeds(rows, axes, telling)
+    return max(((each.high - each.low) / 2 / each.ratio for each in found if not math.isnan(each.low)), default=0.0)
 
 
 def judge(found: Sequence[AxisSpeed], alpha: float = ALPHA) -> list[AxisSpeed]:

@@ -17,7 +17,7 @@ from vitbench.analysis.results import NUMBERS as MEASURED
 from vitbench.config.base import Strict
 from vitbench.config.suite import as_text
 from vitbench.config.trial import TimeTrial, TrainTrial, Trial
-from vitbench.store import Epoch, PlannedTrial, Study
+from vitbench.store import Epoch, PlannedTrial, Study, StudyInfo
 from vitbench.store.classes import Function, Functions
 from vitbench.store.trials import Trials
 
@@ -220,12 +220,13 @@ def _row(study: Study, planned: PlannedTrial, axes: list[str], twins: _Twins) ->
         "published_source": planned.published.source if planned.published else None,
         "twin": twins.first(planned),
         "starting_weights": trial.train.start if isinstance(trial, TrainTrial) else None,
-        "factorial": _in_grid(study, planned),
+        "factorial": in_grid(study.info, planned),
     }
 
 
-def _in_grid(study: Study, planned: PlannedTrial) -> bool:
-    grid = study.info.axes
+def in_grid(info: StudyInfo, planned: PlannedTrial) -> bool:
+    """Whether a trial's cell is one of the grid over the suite's axes."""
+    grid = info.axes
     return bool(grid) and planned.axes.keys() == grid.keys() and all(v in grid[a] for a, v in planned.axes.items())
 
 

@@ -211,13 +211,15 @@ def run(
 
 def _run(suite: Suite, results: Path | None, options: Options) -> int:
     """Run a study, and say how it went. Returns the exit status."""
+    from vitbench.analysis.axis_speeds import widest
     from vitbench.cli.overview import print_status
     from vitbench.cli.progress import LiveReporter
     from vitbench.runner.run import run_suite
+    from vitbench.runner.session import Analysis
 
     console = Terminal()
     with LiveReporter(console) as reporter:
-        ended = run_suite(suite, results, options, reporter, _looked)
+        ended = run_suite(suite, results, options, reporter, Analysis(_looked, widest))
     print_status(ended.study, console)
     if ended.signal is not None:
         console.print("stopped; the same command goes on from here")

@@ -295,6 +295,7 @@ class TrainTable(TrainSpec):
         return TrainSpec(**{name: getattr(self, name) for name in TrainSpec.model_fields})
 
 
+Within = Annotated[float, Field(gt=0.0, lt=1.0)]
 Rounds = Annotated[int, Field(gt=0, le=1000)]
 Warmup = Annotated[int, Field(ge=0, le=100_000)]
 Iterations = Annotated[int, Field(gt=0, le=100_000)]
@@ -308,6 +309,11 @@ class TimeSpec(Strict):
     """How something is timed: fresh processes, and in each of them rounds in which every variant has its turn."""
 
     rounds: Rounds = Field(3, description="fresh processes")
+    within: Within | None = Field(
+        None, description="further processes until the 95 % interval of each axis' speed is at most so wide to either "
+        "side, as a fraction; none on a machine that has other work"
+    )  # fmt: skip
+    rounds_most: Rounds = Field(8, description="fresh processes at the most, with `within`")
     warmup: Warmup = Field(5, description="least iterations before the clock starts; more until they are steady")
     iterations: Iterations = Field(20, description="rounds in each process, in each of which each variant has a turn")
     compile: bool = Field(False, description="torch.compile what is timed")
@@ -319,6 +325,8 @@ class TimeChanges(Strict):
     """``[time.cpu]``, ``[time.cuda]``, ``[time.mps]``: what is otherwise on one type of device."""
 
     rounds: Rounds | None = None
+    within: Within | None = None
+    rounds_most: Rounds | None = None
     warmup: Warmup | None = None
     iterations: Iterations | None = None
     dtypes: DTypes | None = None

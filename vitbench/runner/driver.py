@@ -29,6 +29,7 @@ from vitbench.store import (
     Leases,
     PlannedTrial,
     Record,
+    Samples,
     TimeValues,
     TrainValues,
     Trials,
@@ -156,12 +157,16 @@ class Driver:
                 if trials and self.session.stop.signal is None:
                     if trials[0].dtype not in ceilings:
                         ceilings |= self.ceilings(workers, trials[0])
-                    bench = Bench(workers, self.request, self.say, self.keep_timing)
+                    bench = Bench(workers, self.request, self.say, self.keep_timing, self.half_width)
                     TimingSetting(bench, trials, self.baseline(key), ceilings.get(trials[0].dtype)).run()
             finally:
                 for trial in trials:  # of a driver that was stopped
                     if trial.id in self.leases.files:
                         self.leases.release(trial.id)
+
+    def half_width(self, processes: Mapping[str, Sequence[Samples]]) -> float:
+        """Of the widest interval of some timings, see :class:`vitbench.runner.session.Analysis`."""
+        return self.session.analysis.half_width(self.session.study.info, processes)
 
     def ceilings(self, workers: Workers, trial: TimeTrial) -> dict[str, Ceilings]:
         """dtype → the most that the device does in it, measured before anything is timed in it."""

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import random
+import statistics
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from vitbench.ceilings import higher
@@ -13,6 +15,7 @@ from vitbench.config.base import digest
 from vitbench.config.trial import TimeTrial
 from vitbench.runner.backends.backend import Workers
 from vitbench.runner.process import Outcome
+from vitbench.runner.spinning import TOLERATED
 from vitbench.runner.work import Request
 from vitbench.store import Ceilings, Samples, TimeValues
 from vitbench.timing.measure import Alone, Panel, combine
@@ -33,6 +36,8 @@ class Bench:
     say: Callable[[Request, str], None]
     keep: Keep
     """Writes the record of an attempt."""
+    half_width: Callable[[Mapping[str, Sequence[Samples]]], float]
+    """Trial id → its processes so far → half the width of the widest interval that is made of them, as a fraction."""
 
 
 @dataclass
@@ -71,7 +76,7 @@ class TimingSetting:
         return [t for t in self.pending if t.id in self.samples]
 
     def side_by_side(self, baseline: TimeTrial) -> None:
-        """All panels; each trial's record is written when its last process has ended."""
+        """All panels; the trials' records are written when the last process has ended."""
         panels: deque[tuple[int, list[TimeTrial]]] = deque()
         for outcome in self.bench.workers.run(self.requests(baseline, panels), self.bench.say):
             process, panel = outcome.request.process, list(outcome.request.panel)
@@ -79,16 +84,20 @@ class TimingSetting:
                 found = Panel.model_validate_json(json.dumps(outcome.values))
                 self.ceilings = higher(self.ceilings, found.ceilings)
                 for trial in panel:
-                    self.take(trial, outcome, found.samples[trial.id], baseline)
+                    self.samples[trial.id].append(found.samples[trial.id])
+                    self.outcomes[trial.id].append(outcome)
+            elif outcome.state == "interrupted" and self.through() >= baseline.protocol.rounds:
+                break  # what is there is enough for records
             elif outcome.state == "oom" and len(panel) > 1:  # together they do not fit; by halves they may
                 half = len(panel) // 2
                 panels.extend([(process, panel[:half]), (process, panel[half:])])
             elif rest := self.without_culprit(outcome, panel, baseline):
                 panels.append((process, rest))
+        self.finish(baseline)
 
     def requests(self, baseline: TimeTrial, panels: deque[tuple[int, list[TimeTrial]]]) -> Iterator[Request]:
         """Process by process, all that is alive in panels drawn anew; and what had to be done again."""
-        for process in range(baseline.protocol.rounds):
+        for process in itertools.takewhile(lambda so_far: self.needs_more(baseline, so_far), itertools.count()):
             variants = self.alive()
             random.Random(digest([process, *(t.id for t in variants)])).shuffle(variants)
             panels.extend(
@@ -99,13 +108,28 @@ class TimingSetting:
                 if left := [t for t in panel if t.id in self.samples]:
                     yield self.bench.request(baseline, "panel", panel=tuple(left), process=number)
 
-    def take(self, trial: TimeTrial, outcome: Outcome, samples: Samples, baseline: TimeTrial) -> None:
-        """One process's samples of a trial; its record, where they are the last."""
-        self.samples[trial.id].append(samples)
-        self.outcomes[trial.id].append(outcome)
-        if len(self.samples[trial.id]) == trial.protocol.rounds:
+    def needs_more(self, baseline: TimeTrial, processes: int) -> bool:
+        """Whether so many processes are too few: fewer than asked for, or their intervals wider.
+
+        Other work on the machine would make intervals wide for as long as it lasts, so it is not waited for.
+        """
+        how = baseline.protocol
+        if processes < how.rounds or how.within is None or processes >= how.rounds_most:
+            return processes < how.rounds
+        loads = [p.foreign_threads or 0.0 for samples in self.samples.values() for p in samples]
+        quiet = bool(loads) and statistics.fmean(loads) <= TOLERATED
+        return quiet and self.bench.half_width(self.samples) > how.within
+
+    def through(self) -> int:
+        """Processes that all have gone through."""
+        return min(map(len, self.samples.values()), default=0)
+
+    def finish(self, baseline: TimeTrial) -> None:
+        """The records of what went through all processes; none of a setting that was stopped before."""
+        through = self.through()
+        for trial in self.alive() if through >= baseline.protocol.rounds else ():
             values = combine(
-                trial, self.by_itself[trial.id], self.samples.pop(trial.id),
+                trial, self.by_itself[trial.id], self.samples[trial.id][:through],
                 baseline=baseline.id, ceilings=self.ceilings,
             )  # fmt: skip
             self.bench.keep(trial, whole(self.outcomes[trial.id]), values)

@@ -198,7 +198,7 @@ class Planner:
             if _has(cell.model, level)
         ]  # fmt: skip
         # What is timed together stands together, in the order in which it is first asked for.
-        groups: dict[tuple[str | int, ...], list[tuple[Cell, TimeTrial]]] = {}
+        groups: dict[tuple[str | float | None, ...], list[tuple[Cell, TimeTrial]]] = {}
         for cell, trial in timed:
             groups.setdefault(_setting(trial), []).append((cell, trial))
         for cell, trial in itertools.chain.from_iterable(groups.values()):
@@ -215,7 +215,7 @@ class Planner:
         return self.builder.place(cell.label, cell.axes, self.exact(cell.model), cell.published, values)
 
 
-def setting(planned: PlannedTrial) -> tuple[str | int, ...]:
+def setting(planned: PlannedTrial) -> tuple[str | float | None, ...]:
     """What trials share that are timed side by side: level, shape, dtype, batch size, mode, and how long they run.
 
     Compiling and CUDA graphs are not in it: with and without them is a comparison that is asked for.
@@ -224,10 +224,10 @@ def setting(planned: PlannedTrial) -> tuple[str | int, ...]:
     return _setting(planned.trial)
 
 
-def _setting(trial: TimeTrial) -> tuple[str | int, ...]:
+def _setting(trial: TimeTrial) -> tuple[str | float | None, ...]:
     how = trial.protocol
     what = (trial.level, trial.shape, trial.dtype, trial.batch_size, trial.mode)
-    return (*what, how.rounds, how.iterations, how.warmup)
+    return (*what, how.rounds, how.within, how.rounds_most, how.iterations, how.warmup)
 
 
 def _has(model: ModelSpec, level: Level) -> bool:

@@ -15,11 +15,11 @@ from vitbench.config.suite import Suite
 from vitbench.data.load import prepare
 from vitbench.model.weights import SUFFIX
 from vitbench.runner.backends.backend import BackendOptions, Machines
-from vitbench.runner.look_plan import Looked, wanted_in
+from vitbench.runner.look_plan import wanted_in
 from vitbench.runner.once import decisive
 from vitbench.runner.plan import KINDS, plan, with_data
 from vitbench.runner.process import Stop
-from vitbench.runner.session import Reporter, Session, is_of_other_code
+from vitbench.runner.session import Analysis, Reporter, Session, is_of_other_code
 from vitbench.store import Leases, Record, Study, StudyError, StudyInfo, Trials
 from vitbench.store.attempts import standing
 from vitbench.store.leases import INTERVAL_SECONDS
@@ -74,7 +74,7 @@ class RunEnd(NamedTuple):
     status: int
 
 
-def run_suite(suite: Suite, results: Path | None, options: Options, reporter: Reporter, looked: Looked) -> RunEnd:
+def run_suite(suite: Suite, results: Path | None, options: Options, reporter: Reporter, analysis: Analysis) -> RunEnd:
     """Prepare the data, plan, and run what is left.
 
     Args:
@@ -82,7 +82,7 @@ def run_suite(suite: Suite, results: Path | None, options: Options, reporter: Re
         results: folder of the study; None: the suite's own.
         options: how it is run.
         reporter: shows the user the progress.
-        looked: seeds that each cell of a plan with looks needs, by the records.
+        analysis: what results call for while the study runs.
 
     Raises:
         BackendError, DataError, DeviceError, SpecError, StudyError: the message says what to do.
@@ -94,7 +94,7 @@ def run_suite(suite: Suite, results: Path | None, options: Options, reporter: Re
     )  # fmt: skip
     open_backend, run = map(pkgutil.resolve_name, BACKENDS[options.launcher])
     with closing(open_backend(backend_options)) as backend:
-        session = _session(suite, folder, stop, options, backend, reporter=reporter, looked=looked)
+        session = _session(suite, folder, stop, options, backend, reporter=reporter, analysis=analysis)
         with _signals(stop), _writable(folder), Leases(folder / "claims", options.heartbeat_s) as leases:
             run(session, backend, leases)
         if session.study.unpacked >= (MOST if session.pending(*KINDS) else LARGE):
@@ -117,7 +117,14 @@ def _pack(study: Study, reporter: Reporter) -> None:
 
 
 def _session(
-    suite: Suite, folder: Path, stop: Stop, options: Options, backend: Machines, *, reporter: Reporter, looked: Looked
+    suite: Suite,
+    folder: Path,
+    stop: Stop,
+    options: Options,
+    backend: Machines,
+    *,
+    reporter: Reporter,
+    analysis: Analysis,
 ) -> Session:
     """Plan the study for the backend, and show the user its state and cost."""
     trained_on = [cell.data for cell in suite.cells if cell.train] if "train" in options.kinds else []
@@ -129,7 +136,7 @@ def _session(
     commands = (tuple(map(printable, (*options.command, "--device", device))),) if options.command else ()
 
     def planner(records: Mapping[str, list[Record]]) -> StudyInfo:
-        wanted = wanted_in(folder, looked)
+        wanted = wanted_in(folder, analysis.seeds)
         info = plan(suite, backend.device, kinds=options.kinds, prepared=prepared, records=records, wanted=wanted)
         return info.model_copy(update={"commands": commands})
 
@@ -139,7 +146,7 @@ def _session(
     study.damaged += before.damaged if before else []
     states = study.states()
     session = Session(
-        study, trials, reporter, planner, stop, states, rerun_changed=options.rerun_changed,
+        study, trials, reporter, planner, analysis, stop, states, rerun_changed=options.rerun_changed,
         leave_held=options.leave_held, keep_weights=options.keep_weights,
     )  # fmt: skip
     for notice in filter(None, [*suite.notices, info.fallback]):

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from vitbench import registry
 from vitbench.environment import code_digest, code_with
 from vitbench.runner.cost import cost_of, pace_of, remaining
-from vitbench.runner.look_plan import in_words
+from vitbench.runner.look_plan import Looked, in_words
 from vitbench.runner.once import DISAGREE, decisive
 from vitbench.runner.plan import KINDS
 from vitbench.runner.process import Stop
-from vitbench.store import PlannedTrial, Record, Study, StudyInfo, Trials
+from vitbench.store import PlannedTrial, Record, Samples, Study, StudyInfo, Trials
 from vitbench.store.attempts import Tried, finished, standing
 from vitbench.store.classes import classes
 
@@ -37,6 +37,15 @@ class Reporter(Protocol):
         """One attempt has ended, maybe in another driver; ``final`` unless the trial is tried again."""
 
 
+class Analysis(NamedTuple):
+    """What the analysis, which is above the runner and handed in, makes of results while a study runs."""
+
+    seeds: Looked
+    """Seeds that each cell of a plan with looks needs, by the records."""
+    half_width: Callable[[StudyInfo, Mapping[str, Sequence[Samples]]], float]
+    """Plan, and timing trial → its processes so far → half the width of the widest interval, as a fraction."""
+
+
 Planner = Callable[[Mapping[str, list[Record]]], StudyInfo]
 
 
@@ -50,6 +59,7 @@ class Session:
     reporter: Reporter
     planner: Planner
     """Records → plan."""
+    analysis: Analysis
     stop: Stop
     attempts: dict[str, list[Tried]]
     """Trial id → attempts, in order."""

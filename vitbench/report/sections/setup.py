@@ -179,11 +179,17 @@ def _timing(view: View, protocols: list[TimeSpec]) -> Md:
     columns = ["device", "dtype", "batch_size", "level"]
     what = ["/".join(dict.fromkeys(level(v) for v in view.time[name])) for name in columns]
     modes = " and ".join(dict.fromkeys(group.mode_name for group in view.time_groups))
-    how = [f"{plural(p.rounds, 'process', 'processes')} × {plural(p.iterations, 'iteration')} after {p.warmup} for "
+    how = [f"{_processes(p)} × {plural(p.iterations, 'iteration')} after {p.warmup} for "
            + "warm-up" + (", compiled" if p.compile else "") + (", as CUDA graphs" if p.cuda_graphs else "")
            for p in protocols]  # fmt: skip
     parts = "" if what[3] == "model" else f"{escape(what[3].replace('_', ' '))}; "
     return Md(f"{parts}on {what[0]}; {what[1]}; batch size {what[2]}; {modes}; {'; '.join(dict.fromkeys(how))}")
+
+
+def _processes(protocol: TimeSpec) -> str:
+    if protocol.within is None:
+        return plural(protocol.rounds, "process", "processes")
+    return f"{protocol.rounds} to {protocol.rounds_most} processes"
 
 
 def _machine(environment: Environment) -> Md:
