@@ -80,7 +80,7 @@ GARBAGE: dict[str, Callable[[Path], None]] = {
 TRIAL = "0" * 20
 STRAYS = (
     f"records/{TRIAL}-1.json", f"records/{TRIAL}-2.json.corrupt", f"claims/{TRIAL}.1.json", f"claims/{TRIAL}.zz.json",
-    f"claims/{TRIAL}.1.sync-conflict.json", f"weights/{TRIAL}.safetensors", f"portraits/{TRIAL}.safetensors",
+    f"claims/{TRIAL}.1.sync-conflict.json", f"weights/{TRIAL}.safetensors", f"explanations/{TRIAL}.safetensors",
     f"checkpoints/{TRIAL}.safetensors", "history/2.json", "history/999999.json", "history/finished-x.log",
     "packed/x.jsonl.gz", "cache/x.npz", "records/.x.tmp", "strange",
 )  # fmt: skip
@@ -95,7 +95,7 @@ def littered(folder: Path, how: str) -> Study:
         path.parent.mkdir(exist_ok=True)
         GARBAGE[how](path)
     first, second, _ = sorted(study.path.glob("records/*-1.json"))[1:]
-    for name in ("claims/{}.1.json", "weights/{}.safetensors", "portraits/{}.safetensors"):
+    for name in ("claims/{}.1.json", "weights/{}.safetensors", "explanations/{}.safetensors"):
         GARBAGE[how](study.path / name.format(second.stem.removesuffix("-1")))
     first.unlink()
     GARBAGE[how](first)

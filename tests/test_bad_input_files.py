@@ -36,7 +36,7 @@ from vitbench.data.load import prepare, read
 from vitbench.data.sources import torchvision_sets
 from vitbench.model.weights import WeightsError, load_weights, read_spec, save_weights
 from vitbench.report.inline import escape
-from vitbench.report.study import render
+from vitbench.report.study_report import render
 from vitbench.store import Study
 from vitbench.store.record import MAX_BYTES, SCHEMA, BadRecord, from_json
 

@@ -22,7 +22,7 @@ from vitbench.config import DataSpec, ModelSpec, TrainSpec
 from vitbench.data.catalog import DatasetFacts, unfit
 from vitbench.devices import DeviceError, resolve, unsupported
 from vitbench.registry import PluginError, load_plugin
-from vitbench.report.study import render
+from vitbench.report.study_report import render
 from vitbench.store import Study, StudyError, StudyInfo
 
 ROWS = {*range(1, 35)}

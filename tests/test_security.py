@@ -28,7 +28,7 @@ from vitbench.cli.main import main
 from vitbench.cli.overview import print_status
 from vitbench.config.suite import Fact, Published
 from vitbench.environment import fingerprint
-from vitbench.report.study import render
+from vitbench.report.study_report import render
 from vitbench.store import Study
 from vitbench.store.record import Record
 

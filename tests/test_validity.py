@@ -25,7 +25,7 @@ from vitbench import registry
 from vitbench.analysis.conclusions import conclude
 from vitbench.analysis.factorial import runs_of
 from vitbench.analysis.frames import trials_frame
-from vitbench.analysis.grouped import twin_noise
+from vitbench.analysis.grouped import noise_floor_of
 from vitbench.analysis.multiplicity import seeds_for
 from vitbench.analysis.outlook import outlook
 from vitbench.analysis.paired import sign_flip_p
@@ -36,8 +36,8 @@ from vitbench.config.recipe import TrainTable
 from vitbench.data.batches import Batches
 from vitbench.data.images import Images
 from vitbench.data.load import splits
-from vitbench.model.architectures import build_model
-from vitbench.report.study import render
+from vitbench.model.build import build_model
+from vitbench.report.study_report import render
 from vitbench.store import TuneValues
 from vitbench.streams import derive
 from vitbench.training import loop
@@ -121,8 +121,8 @@ def test_rule_5_each_use_of_chance_has_a_stream_and_every_cell_of_a_seed_the_sam
     ]
     assert digests[0] == digests[1] != digests[2]
     for slot in registry.slots():
-        twins = [name for name in registry.names(slot) if registry.facts(slot, name).exact]
-        models = [MODEL.model_copy(update={slot: name}) for name in twins]
+        names = [name for name in registry.names(slot) if registry.facts(slot, name).exact]
+        models = [MODEL.model_copy(update={slot: name}) for name in names]
         states = [build_model(m, seed=3).state_dict() for m in models if not m.conflicts()]
         for state in states[1:]:
             assert all(torch.equal(state[name], value) for name, value in states[0].items()), slot
@@ -200,20 +200,22 @@ def test_rule_10_a_main_effect_is_over_every_matched_pair_and_interactions_are_r
     assert len(read_page(tmp_path / "report").table("interaction", "Interactions")) == 1
 
 
-def test_rule_11_the_spread_of_exact_twins_is_the_noise_floor_and_marks_what_is_below_it(tmp_path: Path) -> None:
+def test_rule_11_the_spread_of_equivalent_implementations_is_the_noise_floor_and_marks_what_is_below_it(
+    tmp_path: Path,
+) -> None:
     def accuracy(cell: CellPlan, seed: int) -> float:
-        twin = 0.4 if cell.axes["attention"] == "sdpa" else 0.0
+        shift = 0.4 if cell.axes["attention"] == "sdpa" else 0.0
         return (
             60.0
             + seed
-            + twin
+            + shift
             + (0.2 if cell.axes["norm"] == "post" else 0.0)
             - 3.0 * (cell.axes["positions"] == "none")
         )
 
     plan = factorial(AXES, seeds=tuple(range(8)), time=False, accuracy=accuracy)
     frame = trials_frame(build(tmp_path / "again", plan))
-    noise = twin_noise(frame[frame["kind"] == "train"])
+    noise = noise_floor_of(frame[frame["kind"] == "train"])
     assert noise is not None and noise.largest == pytest.approx(0.4)
     found = page(tmp_path, plan)
     assert "differ by up to 0.40 points" in found.text

@@ -19,7 +19,7 @@ from vitbench.store import Study, TimeValues, TrainValues
 from vitbench.store.info import Disagreement
 from vitbench.store.record import STATES, Ceilings
 
-TWINS = {"attention": ("per_head", "sdpa"), "positions": ("learned", "sinusoidal", "none")}
+EQUALS = {"attention": ("per_head", "sdpa"), "positions": ("learned", "sinusoidal", "none")}
 NEW_TORCH = {**CPU.packages, "torch": "2.16.0"}
 NEWER = CPU.model_copy(update={"code": "fedcba987654", "packages": NEW_TORCH, "dirty": True})
 CLAIMS = tuple(
@@ -173,7 +173,7 @@ PLANS: Mapping[str, Plan] = {
         CellPlan("four heads", {"heads": 4}, Published(test_accuracy=33.9, source="a blog")),
     ], seeds=SEEDS),
     "many-settings": factorial(
-        TWINS, train=False, dtypes=("float32", "bfloat16"), batch_sizes=(1, 64), levels=("model", "attention_core"),
+        EQUALS, train=False, dtypes=("float32", "bfloat16"), batch_sizes=(1, 64), levels=("model", "attention_core"),
         changed=in_turns(),
     ),
     "fallback": Plan(
@@ -187,20 +187,20 @@ PLANS: Mapping[str, Plan] = {
         attempts=lambda c, k, s: ["crashed"] if c.axes["norm"] == "post" and k == "train" else [],
     ),
     "gpu": factorial(
-        TWINS, device="cuda", environment=lambda *_: GPU, seeds=(0, 1), dtypes=("float32", "bfloat16"),
+        EQUALS, device="cuda", environment=lambda *_: GPU, seeds=(0, 1), dtypes=("float32", "bfloat16"),
         levels=("model", "attention_core"), changed=on_a_gpu,
     ),
     "other-recipes": Plan(
         cells=named(short={"train.epochs": 2}, long={"train.epochs": 6, "train.learning_rate": 0.0003}), seeds=SEEDS,
         changed=by_length,
     ),
-    "at-chance": factorial(TWINS, seeds=SEEDS, accuracy=guessing, time=False),
-    "other-batches": factorial(TWINS, seeds=tuple(range(5)), changed=other_batches, time=False),
+    "at-chance": factorial(EQUALS, seeds=SEEDS, accuracy=guessing, time=False),
+    "other-batches": factorial(EQUALS, seeds=tuple(range(5)), changed=other_batches, time=False),
     "old-code": factorial(SMALL, seeds=(0, 1), environment=by_age, time=False),
     "crowded": factorial(SMALL, seeds=(0, 1), apart=10.0, environment=lambda *_: LOADED, changed=in_turns(load=9.5)),
-    "unstable": factorial(TWINS, train=False, changed=in_turns(wide=1.9)),
-    "one-process": factorial(TWINS, train=False, changed=in_turns(processes=1)),
-    "few-samples": factorial(TWINS, train=False, changed=in_turns(number=2, processes=1)),
+    "unstable": factorial(EQUALS, train=False, changed=in_turns(wide=1.9)),
+    "one-process": factorial(EQUALS, train=False, changed=in_turns(processes=1)),
+    "few-samples": factorial(EQUALS, train=False, changed=in_turns(number=2, processes=1)),
 }  # fmt: skip
 """Name → what a study is built from."""
 
@@ -265,7 +265,7 @@ def with_stand_ins(path: Path) -> Study:
     def state(cell: CellPlan, kind: str, seed: int) -> tuple[str, str]:
         return ("pending" if kind == "train" and seed and cell.axes["attention"] == "sdpa" else "ok"), ""
 
-    plan = factorial(TWINS, seeds=SEEDS, state=state, accuracy=lambda cell, seed: 40.0 + seed)
+    plan = factorial(EQUALS, seeds=SEEDS, state=state, accuracy=lambda cell, seed: 40.0 + seed)
     study = build(path, plan)
     there = study.records()
     kept = tuple(trial for trial in study.info.trials if trial.id in there)
@@ -289,7 +289,7 @@ STUDIES: Mapping[str, Callable[[Path], Study]] = {
 
 def devices_and_versions(folder: Path) -> SideBySide:
     """One study, with newer versions, and on another device with other epochs."""
-    plan = factorial(TWINS, seeds=SEEDS, changed=in_turns())
+    plan = factorial(EQUALS, seeds=SEEDS, changed=in_turns())
     better = replace(plan, accuracy=lambda cell, seed: 41.0 + seed, changed=in_turns(wide=1.9))
     plans = {
         "first": plan,

@@ -128,14 +128,14 @@ class Hypothesis:
         baseline: of the others.
         family: 0 of claims, 1 of effects and variants, 2 of interactions.
         claim: what is claimed, of a claim.
-        twins: whether these are exact twins.
+        equivalent: whether these are equivalent implementations.
     """
 
     variant: Sequence[int]
     baseline: Sequence[int]
     family: int
     claim: str | None = None
-    twins: bool = False
+    equivalent: bool = False
 
 
 Report = tuple[Floats, list[Hypothesis], int]
@@ -157,7 +157,7 @@ def small_grid(effect: float) -> Report:
 def planted(effect: float) -> Report:
     """4 tasks × 4 changes, task · 4 + change: 3 claims of a fall and 8 of equality, 3 effects, 9 interactions.
 
-    Change 3 makes exact twins of change 0.
+    Change 3 makes equivalent implementations of change 0.
     """
     means, fall = np.zeros(16), [(2, 1), (3, 1), (3, 2)]
     equal = [(task, change) for task in range(4) for change in (1, 2, 3) if (task, change) not in {*fall, (2, 2)}]
@@ -200,12 +200,12 @@ def gate(p: Sequence[float], families: Sequence[int], truncation: float) -> list
 
 def shipped(p: Sequence[float], rows: Sequence[Hypothesis]) -> list[bool]:
     """Holm with the weights of the verdicts."""
-    return [each <= ALPHA for each in holm(p, [weight(row.claim, twins=row.twins) for row in rows])]
+    return [each <= ALPHA for each in holm(p, [weight(row.claim, equivalent=row.equivalent) for row in rows])]
 
 
 def _later(rows: Sequence[Hypothesis]) -> list[int]:
     """Families, with what is expected to be equal behind all others."""
-    return [3 if row.claim == "equal" or row.twins else row.family for row in rows]
+    return [3 if row.claim == "equal" or row.equivalent else row.family for row in rows]
 
 
 CORRECTIONS: Mapping[str, Callable[[Sequence[float], Sequence[Hypothesis]], list[bool]]] = {

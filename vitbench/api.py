@@ -10,7 +10,7 @@ from vitbench.config.model import ModelSpec
 if TYPE_CHECKING:
     import pandas as pd
 
-    from vitbench.model.architectures import Convolutional
+    from vitbench.model.build import Convolutional
     from vitbench.model.vit import VisionTransformer
 
 
@@ -20,7 +20,7 @@ def build(spec: ModelSpec, seed: int = 0) -> VisionTransformer | Convolutional:
     Raises:
         ValueError: where fields contradict one another or components cannot be combined; the message says which.
     """
-    from vitbench.model.architectures import build_model
+    from vitbench.model.build import build_model
 
     return build_model(spec, seed)
 

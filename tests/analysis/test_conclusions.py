@@ -90,7 +90,7 @@ def test_all_tables_of_a_report_are_one_family_and_a_claim_that_is_an_effect_cou
     (runs,) = runs_of(trials_frame(build(tmp_path, plan)), axes)
     turned = Fact.model_validate({**fact("higher").model_dump(), "value": "pre", "against": "post"})
     part = Fact.model_validate({**fact("equal").model_dump(), "where": {"positions": "none"}})
-    first = runs_of(trials_frame(build(tmp_path / "2", plan)), axes)[0].twins
+    first = runs_of(trials_frame(build(tmp_path / "2", plan)), axes)[0].function_of
     cells = list(first)[:2]
     found = conclude(runs, axes, axes, facts=[fact("lower"), turned, part], cells=cells, margin=None, noise_floor=None)
     assert (len(found.claims), len(found.effects), len(found.interactions), len(found.variants)) == (3, 3, 2, 1)
@@ -102,7 +102,7 @@ def test_all_tables_of_a_report_are_one_family_and_a_claim_that_is_an_effect_cou
 
 
 def test_which_arms_are_paired_is_told_by_the_specification_alone(tmp_path) -> None:
-    """Arms of one start, and exact twins; whatever came out."""
+    """Arms of one start, and equivalent implementations; whatever came out."""
     axes: dict[str, Sequence[str]] = {"attention": ("batched", "sdpa"), "norm": ("pre", "post")}
     frame = trials_frame(build(tmp_path, factorial(axes, seeds=range(6), time=False)))
     for starts, paired in ((None, False), ("a.safetensors", True)):

@@ -33,7 +33,7 @@ def test_a_report_compares_components_under_each_condition_and_no_conditions(tmp
     plan = factorial(axes, seeds=tuple(range(8)), time=False, accuracy=accuracy, margin=1.0)
     page = page_of(tmp_path, plan)
     view = View(Study.read(tmp_path / "study"))
-    assert (view.conditions, view.under_study, view.twin_axes) == (["num_classes"], ["positions"], [])
+    assert (view.conditions, view.under_study, view.equivalent_axes) == (["num_classes"], ["positions"], [])
     assert [r["axis"] for r in page.effects()] == ["positions"]
     (interaction,) = page.table("interaction", "Interactions")
     assert (interaction["difference (points)"], interaction["verdict"]) == ("+20.00", "better")

@@ -120,18 +120,20 @@ def test_an_interaction_is_a_difference_of_differences_over_every_matched_quadru
     assert (comparison.blocks, comparison.distinct) == (6, 1)
     arms = np.array(comparison.variant) - np.array(comparison.baseline)
     assert arms == pytest.approx(comparison.deltas), "of the two diagonals, each with a value for every seed"
-    assert comparison.factors == (("norm", "post", "pre"), ("positions", "none", "learned")) and not comparison.twins
+    assert (
+        comparison.factors == (("norm", "post", "pre"), ("positions", "none", "learned")) and not comparison.equivalent
+    )
     # All pairs of axes, and of each all pairs of values that are no reference.
     assert len(interactions(runs, AXES)) == 1 * 3 + 1 * 1 + 1 * 2 + 3 * 1 + 3 * 2 + 1 * 2
 
 
-def test_a_comparison_knows_exact_twins_from_what_may_differ(whole: tuple[Runs, object]) -> None:
+def test_a_comparison_knows_equivalent_implementations_from_what_may_differ(whole: tuple[Runs, object]) -> None:
     runs, _ = whole
     for axis, value in (("patching", "einops"), ("attention", "sdpa")):
-        assert effect(runs, AXES, axis, value, AXES[axis][0]).twins
-    assert not effect(runs, AXES, "norm", "post", "pre").twins
+        assert effect(runs, AXES, axis, value, AXES[axis][0]).equivalent
+    assert not effect(runs, AXES, "norm", "post", "pre").equivalent
     for pair in (("patching", "norm"), ("norm", "attention")):
-        assert all(c.twins for c in interactions(runs, AXES, pair) if c.deltas), "its effect is 0 in either"
+        assert all(c.equivalent for c in interactions(runs, AXES, pair) if c.deltas), "its effect is 0 in either"
 
 
 def test_variants_are_compared_with_the_first_cell_seed_by_seed(tmp_path: Path) -> None:
@@ -144,22 +146,22 @@ def test_variants_are_compared_with_the_first_cell_seed_by_seed(tmp_path: Path) 
     assert post.deltas == pytest.approx([known["post", s] - known["base", s] for s in SEEDS])
     assert post.variant == tuple(known["post", s] for s in SEEDS)
     assert (post.blocks, post.distinct, post.unmatched) == (1, 1, 0)
-    assert (post.cells, post.factors, post.twins) == (("post", "base"), (), False)
+    assert (post.cells, post.factors, post.equivalent) == (("post", "base"), (), False)
     (turned,) = one_at_a_time(runs, ["post", "base"])
     assert turned.deltas == pytest.approx([-d for d in post.deltas])
     assert main_effects(runs, {}) == interactions(runs, {}) == []
 
 
 def given(results: Mapping[tuple[str, str, str, int], float]) -> Runs:
-    """Runs over attention (twins of one another), norm and positions: one function for each norm and positions."""
+    """Runs over attention (equivalent), norm and positions: one function for each norm and positions."""
     cells = {(a, n, p): {"attention": a, "norm": n, "positions": p} for a, n, p, _ in results}
     levels = {" ".join(key): at for key, at in cells.items()}
-    twins = {cell: f"{at['norm']} {at['positions']}" for cell, at in levels.items()}
+    function_of = {cell: f"{at['norm']} {at['positions']}" for cell, at in levels.items()}
     seeds = tuple(dict.fromkeys(key[3] for key in results))
     values = np.array([[results.get((*key, seed), np.nan) for seed in seeds] for key in cells])
     nowhere, none = np.zeros(len(cells), dtype=bool), np.zeros(values.shape, dtype=bool)
     starts = np.full(len(cells), -1)
-    return Runs("cpu", "here", seeds, levels, twins, values, np.isinf(values), nowhere, none, starts)
+    return Runs("cpu", "here", seeds, levels, function_of, values, np.isinf(values), nowhere, none, starts)
 
 
 THREE = {"attention": ("per_head", "sdpa"), "norm": ("pre", "post"), "positions": ("learned", "none")}
@@ -177,8 +179,8 @@ def test_an_effect_within_a_part_of_the_grid(whole: tuple[Runs, dict[tuple[str, 
     assert (nowhere.deltas, nowhere.failed, nowhere.blocks, nowhere.unmatched) == ((), 0, 0, 0)
 
 
-def test_blocks_that_are_twins_count_as_one() -> None:
-    """Of positions "none" one of the two twins is missing: what is left of them still weighs as much as a pair."""
+def test_equivalent_blocks_count_as_one() -> None:
+    """Of positions "none" one of the two equivalents is missing: the other weighs as much as a pair."""
     results = {
         ("per_head", "pre", "learned", 0): 50.0, ("per_head", "post", "learned", 0): 51.0,
         ("sdpa", "pre", "learned", 0): 50.0, ("sdpa", "post", "learned", 0): 51.0,
@@ -189,7 +191,7 @@ def test_blocks_that_are_twins_count_as_one() -> None:
     assert (norm.blocks, norm.distinct) == (3, 2)
 
 
-def test_exact_twins_differ_by_exactly_nothing() -> None:
+def test_equivalent_implementations_differ_by_exactly_nothing() -> None:
     """Also where sums of floats would leave something: a rest of one sign in all seeds would be a sure difference."""
     results = {
         (a, n, p, s): 50 + 0.1 * s + 0.7 * (n == "post") - 0.3 * (p == "none") * (s + 1) / 7
@@ -221,7 +223,7 @@ def test_equal_results_have_equal_means_in_whatever_order_of_blocks() -> None:
 
 @pytest.mark.parametrize("draw", range(20))
 def test_an_effect_is_that_of_a_plain_loop_over_seeds_and_blocks(draw: int) -> None:
-    """Whatever failed, is missing, does not run on the device, or is a twin of something else."""
+    """Whatever failed, is missing, does not run on the device, or is equivalent to something else."""
     chance = np.random.default_rng(draw)
     ladder = ("per_head", "batched", "sdpa", "triton")
     axes = {**THREE, "attention": ladder}
@@ -242,13 +244,15 @@ def test_an_effect_is_that_of_a_plain_loop_over_seeds_and_blocks(draw: int) -> N
     means: dict[int, list[float]] = {}
     matched = 0
     for seed in seeds:
-        twins: dict[str, list[tuple[int, int]]] = {}
+        groups: dict[str, list[tuple[int, int]]] = {}
         for block in blocks:
             if not np.isnan(results[list(block), seed]).any():
-                twins.setdefault(keys[block[0]][2], []).append(block)
+                groups.setdefault(keys[block[0]][2], []).append(block)
                 matched += 1
-        if twins:
-            means[seed] = [fmean(fmean(results[b[i], seed] for b in group) for group in twins.values()) for i in (0, 1)]
+        if groups:
+            means[seed] = [
+                fmean(fmean(results[b[i], seed] for b in group) for group in groups.values()) for i in (0, 1)
+            ]
     assert found.seeds == tuple(means)
     assert (found.variant, found.baseline) == (tuple(m[0] for m in means.values()), tuple(m[1] for m in means.values()))
     assert found.deltas == tuple(a - b for a, b in means.values())
@@ -337,7 +341,7 @@ def test_only_cells_of_the_grid_enter_it_and_what_is_not_planned_is_no_compariso
     cells = [c for c in grid(SMALL) if c.axes != {"norm": "post", "positions": "none"}]
     cells.append(CellPlan("aside", {"norm": "post", "positions": "none", "train.learning_rate": 0.01}))
     runs = runs_in(tmp_path, Plan(cells=cells, axes=dict(SMALL), seeds=SEEDS, time=False), SMALL)
-    assert len(runs.levels) == 5 and len(runs.twins) == 6
+    assert len(runs.levels) == 5 and len(runs.function_of) == 6
     found = by_label(main_effects(runs, SMALL))
     assert found["norm: post \N{MINUS SIGN} pre"].blocks == 2 and found["norm: post \N{MINUS SIGN} pre"].unmatched == 0
     assert list(by_label(interactions(runs, SMALL))) == [

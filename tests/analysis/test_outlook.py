@@ -32,7 +32,7 @@ def read(folder: Path, text: str = SUITE, *overrides: str) -> list[str]:
     return outlook(read_suite(folder / "suite.toml", overrides))
 
 
-def test_exact_twins_are_in_no_family(tmp_path: Path) -> None:
+def test_equivalent_implementations_are_in_no_family(tmp_path: Path) -> None:
     (tmp_path / "suite.toml").write_text(SUITE)
     assert families(read_suite(tmp_path / "suite.toml")) == {"effects of axes": 3, "interactions": 2}
 

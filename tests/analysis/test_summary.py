@@ -1,4 +1,4 @@
-"""Cells over seeds, axes over matched blocks, noise of twins: against computations by hand."""
+"""Cells over seeds, axes over matched blocks, noise of equivalent implementations: against computations by hand."""
 
 from __future__ import annotations
 
@@ -11,7 +11,16 @@ import pytest
 
 from tests.report.builders import COMPONENTS, CPU, GPU, CellPlan, Plan, build, factorial, no_triton
 from vitbench.analysis.frames import epochs_frame, processes_frame, trials_frame
-from vitbench.analysis.grouped import ACCURACY, TIME_BLOCK, TRAIN_BLOCK, matched, over_seeds, texts, twin_noise, words
+from vitbench.analysis.grouped import (
+    ACCURACY,
+    TIME_BLOCK,
+    TRAIN_BLOCK,
+    matched,
+    noise_floor_of,
+    over_seeds,
+    texts,
+    words,
+)
 
 AXES = {axis: tuple(values) for axis, values in COMPONENTS.items()}
 
@@ -90,16 +99,16 @@ def test_an_axis_without_any_result_has_an_empty_table(tmp_path: Path) -> None:
     assert found.table.empty
     assert found.absent == ("pre", "post")
     assert over_seeds(frame).empty
-    assert twin_noise(frame) is None
+    assert noise_floor_of(frame) is None
 
 
-def test_noise_of_twins_is_their_spread_at_the_same_seed(tmp_path: Path) -> None:
+def test_noise_of_equivalent_implementations_is_their_spread_at_the_same_seed(tmp_path: Path) -> None:
     frame = train_rows(tmp_path, factorial(COMPONENTS, seeds=(0, 1), state=no_triton, time=False))
     groups: dict[tuple[str, ...], list[float]] = {}
     for (_, _, norm, positions, seed), value in accuracies(frame).items():
         groups.setdefault((norm, positions, seed), []).append(value)
     assert {len(g) for g in groups.values()} == {6}
-    noise = twin_noise(frame)
+    noise = noise_floor_of(frame)
     assert noise is not None
     assert (noise.groups, noise.runs) == (12, 72)
     assert noise.largest == pytest.approx(max(max(g) - min(g) for g in groups.values()))
@@ -107,11 +116,11 @@ def test_noise_of_twins_is_their_spread_at_the_same_seed(tmp_path: Path) -> None
     assert noise.std == pytest.approx(pooled**0.5)
 
 
-def test_cells_that_differ_in_more_than_exact_components_are_no_twins(tmp_path: Path) -> None:
+def test_cells_that_differ_in_more_than_exact_components_are_not_equivalent(tmp_path: Path) -> None:
     cells = {"base": {}, "batched": {"attention": "batched"}, "no attention": {"attention": "none"},
              "rate": {"train.learning_rate": 0.01}, "wide": {"dim": 128}}  # fmt: skip
     frame = train_rows(tmp_path, Plan([CellPlan(name, axes) for name, axes in cells.items()], time=False))
-    assert list(frame["twin"]) == ["base", "base", "no attention", "rate", "wide"]
+    assert list(frame["function"]) == ["base", "base", "no attention", "rate", "wide"]
 
 
 def test_over_seeds_tells_mean_deviation_and_count(tmp_path: Path) -> None:

@@ -64,7 +64,7 @@ def test_equivalent_where_the_whole_interval_lies_within_the_margin() -> None:
     assert {j.verdict for j in several} == {"better"}, "corrected as differences are"
 
 
-def test_exact_twins_are_equivalent_within_any_margin_and_never_a_difference() -> None:
+def test_equivalent_implementations_are_equivalent_within_any_margin_and_never_a_difference() -> None:
     assert one(row((0.0,) * 8), margin=0.001).verdict == "equivalent"
     assert one(row((0.0,) * 8)).verdict == "undecided"
     assert one(row((0.0,) * 8)).p == 1
@@ -91,12 +91,17 @@ def test_a_row_that_failed_still_counts_in_the_family() -> None:
 
 
 def test_a_claim_weighs_most_and_an_expected_equality_least() -> None:
-    """The difference of a claimed equality, or of exact twins; what is shown of a claim of equality is the equality."""
+    """The difference of a claimed equality, or of equivalent implementations; of such a claim the equality is shown."""
     six, other = row(CLEAR[:6]), row(MIXED[:6])
     p, of_other = one(six).p, one(other).p
     assert p < of_other / 8
-    for claim, twins, weight in (("lower", False, 2), ("equal", False, 0.25), (None, True, 0.25), (None, False, 1)):
-        found = one(replace(six, claim=claim, twins=twins), other)
+    for claim, equivalent, weight in (
+        ("lower", False, 2),
+        ("equal", False, 0.25),
+        (None, True, 0.25),
+        (None, False, 1),
+    ):
+        found = one(replace(six, claim=claim, equivalent=equivalent), other)
         if p / weight < of_other:
             assert found.p_holm == pytest.approx(p * (weight + 1) / weight)
         assert found.burden == (weight + 1) / weight and found.family == 2

@@ -22,7 +22,7 @@ from vitbench.data.catalog import identity
 from vitbench.data.images import Splits
 from vitbench.data.load import splits
 from vitbench.devices import synchronise
-from vitbench.model.architectures import build_model
+from vitbench.model.build import build_model
 from vitbench.model.counting import training_flops
 from vitbench.training.loop import train
 from vitbench.training.stack import Stack

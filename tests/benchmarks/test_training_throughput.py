@@ -29,7 +29,7 @@ from vitbench.data.images import Splits
 from vitbench.data.load import splits
 from vitbench.devices import synchronise
 from vitbench.memory import keep_freed_memory
-from vitbench.model.architectures import build_model
+from vitbench.model.build import build_model
 from vitbench.training.stepper import Course, Stepper
 
 DEVICE = torch.device("cuda" if torch.cuda.is_available() else "cpu")

@@ -20,11 +20,11 @@ from vitbench.cli.main import main
 from vitbench.config.recipe import DataSpec
 from vitbench.config.suite import Info
 from vitbench.config.trial import TrainTrial
-from vitbench.model.architectures import build_model
+from vitbench.model.build import build_model
 from vitbench.model.weights import save_weights
-from vitbench.report.study import render
+from vitbench.report.study_report import render
 from vitbench.store import PlannedTrial, Record, Study, StudyInfo, TrainValues
-from vitbench.store.portrait import read_portrait
+from vitbench.store.explanation import read_explanation
 from vitbench.training.loop import train
 
 EPOCHS = 2
@@ -49,7 +49,7 @@ def trained(tmp_path_factory: pytest.TempPathFactory, lossless: Path) -> Trained
     )
     trial = train_trial(data=data, train=TRAIN.model_copy(update={"epochs": EPOCHS}),
                         model=MODEL.model_copy(update={"depth": 2}))  # fmt: skip
-    study, file = planned_study(tmp_path_factory.mktemp("looks") / "study", trial)
+    study, file = planned_study(tmp_path_factory.mktemp("last_layer") / "study", trial)
     values = train(trial, CPU, silent, weights=study.path / "weights")
     study.write(Record(trial_id=trial.id, attempt=1, state="ok", trial=trial, values=values,
                        started_at=datetime(2026, 1, 1, tzinfo=UTC), seconds=1.0))  # fmt: skip
@@ -70,15 +70,15 @@ def test_a_kept_file_becomes_a_page_and_a_section_of_its_study(
     assert explained(str(weights), "--out", str(tmp_path / "page")) == 0
     assert explained(str(study.path), "--cell", "a [small] model", "--seed", "0", "--out", str(tmp_path / "named")) == 0
     assert files_of(tmp_path / "named") == files_of(tmp_path / "page")
-    portrait = read_portrait(study.path / "portraits" / weights.name)
-    counts = portrait.confusion
+    explanation = read_explanation(study.path / "explanations" / weights.name)
+    counts = explanation.confusion
     assert counts is not None and counts.sum() == values.test_images == 60
     assert 100 * counts.trace() / counts.sum() == pytest.approx(values.test_accuracy_pct)
     text = (tmp_path / "page" / "report.md").read_text()
     assert text.splitlines()[2] == "# What a model looks at: a \\[small\\] model"
     assert f"({values.test_accuracy_pct:.1f} %)" in text and "gradient norm by epoch" in text
-    wanted = {"patches", "filters", "similarity", "attention-1", "attention-2", "distances", "looks-right",
-              "looks-wrong", "confusion", "training"}  # fmt: skip
+    wanted = {"patches", "filters", "similarity", "attention-1", "attention-2", "distances", "examples-right",
+              "examples-wrong", "confusion", "training"}  # fmt: skip
     assert {file.stem for file in (tmp_path / "page" / "figures").glob("*.png")} == wanted
 
     for unused, arguments in (
@@ -98,7 +98,7 @@ def test_a_kept_file_becomes_a_page_and_a_section_of_its_study(
     assert "heads" in report[report.index("## Summary") : report.index("## Accuracy")], "the first screen says it, too"
     assert "a [small] model, seed 0" in page and page.count(' class="pixels"') == 8
 
-    kept = (study.path / "portraits" / weights.name).read_bytes()
+    kept = (study.path / "explanations" / weights.name).read_bytes()
     images = tmp_path / "private"
     images.mkdir()
     Image.new("RGB", (16, 16), "red").save(images / "secret.png")
@@ -106,10 +106,12 @@ def test_a_kept_file_becomes_a_page_and_a_section_of_its_study(
         capsys.readouterr()
         assert explained(str(weights), *others, "--out", str(tmp_path / "others")) == 0
         assert "not kept with the study" in " ".join(capsys.readouterr().out.split())
-        assert (study.path / "portraits" / weights.name).read_bytes() == kept, "it is that of the trial's test images"
+        assert (study.path / "explanations" / weights.name).read_bytes() == kept, (
+            "it is that of the trial's test images"
+        )
 
-    (study.path / "portraits" / weights.name).write_bytes(b"damaged")
-    assert "portrait cannot be read" in render(study, tmp_path / "after").with_name("report.md").read_text()
+    (study.path / "explanations" / weights.name).write_bytes(b"damaged")
+    assert "explanation cannot be read" in render(study, tmp_path / "after").with_name("report.md").read_text()
 
 
 def test_images_of_ones_own(trained: Trained, tmp_path: Path, lossless: Path) -> None:
@@ -133,7 +135,7 @@ def test_images_of_ones_own(trained: Trained, tmp_path: Path, lossless: Path) ->
     text = (tmp_path / "c" / "report.md").read_text()
     assert "the image red.png, at the model's" in text and "What is not shown, and why" in text
     assert "first folder that an image lies in: airplane, automobile, bird, cat, deer or one of 5 others" in text
-    assert not (tmp_path / "portraits").exists()
+    assert not (tmp_path / "explanations").exists()
 
 
 def test_mistakes_are_one_line(trained: Trained, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -13,7 +13,7 @@ from vitbench.components import contracts
 from vitbench.config.base import pair
 from vitbench.config.model import ModelSpec
 from vitbench.devices import DTYPES
-from vitbench.model.architectures import build_model
+from vitbench.model.build import build_model
 from vitbench.model.exactness import deviations
 
 BASES = {
@@ -126,16 +126,16 @@ def test_exact_components_keep_the_error_rule(slot: str, name: str, dtype: str) 
 
 
 @pytest.mark.parametrize(("slot", "name"), EXACT)
-def test_twins_start_bit_identical_and_exchange_their_weights(slot: str, name: str) -> None:
+def test_equivalent_implementations_start_bit_identical_and_exchange_their_weights(slot: str, name: str) -> None:
     spec = small(slot, name)
-    reference = build_model(spec.twin(), seed=3)
+    reference = build_model(spec.reference(), seed=3)
     model = build_model(spec, seed=3)
-    state, twin_state = model.state_dict(), reference.state_dict()
-    assert state.keys() == twin_state.keys()
-    assert all(torch.equal(state[k], twin_state[k]) for k in state)
+    state, expected = model.state_dict(), reference.state_dict()
+    assert state.keys() == expected.keys()
+    assert all(torch.equal(state[k], expected[k]) for k in state)
 
     device = device_for(spec, training=False)
-    trained = build_model(spec.twin(), seed=4)
+    trained = build_model(spec.reference(), seed=4)
     model.load_state_dict(trained.state_dict())
     images = torch.randn(2, 3, 16, 16)
     with torch.no_grad():
@@ -153,7 +153,7 @@ def test_attention_maps_are_those_of_the_reference(name: str, positions: str) ->
     device = device_for(spec, training=False)
     images = torch.randn(2, 3, 16, 16)
     maps = build_model(spec, seed=0).to(device).attention_maps(images.to(device))
-    wanted = build_model(spec.twin(), seed=0).attention_maps(images)
+    wanted = build_model(spec.reference(), seed=0).attention_maps(images)
     assert [m.shape for m in maps] == [(2, 2, 17, 17)] * 2
     for mine, theirs in zip(maps, wanted, strict=True):
         torch.testing.assert_close(mine.cpu().sum(-1), torch.ones(2, 2, 17))

@@ -18,7 +18,7 @@ from vitbench.data import catalog
 from vitbench.data.catalog import DataError, drawn_from, mismatches
 from vitbench.data.load import prepare, read
 from vitbench.data.sources.synthetic import RELATIONS, Draws, class_names, draw, paint, parts
-from vitbench.model.architectures import build_model
+from vitbench.model.build import build_model
 
 N = 200
 CUES = ("colour", "texture", "position", "relation")
@@ -155,8 +155,8 @@ def test_each_block_of_a_relation_looks_the_same_in_each_class() -> None:
     spec, chances = only("relation", 3), draws(50)
     uniform = chances.uniform.clone()
     uniform[:, 6] = (uniform[:, 6] + 0.5) % 1  # the other part is the light one
-    twin = replace(chances, uniform=uniform)
-    pairs = list(zip(each_class(spec, chances), each_class(spec, twin), strict=True))
+    other = replace(chances, uniform=uniform)
+    pairs = list(zip(each_class(spec, chances), each_class(spec, other), strict=True))
     both = [torch.stack([patches(i, 8), patches(j, 8)]) for i, j in pairs]
     assert all(torch.equal(b.sort(dim=0).values, both[0].sort(dim=0).values) for b in both)
     assert all(not torch.equal(b[0], both[0][0]) for b in both[1:])
@@ -166,7 +166,7 @@ def test_each_block_of_a_relation_looks_the_same_in_each_class() -> None:
     additive, mixing = (model(spec, positions="sinusoidal_2d", attention=a) for a in ("none", "sdpa"))
     sums = {
         name: [
-            logits(m, i) + logits(m, j) for i, j in zip(each_class(spec, chances), each_class(spec, twin), strict=True)
+            logits(m, i) + logits(m, j) for i, j in zip(each_class(spec, chances), each_class(spec, other), strict=True)
         ]
         for name, m in (("additive", additive), ("mixing", mixing))
     }
@@ -187,9 +187,9 @@ def test_a_mirrored_relation_is_the_same_relation() -> None:
     spec, chances = only("relation", 3), draws()
     uniform = chances.uniform.clone()
     uniform[:, 6] = (uniform[:, 6] + 0.5) % 1
-    twins = each_class(spec, replace(chances, uniform=uniform))
-    for images, twin in zip(each_class(spec, chances), twins, strict=True):
-        same = [torch.equal(m, i) or torch.equal(m, t) for m, i, t in zip(images.flip(3), images, twin, strict=True)]
+    others = each_class(spec, replace(chances, uniform=uniform))
+    for images, other in zip(each_class(spec, chances), others, strict=True):
+        same = [torch.equal(m, i) or torch.equal(m, t) for m, i, t in zip(images.flip(3), images, other, strict=True)]
         assert all(same)
 
 

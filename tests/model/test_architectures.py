@@ -14,7 +14,7 @@ from vitbench.config.architectures import ARCHITECTURES
 from vitbench.config.reading import read_suite
 from vitbench.config.suite_errors import SpecError
 from vitbench.config.trial import TimeTrial, unstackable
-from vitbench.model.architectures import build_model
+from vitbench.model.build import build_model
 from vitbench.model.counting import forward_flops, parameters_of
 from vitbench.runner.cost import approximate_flops
 from vitbench.runner.plan import plan

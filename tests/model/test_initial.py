@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 
 from vitbench.config.model import ModelSpec
-from vitbench.model.architectures import build_model
+from vitbench.model.build import build_model
 
 SPEC = ModelSpec(dim=64, depth=2)
 

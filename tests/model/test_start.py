@@ -17,7 +17,7 @@ from tests.training.stages import CPU, silent
 from vitbench.config import TrainSpec
 from vitbench.config.reading import read_suite
 from vitbench.config.suite_errors import SpecError
-from vitbench.model.architectures import build_model
+from vitbench.model.build import build_model
 from vitbench.model.start import load_start
 from vitbench.model.timm_weights import to_timm
 from vitbench.model.vit import VisionTransformer
@@ -92,7 +92,7 @@ def test_ours_of_another_function_of_the_same_tensors_are_refused(
 
 
 @pytest.mark.parametrize("attention", ["per_head", "batched"])
-def test_ours_of_an_exact_twin_are_taken(attention: str, tmp_path: Path) -> None:
+def test_ours_of_an_equivalent_implementation_are_taken(attention: str, tmp_path: Path) -> None:
     file = save_weights(built(1), tmp_path / "w.safetensors")
     model = build_model(MODEL.model_copy(update={"attention": attention}), 0)
     assert isinstance(model, VisionTransformer)

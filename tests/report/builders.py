@@ -24,7 +24,7 @@ from vitbench.environment import Environment
 from vitbench.report import document
 from vitbench.report.figures.charts import Chart, Drawn, ForestPlot
 from vitbench.report.output import Files
-from vitbench.report.study import compose, render_view
+from vitbench.report.study_report import compose, render_view
 from vitbench.report.view import View
 from vitbench.store import Epoch, PlannedTrial, Record, Samples, Study, StudyInfo, TimeValues, TrainValues, TuneValues
 

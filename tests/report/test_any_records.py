@@ -20,17 +20,17 @@ from PIL import Image
 
 from tests.report.builders import CPU, GPU, CellPlan, Plan, Values, blank, build, factorial
 from tests.report.markdown import read_page
-from tests.report.sitters import portrait_of
+from tests.report.shown_models import explanation_of
 from vitbench.analysis.frames import level
 from vitbench.config.recipe import Level
 from vitbench.config.suite import Fact, Goal
 from vitbench.config.trial import TrainTrial
 from vitbench.environment import Environment
 from vitbench.report.figures.charts import drawn
-from vitbench.report.study import render_view
+from vitbench.report.study_report import render_view
 from vitbench.report.view import View
 from vitbench.store import Ceilings, Study, TimeValues, TrainValues
-from vitbench.store.portrait import FOLDER, write_portrait
+from vitbench.store.explanation import FOLDER, write_explanation
 from vitbench.store.record import LARGEST, STATES
 
 AXES = {"norm": ("pre", "post"), "heads": (1, 2, 4), "train.learning_rate": (0.001, 0.01), "qkv_bias": (True, False),
@@ -62,7 +62,7 @@ OF_TUNING: dict[str, tuple[Any, ...]] = {
 LEVELS: tuple[Level, ...] = (
     "model", "block", "patching", "attention", "attention_core", "norm_layer", "positions", "mlp", "pooling",
 )  # fmt: skip
-PICTURES = ("filters", "positions", "similarity", "attention", "distances", "looks", "rollouts", "confusion")
+PICTURES = ("filters", "positions", "similarity", "attention", "distances", "last_layer", "rollouts", "confusion")
 
 
 def png() -> str:
@@ -129,7 +129,7 @@ def plans(draw: st.DrawFn) -> Plan:
 
 
 def hang(study: Study, chance: random.Random) -> None:
-    """Portraits of some of a study's models, whole ones and damaged ones, and files that are none."""
+    """Explanations of some of a study's models, whole ones and damaged ones, and files that are none."""
     folder = study.path / FOLDER
     folder.mkdir()
     for planned in study.info.trials[:6]:
@@ -142,7 +142,7 @@ def hang(study: Study, chance: random.Random) -> None:
             continue
         spec, told = planned.trial.model, [chance.randint(0, 3) for _ in range(3)]
         without = chance.sample(PICTURES, chance.randint(0, 8)) if kind == "some" else []
-        write_portrait(file, portrait_of(
+        write_explanation(file, explanation_of(
             spec, trial="another" if kind == "another" else planned.id, right=told[0], wrong=told[1], unknown=told[2],
             without=without, learned=chance.random() < 0.5, seed=chance.randint(0, 9),
         ))  # fmt: skip
@@ -170,14 +170,14 @@ SETTINGS = settings(
 )
 
 
-def render_all(plan: Plan, portraits: int | None, *, pictures: bool) -> None:
+def render_all(plan: Plan, explanations: int | None, *, pictures: bool) -> None:
     """Build the study, render and check it; a second time from what it left on the disk."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         draw = drawn if pictures else blank
         study = build(folder / "study", plan)
-        if portraits is not None:
-            hang(study, random.Random(portraits))
+        if explanations is not None:
+            hang(study, random.Random(explanations))
         page = render_view(View(study), folder / "report", draw, exports=["latex"])
         check(plan, page.parent)
         again = render_view(View(Study.read(folder / "study")), folder / "again", draw)
@@ -185,30 +185,30 @@ def render_all(plan: Plan, portraits: int | None, *, pictures: bool) -> None:
 
 
 SOME = st.one_of(st.none(), st.integers(0, 1000))
-"""Seeds of portraits; None of a study that has none."""
+"""Seeds of explanations; None of a study that has none."""
 
 
-@given(plan=plans(), portraits=SOME)
+@given(plan=plans(), explanations=SOME)
 @settings(SETTINGS, max_examples=FEW)
-def test_there_is_a_report_of_any_records(plan: Plan, portraits: int | None) -> None:
-    render_all(plan, portraits, pictures=False)
+def test_there_is_a_report_of_any_records(plan: Plan, explanations: int | None) -> None:
+    render_all(plan, explanations, pictures=False)
 
 
-@given(plan=plans(), portraits=SOME)
+@given(plan=plans(), explanations=SOME)
 @settings(SETTINGS, max_examples=DRAWN)
-def test_the_pictures_of_any_records_are_drawn(plan: Plan, portraits: int | None) -> None:
-    render_all(plan, portraits, pictures=True)
+def test_the_pictures_of_any_records_are_drawn(plan: Plan, explanations: int | None) -> None:
+    render_all(plan, explanations, pictures=True)
 
 
 @pytest.mark.slow
-@given(plan=plans(), portraits=SOME)
+@given(plan=plans(), explanations=SOME)
 @settings(SETTINGS, max_examples=MANY)
-def test_there_is_a_report_of_many_records(plan: Plan, portraits: int | None) -> None:
-    render_all(plan, portraits, pictures=False)
+def test_there_is_a_report_of_many_records(plan: Plan, explanations: int | None) -> None:
+    render_all(plan, explanations, pictures=False)
 
 
 @pytest.mark.slow
-@given(plan=plans(), portraits=SOME)
+@given(plan=plans(), explanations=SOME)
 @settings(SETTINGS, max_examples=MANY // 10)
-def test_the_pictures_of_many_records_are_drawn(plan: Plan, portraits: int | None) -> None:
-    render_all(plan, portraits, pictures=True)
+def test_the_pictures_of_many_records_are_drawn(plan: Plan, explanations: int | None) -> None:
+    render_all(plan, explanations, pictures=True)

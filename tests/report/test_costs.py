@@ -19,7 +19,7 @@ from vitbench.report.sections.caveats import stated
 from vitbench.report.view import View
 from vitbench.store import Study, TimeValues
 
-TWINS = {"attention": ("per_head", "batched", "sdpa"), "norm": ("pre", "post")}
+EQUIVALENT_AXES = {"attention": ("per_head", "batched", "sdpa"), "norm": ("pre", "post")}
 LOADED = CPU.model_copy(update={"load_average": 6.33})
 
 
@@ -28,7 +28,7 @@ def view(tmp_path: Path, plan: Plan) -> View:
 
 
 def grid(**changes: Any) -> Plan:
-    return factorial(TWINS, seeds=(0, 1, 2), time=False, **changes)
+    return factorial(EQUIVALENT_AXES, seeds=(0, 1, 2), time=False, **changes)
 
 
 def beside(values: Values) -> Values:
@@ -50,7 +50,7 @@ def table_of(found: list[Block]) -> dict[tuple[str, str], dict[str, str]]:
 
 
 def test_timings_are_judged_by_axis_over_matched_blocks(tmp_path: Path) -> None:
-    axes = {**TWINS, "positions": ("learned", "none")}
+    axes = {**EQUIVALENT_AXES, "positions": ("learned", "none")}
     timed = view(tmp_path, factorial(axes, modes=("train",), train=False, changed=beside))
     (group,) = timed.time_groups
     rows = table_of(by_axis.tables(timed, group, "cpu"))

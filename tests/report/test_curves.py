@@ -17,7 +17,9 @@ from tests.report.builders import CellPlan, Plan, Values, build, factorial, refe
 from vitbench.report.figures.charts import MOST_DASHED, Curves
 from vitbench.report.figures.draw import figure, style
 from vitbench.report.figures.lines import DASHES, FEW_EPOCHS, _epochs
+from vitbench.report.figures.parts import colours, tip
 from vitbench.report.sections import curves
+from vitbench.report.text import significant
 from vitbench.report.view import View
 from vitbench.store import TrainValues
 
@@ -96,8 +98,14 @@ def test_every_run_has_a_curve_and_of_one_epoch_a_point(tmp_path: Path, seeds: i
     axes = {"norm": ("pre", "post"), "depth": (1, 2)}
     view = View(build(tmp_path, factorial(axes, seeds=tuple(range(seeds)), time=False, epochs=epochs)))
     (picture,) = curves._of_device(view, "cpu")
+    chart = picture.chart
+    assert isinstance(chart, Curves)
     with style():
-        ax = figure(picture.chart).axes[0]
+        ax = figure(chart).axes[0]
+    tips = {line.get_gid(): line.get_color() for line in ax.lines if line.get_gid()}
+    first, shades = chart.panels[chart.metrics[0], chart.facets[0]], colours(chart.colouring)
+    ends = {name: significant(bundle.mean[-1, 1]) for name, bundle in first.items() if bundle.mean is not None}
+    assert tips == {tip("", f"{name}: {end} after epoch {epochs}"): shades[name] for name, end in ends.items()} != {}
     runs = [c for bundle in ax.collections if isinstance(bundle, LineCollection) for c in bundle.get_segments()]
     assert [len(run) for run in runs] == [epochs] * 2 * seeds, "two colours in a panel"
     marked = [len(line.get_xdata()) for line in ax.lines if line.get_marker() == "o"]

@@ -15,7 +15,7 @@ from tests.report.builders import CellPlan, Plan, blank, build, factorial, no_tr
 from tests.test_security import hostile_study
 from vitbench.cli.main import main
 from vitbench.report.exports.extras import EXTRAS
-from vitbench.report.study import EXPORTS, render_view
+from vitbench.report.study_report import EXPORTS, render_view
 from vitbench.report.view import View
 from vitbench.store import Study
 
@@ -48,7 +48,7 @@ def test_where_the_extra_is_missing_one_line_says_how_to_get_it(
 
 def test_the_library_is_loaded_by_its_own_export_alone() -> None:
     code = (
-        "import sys, vitbench.report.study;"
+        "import sys, vitbench.report.study_report;"
         "import vitbench.report.exports.export_mlflow, vitbench.report.exports.export_tensorboard;"
         "print(sorted({'mlflow', 'tensorboard', 'tensorboardX', 'sqlalchemy', 'torch'} & set(sys.modules)))"
     )

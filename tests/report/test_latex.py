@@ -15,7 +15,7 @@ from tests.report.markdown import tables
 from tests.test_security import hostile_study
 from vitbench.report.formats.latex import SPECIAL, escape, exported
 from vitbench.report.output import Files
-from vitbench.report.study import compose
+from vitbench.report.study_report import compose
 from vitbench.report.view import View
 from vitbench.store import Study
 

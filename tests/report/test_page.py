@@ -16,7 +16,7 @@ from tests.report.contrast import LEAST_MARK, LEAST_TEXT, contrast, hexadecimal,
 from tests.test_security import HOSTILE, as_read, hostile_study
 from vitbench.report.figures import colours
 from vitbench.report.output import PAGE
-from vitbench.report.study import render
+from vitbench.report.study_report import render
 from vitbench.store import Study
 from vitbench.store.record import STATES
 

@@ -12,7 +12,7 @@ import pytest
 from tests.conftest import REPOSITORY
 from vitbench.config.trial import TrainTrial
 from vitbench.report.output import Files
-from vitbench.report.study import compose, render
+from vitbench.report.study_report import compose, render
 from vitbench.report.view import View
 from vitbench.store import Study
 

@@ -31,7 +31,7 @@ from vitbench.report.document import Table
 from vitbench.report.output import Files, ReportError
 from vitbench.report.sections import accuracy
 from vitbench.report.sections.caveats import stated
-from vitbench.report.study import render
+from vitbench.report.study_report import render
 from vitbench.report.view import View
 from vitbench.store import Study
 from vitbench.store.record import STATES
@@ -62,7 +62,7 @@ def test_rendering_is_the_same_in_a_process_of_its_own_with_another_style(tmp_pa
     code = (
         "import sys, matplotlib; from pathlib import Path\n"
         "matplotlib.rcParams['font.size'] = 20; matplotlib.rcParams['figure.dpi'] = 30\n"
-        "from vitbench.report.study import render; from vitbench.store import Study\n"
+        "from vitbench.report.study_report import render; from vitbench.store import Study\n"
         f"render(Study.read(Path({str(tmp_path / 'study')!r})), Path({str(tmp_path / 'there')!r}))\n"
         "assert matplotlib.rcParams['font.size'] == 20, 'the caller keeps its own style'\n"
         "assert 'torch' not in sys.modules and 'triton' not in sys.modules\n"

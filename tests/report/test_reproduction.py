@@ -21,7 +21,7 @@ from vitbench.config import read_suite
 from vitbench.report.document import Code
 from vitbench.report.output import Files
 from vitbench.report.sections import reproduce
-from vitbench.report.study import render
+from vitbench.report.study_report import render
 from vitbench.report.view import View
 from vitbench.runner.look_plan import Wanted, nothing_seen, nothing_stops
 from vitbench.runner.plan import KINDS, plan
@@ -68,31 +68,31 @@ def test_the_command_of_a_reference_study_plans_its_trials(
 
 
 def test_what_the_models_look_at_is_made_again_by_the_commands_of_the_report() -> None:
-    """Of the study that has portraits: its weights are kept, and each model that the report shows is explained."""
+    """Of the study that has explanations: its weights are kept, and each model that the report shows is explained."""
     study = Study.read(REPOSITORY / "results" / "reference" / "portraits-small")
     first, *others = commands_of(study)
     asked = parsed(first)
     assert first[1] == "run" and asked["keep_weights"] and asked["results"] is None
     weights = Path("results") / study.info.suite.name / "weights"
-    shown = {file.stem for file in (study.path / "portraits").iterdir()}
+    shown = {file.stem for file in (study.path / "explanations").iterdir()}
     assert {parsed(line)["checkpoint"] for line in others} == {weights / f"{i}.safetensors" for i in shown}
     assert shown <= set(Trials.of(study.info.trials).ids())
     assert "--keep-weights" not in "".join(commands_of(Study.read(REPOSITORY / "results/reference/mae-small"))[0])
 
 
-def test_portraits_of_a_study_lie_where_its_command_put_it(tmp_path: Path) -> None:
+def test_explanations_of_a_study_lie_where_its_command_put_it(tmp_path: Path) -> None:
     study = build(tmp_path / "study", factorial({"norm": ("pre", "post")}, seeds=tuple(range(6)), time=False))
     info = study.info.model_copy(update={"commands": (("run", "mine.toml", "--results", "else where"),)})
     (tmp_path / "study" / "study.json").write_text(info.to_json())
     ids = Trials.of(info.trials).ids()
     for trial_id in [*ids[:2], "0" * 20]:
-        (tmp_path / "study" / "portraits").mkdir(exist_ok=True)
-        (tmp_path / "study" / "portraits" / f"{trial_id}.safetensors").write_bytes(b"")
+        (tmp_path / "study" / "explanations").mkdir(exist_ok=True)
+        (tmp_path / "study" / "explanations" / f"{trial_id}.safetensors").write_bytes(b"")
     run, *explained = commands_of(Study.read(tmp_path / "study"))
     assert run == ["vitbench", "run", "mine.toml", "--results", "else where", "--keep-weights"]
     assert explained == [["vitbench", "explain", f"else where/weights/{i}.safetensors"] for i in ids[:2]]
     for trial_id in ids:
-        (tmp_path / "study" / "portraits" / f"{trial_id}.safetensors").write_bytes(b"")
+        (tmp_path / "study" / "explanations" / f"{trial_id}.safetensors").write_bytes(b"")
     (_, loop) = commands_of(Study.read(tmp_path / "study"))
     assert loop[:4] == ["for", "file", "in", "else where/weights/*.safetensors;"]
 

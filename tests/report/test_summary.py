@@ -20,7 +20,7 @@ from vitbench.report.inline import plain
 from vitbench.report.output import Files
 from vitbench.report.sections import accuracy, caveats, effects, pareto, reconstructions, summary, timing
 from vitbench.report.sections.caveats import stated
-from vitbench.report.study import compose
+from vitbench.report.study_report import compose
 from vitbench.report.text import MINUS
 from vitbench.report.view import View
 from vitbench.store import TimeValues
@@ -144,7 +144,7 @@ def test_equivalent_implementations_are_one_row() -> None:
     functions = accuracy.functions(view, view.groups[0])
     of_cells = view.by_cell.set_index("cell")
     assert sorted(cell for each in functions for cell in each.cells) == sorted(of_cells.index)
-    assert len({view.twins[each.cells[0]] for each in functions}) == len(functions) == 6
+    assert len({view.function_of[each.cells[0]] for each in functions}) == len(functions) == 6
     assert [each.mean for each in functions] == sorted((each.mean for each in functions), reverse=True)
     by_cell = shown(view, "parameters")
     for each, row in zip(functions, by_cell.rows, strict=True):

@@ -17,7 +17,7 @@ from vitbench.report.document import Forest
 from vitbench.report.formats import markdown
 from vitbench.report.formats.terminal import MOST_ROWS, fitting, printed
 from vitbench.report.output import Files
-from vitbench.report.study import compose
+from vitbench.report.study_report import compose
 from vitbench.report.view import View
 from vitbench.store import Study
 

@@ -8,7 +8,7 @@ import pytest
 from tests.runner.runs import Runs
 from tests.small import SUITE
 from vitbench.analysis.image_outcomes import of_bits
-from vitbench.report.study import render
+from vitbench.report.study_report import render
 from vitbench.store import Study, TrainValues
 
 

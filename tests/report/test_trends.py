@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
 import pytest
 
 from tests.report.builders import build, factorial
-from vitbench.report.figures.charts import Trends
+from vitbench.report.figures.charts import Trends, drawn
 from vitbench.report.sections.trends import TEST_ACCURACY, THROUGHPUT, Quantity, along
+from vitbench.report.text import significant
 from vitbench.report.view import View
 
 NUMBERS, NORM = {"heads": (1, 2, 4, 8)}, {"norm": ("pre", "post")}
@@ -39,6 +41,8 @@ def test_a_line_for_each_combination_of_the_other_axes(
     assert list(chart.lines) == lines == list(chart.colouring.shown or [""])
     for line in chart.lines.values():
         assert [(number, len(values)) for number, values in line] == [(1, 2), (2, 2), (4, 2), (8, 2)]
+    first = f"{lines[0]} heads 1: {significant(fmean(chart.lines[lines[0]][0][1]))}".strip()
+    assert drawn(chart).svg.count("data-tip=") == 4 * len(lines) and f'data-tip="{first}"' in drawn(chart).svg
     assert ("images/s" in chart.label) == (quantity is THROUGHPUT)
 
 

@@ -55,7 +55,7 @@ def eight(tmp_path_factory: pytest.TempPathFactory) -> Page:
     return report(tmp_path_factory.mktemp("eight"))
 
 
-def test_each_effect_has_its_verdict_and_exact_twins_have_none(eight: Page) -> None:
+def test_each_effect_has_its_verdict_and_equivalent_implementations_have_none(eight: Page) -> None:
     rows = {(r["axis"], r["value"]): r for r in eight.effects()}
     assert {key: r[VERDICT] for key, r in rows.items()} == {
         ("norm", "post"): "worse",

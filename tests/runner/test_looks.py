@@ -194,4 +194,4 @@ def test_equivalent_implementations_are_trained_once_and_go_on_together(tmp_path
     assert seeds_of(read.info) == {"sdpa · learned": 5, "sdpa · none": 5, "batched · learned": 1, "batched · none": 1}
     (place,) = View(read).conclusions
     assert [judged.look for judged in place.judged] == [5] and place.judged[0].n == 5
-    assert place.seeds == dict.fromkeys(place.runs.twins, 5)
+    assert place.seeds == dict.fromkeys(place.runs.function_of, 5)

@@ -211,7 +211,7 @@ def test_the_effect_is_that_of_the_full_grid_and_a_function_has_one_row(grid: Ru
     mean = "test_accuracy_pct_mean"
     assert list(views["once"].by_cell[mean]) == pytest.approx(list(views["full"].by_cell[mean]), abs=1e-9)
     assert set(views["once"].by_cell["n"]) == {3} and sorted(views["once"].cost_by_cell["n"]) == [1, 1, 1, 1, 3, 3]
-    assert views["once"].noise and views["once"].noise.runs == 6, "a run is no twin of itself"
+    assert views["once"].noise and views["once"].noise.runs == 6, "a run is not its own equivalent"
     rows = {name: page.table("test accuracy (%)") for name, page in pages.items()}
     assert [row["attention"] for row in rows["once"]] == ["per_head | batched | sdpa"] * 2
     assert [row["test accuracy (%)"] for row in rows["once"]] == [row["test accuracy (%)"] for row in rows["full"]]
@@ -227,7 +227,7 @@ def test_nobody_is_compared_with_its_own_run(grid: Runs) -> None:
     """Two implementations, of which one stands for the other, differ in the seed that both are trained with alone."""
     (runs,) = runs_of(View(Study.read(grid.study)).judged, ["norm", "attention"])
     (found,) = one_at_a_time(runs, ["pre · per_head", "pre · sdpa"])
-    assert found.seeds == (0,) and found.twins
+    assert found.seeds == (0,) and found.equivalent
     (other,) = one_at_a_time(runs, ["pre · batched", "post · sdpa"])
     assert other.seeds == (0, 1, 2)
 

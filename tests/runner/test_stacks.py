@@ -26,7 +26,7 @@ def test_each_seed_has_its_record_and_says_how_many_were_trained_together(runs: 
     together = {(r.trial.model.attention, values(r).stacked) for r in records}
     assert together == {("sdpa", 3), ("mha", 1)}
     of_seed = {(r.trial.model.attention, r.trial.seed): values(r) for r in records}
-    for seed in (0, 1, 2):  # exact twins
+    for seed in (0, 1, 2):  # equivalent implementations
         one, other = of_seed["sdpa", seed], of_seed["mha", seed]
         assert one.test_loss == pytest.approx(other.test_loss, abs=1e-3)
         assert one.batches_digest == other.batches_digest

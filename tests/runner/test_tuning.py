@@ -12,7 +12,7 @@ import pytest
 from tests.report.markdown import read_page
 from tests.small import SUITE
 from vitbench.config import SpecError, TrainTrial, TuneTrial, read_suite
-from vitbench.report.study import render
+from vitbench.report.study_report import render
 from vitbench.runner.plan import NO_SETTING, plan
 from vitbench.store import Study, TrainValues, TuneValues
 

@@ -76,8 +76,8 @@ def test_readers_take_packed_and_single_records(study: Study) -> None:
 
 
 def test_a_study_goes_on_after_it_was_packed_and_is_packed_again(study: Study, tmp_path: Path) -> None:
-    twin = Study.read(shutil.copytree(study.path, tmp_path / "twin"))
-    truth = rest(twin).records()
+    copy = Study.read(shutil.copytree(study.path, tmp_path / "copy"))
+    truth = rest(copy).records()
     study.pack()
     before = {file: file.read_bytes() for file in segments(study)}
     rest(Study.start(study.path, study.info))

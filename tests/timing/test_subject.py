@@ -9,7 +9,7 @@ import torch
 
 from vitbench.config import ModelSpec, TimeSpec, TimeTrial
 from vitbench.config.recipe import Level
-from vitbench.model.architectures import build_model
+from vitbench.model.build import build_model
 from vitbench.model.counting import forward_flops, parameters, training_flops
 from vitbench.model.exactness import Incorrect
 from vitbench.timing.sizes import count
@@ -76,7 +76,7 @@ def test_a_training_step_leaves_the_weights_where_they_are() -> None:
     assert float(state["step"]) == 2 and bool((state["exp_avg"] != 0).any()), "AdamW did not do its work"
 
 
-def test_twins_do_the_same_work_on_the_same_numbers() -> None:
+def test_equivalent_implementations_do_the_same_work_on_the_same_numbers() -> None:
     outputs = []
     for attention in ("batched", "sdpa", "per_head"):
         subject = Subject(trial("attention", attention=attention), CPU)

@@ -16,7 +16,7 @@ from vitbench.config.trial import TrainTrial, mismatches
 from vitbench.data.batches import Batches
 from vitbench.data.load import splits
 from vitbench.devices import PeakMemory
-from vitbench.model.architectures import build_model
+from vitbench.model.build import build_model
 from vitbench.model.counting import forward_flops
 from vitbench.model.vit import VisionTransformer
 from vitbench.training.checkpoint import discard

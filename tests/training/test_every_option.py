@@ -14,7 +14,7 @@ import torch
 from tests.small import DATA, MODEL, TRAIN, train_trial
 from vitbench.config import TrainSpec
 from vitbench.config.dead_fields import CONDITIONS, dead_letters
-from vitbench.model.architectures import build_model
+from vitbench.model.build import build_model
 from vitbench.model.weights import save_weights
 from vitbench.store import TrainValues
 from vitbench.training.loop import train, train_stack

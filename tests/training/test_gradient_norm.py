@@ -9,7 +9,7 @@ from tests.small import MODEL, TRAIN, train_trial
 from tests.training.stages import CPU, silent
 from vitbench.data.batches import Batches
 from vitbench.data.load import splits
-from vitbench.model.architectures import build_model
+from vitbench.model.build import build_model
 from vitbench.store import Epoch, TrainValues
 from vitbench.training import stepper
 from vitbench.training.loop import train, train_stack

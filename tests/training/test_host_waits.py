@@ -19,7 +19,7 @@ from tests.small import DATA, MODEL, TRAIN
 from vitbench.config import TrainSpec
 from vitbench.data.batches import Batch, Batches
 from vitbench.data.load import splits
-from vitbench.model.architectures import build_model
+from vitbench.model.build import build_model
 from vitbench.training.distillation import Student, taught
 from vitbench.training.probe import Probe
 from vitbench.training.stack import Stack

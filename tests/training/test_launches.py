@@ -19,7 +19,7 @@ from vitbench.config.reading import read_suite
 from vitbench.data import batches
 from vitbench.data.batches import Batches
 from vitbench.data.images import Images, Splits
-from vitbench.model.architectures import build_model
+from vitbench.model.build import build_model
 from vitbench.training.stepper import Stepper, autocast
 
 SUITES = Path(__file__).parents[2] / "ablations"

@@ -13,7 +13,7 @@ from tests.small import DATA, MODEL, TRAIN, train_trial
 from vitbench import registry
 from vitbench.config import DataSpec, TrainSpec
 from vitbench.data.images import Images, Splits
-from vitbench.model.architectures import build_model
+from vitbench.model.build import build_model
 from vitbench.model.optimiser import learning_rate, parameter_groups, weights
 from vitbench.store import TrainValues
 from vitbench.training import loop
@@ -76,7 +76,7 @@ def test_every_cell_sees_the_same_batches() -> None:
     assert len(digests) == 1
 
 
-def test_exact_twins_end_at_the_same_accuracy() -> None:
+def test_equivalent_implementations_end_at_the_same_accuracy() -> None:
     """They start from the same weights and see the same batches: what is left is rounding."""
     losses = [
         run(model=MODEL.model_copy(update={"attention": a, "patching": p})).test_loss

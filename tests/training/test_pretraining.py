@@ -21,7 +21,7 @@ from vitbench.config.trial import TrainTrial
 from vitbench.data.batches import Batches
 from vitbench.data.load import splits
 from vitbench.devices import PeakMemory
-from vitbench.model.architectures import build_model
+from vitbench.model.build import build_model
 from vitbench.model.masked import masked_autoencoder, masked_flops
 from vitbench.model.vit import VisionTransformer
 from vitbench.training import loop

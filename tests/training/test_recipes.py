@@ -15,7 +15,7 @@ from vitbench.config import TrainSpec
 from vitbench.data.batches import Batches
 from vitbench.data.images import Images
 from vitbench.data.load import splits
-from vitbench.model.architectures import build_model
+from vitbench.model.build import build_model
 from vitbench.model.optimiser import make_optimiser
 from vitbench.store import TrainValues
 from vitbench.training.average import Average

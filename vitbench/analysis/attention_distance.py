@@ -1,4 +1,4 @@
-"""Portraits: what the numbers that are seen of a trained model say: which positions are alike, how far heads look."""
+"""Explanations as numbers: which positions of a trained model are alike, and how far its heads look."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 
 from vitbench.config.base import pair
 from vitbench.config.model import ModelSpec
-from vitbench.store.portrait import Array, Portrait
+from vitbench.store.explanation import Array, Explanation
 
 NEAR = 0.5
 """Share of the distance that attention has which is the same to all patches, below which a head looks near."""
@@ -57,11 +57,11 @@ class Reach:
     heads: int
 
 
-def likeness(portrait: Portrait) -> Likeness | None:
-    """Of a portrait; None where it compares no positions."""
-    if (similarity := portrait.similarity) is None:
+def likeness(explanation: Explanation) -> Likeness | None:
+    """Of an explanation; None where it compares no positions."""
+    if (similarity := explanation.similarity) is None:
         return None
-    spec = portrait.about.model
+    spec = explanation.about.model
     y, x = np.divmod(np.arange(spec.patches), spec.grid[1])
     down, across = np.abs(y[:, None] - y), np.abs(x[:, None] - x)
     apart = np.maximum(down, across)
@@ -74,12 +74,12 @@ def likeness(portrait: Portrait) -> Likeness | None:
     return Likeness(mean(apart == 1), mean(row), mean(column), mean(far & ~row & ~column), 2 * spec.dim**-0.5)
 
 
-def reach(portrait: Portrait) -> Reach | None:
-    """Of a portrait; None where it has no attention distances."""
-    if (values := portrait.distances) is None:
+def reach(explanation: Explanation) -> Reach | None:
+    """Of an explanation; None where it has no attention distances."""
+    if (values := explanation.distances) is None:
         return None
     layer, head = np.unravel_index(int(values.argmin()), values.shape)
-    uniform = uniform_distance(portrait.about.model)
+    uniform = uniform_distance(explanation.about.model)
     first, last = ((float(row.min()), float(row.max())) for row in (values[0], values[-1]))
     nearest = (float(values.min()), int(layer) + 1, int(head) + 1)
     return Reach(first, last, nearest, uniform, int((values < NEAR * uniform).sum()), values.size)

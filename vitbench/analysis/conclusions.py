@@ -1,7 +1,8 @@
 """A study's conclusions: verdicts on what its axes do, how they interact, and the claims that it puts to the test.
 
-All of them are one family for Holm's correction, in which claims weigh most. Axes whose values are all exact twins are
-in no table of effects: they compute the same function, and what differs between them is noise by construction.
+All of them are one family for Holm's correction, in which claims weigh most. Axes whose values are all equivalent
+implementations are in no table of effects: they compute the same function, and what differs between them is noise by
+construction.
 """
 
 from __future__ import annotations
@@ -110,7 +111,7 @@ def conclude(
     Args:
         runs: of one device and origin.
         axes: axis → its values as text: all that the grid is made of.
-        scientific: the axes under study; the others are exact twins or conditions.
+        scientific: the axes under study; the others are equivalent implementations or conditions.
         conditions: see :func:`vitbench.analysis.design.conditions`.
         facts: the suite's claims.
         cells: that are compared with the first of them.

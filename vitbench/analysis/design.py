@@ -1,4 +1,4 @@
-"""What the axes of a grid are: under study, exact twins, or conditions. Neither numpy nor pandas nor torch."""
+"""What the axes of a grid are: under study, equivalent implementations, or conditions. Imports no numpy."""
 
 from __future__ import annotations
 

@@ -4,7 +4,7 @@ Each comparison is a contrast: a signed sum of cells, such as post - pre, taken 
 in all else, and averaged over the blocks within each seed. So n is the number of seeds, however large the grid: blocks
 of one seed share their data order and their luck, and are not independent of one another.
 
-- Exact twins compute one function, so blocks that are twins of one another are the same experiment done again: they
+- Equivalent implementations compute one function, so equivalent blocks are the same experiment done again: they
   are averaged first, and their group counts as one block.
 - Runs of two origins (machine and software) or of two devices never meet in a contrast.
 - A run that is still to come, or was made elsewhere, leaves its blocks out in its seed; so do those of a component that
@@ -58,7 +58,7 @@ class Runs:
         origin: of the results.
         seeds: planned.
         levels: cell → axis → value as text, for the cells of the grid.
-        twins: cell → label of the first cell that computes the same function; of all cells.
+        function_of: cell → label of the first cell that computes the same function; of all cells.
         starts: (cells,), numbers of the weights that cells start from; -1 of weights drawn from the seed.
         results: (cells, seeds), NaN where there is none.
         failed: (cells, seeds), whether the run failed or diverged, wherever it did.
@@ -71,7 +71,7 @@ class Runs:
     origin: str
     seeds: tuple[int, ...]
     levels: Mapping[str, Mapping[str, str]]
-    twins: Mapping[str, str]
+    function_of: Mapping[str, str]
     results: Floats
     failed: Bools
     unsupported: Bools
@@ -90,7 +90,7 @@ class Runs:
     @cached_property
     def number(self) -> dict[str, int]:
         """Cell → its number."""
-        return {cell: i for i, cell in enumerate(self.twins)}
+        return {cell: i for i, cell in enumerate(self.function_of)}
 
     @cached_property
     def has(self) -> Bools:
@@ -100,8 +100,8 @@ class Runs:
 
     @cached_property
     def functions(self) -> Numbers:
-        """(cells,) numbers of what they compute: equal for exact twins."""
-        return pd.factorize(np.array([*self.twins.values()], dtype=object))[0]
+        """(cells,) numbers of what they compute: equal for equivalent implementations."""
+        return pd.factorize(np.array([*self.function_of.values()], dtype=object))[0]
 
 
 def runs_of(train: pd.DataFrame, axes: Iterable[str] = (), value: str = ACCURACY) -> list[Runs]:
@@ -114,7 +114,7 @@ def runs_of(train: pd.DataFrame, axes: Iterable[str] = (), value: str = ACCURACY
     """
     axes = list(axes)
     train = train if RUN_OF in train else train.assign(**{RUN_OF: train["cell"]})
-    wanted = ["cell", "seed", "state", "origin", "twin", "starting_weights", "factorial", RUN_OF, value, *axes]
+    wanted = ["cell", "seed", "state", "origin", "function", "starting_weights", "factorial", RUN_OF, value, *axes]
     columns = list(dict.fromkeys(wanted))
     return [
         runs
@@ -208,7 +208,7 @@ def one_at_a_time(runs: Runs, cells: Sequence[str] | None = None) -> list[Compar
     Returns:
         One comparison for each cell but the first, labelled as the cell.
     """
-    baseline, *variants = runs.twins if cells is None else cells
+    baseline, *variants = runs.function_of if cells is None else cells
     return [_contrast(cell, runs, np.array([[runs.number[cell], runs.number[baseline]]])) for cell in variants]
 
 
@@ -221,7 +221,7 @@ def _on_device(device: str, rows: pd.DataFrame, axes: list[str], value: str) -> 
     cell, cells = pd.factorize(rows["cell"])
     seed, seeds = pd.factorize(rows["seed"])
     once = rows.drop_duplicates("cell")
-    twins = dict(zip(map(str, cells), map(str, once["twin"]), strict=True))
+    function_of = dict(zip(map(str, cells), map(str, once["function"]), strict=True))
     grid = once[once["factorial"].astype(bool)]
     levels = {label: dict(zip(axes, map(level, values), strict=True))
               for label, *values in grid[["cell", *axes]].itertuples(index=False)}  # fmt: skip
@@ -238,7 +238,7 @@ def _on_device(device: str, rows: pd.DataFrame, axes: list[str], value: str) -> 
     for origin, mine in usable.groupby("origin", sort=False):
         results = np.full(shape, np.nan)
         results[mine["cell"], mine["seed"]] = mine[value]
-        whole = (levels, twins, results, failed, unsupported, lent, starts)
+        whole = (levels, function_of, results, failed, unsupported, lent, starts)
         yield Runs(device, str(origin), tuple(map(int, seeds)), *whole)
 
 
@@ -275,11 +275,11 @@ def _contrast(label: str, runs: Runs, planned: Blocks, *factors: tuple[str, str,
     itself = np.reshape(alike, (-1, 1)) & runs.lent[blocks].any(axis=1)  # a run is no second experiment beside itself
     matched: Bools = np.logical_and(runs.has[blocks].all(axis=1), ~failed) & ~itself
     used, seeds = np.any(matched, axis=1), np.any(matched, axis=0)
-    functions, twins = np.unique(runs.functions[blocks[used]], axis=0, return_inverse=True)
-    means = _means(runs.results[blocks[used]], matched[used], twins.ravel())[:, seeds]
+    functions, group_of = np.unique(runs.functions[blocks[used]], axis=0, return_inverse=True)
+    means = _means(runs.results[blocks[used]], matched[used], group_of.ravel())[:, seeds]
     # An interaction, a - b - (c - d), is that of a + d against b + c: two arms, which are equal where it is none.
     variant, baseline = means if len(means) == 2 else (means[0] + means[3], means[1] + means[2])
-    cells, starts, twins_alone = list(runs.twins), runs.starts[planned], _are_twins(runs.functions[planned])
+    cells, starts, equivalent = list(runs.function_of), runs.starts[planned], _are_equivalent(runs.functions[planned])
     return Comparison(
         label=label,
         deltas=tuple(_signed_sum(means).tolist()),
@@ -293,8 +293,8 @@ def _contrast(label: str, runs: Runs, planned: Blocks, *factors: tuple[str, str,
         unmatched=len(planned) * len(runs.seeds) - int(matched.sum()),
         factors=factors,
         cells=tuple(cells[number] for number in planned[0]) if planned.shape == (1, 2) else (),
-        twins=twins_alone,
-        paired=twins_alone or bool(len(planned) and (starts >= 0).all() and (starts == starts[:, :1]).all()),
+        equivalent=equivalent,
+        paired=equivalent or bool(len(planned) and (starts >= 0).all() and (starts == starts[:, :1]).all()),
         key=bytes(planned.shape[1:]) + np.unique(np.sort(planned, axis=1), axis=0).tobytes() if len(planned) else b"",
         lent=bool(len(blocks) and itself.any(axis=1).all()),
     )
@@ -305,8 +305,8 @@ def cells_of(comparison: Comparison) -> Numbers:
     return np.unique(np.frombuffer(comparison.key[1:], dtype=np.intp))
 
 
-def _are_twins(functions: Numbers) -> bool:
-    """Whether the cells of a contrast are exact twins along one of its axes, by their functions: (blocks, corners)."""
+def _are_equivalent(functions: Numbers) -> bool:
+    """Whether a contrast's cells are equivalent along one of its axes, by their functions: (blocks, corners)."""
     corners = functions.shape[1]
     along = [((0, 1),)] if corners == 2 else [((0, 1), (2, 3)), ((0, 2), (1, 3))]
     return bool(len(functions)) and any(
@@ -314,8 +314,8 @@ def _are_twins(functions: Numbers) -> bool:
     )
 
 
-def _means(results: Floats, matched: Bools, twins: Numbers) -> Floats:
-    """The mean result of each cell of a contrast over the blocks of each seed, with blocks that are twins as one.
+def _means(results: Floats, matched: Bools, group_of: Numbers) -> Floats:
+    """The mean result of each cell of a contrast over the blocks of each seed, with equivalent blocks as one.
 
     For corner k and seed s, the mean over groups g of the mean over blocks b of g of results[b, k, s], where only
     matched blocks count, and only groups with one.
@@ -323,20 +323,20 @@ def _means(results: Floats, matched: Bools, twins: Numbers) -> Floats:
     Args:
         results: (blocks, corners, seeds).
         matched: (blocks, seeds), whether a block is matched in a seed.
-        twins: (blocks,), the number of the group of twins that each belongs to.
+        group_of: (blocks,), the number of the group of equivalents that each belongs to.
 
     Returns:
         (corners, seeds); 0 in a seed without any matched block.
     """
     if not len(results):
         return np.zeros(results.shape[1:])
-    # From blocks to (place among twins, group), so that the sums over twins are sums over an axis.
-    place = pd.Series(twins).groupby(twins).cumcount().to_numpy()
-    groups = int(twins.max()) + 1
+    # From blocks to (place in its group, group), so that the sums over equivalents are sums over an axis.
+    place = pd.Series(group_of).groupby(group_of).cumcount().to_numpy()
+    groups = int(group_of.max()) + 1
     counts = np.zeros((groups, matched.shape[1]))
-    np.add.at(counts, twins, matched)
+    np.add.at(counts, group_of, matched)
     apart = np.zeros((int(place.max()) + 1, groups, *results.shape[1:]))
-    apart[place, twins] = np.where(matched[:, None], results, 0.0)
+    apart[place, group_of] = np.where(matched[:, None], results, 0.0)
     of_groups = _sums(apart) / np.maximum(counts, 1)[:, None]
     means: Floats = _sums(of_groups) / np.maximum((counts > 0).sum(axis=0), 1)
     return means

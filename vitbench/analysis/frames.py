@@ -26,7 +26,7 @@ PENDING = "pending"
 
 TRIAL = ("trial_id", "kind", "cell", "state", "reason", "attempts", "seed",
          "device", "dtype", "batch_size", "mode", "level", "level_shape")  # fmt: skip
-PLAN = ("published", "published_source", "twin", "starting_weights", "factorial", *DERIVED)
+PLAN = ("published", "published_source", "function", "starting_weights", "factorial", *DERIVED)
 NUMBERS = (*(name for name in MEASURED if name not in TUNING), "published")
 
 Column = TypeVar("Column")
@@ -41,7 +41,7 @@ def trials_frame(study: Study, results: Results | None = None) -> pd.DataFrame:
     field; where a cell leaves it alone, the base's value); the values of :class:`TrainValues` and
     :class:`TimeValues` except those that are lists; machine, software, origin (results of one origin share
     hardware, code, packages and threads), commit, dirty, threads, started_at, notices; published,
-    published_source; twin (cells that differ in exact components alone share it: the label of the first of
+    published_source; function (cells that differ in exact components alone share it: the label of the first of
     them); starting_weights (a file or name, or empty); factorial (whether the cell is one of the grid over
     the axes); train_flops (operations of the whole run), and what else
     :data:`vitbench.analysis.results.DERIVED` names.
@@ -194,8 +194,8 @@ def _planned(study: Study) -> dict[str, list[Any]]:
     """The columns of the trials' frame that the plan alone decides."""
     trials = Trials.of(study.info.trials)
     numbers, first = trials.up_to_seed
-    axes, twins = axes_of(study), _Twins()
-    rows = [_row(study, planned, axes, twins) for planned in first]
+    axes, functions = axes_of(study), _Functions()
+    rows = [_row(study, planned, axes, functions) for planned in first]
     names = list(rows[0]) if rows else [*TRIAL, *axes, *PLAN]
     return {
         **{name: _taken([row[name] for row in rows], np.array(numbers, dtype=np.intp)) for name in names},
@@ -204,7 +204,7 @@ def _planned(study: Study) -> dict[str, list[Any]]:
     }
 
 
-def _row(study: Study, planned: PlannedTrial, axes: list[str], twins: _Twins) -> dict[str, Any]:
+def _row(study: Study, planned: PlannedTrial, axes: list[str], functions: _Functions) -> dict[str, Any]:
     trial = planned.trial
     return {
         "kind": trial.kind,
@@ -218,7 +218,7 @@ def _row(study: Study, planned: PlannedTrial, axes: list[str], twins: _Twins) ->
         **{axis: _plain(planned.axes.get(axis, _field(trial, axis))) for axis in axes},
         "published": planned.published.test_accuracy if planned.published else None,
         "published_source": planned.published.source if planned.published else None,
-        "twin": twins.first(planned),
+        "function": functions.first(planned),
         "starting_weights": trial.train.start if isinstance(trial, TrainTrial) else None,
         "factorial": in_grid(study.info, planned),
     }
@@ -238,8 +238,8 @@ def _field(trial: Trial, axis: str) -> Any:
     return getattr(owner, name) if known else None
 
 
-class _Twins:
-    """What trials compute, whichever of the exact components does it: equal for twins."""
+class _Functions:
+    """What trials compute, whichever of the exact components does it: equal for equivalent implementations."""
 
     def __init__(self) -> None:
         self.function = Functions()

@@ -48,7 +48,7 @@ class Matched:
             only blocks in which each of them has one are rows.
         absent: values of the axis without any result.
         incomplete: blocks with some result that are left out, since another of the columns has none there.
-        distinct: rows that are no exact twin of an earlier one. Twins trained from one seed are one experiment
+        distinct: rows that are not equivalent to an earlier one. Equivalents trained from one seed are one experiment
             done twice: a mean over them is no more certain for it.
     """
 
@@ -73,13 +73,13 @@ class Matched:
 
 
 @dataclass(frozen=True)
-class TwinNoise:
+class NoiseFloor:
     """How far results differ that ought not to: cells of the same function, trained from the same seed.
 
     Attributes:
-        groups: sets of two or more twins, each of one seed and one origin.
+        groups: sets of two or more equivalent implementations, each of one seed and one origin.
         runs: trials in them.
-        largest: largest absolute difference between two twins of a group.
+        largest: largest absolute difference between two of a group.
         std: standard deviation within groups, pooled: square root of Σ(x - group mean)² / Σ(group size - 1).
     """
 
@@ -155,10 +155,10 @@ def matched(
         within: columns that two results of a block share beside the other axes.
     """
     shared = [*(name for name in axes if name != axis), *within]
-    columns = list(dict.fromkeys(["state", "origin", "factorial", "twin", value, axis, *shared]))
+    columns = list(dict.fromkeys(["state", "origin", "factorial", "function", value, axis, *shared]))
     usable = finished(trials[columns])
     usable = usable[usable["factorial"].astype(bool) & usable[value].notna()]
-    numbers = {name: _numbered(usable[name])[0] for name in [*shared, "twin"]}
+    numbers = {name: _numbered(usable[name])[0] for name in [*shared, "function"]}
     block = _together(numbers[name] for name in shared)
     level_of, levels = _numbered(usable[axis])
     present = [v for v in axes[axis] if v in levels]
@@ -168,7 +168,7 @@ def matched(
     at = block[rows], column[rows]
     shape = block.max(initial=-1) + 1, len(present)
     results, functions = np.full(shape, np.nan), np.zeros(shape, dtype=np.intp)
-    results[at], functions[at] = usable[value].to_numpy()[rows], numbers["twin"][rows]
+    results[at], functions[at] = usable[value].to_numpy()[rows], numbers["function"][rows]
     complete = np.all(~np.isnan(results), axis=1)
     apart = np.zeros(len(results), dtype=np.intp)
     apart[block] = _together(numbers[name] for name in within)
@@ -210,19 +210,19 @@ def _together(columns: Iterable[Numbers]) -> Numbers:
     return found
 
 
-def twin_noise(train: pd.DataFrame, value: str = ACCURACY) -> TwinNoise | None:
-    """The spread between exact twins trained from the same seed; None where no two of them finished."""
-    keys = [*TRAIN_BLOCK, "twin"]
+def noise_floor_of(train: pd.DataFrame, value: str = ACCURACY) -> NoiseFloor | None:
+    """The spread between equivalent implementations trained from the same seed; None where no two of them finished."""
+    keys = [*TRAIN_BLOCK, "function"]
     usable = finished(train[[*keys, "cell", "state", value]])
     usable = usable[usable[value].notna()].drop_duplicates([*keys, "cell"])
-    alike = usable[usable.duplicated(keys, keep=False)]  # most runs of most studies have no twin
+    alike = usable[usable.duplicated(keys, keep=False)]  # most runs of most studies have no equivalent
     if alike.empty:
         return None
     groups = alike.groupby(keys, sort=False)[value]
     spread = groups.max() - groups.min()
     squares = (alike[value] - groups.transform("mean")) ** 2
     freedom = len(alike) - len(spread)
-    return TwinNoise(len(spread), len(alike), float(spread.max()), math.sqrt(squares.sum() / freedom))
+    return NoiseFloor(len(spread), len(alike), float(spread.max()), math.sqrt(squares.sum() / freedom))
 
 
 def by_effect(found: Iterable[Matched]) -> list[str]:

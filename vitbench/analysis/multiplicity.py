@@ -57,17 +57,17 @@ CLAIMED, ASKED, EXPECTED = 2.0, 1.0, 0.25
 """Weights: of what a claim of the suite says, of what a report asks, and of a difference where equality is expected."""
 
 
-def weight(claim: str | None, *, twins: bool = False, equality: bool = False) -> float:
+def weight(claim: str | None, *, equivalent: bool = False, equality: bool = False) -> float:
     """Weight of a hypothesis in Holm's correction. The plan alone decides it, before there are results.
 
     Args:
         claim: "higher", "lower" or "equal", where a claim of the suite is about it.
-        twins: whether exact twins are compared.
+        equivalent: whether equivalent implementations are compared.
         equality: whether it is shown to be no larger than the margin, and not that it is none.
     """
     if claim is not None:
         return CLAIMED if (claim == "equal") == equality else EXPECTED
-    return EXPECTED if twins and not equality else ASKED
+    return EXPECTED if equivalent and not equality else ASKED
 
 
 FEWEST = 4

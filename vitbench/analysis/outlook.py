@@ -66,14 +66,14 @@ def families(suite: Suite) -> dict[str, int]:
 
 
 def burden(found: Mapping[str, int], *, heaviest: bool = False) -> float:
-    """All weights over the lightest of what is asked, or the heaviest; as if no cells outside the grid were twins."""
+    """All weights over the lightest of what is asked, or the heaviest; as if none outside the grid were equivalent."""
     weights = {name: weight({"claims": "higher", EQUALITY: "equal"}.get(name)) for name in found}
     asked = [weights[name] for name in found if name != EQUALITY] or [weights[EQUALITY]]
     return sum(count * weights[name] for name, count in found.items()) / (max if heaviest else min)(asked)
 
 
 def all_exact(suite: Suite, axis: str) -> bool:
-    """Whether the values of an axis are exact twins of one another."""
+    """Whether the values of an axis are equivalent."""
     return axis in registry.slots() and all(registry.facts(axis, str(name)).exact for name in suite.axes[axis])
 
 

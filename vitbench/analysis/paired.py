@@ -75,8 +75,7 @@ def interval(deltas: Sequence[float], confidence: float = CONFIDENCE) -> Interva
       resamples are too narrow by √(4 / 5) and know nothing of t, which the larger z makes up for.
 
     Every resample is enumerated for n ≤ 9; beyond, 20,000 are drawn with a fixed seed; beyond n = 1,000 Student's t
-    stands alone. All deltas equal, as of exact
-    twins: that value twice. Fewer than two deltas: NaN.
+    stands alone. All deltas equal, as of equivalent implementations: that value twice. Fewer than two deltas: NaN.
 
     The promise: a 95 % interval covers at least 93 % at n = 5…10 where the arms are normal or skewed, alike or not, and
     of spreads up to 1 : 2. Coverage found, in percent, the lowest of n = 5…10 (20,000 simulated studies each):

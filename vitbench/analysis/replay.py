@@ -51,7 +51,7 @@ class Looking:
             mine = self.finished.get((runs.device, cell), {})
             if not all(mine.get(seed, True) for seed in seeds):
                 return False
-            of_function.setdefault(runs.twins[cell], set()).update(mine)
+            of_function.setdefault(runs.function_of[cell], set()).update(mine)
         return all(planned.issuperset(seeds) for planned in of_function.values())
 
 
@@ -82,7 +82,7 @@ def replay(
         test: what the suite sets in place of the rule.
     """
     at, every = looking.plan.at, looking.plan.seeds
-    labels, functions = list(runs.twins), runs.functions
+    labels, functions = list(runs.function_of), runs.functions
     going, seeds = set(labels), dict[str, int]()
     judged, stopped = dict[int, Judged](), set[int]()
     different, equal, closed = set[bytes | int](), set[bytes | int](), set[bytes | int]()

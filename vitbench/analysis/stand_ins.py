@@ -30,9 +30,9 @@ def with_stand_ins(train: pd.DataFrame, validation: str = "validation_accuracy_p
     """
     found = train.assign(**{RUN_OF: train["cell"]})
     ok = found.index[found["state"] == "ok"]
-    several = found.groupby(["device", "twin"], sort=False)["cell"].transform("nunique") > 1
+    several = found.groupby(["device", "function"], sort=False)["cell"].transform("nunique") > 1
     made = []
-    for _, rows in found[several].groupby(["device", "twin"], sort=False):
+    for _, rows in found[several].groupby(["device", "function"], sort=False):
         once = rows.drop_duplicates("seed")
         if len(once) * rows["cell"].nunique() == len(rows):
             continue  # each was trained with every seed
@@ -51,6 +51,6 @@ def _in_the_row_of(lent: pd.DataFrame, own: pd.Series, validation: str) -> pd.Da
     rows = lent.copy()
     for name in (*OF_CELL, *axes):
         rows[name] = pd.Series([own[name]] * len(rows), index=rows.index, dtype=lent[name].dtype)
-    for name in {*VALUES, *PLAN} - {*OF_FUNCTION, *OF_CELL, "twin"}:
+    for name in {*VALUES, *PLAN} - {*OF_FUNCTION, *OF_CELL, "function"}:
         rows[name] = pd.Series([None] * len(rows), index=rows.index, dtype=lent[name].dtype)
     return rows

@@ -61,11 +61,11 @@ class Comparison:
         baseline: (n,), the baseline's; of an interaction the sum of the other two.
         seeds: (n,), the seeds, in the order of the deltas; empty where unknown.
         blocks: pairs of cells (of an interaction, fours) that the deltas are means over.
-        distinct: number of them that are no repetition of another by exact twins.
+        distinct: number of them that are no repetition of another by equivalent implementations.
         unmatched: planned pairs of runs of which one or both have no usable result.
         factors: (axis, value, value that it is compared with) of each axis whose values are compared; empty of cells.
         cells: the variant and the baseline by their labels, where no more than these two are compared.
-        twins: whether the variant is an exact twin of its baseline in every block, so that the deltas are noise.
+        equivalent: whether the variant is equivalent to its baseline in every block, so that the deltas are noise.
         paired: whether the arms share what they start from in each seed, by their specification.
         claim: what a claim of the suite says of it: "higher", "lower" or "equal"; None of what is no claim.
         key: equal for comparisons of the same runs, whichever is the variant: one hypothesis; empty where unknown.
@@ -85,7 +85,7 @@ class Comparison:
     unmatched: int = 0
     factors: tuple[tuple[str, str, str], ...] = ()
     cells: tuple[str, ...] = ()
-    twins: bool = False
+    equivalent: bool = False
     paired: bool = False
     claim: str | None = None
     key: bytes = b""
@@ -110,7 +110,7 @@ class Judged:
             comparison all are NaN.
         verdict: see :data:`Verdict`.
         words: the verdict as it is told: "worse, by less than the margin" where a difference is certain and equivalent.
-        below_noise_floor: whether the mean is no further from 0 than exact twins are from one another.
+        below_noise_floor: whether the mean is no further from 0 than equivalent implementations are from one another.
         improvement: probability that a run of the variant beats one of the baseline. NaN where the deltas are means
             over several blocks: these lie closer together than runs, and one would beat the other far too often.
         seeds_needed: to decide it with 80 % power, were the difference and the spread what they look like: to tell it
@@ -169,7 +169,8 @@ def judge(
     """Verdicts on the comparisons of one report, which are one family for Holm's correction.
 
     What a claim says weighs twice as much as an effect, an interaction or a variant, and a difference where equality is
-    expected, of a claim of it or of exact twins, a quarter: see :func:`vitbench.analysis.multiplicity.weight`.
+    expected, of a claim of it or of equivalent implementations, a quarter: see
+    :func:`vitbench.analysis.multiplicity.weight`.
 
     The correction is over every hypothesis that the report plans. One that is invalid, or that has no result, counts as
     one with p = 1: the family is fixed before anyone has looked, and what failed makes no other row significant. A
@@ -178,7 +179,7 @@ def judge(
     Args:
         comparisons: the rows.
         margin: the largest difference that does not matter, in the unit of the deltas; None: nothing is equivalent.
-        noise_floor: spread of exact twins, in the same unit; None where there are none.
+        noise_floor: spread of equivalent implementations, in the same unit; None where there are none.
         alpha: largest probability of any false "better" or "worse" in the report.
         higher_is_better: whether a positive delta is an improvement.
         test: what the suite sets in place of the rule, see :data:`vitbench.config.suite.Test`.
@@ -276,7 +277,7 @@ def weights_of(comparisons: Sequence[Comparison], *, equality: bool = False) -> 
     """Hypothesis → its weight, by the first row that is of it; see :func:`vitbench.analysis.multiplicity.weight`."""
     found: dict[bytes | int, float] = {}
     for key, c in zip(keys(comparisons), comparisons, strict=True):
-        found.setdefault(key, weight(c.claim, twins=c.twins, equality=equality))
+        found.setdefault(key, weight(c.claim, equivalent=c.equivalent, equality=equality))
     return found
 
 

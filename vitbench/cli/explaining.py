@@ -12,7 +12,7 @@ from vitbench import registry
 from vitbench.cli.console import Terminal, escape
 
 if TYPE_CHECKING:
-    from vitbench.explaining.given import Split
+    from vitbench.explaining.inputs import Split
     from vitbench.store import Epoch, Study
 
 FILE = click.Path(path_type=Path, dir_okay=False)
@@ -54,12 +54,12 @@ def explain(
     for plugin in plugins:
         registry.load_plugin(plugin)
     from vitbench.devices import resolve, unsupported
-    from vitbench.explaining.given import class_names, of_folder, of_trial, study_of
-    from vitbench.explaining.portray import portray
+    from vitbench.explaining.explain import explain_model
+    from vitbench.explaining.inputs import class_names, of_folder, of_trial, study_of
     from vitbench.model.weights import WeightsError, read_about, read_spec
-    from vitbench.report.models.explained import render_portrait
-    from vitbench.store.portrait import FOLDER as KEPT
-    from vitbench.store.portrait import BadPortrait, write_portrait
+    from vitbench.report.models.explained_page import render_explanation
+    from vitbench.store.explanation import FOLDER as KEPT
+    from vitbench.store.explanation import BadExplanation, write_explanation
 
     about, spec, where = read_about(checkpoint), read_spec(checkpoint), resolve(device)
     if spec is None:
@@ -70,19 +70,19 @@ def explain(
         raise click.ClickException(reason)
     study, console = study_of(checkpoint), Terminal()
     classes = class_names(about, spec, checkpoint)
-    given = of_folder(images, spec, classes) if images else of_trial(about, spec, study, split)
-    portrait = portray(checkpoint, given, where)
+    inputs = of_folder(images, spec, classes) if images else of_trial(about, spec, study, split)
+    explanation = explain_model(checkpoint, inputs, where)
     if study is not None and (images is not None or split != "test"):
         console.print("not kept with the study: its report shows what is seen on the trial's own test images")
-    elif study is not None and portrait.about.trial == checkpoint.stem:
+    elif study is not None and explanation.about.trial == checkpoint.stem:
         try:
-            console.print(escape(f"kept as {write_portrait(study.path / KEPT / checkpoint.name, portrait)}"))
-        except (OSError, BadPortrait) as error:  # a study that can only be read is still explained
+            console.print(escape(f"kept as {write_explanation(study.path / KEPT / checkpoint.name, explanation)}"))
+        except (OSError, BadExplanation) as error:  # a study that can only be read is still explained
             said = getattr(error, "strerror", None) or str(error)
             console.print(f"[yellow]not kept with the study[/]: {escape(said)}")
-    title, epochs = _training(study, portrait.about.trial)
+    title, epochs = _training(study, explanation.about.trial)
     folder = out or Path("reports") / "explained" / checkpoint.stem
-    page = render_portrait(portrait, title or checkpoint.stem, epochs, folder)
+    page = render_explanation(explanation, title or checkpoint.stem, epochs, folder)
     console.print(escape(str(page)))
 
 

@@ -61,7 +61,7 @@ def _read(
 
         raise with_time(error, device) from error
     if plugins:  # they have torch loaded
-        from vitbench.model.architectures import check_plugins
+        from vitbench.model.build import check_plugins
 
         check_plugins({id(cell.model): cell.model for cell in read.cells}.values())
     return read
@@ -307,7 +307,7 @@ def report(study: Path, out: Path | None, printed: bool, exports: tuple[str, ...
         return
     from vitbench.report.exports.extras import require
     from vitbench.report.index import render_all, studies_in
-    from vitbench.report.study import render_view
+    from vitbench.report.study_report import render_view
     from vitbench.report.view import View
     from vitbench.store import Study
 
@@ -335,7 +335,7 @@ def _print_report(study: Path) -> None:
     """What is seen of a report in a terminal."""
     from vitbench.report.formats.terminal import printed
     from vitbench.report.output import Files
-    from vitbench.report.study import compose
+    from vitbench.report.study_report import compose
     from vitbench.report.view import View
     from vitbench.store import Study
 

@@ -168,7 +168,7 @@ class ModelSpec(Strict):
             architecture=architecture, image_size=self.image_size, channels=self.channels, num_classes=self.num_classes
         )
 
-    def twin(self) -> ModelSpec:
+    def reference(self) -> ModelSpec:
         """The same function with each exact component replaced by its slot's reference."""
         changes = {}
         for slot, name in self.components.items():

@@ -8,7 +8,7 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from vitbench.config.base import pair
 from vitbench.config.model import ModelSpec
-from vitbench.model.architectures import network
+from vitbench.model.build import network
 
 
 def parameters(model: nn.Module) -> int:
@@ -35,7 +35,7 @@ def flops_by_module(spec: ModelSpec) -> dict[str, int]:
     convolutions, attention), as is the field's habit; softmax, norms and activations are left out.
     """
     with torch.device("meta"):
-        model = network(spec.twin()).eval()
+        model = network(spec.reference()).eval()
         images = torch.empty(1, spec.channels, *pair(spec.image_size))
     with FlopCounterMode(display=False) as counter, torch.no_grad():
         model(images)

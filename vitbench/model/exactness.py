@@ -70,7 +70,7 @@ def deviations(
     name, reference = spec.components[slot], registry.reference(slot)
     if reference is None or not registry.facts(slot, name).exact:
         raise ValueError(f'{slot} "{name}" is not exact: there is nothing to compare it with')
-    twin = spec.model_copy(update={slot: reference})
+    expected = spec.model_copy(update={slot: reference})
     x = inputs(slot, spec, batch, seed)
     rotation = chosen("positions", spec)(spec).rotation if slot == "attention" else None
 
@@ -92,8 +92,8 @@ def deviations(
             results |= {f"gradient of {n}": g for n, g in gradients.items() if g is not None}
         return {k: v.to("cpu", torch.float64) for k, v in results.items()}
 
-    truth = run(twin, torch.device("cpu"), torch.float64)
-    plain, mine = run(twin, device, dtype), run(spec, device, dtype)
+    truth = run(expected, torch.device("cpu"), torch.float64)
+    plain, mine = run(expected, device, dtype), run(spec, device, dtype)
     if missing := sorted(truth.keys() - mine.keys()):
         raise Incorrect(f'{slot} "{name}" gives no {", no ".join(missing)}')
     if more := sorted(mine.keys() - truth.keys()):

@@ -1,4 +1,4 @@
-"""Initial weights: each parameter drawn by its own name, so that twins start bit-identical."""
+"""Initial weights: each parameter drawn by its own name, so that equivalent implementations start bit-identical."""
 
 from __future__ import annotations
 
@@ -39,7 +39,8 @@ def initialise(model: nn.Module, std: float | Literal["fan_in", "he"], seed: int
     """Draw all weights from a seed: truncated normal at two deviations; biases zero; norms one.
 
     A parameter's values depend on the seed, its name and its shape alone. So cells that share a parameter share its
-    initial values, and exact twins, which hold the same parameters under the same names, start from the same model.
+    initial values, and equivalent implementations, which hold the same parameters under the same names, start from the
+    same model.
 
     Args:
         model: its floating-point parameters are overwritten in place.

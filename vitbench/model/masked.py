@@ -143,7 +143,7 @@ def masked_autoencoder(model: VisionTransformer, recipe: TrainSpec, seed: int) -
 def masked_flops(spec: ModelSpec, recipe: TrainSpec) -> int:
     """Operations of one image's forward pass, counted as by :func:`vitbench.model.counting.forward_flops`."""
     with torch.device("meta"):
-        autoencoder = masked_autoencoder(VisionTransformer(spec.twin()), recipe, seed=0)
+        autoencoder = masked_autoencoder(VisionTransformer(spec.reference()), recipe, seed=0)
         images = torch.empty(1, spec.channels, *pair(spec.image_size))
         with FlopCounterMode(display=False) as counter, torch.no_grad():
             autoencoder(images, torch.empty(1, spec.patches, dtype=torch.int64))

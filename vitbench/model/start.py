@@ -13,7 +13,7 @@ from vitbench import registry
 from vitbench.config.model import ModelSpec
 from vitbench.config.recipe import CONTENT, OF_TIMM
 from vitbench.model import timm_names
-from vitbench.model.architectures import network
+from vitbench.model.build import network
 from vitbench.model.timm_weights import load_timm
 from vitbench.model.vit import VisionTransformer
 from vitbench.model.weights import WeightsError, mismatch, read_shapes, read_spec, read_weights, save_weights

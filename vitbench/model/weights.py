@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from vitbench.config.base import STORED, dumps
 from vitbench.config.model import ModelSpec
 from vitbench.errors import UserError
-from vitbench.model.architectures import Model, network
+from vitbench.model.build import Model, network
 from vitbench.store.files import handle, opened, write_atomically
 
 SUFFIX = ".safetensors"

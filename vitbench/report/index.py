@@ -10,7 +10,7 @@ from vitbench.report.figures.charts import Draw, drawn
 from vitbench.report.inline import NOTHING, Md, escape
 from vitbench.report.output import Files
 from vitbench.report.sections import summary
-from vitbench.report.study import render_view
+from vitbench.report.study_report import render_view
 from vitbench.report.view import View
 from vitbench.store import Study
 
@@ -30,7 +30,7 @@ def render_all(folders: Sequence[Path], out: Path, exports: Sequence[str] = (), 
     Args:
         folders: of the studies, each with another name.
         out: gets a folder for each study.
-        exports: of :data:`vitbench.report.study.EXPORTS`.
+        exports: of :data:`vitbench.report.study_report.EXPORTS`.
         draw: draws the figures.
 
     Raises:

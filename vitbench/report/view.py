@@ -30,12 +30,12 @@ from vitbench.analysis.grouped import (
     TIME_BLOCK,
     TRAIN_BLOCK,
     Matched,
-    TwinNoise,
+    NoiseFloor,
     by_effect,
     finished,
     matched,
+    noise_floor_of,
     over_seeds,
-    twin_noise,
 )
 from vitbench.analysis.paired import Interval, interval
 from vitbench.analysis.replay import Looking
@@ -54,7 +54,7 @@ from vitbench.store.trials import Trials
 
 MEAN, STD = f"{ACCURACY}_mean", f"{ACCURACY}_std"
 
-STANDING = ("cell", "state", "origin", "seed", "twin")
+STANDING = ("cell", "state", "origin", "seed", "function")
 """Columns that say what a run is of and whether it counts."""
 
 MAX_CELLS = 500
@@ -164,10 +164,10 @@ class View:
         return any("--small" in line for line in (self.study.info.options, *self.study.info.commands))
 
     @cached_property
-    def twins(self) -> dict[str, str]:
+    def function_of(self) -> dict[str, str]:
         """Cell that is trained → the first one that computes the same function."""
         once = self.train.drop_duplicates("cell")
-        return dict(zip(once["cell"], once["twin"], strict=True))
+        return dict(zip(once["cell"], once["function"], strict=True))
 
     @cached_property
     def stood_for(self) -> dict[str, str]:
@@ -282,19 +282,19 @@ class View:
         return (load, cores) if math.isfinite(load) and cores and load > cores + FOREIGN else None
 
     @cached_property
-    def noise(self) -> TwinNoise | None:
-        """Spread of test accuracy, in points, between exact twins."""
-        return twin_noise(self.train)
+    def noise(self) -> NoiseFloor | None:
+        """Spread of test accuracy, in points, between equivalent implementations."""
+        return noise_floor_of(self.train)
 
     @cached_property
     def under_study(self) -> list[str]:
-        """The axes whose values are compared: not those of exact twins alone, nor those that change the images."""
-        twins = set(self.twin_axes)
-        return [axis for axis in self.axes if axis not in twins and axis not in self.conditions]
+        """Axes whose values are compared: not those of equivalent implementations, nor those that change the images."""
+        equivalent = set(self.equivalent_axes)
+        return [axis for axis in self.axes if axis not in equivalent and axis not in self.conditions]
 
     @cached_property
-    def twin_axes(self) -> list[str]:
-        """The axes whose values are all exact twins of one another."""
+    def equivalent_axes(self) -> list[str]:
+        """The axes whose values are all equivalent."""
         return [axis for axis, values in self.axes.items() if all(self.exact(axis, value) for value in values)]
 
     @cached_property
@@ -363,7 +363,7 @@ class View:
     def accuracy_over(self, axis: str, origin: str, device: str) -> Matched:
         """Test accuracy (percent) over the matched blocks of an axis, of one device and origin."""
         if (axis, origin, device) not in self._accuracy_over:
-            trained = self.train if axis in self.twin_axes else self.judged
+            trained = self.train if axis in self.equivalent_axes else self.judged
             rows = of_origin(where(trained, trained["device"] == device), origin)
             found = matched(rows, self.axes, axis, ACCURACY, TRAIN_BLOCK)
             self._accuracy_over[axis, origin, device] = found

@@ -201,10 +201,10 @@ class Study:
         single = list[str]()
         for attempt in [a for a in self._scan() if not a.packed]:
             file = self.path / "records" / attempt.file
-            twins = [a for a in self._packed(attempt.trial_id) if a[1:] == attempt[1:]]
-            if not twins:
+            copies = [a for a in self._packed(attempt.trial_id) if a[1:] == attempt[1:]]
+            if not copies:
                 single.append(attempt.file)
-            elif any(record == self._read(file) for _, record in self.records_of(twins)):
+            elif any(record == self._read(file) for _, record in self.records_of(copies)):
                 file.unlink(missing_ok=True)  # packing was killed before it was removed
         return pack(self.path, single)
 

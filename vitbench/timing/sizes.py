@@ -56,9 +56,9 @@ def count(trial: TimeTrial) -> Sizes:
 def _forward_flops(trial: TimeTrial) -> int:
     if trial.level == "model":
         return forward_flops(trial.model)
-    twin = trial.model.twin()
+    reference = trial.model.reference()
     with FlopCounterMode(display=False) as counter, torch.no_grad():
-        UNITS[trial.level](twin).eval()(torch.empty(input_shape(twin, trial.level, 1)))
+        UNITS[trial.level](reference).eval()(torch.empty(input_shape(reference, trial.level, 1)))
     return int(counter.get_total_flops())
 
 

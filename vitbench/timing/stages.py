@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from vitbench.config.base import pair
 from vitbench.config.model import ModelSpec
 from vitbench.devices import synchronise
-from vitbench.model.architectures import Convolutional, build_model
+from vitbench.model.build import Convolutional, build_model
 from vitbench.model.counting import flops_by_module, parameters
 from vitbench.model.vit import VisionTransformer
 

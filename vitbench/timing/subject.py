@@ -15,7 +15,7 @@ from vitbench.config.model import ModelSpec
 from vitbench.config.recipe import Level, TrainSpec
 from vitbench.config.trial import TimeTrial
 from vitbench.devices import DTYPES, synchronise
-from vitbench.model.architectures import network
+from vitbench.model.build import network
 from vitbench.model.encoder import Block, chosen
 from vitbench.model.exactness import FACTOR, FLOOR_EPS, Incorrect
 from vitbench.model.initial import initialise
@@ -105,7 +105,7 @@ class Subject:
             self.iterate = self._captured(self.iterate)
 
     def build(self, spec: ModelSpec) -> nn.Module:
-        """The module for a spec, with the weights of seed 0: the same for exact twins."""
+        """The module for a spec, with the weights of seed 0: the same for equivalent implementations."""
         module = UNITS[self.trial.level](spec)
         initialise(module, getattr(module, "initial_std", spec.init_std), seed=0)
         return module
@@ -147,15 +147,15 @@ class Subject:
     def verify(self) -> None:
         """Raise Incorrect unless what the last timed iteration gave is right.
 
-        Every value must be finite. Those of a few images are compared with the reference twin in float64, at
-        :data:`LOOSER` times what the rule of :mod:`vitbench.model.exactness` allows; those of all images with the twin
-        in the same dtype, at twice that (both may err by as much). A part's gradient of its input likewise.
+        Every value must be finite. Those of a few images are compared with the reference in float64, at
+        :data:`LOOSER` times what the rule of :mod:`vitbench.model.exactness` allows; those of all images with the
+        reference in the same dtype, at twice that (both may err by as much). A part's gradient of its input likewise.
         """
         synchronise(self.device)
         mine = {"output": self.out.detach()}
         if self.x.grad is not None:
             mine["gradient of the input"] = self.x.grad
-        plain, wanted = self._twin(self.device, self.dtype, slice(None))
+        plain, wanted = self._reference(self.device, self.dtype, slice(None))
         for name, parameter in self.module.named_parameters():
             if parameter.grad is not None:
                 mine[f"gradient of {name}"] = parameter.grad
@@ -168,7 +168,7 @@ class Subject:
             return  # what is dropped differs from call to call: there is no value to compare with
         count = self.trial.batch_size
         some = torch.linspace(0, count - 1, min(CHECKED_IMAGES, count)).round().long()
-        true, _ = self._twin(torch.device("cpu"), torch.float64, some)
+        true, _ = self._reference(torch.device("cpu"), torch.float64, some)
         for quantity, of_all in plain.items():
             true_some = true[quantity]
             floor = FLOOR_EPS * torch.finfo(self.dtype).eps * float(true_some.abs().max())
@@ -181,10 +181,10 @@ class Subject:
                 if not error <= limit:
                     raise Incorrect(f"after timing, {quantity}: error {error:.3g}, allowed {limit:.3g}")
 
-    def _twin(self, device: torch.device, dtype: torch.dtype, images: Any) -> tuple[dict[str, Tensor], set[str]]:
-        """Of the reference twin, for some of the images: output, and for a part the gradient of the input; and the
+    def _reference(self, device: torch.device, dtype: torch.dtype, images: Any) -> tuple[dict[str, Tensor], set[str]]:
+        """Of the reference, for some of the images: output, and for a part the gradient of the input; and the
         names of the parameters that have a gradient, which for a whole model are all of them."""
-        module = self.build(self.trial.model.twin()).to(self.dtype).to(device, dtype)
+        module = self.build(self.trial.model.reference()).to(self.dtype).to(device, dtype)
         module.train(self.trial.training)
         x = self.draw("x", tuple(self.x.shape))[images].to(device, dtype)  # not self.x, which may have been written to
         part = self.trial.training and self.trial.level != "model"

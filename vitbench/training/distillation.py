@@ -15,7 +15,7 @@ from torch.nn import functional as F
 
 from vitbench.config.recipe import TrainSpec
 from vitbench.data.batches import Batch
-from vitbench.model.architectures import build_model
+from vitbench.model.build import build_model
 from vitbench.model.counting import forward_flops
 from vitbench.model.vit import VisionTransformer
 from vitbench.store import Epoch

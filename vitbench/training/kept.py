@@ -12,7 +12,7 @@ from torch import nn
 from vitbench.config.model import ModelSpec
 from vitbench.config.trial import TrainingTrial
 from vitbench.data.images import Splits
-from vitbench.model.architectures import Model, network
+from vitbench.model.build import Model, network
 from vitbench.model.weights import save_weights
 from vitbench.training.distillation import Student
 from vitbench.training.probe import Probe

@@ -18,7 +18,7 @@ from vitbench.data.batches import Batches
 from vitbench.data.images import Images, Splits
 from vitbench.data.load import splits
 from vitbench.devices import DTYPES, PeakMemory
-from vitbench.model.architectures import Model, build_model
+from vitbench.model.build import Model, build_model
 from vitbench.model.counting import forward_flops, parameters_of
 from vitbench.model.optimiser import learning_rate
 from vitbench.model.start import load_start

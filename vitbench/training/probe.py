@@ -6,7 +6,7 @@ from typing import Self
 
 from torch import Tensor, nn
 
-from vitbench.model.architectures import Model
+from vitbench.model.build import Model
 
 
 class Probe(nn.Module):

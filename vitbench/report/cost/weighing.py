@@ -24,15 +24,16 @@ class Gains:
 
     Attributes:
         on: the origin in words, and as the ending of a file's name; both empty where there is but one.
-        of_cell: cell → mean test accuracy and its standard deviation over seeds, percent; of exact twins those of all.
+        of_cell: cell → mean test accuracy and its standard deviation over seeds, percent; of equivalent
+            implementations those of all.
         survivors: cells of which not every planned seed has a result.
-        twins: cell → the first of its exact twins, of cells that have some.
+        function_of: cell → the first of its equivalent implementations, of cells that have some.
     """
 
     on: tuple[str, str]
     of_cell: Mapping[str, tuple[float, float]]
     survivors: Collection[str]
-    twins: Mapping[str, str]
+    function_of: Mapping[str, str]
 
 
 @dataclass(frozen=True)
@@ -76,20 +77,21 @@ def weighed(view: View) -> Iterator[Weighed]:
 
 
 def _gains(view: View, device: str, origin: str, on: tuple[str, str]) -> Gains:
-    """Exact twins are one experiment, done several times: averaged first, seed by seed."""
+    """Equivalent implementations are one experiment, done several times: averaged first, seed by seed."""
     results = view.by_cell[(view.by_cell["device"] == device) & (view.by_cell["origin"] == origin)]
     values = zip(results["cell"].tolist(), results[MEAN].tolist(), results[STD].tolist(), strict=True)
     of_cell = {str(cell): (float(mean), float(std)) for cell, mean, std in values}
     runs = finished(of_origin(view.runs(device, [ACCURACY]), origin))
     runs = runs[runs[ACCURACY].notna()]
-    runs = runs[runs.groupby("twin")["cell"].transform("nunique") > 1]  # most cells of most studies have no twin
-    twins: dict[str, str] = {}
-    for first, alike in runs.groupby("twin", sort=False):
+    # Most cells of most studies have no equivalent.
+    runs = runs[runs.groupby("function")["cell"].transform("nunique") > 1]
+    function_of: dict[str, str] = {}
+    for first, alike in runs.groupby("function", sort=False):
         of_seed = alike.groupby("seed")[ACCURACY].mean()
-        twins |= dict.fromkeys(alike["cell"].tolist(), str(first))
+        function_of |= dict.fromkeys(alike["cell"].tolist(), str(first))
         of_cell |= dict.fromkeys(alike["cell"].tolist(), (float(of_seed.mean()), float(of_seed.std(ddof=1))))
     survivors = set(results.loc[results["n"] < results["planned"], "cell"])
-    return Gains(on, of_cell, survivors, twins)
+    return Gains(on, of_cell, survivors, function_of)
 
 
 def _judged(costs: Costs, gains: Gains, cells: list[str]) -> Weighed:

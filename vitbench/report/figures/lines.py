@@ -18,7 +18,8 @@ from vitbench.report.figures.charts import Curves, Trends, Waves
 from vitbench.report.figures.colours import GREY, PALETTE, PAPER, RULE
 from vitbench.report.figures.data import MEAN, frame
 from vitbench.report.figures.names import fit, inches
-from vitbench.report.figures.parts import NAME_POINTS, TEXT_POINTS, WIDEST, colours, in_two, legend, numbers
+from vitbench.report.figures.parts import NAME_POINTS, TEXT_POINTS, WIDEST, colours, in_two, legend, numbers, tip
+from vitbench.report.text import significant
 
 MOST_BESIDE = 4
 """Panels side by side."""
@@ -79,7 +80,9 @@ def _curves(
             ax.plot(*np.concatenate(runs).T, color=shade, linestyle="none", marker="o", markersize=3, zorder=2)
         dash = dashes.get(str(name), "") if alone else ""
         width = 1.8 if alone else max(0.3, min(RUN_POINTS, 8 / len(runs)))
-        ax.add_collection(LineCollection(runs, colors=shade, linestyles=[_dashed(dash)], linewidths=width, zorder=2))
+        hint = tip("", _ends(str(name), runs)) if alone else None
+        lines = LineCollection(runs, colors=shade, linestyles=[_dashed(dash)], linewidths=width, zorder=2, gid=hint)
+        ax.add_collection(lines)
     means = data[data["run"] == MEAN]
     if len(means):
         known = set(means["colour"])
@@ -88,7 +91,15 @@ def _curves(
         marks = ["o"] * len(shown) if marked else False
         sns.lineplot(means, x="epoch", y="value", dashes=[dashes.get(name, "") for name in shown], estimator=None,
                      markers=marks, linewidth=MEAN_POINTS, legend=False, zorder=3, ax=ax, **order)  # fmt: skip
+        for line, name in zip(ax.lines[-len(shown) :], shown, strict=True):
+            line.set_gid(tip("", _ends(name, [np.asarray(line.get_xydata())])))
     ax.autoscale_view()  # a collection does not ask for it
+
+
+def _ends(name: str, curves: Sequence[npt.NDArray[np.float64]]) -> str:
+    """What a line is of, and its value at the last epoch."""
+    epoch, value = curves[0][-1]
+    return f"{f'{name}: ' if name else ''}{significant(value)} after epoch {epoch:.0f}"
 
 
 def _dashed(dash: Dash) -> str | tuple[int, Dash]:
@@ -123,6 +134,11 @@ def trends(chart: Trends) -> Figure:
         )
         hollow = {**order, "palette": dict.fromkeys(shades, PAPER), "edgecolor": [*points["colour"].map(shades)]}
         sns.scatterplot(points, x="at", y="value", s=14, linewidth=0.9, zorder=3, **hollow)
+        for name, at, values in [(name, *point) for name, line in chart.lines.items() for point in line if point[1]]:
+            mean = float(np.mean(values))
+            said = f"{name} {chart.axis} {_label(at)}: {significant(mean)}".strip()
+            ax.plot(at, mean, color=shades[name], marker="o", markersize=9, alpha=0.0, linestyle="none", zorder=4,
+                    gid=tip("", said))  # fmt: skip
     for _, value in chart.levels:
         ax.axhline(value, color=GREY, linewidth=1.0, linestyle=(0, (4, 3)), zorder=1)
     title = "\n".join(f"dashed: {name}" for name, _ in chart.levels)

@@ -33,7 +33,7 @@ separates the mark's cell from the tooltip's text."""
 
 
 def tip(cell: str, text: str) -> str:
-    """Make the id of a cell's mark with a tooltip: the cell and the text, on one line."""
+    """Make the id of a cell's mark with a tooltip: the cell, empty where the mark is of several, and the text."""
     return TIP + BETWEEN.join(" ".join("".join(c if c.isprintable() else " " for c in s).split()) for s in (cell, text))
 
 

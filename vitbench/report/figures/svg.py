@@ -24,7 +24,7 @@ LEAST = 0.88
 
 _TAG = re.compile(r"<[^>]*>")
 _NAMED = re.compile(r' id="([^"]+)"')
-_TOLD = re.compile(rf' id="{TIP}([^"{BETWEEN}]*){BETWEEN}([^"]*)"')
+_TIP = re.compile(rf' id="{TIP}([^"{BETWEEN}]*){BETWEEN}([^"]*)"')
 _POINTING = re.compile(r'(?<=url\(#)[^)]+(?=\))|(?<=href="#)[^"]+(?=")')
 _STYLE = re.compile(r' style="[^"]*"')
 _COLOUR = re.compile(r"#[0-9a-f]{6}\b")
@@ -71,7 +71,7 @@ def svg(figure: Figure) -> str:
 
 def _cleaned(tag: str, wanted: Mapping[str, str]) -> str:
     """A tag with the ids that are wanted, made the figure's own. What is between tags stays as it is."""
-    tag = _TOLD.sub(r' data-cell="\1" data-tip="\1: \2"', tag)
+    tag = _TIP.sub(lambda m: f' data-cell="{m[1]}" data-tip="{m[1]}: {m[2]}"' if m[1] else f' data-tip="{m[2]}"', tag)
     tag = _NAMED.sub(lambda m: f' id="{wanted[m[1]]}"' if m[1] in wanted else "", tag)
     tag = _POINTING.sub(lambda m: wanted[m[0]], tag).replace(' xlink:href="', ' href="')
     tag = _STYLE.sub(lambda m: _COLOUR.sub(lambda colour: variable(colour[0]), m[0]), tag)

@@ -75,11 +75,11 @@ class Function:
 def functions(view: View, group: Group) -> list[Function]:
     """The functions of a group that have a result, the highest mean first."""
     of_device = view.judged_runs(group.device, [ACCURACY])
-    planned = of_device.groupby("twin", sort=False)["seed"].nunique()
+    planned = of_device.groupby("function", sort=False)["seed"].nunique()
     runs = finished(of_origin(of_device, group.origin))
     runs = runs[runs[ACCURACY].notna()]
     found = []
-    for first, rows in runs.groupby("twin", sort=False):
+    for first, rows in runs.groupby("function", sort=False):
         cells = list(dict.fromkeys(rows["cell"].tolist()))
         values = rows.groupby("seed", sort=False)[ACCURACY].mean().tolist()
         found.append(
@@ -110,7 +110,7 @@ def section(view: View, files: Files) -> list[Block]:
         return []
     links = [files.table("accuracy", by_cell_frame(view))]
     links += [Md(f"by axis {files.table('accuracy-by-axis', axes_frame(view))}")] if view.axes else []
-    blocks += [Md(noise_floor(view))] if len(set(view.twins.values())) < len(view.twins) else []
+    blocks += [Md(noise_floor(view))] if len(set(view.function_of.values())) < len(view.function_of) else []
     return [*blocks, Md(f"As numbers, a row for each cell: {', '.join(links)}.")]
 
 
@@ -188,7 +188,9 @@ def _identity(view: View, each: Function) -> dict[str, Md]:
     """The columns that name a function: its values of each axis, or the label of its first cell."""
     if not each.values or len(view.axes) > 6:
         named = {"cell": escape(each.cells[0])}
-        return named | ({EQUIVALENT: count(len(each.cells))} if len(view.twins) > len(set(view.twins.values())) else {})
+        return named | (
+            {EQUIVALENT: count(len(each.cells))} if len(view.function_of) > len(set(view.function_of.values())) else {}
+        )
     return {view.axis_names[axis]: escape(JOIN.join(values)) for axis, values in each.values.items()}
 
 

@@ -132,7 +132,7 @@ class _Arranged:
         facets: names of the panels.
         colouring: what the colours stand for.
         epochs: the epochs, with columns facet and colour.
-        pooled: axes in which runs of one panel and colour may differ, other than those of exact twins.
+        pooled: axes in which runs of one panel and colour may differ, other than those of equivalent implementations.
     """
 
     facet_axis: str
@@ -169,7 +169,7 @@ def _of_a_grid(view: View, epochs: pd.DataFrame) -> _Arranged:
     names = of_cell[0], of_cell[1] or [""] * len(cells)
     colour, facet = (epochs["cell"].map(dict(zip(cells["cell"], each, strict=True))).astype(object) for each in names)
     panels = [value for value in every[1] if value in names[1]]
-    pooled = [axis for axis in view.axes if axis not in (*colours, *facets, *view.twin_axes)]
+    pooled = [axis for axis in view.axes if axis not in (*colours, *facets, *view.equivalent_axes)]
     colouring = Colouring(", ".join(view.axis_names[axis] for axis in colours), every[0], every[0])
     return _Arranged(view.axis_names[facets[0]] if len(facets) == 1 else "", panels, colouring,
                      epochs.assign(facet=facet, colour=colour), pooled)  # fmt: skip
@@ -179,11 +179,11 @@ def _shared_out(view: View) -> tuple[list[str], list[str]]:
     """The axes of the colours, and those of the panels: all that matter, as far as there are colours and panels.
 
     Axes that change what is classified have panels, and so have those that no claim is about; axes of claims share the
-    colours, so that what a claim compares stands in one panel. Exact twins share their lines.
+    colours, so that what a claim compares stands in one panel. Equivalent implementations share their lines.
     """
     claimed = {fact.axis for fact in view.study.info.facts}
-    twins = [axis for axis in view.telling if axis in view.twin_axes]
-    telling = [axis for axis in view.telling if axis not in twins] or twins[:1]
+    equivalent = [axis for axis in view.telling if axis in view.equivalent_axes]
+    telling = [axis for axis in view.telling if axis not in equivalent] or equivalent[:1]
     telling.sort(key=lambda axis: axis in view.conditions)
     first, *others = telling
     compared = [axis for axis in others if axis in claimed and axis not in view.conditions]

@@ -216,7 +216,7 @@ def _numbers(view: View, judged: Judged, *, beside: bool) -> dict[str, Md]:
 
 def is_marked(judged: Judged) -> bool:
     """Whether a difference is no larger than noise; of equivalent implementations themselves that is no news."""
-    return judged.below_noise_floor and bool(judged.mean) and not judged.comparison.twins
+    return judged.below_noise_floor and bool(judged.mean) and not judged.comparison.equivalent
 
 
 def _under_conditions(view: View, found: Conclusions) -> list[Block]:
@@ -259,10 +259,10 @@ def _other_margins(view: View, rows: Sequence[Row]) -> list[Block]:
 
 def _without_interactions(view: View) -> list[Md]:
     """Why axes have no interactions, where a grid of two or more has results."""
-    left = [axis for axis in view.axes if axis not in view.twin_axes]
-    if len(view.axes) < 2 or len(left) > 1 or not view.conclusions or not view.twin_axes:
+    left = [axis for axis in view.axes if axis not in view.equivalent_axes]
+    if len(view.axes) < 2 or len(left) > 1 or not view.conclusions or not view.equivalent_axes:
         return []
-    named = enumerated([escape(view.axis_names[axis]) for axis in view.twin_axes])
+    named = enumerated([escape(view.axis_names[axis]) for axis in view.equivalent_axes])
     return [Md(f"No interactions: the values of {named} are equivalent implementations.")]
 
 

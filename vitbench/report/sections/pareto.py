@@ -41,7 +41,9 @@ FRONT = (
     "“On the front”: yes where every cell of no less mean accuracy {more} {how}; no where one {less}; perhaps {unsure}."
 )
 ESTIMATED = "“On the front” is by these estimates alone: how the costs would vary in another run is unknown."
-TWINS = " Equivalent implementations have one accuracy, the mean over all of them: cost alone chooses among them."
+ONE_ACCURACY = (
+    " Equivalent implementations have one accuracy, the mean over all of them: cost alone chooses among them."
+)
 MARKED_CELLS = " The timings of {marked} are unstable{hollow}: none of these is on the front or surpasses another."
 SHARED = " The runs shared their machine, see Caveats."
 
@@ -92,7 +94,7 @@ def _also(each: Weighed, *, drawn: bool) -> str:
     marked = int(each.costs.cells.loc[each.cells, MARKED].sum())
     cells = f"{marked:,} of {plural(len(each.cells), 'cell')}"
     return (
-        (TWINS if any(cell in each.gains.twins for cell in each.cells) else "")
+        (ONE_ACCURACY if any(cell in each.gains.function_of for cell in each.cells) else "")
         + (MARKED_CELLS.format(marked=cells, hollow=" (hollow)" if drawn else "") if marked else "")
         + ("" if each.costs.alone else SHARED)
     )

@@ -14,8 +14,8 @@ from vitbench.report.output import Files
 from vitbench.report.sections import setup
 from vitbench.report.text import count, plural
 from vitbench.report.view import View
-from vitbench.store.portrait import FOLDER as PORTRAITS
-from vitbench.store.portrait import SUFFIX
+from vitbench.store.explanation import FOLDER as EXPLANATIONS
+from vitbench.store.explanation import SUFFIX
 
 RESULTS = "results"
 """Folder of studies, where a study does not say where its own lay."""
@@ -66,13 +66,13 @@ def _folder(view: View, made: Sequence[Sequence[str]]) -> str:
 
 
 def _explained(view: View) -> list[str]:
-    """Ids of the planned trials of which the study keeps a portrait, in the plan's order."""
-    kept = {file.stem for file in (view.study.path / PORTRAITS).glob(f"*{SUFFIX}")}
+    """Ids of the planned trials of which the study keeps an explanation, in the plan's order."""
+    kept = {file.stem for file in (view.study.path / EXPLANATIONS).glob(f"*{SUFFIX}")}
     return [trial_id for trial_id in view.train["trial_id"].tolist() if trial_id in kept] if kept else []
 
 
 def _explaining(study: str, trials: Sequence[str]) -> list[str]:
-    """The lines that make portraits of some trials."""
+    """The lines that make explanations of some trials."""
     if len(trials) > MOST_EXPLAINED:
         return [f'for file in {shlex.quote(study)}/weights/*{SUFFIX}; do vitbench explain "$file"; done']
     return [_line(("explain", f"{study}/weights/{trial_id}{SUFFIX}")) for trial_id in trials]

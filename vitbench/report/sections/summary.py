@@ -15,7 +15,7 @@ from vitbench.report.cost import by_axis, heat_map
 from vitbench.report.cost.beside import Beside, beside_baseline
 from vitbench.report.document import Bar, Block, Byline, Chips, Forest, ForestRow, Note, Scale
 from vitbench.report.inline import NOTHING, Md, escape, listed
-from vitbench.report.models import explained
+from vitbench.report.models import explained_page
 from vitbench.report.output import Files
 from vitbench.report.sections import accuracy, caveats
 from vitbench.report.sections.effects import Row, is_marked, margin_of, outcome, rows_of, scale_of, words_of
@@ -56,7 +56,7 @@ def section(view: View, files: Files) -> list[Block]:
         if group.conclusions is not None:
             blocks += _effects(view, group, files)
     blocks += _speeds(view, files)
-    return [*blocks, *map(Md, _sentences(view)), *explained.in_short(view)]
+    return [*blocks, *map(Md, _sentences(view)), *explained_page.in_short(view)]
 
 
 def _byline(view: View) -> Md:
@@ -280,11 +280,11 @@ def _to_decide(view: View) -> str:
 
 def _equivalent(view: View) -> str:
     """By how much equivalent implementations differ."""
-    if not view.twin_axes or view.noise is None:
+    if not view.equivalent_axes or view.noise is None:
         return ""
     floor = view.noise.largest
     how = f"differ by up to {fixed(floor, 2)} points" if floor else "agree to the last digit"
-    named = enumerated([escape(view.axis_names[axis]) for axis in view.twin_axes])
+    named = enumerated([escape(view.axis_names[axis]) for axis in view.equivalent_axes])
     return f"**Equivalent implementations** ({named}) {how} in accuracy."
 
 

@@ -199,7 +199,7 @@ TERMS: tuple[Term, ...] = (
          "over survivors: not every planned seed has a result."),
     Term("bold accuracy", _if(lambda view: len(view.by_cell) > 1),
          "the highest mean, and what is no further from it than the noise floor."),
-    Term("equivalent implementations", _if(lambda view: len(set(view.twins.values())) < len(view.twins)),
+    Term("equivalent implementations", _if(lambda view: len(set(view.function_of.values())) < len(view.function_of)),
          "cells that compute the same function from the same weights: one row, the values of their axes joined by “|”, "
          "costs from the least to the largest."),
     Term("speed by axis", _speeds,

@@ -52,7 +52,7 @@ def _groups(view: View) -> Iterator[tuple[str, dict[str, Right]]]:
     """Device and origin → the cells' outcomes on one test split, those that compute one function once."""
     attempts = view.results.tables["attempts"]
     having = set(attempts.loc[attempts["outcomes"] > 0, "file"])
-    done = view.train[(view.train["state"] == "ok") & (view.train["cell"].map(view.twins) == view.train["cell"])]
+    done = view.train[(view.train["state"] == "ok") & (view.train["cell"].map(view.function_of) == view.train["cell"])]
     for (device, origin), rows in done.groupby(["device", "origin"], sort=False):
         standing = view.results.standing
         cell_of = dict(zip(rows["trial_id"], rows["cell"], strict=True))

@@ -1,4 +1,4 @@
-"""Sitters: the models that are shown together, on which images, and what is said of each of these.
+"""Examples: the models that are shown together, on which images, and what is said of each of these.
 
 They are shown on the same images wherever they keep some in common: what is seen of one model on one image, and of
 another on another, compares nothing.
@@ -12,23 +12,23 @@ from typing import Literal
 
 from vitbench.config.base import pair
 from vitbench.report.figures.charts import Picture
-from vitbench.store.portrait import Exhibit, Portrait
+from vitbench.store.explanation import Example, Explanation
 
-Outcome = Literal["right", "differing", "wrong", "given"]
+Outcome = Literal["right", "differing", "wrong", "unlabelled"]
 """What models make of an image: all are right, some are, none is; or its class is not known."""
 
 
 @dataclass(frozen=True)
-class Sitter:
+class ShownModel:
     """A model that is shown.
 
     Attributes:
-        portrait: what there is to see of it.
+        explanation: what there is to see of it.
         name: what it is called among others; empty where it is shown alone.
         slug: begins the names of its pictures' files.
     """
 
-    portrait: Portrait
+    explanation: Explanation
     name: str = ""
     slug: str = ""
 
@@ -42,7 +42,7 @@ class Sitter:
 
 
 @dataclass(frozen=True)
-class Wall:
+class PictureGroup:
     """Pictures that stand beside one another, and what holds for all of them: how to read them.
 
     Attributes:
@@ -60,7 +60,7 @@ class Shown:
 
     Attributes:
         outcome: which.
-        places: of each sitter the places of the images among its own; as many for all where they are the same images.
+        places: of each model the places of the images among its own; as many for all where they are the same images.
         same: whether they are.
     """
 
@@ -69,79 +69,82 @@ class Shown:
     same: bool = True
 
 
-def chosen(sitters: Sequence[Sitter], most: int) -> list[Shown]:
+def chosen(models: Sequence[ShownModel], most: int) -> list[Shown]:
     """Images by outcome, those first that all models classify correctly; at most so many of each outcome.
 
     Where several models have none in common that all classify correctly, or none that none does, each has its own.
     """
-    common, found = _common(sitters), list[Shown]()
-    for outcome in ("right", "differing", "wrong", "given"):
-        mine = [places for places in common if _outcome(sitters, places) == outcome][:most]
+    common, found = _common(models), list[Shown]()
+    for outcome in ("right", "differing", "wrong", "unlabelled"):
+        mine = [places for places in common if _outcome(models, places) == outcome][:most]
         if mine:
             found.append(Shown(outcome, tuple(zip(*mine, strict=True))))
-        elif len(sitters) > 1 and outcome != "differing":
-            own = tuple(_own(sitter, outcome)[:most] for sitter in sitters)
+        elif len(models) > 1 and outcome != "differing":
+            own = tuple(_own(model, outcome)[:most] for model in models)
             found += [Shown(outcome, own, same=False)] if any(own) else []
     return found
 
 
-def in_full(sitters: Sequence[Sitter]) -> list[Shown]:
+def in_full(models: Sequence[ShownModel]) -> list[Shown]:
     """The images whose attention is shown of every head: one classified correctly, one not, or two of unknown class."""
     found = list[Shown]()
-    wanted: dict[Outcome, int] = {"right": 1, "wrong": 1, "given": 2}
+    wanted: dict[Outcome, int] = {"right": 1, "wrong": 1, "unlabelled": 2}
     for outcome, many in wanted.items():
-        mine = [places for places in _common(sitters) if all(map(_keeps, sitters, places))]
-        mine = [places for places in mine if _outcome(sitters, places) == outcome][:many]
+        mine = [places for places in _common(models) if all(map(_keeps, models, places))]
+        mine = [places for places in mine if _outcome(models, places) == outcome][:many]
         if mine:
             found += [Shown(outcome, tuple((place,) for place in places)) for places in mine]
         else:
-            own = tuple(tuple(p for p in _own(s, outcome) if _keeps(s, p))[:1] for s in sitters)
+            own = tuple(tuple(p for p in _own(s, outcome) if _keeps(s, p))[:1] for s in models)
             found += [Shown(outcome, own, same=False)] if any(own) else []
     return found
 
 
-def sentence(portrait: Portrait, exhibit: Exhibit) -> str:
+def sentence(explanation: Explanation, example: Example) -> str:
     """What an image shows and is taken for."""
-    told, p = portrait.about.classes[exhibit.told], f"p = {exhibit.probability:.2f}"
-    if exhibit.label is None:
-        return f"classified as {told} ({p})"
-    label = portrait.about.classes[exhibit.label]
-    return f"{label}, classified {'correctly' if exhibit.label == exhibit.told else f'as {told}'} ({p})"
+    predicted, p = explanation.about.classes[example.predicted], f"p = {example.probability:.2f}"
+    if example.label is None:
+        return f"classified as {predicted} ({p})"
+    label = explanation.about.classes[example.label]
+    return f"{label}, classified {'correctly' if example.label == example.predicted else f'as {predicted}'} ({p})"
 
 
-def patches_alike(sitters: Sequence[Sitter]) -> bool:
+def patches_alike(models: Sequence[ShownModel]) -> bool:
     """Whether the models cut images of one size into the same patches."""
-    specs = [sitter.portrait.about.model for sitter in sitters]
+    specs = [model.explanation.about.model for model in models]
     return len({(pair(spec.image_size), pair(spec.patch_size)) for spec in specs}) == 1
 
 
-def _common(sitters: Sequence[Sitter]) -> list[tuple[int, ...]]:
-    """The images that all sitters keep: of each its place among the images of every one."""
+def _common(models: Sequence[ShownModel]) -> list[tuple[int, ...]]:
+    """The images that all models keep: of each its place among the images of every one."""
     kept = []
-    for sitter in sitters:
-        portrait = sitter.portrait
-        mine = [(e.name, _label(portrait, e), portrait.pixels[i].tobytes()) for i, e in enumerate(portrait.about.shown)]
+    for model in models:
+        explanation = model.explanation
+        mine = [
+            (e.name, _label(explanation, e), explanation.pixels[i].tobytes())
+            for i, e in enumerate(explanation.about.shown)
+        ]
         kept.append({image: place for place, image in reversed([*enumerate(mine)])})
     return [tuple(of[image] for of in kept) for image in reversed(kept[0]) if all(image in of for of in kept)]
 
 
-def _label(portrait: Portrait, exhibit: Exhibit) -> str | None:
-    return None if exhibit.label is None else portrait.about.classes[exhibit.label]
+def _label(explanation: Explanation, example: Example) -> str | None:
+    return None if example.label is None else explanation.about.classes[example.label]
 
 
-def _outcome(sitters: Sequence[Sitter], places: Sequence[int]) -> Outcome:
-    shown = [sitter.portrait.about.shown[place] for sitter, place in zip(sitters, places, strict=True)]
-    if any(exhibit.label is None for exhibit in shown):
-        return "given"
-    right = [exhibit.label == exhibit.told for exhibit in shown]
+def _outcome(models: Sequence[ShownModel], places: Sequence[int]) -> Outcome:
+    shown = [model.explanation.about.shown[place] for model, place in zip(models, places, strict=True)]
+    if any(example.label is None for example in shown):
+        return "unlabelled"
+    right = [example.label == example.predicted for example in shown]
     return "right" if all(right) else "differing" if any(right) else "wrong"
 
 
-def _own(sitter: Sitter, outcome: str) -> tuple[int, ...]:
+def _own(model: ShownModel, outcome: str) -> tuple[int, ...]:
     """The places of one model's images of an outcome."""
-    return tuple(i for i in range(len(sitter.portrait.about.shown)) if _outcome([sitter], [i]) == outcome)
+    return tuple(i for i in range(len(model.explanation.about.shown)) if _outcome([model], [i]) == outcome)
 
 
-def _keeps(sitter: Sitter, place: int) -> bool:
+def _keeps(model: ShownModel, place: int) -> bool:
     """Whether a model keeps the attention of every head to an image."""
-    return sitter.portrait.attended is not None and place in sitter.portrait.attended
+    return model.explanation.mapped is not None and place in model.explanation.mapped

@@ -13,14 +13,14 @@ from tests.conftest import REPOSITORY
 from tests.report.browser import SCHEMES, WIDTHS, faults_of_page, opened
 from tests.report.builders import CellPlan, Plan, build, train_values
 from tests.report.contrast import LEAST_TEXT, contrast, hexadecimal
-from tests.report.sitters import pictures_of, portrait_of
+from tests.report.shown_models import explanation_of, pictures_of
 from tests.test_security import HOSTILE, as_read
 from vitbench.config.model import ModelSpec
 from vitbench.config.trial import TrainTrial
 from vitbench.report.figures import colours
-from vitbench.report.models.explained import render_portrait
-from vitbench.report.study import render
-from vitbench.store.portrait import FOLDER, read_portrait, write_portrait
+from vitbench.report.models.explained_page import render_explanation
+from vitbench.report.study_report import render
+from vitbench.store.explanation import FOLDER, read_explanation, write_explanation
 
 pytestmark = pytest.mark.xdist_group("browser")
 
@@ -34,17 +34,17 @@ def of_a_model(folder: Path) -> Path:
     trial = study.info.trials[0].trial
     assert isinstance(trial, TrainTrial)
     epochs = train_values(Plan(cells=CELLS), CELLS[0], trial).epochs
-    portrait = portrait_of(SPEC, classes=HOSTILE, learned=False)
-    return render_portrait(portrait, HOSTILE[0], epochs, folder / "page")
+    explanation = explanation_of(SPEC, classes=HOSTILE, learned=False)
+    return render_explanation(explanation, HOSTILE[0], epochs, folder / "page")
 
 
 def of_a_study(folder: Path) -> Path:
-    """A report with portraits: one with each picture, and one that lacks some and says why."""
+    """A report with explanations: one with each picture, and one that lacks some and says why."""
     study = build(folder / "study", Plan(cells=CELLS, time=False))
     for planned, without in zip(study.info.trials, ((), ("attention", "positions")), strict=True):
         assert isinstance(planned.trial, TrainTrial)
-        portrait = portrait_of(planned.trial.model, trial=planned.id, without=without, learned=not without)
-        write_portrait(study.path / FOLDER / f"{planned.id}.safetensors", portrait)
+        explanation = explanation_of(planned.trial.model, trial=planned.id, without=without, learned=not without)
+        write_explanation(study.path / FOLDER / f"{planned.id}.safetensors", explanation)
     return render(study, folder / "report")
 
 
@@ -54,7 +54,7 @@ MADE: Mapping[str, Callable[[Path], Path]] = {"a model": of_a_model, "a study": 
 @pytest.fixture(scope="module")
 def pages(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
     """Name → page, rendered when it is first asked for."""
-    return functools.cache(lambda name: MADE[name](tmp_path_factory.mktemp("portraits")))
+    return functools.cache(lambda name: MADE[name](tmp_path_factory.mktemp("explanations")))
 
 
 WINDOWS = [
@@ -77,7 +77,7 @@ def test_hostile_names_of_classes_are_text(browser: Browser, pages: Callable[[st
     with opened(browser, pages("a model")) as shown:
         assert shown.value("document.scripts.length") == 1
         assert shown.value("document.querySelector('h1').textContent").endswith(as_read(HOSTILE[0]))
-        told = shown.value("document.querySelector('#looks-wrong svg').getAttribute('aria-label')")
+        told = shown.value("document.querySelector('#examples-wrong svg').getAttribute('aria-label')")
         assert as_read(HOSTILE[0]) in told and as_read(HOSTILE[1]) in told
 
 
@@ -87,11 +87,13 @@ def test_a_studys_report_has_all_pictures_of_each_model_or_says_why_not(
 ) -> None:
     with opened(browser, pages("a study")) as shown:
         figures = shown.value("[...document.querySelectorAll('figure')].map(f => f.id)")
-        both = {"filters", "similarity", "looks-right", "looks-wrong", "confusion"}
-        assert {f"portrait-{n}-{name}" for n in (1, 2) for name in both} <= set(figures)
-        assert {"portrait-1-patches", "portraits-distances"} <= set(figures) and "portrait-2-patches" not in figures
-        assert {"portrait-1-attention-1", "portrait-1-attention-2"} <= set(figures)
-        assert "portrait-2-attention-1" not in figures
+        both = {"filters", "similarity", "examples-right", "examples-wrong", "confusion"}
+        assert {f"explanation-{n}-{name}" for n in (1, 2) for name in both} <= set(figures)
+        assert {"explanation-1-patches", "explanations-distances"} <= set(
+            figures
+        ) and "explanation-2-patches" not in figures
+        assert {"explanation-1-attention-1", "explanation-1-attention-2"} <= set(figures)
+        assert "explanation-2-attention-1" not in figures
         text = shown.value("document.body.textContent")
         assert "sinusoidal, seed 0: Attention of every layer and head, positions as numbers: of a test." in text
         sizes = shown.value("[...document.querySelectorAll('svg.pixels')].map(s => s.getBoundingClientRect().width)")
@@ -122,9 +124,9 @@ def test_models_stand_beside_one_another_where_there_is_room(
     browser: Browser, pages: Callable[[str], Path], width: int, beside: bool
 ) -> None:
     with opened(browser, pages("a study"), width=width) as shown:
-        for name in ("filters", "similarity", "looks-right", "confusion"):
+        for name in ("filters", "similarity", "examples-right", "confusion"):
             places = [
-                shown.value(f"(b => [b.left, b.top])(document.querySelector('#portrait-{n}-{name}')"
+                shown.value(f"(b => [b.left, b.top])(document.querySelector('#explanation-{n}-{name}')"
                             ".getBoundingClientRect())")
                 for n in (1, 2)
             ]  # fmt: skip
@@ -132,15 +134,17 @@ def test_models_stand_beside_one_another_where_there_is_room(
             assert (other_left > left and other_top == top) if beside else (other_left == left and other_top > top)
 
 
-def test_a_reference_study_ships_portraits_with_every_picture() -> None:
+def test_a_reference_study_ships_explanations_with_every_picture() -> None:
     """Of learned positions and of sinusoids, so that whoever reads a clone sees each kind of picture."""
     files = sorted((REPOSITORY / "results" / "reference" / "portraits-small" / FOLDER).iterdir())
-    portraits = [read_portrait(file) for file in files]
-    assert [portrait.about.trial for portrait in portraits] == [file.stem for file in files] and len(files) == 2
-    names = {p.about.model.positions: [picture.name for picture in pictures_of(p)] for p in portraits}
-    every = ["patches", "filters", "similarity", "attention-1", "attention-2", "distances", "looks-right",
-             "looks-wrong", "confusion"]  # fmt: skip
+    explanations = [read_explanation(file) for file in files]
+    assert [explanation.about.trial for explanation in explanations] == [file.stem for file in files] and len(
+        files
+    ) == 2
+    names = {p.about.model.positions: [picture.name for picture in pictures_of(p)] for p in explanations}
+    every = ["patches", "filters", "similarity", "attention-1", "attention-2", "distances", "examples-right",
+             "examples-wrong", "confusion"]  # fmt: skip
     assert names["learned"] == every
     assert names["sinusoidal"] == [*every[:3], "positions", "waves", *every[3:]]
-    assert not any(portrait.about.absent for portrait in portraits)
+    assert not any(explanation.about.absent for explanation in explanations)
     assert sum(file.stat().st_size for file in files) < 1 << 20

@@ -7,81 +7,83 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from tests.report.sitters import portrait_of
+from tests.report.shown_models import explanation_of
 from vitbench.analysis.attention_distance import likeness, uniform_distance
 from vitbench.config.model import ModelSpec
 from vitbench.report.figures.charts import Tile, Tiles, Trends
 from vitbench.report.figures.sheet import LAID, MOST_OPAQUE, overlaid
-from vitbench.report.models import portrait_words
-from vitbench.report.models.pictures import LOOKS, sections
-from vitbench.report.models.sitters import Sitter, Wall, chosen, in_full
+from vitbench.report.models import explanation_text
+from vitbench.report.models.examples import PictureGroup, ShownModel, chosen, in_full
+from vitbench.report.models.pictures import ATTENDED, sections
 from vitbench.report.text import MINUS
-from vitbench.store.portrait import Portrait
+from vitbench.store.explanation import Explanation
 
 SPEC = ModelSpec(image_size=16, patch_size=4, dim=64, depth=2, heads=3, num_classes=6)
 
 
-def told(portrait: Portrait, place: int, as_class: int) -> Portrait:
+def told(explanation: Explanation, place: int, as_class: int) -> Explanation:
     """The same, but for what the model makes of one image."""
-    shown = list(portrait.about.shown)
-    shown[place] = shown[place].model_copy(update={"told": as_class})
-    return replace(portrait, about=portrait.about.model_copy(update={"shown": tuple(shown)}))
+    shown = list(explanation.about.shown)
+    shown[place] = shown[place].model_copy(update={"predicted": as_class})
+    return replace(explanation, about=explanation.about.model_copy(update={"shown": tuple(shown)}))
 
 
-def peaked(portrait: Portrait) -> Portrait:
+def peaked(explanation: Explanation) -> Explanation:
     """The same, with heads that give half of their attention to one patch."""
-    assert portrait.attention is not None
-    attention = portrait.attention / 2
+    assert explanation.attention is not None
+    attention = explanation.attention / 2
     attention[..., 3] += 0.5
-    return replace(portrait, attention=attention)
+    return replace(explanation, attention=attention)
 
 
-def two(other: Portrait) -> list[Sitter]:
-    return [Sitter(peaked(portrait_of(SPEC)), "one", "1-"), Sitter(other, "other", "2-")]
+def two(other: Explanation) -> list[ShownModel]:
+    return [ShownModel(peaked(explanation_of(SPEC)), "one", "1-"), ShownModel(other, "other", "2-")]
 
 
-def of_alike(sitters: list[Sitter], name: str) -> list[Wall]:
-    return [w for walls in sections(sitters).values() for w in walls if any(name in p.name for p in w.pictures)]
+def of_alike(models: list[ShownModel], name: str) -> list[PictureGroup]:
+    return [w for groups in sections(models).values() for w in groups if any(name in p.name for p in w.pictures)]
 
 
 def test_models_are_shown_on_images_that_all_keep_by_what_all_make_of_them() -> None:
-    pair = two(told(portrait_of(SPEC), 1, 5))
+    pair = two(told(explanation_of(SPEC), 1, 5))
     assert [(s.outcome, s.places, s.same) for s in chosen(pair, 4)] == [
         ("right", ((0, 2, 3), (0, 2, 3)), True),
         ("differing", ((1,), (1,)), True),
         ("wrong", ((4, 5, 6, 7), (4, 5, 6, 7)), True),
     ]
     assert [(s.outcome, s.places) for s in in_full(pair)] == [("right", ((0,), (0,))), ("wrong", ((4,), (4,)))]
-    for wall in sections(pair)[LOOKS]:
-        sheets = [picture.chart for picture in wall.pictures]
+    for group in sections(pair)[ATTENDED]:
+        sheets = [picture.chart for picture in group.pictures]
         assert all(isinstance(sheet, Tiles) for sheet in sheets) and len(sheets) == 2
         one, other = ([t.pixels.tobytes() for t in s.strips[0].tiles] for s in sheets if isinstance(s, Tiles))
         assert one == other
-    assert "some of the models only" in sections(pair)[LOOKS][1].said
+    assert "some of the models only" in sections(pair)[ATTENDED][1].said
 
 
 def test_models_without_an_image_in_common_are_shown_on_their_own_and_it_is_said() -> None:
-    pair = two(portrait_of(SPEC, seed=1))
+    pair = two(explanation_of(SPEC, seed=1))
     assert [(s.outcome, s.same) for s in in_full(pair)] == [("right", False), ("wrong", False)]
-    walls = [*of_alike(pair, "attention-"), *of_alike(pair, "looks-")]
-    assert len(walls) == 4 and all("another for each model" in wall.said for wall in walls)
+    groups = [*of_alike(pair, "attention-"), *of_alike(pair, "examples-")]
+    assert len(groups) == 4 and all("another for each model" in group.said for group in groups)
     patches = of_alike(pair, "patches")
-    assert [len(wall.pictures) for wall in patches] == [2] and len(of_alike(two(portrait_of(SPEC)), "patches")) == 1
+    assert [len(group.pictures) for group in patches] == [2] and len(
+        of_alike(two(explanation_of(SPEC)), "patches")
+    ) == 1
 
 
 def test_a_layer_has_one_scale_for_all_models_and_it_is_written() -> None:
-    weak = portrait_of(SPEC)
+    weak = explanation_of(SPEC)
     assert weak.attention is not None
     weak = replace(weak, attention=np.full_like(weak.attention, 1 / SPEC.patches))
-    wall = of_alike(two(weak), "attention-1")[0]
-    strong, pale = (picture.chart for picture in wall.pictures)
+    group = of_alike(two(weak), "attention-1")[0]
+    strong, pale = (picture.chart for picture in group.pictures)
     assert isinstance(strong, Tiles) and isinstance(pale, Tiles)
     for row, other in zip(strong.strips, pale.strips, strict=True):
         most = max(float(tile.values.max()) for tile in row.tiles if tile.values is not None)
         assert most > 4 / SPEC.patches, "as in a head that looks somewhere"
         assert row.most == other.most == pytest.approx(most)
         assert row.scale == other.scale == f"to {100 * most:.0f} %"
-    (alone,) = of_alike([Sitter(weak)], "attention-1")
+    (alone,) = of_alike([ShownModel(weak)], "attention-1")
     (uniform, _) = (picture.chart for picture in alone.pictures)
     assert isinstance(uniform, Tiles)
     assert {strip.most for strip in uniform.strips} == {4 / SPEC.patches}, "what attends to all alike is pale"
@@ -98,14 +100,14 @@ def test_no_attention_is_clear_and_the_most_is_opaque() -> None:
         np.testing.assert_allclose(seen[rows, columns], opaque * laid + (1 - opaque) * image[rows, columns], atol=1.01)
 
 
-def similar(touching: float, row: float, column: float, others: float) -> Sitter:
+def similar(touching: float, row: float, column: float, others: float) -> ShownModel:
     """A model whose learned positions are alike just so."""
     y, x = np.divmod(np.arange(16), 4)
     down, across = np.abs(y[:, None] - y), np.abs(x[:, None] - x)
     values = np.where(down == 0, row, np.where(across == 0, column, others))
     values = np.where(np.maximum(down, across) <= 1, touching, values)
     np.fill_diagonal(values, 1.0)
-    return Sitter(replace(portrait_of(SPEC), similarity=values.astype(np.float32), distances=None), "mine")
+    return ShownModel(replace(explanation_of(SPEC), similarity=values.astype(np.float32), distances=None), "mine")
 
 
 @pytest.mark.parametrize(
@@ -117,26 +119,26 @@ def similar(touching: float, row: float, column: float, others: float) -> Sitter
     ],
 )
 def test_it_is_said_which_learned_positions_are_alike(values: tuple[float, float, float, float], said: str) -> None:
-    sitter = similar(*values)
-    found = likeness(sitter.portrait)
+    model = similar(*values)
+    found = likeness(model.explanation)
     assert found is not None
     assert [found.touching, found.row, found.column, found.others] == pytest.approx(values)
-    (sentence,) = portrait_words.in_short([sitter])
+    (sentence,) = explanation_text.in_short([model])
     assert "(mine)" in sentence and said in sentence
     assert "not" in said or all(f"{value:.2f}".replace("-", MINUS) in sentence for value in values)
-    given = sitter.portrait.about.model_copy(update={"learned": False})
-    assert portrait_words.in_short([replace(sitter, portrait=replace(sitter.portrait, about=given))]) == []
+    given = model.explanation.about.model_copy(update={"learned": False})
+    assert explanation_text.in_short([replace(model, explanation=replace(model.explanation, about=given))]) == []
 
 
 def test_it_is_said_how_far_heads_look_beside_uniform_attention() -> None:
     uniform = uniform_distance(SPEC)
-    far = replace(portrait_of(SPEC), similarity=None, distances=np.full((2, 3), uniform, np.float32))
+    far = replace(explanation_of(SPEC), similarity=None, distances=np.full((2, 3), uniform, np.float32))
     near = replace(far, distances=np.array([[1.0, 2.0, uniform], [uniform] * 3], np.float32))
-    (sentence,) = portrait_words.in_short(two(near)[1:])
+    (sentence,) = explanation_text.in_short(two(near)[1:])
     assert sentence.startswith("2 of 6 heads look near") and f"1.0 to {uniform:.1f} pixels (other)" in sentence
-    (none,) = portrait_words.in_short([Sitter(far)])
+    (none,) = explanation_text.in_short([ShownModel(far)])
     assert none.startswith("None of 6 heads looks near")
-    (wall,) = of_alike([Sitter(far, "far", "1-"), Sitter(near, "near", "2-")], "distances")
-    (picture,) = wall.pictures
+    (group,) = of_alike([ShownModel(far, "far", "1-"), ShownModel(near, "near", "2-")], "distances")
+    (picture,) = group.pictures
     assert isinstance(picture.chart, Trends) and [*picture.chart.lines] == ["far", "near"], "one scale for all"
     assert [value for _, value in picture.chart.levels] == [uniform]

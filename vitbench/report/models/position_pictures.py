@@ -1,4 +1,4 @@
-"""Portrait positions: what models know of places, as heatmaps, waves and maps of similarity."""
+"""Position pictures: what models know of places, as heatmaps, waves and maps of similarity."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from collections.abc import Sequence
 import numpy as np
 
 from vitbench.report.figures.charts import Heat, Nested, Picture, Waves
-from vitbench.report.models import portrait_words
-from vitbench.report.models.sitters import Sitter, Wall
+from vitbench.report.models import explanation_text
+from vitbench.report.models.examples import PictureGroup, ShownModel
 from vitbench.report.text import plural
-from vitbench.store.portrait import Array
+from vitbench.store.explanation import Array
 
 WAVES, NEARLY = 6, 0.1
 """Channels that are shown as waves, and the part of the largest range below which one is hardly a wave."""
@@ -22,45 +22,45 @@ MOST_PLACES = 16
 numbers."""
 
 
-def walls(sitters: Sequence[Sitter]) -> list[Wall]:
-    """How alike positions are, of every model; and of those that are given, what is added to the tokens."""
-    given = [s for s in sitters if s.portrait.positions is not None and not s.portrait.about.learned]
+def groups(models: Sequence[ShownModel]) -> list[PictureGroup]:
+    """How alike positions are, of every model; and of those that are not learned, what is added to the tokens."""
+    fixed = [s for s in models if s.explanation.positions is not None and not s.explanation.about.learned]
     said = ("Cosine similarity of positions: at the place of each patch a map of how alike its position is to those of "
             "all patches, itself (1) among them.")  # fmt: skip
-    alike = [picture for sitter in sitters for picture in _similarity(sitter)]
-    return [Wall(said, alike), Wall("", [picture for sitter in given for picture in _added(sitter)])]
+    alike = [picture for model in models for picture in _similarity(model)]
+    return [PictureGroup(said, alike), PictureGroup("", [picture for model in fixed for picture in _added(model)])]
 
 
-def _similarity(sitter: Sitter) -> list[Picture]:
-    portrait = sitter.portrait
-    if (similarity := portrait.similarity) is None:
+def _similarity(model: ShownModel) -> list[Picture]:
+    explanation = model.explanation
+    if (similarity := explanation.similarity) is None:
         return []
-    what = "learned position embeddings" if portrait.about.learned else "position embeddings"
-    if not portrait.about.added:
+    what = "learned position embeddings" if explanation.about.learned else "position embeddings"
+    if not explanation.about.added:
         what = "one vector turned to the places of two patches, all its channels alike in length"
-    said = f"{what}; {portrait_words.similarity(sitter)}"
-    rows, columns = portrait.about.model.grid
+    said = f"{what}; {explanation_text.similarity(model)}"
+    rows, columns = explanation.about.model.grid
     down, across = evenly(rows, MOST_PLACES), evenly(columns, MOST_PLACES)
     if len(down) < rows or len(across) < columns:
         said += (f" Shown, and in the table of numbers, are the maps of {len(down)} of {plural(rows, 'row')} and "
                  f"{len(across)} of {plural(columns, 'column')} of patches.")  # fmt: skip
     maps = similarity.reshape(rows, columns, -1)[np.ix_(down, across)].reshape(-1, rows * columns)
-    chart = Nested(maps, portrait.about.model.grid, down, across, "cosine similarity")
+    chart = Nested(maps, explanation.about.model.grid, down, across, "cosine similarity")
     alt = f"cosine similarity of positions: maps in {plural(len(down), 'row')} and {plural(len(across), 'column')}"
-    return [Picture(f"{sitter.slug}similarity", chart, sitter.alt(f"{alt}, one for each patch"), sitter.said(said))]
+    return [Picture(f"{model.slug}similarity", chart, model.alt(f"{alt}, one for each patch"), model.said(said))]
 
 
-def _added(sitter: Sitter) -> list[Picture]:
+def _added(model: ShownModel) -> list[Picture]:
     """What is added to the tokens, as a heatmap and as waves."""
-    table, spec = sitter.portrait.positions, sitter.portrait.about.model
+    table, spec = model.explanation.positions, model.explanation.about.model
     assert table is not None
     shown = table[:MOST_TOKENS]
     which = f" of the first {MOST_TOKENS} of {len(table)} tokens" if len(table) > MOST_TOKENS else ""
     first = {0: "", 1: ", the class token first"}.get(spec.prefix, f", the {spec.prefix} before the patches' first")
     said = f"what is added to the tokens{which}: a row for each token{first}, a column for each channel."
     chart = Heat(shown, "added to the token", "token", "channel", centred=True)
-    alt = sitter.alt("position embeddings as a heatmap of tokens by channels")
-    heatmap = Picture(f"{sitter.slug}positions", chart, alt, sitter.said(said))
+    alt = model.alt("position embeddings as a heatmap of tokens by channels")
+    heatmap = Picture(f"{model.slug}positions", chart, alt, model.said(said))
     moving = _moving(table)
     channels = [moving[place] for place in evenly(len(moving), WAVES)]
     scale = float(np.abs(table).max()) or 1.0
@@ -69,8 +69,8 @@ def _added(sitter: Sitter) -> list[Picture]:
     said = f"the same as waves: {plural(len(channels), 'channel')} of {table.shape[1]}, from token to token."
     if still and len(moving) > 1:
         said += f" Of the others {still:,} hardly change: by less than a tenth of what the most do."
-    alt = sitter.alt("position embeddings of some channels as waves over the tokens")
-    return [heatmap, Picture(f"{sitter.slug}waves", waves, alt, sitter.said(said))]
+    alt = model.alt("position embeddings of some channels as waves over the tokens")
+    return [heatmap, Picture(f"{model.slug}waves", waves, alt, model.said(said))]
 
 
 def _moving(table: Array) -> list[int]:

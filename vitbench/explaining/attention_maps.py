@@ -1,4 +1,4 @@
-"""Attending: what attention maps say, in the measures of the field.
+"""Attention maps: what attention maps say, in the measures of the field.
 
 Shapes: B images, L layers, H heads, N tokens, P patches. A map is (B, H, N, N), row = query, rows of sum 1; tokens that
 are no patches come first.
@@ -31,7 +31,7 @@ def _passed_on(attention: Tensor, *, residual: bool) -> Tensor:
     return (mean + torch.eye(mean.shape[-1], dtype=mean.dtype, device=mean.device)) / 2 if residual else mean
 
 
-def looked_at(shares: Tensor, attention: Tensor, prefix: int) -> Tensor:
+def attention_to_patches(shares: Tensor, attention: Tensor, prefix: int) -> Tensor:
     """Attention to each patch of tokens that weigh ``shares`` (B, N): (B, …, N, N) → (B, …, P).
 
     The rest, up to the sum 1, is attention to the ``prefix`` tokens before those of the patches.

@@ -1,7 +1,7 @@
-"""Study: the report of one study, as a page and as Markdown, with figures and tables beside them.
+"""Study report: the report of one study, as a page and as Markdown, with figures and tables beside them.
 
-A report is a pure function of the study's plan, records and portraits: rendered twice it is the same bytes. It knows no
-date of its own, no path and no machine but those in the records.
+A report is a pure function of the study's plan, records and explanations: rendered twice it is the same bytes. It
+knows no date of its own, no path and no machine but those in the records.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from vitbench.report.document import Block, Document, Section
 from vitbench.report.exports import export_mlflow, export_tensorboard
 from vitbench.report.figures.charts import Draw, drawn
 from vitbench.report.formats import latex
-from vitbench.report.models import explained
+from vitbench.report.models import explained_page
 from vitbench.report.output import Files
 from vitbench.report.sections import (
     accuracy,
@@ -62,7 +62,7 @@ PARTS = (
     Part("Accuracy against cost", pareto.section, folded=True),
     Part("Learning curves", learning_curves, folded=True),
     Part("Masked pre-training", reconstructions.section, folded=True),
-    Part("What the models look at", explained.of_study, folded=True),
+    Part("What the models look at", explained_page.of_study, folded=True),
     Part("Test images", test_images.section, folded=True),
     Part("Speed in detail", timing.details, folded=True),
     Part("Caveats", caveats.section, folded=True),

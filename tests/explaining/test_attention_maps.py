@@ -13,8 +13,8 @@ from vitbench import registry
 from vitbench.components.contracts import rotate
 from vitbench.config.model import ModelSpec
 from vitbench.explaining import position_maps
-from vitbench.explaining.attending import between, distances, looked_at, rollout
-from vitbench.model.architectures import build_model
+from vitbench.explaining.attention_maps import attention_to_patches, between, distances, rollout
+from vitbench.model.build import build_model
 
 OBLONG = ModelSpec(image_size=(12, 16), patch_size=(3, 8), dim=32, depth=2, heads=2, pooling="cls")
 
@@ -74,9 +74,9 @@ def test_the_class_token_and_the_mean_look_by_their_rows() -> None:
     attention, n = softmaxed(2, 3, 5, 5), 5
     one = torch.zeros(2, n)
     one[:, 0] = 1.0
-    torch.testing.assert_close(looked_at(one, attention, 1), attention[:, :, 0, 1:])
+    torch.testing.assert_close(attention_to_patches(one, attention, 1), attention[:, :, 0, 1:])
     alike = torch.full((2, n), 1.0 / n)
-    torch.testing.assert_close(looked_at(alike, attention, 0), attention.mean(dim=-2))
+    torch.testing.assert_close(attention_to_patches(alike, attention, 0), attention.mean(dim=-2))
 
 
 @pytest.mark.parametrize("name", registry.names("pooling"))

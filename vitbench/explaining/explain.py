@@ -1,4 +1,4 @@
-"""Portray: a file of weights and some images become a portrait."""
+"""Explain: a file of weights and some images become an explanation."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from torch import Tensor
 from vitbench.data.catalog import DataError
 from vitbench.data.images import normalised
 from vitbench.explaining import position_maps
-from vitbench.explaining.attending import distances, looked_at, rollout
-from vitbench.explaining.given import Given, class_names, statistics
-from vitbench.model.architectures import Model
+from vitbench.explaining.attention_maps import attention_to_patches, distances, rollout
+from vitbench.explaining.inputs import Inputs, class_names, statistics
+from vitbench.model.build import Model
 from vitbench.model.vit import VisionTransformer
 from vitbench.model.weights import load_model, read_about
-from vitbench.store.portrait import MOST_FILTERS, MOST_SIMILAR, About, Array, Exhibit, Picture, Portrait
+from vitbench.store.explanation import MOST_FILTERS, MOST_SIMILAR, About, Array, Example, Explanation, Picture
 
 SHARED = 12
 """Images that are shown whatever the model says of them: those of all models that are given the same images, which can
@@ -39,12 +39,12 @@ MAPS_AT_ONCE = 16_000_000
 """Numbers in the attention maps of all layers of a batch: 64 MB."""
 
 
-def portray(file: Path, given: Given, device: torch.device) -> Portrait:
+def explain_model(file: Path, inputs: Inputs, device: torch.device) -> Explanation:
     """What there is to see of a model.
 
     Args:
         file: of its weights.
-        given: images; the confusion matrix needs the labels of all of them.
+        inputs: images; the confusion matrix needs the labels of all of them.
         device: where the model runs.
 
     Raises:
@@ -53,21 +53,21 @@ def portray(file: Path, given: Given, device: torch.device) -> Portrait:
             model takes no images in colour.
     """
     about, model = read_about(file), load_model(file).to(device)
-    if (channels := model.spec.channels) != (seen := given.pixels.shape[1]):
+    if (channels := model.spec.channels) != (seen := inputs.pixels.shape[1]):
         raise DataError(f"{file}: its model takes images of {channels} channel{'s' if channels > 1 else ''}, and "
                         f"images are read in {seen}, red, green and blue")  # fmt: skip
     mean, std = statistics(about, file)
     classes = class_names(about, model.spec, file)
-    sitting = _Sitting(model, given, classes, mean.to(device), std.to(device), device)
-    return sitting.portrait(about)
+    maker = _Maker(model, inputs, classes, mean.to(device), std.to(device), device)
+    return maker.explanation(about)
 
 
 @dataclass
-class _Sitting:
-    """A portrait in the making."""
+class _Maker:
+    """An explanation in the making."""
 
     model: Model
-    given: Given
+    inputs: Inputs
     classes: tuple[str, ...]
     mean: Tensor
     std: Tensor
@@ -76,11 +76,11 @@ class _Sitting:
     absent: dict[Picture, str] = field(default_factory=dict)
     words: dict[str, Any] = field(default_factory=dict)
 
-    def portrait(self, about: Mapping[str, Any]) -> Portrait:
-        given, spec = self.given, self.model.spec
-        told, probabilities = self._judge()
-        chosen = _chosen(given.labels, told)
-        self._confusion(told)
+    def explanation(self, about: Mapping[str, Any]) -> Explanation:
+        inputs, spec = self.inputs, self.model.spec
+        predicted, probabilities = self._judge()
+        chosen = _chosen(inputs.labels, predicted)
+        self._confusion(predicted)
         if isinstance(self.model, VisionTransformer):
             self._parts(self.model)
             self._attention(self.model, chosen)
@@ -89,44 +89,44 @@ class _Sitting:
             names: tuple[Picture, ...] = ("filters", "positions", "similarity", *ATTENTION)
             self.absent |= dict.fromkeys(names, said)
         shown = tuple(
-            Exhibit(name=given.names[i], label=given.labels[i], told=mine, probability=probabilities[i])
-            for i in chosen if (mine := told[i]) is not None
+            Example(name=inputs.names[i], label=inputs.labels[i], predicted=mine, probability=probabilities[i])
+            for i in chosen if (mine := predicted[i]) is not None
         )  # fmt: skip
-        pixels = given.pixels[chosen].permute(0, 2, 3, 1).contiguous().numpy()
+        pixels = inputs.pixels[chosen].permute(0, 2, 3, 1).contiguous().numpy()
         trial = about.get("trial")
-        body = About(trial=trial if isinstance(trial, str) else None, model=spec, images=given.words,
+        body = About(trial=trial if isinstance(trial, str) else None, model=spec, images=inputs.words,
                      classes=self.classes, shown=shown, absent=self.absent, **self.words)  # fmt: skip
-        return Portrait(body, pixels, **self.arrays)
+        return Explanation(body, pixels, **self.arrays)
 
     def _judge(self) -> tuple[list[int | None], list[float]]:
         """Of each image the class that the model gives it, and with which probability.
 
         None where a logit is no finite number: the largest of such is no class that the model gives.
         """
-        told, probabilities = list[int | None](), list[float]()
+        predicted, probabilities = list[int | None](), list[float]()
         for logits in self._run(self.model, JUDGED_AT_ONCE):
             largest = logits.float().softmax(dim=-1).max(dim=-1)
             finite = logits.isfinite().all(dim=-1).tolist()
-            told += [each if ok else None for each, ok in zip(largest.indices.tolist(), finite, strict=True)]
+            predicted += [each if ok else None for each, ok in zip(largest.indices.tolist(), finite, strict=True)]
             probabilities += [min(1.0, each) for each in largest.values.tolist()]  # rounding goes beyond
-        return told, probabilities
+        return predicted, probabilities
 
-    def _confusion(self, told: Sequence[int | None]) -> None:
-        """How many images of each class are told to be of each."""
-        labels = [label for label in self.given.labels if label is not None]
-        mine = [each for each in told if each is not None]
-        if len(mine) < len(told):
-            self.absent["confusion"] = f"of {len(told) - len(mine):,} of {len(told):,} images {NO_OUTPUT}"
-        elif len(labels) < len(told):
+    def _confusion(self, predicted: Sequence[int | None]) -> None:
+        """How many images of each class are predicted to be of each."""
+        labels = [label for label in self.inputs.labels if label is not None]
+        mine = [each for each in predicted if each is not None]
+        if len(mine) < len(predicted):
+            self.absent["confusion"] = f"of {len(predicted) - len(mine):,} of {len(predicted):,} images {NO_OUTPUT}"
+        elif len(labels) < len(predicted):
             self.absent["confusion"] = (
-                f"of {len(labels):,} of {len(told):,} images the class is known: a confusion matrix needs that of "
+                f"of {len(labels):,} of {len(predicted):,} images the class is known: a confusion matrix needs that of "
                 f"all, as the name of the first folder that an image lies in: {_named(self.classes)}"
             )
         else:
             self.arrays["confusion"] = _confusion(labels, mine, self.classes)
 
     def _show(self, **arrays: Tensor) -> bool:
-        """Take arrays that are seen together into the portrait; all are absent where one is not finite throughout."""
+        """Take arrays that belong together into the explanation; all are absent where one is not finite."""
         for array in arrays.values():
             if not bool(array.isfinite().all()):
                 self.absent |= dict.fromkeys(cast(Iterable[Picture], arrays), NOT_FINITE)
@@ -169,7 +169,7 @@ class _Sitting:
     @torch.no_grad()
     def _attention(self, model: VisionTransformer, chosen: Sequence[int]) -> None:
         """What tokens look at: of the images that are shown, and on average."""
-        spec, seen = model.spec, Given(self.given.pixels[chosen], (), (), "")
+        spec, seen = model.spec, Inputs(self.inputs.pixels[chosen], (), (), "")
         at_once = max(1, MAPS_AT_ONCE // (spec.depth * spec.heads * spec.tokens**2))
         try:
             found = [_Seen.of(model, images) for images in self._batches(seen, at_once)] if chosen else []
@@ -180,7 +180,7 @@ class _Sitting:
             self.absent |= dict.fromkeys(ATTENTION, f"of all images {NO_OUTPUT}")
             return
         # Not the first: images in folders come class by class.
-        measured = Given(self.given.pixels[_evenly(len(self.given.pixels), MEASURED)], (), (), "")
+        measured = Inputs(self.inputs.pixels[_evenly(len(self.inputs.pixels), MEASURED)], (), (), "")
         means, finite = list[Tensor](), True
         for images in self._batches(measured, at_once):
             maps = model.attention_maps(images)
@@ -193,32 +193,34 @@ class _Sitting:
             self._show(distances=mean if finite else torch.full_like(mean, torch.nan))
         if any(each.shares is None for each in found):
             said = f'pooling "{spec.pooling}" is no weighted mean of tokens: it does not say whose attention counts'
-            self.absent |= dict.fromkeys(("attention", "looks", "rollouts"), said)
+            self.absent |= dict.fromkeys(("attention", "last_layer", "rollouts"), said)
             return
-        self.words["gaze"] = _gaze(torch.cat([each.shares for each in found if each.shares is not None]), spec.prefix)
-        self._show(**{name: torch.cat([getattr(each, name) for each in found]) for name in ("looks", "rollouts")})
+        self.words["attention_of"] = _attention_of(
+            torch.cat([each.shares for each in found if each.shares is not None]), spec.prefix
+        )
+        self._show(**{name: torch.cat([getattr(each, name) for each in found]) for name in ("last_layer", "rollouts")})
         if self._show(attention=torch.cat([each.attention for each in found])):
-            self.arrays["attended"] = np.arange(len(chosen), dtype=np.int64)
+            self.arrays["mapped"] = np.arange(len(chosen), dtype=np.int64)
 
     def _run(self, run: Callable[[Tensor], Tensor], size: int) -> Iterator[Tensor]:
         with torch.no_grad():
-            for images in self._batches(self.given, size):
+            for images in self._batches(self.inputs, size):
                 yield run(images)
 
-    def _batches(self, given: Given, size: int) -> Iterator[Tensor]:
+    def _batches(self, inputs: Inputs, size: int) -> Iterator[Tensor]:
         """Normalised images on the device."""
-        for pixels in given.pixels.split(size):
+        for pixels in inputs.pixels.split(size):
             yield normalised(pixels.to(self.device), self.mean, self.std)
 
 
-ATTENTION: tuple[Picture, ...] = ("attention", "distances", "looks", "rollouts")
+ATTENTION: tuple[Picture, ...] = ("attention", "distances", "last_layer", "rollouts")
 NOT_FINITE = "with these weights it holds what is no finite number, as after a training that diverged"
 NO_OUTPUT = "the model's output is no finite number"
 
 
 @dataclass(frozen=True)
 class _Seen:
-    """What the pooled tokens of some images look at; see :class:`vitbench.store.portrait.Portrait`.
+    """What the pooled tokens of some images look at; see :class:`vitbench.store.explanation.Explanation`.
 
     Attributes:
         shares: (B, N), what each token gives to the pooled vector; None where pooling does not say.
@@ -226,7 +228,7 @@ class _Seen:
 
     shares: Tensor | None
     attention: Tensor
-    looks: Tensor
+    last_layer: Tensor
     rollouts: Tensor
 
     @classmethod
@@ -237,12 +239,12 @@ class _Seen:
         if shares is None:
             nothing = images.new_zeros(0)
             return cls(None, nothing, nothing, nothing)
-        by_layer = torch.stack([looked_at(shares, each, prefix) for each in maps], dim=1)
-        through = looked_at(shares, rollout(maps, residual=model.spec.residual), prefix)
+        by_layer = torch.stack([attention_to_patches(shares, each, prefix) for each in maps], dim=1)
+        through = attention_to_patches(shares, rollout(maps, residual=model.spec.residual), prefix)
         return cls(shares, by_layer, by_layer[:, -1].mean(dim=1), through)
 
 
-def _gaze(shares: Tensor, prefix: int) -> str:
+def _attention_of(shares: Tensor, prefix: int) -> str:
     """Whose attention is shown, in words, by what the tokens give to the pooled vector."""
     if prefix and bool((shares[:, 0] == 1).all()):
         return "the class token"
@@ -256,7 +258,7 @@ def _named(classes: Sequence[str]) -> str:
     return f"{', '.join(classes[:NAMED])}{more}"
 
 
-def _chosen(labels: Sequence[int | None], told: Sequence[int | None]) -> list[int]:
+def _chosen(labels: Sequence[int | None], predicted: Sequence[int | None]) -> list[int]:
     """The images that are shown: some whatever the model says of them, and of its own what they lack.
 
     The first are ``SHARED`` ones, by their labels alone: the first of each class, then the second; of more classes
@@ -266,15 +268,15 @@ def _chosen(labels: Sequence[int | None], told: Sequence[int | None]) -> list[in
     tells no class are not among them.
     """
     shared = _shared(labels)
-    known = [i for i in shared if told[i] is not None]
+    known = [i for i in shared if predicted[i] is not None]
     for right in (True, False):
         first = dict[int, int]()
-        for i, (label, mine) in enumerate(zip(labels, told, strict=True)):
+        for i, (label, mine) in enumerate(zip(labels, predicted, strict=True)):
             if label is not None and mine is not None and (label == mine) == right and i not in shared:
                 first.setdefault(label, i)
-        lacking = SHOWN - sum((labels[i] == told[i]) == right for i in known if i in shared)
+        lacking = SHOWN - sum((labels[i] == predicted[i]) == right for i in known if i in shared)
         known += _some([i for _, i in sorted(first.items())], max(0, lacking))
-    return known or [i for i, mine in enumerate(told) if mine is not None][:SHARED]
+    return known or [i for i, mine in enumerate(predicted) if mine is not None][:SHARED]
 
 
 def _shared(labels: Sequence[int | None]) -> list[int]:
@@ -297,7 +299,7 @@ def _evenly(count: int, most: int) -> list[int]:
     return [round(place) for place in np.linspace(0, count - 1, min(count, most)).tolist()]
 
 
-def _confusion(labels: Sequence[int], told: Sequence[int], classes: Sequence[str]) -> Array:
+def _confusion(labels: Sequence[int], predicted: Sequence[int], classes: Sequence[str]) -> Array:
     counts = np.zeros((len(classes), len(classes)), dtype=np.int64)
-    np.add.at(counts, (np.array(labels), np.array(told)), 1)
+    np.add.at(counts, (np.array(labels), np.array(predicted)), 1)
     return counts

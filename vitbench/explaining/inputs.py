@@ -1,4 +1,4 @@
-"""Given: the images by which a model is explained, from its own trial's data or from a folder."""
+"""Inputs: the images by which a model is explained, from its own trial's data or from a folder."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ Split = Literal["test", "validation"]
 
 
 @dataclass(frozen=True)
-class Given:
+class Inputs:
     """Some images.
 
     Attributes:
@@ -62,7 +62,7 @@ def study_of(weights: Path) -> Study | None:
     return Study.read(folder) if inside else None
 
 
-def of_trial(about: Mapping[str, Any], spec: ModelSpec, study: Study | None, split: Split) -> Given:
+def of_trial(about: Mapping[str, Any], spec: ModelSpec, study: Study | None, split: Split) -> Inputs:
     """Test or validation images of the trial that trained a model.
 
     Args:
@@ -84,10 +84,10 @@ def of_trial(about: Mapping[str, Any], spec: ModelSpec, study: Study | None, spl
         raise DataError(f"the trial has no {split} images; give another --split")
     names = tuple(f"{split} image {number}" for number in range(1, len(chosen) + 1))
     words = f"{len(chosen):,} {split} images of {catalog.display_name(trained.data)}"
-    return Given(chosen.pixels, tuple(chosen.labels.tolist()), names, words)
+    return Inputs(chosen.pixels, tuple(chosen.labels.tolist()), names, words)
 
 
-def of_folder(folder: Path, spec: ModelSpec, classes: tuple[str, ...]) -> Given:
+def of_folder(folder: Path, spec: ModelSpec, classes: tuple[str, ...]) -> Inputs:
     """All images below a folder, each brought to the model's size; the folder's own folders are named like the classes.
 
     Args:
@@ -101,14 +101,14 @@ def of_folder(folder: Path, spec: ModelSpec, classes: tuple[str, ...]) -> Given:
     height, width = pair(spec.image_size)
     size = f"at the model's {height} × {width} pixels"
     if folder.is_file():
-        return Given(decode([folder], (height, width)), (None,), (folder.name,), f"the image {folder.name}, {size}")
+        return Inputs(decode([folder], (height, width)), (None,), (folder.name,), f"the image {folder.name}, {size}")
     files = list(folder_images(folder))
     pixels = decode(files, (height, width))
     number = {name: index for index, name in enumerate(classes)}
     labels = tuple(number.get(class_of(file, folder)) if file.parent != folder else None for file in files)
     names = tuple(file.relative_to(folder).as_posix() for file in files)
     words = f"{len(files):,} image{'s' if len(files) > 1 else ''} in {folder.resolve().name}, {size}"
-    return Given(pixels, labels, names, words)
+    return Inputs(pixels, labels, names, words)
 
 
 def statistics(about: Mapping[str, Any], file: Path) -> tuple[Tensor, Tensor]:

@@ -1,4 +1,4 @@
-"""Portraits of models of all components, by what their files say."""
+"""Explanations of models of all components, by what their files say."""
 
 from __future__ import annotations
 
@@ -14,36 +14,36 @@ from PIL import Image
 from safetensors.numpy import load_file, save_file
 
 from tests.components.cases import COMPONENTS, EXACT, SMALL, device_for, small
-from tests.report.sitters import pictures_of
+from tests.report.shown_models import pictures_of
 from tests.training.stages import CPU
 from vitbench import registry
 from vitbench.cli.main import main
 from vitbench.config.model import ModelSpec
 from vitbench.data.catalog import DataError
-from vitbench.explaining.attending import between
-from vitbench.explaining.given import Given, of_folder, statistics
-from vitbench.explaining.portray import MEASURED, SHARED, SHOWN, _chosen, portray
-from vitbench.model.architectures import build_model
+from vitbench.explaining.attention_maps import between
+from vitbench.explaining.explain import MEASURED, SHARED, SHOWN, _chosen, explain_model
+from vitbench.explaining.inputs import Inputs, of_folder, statistics
+from vitbench.model.build import build_model
 from vitbench.model.weights import save_weights
 from vitbench.report.figures.charts import Trends, Waves
-from vitbench.report.models.explained import render_portrait
-from vitbench.report.models.pictures import TOLD, about, missing, sections
-from vitbench.report.models.sitters import Sitter
-from vitbench.store.portrait import ARRAYS, KEY, BadPortrait, Portrait, read_portrait, write_portrait
+from vitbench.report.models.examples import ShownModel
+from vitbench.report.models.explained_page import render_explanation
+from vitbench.report.models.pictures import PREDICTED, about, missing, sections
+from vitbench.store.explanation import ARRAYS, KEY, BadExplanation, Explanation, read_explanation, write_explanation
 
 CLASSES = ["ant", "bee", "cat", "dog", "eel"]
 STATISTICS: dict[str, Any] = {"classes": CLASSES, "mean": [0.5] * 3, "std": [0.25] * 3}
 
 
-def given(labels: list[int | None], side: int = 16) -> Given:
+def given(labels: list[int | None], side: int = 16) -> Inputs:
     pixels = torch.randint(0, 256, (len(labels), 3, side, side), generator=torch.Generator().manual_seed(0))
     names = tuple(f"image {i}" for i in range(len(labels)))
-    return Given(pixels.to(torch.uint8), tuple(labels), names, "some images")
+    return Inputs(pixels.to(torch.uint8), tuple(labels), names, "some images")
 
 
-def portrait_of(spec: ModelSpec, folder: Path, images: Given, device: torch.device = CPU) -> Portrait:
+def explanation_of(spec: ModelSpec, folder: Path, images: Inputs, device: torch.device = CPU) -> Explanation:
     file = save_weights(build_model(spec, seed=0), folder / "model.safetensors", STATISTICS)
-    return portray(file, images, device)
+    return explain_model(file, images, device)
 
 
 OF_THEIR_OWN = [each for each in COMPONENTS if each not in EXACT]
@@ -54,20 +54,20 @@ OF_THEIR_OWN = [each for each in COMPONENTS if each not in EXACT]
 def test_each_component_is_shown_or_the_reason_why_not(slot: str, name: str, tmp_path: Path) -> None:
     spec = small(slot, name)
     device = device_for(spec, training=False)
-    portrait = portrait_of(spec, tmp_path, given([0, 1, 2, 3, 4]), device)
-    lacking = {each for each in ARRAYS if getattr(portrait, each) is None} - {"attended"}
-    assert lacking == set(portrait.about.absent), "what is not there has a reason, and nothing else has"
-    assert (lacking & {"attention", "looks", "rollouts", "distances"} != set()) == spec.leaves_out("attention")
-    assert bool(portrait.about.gaze) != spec.leaves_out("attention")
+    explanation = explanation_of(spec, tmp_path, given([0, 1, 2, 3, 4]), device)
+    lacking = {each for each in ARRAYS if getattr(explanation, each) is None} - {"mapped"}
+    assert lacking == set(explanation.about.absent), "what is not there has a reason, and nothing else has"
+    assert (lacking & {"attention", "last_layer", "rollouts", "distances"} != set()) == spec.leaves_out("attention")
+    assert bool(explanation.about.attention_of) != spec.leaves_out("attention")
     assert ("similarity" in lacking) == (slot == "positions" and name == "none")
-    assert portrait.confusion is not None and portrait.confusion.sum(axis=1).tolist() == [1] * 5
-    if portrait.looks is not None and portrait.rollouts is not None:
-        for looks in (portrait.looks, portrait.rollouts):
+    assert explanation.confusion is not None and explanation.confusion.sum(axis=1).tolist() == [1] * 5
+    if explanation.last_layer is not None and explanation.rollouts is not None:
+        for looks in (explanation.last_layer, explanation.rollouts):
             assert ((looks >= 0) & (looks.sum(axis=1, keepdims=True) <= 1 + 1e-5)).all()
-    kept = read_portrait(write_portrait(tmp_path / "kept.safetensors", portrait))
-    assert kept.about == portrait.about
+    kept = read_explanation(write_explanation(tmp_path / "kept.safetensors", explanation))
+    assert kept.about == explanation.about
     assert all(
-        np.array_equal(getattr(kept, n), getattr(portrait, n)) for n in ARRAYS if n not in {*lacking, "attended"}
+        np.array_equal(getattr(kept, n), getattr(explanation, n)) for n in ARRAYS if n not in {*lacking, "mapped"}
     )
     assert all(picture.alt and picture.caption for picture in pictures_of(kept))
     assert bool(missing(kept)) == bool(lacking)
@@ -75,13 +75,13 @@ def test_each_component_is_shown_or_the_reason_why_not(slot: str, name: str, tmp
 
 def test_a_baseline_has_a_confusion_matrix_and_what_it_says_of_images(tmp_path: Path) -> None:
     spec = ModelSpec(architecture="cnn", image_size=16, num_classes=5)
-    portrait = portrait_of(spec, tmp_path, given([0, 1, 2, 3, 4]))
-    (told,) = sections([Sitter(portrait)])[TOLD]
-    assert [picture.name for picture in pictures_of(portrait)] == ["looks-right", "looks-wrong", "confusion"]
-    assert "in brackets the true class" in told.said and "rollout" not in told.said
-    assert "made of convolutions" in portrait.about.absent["attention"]
-    write_portrait(tmp_path / "kept.safetensors", portrait)
-    assert about(portrait) == "A model of cnn, seen on some images; it classifies 1 of 5 correctly (20.0 %)."
+    explanation = explanation_of(spec, tmp_path, given([0, 1, 2, 3, 4]))
+    (predicted,) = sections([ShownModel(explanation)])[PREDICTED]
+    assert [picture.name for picture in pictures_of(explanation)] == ["examples-right", "examples-wrong", "confusion"]
+    assert "in brackets the true class" in predicted.said and "rollout" not in predicted.said
+    assert "made of convolutions" in explanation.about.absent["attention"]
+    write_explanation(tmp_path / "kept.safetensors", explanation)
+    assert about(explanation) == "A model of cnn, seen on some images; it classifies 1 of 5 correctly (20.0 %)."
 
 
 @pytest.mark.parametrize(
@@ -94,27 +94,32 @@ def test_a_baseline_has_a_confusion_matrix_and_what_it_says_of_images(tmp_path: 
     ],
 )
 def test_it_says_whose_attention_is_shown(pooling: str, words: str, tmp_path: Path) -> None:
-    assert words in portrait_of(SMALL.model_copy(update={"pooling": pooling}), tmp_path, given([0, 1])).about.gaze
+    assert (
+        words
+        in explanation_of(SMALL.model_copy(update={"pooling": pooling}), tmp_path, given([0, 1])).about.attention_of
+    )
 
 
 def test_images_without_classes_are_shown_without_a_confusion_matrix(tmp_path: Path) -> None:
-    portrait = portrait_of(SMALL, tmp_path, given([None] * 20))
-    assert portrait.confusion is None and "of 0 of 20 images" in portrait.about.absent["confusion"]
-    assert [exhibit.name for exhibit in portrait.about.shown] == [f"image {i}" for i in range(SHARED)]
-    assert [p.name for p in pictures_of(portrait)][-1] == "looks-given"
+    explanation = explanation_of(SMALL, tmp_path, given([None] * 20))
+    assert explanation.confusion is None and "of 0 of 20 images" in explanation.about.absent["confusion"]
+    assert [example.name for example in explanation.about.shown] == [f"image {i}" for i in range(SHARED)]
+    assert [p.name for p in pictures_of(explanation)][-1] == "examples-unlabelled"
 
 
 def test_right_and_wrong_are_of_different_classes_and_counted(tmp_path: Path) -> None:
     images = given([i % 5 for i in range(200)])
-    portrait = portrait_of(SMALL, tmp_path, images)
-    right = [e for e in portrait.about.shown if e.label == e.told]
-    wrong = [e for e in portrait.about.shown if e.label != e.told]
-    assert min(len(right), len(wrong)) >= 1 and {e.label for e in portrait.about.shown} == {*range(5)}
-    assert portrait.confusion is not None and portrait.confusion.sum(axis=1).tolist() == [40] * 5
-    assert portrait.attended is not None
-    assert portrait.attended.tolist() == [*range(len(portrait.about.shown))], "any of them may be shown of every head"
-    names = [picture.name for picture in pictures_of(portrait)]
-    assert {"attention-1", "attention-2", "looks-right", "looks-wrong"} <= {*names}
+    explanation = explanation_of(SMALL, tmp_path, images)
+    right = [e for e in explanation.about.shown if e.label == e.predicted]
+    wrong = [e for e in explanation.about.shown if e.label != e.predicted]
+    assert min(len(right), len(wrong)) >= 1 and {e.label for e in explanation.about.shown} == {*range(5)}
+    assert explanation.confusion is not None and explanation.confusion.sum(axis=1).tolist() == [40] * 5
+    assert explanation.mapped is not None
+    assert explanation.mapped.tolist() == [*range(len(explanation.about.shown))], (
+        "any of them may be shown of every head"
+    )
+    names = [picture.name for picture in pictures_of(explanation)]
+    assert {"attention-1", "attention-2", "examples-right", "examples-wrong"} <= {*names}
 
 
 def test_models_are_shown_on_the_same_images_whatever_they_say_of_them() -> None:
@@ -130,9 +135,9 @@ def test_models_are_shown_on_the_same_images_whatever_they_say_of_them() -> None
 
 
 ARRAY_OF_ANOTHER: list[tuple[str, Any]] = [
-    ("pixels", np.zeros((1, 16, 16, 3), np.uint8)), ("looks", np.zeros((2, 9), np.float32)),
+    ("pixels", np.zeros((1, 16, 16, 3), np.uint8)), ("last_layer", np.zeros((2, 9), np.float32)),
     ("confusion", np.zeros((5, 5), np.float32)), ("rollouts", np.full((2, 16), np.nan, np.float32)),
-    ("attended", np.array([7, 8])), ("filters", np.zeros((0, 8, 8, 3), np.float32)),
+    ("mapped", np.array([7, 8])), ("filters", np.zeros((0, 8, 8, 3), np.float32)),
     ("filters", np.zeros((4, 0, 8, 3), np.float32)), ("filters", np.zeros((65, 4, 4, 3), np.float32)),
     ("positions", np.zeros((0, 32), np.float32)), ("positions", np.zeros((16, 32), np.float32)),
     ("confusion", np.full((5, 5), -1)),
@@ -140,37 +145,37 @@ ARRAY_OF_ANOTHER: list[tuple[str, Any]] = [
 
 
 @pytest.mark.parametrize(("name", "array"), ARRAY_OF_ANOTHER, ids=lambda x: x if isinstance(x, str) else "")
-def test_a_file_that_is_no_portrait_is_refused_with_the_reason(name: str, array: Any, tmp_path: Path) -> None:
-    file = write_portrait(tmp_path / "kept.safetensors", portrait_of(SMALL, tmp_path, given([0, 1])))
+def test_a_file_that_is_no_explanation_is_refused_with_the_reason(name: str, array: Any, tmp_path: Path) -> None:
+    file = write_explanation(tmp_path / "kept.safetensors", explanation_of(SMALL, tmp_path, given([0, 1])))
     head = file.read_bytes()
     meta = json.loads(head[8 : 8 + int.from_bytes(head[:8], "little")])["__metadata__"]
     save_file({**load_file(file), name: array}, file, meta)
-    with pytest.raises(BadPortrait, match=name):
-        read_portrait(file)
+    with pytest.raises(BadExplanation, match=name):
+        read_explanation(file)
     save_file({"pixels": array}, file, {KEY: "{}"})
-    with pytest.raises(BadPortrait):
-        read_portrait(file)
+    with pytest.raises(BadExplanation):
+        read_explanation(file)
     for content in (b"", b"not safetensors", head[:200], head[:-10]):
         file.write_bytes(content)
-        with pytest.raises(BadPortrait):
-            read_portrait(file)
+        with pytest.raises(BadExplanation):
+            read_explanation(file)
 
 
-def test_a_portrait_that_could_not_be_read_again_is_not_written(
+def test_an_explanation_that_could_not_be_read_again_is_not_written(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    portrait = portrait_of(SMALL, tmp_path, given([0, 1]))
-    monkeypatch.setattr("vitbench.store.portrait.MAX_BYTES", 10_000)
-    with pytest.raises(BadPortrait, match="at most 10,000"):
-        write_portrait(tmp_path / "kept" / "one.safetensors", portrait)
+    explanation = explanation_of(SMALL, tmp_path, given([0, 1]))
+    monkeypatch.setattr("vitbench.store.explanation.MAX_BYTES", 10_000)
+    with pytest.raises(BadExplanation, match="at most 10,000"):
+        write_explanation(tmp_path / "kept" / "one.safetensors", explanation)
     assert not (tmp_path / "kept").exists()
 
 
 def test_positions_of_too_many_patches_are_not_compared(tmp_path: Path) -> None:
     spec = SMALL.model_copy(update={"image_size": (32, 36), "patch_size": 1, "attention": "none"})
-    images = Given(torch.zeros(1, 3, 32, 36, dtype=torch.uint8), (0,), ("one",), "an image")
-    portrait = portrait_of(spec, tmp_path, images)
-    assert portrait.similarity is None and "1,152 patches" in portrait.about.absent["similarity"]
+    images = Inputs(torch.zeros(1, 3, 32, 36, dtype=torch.uint8), (0,), ("one",), "an image")
+    explanation = explanation_of(spec, tmp_path, images)
+    assert explanation.similarity is None and "1,152 patches" in explanation.about.absent["similarity"]
 
 
 def everywhere(tensor: torch.Tensor) -> torch.Tensor:
@@ -185,10 +190,10 @@ def huge(tensor: torch.Tensor) -> torch.Tensor:
 @pytest.mark.parametrize(
     ("name", "change", "lost"),
     [
-        ("", everywhere, {*ARRAYS} - {"pixels", "attended"}),
-        ("qkv.weight", huge, {"attention", "distances", "looks", "rollouts", "confusion"}),
-        ("head.weight", everywhere, {"attention", "distances", "looks", "rollouts", "confusion"}),
-        ("patching.weight", huge, {"attention", "distances", "looks", "rollouts", "confusion"}),
+        ("", everywhere, {*ARRAYS} - {"pixels", "mapped"}),
+        ("qkv.weight", huge, {"attention", "distances", "last_layer", "rollouts", "confusion"}),
+        ("head.weight", everywhere, {"attention", "distances", "last_layer", "rollouts", "confusion"}),
+        ("patching.weight", huge, {"attention", "distances", "last_layer", "rollouts", "confusion"}),
     ],
 )
 def test_weights_that_give_no_finite_numbers_are_told_in_sentences(
@@ -198,11 +203,11 @@ def test_weights_that_give_no_finite_numbers_are_told_in_sentences(
     changed = {n: change(t) if name in n and t.is_floating_point() else t for n, t in model.state_dict().items()}
     assert any(not torch.equal(changed[n], t) for n, t in model.state_dict().items()), "some tensor is another now"
     model.load_state_dict(changed)
-    portrait = portray(save_weights(model, tmp_path / "model.safetensors", STATISTICS), given([0, 1, 2]), CPU)
-    assert lost == {each for each in portrait.about.absent if "no finite number" in portrait.about.absent[each]}
-    assert lost == set(portrait.about.absent), portrait.about.absent
-    kept = read_portrait(write_portrait(tmp_path / "kept.safetensors", portrait))
-    render_portrait(kept, "a model", (), tmp_path / "page")
+    explanation = explain_model(save_weights(model, tmp_path / "model.safetensors", STATISTICS), given([0, 1, 2]), CPU)
+    assert lost == {each for each in explanation.about.absent if "no finite number" in explanation.about.absent[each]}
+    assert lost == set(explanation.about.absent), explanation.about.absent
+    kept = read_explanation(write_explanation(tmp_path / "kept.safetensors", explanation))
+    render_explanation(kept, "a model", (), tmp_path / "page")
     assert "no finite number" in (tmp_path / "page" / "report.md").read_text()
 
 
@@ -228,7 +233,7 @@ def test_damaged_names_and_statistics_are_one_line(
     (tmp_path / "images").mkdir()
     Image.new("RGB", (16, 16), "red").save(tmp_path / "images" / "red.png")
     with pytest.raises(DataError, match=said):
-        portray(file, given([0]), CPU)
+        explain_model(file, given([0]), CPU)
     with pytest.raises(SystemExit) as ended:
         main(["explain", str(file), "--device", "cpu", "--images", str(tmp_path / "images"), "--out", str(tmp_path)])
     assert ended.value.code == 2
@@ -277,16 +282,16 @@ def test_components_that_do_not_say_are_not_guessed(tmp_path: Path, monkeypatch:
         monkeypatch.setattr(registry, known, dict(getattr(registry, known)))
     (tmp_path / "mine.py").write_text(PLUGIN)
     registry.load_plugin(tmp_path / "mine.py")
-    inexact = portrait_of(SMALL.model_copy(update={"attention": "cosine-of-a-test"}), tmp_path, given([0, 1]))
+    inexact = explanation_of(SMALL.model_copy(update={"attention": "cosine-of-a-test"}), tmp_path, given([0, 1]))
     assert "is not exact, and does not say" in inexact.about.absent["attention"]
-    largest = portrait_of(SMALL.model_copy(update={"pooling": "largest-of-a-test"}), tmp_path, given([0, 1]))
-    assert "no weighted mean of tokens" in largest.about.absent["looks"] and largest.distances is not None
-    files = [write_portrait(tmp_path / f"{i}.safetensors", each) for i, each in enumerate((inexact, largest))]
+    largest = explanation_of(SMALL.model_copy(update={"pooling": "largest-of-a-test"}), tmp_path, given([0, 1]))
+    assert "no weighted mean of tokens" in largest.about.absent["last_layer"] and largest.distances is not None
+    files = [write_explanation(tmp_path / f"{i}.safetensors", each) for i, each in enumerate((inexact, largest))]
     for known in ("_classes", "_plugin_facts", "_plugin_files"):
         getattr(registry, known).clear()
-    assert read_portrait(files[0]).about == inexact.about, "a report needs no plug-in to show it"
-    with pytest.raises(BadPortrait, match=r"number of tokens is not known: .*largest-of-a-test"):
-        read_portrait(files[1])
+    assert read_explanation(files[0]).about == inexact.about, "a report needs no plug-in to show it"
+    with pytest.raises(BadExplanation, match=r"number of tokens is not known: .*largest-of-a-test"):
+        read_explanation(files[1])
 
 
 def test_of_many_classes_and_images_evenly_chosen_ones_are_seen_and_not_the_first(tmp_path: Path) -> None:
@@ -295,11 +300,11 @@ def test_of_many_classes_and_images_evenly_chosen_ones_are_seen_and_not_the_firs
     assert _chosen(labels, labels)[:2] == [0, 90] and len(_chosen(labels, labels)) == SHARED
     images = given([i // 100 for i in range(500)])
     images.pixels[:400] = 0
-    whole = portrait_of(SMALL, tmp_path, images).distances
-    first = portrait_of(SMALL, tmp_path, given([0] * MEASURED)).distances
+    whole = explanation_of(SMALL, tmp_path, images).distances
+    first = explanation_of(SMALL, tmp_path, given([0] * MEASURED)).distances
     evenly = torch.linspace(0, 499, MEASURED).round().long()
-    seen = Given(images.pixels[evenly], (0,) * MEASURED, ("",) * MEASURED, "some")
-    wanted = portrait_of(SMALL, tmp_path, seen).distances
+    seen = Inputs(images.pixels[evenly], (0,) * MEASURED, ("",) * MEASURED, "some")
+    wanted = explanation_of(SMALL, tmp_path, seen).distances
     assert whole is not None and first is not None and wanted is not None
     np.testing.assert_allclose(whole, wanted, rtol=1e-5)
     assert not np.allclose(whole, first, rtol=1e-5)
@@ -307,16 +312,16 @@ def test_of_many_classes_and_images_evenly_chosen_ones_are_seen_and_not_the_firs
 
 def test_it_says_how_far_uniform_attention_would_reach(tmp_path: Path) -> None:
     spec = SMALL.model_copy(update={"image_size": (12, 16), "patch_size": (3, 8)})
-    images = Given(torch.zeros(1, 3, 12, 16, dtype=torch.uint8), (0,), ("one",), "an image")
-    (chart,) = (p.chart for p in pictures_of(portrait_of(spec, tmp_path, images)) if p.name == "distances")
+    images = Inputs(torch.zeros(1, 3, 12, 16, dtype=torch.uint8), (0,), ("one",), "an image")
+    (chart,) = (p.chart for p in pictures_of(explanation_of(spec, tmp_path, images)) if p.name == "distances")
     assert isinstance(chart, Trends)
     ((name, value),) = chart.levels
     assert value == pytest.approx(float(between(spec).mean())) and f"{value:.1f}" in name
 
 
 def test_waves_are_of_channels_that_change(tmp_path: Path) -> None:
-    portrait = portrait_of(SMALL.model_copy(update={"positions": "sinusoidal", "dim": 64}), tmp_path, given([0]))
-    (waves,) = (p for p in pictures_of(portrait) if p.name == "waves")
+    explanation = explanation_of(SMALL.model_copy(update={"positions": "sinusoidal", "dim": 64}), tmp_path, given([0]))
+    (waves,) = (p for p in pictures_of(explanation) if p.name == "waves")
     assert isinstance(waves.chart, Waves) and len(waves.chart.names) == 6
     ranges = np.ptp(waves.chart.values, axis=1)
     assert (ranges >= 0.1 * ranges.max()).all() and "hardly change" in waves.caption

@@ -1,4 +1,4 @@
-"""Architectures: the Vision Transformer and the baselines beside it, each built from a spec."""
+"""Build: the Vision Transformer and the baselines beside it, each built from a spec."""
 
 from __future__ import annotations
 

@@ -14,14 +14,14 @@ import pandas as pd
 import pytest
 
 from tests.report.markdown import csv_text
-from tests.report.sitters import pictures_of, portrait_of
+from tests.report.shown_models import explanation_of, pictures_of
 from tests.report.test_figures import LONG, faults, texts
 from vitbench.config.model import ModelSpec
 from vitbench.report.figures import heat, sheet
 from vitbench.report.figures.charts import Chart, Heat, Nested, Tiles, Waves
 from vitbench.report.figures.data import frame
 from vitbench.report.models import pictures
-from vitbench.store.portrait import Portrait
+from vitbench.store.explanation import Explanation
 
 SMALL: dict[str, Any] = {"image_size": 32, "patch_size": 4, "dim": 64, "depth": 2, "heads": 4, "num_classes": 4}
 WIDE = "WIDE CAPITALS MW " * 4
@@ -32,9 +32,9 @@ COUNTS = [4, *(pytest.param(n, marks=pytest.mark.slow) for n in (48, 200))]
 
 
 def charts(spec: dict[str, Any], most: int = pictures.MOST, **of: Any) -> Iterator[Chart]:
-    """The charts of a portrait that have words in them."""
-    portrait = portrait_of(ModelSpec.model_validate({**SMALL, **spec}), **of)
-    yield from (picture.chart for picture in pictures_of(portrait, most) if picture.name not in SILENT)
+    """The charts of an explanation that have words in them."""
+    explanation = explanation_of(ModelSpec.model_validate({**SMALL, **spec}), **of)
+    yield from (picture.chart for picture in pictures_of(explanation, most) if picture.name not in SILENT)
 
 
 def found(*arguments: Any, **of: Any) -> list[str]:
@@ -117,7 +117,7 @@ def test_of_many_places_evenly_chosen_ones_have_a_map() -> None:
     (nested,) = (chart for chart in charts({"image_size": 128}) if isinstance(chart, Nested))
     assert len(nested.rows) == len(nested.columns) == 16 and {*nested.rows} >= {0, 31}
     assert nested.values.shape == (256, 1024)
-    similarity = portrait_of(ModelSpec.model_validate({**SMALL, "image_size": 128})).similarity
+    similarity = explanation_of(ModelSpec.model_validate({**SMALL, "image_size": 128})).similarity
     assert similarity is not None
     np.testing.assert_array_equal(nested.values[17], similarity[32 * nested.rows[1] + nested.columns[1]])
     (whole,) = (chart for chart in charts({}) if isinstance(chart, Nested))
@@ -138,32 +138,34 @@ def test_the_measure_sees_what_touches(monkeypatch: pytest.MonkeyPatch) -> None:
 MOST_BYTES = 3 << 20
 
 
-def tables(portrait: Portrait) -> dict[str, pd.DataFrame]:
+def tables(explanation: Explanation) -> dict[str, pd.DataFrame]:
     """Name of a picture → its numbers, as they are read from its file."""
-    charts = {picture.name: picture.chart for picture in pictures_of(portrait)}
+    charts = {picture.name: picture.chart for picture in pictures_of(explanation)}
     texts = {name: csv_text(frame(chart)) for name, chart in charts.items() if len(frame(chart))}
     assert max(map(len, texts.values())) <= MOST_BYTES, {name: len(text) for name, text in texts.items()}
     return {name: pd.read_csv(io.StringIO(text)) for name, text in texts.items()}
 
 
-def test_they_are_those_of_the_portrait() -> None:
+def test_they_are_those_of_the_explanation() -> None:
     spec = ModelSpec(image_size=(12, 16), patch_size=(3, 8), dim=32, depth=2, heads=2, num_classes=3, pooling="cls")
-    portrait = portrait_of(spec, classes=["ant", "bee", "=cat"], learned=False)
-    found = tables(portrait)
-    assert set(found) == {"positions", "waves", "similarity", "attention-1", "attention-2", "distances", "looks-right",
-                          "looks-wrong", "confusion"}  # fmt: skip
+    explanation = explanation_of(spec, classes=["ant", "bee", "=cat"], learned=False)
+    found = tables(explanation)
+    assert set(found) == {"positions", "waves", "similarity", "attention-1", "attention-2", "distances",
+                          "examples-right", "examples-wrong", "confusion"}  # fmt: skip
     confusion = found["confusion"].set_index("true class")
     assert [*confusion.columns] == ["predicted class ant", "predicted class bee", "predicted class =cat"]
     assert [*confusion.index] == ["ant", "bee", "'=cat"], "a spreadsheet computes nothing"
-    np.testing.assert_array_equal(confusion.to_numpy(), portrait.confusion)
+    np.testing.assert_array_equal(confusion.to_numpy(), explanation.confusion)
     similarity = found["similarity"].set_index(["row", "column"])
-    assert portrait.similarity is not None and portrait.attention is not None and portrait.positions is not None
-    np.testing.assert_allclose(similarity.to_numpy(), portrait.similarity, atol=1e-6)
-    assert similarity.loc[(4, 1), "row 1 column 2"] == pytest.approx(portrait.similarity[6, 1], abs=1e-6)
+    assert (
+        explanation.similarity is not None and explanation.attention is not None and explanation.positions is not None
+    )
+    np.testing.assert_allclose(similarity.to_numpy(), explanation.similarity, atol=1e-6)
+    assert similarity.loc[(4, 1), "row 1 column 2"] == pytest.approx(explanation.similarity[6, 1], abs=1e-6)
     attention = found["attention-2"].set_index(["strip", "title"]).loc[("layer 2", "head 1")]
-    wrong = next(i for i, exhibit in enumerate(portrait.about.shown) if exhibit.label != exhibit.told)
-    np.testing.assert_allclose(attention.drop("tile").to_numpy(float), portrait.attention[wrong, 1, 0], atol=1e-6)
-    np.testing.assert_allclose(found["positions"].set_index("token").to_numpy(), portrait.positions, atol=1e-6)
+    wrong = next(i for i, example in enumerate(explanation.about.shown) if example.label != example.predicted)
+    np.testing.assert_allclose(attention.drop("tile").to_numpy(float), explanation.attention[wrong, 1, 0], atol=1e-6)
+    np.testing.assert_allclose(found["positions"].set_index("token").to_numpy(), explanation.positions, atol=1e-6)
 
 
 LARGE: list[dict[str, Any]] = [
@@ -174,4 +176,4 @@ LARGE: list[dict[str, Any]] = [
 
 @pytest.mark.parametrize("large", LARGE, ids=["1,024 positions", "1,000 classes"])
 def test_they_are_never_a_number_a_row_of_a_million(large: dict[str, Any]) -> None:
-    tables(portrait_of(ModelSpec.model_validate(large), learned=False))
+    tables(explanation_of(ModelSpec.model_validate(large), learned=False))

@@ -1,4 +1,4 @@
-"""Explained: a portrait as a page of its own, or as a part of its study's report."""
+"""Explained page: an explanation as a page of its own, or as a part of its study's report."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from vitbench.report.document import Block, Document, Heading, Section, bullets
 from vitbench.report.figures.charts import Bundle, Curves, Draw, Picture, drawn
 from vitbench.report.figures.marks import Colouring
 from vitbench.report.inline import Md, escape
-from vitbench.report.models import pictures, portrait_words
-from vitbench.report.models.sitters import Sitter, Wall
+from vitbench.report.models import explanation_text, pictures
+from vitbench.report.models.examples import PictureGroup, ShownModel
 from vitbench.report.output import Files
 from vitbench.report.text import plural
 from vitbench.report.view import View
 from vitbench.store import Epoch
-from vitbench.store.portrait import FOLDER, SUFFIX, BadPortrait, Portrait, read_portrait
+from vitbench.store.explanation import FOLDER, SUFFIX, BadExplanation, Explanation, read_explanation
 from vitbench.store.trials import Trials
 
 MOST = 3
-"""Portraits in a study's report; each has a dozen pictures, and more cannot be seen beside one another."""
+"""Explanations in a study's report; each has a dozen pictures, and more cannot be seen beside one another."""
 
 MOST_MAPS = 6
 """Layers, and heads, whose attention a study's report shows: the model's own page has more."""
@@ -38,11 +38,13 @@ MISSING = "What is not shown, and why"
 TRAINING, VALIDATION = "training", "validation"
 
 
-def render_portrait(portrait: Portrait, title: str, epochs: Sequence[Epoch], out: Path, draw: Draw = drawn) -> Path:
+def render_explanation(
+    explanation: Explanation, title: str, epochs: Sequence[Epoch], out: Path, draw: Draw = drawn
+) -> Path:
     """Write the page of one model: ``index.html``, ``report.md``, ``figures/*``; twice, it is the same bytes.
 
     Args:
-        portrait: of the model.
+        explanation: of the model.
         title: what the model is called.
         epochs: of its training, where its record is there.
         out: folder of the page.
@@ -55,37 +57,37 @@ def render_portrait(portrait: Portrait, title: str, epochs: Sequence[Epoch], out
         ReportError: where the folder cannot be written, or holds a page of somebody else's.
     """
     files = Files(draw)
-    walls = pictures.sections([Sitter(portrait)])
+    groups = pictures.sections([ShownModel(explanation)])
     if epochs:
-        walls["Training"] = [Wall("", [training(epochs)])]
-    sections = [Section(heading, _drawn(some, files)) for heading, some in walls.items()]
-    if missing := [*pictures.missing(portrait), *_untold(epochs)]:
+        groups["Training"] = [PictureGroup("", [training(epochs)])]
+    sections = [Section(heading, _drawn(some, files)) for heading, some in groups.items()]
+    if missing := [*pictures.missing(explanation), *_no_training(epochs)]:
         sections.append(Section(MISSING, [bullets(missing)]))
-    return files.write(out, Document(f"What a model looks at: {title}", [pictures.about(portrait)], sections))
+    return files.write(out, Document(f"What a model looks at: {title}", [pictures.about(explanation)], sections))
 
 
 def of_study(view: View, files: Files) -> list[Block]:
-    """The portraits that a study keeps, of the first ``MOST`` of its trials that have one, beside one another."""
+    """The explanations that a study keeps, of the first ``MOST`` of its trials that have one, beside one another."""
     kept = _kept(view)
-    if not kept.portraits and not kept.unread:
+    if not kept.explanations and not kept.unread:
         return []
-    names = {sitter.name: pictures.about(sitter.portrait) for sitter in kept.portraits}
-    names |= {name: Md(f"Its portrait cannot be read: {escape(why)}.") for name, why in kept.unread.items()}
+    names = {model.name: pictures.about(model.explanation) for model in kept.explanations}
+    names |= {name: Md(f"Its explanation cannot be read: {escape(why)}.") for name, why in kept.unread.items()}
     blocks: list[Block] = [Md(MADE)]
     blocks.append(bullets([Md(f"**{escape(name)}.** {said}") for name, said in names.items()]))
     if kept.beyond:
-        blocks.append(Md(f"Of {plural(kept.beyond + len(names), 'portrait')} the first {MOST} are shown."))
-    if kept.portraits:
-        for heading, walls in pictures.sections(kept.portraits, MOST_MAPS).items():
-            blocks += [Heading(heading), *_drawn(walls, files)]
-    lacking = {sitter.name: pictures.missing(sitter.portrait) for sitter in kept.portraits}
+        blocks.append(Md(f"Of {plural(kept.beyond + len(names), 'explanation')} the first {MOST} are shown."))
+    if kept.explanations:
+        for heading, groups in pictures.sections(kept.explanations, MOST_MAPS).items():
+            blocks += [Heading(heading), *_drawn(groups, files)]
+    lacking = {model.name: pictures.missing(model.explanation) for model in kept.explanations}
     missing = [Md(f"{escape(name)}: {line}") for name, lines in lacking.items() for line in lines]
     return [*blocks, Heading(MISSING), bullets(missing)] if missing else blocks
 
 
 def in_short(view: View) -> list[Md]:
-    """What the portraits that a study keeps say to its question, a sentence each; nothing of a study without any."""
-    return [escape(sentence) for sentence in portrait_words.in_short(_kept(view).portraits)]
+    """What the explanations that a study keeps say to its question, a sentence each; nothing of a study without any."""
+    return [escape(sentence) for sentence in explanation_text.in_short(_kept(view).explanations)]
 
 
 @dataclass(frozen=True)
@@ -93,12 +95,12 @@ class _Kept:
     """What a study keeps of its models.
 
     Attributes:
-        portraits: the models that are shown.
-        unread: name of a model → why its portrait cannot be read.
-        beyond: portraits that are not shown.
+        explanations: the models that are shown.
+        unread: name of a model → why its explanation cannot be read.
+        beyond: explanations that are not shown.
     """
 
-    portraits: Sequence[Sitter]
+    explanations: Sequence[ShownModel]
     unread: Mapping[str, str]
     beyond: int
 
@@ -109,22 +111,22 @@ def _kept(view: View) -> _Kept:
     trials = Trials.of(view.study.info.trials)
     places = [place for place, trial_id in enumerate(trials.ids()) if trial_id in files] if files else []
     planned = [each for each in map(trials.__getitem__, places) if isinstance(each.trial, TrainTrial)]
-    found, unread = list[Sitter](), dict[str, str]()
+    found, unread = list[ShownModel](), dict[str, str]()
     for number, each in enumerate(planned):
         if len(found) == MOST:
             return _Kept(found, unread, len(planned) - number)
         assert isinstance(each.trial, TrainTrial)
         name = f"{each.cell}, seed {each.trial.seed}"
-        if name in unread or name in {sitter.name for sitter in found}:  # as the same cell on another device is
+        if name in unread or name in {model.name for model in found}:  # as the same cell on another device is
             name = f"{name}, trial {each.id}"
         try:
-            portrait = read_portrait(files[each.id])
-            if portrait.about.trial != each.id:
-                raise BadPortrait("it is of another trial than its name says")
-        except BadPortrait as error:
+            explanation = read_explanation(files[each.id])
+            if explanation.about.trial != each.id:
+                raise BadExplanation("it is of another trial than its name says")
+        except BadExplanation as error:
             unread[name] = str(error)
         else:
-            found.append(Sitter(portrait, name, f"portrait-{len(found) + 1}-"))
+            found.append(ShownModel(explanation, name, f"explanation-{len(found) + 1}-"))
     return _Kept(found, unread, 0)
 
 
@@ -152,7 +154,7 @@ def training(epochs: Sequence[Epoch]) -> Picture:
     return Picture("training", chart, f"{', '.join(metrics)} by epoch", said[:1].upper() + said[1:])
 
 
-def _untold(epochs: Sequence[Epoch]) -> list[Md]:
+def _no_training(epochs: Sequence[Epoch]) -> list[Md]:
     if not epochs:
         return [Md("Training: the weights lie in no study's folder that has the record of their trial.")]
     if all(epoch.gradient_norm is None for epoch in epochs):
@@ -160,9 +162,9 @@ def _untold(epochs: Sequence[Epoch]) -> list[Md]:
     return []
 
 
-def _drawn(walls: Sequence[Wall], files: Files) -> list[Block]:
+def _drawn(groups: Sequence[PictureGroup], files: Files) -> list[Block]:
     """Pictures, each with its caption, and before those of one kind how to read them."""
     blocks = list[Block]()
-    for wall in walls:
-        blocks += [*([escape(wall.said)] if wall.said else []), *files.pictures(wall.pictures)]
+    for group in groups:
+        blocks += [*([escape(group.said)] if group.said else []), *files.pictures(group.pictures)]
     return blocks
