@@ -13,6 +13,7 @@ import psutil
 import pytest
 
 from tests.conftest import REPOSITORY
+from vitbench.runner.sharing import entitled
 from vitbench.runner.spinning import SHORT, VARIABLE
 from vitbench.store import Study, TrainValues
 
@@ -66,6 +67,37 @@ def losses(study: Study) -> dict[str, float]:
         r.trial_id: r.values.epochs[-1].train_loss
         for records in study.records().values() for r in records if isinstance(r.values, TrainValues)
     }  # fmt: skip
+
+
+TOGETHER = """
+import os, time, torch
+from vitbench.runner.sharing import sharing
+threads = os.cpu_count()
+torch.set_num_threads(threads)
+matrix, seen = torch.randn(300, 300), set()
+with sharing(threads):
+    end = time.monotonic() + 4
+    while time.monotonic() < end:
+        matrix.mm(matrix)
+        seen.add(len(os.sched_getaffinity(0)))
+print(min(seen), len(os.sched_getaffinity(0)), threads)
+"""
+
+
+def test_threads_that_share_their_cores_are_kept_together_until_the_work_is_done() -> None:
+    with busy(2 * (psutil.cpu_count() or 1)):
+        done = subprocess.run([sys.executable, "-c", TOGETHER], capture_output=True, text=True, check=True, timeout=120)
+    fewest, after, cores = map(int, done.stdout.split())
+    assert fewest < cores == after or cores == 1
+
+
+def test_cores_that_threads_get() -> None:
+    """By how long they ran and waited: two that waited half of the time get one core; one that has ended counts not."""
+    before = {1: (0, 0), 2: (0, 0), 3: (0, 0)}
+    assert entitled(before, {1: (50, 50), 2: (50, 50)}, 2) == 1
+    assert entitled(before, {1: (90, 10), 2: (95, 0)}, 2) == 2
+    assert entitled(before, dict.fromkeys(before, (50, 50)), 8) == 4
+    assert entitled(before, {1: (5, 95)}, 4) == 1 and entitled({}, {}, 4) == 4
 
 
 @pytest.mark.slow

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import multiprocessing
 import os
@@ -36,6 +37,7 @@ from vitbench.memory import keep_freed_memory
 from vitbench.model.exactness import Incorrect, check
 from vitbench.model.weights import WeightsError
 from vitbench.runner.orphans import die_with_parent
+from vitbench.runner.sharing import sharing
 from vitbench.store import State, TrainValues
 from vitbench.store.record import Details, Reason
 from vitbench.timing.measure import alone, side_by_side
@@ -173,7 +175,9 @@ def perform(request: Request, send: Send) -> Reply:
             trial.model, device, trial.dtype, training=trial.training
         ):
             raise Unsupported(reason)
-        values = TASKS[request.task](request, device, send)
+        trains = request.task in ("train", "tune") and device.type == "cpu"
+        with sharing(request.threads) if trains else contextlib.nullcontext():
+            values = TASKS[request.task](request, device, send)
         return Reply(state="ok", values=values.model_dump(mode="json"), environment=environment)
     except Exception as error:
         state = _state_of(error)
