@@ -108,7 +108,7 @@ def test_what_is_open_says_how_many_seeds_would_decide_it(tmp_path: Path) -> Non
     found = report(tmp_path, seeds=tuple(range(6)), **of)
     needed = [int(row["seeds_needed"]) for row in found.csv("verdicts")]
     assert {r[VERDICT] for r in found.effects()} <= {"undecided", "underpowered"} and min(needed) > 6
-    assert "Open: 2 comparisons" in found.text and f"{max(needed)} seeds would decide" in found.text
+    assert "Open: 2 comparisons" in found.text and f"{max(needed)} seeds would decide all" in found.text
     decided = report(tmp_path / "more", tuple(range(4 * max(needed))), **of)
     assert "Open:" not in decided.text and "undecided" not in {r[VERDICT] for r in decided.effects()}
 

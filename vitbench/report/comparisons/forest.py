@@ -34,7 +34,7 @@ def ratios(found: SideBySide, files: Files) -> list[Block]:
         if change is not None and change.ratio is not None and (base := row.bases[number]) is not None
     ]  # fmt: skip
     scale = Scale(1.0, within(found.margin), logarithmic=True)
-    band = f"grey: within the margin, {100 * found.margin:g} %"
+    band = f"margin: {100 * found.margin:g} %"
     return _plot("latency-ratios", "Latency ratio (above 1 is slower)", rows, scale, files, band=band)
 
 

@@ -158,7 +158,7 @@ def _table(view: View, rows: Sequence[Row]) -> Table:
 def margin_of(view: View) -> str:
     """What the band around zero is, in words; empty where the suite sets no margin."""
     margin = view.study.info.suite.margin
-    return f"grey: within the margin, ±{points(margin)}" if margin else ""
+    return f"margin: ±{points(margin)}" if margin else ""
 
 
 def scale_of(view: View) -> Scale:

@@ -124,6 +124,7 @@ def _effects(view: View, group: Group, files: Files) -> list[Block]:
     if len(drawn) > MOST:
         blocks.append(Md(f"The {MOST} largest of {len(drawn):,} effects are shown; all are under Effects."))
     if claims := [row for row in rows if row.tested is not None]:
+        blocks.append(Md(_reproduced([row.tested.outcome for row in claims if row.tested])))
         blocks.append(Chips(tuple((outcome(view, row.tested), _chip(view, row)) for row in claims if row.tested)))
     return blocks
 
@@ -140,6 +141,12 @@ def _row(view: View, row: Row) -> ForestRow:
     noise = " ‡" if is_marked(judged) else ""
     number = f"{signed(judged.mean, decimals)}{noise}", "" if ends == NOTHING else str(ends)
     return ForestRow(row.name, row.context, bar, number, words_of(view, judged), detail)
+
+
+def _reproduced(outcomes: Sequence[str]) -> str:
+    """How many of the claims were reproduced."""
+    done = sum(each.startswith("reproduced") for each in outcomes)
+    return f"**Claims:** {done} of {len(outcomes)} reproduced."
 
 
 def _chip(view: View, row: Row) -> Md:
@@ -175,7 +182,7 @@ def _speeds(view: View, files: Files) -> list[Block]:
             for e in sorted(found, key=lambda e: -abs(math.log(e.ratio)))[:MOST]
         ]  # fmt: skip
         scale = Scale(1.0, (1 / (1 + MARGIN), 1 + MARGIN), logarithmic=True)
-        band = f"grey: within the margin, {100 * MARGIN:.0f} %"
+        band = f"margin: {100 * MARGIN:.0f} %"
         name = f"speeds-{number + 1}" if number else "speeds"
         blocks.append(files.forest(name, Forest(title, tuple(rows), scale, band)))
     if len(settings) > 2:
@@ -274,7 +281,7 @@ def _to_decide(view: View) -> str:
     many = "more than 1,000" if None in needed else str(max(n for n in needed if n is not None))
     planned = max(j.comparison.planned for j in left.values())
     which = "1 comparison is" if len(left) == 1 else f"{len(left):,} comparisons are"
-    return (f"**Open:** {which} undecided or underpowered; with differences of this size {many} seeds would decide "
+    return (f"**Open:** {which} undecided or underpowered; with the differences found, {many} seeds would decide all "
             f"(80 % power; planned: {planned}).")  # fmt: skip
 
 

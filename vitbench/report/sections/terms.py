@@ -161,11 +161,11 @@ TERMS: tuple[Term, ...] = (
     Term("difference", _compared,
          "of test accuracies, in percentage points; its mean over seeds."),
     Term("interval", _compared,
-         "confidence interval of that mean by Welch's t: 95 %, by itself, so that it may exclude 0 where the corrected "
+         "95 % confidence interval of that mean by Welch's t, not corrected: it may exclude 0 where the corrected "
          "verdict leaves the difference open."),
     Term("p", _compared,
          "two-sided, the larger of a permutation test's and of Welch's t (at most ten times the former). Under normal, "
-         "heavy-tailed and unequal noise at most 5 % of reports without an effect name one; where a variant's noise is "
+         "heavy-tailed and unequal noise at most 5 % of reports without an effect claim one; where a variant's noise is "
          "skewed and twice as wide, up to 9 %."),
     Term("p (Holm)", _family,
          "p corrected for the {family} of this report; claims weigh twice, differences where equality is expected a "
@@ -179,10 +179,10 @@ TERMS: tuple[Term, ...] = (
          "matched pairs, alike in all other axes, over which each seed is averaged; those that equivalent "
          "implementations repeat are not distinct."),
     Term("looks", _looks,
-         "results are tested after {at} seeds, and what is decided stops (here decided at: {decided}). {planned} of "
-         "{of} trainings are planned so far, {fewer} fewer. After a share t of the seeds t² of the 5 % error may be "
-         "spent (Kim and DeMets 1987). A row's interval has the confidence of its look; a difference that was shown "
-         "early is on average a little too large."),
+         "results are tested after {at} seeds, and what is decided stops (here decided at: {decided}). Of at most {of} "
+         "trainings {planned} were planned by the last look, {fewer} fewer. After a share t of the seeds t² of the 5 % "
+         "error may be spent (Kim and DeMets 1987). A row's interval has the confidence of its look; a difference that "
+         "was shown early is on average a little too large."),
     *map(_verdict, VERDICTS),
     *map(_outcome, OUTCOMES),
     Term("small form", _if(lambda view: view.small and any(found.claims for found in view.conclusions)),
