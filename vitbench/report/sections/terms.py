@@ -165,8 +165,8 @@ TERMS: tuple[Term, ...] = (
          "verdict leaves the difference open."),
     Term("p", _compared,
          "two-sided, the larger of a permutation test's and of Welch's t (at most ten times the former). Under normal, "
-         "heavy-tailed and unequal noise at most 5 % of reports without an effect claim one; where a variant's noise is "
-         "skewed and twice as wide, up to 9 %."),
+         "heavy-tailed and unequal noise at most 5 % of reports without an effect claim one; up to 9 % where "
+         "one arm's noise is skewed and twice as wide."),
     Term("p (Holm)", _family,
          "p corrected for the {family} of this report; claims weigh twice, differences where equality is expected a "
          "quarter. At least {fewest} are needed to show anything."),
