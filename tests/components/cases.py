@@ -12,6 +12,8 @@ from vitbench.config.model import ModelSpec
 
 SMALL = ModelSpec(image_size=16, patch_size=4, num_classes=5, dim=32, depth=2, heads=2)
 COMPONENTS = [(slot, name) for slot in registry.slots() for name in registry.names(slot)]
+NO_WEIGHTED_MEAN = {"gem", "map"}
+"""Poolings whose vector is no weighted mean of tokens."""
 EXACT = [(s, n) for s, n in COMPONENTS if registry.facts(s, n).exact and not registry.facts(s, n).reference]
 
 

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import itertools
+import re
 from collections.abc import Iterator
 
 import pytest
 import torch
 
 from tests.components.cases import COMPONENTS, EXACT, SMALL, device_for, small
+from tests.conftest import REPOSITORY
 from vitbench import registry
 from vitbench.components import contracts
 from vitbench.config.base import pair
@@ -15,15 +18,22 @@ from vitbench.config.model import ModelSpec
 from vitbench.devices import DTYPES
 from vitbench.model.build import build_model
 from vitbench.model.exactness import deviations
+from vitbench.model.initial import initialise
+
+GUIDE = REPOSITORY / "docs" / "guide"
 
 BASES = {
     "attention": contracts.Sublayer,
+    "block": contracts.BlockForm,
+    "gate": contracts.Gate,
     "mlp": contracts.Sublayer,
     "norm": contracts.Placement,
     "norm_layer": torch.nn.Module,
     "patching": contracts.Patching,
     "pooling": contracts.Pooling,
     "positions": contracts.Positions,
+    "qk_norm": contracts.QKNorm,
+    "residual": contracts.Residual,
 }
 
 PROMISED = {
@@ -41,11 +51,15 @@ PROMISED = {
         "sdpa_cudnn",
         "sdpa_math",
     },
-    "norm": {"pre", "post", "none"},
-    "norm_layer": {"layernorm", "rmsnorm"},
+    "block": {"serial", "parallel"},
+    "gate": {"none", "headwise", "elementwise"},
+    "norm": {"pre", "post", "res_post", "sandwich", "none"},
+    "norm_layer": {"layernorm", "rmsnorm", "dyt"},
     "positions": {"none", "learned", "sinusoidal", "sinusoidal_2d", "rope_2d"},
-    "mlp": {"gelu", "relu", "swiglu", "none"},
-    "pooling": {"cls", "mean"},
+    "mlp": {"gelu", "gelu_tanh", "relu", "relu2", "silu", "swiglu", "geglu", "reglu", "none"},
+    "pooling": {"cls", "mean", "sequence", "map", "gem"},
+    "qk_norm": {"none", "layernorm", "rmsnorm", "l2"},
+    "residual": {"plain", "layerscale", "rezero", "none"},
 }
 
 
@@ -60,6 +74,17 @@ def test_nothing_promised_went_missing() -> None:
     assert set(registry.slots()) == set(PROMISED)
     for slot, names in PROMISED.items():
         assert names <= set(registry.names(slot))
+
+
+def test_the_guide_s_table_has_every_component() -> None:
+    found: dict[str, set[str]] = {}
+    slot = ""
+    for row in re.findall(
+        r"^\| (`.*|) ?\| (`.*`) \| .* \|$", (GUIDE / "components.md").read_text(), flags=re.MULTILINE
+    ):
+        slot = row[0].strip(" `") or slot
+        found.setdefault(slot, set()).update(re.findall(r"`(\w+)`", row[1]))
+    assert found == {slot: set(registry.names(slot)) for slot in registry.slots()}
 
 
 @pytest.mark.parametrize(("slot", "name"), COMPONENTS)
@@ -111,18 +136,33 @@ def test_takes_images_and_patches_that_are_not_square(slot: str, name: str) -> N
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16", "float16"])
 @pytest.mark.parametrize(("slot", "name"), EXACT)
 def test_exact_components_keep_the_error_rule(slot: str, name: str, dtype: str) -> None:
-    """Output and every gradient against the float64 reference, with and without rotation."""
-    for positions in ("learned", "rope_2d"):
-        spec = small(slot, name).model_copy(update={"positions": "learned"})
-        rotated = spec.model_copy(update={"positions": positions})
-        if rotated.conflicts():
+    """Output and every gradient against the float64 reference; attention also rotated, with q and k normed, gated."""
+    variations = itertools.product(("learned", "rope_2d"), ("none", "rmsnorm"), ("none", "headwise"))
+    for positions, qk_norm, gate in variations if slot == "attention" else [("learned", "none", "none")]:
+        changes = {"positions": positions, "qk_norm": qk_norm, "gate": gate}
+        spec = small(slot, name).model_copy(update=changes)
+        if spec.conflicts():
             continue
         training = spec.unsupported("cpu", dtype, True) is None or torch.cuda.is_available()
-        device = device_for(rotated, training=training, dtype=dtype)
-        found = deviations(slot, rotated, device, DTYPES[dtype], backward=training)
+        device = device_for(spec, training=training, dtype=dtype)
+        found = deviations(slot, spec, device, DTYPES[dtype], backward=training)
         assert found[0].quantity == "output"
-        assert len(found) >= (4 if training else 1)
-        assert all(d.within for d in found), [str(d) for d in found if not d.within]
+        assert len(found) >= (4 if training else 1) + training * (2 * (qk_norm != "none") + (gate != "none"))
+        assert all(d.within for d in found), [changes, *(str(d) for d in found if not d.within)]
+
+
+@pytest.mark.parametrize("name", registry.names("qk_norm"))
+def test_normed_queries_keep_their_type(name: str) -> None:
+    """Under autocast, too, where a norm gives float32: kernels take queries, keys and values of one type."""
+    spec = SMALL.model_copy(update={"qk_norm": name})
+    norm = registry.load("qk_norm", name)(spec)
+    initialise(norm, spec.init_std, seed=0)
+    q = torch.randn(2, spec.heads, 17, spec.head_width)
+    for dtype in (torch.float32, torch.bfloat16, torch.float16):
+        with torch.autocast("cpu", torch.bfloat16):
+            assert norm(q.to(dtype)).dtype == dtype
+        assert norm.to(dtype)(q.to(dtype)).dtype == dtype
+        norm.float()
 
 
 @pytest.mark.parametrize(("slot", "name"), EXACT)

@@ -8,7 +8,7 @@ import math
 import pytest
 import torch
 
-from tests.components.cases import SMALL
+from tests.components.cases import NO_WEIGHTED_MEAN, SMALL
 from vitbench import registry
 from vitbench.components.contracts import rotate
 from vitbench.config.model import ModelSpec
@@ -79,15 +79,20 @@ def test_the_class_token_and_the_mean_look_by_their_rows() -> None:
     torch.testing.assert_close(attention_to_patches(alike, attention, 0), attention.mean(dim=-2))
 
 
+@pytest.mark.parametrize("registers", [0, 2])
 @pytest.mark.parametrize("name", registry.names("pooling"))
-def test_what_tokens_give_to_the_pooled_vector_is_what_is_pooled(name: str) -> None:
-    model = build_model(SMALL.model_copy(update={"pooling": name}), seed=0)
+def test_what_tokens_give_to_the_pooled_vector_is_what_is_pooled(name: str, registers: int) -> None:
+    model = build_model(SMALL.model_copy(update={"pooling": name, "registers": registers}), seed=0)
     tokens = torch.randn(3, model.spec.tokens, 32)
     with torch.no_grad():
-        shares = model.pooling.shares(tokens)
-        assert shares is not None and bool((shares >= 0).all())
+        shares = model.shares(tokens)
+        assert (shares is None) == (name in NO_WEIGHTED_MEAN)
+        if shares is None:
+            return
+        assert bool((shares >= 0).all())
         torch.testing.assert_close(shares.sum(dim=1), torch.ones(3))
-        torch.testing.assert_close((shares[..., None] * tokens).sum(dim=1), model.pooling(tokens))
+        pooled = model.pooling(model.without_registers(tokens))
+        torch.testing.assert_close((shares[..., None] * tokens).sum(dim=1), pooled)
 
 
 @pytest.mark.parametrize("name", registry.names("positions"))

@@ -13,7 +13,7 @@ import torch
 from PIL import Image
 from safetensors.numpy import load_file, save_file
 
-from tests.components.cases import COMPONENTS, EXACT, SMALL, device_for, small
+from tests.components.cases import COMPONENTS, EXACT, NO_WEIGHTED_MEAN, SMALL, device_for, small
 from tests.report.shown_models import pictures_of
 from tests.training.stages import CPU
 from vitbench import registry
@@ -57,8 +57,10 @@ def test_each_component_is_shown_or_the_reason_why_not(slot: str, name: str, tmp
     explanation = explanation_of(spec, tmp_path, given([0, 1, 2, 3, 4]), device)
     lacking = {each for each in ARRAYS if getattr(explanation, each) is None} - {"mapped"}
     assert lacking == set(explanation.about.absent), "what is not there has a reason, and nothing else has"
-    assert (lacking & {"attention", "last_layer", "rollouts", "distances"} != set()) == spec.leaves_out("attention")
-    assert bool(explanation.about.attention_of) != spec.leaves_out("attention")
+    unseen = spec.leaves_out("attention") or spec.pooling in NO_WEIGHTED_MEAN
+    assert (lacking & {"attention", "last_layer", "rollouts"} != set()) == unseen
+    assert ("distances" in lacking) == spec.leaves_out("attention")
+    assert bool(explanation.about.attention_of) != unseen
     assert ("similarity" in lacking) == (slot == "positions" and name == "none")
     assert explanation.confusion is not None and explanation.confusion.sum(axis=1).tolist() == [1] * 5
     if explanation.last_layer is not None and explanation.rollouts is not None:
@@ -85,19 +87,24 @@ def test_a_baseline_has_a_confusion_matrix_and_what_it_says_of_images(tmp_path: 
 
 
 @pytest.mark.parametrize(
-    ("pooling", "words"),
+    ("pooling", "registers", "words"),
     [
-        ("cls", "the class token"),
-        ("distilled", "the class token"),
-        ("mean", "the mean of all tokens, which is what is pooled"),
-        ("sequence", "the mean of all tokens, as the pooling weighs them"),
+        ("cls", 0, "the class token"),
+        ("cls", 2, "the class token"),
+        ("distilled", 0, "the class token"),
+        ("mean", 0, "the mean of all tokens, which is what is pooled"),
+        ("mean", 2, "the mean of all tokens but the registers, which is what is pooled"),
+        ("sequence", 0, "the mean of all tokens, as the pooling weighs them"),
+        ("sequence", 2, "the mean of all tokens but the registers, as the pooling weighs them"),
     ],
 )
-def test_it_says_whose_attention_is_shown(pooling: str, words: str, tmp_path: Path) -> None:
-    assert (
-        words
-        in explanation_of(SMALL.model_copy(update={"pooling": pooling}), tmp_path, given([0, 1])).about.attention_of
-    )
+def test_it_says_whose_attention_is_shown(pooling: str, registers: int, words: str, tmp_path: Path) -> None:
+    spec = SMALL.model_copy(update={"pooling": pooling, "registers": registers})
+    explanation = explanation_of(spec, tmp_path, given([0, 1]))
+    assert words in explanation.about.attention_of
+    assert all(picture.caption for picture in pictures_of(explanation))
+    kept = read_explanation(write_explanation(tmp_path / "kept.safetensors", explanation))
+    assert kept.about == explanation.about
 
 
 def test_images_without_classes_are_shown_without_a_confusion_matrix(tmp_path: Path) -> None:

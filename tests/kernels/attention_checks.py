@@ -218,19 +218,21 @@ def refuses_a_second_derivative(device: str) -> None:
 
 
 def is_the_component_of_that_name(device: str) -> None:
-    """With and without rotated queries and keys, beside the formula."""
+    """With and without rotated or normed queries and keys, beside the formula."""
 
     class Plain(SelfAttention):
         def attend(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
             return plain(q, k, v, self.scale).transpose(1, 2)
 
-    spec = ModelSpec(dim=64, heads=2)
     qkv = torch.randn(2, 17, 3 * 64, generator=torch.Generator().manual_seed(0)).to(device)
-    for rotation in (None, torch.randn(2, 17, 32, generator=torch.Generator().manual_seed(1)).to(device)):
-        outcomes = []
+    turned = torch.randn(2, 17, 32, generator=torch.Generator().manual_seed(1)).to(device)
+    for rotation, qk_norm in product((None, turned), ("none", "rmsnorm")):
+        spec, outcomes = ModelSpec(dim=64, heads=2, qk_norm=qk_norm), []
         for kind in (Triton, Plain):
-            leaf = qkv.clone().requires_grad_()
-            out = kind(spec).core(leaf, rotation)
+            leaf, attention = qkv.clone().requires_grad_(), kind(spec).to(device)
+            for norm in (attention.q_norm, attention.k_norm):
+                nn.init.constant_(norm.norm.weight, 1.5) if qk_norm != "none" else None
+            out = attention.core(leaf, rotation)
             outcomes.append((out.detach(), torch.autograd.grad(out.square().sum(), leaf)[0]))
         (out, grad), (plain_out, plain_grad) = outcomes
         torch.testing.assert_close(out, plain_out, rtol=1e-5, atol=1e-5)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +15,8 @@ from torch import Tensor, nn
 import vitbench
 from vitbench import ModelSpec, registry
 from vitbench.config.presets import PRESETS
-from vitbench.model.timm_weights import load_timm, resampled, to_timm
+from vitbench.model.encoder import chosen
+from vitbench.model.timm_weights import load_timm, resampled, timm_name, to_timm
 from vitbench.model.weights import WeightsError, read_weights
 
 timm = pytest.importorskip("timm")
@@ -85,6 +88,99 @@ def test_every_exact_component_takes_timms_weights(slot: str, name: str) -> None
     alike(ours, other, images(spec))
 
 
+def same_function(
+    ours: nn.Module, other: nn.Module, given: Tensor, theirs_of: Callable[[str], str] = timm_name
+) -> None:
+    """Outputs, and the gradient of every parameter, are equal in float64; ``theirs_of`` is its name in timm."""
+    mine, expected = ours(given), other(given)
+    assert expected.std() > 0.05
+    torch.testing.assert_close(mine, expected, rtol=1e-10, atol=1e-12)
+    cotangent = torch.randn(mine.shape, generator=torch.Generator().manual_seed(2), dtype=torch.float64)
+    for out in (mine, expected):
+        out.backward(cotangent)
+    assert sum(1 for _ in ours.parameters()) == sum(1 for _ in other.parameters())
+    for name, parameter in ours.named_parameters():
+        true = other.get_parameter(theirs_of(name)).grad
+        assert parameter.grad is not None and true is not None and true.any(), name
+        torch.testing.assert_close(parameter.grad, true, rtol=1e-9, atol=1e-12, msg=lambda said, n=name: f"{n}: {said}")
+
+
+@pytest.mark.parametrize("attention", ["sdpa", "batched", "per_head"])
+@pytest.mark.parametrize(
+    ("changes", "options"),
+    [
+        ({"qk_norm": "layernorm"}, {"qk_norm": True}),
+        ({"residual": "layerscale"}, {"init_values": 1.0}),
+        ({"qk_norm": "layernorm", "residual": "layerscale"}, {"qk_norm": True, "init_values": 1.0}),
+    ],
+    ids=["qk_norm", "layerscale", "both"],
+)
+def test_scaled_residuals_and_normed_queries_are_timms(
+    changes: dict[str, Any], options: dict[str, Any], attention: str
+) -> None:
+    spec = SMALL.model_copy(update={**changes, "attention": attention})
+    ours, other = vitbench.build(spec, seed=0).double().eval(), theirs(spec, **options).double()
+    chance = torch.Generator().manual_seed(3)
+    with torch.no_grad():
+        for name, parameter in other.named_parameters():
+            if name.endswith("gamma") or "q_norm" in name or "k_norm" in name:
+                parameter.copy_(torch.randn(parameter.shape, generator=chance, dtype=torch.float64))
+    load_timm(ours, other.state_dict())
+    same_function(ours, other, images(spec).double())
+    assert all(torch.equal(tensor, other.state_dict()[name]) for name, tensor in to_timm(ours).items())
+
+
+def test_registers_are_timms() -> None:
+    """timm's ``reg_tokens`` with ``no_embed_class``, as DINOv2 has them: they and the class token have no positions."""
+    spec = SMALL.model_copy(update={"registers": 3})
+    ours = vitbench.build(spec, seed=0).double().eval()
+    other = theirs(spec, reg_tokens=3, no_embed_class=True).double()
+    names = {name: "reg_token" if name == "registers.table" else timm_name(name) for name in ours.state_dict()}
+    tensors = {mine: other.state_dict()[name] for mine, name in names.items()}
+    first = torch.zeros(1, 1, spec.dim, dtype=torch.float64)
+    ours.load_state_dict(tensors | {"positions.table": torch.cat((first, tensors["positions.table"]), dim=1)})
+    given = images(spec).double()
+    torch.testing.assert_close(ours(given), other(given), rtol=1e-10, atol=1e-12)
+
+
+def test_norms_after_the_sublayer_are_timms() -> None:
+    """timm's ResPostBlock: x + norm(f(x))."""
+    spec = SMALL.model_copy(update={"norm": "res_post"})
+    ours = vitbench.build(spec, seed=0).double().eval()
+    other = theirs(spec, block_fn=timm.models.vision_transformer.ResPostBlock).double()
+    ours.load_state_dict({name: other.state_dict()[timm_name(name)] for name in ours.state_dict()})
+    same_function(ours, other, images(spec).double())
+
+
+def test_attention_pooling_is_timms() -> None:
+    """AttentionPoolLatent, as SigLIP has it."""
+    spec = SMALL.model_copy(update={"pooling": "map"})
+    norm = functools.partial(nn.LayerNorm, eps=1e-6)
+    other = shaken(timm.layers.AttentionPoolLatent(spec.dim, num_heads=spec.heads, norm_layer=norm)).double()
+    ours = chosen("pooling", spec)(spec).double()
+
+    def theirs_of(name: str) -> str:
+        return {"probe": "latent"}.get(name, name.replace("up.", "mlp.fc1.").replace("down.", "mlp.fc2."))
+
+    ours.load_state_dict({name: other.state_dict()[theirs_of(name)] for name in ours.state_dict()})
+    tokens = torch.randn(3, spec.tokens, spec.dim, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
+    same_function(ours, other, tokens, theirs_of)
+
+
+def test_gated_attention_is_timms() -> None:
+    """Attention with ``gated``, a sigmoid for each channel."""
+    spec = SMALL.model_copy(update={"gate": "elementwise", "qkv_bias": False, "attention": "batched"})
+    other = shaken(timm.layers.Attention(spec.dim, num_heads=spec.heads, gated=True)).double()
+    ours = chosen("attention", spec)(spec).double()
+
+    def theirs_of(name: str) -> str:
+        return name.replace("gate.scores", "gate")
+
+    ours.load_state_dict({name: other.state_dict()[theirs_of(name)] for name in ours.state_dict()})
+    tokens = torch.randn(3, spec.tokens, spec.dim, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
+    same_function(ours, other, tokens, theirs_of)
+
+
 @pytest.mark.parametrize("size", [24, 48, (24, 40)])
 def test_other_image_sizes_have_timms_interpolated_positions(size: int | tuple[int, int]) -> None:
     spec = SMALL.model_copy(update={"image_size": size})
@@ -118,7 +214,9 @@ def test_positions_of_an_unknown_grid_are_refused() -> None:
         ({"norm": "post"}, 'norm = "post"'), ({"pooling": "mean"}, 'pooling = "mean"'),
         ({"positions": "none"}, 'positions = "none"'), ({"norm_layer": "rmsnorm"}, 'norm_layer = "rmsnorm"'),
         ({"attention": "none"}, 'attention = "none"'), ({"final_norm": False}, "final_norm = false"),
-        ({"mlp": "relu", "residual": False}, 'mlp = "relu", residual = false'),
+        ({"mlp": "relu", "residual": "none"}, 'mlp = "relu", residual = "none"'),
+        ({"gate": "headwise", "qk_norm": "rmsnorm"}, 'gate = "headwise", qk_norm = "rmsnorm"'),
+        ({"block": "parallel"}, 'block = "parallel"'), ({"registers": 2}, "registers = 2"),
     ],
 )  # fmt: skip
 def test_a_model_of_another_function_is_refused(changes: dict[str, Any], message: str) -> None:

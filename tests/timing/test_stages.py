@@ -22,6 +22,8 @@ SPECS = {
     for slot in registry.slots()
     for name in registry.names(slot)
 } | {name: ModelSpec(architecture=name, image_size=16) for name in ("cnn", "resnet18")}
+RICH = {"registers": 2, "residual": "layerscale", "norm": "sandwich", "qk_norm": "layernorm", "gate": "elementwise"}
+SPECS |= {form: MODEL.model_copy(update={**RICH, "block": form, "depth": 2}) for form in registry.names("block")}
 
 
 @pytest.mark.parametrize("name", SPECS)

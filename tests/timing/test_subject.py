@@ -9,6 +9,7 @@ import torch
 
 from vitbench.config import ModelSpec, TimeSpec, TimeTrial
 from vitbench.config.recipe import Level
+from vitbench.config.trial import relevant
 from vitbench.model.build import build_model
 from vitbench.model.counting import forward_flops, parameters, training_flops
 from vitbench.model.exactness import Incorrect
@@ -17,6 +18,7 @@ from vitbench.timing.subject import Subject
 
 CPU = torch.device("cpu")
 MODEL = ModelSpec(image_size=16, patch_size=4, dim=32, depth=2, heads=2)
+RICH = {"registers": 2, "qk_norm": "l2", "gate": "headwise", "block": "parallel", "residual": "layerscale"}
 LEVELS: tuple[Level, ...] = get_args(Level)
 
 
@@ -28,10 +30,12 @@ def trial(level: Level = "model", mode: str = "inference", batch: int = 8, **cha
     )  # fmt: skip
 
 
+@pytest.mark.parametrize("changes", [{}, RICH], ids=["plain", "rich"])
 @pytest.mark.parametrize("mode", ["inference", "train"])
 @pytest.mark.parametrize("level", LEVELS)
-def test_every_level_runs_and_verifies(level: Level, mode: str) -> None:
-    subject = Subject(trial(level, mode), CPU)
+def test_every_level_runs_and_verifies(level: Level, mode: str, changes: dict[str, object]) -> None:
+    given = relevant(MODEL.model_copy(update=changes), level)
+    subject = Subject(trial(level, mode).model_copy(update={"model": given}), CPU)
     for _ in range(3):
         subject.iterate()
     subject.verify()
@@ -105,6 +109,8 @@ def test_sizes_agree_with_the_closed_form() -> None:
     attention = count(trial("attention"))
     assert attention.flops == core.flops + batch * 8 * n * d * d
     assert count(trial("block")).flops == attention.flops + mlp.flops
+    more = count(trial("block", norm="sandwich")).bytes - count(trial("block")).bytes
+    assert more == 2 * count(trial("norm_layer")).bytes, "norms of the outputs"
     patching = count(trial("patching"))
     assert patching.flops == batch * 2 * 16 * 48 * d and patching.bytes == 4 * (
         batch * (3 * 16 * 16 + 16 * d) + patching.parameters
@@ -122,10 +128,16 @@ def test_the_floors_of_the_h200_are_those_of_the_arithmetic() -> None:
 
 
 def test_what_does_not_matter_at_a_level_does_not_make_another_trial() -> None:
-    from vitbench.config.trial import relevant
-
     one, other = (
         relevant(MODEL.model_copy(update={"norm": n, "positions": "none"}), "attention") for n in ("pre", "post")
     )
     assert one == other and one.attention == MODEL.attention and one.tokens == MODEL.tokens
+    rich = MODEL.model_copy(update=RICH)
+    changed: dict[Level, set[str]] = {
+        "block": set(RICH), "attention": {"registers", "qk_norm", "gate"},
+        "attention_core": {"registers", "qk_norm"}, "mlp": {"registers"}, "norm_layer": {"registers"},
+        "positions": set(), "pooling": set(), "patching": set(),
+    }  # fmt: skip
+    for level, fields in changed.items():
+        assert relevant(rich, level).canonical().keys() - relevant(MODEL, level).canonical().keys() == fields
     assert relevant(MODEL, "model") == MODEL

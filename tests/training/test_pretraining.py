@@ -73,6 +73,10 @@ CASES = [
         pytest.param(small("attention", n).model_copy(update={"positions": "rope_2d"}), id=f"rotary-{n}")
         for n in ROTARY
     ),
+    *(
+        pytest.param(MODEL.model_copy(update={"registers": 3, "pooling": pooling, "positions": n}), id=f"registers-{n}")
+        for pooling, n in (("cls", "learned"), ("mean", "rope_2d"))
+    ),
 ]
 
 

@@ -74,7 +74,9 @@ def burden(found: Mapping[str, int], *, heaviest: bool = False) -> float:
 
 def all_exact(suite: Suite, axis: str) -> bool:
     """Whether the values of an axis are equivalent."""
-    return axis in registry.slots() and all(registry.facts(axis, str(name)).exact for name in suite.axes[axis])
+    if axis not in registry.slots() or registry.reference(axis) is None:
+        return False
+    return all(registry.facts(axis, str(name)).exact for name in suite.axes[axis])
 
 
 def _sentence(found: dict[str, int], seeds: int, looks: tuple[int, ...], spread: float | None) -> str:

@@ -6,13 +6,14 @@ P patch size. ``tokens`` is (B, N, D), with the class token first where there is
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import ClassVar
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from vitbench import registry
 from vitbench.config.base import pair
 from vitbench.config.model import ModelSpec
 
@@ -41,10 +42,39 @@ class Sublayer(nn.Module):
     """What a block wraps in norm and residual: attention or an MLP."""
 
 
+class QKNorm(nn.Module):
+    """Queries or keys (B, H, N, K) → the same, normalised; an attention has one for queries and one for keys.
+
+    It comes after the projection, and before a rotation by position.
+    """
+
+    changes: ClassVar[bool] = True
+    """Whether anything is done: if not, a kernel may read queries and keys where they were projected."""
+
+    def __init__(self, spec: ModelSpec) -> None:
+        super().__init__()
+
+    def forward(self, x: Tensor) -> Tensor:
+        """(B, H, N, K) → (B, H, N, K); H is 1 where heads come one by one, so no head has weights of its own."""
+        return x
+
+
+class Gate(nn.Module):
+    """What becomes of the heads' outputs before they are projected."""
+
+    def __init__(self, spec: ModelSpec) -> None:
+        super().__init__()
+
+    def forward(self, mixed: Tensor, tokens: Tensor) -> Tensor:
+        """Heads side by side (B, N, D), and the tokens that attention was given (B, N, D) → (B, N, D)."""
+        return mixed
+
+
 class SelfAttention(Sublayer):
     """Tokens (B, N, D) → tokens (B, N, D).
 
-    softmax(Q Kᵀ / √K) V for each head, heads concatenated and projected (Vaswani et al. 2017, arXiv 1706.03762, §3.2).
+    softmax(Q Kᵀ / √K) V for each head, heads concatenated and projected (Vaswani et al. 2017, arXiv 1706.03762, §3.2);
+    queries and keys normalised and heads gated as the spec has it, which are nothing by default.
     All exact components hold ``qkv.weight`` (3D, D) (rows: q, k, v, each head by head), ``qkv.bias`` (3D,),
     ``proj.weight`` (D, D) and ``proj.bias`` (D,), and differ in :meth:`attend`, :meth:`core` or :meth:`forward`; one
     that replaces :meth:`forward` has no core that could be timed by itself, and declares ``whole=True``.
@@ -58,10 +88,16 @@ class SelfAttention(Sublayer):
         self.qkv = nn.Linear(spec.dim, 3 * spec.dim, bias=spec.qkv_bias)
         self.proj = nn.Linear(spec.dim, spec.dim)
         self.proj_dropout = nn.Dropout(spec.dropout)
+        norm, gate = (registry.load(slot, getattr(spec, slot)) for slot in ("qk_norm", "gate"))
+        self.q_norm, self.k_norm, self.gate = norm(spec), norm(spec), gate(spec)
 
     def forward(self, tokens: Tensor, rotation: Tensor | None = None) -> Tensor:
         """Mix the tokens. ``rotation`` turns queries and keys by position, see :func:`rotate`."""
-        out: Tensor = self.proj_dropout(self.proj(self.core(self.qkv(tokens), rotation)))
+        return self.project(self.core(self.qkv(tokens), rotation), tokens)
+
+    def project(self, mixed: Tensor, tokens: Tensor) -> Tensor:
+        """Heads side by side (B, N, D), and what attention was given (B, N, D) → its output (B, N, D)."""
+        out: Tensor = self.proj_dropout(self.proj(self.gate(mixed, tokens)))
         return out
 
     def core(self, qkv: Tensor, rotation: Tensor | None = None) -> Tensor:
@@ -70,9 +106,9 @@ class SelfAttention(Sublayer):
         return self.attend(q, k, v).transpose(1, 2).flatten(2)
 
     def split(self, qkv: Tensor, rotation: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:
-        """(B, N, 3D) → queries, keys and values, (B, H, N, K) each: views of it unless they are rotated."""
+        """(B, N, 3D) → queries, keys and values, (B, H, N, K) each: views of it unless normalised or rotated."""
         q, k, v = qkv.unflatten(-1, (3, self.heads, self.head_width)).permute(2, 0, 3, 1, 4).unbind(0)
-        return rotate(q, rotation), rotate(k, rotation), v
+        return rotate(self.q_norm(q), rotation), rotate(self.k_norm(k), rotation), v
 
     def attend(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
         """Attention of every head: (B, H, N, K) → (B, H, N, K)."""
@@ -130,11 +166,50 @@ class MLP(Sublayer):
 Transform = Callable[[Tensor], Tensor]
 
 
+class Residual(nn.Module):
+    """What a sublayer's input becomes a part of; one for each sublayer, with weights of its own."""
+
+    passes: ClassVar[bool] = True
+    """Whether the input is passed on beside the output."""
+
+    constants: ClassVar[tuple[tuple[str, float], ...]] = ()
+    """Parameters, and the value that each starts with."""
+
+    def __init__(self, spec: ModelSpec) -> None:
+        super().__init__()
+
+    def forward(self, tokens: Tensor, output: Tensor) -> Tensor:
+        """A sublayer's input (B, N, D) and output (B, N, D) → (B, N, D)."""
+        raise NotImplementedError
+
+
+class BlockForm(nn.Module):
+    """How a block is put together. Stateless: the block owns sublayers, norms and residuals, and hands them in."""
+
+    shares_norm: ClassVar[bool] = False
+    """The block has one norm and one residual, and not one for each sublayer."""
+
+    def forward(
+        self, tokens: Tensor, sublayers: Sequence[Transform], step: Callable[[int, Tensor, Transform], Tensor]
+    ) -> Tensor:
+        """Tokens (B, N, D) → (B, N, D).
+
+        Args:
+            tokens: of the block before.
+            sublayers: attention and MLP, as far as they are there.
+            step: number of a norm and residual, tokens, what is done with them → tokens, by the norm's placement.
+        """
+        raise NotImplementedError
+
+
 class Placement(nn.Module):
     """Where a block's norm stands. Stateless: the block owns norm and sublayer, and hands them in."""
 
     normalizes: ClassVar[bool] = True
     """The block needs a norm for each sublayer."""
+
+    normalizes_output: ClassVar[bool] = False
+    """The sublayer that is handed in ends with a norm of its own."""
 
     def forward(
         self, tokens: Tensor, sublayer: Transform, norm: Transform, join: Callable[[Tensor, Tensor], Tensor]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import Field, ValidationInfo, field_validator
 
@@ -14,6 +14,9 @@ DECODER_HEAD_WIDTH = 32
 
 OF_ANY = frozenset({"architecture", "image_size", "channels", "num_classes"})
 """Fields that a model of any architecture has."""
+
+RESIDUALS = {True: "plain", False: "none"}
+"""What ``residual`` was before it was a slot → its component now."""
 
 
 class ModelSpec(Strict):
@@ -35,6 +38,12 @@ class ModelSpec(Strict):
     positions: str = "learned"
     mlp: str = "gelu"
     pooling: str = "cls"
+    block: str = "serial"
+    residual: str = Field(
+        "plain", description="how a sublayer's input is added to its output; true: plain, false: none"
+    )
+    qk_norm: str = Field("none", description="of queries and keys")
+    gate: str = Field("none", description="on the heads' outputs")
 
     # Images and classes
     image_size: Size = Field(32, description="height and width of the images, pixels")
@@ -48,7 +57,7 @@ class ModelSpec(Strict):
     heads: Annotated[int, Field(gt=0, le=1024)] = Field(4, description="attention heads H")
     mlp_ratio: Annotated[float, Field(gt=0.0, le=64.0)] = Field(4.0, description="hidden width of the MLP over dim")
     qkv_bias: bool = True
-    residual: bool = Field(True, description="whether a sublayer's input is added to its output")
+    registers: Annotated[int, Field(ge=0, le=1024)] = Field(0, description="learned tokens that are not pooled")
     final_norm: bool = Field(True, description="one more norm after the last block")
     dropout: Probability = Field(0.0, description="after positions, attention projection and each MLP layer")
     attention_dropout: Probability = Field(0.0, description="on attention probabilities")
@@ -58,13 +67,28 @@ class ModelSpec(Strict):
         description='standard deviation of initial weights; "fan_in" for sqrt(1 / (3 fan_in)), PyTorch\'s own',
     )
 
-    @field_validator("patching", "attention", "norm", "norm_layer", "positions", "mlp", "pooling")
+    @field_validator("residual", mode="before")
+    @classmethod
+    def _residual_or_none(cls, given: Any) -> Any:
+        return RESIDUALS[given] if isinstance(given, bool) else given
+
+    @field_validator(
+        "patching", "attention", "norm", "norm_layer", "positions", "mlp", "pooling", "block", "residual", "qk_norm",
+        "gate",
+    )  # fmt: skip
     @classmethod
     def _known_component(cls, name: str, info: ValidationInfo) -> str:
         assert info.field_name is not None
         if not (info.context and info.context.get("stored")):
             registry.check_name(info.field_name, name)
         return name
+
+    def canonical(self) -> dict[str, Any]:
+        """As of any spec; no residual connection is ``false``, as it was first, so that ids stay what they are."""
+        found, first = super().canonical(), {name: given for given, name in RESIDUALS.items()}
+        if "residual" in found:
+            found["residual"] = first.get(found["residual"], found["residual"])
+        return found
 
     @property
     def components(self) -> dict[str, str]:
@@ -89,7 +113,12 @@ class ModelSpec(Strict):
 
     @property
     def prefix(self) -> int:
-        """Tokens before those of the patches: one where a class token is pooled."""
+        """Tokens before those of the patches: one where a class token is pooled, and the registers."""
+        return self.pooled_prefix + self.registers
+
+    @property
+    def pooled_prefix(self) -> int:
+        """Tokens before those of the patches and the registers: one where a class token is pooled."""
         return registry.facts("pooling", self.pooling).prefix
 
     @property
@@ -101,6 +130,11 @@ class ModelSpec(Strict):
     def tokens(self) -> int:
         """N, the tokens that enter the encoder."""
         return self.prefix + self.patches
+
+    @property
+    def placed(self) -> int:
+        """Tokens that have positions, and are there when tokens are pooled: all but the registers."""
+        return self.pooled_prefix + self.patches
 
     def leaves_out(self, slot: str) -> bool:
         """Whether the blocks go without a sublayer, or there are none."""

@@ -128,21 +128,21 @@ SLOT: Mapping[Level, str] = {
 }  # fmt: skip
 """Level → the slot whose component is timed by itself."""
 
-OF_TOKENS = frozenset({"image_size", "patch_size", "pooling", "dim", "heads"})
+OF_TOKENS = frozenset({"image_size", "patch_size", "pooling", "registers", "dim", "heads"})
 """Fields of ModelSpec that give the shape (N, D) of tokens; heads, since they must divide D."""
 
-OF_ATTENTION = OF_TOKENS | {"attention", "qkv_bias", "attention_dropout", "dropout"}
+OF_ATTENTION = OF_TOKENS | {"attention", "qkv_bias", "attention_dropout", "dropout", "qk_norm", "gate"}
 OF_MLP = OF_TOKENS | {"mlp", "mlp_ratio", "dropout"}
 RELEVANT: Mapping[Level, frozenset[str]] = {
     "model": frozenset(ModelSpec.model_fields),
-    "block": OF_ATTENTION | OF_MLP | {"norm", "norm_layer", "residual"},
+    "block": OF_ATTENTION | OF_MLP | {"norm", "norm_layer", "residual", "block"},
     "patching": frozenset({"patching", "image_size", "patch_size", "channels", "dim", "heads"}),
     "attention": OF_ATTENTION,
-    "attention_core": OF_TOKENS | {"attention", "attention_dropout"},
+    "attention_core": OF_TOKENS | {"attention", "attention_dropout", "qk_norm"},
     "norm_layer": OF_TOKENS | {"norm_layer"},
-    "positions": OF_TOKENS | {"positions"},
+    "positions": OF_TOKENS - {"registers"} | {"positions"},
     "mlp": OF_MLP,
-    "pooling": OF_TOKENS,
+    "pooling": OF_TOKENS - {"registers"},
 }
 """Fields of ModelSpec on which the work of each level depends."""
 

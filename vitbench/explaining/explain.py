@@ -11,12 +11,14 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from vitbench.config.model import ModelSpec
 from vitbench.data.catalog import DataError
 from vitbench.data.images import normalised
 from vitbench.explaining import position_maps
 from vitbench.explaining.attention_maps import attention_to_patches, distances, rollout
 from vitbench.explaining.inputs import Inputs, class_names, statistics
 from vitbench.model.build import Model
+from vitbench.model.encoder import chosen
 from vitbench.model.vit import VisionTransformer
 from vitbench.model.weights import load_model, read_about
 from vitbench.store.explanation import MOST_FILTERS, MOST_SIMILAR, About, Array, Example, Explanation, Picture
@@ -149,7 +151,7 @@ class _Maker:
         self.words["added"] = table is not None
         if table is not None:
             self._show(positions=table)
-            self._similarity(spec.patches, lambda: position_maps.alike(table[spec.prefix :]))
+            self._similarity(spec.patches, lambda: position_maps.alike(table[spec.pooled_prefix :]))
         elif rotation is not None:
             self._similarity(spec.patches, lambda: position_maps.turned(rotation[:, spec.prefix :]))
             self.absent["positions"] = f'positions "{spec.positions}" add nothing to tokens: they turn queries and keys'
@@ -196,7 +198,7 @@ class _Maker:
             self.absent |= dict.fromkeys(("attention", "last_layer", "rollouts"), said)
             return
         self.words["attention_of"] = _attention_of(
-            torch.cat([each.shares for each in found if each.shares is not None]), spec.prefix
+            torch.cat([each.shares for each in found if each.shares is not None]), spec
         )
         self._show(**{name: torch.cat([getattr(each, name) for each in found]) for name in ("last_layer", "rollouts")})
         if self._show(attention=torch.cat([each.attention for each in found])):
@@ -235,22 +237,23 @@ class _Seen:
     def of(cls, model: VisionTransformer, images: Tensor) -> _Seen:
         """Of normalised images. Raises ValueError where the model has no attention maps."""
         maps, prefix = model.attention_maps(images), model.spec.prefix
-        shares = model.pooling.shares(model.encoder(model.tokens(images), model.positions.rotation))
+        shares = model.shares(model.encoder(model.tokens(images), model.positions.rotation))
         if shares is None:
             nothing = images.new_zeros(0)
             return cls(None, nothing, nothing, nothing)
         by_layer = torch.stack([attention_to_patches(shares, each, prefix) for each in maps], dim=1)
-        through = attention_to_patches(shares, rollout(maps, residual=model.spec.residual), prefix)
+        through = attention_to_patches(shares, rollout(maps, residual=chosen("residual", model.spec).passes), prefix)
         return cls(shares, by_layer, by_layer[:, -1].mean(dim=1), through)
 
 
-def _attention_of(shares: Tensor, prefix: int) -> str:
+def _attention_of(shares: Tensor, spec: ModelSpec) -> str:
     """Whose attention is shown, in words, by what the tokens give to the pooled vector."""
-    if prefix and bool((shares[:, 0] == 1).all()):
+    if spec.pooled_prefix and bool((shares[:, 0] == 1).all()):
         return "the class token"
-    if bool((shares == shares[0, 0]).all()):
-        return "the mean of all tokens, which is what is pooled (there is no class token)"
-    return "the mean of all tokens, as the pooling weighs them (there is no class token)"
+    which = "all tokens but the registers" if spec.registers else "all tokens"
+    if bool((shares[:, spec.prefix :] == shares[0, -1]).all()):
+        return f"the mean of {which}, which is what is pooled (there is no class token)"
+    return f"the mean of {which}, as the pooling weighs them (there is no class token)"
 
 
 def _named(classes: Sequence[str]) -> str:

@@ -12,9 +12,9 @@ from vitbench.config.model import ModelSpec
 
 @torch.no_grad()
 def added(positions: Positions, spec: ModelSpec) -> Tensor | None:
-    """What is added to the tokens, (N, D): what becomes of tokens that are zero. None where nothing is added."""
+    """What is added to tokens that are zero, (N - R, D), registers left out; None where nothing is."""
     like = next(iter((*positions.parameters(), *positions.buffers())), torch.zeros(()))
-    table: Tensor = positions(like.new_zeros(1, spec.tokens, spec.dim))[0]
+    table: Tensor = positions(like.new_zeros(1, spec.placed, spec.dim))[0]
     return table if bool(table.any()) else None
 
 

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from vitbench import registry
-from vitbench.components.contracts import Placement, Transform
+from vitbench.components.contracts import BlockForm, Placement, Transform
 from vitbench.config.model import ModelSpec
 
 
@@ -35,43 +35,46 @@ class DropPath(nn.Module):
         return x * torch.empty(x.shape[0], 1, 1, device=x.device, dtype=x.dtype).bernoulli_(keep).div_(keep)
 
 
+SUBLAYERS = ("attention", "mlp")
+
+
 class Block(nn.Module):
     """Attention and MLP, each with norm and residual as the spec places them; an empty sublayer is passed over."""
 
     def __init__(self, spec: ModelSpec, drop_path: float) -> None:
         super().__init__()
-        placement, norm_layer = chosen("norm", spec), chosen("norm_layer", spec)
-        self.placement: Placement = placement()
-        self.residual = spec.residual
+        norm_layer, residual = chosen("norm_layer", spec), chosen("residual", spec)
+        self.placement: Placement = chosen("norm", spec)()
+        self.form: BlockForm = chosen("block", spec)()
         self.drop_path = DropPath(drop_path)
-        self.attention, self.attention_norm = None, None
-        self.mlp, self.mlp_norm = None, None
-        if not spec.leaves_out("attention"):
-            self.attention = chosen("attention", spec)(spec)
-            self.attention_norm = norm_layer(spec) if self.placement.normalizes else None
-        if not spec.leaves_out("mlp"):
-            self.mlp = chosen("mlp", spec)(spec)
-            self.mlp_norm = norm_layer(spec) if self.placement.normalizes else None
+        self.present = [name for name in SUBLAYERS if not spec.leaves_out(name)]
+        self.stepping = self.present[:1] if self.form.shares_norm else self.present
+        """Sublayers, and those of them that have a norm and a residual."""
+        for name in SUBLAYERS:
+            steps, placed = name in self.stepping, self.placement
+            self.add_module(name, chosen(name, spec)(spec) if name in self.present else None)
+            self.add_module(f"{name}_norm", norm_layer(spec) if steps and placed.normalizes else None)
+            self.add_module(f"{name}_output_norm", norm_layer(spec) if steps and placed.normalizes_output else None)
+            self.add_module(f"{name}_residual", residual(spec) if steps else None)
 
     def forward(self, tokens: Tensor, rotation: Tensor | None = None) -> Tensor:
         """(B, N, D) → (B, N, D)."""
-        if (attention := self.attention) is not None:
-            tokens = self.step(tokens, lambda x: attention(x, rotation), self.attention_norm)
-        if self.mlp is not None:
-            tokens = self.step(tokens, self.mlp, self.mlp_norm)
-        return tokens
-
-    def step(self, tokens: Tensor, sublayer: Transform, norm: Transform | None) -> Tensor:
-        """One sublayer in its place."""
-        out: Tensor = self.placement(tokens, sublayer, norm, self.join)
+        attention, mlp = (getattr(self, name) for name in SUBLAYERS)
+        takes: dict[str, Transform] = {"attention": lambda x: attention(x, rotation), "mlp": mlp}
+        out: Tensor = self.form(tokens, [takes[name] for name in self.present], self.step)
         return out
 
-    def join(self, tokens: Tensor, output: Tensor) -> Tensor:
-        """The residual connection, with stochastic depth; without it, the output alone."""
-        if not self.residual:
-            return output
-        dropped: Tensor = self.drop_path(output)
-        return tokens + dropped
+    def step(self, number: int, tokens: Tensor, sublayer: Transform) -> Tensor:
+        """A sublayer with a norm, in its place, and a residual connection with stochastic depth."""
+        name = self.stepping[number]
+        norm, output_norm, residual = (getattr(self, f"{name}_{part}") for part in ("norm", "output_norm", "residual"))
+        out: Tensor = self.placement(
+            tokens,
+            sublayer if output_norm is None else lambda x: output_norm(sublayer(x)),
+            norm,
+            lambda before, output: residual(before, self.drop_path(output) if residual.passes else output),
+        )
+        return out
 
 
 class Encoder(nn.Module):

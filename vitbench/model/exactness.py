@@ -48,7 +48,10 @@ def inputs(slot: str, spec: ModelSpec, batch: int, seed: int) -> Tensor:
     """Random input of a slot's components, float64: images for patching, tokens for the rest."""
     generator = torch.Generator().manual_seed(derive(seed, "inputs", slot))
     tokens = (batch, spec.tokens, spec.dim)
-    shapes: Mapping[str, tuple[int, ...]] = {"patching": (batch, spec.channels, *pair(spec.image_size))}
+    shapes: Mapping[str, tuple[int, ...]] = {
+        "patching": (batch, spec.channels, *pair(spec.image_size)), "positions": (batch, spec.placed, spec.dim),
+        "pooling": (batch, spec.placed, spec.dim),
+    }  # fmt: skip
     return torch.randn(shapes.get(slot, tokens), generator=generator, dtype=torch.float64)
 
 

@@ -34,9 +34,18 @@ def token_tables(model: nn.Module) -> set[str]:
     }
 
 
+def constants(model: nn.Module) -> dict[str, float]:
+    """Parameter → the value that its module starts it with, of those that say one: scales and gates."""
+    return {
+        f"{prefix}.{name}" if prefix else name: value
+        for prefix, module in model.named_modules()
+        for name, value in getattr(module, "constants", ())
+    }
+
+
 @torch.no_grad()
 def initialise(model: nn.Module, std: float | Literal["fan_in", "he"], seed: int) -> None:
-    """Draw all weights from a seed: truncated normal at two deviations; biases zero; norms one.
+    """Draw all weights from a seed: truncated normal at two deviations; biases zero; norms one; scales as they say.
 
     A parameter's values depend on the seed, its name and its shape alone. So cells that share a parameter share its
     initial values, and equivalent implementations, which hold the same parameters under the same names, start from the
@@ -49,10 +58,10 @@ def initialise(model: nn.Module, std: float | Literal["fan_in", "he"], seed: int
             sqrt(2 / fan_in), their own for layers before a ReLU.
         seed: of the trial.
     """
-    tables = token_tables(model)
+    tables, fixed = token_tables(model), constants(model)
     for name, parameter in model.named_parameters():
         if parameter.ndim < 2:
-            parameter.fill_(0.0 if name.endswith("bias") else 1.0)
+            parameter.fill_(fixed.get(name, 0.0 if name.endswith("bias") else 1.0))
             continue
         if isinstance(std, float):
             spread = std

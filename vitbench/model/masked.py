@@ -36,7 +36,7 @@ class Decoder(nn.Module):
         super().__init__()
         mine = spec.decoder(dim, depth)
         height, width = pair(spec.patch_size)
-        self.prefix, self.patches = spec.prefix, spec.patches
+        self.prefix, self.patches = spec.pooled_prefix, spec.patches
         self.embed = nn.Linear(spec.dim, dim)
         self.mask_token = nn.Parameter(torch.empty(1, 1, dim))
         self.positions: Positions = chosen("positions", mine)(mine)
@@ -103,7 +103,8 @@ class MaskedAutoencoder(nn.Module):
         rotation = self.model.positions.rotation
         if rotation is not None:
             rotation = rotation[:, kept].unsqueeze(2)  # of each image's own tokens, (2, B, 1, N, K)
-        patches: Tensor = self.decoder(self.model.encoder(tokens, rotation), seen)
+        encoded = self.model.without_registers(self.model.encoder(tokens, rotation))
+        patches: Tensor = self.decoder(encoded, seen)
         return patches
 
     def targets(self, images: Tensor) -> tuple[Tensor, Tensor, Tensor]:

@@ -75,7 +75,7 @@ def differences(theirs: ModelSpec, mine: ModelSpec, *, head: bool) -> list[str]:
         mine: the model that takes them.
         head: whether the head is taken, too, which has learnt from what the pooling gives.
     """
-    fields = ["architecture", "heads", "residual", *(slot for slot in registry.slots() if head or slot != "pooling")]
+    fields = ["architecture", "heads", *(slot for slot in registry.slots() if head or slot != "pooling")]
     return [
         f"their {field} is {getattr(theirs, field)}, the model's {getattr(mine, field)}"
         for field in fields

@@ -29,15 +29,22 @@ OF_MODEL: Mapping[str, str] = {
 
 OF_BLOCK: Mapping[str, str] = {
     "attention_norm.": "norm1.",
+    "attention.q_norm.norm.": "attn.q_norm.",
+    "attention.k_norm.norm.": "attn.k_norm.",
     "attention.": "attn.",
+    "attention_residual.scale": "ls1.gamma",
+    "mlp_residual.scale": "ls2.gamma",
     "mlp_norm.": "norm2.",
     "mlp.up.": "mlp.fc1.",
     "mlp.down.": "mlp.fc2.",
 }
 """How it goes on after the block's number."""
 
-THEIRS: Mapping[str, str] = {
-    "norm": "pre", "norm_layer": "layernorm", "mlp": "gelu", "pooling": "cls", "positions": "learned",
+THEIRS: Mapping[str, frozenset[str]] = {
+    "norm": frozenset({"pre"}), "norm_layer": frozenset({"layernorm"}), "mlp": frozenset({"gelu"}),
+    "pooling": frozenset({"cls"}), "positions": frozenset({"learned"}), "block": frozenset({"serial"}),
+    "residual": frozenset({"plain", "layerscale"}), "qk_norm": frozenset({"none", "layernorm"}),
+    "gate": frozenset({"none"}),
 }  # fmt: skip
 """Components with which a model of ours computes what timm's does; of the other slots any exact one."""
 
@@ -122,8 +129,9 @@ def _demand_alike(spec: ModelSpec) -> None:
     other = [
         f'{slot} = "{name}"'
         for slot, name in spec.components.items()
-        if (THEIRS[slot] != name if slot in THEIRS else not registry.facts(slot, name).exact)
+        if (name not in THEIRS[slot] if slot in THEIRS else not registry.facts(slot, name).exact)
     ]
-    other += [f"{field} = false" for field in ("residual", "final_norm") if not getattr(spec, field)]
+    other += [] if spec.final_norm else ["final_norm = false"]
+    other += [f"registers = {spec.registers}"] if spec.registers else []
     if other:
         raise WeightsError(f"timm's VisionTransformer is another function than a model with {', '.join(other)}")

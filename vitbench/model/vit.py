@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import ClassVar, Literal
 
 import torch
 from torch import Tensor, nn
@@ -12,6 +12,30 @@ from vitbench.components.contracts import Patching, Pooling, Positions, SelfAtte
 from vitbench.config.base import pair
 from vitbench.config.model import ModelSpec
 from vitbench.model.encoder import Encoder, chosen
+
+
+class Registers(nn.Module):
+    """Learned tokens that take part in attention and are given up before pooling.
+
+    They stand between the class token, if there is one, and the patches, and have no positions.
+    Source: Darcet et al. 2023, Vision Transformers Need Registers, arXiv 2309.16588, §3.
+    """
+
+    token_tables: ClassVar[tuple[str, ...]] = ("table",)
+
+    def __init__(self, spec: ModelSpec) -> None:
+        super().__init__()
+        self.after, self.count = spec.pooled_prefix, spec.registers
+        self.table = nn.Parameter(torch.empty(1, spec.registers, spec.dim))
+
+    def forward(self, tokens: Tensor) -> Tensor:
+        """(B, N - R, D) → (B, N, D)."""
+        first, rest = tokens.split([self.after, tokens.shape[1] - self.after], dim=1)
+        return torch.cat((first, self.table.expand(len(tokens), -1, -1), rest), dim=1)
+
+    def taken_out(self, tokens: Tensor) -> Tensor:
+        """(B, N, D) → (B, N - R, D)."""
+        return torch.cat((tokens[:, : self.after], tokens[:, self.after + self.count :]), dim=1)
 
 
 class VisionTransformer(nn.Module):
@@ -27,6 +51,7 @@ class VisionTransformer(nn.Module):
         self.patching: Patching = chosen("patching", spec)(spec)
         self.pooling: Pooling = chosen("pooling", spec)(spec)
         self.positions: Positions = chosen("positions", spec)(spec)
+        self.registers = Registers(spec) if spec.registers else None
         self.dropout = nn.Dropout(spec.dropout)
         self.encoder = Encoder(spec)
         self.head = nn.Linear(spec.dim, spec.num_classes)
@@ -49,12 +74,20 @@ class VisionTransformer(nn.Module):
 
     def features(self, images: Tensor) -> Tensor:
         """Images (B, C, height, width) → what the head sees, (B, D)."""
-        pooled: Tensor = self.pooling(self.encoder(self.tokens(images), self.positions.rotation))
+        pooled: Tensor = self.pooling(self.encoded(images))
         return pooled
+
+    def encoded(self, images: Tensor) -> Tensor:
+        """Images (B, C, height, width) → what is pooled: the encoder's output without registers, (B, N - R, D)."""
+        return self.without_registers(self.encoder(self.tokens(images), self.positions.rotation))
+
+    def without_registers(self, tokens: Tensor) -> Tensor:
+        """(B, N, D) → (B, N - R, D)."""
+        return tokens if self.registers is None else self.registers.taken_out(tokens)
 
     def both(self, images: Tensor) -> Tensor:
         """What is answered to the labels and what to a teacher, (B, 2, classes): the same where there is one head."""
-        tokens = self.encoder(self.tokens(images), self.positions.rotation)
+        tokens = self.encoded(images)
         to_labels: Tensor = self.head(self.pooling(tokens))
         if self.teacher_head is None:
             return torch.stack((to_labels, to_labels), dim=1)
@@ -67,8 +100,20 @@ class VisionTransformer(nn.Module):
             raise ValueError(
                 f"the model takes images of {wanted} (channels, height, width), got {tuple(images.shape[1:])}"
             )
-        tokens: Tensor = self.dropout(self.positions(self.pooling.prepend(self.patching(images))))
-        return tokens
+        tokens = self.positions(self.pooling.prepend(self.patching(images)))
+        out: Tensor = self.dropout(tokens if self.registers is None else self.registers(tokens))
+        return out
+
+    def shares(self, encoded: Tensor) -> Tensor | None:
+        """What each token of the encoder's output (B, N, D) gives to the pooled vector, (B, N): registers nothing.
+
+        None where the pooling does not say.
+        """
+        found = self.pooling.shares(self.without_registers(encoded))
+        if found is None or self.registers is None:
+            return found
+        first, rest = found.split([self.registers.after, found.shape[1] - self.registers.after], dim=1)
+        return torch.cat((first, found.new_zeros(len(found), self.spec.registers), rest), dim=1)
 
     @property
     def _attends_exactly(self) -> bool:

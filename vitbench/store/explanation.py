@@ -92,7 +92,7 @@ class Explanation:
         about: what it is of.
         pixels: (n, height, width, 3) uint8, the images that are shown; none where the model tells none.
         filters: (f, height, width, 3) float32, patch-embedding filters, the largest first, f ≤ ``MOST_FILTERS``.
-        positions: (N, D) float32, what is added to the tokens, those before the patches' first.
+        positions: (N - R, D) float32, what is added to the tokens but registers, those before the patches' first.
         similarity: (P, P) float32, of positions of patches, in [-1, 1]; P ≤ ``MOST_SIMILAR``.
         attention: (m, L, H, P) float32, attention to each patch by every layer and head, of ``m`` of the shown images.
         mapped: (m,) int64, which of them those are.
@@ -198,7 +198,7 @@ def _of_model(about: About) -> Iterator[str]:
 def _of_shapes(explanation: Explanation) -> Iterator[str]:
     """Of an explanation of a model that can be."""
     spec, shown, classes = explanation.about.model, len(explanation.about.shown), len(explanation.about.classes)
-    tokens, patches, heads = (spec.tokens, spec.patches, spec.heads) if spec.of_components else (0, 0, 0)
+    tokens, patches, heads = (spec.placed, spec.patches, spec.heads) if spec.of_components else (0, 0, 0)
     mapped = 0 if explanation.mapped is None else len(explanation.mapped)
     wanted: dict[str, tuple[int | None, ...]] = {
         "pixels": (shown, *pair(spec.image_size), 3), "filters": (None, None, None, 3), "positions": (tokens, spec.dim),

@@ -15,6 +15,7 @@ from vitbench.config.recipe import Level
 from vitbench.config.trial import TimeTrial
 from vitbench.devices import DTYPES
 from vitbench.model.counting import forward_flops, parameters
+from vitbench.model.encoder import SUBLAYERS
 from vitbench.model.vit import VisionTransformer
 from vitbench.timing.subject import UNITS, input_shape
 
@@ -100,7 +101,8 @@ def _of_layers(spec: ModelSpec, batch: int, *, training: bool) -> int:
 def _of_block(spec: ModelSpec) -> Mapping[Level, int]:
     with torch.device("meta"):
         model = VisionTransformer(spec.model_copy(update={"depth": 1}))
-    norms = sum(norm is not None for block in model.encoder.blocks for norm in (block.attention_norm, block.mlp_norm))
+    (block,) = model.encoder.blocks
+    norms = sum(getattr(block, f"{name}_{norm}") is not None for name in SUBLAYERS for norm in ("norm", "output_norm"))
     sublayers: dict[Level, int] = {"norm_layer": norms}
     if not spec.leaves_out("attention"):
         sublayers["attention"] = 1

@@ -115,12 +115,19 @@ def _(model: VisionTransformer) -> Iterator[_Place]:
     spec = model.spec
     yield _Place("patching", "patching", spec.patching, model.patching)
     yield _Place("positions", "positions", spec.positions, model.positions)
+    if model.registers is not None:
+        yield _Place("registers", "registers", str(spec.registers), model.registers)
     for number, block in enumerate(model.encoder.blocks):
-        for part, what in (("attention_norm", spec.norm_layer), ("attention", spec.attention),
-                           ("mlp_norm", spec.norm_layer), ("mlp", spec.mlp)):  # fmt: skip
+        for part, what in (
+            (f"{sublayer}{part}", what)
+            for sublayer, name in (("attention", spec.attention), ("mlp", spec.mlp))
+            for part, what in (
+                ("_norm", spec.norm_layer), ("", name), ("_output_norm", spec.norm_layer), ("_residual", spec.residual)
+            )
+        ):  # fmt: skip
             module = getattr(block, part)
-            if module is not None:
-                name = f"block {number + 1}: {part.replace('_norm', ' norm')}"
+            if module is not None and (part in {"attention", "mlp"} or parameters(module)):
+                name = f"block {number + 1}: {part.replace('_', ' ')}"
                 yield _Place(f"encoder.blocks.{number}.{part}", name, what, module)
     if spec.final_norm:
         yield _Place("encoder.final_norm", "final norm", spec.norm_layer, model.encoder.final_norm)

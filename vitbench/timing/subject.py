@@ -31,11 +31,11 @@ CHECKED_IMAGES = 8
 
 
 class Core(nn.Module):
-    """An attention component without its projections: no parameters are left."""
+    """An attention component without its projections: no parameters are left but those of a norm of q and k."""
 
     def __init__(self, attention: SelfAttention) -> None:
         super().__init__()
-        del attention.qkv, attention.proj
+        del attention.qkv, attention.proj, attention.gate
         self.attention = attention
 
     def forward(self, qkv: Tensor) -> Tensor:

@@ -23,7 +23,7 @@ def _compiled() -> Callable[..., Any]:
 
 @component(
     exact=True,
-    offers=("rotary",),
+    offers=("rotary", "qk_norm", "gate"),
     devices=("cpu", "cuda"),
     trains_on=("cuda",),
     dtypes=("float32", "float16", "bfloat16"),

@@ -11,7 +11,7 @@ from vitbench.registry import component
 @component(
     exact=True,
     whole=True,
-    offers=("rotary", "dropout"),
+    offers=("rotary", "dropout", "qk_norm", "gate"),
     source="Vaswani et al. 2017, arXiv 1706.03762, §3.2.2; tintn/vision-transformer-from-scratch, vit.py",
 )
 class PerHead(SelfAttention):
@@ -26,8 +26,9 @@ class PerHead(SelfAttention):
             q, k, v = (
                 F.linear(tokens, weights[i, head], None if biases is None else biases[i, head]) for i in range(3)
             )
-            q, k = (rotate(x.unsqueeze(1), rotation).squeeze(1) for x in (q, k))
+            q, k = (
+                rotate(norm(x.unsqueeze(1)), rotation).squeeze(1) for norm, x in ((self.q_norm, q), (self.k_norm, k))
+            )
             probabilities = (q @ k.transpose(-2, -1) * self.scale).softmax(dim=-1)
             outputs.append(F.dropout(probabilities, self.dropout_now) @ v)
-        out: Tensor = self.proj_dropout(self.proj(torch.cat(outputs, dim=-1)))
-        return out
+        return self.project(torch.cat(outputs, dim=-1), tokens)

@@ -9,7 +9,7 @@ from vitbench.registry import component
 
 @component(
     exact=True,
-    offers=("rotary", "dropout"),
+    offers=("rotary", "dropout", "qk_norm", "gate"),
     source="torch.nn.functional.scaled_dot_product_attention; Dao 2023, FlashAttention-2, arXiv 2307.08691",
 )
 class SDPA(SelfAttention):

@@ -8,7 +8,7 @@ from vitbench.registry import component
 
 @component(
     exact=True,
-    offers=("rotary",),
+    offers=("rotary", "qk_norm", "gate"),
     devices=("cuda",),
     dtypes=("float16", "bfloat16"),
     source="torch.nn.attention.SDPBackend.CUDNN_ATTENTION; cuDNN, scaled dot product attention",

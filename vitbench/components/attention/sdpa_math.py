@@ -8,7 +8,7 @@ from vitbench.registry import component
 
 @component(
     exact=True,
-    offers=("rotary", "dropout"),
+    offers=("rotary", "dropout", "qk_norm", "gate"),
     source="torch.nn.attention.SDPBackend.MATH",
 )
 class SDPAMath(OneBackend):

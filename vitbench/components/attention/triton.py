@@ -9,7 +9,7 @@ from vitbench.registry import component
 
 @component(
     exact=True,
-    offers=("rotary",),
+    offers=("rotary", "qk_norm", "gate"),
     devices=("cuda",),
     packages=("triton",),
     among={"head_width": (16, 32, 64, 80, 96, 128)},
@@ -20,7 +20,7 @@ class Triton(SelfAttention):
 
     def core(self, qkv: Tensor, rotation: Tensor | None = None) -> Tensor:
         """(B, N, 3D) → (B, N, D). The kernel reads q, k, v by their strides and writes heads side by side."""
-        if rotation is None:
+        if rotation is None and not self.q_norm.changes:
             packed = qkv.unflatten(-1, (3, self.heads, self.head_width))
             return fused_attention_packed(packed, self.scale).flatten(2)
         q, k, v = self.split(qkv, rotation)

@@ -16,7 +16,7 @@ class Learned(Positions):
 
     def __init__(self, spec: ModelSpec) -> None:
         super().__init__(spec)
-        self.table = nn.Parameter(torch.empty(1, spec.tokens, spec.dim))
+        self.table = nn.Parameter(torch.empty(1, spec.placed, spec.dim))
 
     def forward(self, tokens: Tensor) -> Tensor:
         """(B, N, D) → (B, N, D)."""

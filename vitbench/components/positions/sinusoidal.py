@@ -17,7 +17,7 @@ class Sinusoidal(Positions):
 
     def __init__(self, spec: ModelSpec) -> None:
         super().__init__(spec)
-        phase = angles(torch.arange(spec.tokens), spec.dim // 2)
+        phase = angles(torch.arange(spec.placed), spec.dim // 2)
         # Interleaved as published: even channels are sines, odd ones cosines.
         table = torch.stack((phase.sin(), phase.cos()), dim=-1).flatten(-2)
         self.register_buffer("table", table.to(torch.get_default_dtype())[None], persistent=False)

@@ -11,7 +11,7 @@ from vitbench.registry import component
 
 @component(
     multiple_of={"dim": 4},
-    source="Chen et al. 2021, MoCo v3, arXiv 2104.02057; Beyer et al. 2022, 2205.01580",
+    source="Chen et al. 2021, MoCo v3, arXiv 2104.02057; exponents over D / 4, where SimpleViT has D / 4 - 1",
 )
 class Sinusoidal2D(Positions):
     """Half of the channels code the patch's row, half its column; zero for the class token."""
@@ -22,7 +22,7 @@ class Sinusoidal2D(Positions):
         super().__init__(spec)
         rows, columns = (angles(places, spec.dim // 4) for places in rows_and_columns(spec.grid))
         patches = torch.cat((columns.sin(), columns.cos(), rows.sin(), rows.cos()), dim=-1)
-        table = torch.cat((torch.zeros(spec.prefix, spec.dim, dtype=patches.dtype), patches))
+        table = torch.cat((torch.zeros(spec.pooled_prefix, spec.dim, dtype=patches.dtype), patches))
         self.register_buffer("table", table.to(torch.get_default_dtype())[None], persistent=False)
 
     def forward(self, tokens: Tensor) -> Tensor:

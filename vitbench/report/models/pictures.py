@@ -98,11 +98,13 @@ def _patches(models: Sequence[ShownModel]) -> PictureGroup:
 
 def _preceded(spec: ModelSpec) -> str:
     """Tokens before those of the patches."""
-    if not spec.prefix:
-        return ""
-    rest = spec.prefix - 1
-    more = f" and {plural(rest, 'token')} more" if rest else ""
-    return f"; {'they are' if spec.patches > 1 else 'it is'} preceded by the class token{more}"
+    rest = spec.pooled_prefix - 1
+    first = [
+        *(["the class token"] if spec.pooled_prefix else []),
+        *([f"{plural(rest, 'token')} more"] if rest > 0 else []),
+        *([plural(spec.registers, "register")] if spec.registers else []),
+    ]
+    return f"; {'they are' if spec.patches > 1 else 'it is'} preceded by {' and '.join(first)}" if first else ""
 
 
 def _filters(models: Sequence[ShownModel]) -> PictureGroup:

@@ -56,7 +56,9 @@ def _added(model: ShownModel) -> list[Picture]:
     assert table is not None
     shown = table[:MOST_TOKENS]
     which = f" of the first {MOST_TOKENS} of {len(table)} tokens" if len(table) > MOST_TOKENS else ""
-    first = {0: "", 1: ", the class token first"}.get(spec.prefix, f", the {spec.prefix} before the patches' first")
+    first = {0: "", 1: ", the class token first"}.get(
+        spec.pooled_prefix, f", the {spec.pooled_prefix} before the patches' first"
+    )
     said = f"what is added to the tokens{which}: a row for each token{first}, a column for each channel."
     chart = Heat(shown, "added to the token", "token", "channel", centred=True)
     alt = model.alt("position embeddings as a heatmap of tokens by channels")

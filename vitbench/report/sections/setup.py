@@ -29,6 +29,8 @@ MAX_ROWS = 50
 """Rows of a table of exceptions; the CSV has them all."""
 
 MODEL_ALWAYS = ("image_size", "patch_size", "dim", "depth", "heads", "mlp_ratio", "num_classes")
+EXTRAS = frozenset({"block", "residual", "qk_norm", "gate"})
+"""Slots that are named where something else than the usual is in them."""
 TRAIN_ALWAYS = ("epochs", "batch_size", "optimizer", "learning_rate", "weight_decay", "schedule", "precision")
 KINDS = {"tune": "tuning", "train": "training", "time": "timing"}
 
@@ -141,7 +143,7 @@ def _model(view: View) -> Md:
     spec = type(models[0])
     axes = (*view.study.info.axes, *(name for name in spec.model_fields if name not in live))
     made = [model for model in models if model.of_components]
-    always = (*MODEL_ALWAYS, *registry.slots())
+    always = (*MODEL_ALWAYS, *(slot for slot in registry.slots() if slot not in EXTRAS))
     if len(made) == len(models):
         return _fields(spec, models, always, leave=axes)
     # A baseline has nothing but what it shares with any other: its other fields say nothing.

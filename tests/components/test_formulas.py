@@ -1,0 +1,266 @@
+"""Components against their papers' formulas, written down a second time in float64, without the package's modules."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import pytest
+import torch
+from torch import Tensor
+
+from tests.components.cases import SMALL
+from vitbench.components.contracts import rotate
+from vitbench.config.model import ModelSpec
+from vitbench.model.build import build_model
+from vitbench.model.encoder import Block, chosen
+from vitbench.model.initial import initialise
+
+B, N, D, H = 3, 17, SMALL.dim, SMALL.heads
+K = D // H
+
+
+def filled(module: torch.nn.Module) -> torch.nn.Module:
+    """In float64, every parameter with values of its own: none is where it does not show."""
+    stream = torch.Generator().manual_seed(1)
+    for parameter in module.double().parameters():
+        with torch.no_grad():
+            parameter.copy_(torch.randn(parameter.shape, generator=stream, dtype=torch.float64) / 3 + 0.5)
+    return module.eval()
+
+
+def made(slot: str, name: str, **changes: object) -> torch.nn.Module:
+    return filled(chosen(slot, spec := SMALL.model_copy(update={slot: name, **changes}))(spec))
+
+
+def tokens(seed: int = 0, *shape: int) -> Tensor:
+    return torch.randn(shape or (B, N, D), generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+
+
+def gelu(x: Tensor) -> Tensor:
+    return x * (1 + torch.erf(x / math.sqrt(2))) / 2
+
+
+def silu(x: Tensor) -> Tensor:
+    return x / (1 + torch.exp(-x))
+
+
+def layernorm(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
+    centred = x - x.sum(-1, keepdim=True) / x.shape[-1]
+    return centred / ((centred**2).sum(-1, keepdim=True) / x.shape[-1] + 1e-6) ** 0.5 * weight + bias
+
+
+ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
+    "gelu": gelu,
+    "gelu_tanh": lambda x: x * (1 + torch.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x**3))) / 2,
+    "relu": lambda x: (x + x.abs()) / 2,
+    "relu2": lambda x: ((x + x.abs()) / 2) ** 2,
+    "silu": silu,
+}
+GATES: dict[str, Callable[[Tensor], Tensor]] = {"swiglu": silu, "geglu": gelu, "reglu": ACTIVATIONS["relu"]}
+
+
+@pytest.mark.parametrize("name", ACTIVATIONS)
+def test_mlp(name: str) -> None:
+    mlp, x = made("mlp", name), tokens()
+    p = dict(mlp.named_parameters())
+    assert p["up.weight"].shape == (4 * D, D)
+    hidden = ACTIVATIONS[name](x @ p["up.weight"].T + p["up.bias"])
+    torch.testing.assert_close(mlp(x), hidden @ p["down.weight"].T + p["down.bias"], rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("name", GATES)
+def test_gated_mlp(name: str) -> None:
+    """Two thirds of the hidden width, to the next multiple of 8: 4 * 32 * 2 / 3 = 85.3 is 88."""
+    mlp, x = made("mlp", name), tokens()
+    p = dict(mlp.named_parameters())
+    assert p["up.weight"].shape == p["gate.weight"].shape == (88, D)
+    hidden = GATES[name](x @ p["gate.weight"].T + p["gate.bias"]) * (x @ p["up.weight"].T + p["up.bias"])
+    torch.testing.assert_close(mlp(x), hidden @ p["down.weight"].T + p["down.bias"], rtol=1e-12, atol=1e-12)
+
+
+def test_norm_layers() -> None:
+    x, norm = tokens(), made("norm_layer", "layernorm")
+    torch.testing.assert_close(norm(x), layernorm(x, norm.weight, norm.bias), rtol=1e-12, atol=1e-12)
+    norm = made("norm_layer", "rmsnorm")
+    rms = ((x**2).sum(-1, keepdim=True) / D + 1e-6) ** 0.5
+    torch.testing.assert_close(norm(x), x / rms * norm.weight, rtol=1e-12, atol=1e-12)
+    norm = made("norm_layer", "dyt")
+    wide = torch.exp(2 * norm.alpha * x)
+    torch.testing.assert_close(norm(x), (wide - 1) / (wide + 1) * norm.weight + norm.bias, rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("attention", ["batched", "per_head", "sdpa", "sdpa_math"])
+@pytest.mark.parametrize("gate", ["none", "headwise", "elementwise"])
+@pytest.mark.parametrize("qk_norm", ["none", "layernorm", "rmsnorm", "l2"])
+def test_attention_with_normed_queries_and_gated_heads(attention: str, gate: str, qk_norm: str) -> None:
+    """Head by head and query by query, whichever implementation; q and k have weights of their own."""
+    module, x = made("attention", attention, gate=gate, qk_norm=qk_norm), tokens()
+    p = dict(module.named_parameters())
+    q, k, v = (x @ p["qkv.weight"].T + p["qkv.bias"]).split(D, dim=-1)
+
+    def normed(y: Tensor, which: str) -> Tensor:
+        if qk_norm == "layernorm":
+            return layernorm(y, p[f"{which}_norm.norm.weight"], p[f"{which}_norm.norm.bias"])
+        if qk_norm == "rmsnorm":
+            return y / ((y**2).mean(-1, keepdim=True) + 1e-6) ** 0.5 * p[f"{which}_norm.norm.weight"]
+        if qk_norm == "l2":
+            return y / (y**2).sum(-1, keepdim=True) ** 0.5 * K**0.5 * p[f"{which}_norm.weight"]
+        return y
+
+    heads = []
+    for head in range(H):
+        mine = slice(head * K, (head + 1) * K)
+        scores = torch.einsum("bqk,bjk->bqj", normed(q[..., mine], "q"), normed(k[..., mine], "k")) / K**0.5
+        weights = torch.exp(scores - scores.amax(-1, keepdim=True))
+        heads.append(torch.einsum("bqj,bjk->bqk", weights / weights.sum(-1, keepdim=True), v[..., mine]))
+        if gate == "headwise":
+            heads[-1] = heads[-1] / (1 + torch.exp(-(x @ p["gate.scores.weight"][head])))[..., None]
+        if gate == "elementwise":
+            heads[-1] = heads[-1] / (1 + torch.exp(-(x @ p["gate.scores.weight"][mine].T)))
+    wanted = torch.cat(heads, -1) @ p["proj.weight"].T + p["proj.bias"]
+    torch.testing.assert_close(module(x), wanted, rtol=1e-9, atol=1e-9)
+
+
+NORMS = ("pre", "post", "res_post", "sandwich", "none")
+
+
+@pytest.mark.parametrize("norm", NORMS)
+@pytest.mark.parametrize("residual", ["plain", "none", "layerscale", "rezero"])
+@pytest.mark.parametrize("form", ["serial", "parallel"])
+def test_block(norm: str, residual: str, form: str) -> None:
+    """Where norms stand, what the residual adds, and whether the MLP sees what attention made."""
+    spec = SMALL.model_copy(update={"norm": norm, "residual": residual, "block": form})
+    block, x = filled(Block(spec, drop_path=0.0)), tokens()
+    p = dict(block.named_parameters())
+
+    def step(name: str, f: Callable[[Tensor], Tensor], y: Tensor) -> Tensor:
+        def n(z: Tensor, which: str = "norm") -> Tensor:
+            return layernorm(z, p[f"{name}_{which}.weight"], p[f"{name}_{which}.bias"])
+
+        def joined(z: Tensor) -> Tensor:
+            if residual == "none":
+                return z
+            factor = {"layerscale": f"{name}_residual.scale", "rezero": f"{name}_residual.alpha"}.get(residual)
+            return y + (p[factor] * z if factor else z)
+
+        forms: dict[str, Callable[[], Tensor]] = {
+            "pre": lambda: joined(f(n(y))),
+            "post": lambda: n(joined(f(y))),
+            "res_post": lambda: joined(n(f(y))),
+            "sandwich": lambda: joined(n(f(n(y)), "output_norm")),
+            "none": lambda: joined(f(y)),
+        }
+        return forms[norm]()
+
+    if form == "serial":
+        wanted = step("mlp", block.mlp, step("attention", block.attention, x))
+    else:
+        wanted = step("attention", lambda z: block.attention(z) + block.mlp(z), x)
+    torch.testing.assert_close(block(x), wanted, rtol=1e-12, atol=1e-12)
+
+
+def test_pooling() -> None:
+    x = tokens()
+    gem = made("pooling", "gem")
+    power = gem.power.item()
+    wanted = (x.clamp(min=1e-6) ** power).mean(1) ** (1 / power)
+    torch.testing.assert_close(gem(x), wanted, rtol=1e-12, atol=1e-12)
+    pooling = made("pooling", "map")
+    p = dict(pooling.named_parameters())
+    q = (p["probe"][0] @ p["q.weight"].T + p["q.bias"])[0]
+    k, v = (x @ p["kv.weight"].T + p["kv.bias"]).split(D, dim=-1)
+    heads = []
+    for head in range(H):
+        mine = slice(head * K, (head + 1) * K)
+        weights = torch.softmax(k[..., mine] @ q[mine] / K**0.5, dim=1)
+        heads.append((weights[..., None] * v[..., mine]).sum(1))
+    y = torch.cat(heads, -1) @ p["proj.weight"].T + p["proj.bias"]
+    hidden = gelu(layernorm(y, p["norm.weight"], p["norm.bias"]) @ p["up.weight"].T + p["up.bias"])
+    torch.testing.assert_close(pooling(x), y + hidden @ p["down.weight"].T + p["down.bias"], rtol=1e-9, atol=1e-9)
+    pooling = made("pooling", "sequence")
+    p = dict(pooling.named_parameters())
+    weights = torch.exp(x @ p["score.weight"][0] + p["score.bias"])
+    wanted = (weights[..., None] * x).sum(1) / weights.sum(1)[:, None]
+    torch.testing.assert_close(pooling(x), wanted, rtol=1e-12, atol=1e-12)
+
+
+def test_fixed_positions() -> None:
+    """Of token, row and column as the papers have them: sine of even channels, 10,000^(2i / D); halves by axis."""
+    spec = SMALL.model_copy(update={"image_size": (16, 24)})
+    zero = torch.zeros(1, spec.tokens, D)
+    table = chosen("positions", s := spec.model_copy(update={"positions": "sinusoidal"}))(s)(zero)[0]
+    for token, channel in ((0, 0), (3, 5), (24, 30), (7, 31)):
+        angle = token / 10_000 ** (2 * (channel // 2) / D)
+        wanted = math.cos(angle) if channel % 2 else math.sin(angle)
+        assert float(table[token, channel]) == pytest.approx(wanted, abs=1e-6)
+    table = chosen("positions", s := spec.model_copy(update={"positions": "sinusoidal_2d"}))(s)(zero)[0]
+    assert not table[0].any(), "the class token"
+    for row, column, channel in ((0, 0, 9), (2, 5, 3), (3, 1, 14), (1, 4, 22), (3, 5, 31)):
+        quarter, i = divmod(channel, D // 4)
+        angle = (column, column, row, row)[quarter] / 10_000 ** (i / (D // 4))
+        wanted = (math.sin, math.cos, math.sin, math.cos)[quarter](angle)
+        assert float(table[1 + row * 6 + column, channel]) == pytest.approx(wanted, abs=1e-6)
+
+
+def test_rotary_positions() -> None:
+    """Scores of rotated vectors, by complex numbers: pairs (i, i + K/2), half by row, half by column, base 100."""
+    spec = SMALL.model_copy(update={"image_size": (16, 24), "positions": "rope_2d"})
+    rotation = chosen("positions", spec)(spec).rotation.double()
+    x = tokens(0, 1, 1, spec.tokens, K)
+    mine = rotate(x, rotation)[0, 0]
+    for token in (0, 1, 9, 24):
+        row, column = divmod(token - 1, 6) if token else (0, 0)
+        for i in range(K // 2):
+            place, number = (row, i) if i < K // 4 else (column, i - K // 4)
+            turn = complex(math.cos(a := place * 100 ** (-number / (K // 4))), math.sin(a)) if token else 1
+            wanted = complex(float(x[0, 0, token, i]), float(x[0, 0, token, i + K // 2])) * turn
+            assert complex(float(mine[token, i]), float(mine[token, i + K // 2])) == pytest.approx(wanted, abs=1e-6)
+
+
+@pytest.mark.parametrize("pooling", ["cls", "mean"])
+@pytest.mark.parametrize("positions", ["learned", "rope_2d", "sinusoidal_2d"])
+def test_registers_attend_have_no_positions_and_are_not_pooled(pooling: str, positions: str) -> None:
+    """After the class token; what they are changes the logits, and what the encoder makes of them does not."""
+    spec = SMALL.model_copy(update={"pooling": pooling, "positions": positions, "registers": 3})
+    model, images = build_model(spec, seed=0).double().eval(), tokens(0, 2, 3, 16, 16)
+    plain = build_model(spec.model_copy(update={"registers": 0}), seed=0).double().eval()
+    first = spec.pooled_prefix
+    entering, without = model.tokens(images), plain.tokens(images)
+    torch.testing.assert_close(entering[:, first : first + 3], model.registers.table.expand(2, -1, -1))
+    torch.testing.assert_close(torch.cat((entering[:, :first], entering[:, first + 3 :]), 1), without)
+    assert not torch.allclose(model(images), plain(images)), "they take part in attention"
+    encoded = model.encoder(entering, model.positions.rotation)
+    encoded[:, first : first + 3] = torch.nan
+    assert model.pooling(model.without_registers(encoded)).isfinite().all()
+    if positions == "rope_2d":
+        assert torch.equal(model.positions.rotation[0, first : first + 3], torch.ones(3, K, dtype=torch.float64))
+
+
+def test_scales_and_gates_start_as_published() -> None:
+    """λ = 1e-4 (DeiT III), α = 0 (ReZero), α = 0.5 (DyT), p = 3 (GeM); what else is a vector is one, biases zero."""
+    wanted = {"residual.scale": 1e-4, "residual.alpha": 0.0, "norm.alpha": 0.5, "power": 3.0}
+    for changes in ({"residual": "layerscale"}, {"residual": "rezero"}, {"norm_layer": "dyt"}, {"pooling": "gem"}):
+        seen = set()
+        for name, parameter in build_model(ModelSpec(**SMALL.model_dump() | changes), seed=0).named_parameters():
+            for end, value in wanted.items():
+                if name.endswith(end):
+                    assert torch.equal(parameter, torch.full_like(parameter, value)), name
+                    seen.add(end)
+        assert len(seen) == 1
+
+
+def test_no_residual_is_what_it_was_called_first() -> None:
+    """`residual = false` of the attention ladder has the id that it had before there were others."""
+    for old, new in ((False, "none"), (True, "plain")):
+        assert ModelSpec(residual=old) == ModelSpec(residual=new)
+    assert ModelSpec(residual=False).canonical()["residual"] is False and "residual" not in ModelSpec().canonical()
+
+
+def test_initial_weights_do_not_depend_on_what_else_is_there() -> None:
+    plain, rich = (build_model(SMALL.model_copy(update=changes), seed=5) for changes in (
+        {}, {"residual": "layerscale", "qk_norm": "rmsnorm", "gate": "headwise", "registers": 2}))  # fmt: skip
+    theirs = rich.state_dict()
+    assert all(torch.equal(tensor, theirs[name]) for name, tensor in plain.state_dict().items())
+    initialise(rich, 0.02, seed=5)
+    assert all(torch.equal(tensor, theirs[name]) for name, tensor in rich.state_dict().items())

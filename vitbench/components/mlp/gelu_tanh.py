@@ -1,0 +1,16 @@
+"""MLP with GELU as JAX has it."""
+
+from torch import Tensor
+from torch.nn import functional as F
+
+from vitbench.components.contracts import MLP
+from vitbench.registry import component
+
+
+@component(source="Hendrycks and Gimpel 2016, arXiv 1606.08415, §2; google-research/vision_transformer (jax.nn.gelu)")
+class TanhGELU(MLP):
+    """down(gelu(up(x))), with the approximation by tanh."""
+
+    def activate(self, hidden: Tensor) -> Tensor:
+        """Elementwise."""
+        return F.gelu(hidden, approximate="tanh")

@@ -1,0 +1,16 @@
+"""MLP with squared ReLU."""
+
+from torch import Tensor
+from torch.nn import functional as F
+
+from vitbench.components.contracts import MLP
+from vitbench.registry import component
+
+
+@component(source="So et al. 2021, Primer, arXiv 2109.08668, §4")
+class SquaredReLU(MLP):
+    """down(relu(up(x))²)."""
+
+    def activate(self, hidden: Tensor) -> Tensor:
+        """Elementwise."""
+        return F.relu(hidden).square()
