@@ -129,15 +129,13 @@ def trends(chart: Trends) -> Figure:
     shades = {name: colours(chart.colouring).get(name, PALETTE[0]) for name in chart.lines}
     order = {"hue": "colour", "hue_order": [*shades], "palette": shades, "legend": False, "ax": ax}
     if len(points):
-        sns.lineplot(
-            points, x="at", y="value", estimator="mean", errorbar=None, linewidth=MEAN_POINTS, marker="o", **order
-        )
+        sns.lineplot(points, x="at", y="value", estimator="mean", errorbar=None, linewidth=MEAN_POINTS, **order)
         hollow = {**order, "palette": dict.fromkeys(shades, PAPER), "edgecolor": [*points["colour"].map(shades)]}
         sns.scatterplot(points, x="at", y="value", s=14, linewidth=0.9, zorder=3, **hollow)
         for name, at, values in [(name, *point) for name, line in chart.lines.items() for point in line if point[1]]:
             mean = float(np.mean(values))
             said = f"{name} {chart.axis} {_label(at)}: {significant(mean)}".strip()
-            ax.plot(at, mean, color=shades[name], marker="o", markersize=9, alpha=0.0, linestyle="none", zorder=4,
+            ax.plot(at, mean, color=shades[name], marker="o", markersize=6, markeredgecolor=PAPER, markeredgewidth=0.75,
                     gid=tip("", said))  # fmt: skip
     for _, value in chart.levels:
         ax.axhline(value, color=GREY, linewidth=1.0, linestyle=(0, (4, 3)), zorder=1)
