@@ -58,7 +58,7 @@ class Reach:
 
 
 def likeness(explanation: Explanation) -> Likeness | None:
-    """Of an explanation; None where it compares no positions."""
+    """How alike the positions of patches are; None where the explanation compares none."""
     if (similarity := explanation.similarity) is None:
         return None
     spec = explanation.about.model
@@ -75,7 +75,7 @@ def likeness(explanation: Explanation) -> Likeness | None:
 
 
 def reach(explanation: Explanation) -> Reach | None:
-    """Of an explanation; None where it has no attention distances."""
+    """How far heads attend; None where the explanation has no attention distances."""
     if (values := explanation.distances) is None:
         return None
     layer, head = np.unravel_index(int(values.argmin()), values.shape)

@@ -239,7 +239,7 @@ def _field(trial: Trial, axis: str) -> Any:
 
 
 class _Functions:
-    """What trials compute, whichever of the exact components does it: equal for equivalent implementations."""
+    """The function that each trial computes: one for all equivalent implementations."""
 
     def __init__(self) -> None:
         self.function = Functions()

@@ -60,7 +60,7 @@ class QKNorm(nn.Module):
 
 
 class Gate(nn.Module):
-    """What becomes of the heads' outputs before they are projected."""
+    """Scales the heads' outputs before they are projected."""
 
     def __init__(self, spec: ModelSpec) -> None:
         super().__init__()
@@ -167,7 +167,7 @@ Transform = Callable[[Tensor], Tensor]
 
 
 class Residual(nn.Module):
-    """What a sublayer's input becomes a part of; one for each sublayer, with weights of its own."""
+    """Joins a sublayer's input and output; each sublayer has one, with weights of its own."""
 
     passes: ClassVar[bool] = True
     """Whether the input is passed on beside the output."""
@@ -179,7 +179,7 @@ class Residual(nn.Module):
         super().__init__()
 
     def forward(self, tokens: Tensor, output: Tensor) -> Tensor:
-        """A sublayer's input (B, N, D) and output (B, N, D) → (B, N, D)."""
+        """A sublayer's input (B, N, D) and output (B, N, D) → tokens (B, N, D)."""
         raise NotImplementedError
 
 

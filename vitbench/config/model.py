@@ -16,7 +16,7 @@ OF_ANY = frozenset({"architecture", "image_size", "channels", "num_classes"})
 """Fields that a model of any architecture has."""
 
 RESIDUALS = {True: "plain", False: "none"}
-"""What ``residual`` was before it was a slot → its component now."""
+"""Earlier values of ``residual``, a boolean before it was a slot → component."""
 
 
 class ModelSpec(Strict):

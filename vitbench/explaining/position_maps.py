@@ -12,7 +12,7 @@ from vitbench.config.model import ModelSpec
 
 @torch.no_grad()
 def added(positions: Positions, spec: ModelSpec) -> Tensor | None:
-    """What is added to tokens that are zero, (N - R, D), registers left out; None where nothing is."""
+    """The position embedding (N - R, D), registers left out; None where positions add nothing to tokens."""
     like = next(iter((*positions.parameters(), *positions.buffers())), torch.zeros(()))
     table: Tensor = positions(like.new_zeros(1, spec.placed, spec.dim))[0]
     return table if bool(table.any()) else None

@@ -165,7 +165,7 @@ class Driver:
                         self.leases.release(trial.id)
 
     def half_width(self, processes: Mapping[str, Sequence[Samples]]) -> float:
-        """Of the widest interval of some timings, see :class:`vitbench.runner.session.Analysis`."""
+        """Half the width of the widest interval, see :class:`vitbench.runner.session.Analysis`."""
         return self.session.analysis.half_width(self.session.study.info, processes)
 
     def ceilings(self, workers: Workers, trial: TimeTrial) -> dict[str, Ceilings]:

@@ -38,7 +38,7 @@ class Reporter(Protocol):
 
 
 class Analysis(NamedTuple):
-    """What the analysis, which is above the runner and handed in, makes of results while a study runs."""
+    """Decisions that results call for while a study runs; handed in, since the analysis is above the runner."""
 
     seeds: Looked
     """Seeds that each cell of a plan with looks needs, by the records."""

@@ -36,7 +36,7 @@ MOST_SIMILAR = 1024
 
 Array = npt.NDArray[Any]
 Picture = Literal["filters", "positions", "similarity", "attention", "distances", "last_layer", "rollouts", "confusion"]
-"""What an explanation may lack, with the reason."""
+"""Pictures that an explanation may lack, with the reason."""
 
 
 class Example(Strict):
@@ -56,7 +56,7 @@ class Example(Strict):
 
 
 class About(Strict):
-    """What an explanation is of.
+    """The model, images and labels that an explanation belongs to.
 
     Attributes:
         trial: id of the trial that trained the model; None where its file does not say.
@@ -176,7 +176,7 @@ def _bounded(size: int) -> None:
 
 
 def _problem(explanation: Explanation) -> str | None:
-    """What in an explanation does not fit together; None where all does."""
+    """The first contradiction in an explanation; None where there is none."""
     return next(chain(_of_model(explanation.about), _of_shapes(explanation), _of_values(explanation)), None)
 
 
@@ -196,7 +196,7 @@ def _of_model(about: About) -> Iterator[str]:
 
 
 def _of_shapes(explanation: Explanation) -> Iterator[str]:
-    """Of an explanation of a model that can be."""
+    """Arrays whose shape or type the model cannot have."""
     spec, shown, classes = explanation.about.model, len(explanation.about.shown), len(explanation.about.classes)
     tokens, patches, heads = (spec.placed, spec.patches, spec.heads) if spec.of_components else (0, 0, 0)
     mapped = 0 if explanation.mapped is None else len(explanation.mapped)

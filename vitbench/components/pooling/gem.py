@@ -8,7 +8,7 @@ from vitbench.config.model import ModelSpec
 from vitbench.registry import component
 
 LEAST = 1e-6
-"""What a token's channel is clamped to from below: a power of a negative number is none."""
+"""Lower bound of a token's channels: a negative number has no such power."""
 
 
 @component(

@@ -97,7 +97,7 @@ def _curves(
 
 
 def _ends(name: str, curves: Sequence[npt.NDArray[np.float64]]) -> str:
-    """What a line is of, and its value at the last epoch."""
+    """The tooltip of a line: its name, and its value at the last epoch."""
     epoch, value = curves[0][-1]
     return f"{f'{name}: ' if name else ''}{significant(value)} after epoch {epoch:.0f}"
 
