@@ -9,6 +9,7 @@ import pytest
 
 from tests.bad_input import files_of, refused_by_process, refused_here, suite_file
 from tests.small import SUITE
+from vitbench import registry
 from vitbench.config import SpecError, read_suite
 from vitbench.config.suite_errors import SHOWN
 from vitbench.config.toml import MAX_DEPTH, MAX_SUITE_BYTES
@@ -16,7 +17,7 @@ from vitbench.registry import DEVICE_FILES
 from vitbench.runner.plan import plan
 from vitbench.store import Study
 
-KNOWN_ATTENTION = "batched, flex, mha, none, per_head, sdpa"
+KNOWN_ATTENTION = ", ".join(registry.names("attention"))
 
 
 def error(folder: Path, *overrides: str, text: str = "") -> str:

@@ -47,7 +47,9 @@ def test_facts_are_read_without_importing() -> None:
 
 
 def test_unknown_names_give_the_nearest_and_the_known() -> None:
-    with pytest.raises(registry.UnknownComponent, match='did you mean "sdpa"\\?; known: batched, flex, mha'):
+    with pytest.raises(
+        registry.UnknownComponent, match='did you mean "sdpa"\\?; known: batched, cross_covariance, depthwise'
+    ):
         registry.facts("attention", "spda")
     with pytest.raises(registry.UnknownComponent, match='"atention" is not a slot; did you mean "attention"'):
         registry.names("atention")

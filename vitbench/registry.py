@@ -35,6 +35,11 @@ DEVICE_FILES = frozenset({"con", "prn", "aux", "nul", *(f"{port}{i}" for port in
 
 DEVICES = ("cpu", "cuda", "mps")
 DTYPES = ("float32", "float16", "bfloat16")
+SIZES = {
+    "n": "tokens", "p": "patches", "o": "offsets between patches", "d": "width", "h": "heads", "k": "width of a head",
+    "m": "hidden width", "c": "channels", "s": "pixels of a patch",
+}  # fmt: skip
+"""Letters of :attr:`Facts.flops`."""
 
 Class = TypeVar("Class", bound=type)
 
@@ -65,6 +70,9 @@ class Facts:
         empty: fills its sublayer with nothing: a block goes without it, its norm and its residual.
         whole: cannot be timed in parts: an attention whose projections and core are one function.
         stacks: several models with it can run as one program (torch.vmap has a rule for all that it calls).
+        flops: products of one image's forward pass, where they are not its slot's usual: letters that are multiplied →
+            a factor, ``{"ndd": 8}`` for 8 N D². The letters are those of :data:`SIZES`.
+        every_patch: needs all patches of an image, each in its place: none may be hidden.
         prefix: tokens that it puts before those of the patches (the class token).
         among: ``"head_width"`` (or another number of ModelSpec) → values that it may have.
         at_least: device type → such a number → the least value that runs there.
@@ -86,6 +94,8 @@ class Facts:
     empty: bool = False
     whole: bool = False
     stacks: bool = True
+    flops: Mapping[str, int] | None = None
+    every_patch: bool = False
     prefix: int = 0
     summary: str = ""
 
@@ -94,7 +104,8 @@ class Facts:
         if self.reference and not self.exact:
             raise ValueError("a reference is exact by definition: declare exact=True")
         of_devices = (self.devices, self.trains_on or (), self.at_least)
-        for given, known in (*((d, DEVICES) for d in of_devices), (self.dtypes, DTYPES)):
+        checked = (*((d, DEVICES) for d in of_devices), (self.dtypes, DTYPES), ("".join(self.flops or ()), SIZES))
+        for given, known in checked:
             if strange := set(given) - set(known):
                 raise ValueError(f"{sorted(strange)} not among {list(known)}")
 
@@ -156,6 +167,8 @@ def component(
     empty: bool = False,
     whole: bool = False,
     stacks: bool = True,
+    flops: Mapping[str, int] | None = None,
+    every_patch: bool = False,
     prefix: int = 0,
 ) -> Callable[[Class], Class]:
     """Register the decorated class as a component; the arguments are its :class:`Facts` and must be literals.

@@ -60,6 +60,32 @@ def test_the_interval_covers_the_truth_as_often_as_it_says(processes: int, luck:
     assert rejected <= missed <= 22
 
 
+def apart(logs: list[float]) -> TimeValues:
+    """A variant that is so much slower in each process, by logarithm, and the same in all of its rounds."""
+    values = made(np.random.default_rng(5), processes=len(logs), noise=0.0)
+    processes = tuple(
+        p.model_copy(update={"latencies_ms": tuple(ms * math.exp(log) for ms in p.baseline_ms)})
+        for p, log in zip(values.processes, logs, strict=True)
+    )
+    return values.model_copy(update={"processes": processes})
+
+
+def test_what_processes_differ_by_is_in_the_interval_as_of_a_median() -> None:
+    """t of two degrees of freedom, 4.303, times s / √3 √(π / 2): wider than what three values can be drawn to."""
+    logs = [-0.01, 0.0, 0.01]
+    found = timings.ratio(apart(logs))
+    assert found is not None
+    assert math.log(found.high) == pytest.approx(4.3027 * 0.01 / math.sqrt(3) * math.sqrt(math.pi / 2), rel=1e-3)
+
+
+def test_processes_are_drawn_and_then_rounds_within_each() -> None:
+    """Rounds that are all alike leave the draws of processes: any of their values can be the median."""
+    drawn = timings._draws([np.full(20, log) for log in (-0.01, 0.0, 0.01)], "ratio")
+    assert {*np.round(drawn, 3)} == {-0.01, 0.0, 0.01}
+    share = float((drawn == 0).mean())  # 7/27: two or three of three draws are the least, and as many the largest
+    assert share == pytest.approx(13 / 27, abs=0.03)
+
+
 def test_a_p_is_as_small_as_processes_and_rounds_allow() -> None:
     chance = np.random.default_rng(8)
     one, few, many = (timings.chance(made(chance, slower=1.5, processes=n, luck=0.005)) for n in (1, 3, 9))

@@ -18,10 +18,20 @@ EXACT = [(s, n) for s, n in COMPONENTS if registry.facts(s, n).exact and not reg
 
 
 def small(slot: str, name: str) -> ModelSpec:
-    """SMALL with one component in its place, and of the sizes that it takes."""
+    """SMALL with one component in its place."""
+    return fitted(SMALL, slot, name)
+
+
+def fitted(model: ModelSpec, slot: str, name: str) -> ModelSpec:
+    """A model with one component in its place, of the sizes and beside the components that it takes."""
     among = registry.facts(slot, name).among
-    sizes = {quantity: values[0] for quantity, values in among.items() if getattr(SMALL, quantity) not in values}
-    spec = SMALL.model_copy(update={slot: name, **sizes})
+    sizes = {quantity: values[0] for quantity, values in among.items() if getattr(model, quantity) not in values}
+    beside = {
+        other: next(n for n in reversed(registry.names(other)) if feature in registry.facts(other, n).offers)
+        for other, feature in registry.facts(slot, name).needs.items()
+        if feature not in registry.facts(other, getattr(model, other)).offers
+    }
+    spec = model.model_copy(update={slot: name, **sizes, **beside})
     assert not spec.conflicts(), spec.conflicts()
     return spec
 

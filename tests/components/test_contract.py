@@ -17,13 +17,16 @@ from vitbench.config.base import pair
 from vitbench.config.model import ModelSpec
 from vitbench.devices import DTYPES
 from vitbench.model.build import build_model
+from vitbench.model.counting import forward_flops
 from vitbench.model.exactness import deviations
 from vitbench.model.initial import initialise
+from vitbench.runner.cost import approximate_flops
 
 GUIDE = REPOSITORY / "docs" / "guide"
 
 BASES = {
     "attention": contracts.Sublayer,
+    "bias": contracts.Bias,
     "block": contracts.BlockForm,
     "gate": contracts.Gate,
     "mlp": contracts.Sublayer,
@@ -50,12 +53,22 @@ PROMISED = {
         "sdpa_efficient",
         "sdpa_cudnn",
         "sdpa_math",
+        "unscaled",
+        "sigmoid",
+        "talking_heads",
+        "differential",
+        "linear",
+        "cross_covariance",
+        "token_mlp",
+        "fourier",
+        "depthwise_conv",
     },
+    "bias": {"none", "relative", "relative_mlp", "alibi_2d"},
     "block": {"serial", "parallel"},
     "gate": {"none", "headwise", "elementwise"},
     "norm": {"pre", "post", "res_post", "sandwich", "none"},
-    "norm_layer": {"layernorm", "rmsnorm", "dyt"},
-    "positions": {"none", "learned", "sinusoidal", "sinusoidal_2d", "rope_2d"},
+    "norm_layer": {"layernorm", "rmsnorm", "rmsnorm_plain", "dyt"},
+    "positions": {"none", "learned", "sinusoidal", "sinusoidal_2d", "rope_2d", "learned_rope_2d", "conditional"},
     "mlp": {"gelu", "gelu_tanh", "relu", "relu2", "silu", "swiglu", "geglu", "reglu", "none"},
     "pooling": {"cls", "mean", "sequence", "map", "gem"},
     "qk_norm": {"none", "layernorm", "rmsnorm", "l2"},
@@ -118,6 +131,13 @@ def test_trains_in_a_model(slot: str, name: str) -> None:
     for parameter_name, parameter in model.named_parameters():
         assert parameter.grad is not None, f"{parameter_name} has no part in the output"
         assert torch.isfinite(parameter.grad).all()
+
+
+@pytest.mark.parametrize(("slot", "name"), [where for where in COMPONENTS if where[1] != "conv_tokenizer"])
+def test_what_a_component_says_it_computes_is_what_is_counted(slot: str, name: str) -> None:
+    """But for the tokenizer of overlapping convolutions, which is estimated as plain patches."""
+    spec = small(slot, name).model_copy(update={"mlp_ratio": 3.0})
+    assert approximate_flops(spec) == forward_flops(spec)
 
 
 @pytest.mark.parametrize(("slot", "name"), COMPONENTS)
@@ -200,9 +220,14 @@ def test_attention_maps_are_those_of_the_reference(name: str, positions: str) ->
         torch.testing.assert_close(mine.cpu(), theirs, rtol=1e-3, atol=1e-5)
 
 
-def test_attention_maps_are_what_the_model_mixes_with() -> None:
+@pytest.mark.parametrize("bias", ["none", "relative"])
+@pytest.mark.parametrize("attention", ["sdpa", "unscaled", "linear"])
+def test_attention_maps_are_what_the_model_mixes_with(attention: str, bias: str) -> None:
     """The map of the first layer, applied by hand, gives the attention's output."""
-    model = build_model(SMALL.model_copy(update={"depth": 1, "attention": "sdpa"}), seed=0).eval()
+    spec = SMALL.model_copy(update={"depth": 1, "attention": attention, "bias": bias})
+    if spec.conflicts():
+        pytest.skip(spec.conflicts()[0])
+    model = build_model(spec, seed=0).eval()
     images = torch.randn(2, 3, 16, 16)
     block = model.encoder.blocks[0]
     with torch.no_grad():

@@ -57,11 +57,12 @@ def test_each_component_is_shown_or_the_reason_why_not(slot: str, name: str, tmp
     explanation = explanation_of(spec, tmp_path, given([0, 1, 2, 3, 4]), device)
     lacking = {each for each in ARRAYS if getattr(explanation, each) is None} - {"mapped"}
     assert lacking == set(explanation.about.absent), "what is not there has a reason, and nothing else has"
-    unseen = spec.leaves_out("attention") or spec.pooling in NO_WEIGHTED_MEAN
+    mapped = registry.facts("attention", spec.attention).exact or spec.attention in {"unscaled", "linear"}
+    unseen = not mapped or spec.pooling in NO_WEIGHTED_MEAN
     assert (lacking & {"attention", "last_layer", "rollouts"} != set()) == unseen
-    assert ("distances" in lacking) == spec.leaves_out("attention")
+    assert ("distances" in lacking) == (not mapped)
     assert bool(explanation.about.attention_of) != unseen
-    assert ("similarity" in lacking) == (slot == "positions" and name == "none")
+    assert ("similarity" in lacking) == (slot == "positions" and name in {"none", "conditional"})
     assert explanation.confusion is not None and explanation.confusion.sum(axis=1).tolist() == [1] * 5
     if explanation.last_layer is not None and explanation.rollouts is not None:
         for looks in (explanation.last_layer, explanation.rollouts):

@@ -23,6 +23,7 @@ DEFECTS = {
     "right": ("return (q @ k.mT * self.scale).softmax(-1) @ v", None),
     "zeros": ("return v * 0", "output"),
     "wrong scale": ("return (q @ k.mT / (2 * self.head_width) ** 0.5).softmax(-1) @ v", "output"),
+    "ten roundings": ("return (q @ k.mT * self.scale).softmax(-1) @ v * (1 + 10 * 2**-23)", "output"),
     "wrong gradient": (
         "p = (q @ k.mT * self.scale).softmax(-1); return p @ v + (p.detach() - p) @ v.detach() * 0.5",
         "gradient of qkv.weight",

@@ -45,6 +45,19 @@ def test_every_round_of_every_variant_is_kept_beside_the_baseline_and_its_contro
     assert alone_with_it.samples.keys() == {other.id}
 
 
+def test_each_process_has_an_order_of_its_own() -> None:
+    """The same turns, in the same order when a process is made again, and in another one in another process."""
+    baseline, *others = (short(attention=name) for name in ("batched", "sdpa", "per_head"))
+
+    def turns(process: int) -> list[str]:
+        told: list[str] = []
+        side_by_side(baseline, others, CPU, process, told.append)
+        return told
+
+    first, again, second = turns(0), turns(0), turns(1)
+    assert first == again != second and sorted(first) == sorted(second)
+
+
 def test_a_larger_model_takes_longer() -> None:
     """Ten times the blocks in one run; a wide margin, for machines with other work."""
     small, large = (short(depth=depth, dim=64) for depth in (2, 20))

@@ -18,7 +18,14 @@ from vitbench.timing.subject import Subject
 
 CPU = torch.device("cpu")
 MODEL = ModelSpec(image_size=16, patch_size=4, dim=32, depth=2, heads=2)
-RICH = {"registers": 2, "qk_norm": "l2", "gate": "headwise", "block": "parallel", "residual": "layerscale"}
+RICH = {
+    "registers": 2,
+    "qk_norm": "l2",
+    "gate": "headwise",
+    "bias": "relative",
+    "block": "parallel",
+    "residual": "layerscale",
+}
 LEVELS: tuple[Level, ...] = get_args(Level)
 
 
@@ -134,8 +141,8 @@ def test_what_does_not_matter_at_a_level_does_not_make_another_trial() -> None:
     assert one == other and one.attention == MODEL.attention and one.tokens == MODEL.tokens
     rich = MODEL.model_copy(update=RICH)
     changed: dict[Level, set[str]] = {
-        "block": set(RICH), "attention": {"registers", "qk_norm", "gate"},
-        "attention_core": {"registers", "qk_norm"}, "mlp": {"registers"}, "norm_layer": {"registers"},
+        "block": set(RICH), "attention": {"registers", "qk_norm", "gate", "bias"},
+        "attention_core": {"registers", "qk_norm", "bias"}, "mlp": {"registers"}, "norm_layer": {"registers"},
         "positions": set(), "pooling": set(), "patching": set(),
     }  # fmt: skip
     for level, fields in changed.items():

@@ -68,7 +68,11 @@ def test_each_image_of_each_epoch_has_an_order_of_its_patches_and_dropout_has_no
 
 ROTARY = [name for name in registry.names("attention") if "rotary" in registry.facts("attention", name).offers]
 CASES = [
-    *(pytest.param(small(slot, name), id=f"{slot}-{name}") for slot, name in COMPONENTS),
+    *(
+        pytest.param(small(slot, name), id=f"{slot}-{name}")
+        for slot, name in COMPONENTS
+        if not registry.facts(slot, name).every_patch
+    ),
     *(
         pytest.param(small("attention", n).model_copy(update={"positions": "rope_2d"}), id=f"rotary-{n}")
         for n in ROTARY

@@ -75,6 +75,19 @@ def test_epochs_differ_and_an_epoch_may_be_begun_in_its_middle(option: dict[str,
     assert len(late) == len(first) - 2 and all(map(torch.equal, late, first[2:]))
 
 
+def test_the_order_of_the_images_is_the_seed_s_and_the_epoch_s() -> None:
+    """Without augmentation, which differs by seed as well: the order alone."""
+    images = Images(torch.zeros(50, 3, 4, 4, dtype=torch.uint8), torch.arange(50))
+    data = replace(splits(DATA, MODEL, 0), train=images)
+
+    def order(seed: int, epoch: int) -> tuple[int, ...]:
+        return tuple(torch.cat([b.labels for b in Batches(data, TrainSpec(batch_size=12), seed).epoch(epoch)]).tolist())
+
+    found = {(seed, epoch): order(seed, epoch) for seed in (0, 1, 2) for epoch in (0, 1)}
+    assert all(sorted(each) == list(range(50)) for each in found.values())
+    assert len(set(found.values())) == 6 and order(1, 1) == found[1, 1]
+
+
 def test_repeats_show_an_image_several_times_in_a_batch_and_mixing_pairs_others() -> None:
     images = Images(torch.zeros(50, 3, 4, 4, dtype=torch.uint8), torch.arange(50))
     found = Batches(replace(splits(DATA, MODEL, 0), train=images), TrainSpec(batch_size=12, repeats=3), seed=0)

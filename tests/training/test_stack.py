@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 import torch
 
+from tests.components.cases import fitted
 from tests.small import MODEL, TRAIN, train_trial
 from vitbench import registry
 from vitbench.config import ModelSpec, TrainSpec, TrainTrial
@@ -53,9 +54,7 @@ def alike(stacked: TrainValues | Diverged, alone: TrainValues) -> None:
 
 @pytest.mark.parametrize(("slot", "name"), COMPONENTS)
 def test_each_seed_comes_to_what_it_comes_to_alone(slot: str, name: str) -> None:
-    among = registry.facts(slot, name).among
-    sizes = {quantity: values[0] for quantity, values in among.items() if getattr(MODEL, quantity) not in values}
-    model = MODEL.model_copy(update={slot: name, **sizes})
+    model = fitted(MODEL, slot, name)
     if reason := model.unsupported("cpu", "float32", True):
         pytest.skip(reason)
     if reason := trials(model)[0].unstackable():
@@ -67,9 +66,9 @@ def test_each_seed_comes_to_what_it_comes_to_alone(slot: str, name: str) -> None
         alike(stacked, train(trial, CPU, silent))
 
 
-def test_all_but_one_can_be_stacked() -> None:
-    models = [MODEL.model_copy(update={slot: name}) for slot, name in COMPONENTS]
-    assert [m.attention for m in models if trials(m)[0].unstackable()] == ["mha"]
+def test_all_but_mha_and_biases_can_be_stacked() -> None:
+    alone = {name for slot, name in COMPONENTS if trials(fitted(MODEL, slot, name))[0].unstackable()}
+    assert alone == {"mha", "relative", "relative_mlp", "alibi_2d"}
 
 
 @pytest.mark.parametrize("chance", ["dropout", "attention_dropout", "drop_path"])

@@ -41,6 +41,12 @@ class Patching(nn.Module):
 class Sublayer(nn.Module):
     """What a block wraps in norm and residual: attention or an MLP."""
 
+    block: int = 0
+    """Number of the block that it is a part of, from 0; a block sets it."""
+
+    spreads: ClassVar[tuple[tuple[str, float], ...]] = ()
+    """Parameters, and the standard deviation with which each starts whatever the model's is."""
+
 
 class QKNorm(nn.Module):
     """Queries or keys (B, H, N, K) → the same, normalised; an attention has one for queries and one for keys.
@@ -59,6 +65,20 @@ class QKNorm(nn.Module):
         return x
 
 
+class Bias(nn.Module):
+    """What is added to the scores of pairs of tokens before the softmax; each attention has one of its own."""
+
+    token_tables: ClassVar[tuple[str, ...]] = ()
+    """Names of parameters that are looked up by place: initialised as such, and free of weight decay."""
+
+    def __init__(self, spec: ModelSpec) -> None:
+        super().__init__()
+
+    def forward(self) -> Tensor | None:
+        """(H, N, N), row = query, or None where nothing is added."""
+        return None
+
+
 class Gate(nn.Module):
     """Scales the heads' outputs before they are projected."""
 
@@ -74,7 +94,7 @@ class SelfAttention(Sublayer):
     """Tokens (B, N, D) → tokens (B, N, D).
 
     softmax(Q Kᵀ / √K) V for each head, heads concatenated and projected (Vaswani et al. 2017, arXiv 1706.03762, §3.2);
-    queries and keys normalised and heads gated as the spec has it, which are nothing by default.
+    queries and keys normalised, scores biased and heads gated as the spec has it, which are nothing by default.
     All exact components hold ``qkv.weight`` (3D, D) (rows: q, k, v, each head by head), ``qkv.bias`` (3D,),
     ``proj.weight`` (D, D) and ``proj.bias`` (D,), and differ in :meth:`attend`, :meth:`core` or :meth:`forward`; one
     that replaces :meth:`forward` has no core that could be timed by itself, and declares ``whole=True``.
@@ -88,8 +108,8 @@ class SelfAttention(Sublayer):
         self.qkv = nn.Linear(spec.dim, 3 * spec.dim, bias=spec.qkv_bias)
         self.proj = nn.Linear(spec.dim, spec.dim)
         self.proj_dropout = nn.Dropout(spec.dropout)
-        norm, gate = (registry.load(slot, getattr(spec, slot)) for slot in ("qk_norm", "gate"))
-        self.q_norm, self.k_norm, self.gate = norm(spec), norm(spec), gate(spec)
+        norm, gate, bias = (registry.load(slot, getattr(spec, slot)) for slot in ("qk_norm", "gate", "bias"))
+        self.q_norm, self.k_norm, self.gate, self.bias = norm(spec), norm(spec), gate(spec), bias(spec)
 
     def forward(self, tokens: Tensor, rotation: Tensor | None = None) -> Tensor:
         """Mix the tokens. ``rotation`` turns queries and keys by position, see :func:`rotate`."""
@@ -117,8 +137,13 @@ class SelfAttention(Sublayer):
     def maps(self, tokens: Tensor, rotation: Tensor | None = None) -> Tensor:
         """Attention probabilities (B, H, N, N), row = query: what every exact component computes on the way."""
         q, k, _ = self.split(self.qkv(tokens), rotation)
-        probabilities: Tensor = (q @ k.transpose(-2, -1) * self.scale).softmax(dim=-1)
+        probabilities: Tensor = self.biased(q @ k.transpose(-2, -1) * self.scale).softmax(dim=-1)
         return probabilities
+
+    def biased(self, scores: Tensor) -> Tensor:
+        """Scores (B, H, N, N) → the same with the bias: of components that offer "bias"."""
+        bias = self.bias()
+        return scores if bias is None else scores + bias.to(scores.dtype)
 
     @property
     def dropout_now(self) -> float:
@@ -223,6 +248,9 @@ class Positions(nn.Module):
 
     token_tables: ClassVar[tuple[str, ...]] = ()
     """Names of parameters that are added to tokens: initialised as such, and free of weight decay."""
+
+    of_tokens: ClassVar[bool] = False
+    """What is added depends on the tokens: there is no table of it."""
 
     rotation: Tensor | None
     """(2, N, K) cosines and sines for :func:`rotate`, or None."""

@@ -44,6 +44,7 @@ class ModelSpec(Strict):
     )
     qk_norm: str = Field("none", description="of queries and keys")
     gate: str = Field("none", description="on the heads' outputs")
+    bias: str = Field("none", description="added to the scores of attention")
 
     # Images and classes
     image_size: Size = Field(32, description="height and width of the images, pixels")
@@ -74,7 +75,7 @@ class ModelSpec(Strict):
 
     @field_validator(
         "patching", "attention", "norm", "norm_layer", "positions", "mlp", "pooling", "block", "residual", "qk_norm",
-        "gate",
+        "gate", "bias",
     )  # fmt: skip
     @classmethod
     def _known_component(cls, name: str, info: ValidationInfo) -> str:

@@ -89,6 +89,12 @@ def mismatches(model: ModelSpec, recipe: TrainSpec) -> list[tuple[str, str]]:
         found.append(("pretrain_epochs", f'architecture "{model.architecture}" has no patches that could be hidden'))
     elif recipe.pretrain_epochs and model.patches < 2:
         found.append(("pretrain_epochs", "an image of one patch has none that could be hidden"))
+    elif recipe.pretrain_epochs:
+        found += [
+            ("pretrain_epochs", f'{slot} "{name}" needs every patch of an image, and some would be hidden')
+            for slot, name in model.components.items()
+            if registry.facts(slot, name).every_patch
+        ]
     if recipe.start is not None and not model.of_components:
         found.append(("start", f'architecture "{model.architecture}" is trained from random weights alone'))
     if taught and not model.of_components:
@@ -131,14 +137,14 @@ SLOT: Mapping[Level, str] = {
 OF_TOKENS = frozenset({"image_size", "patch_size", "pooling", "registers", "dim", "heads"})
 """Fields of ModelSpec that give the shape (N, D) of tokens; heads, since they must divide D."""
 
-OF_ATTENTION = OF_TOKENS | {"attention", "qkv_bias", "attention_dropout", "dropout", "qk_norm", "gate"}
+OF_ATTENTION = OF_TOKENS | {"attention", "qkv_bias", "attention_dropout", "dropout", "qk_norm", "gate", "bias"}
 OF_MLP = OF_TOKENS | {"mlp", "mlp_ratio", "dropout"}
 RELEVANT: Mapping[Level, frozenset[str]] = {
     "model": frozenset(ModelSpec.model_fields),
     "block": OF_ATTENTION | OF_MLP | {"norm", "norm_layer", "residual", "block"},
     "patching": frozenset({"patching", "image_size", "patch_size", "channels", "dim", "heads"}),
     "attention": OF_ATTENTION,
-    "attention_core": OF_TOKENS | {"attention", "attention_dropout", "qk_norm"},
+    "attention_core": OF_TOKENS | {"attention", "attention_dropout", "qk_norm", "bias"},
     "norm_layer": OF_TOKENS | {"norm_layer"},
     "positions": OF_TOKENS - {"registers"} | {"positions"},
     "mlp": OF_MLP,

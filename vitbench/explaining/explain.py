@@ -156,7 +156,8 @@ class _Maker:
             self._similarity(spec.patches, lambda: position_maps.turned(rotation[:, spec.prefix :]))
             self.absent["positions"] = f'positions "{spec.positions}" add nothing to tokens: they turn queries and keys'
         else:
-            said = f'positions "{spec.positions}" tell the model no places'
+            none = "are made of the tokens" if model.positions.of_tokens else "tell the model no places"
+            said = f'positions "{spec.positions}" {none}'
             self.absent |= {"positions": said, "similarity": said}
 
     def _similarity(self, patches: int, compare: Callable[[], Tensor]) -> None:

@@ -12,7 +12,9 @@ from vitbench.config.model import ModelSpec
 
 @torch.no_grad()
 def added(positions: Positions, spec: ModelSpec) -> Tensor | None:
-    """The position embedding (N - R, D), registers left out; None where positions add nothing to tokens."""
+    """The position embedding (N - R, D), registers left out; None where nothing is added, or what depends on them."""
+    if positions.of_tokens:
+        return None
     like = next(iter((*positions.parameters(), *positions.buffers())), torch.zeros(()))
     table: Tensor = positions(like.new_zeros(1, spec.placed, spec.dim))[0]
     return table if bool(table.any()) else None

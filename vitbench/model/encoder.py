@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from vitbench import registry
-from vitbench.components.contracts import BlockForm, Placement, Transform
+from vitbench.components.contracts import BlockForm, Placement, Sublayer, Transform
 from vitbench.config.model import ModelSpec
 
 
@@ -41,7 +41,7 @@ SUBLAYERS = ("attention", "mlp")
 class Block(nn.Module):
     """Attention and MLP, each with norm and residual as the spec places them; an empty sublayer is passed over."""
 
-    def __init__(self, spec: ModelSpec, drop_path: float) -> None:
+    def __init__(self, spec: ModelSpec, drop_path: float, number: int = 0) -> None:
         super().__init__()
         norm_layer, residual = chosen("norm_layer", spec), chosen("residual", spec)
         self.placement: Placement = chosen("norm", spec)()
@@ -52,7 +52,10 @@ class Block(nn.Module):
         """Sublayers, and those of them that have a norm and a residual."""
         for name in SUBLAYERS:
             steps, placed = name in self.stepping, self.placement
-            self.add_module(name, chosen(name, spec)(spec) if name in self.present else None)
+            sublayer: Sublayer | None = chosen(name, spec)(spec) if name in self.present else None
+            if sublayer is not None:
+                sublayer.block = number
+            self.add_module(name, sublayer)
             self.add_module(f"{name}_norm", norm_layer(spec) if steps and placed.normalizes else None)
             self.add_module(f"{name}_output_norm", norm_layer(spec) if steps and placed.normalizes_output else None)
             self.add_module(f"{name}_residual", residual(spec) if steps else None)
@@ -83,7 +86,7 @@ class Encoder(nn.Module):
     def __init__(self, spec: ModelSpec) -> None:
         super().__init__()
         last = max(spec.depth - 1, 1)
-        self.blocks = nn.ModuleList(Block(spec, spec.drop_path * i / last) for i in range(spec.depth))
+        self.blocks = nn.ModuleList(Block(spec, spec.drop_path * i / last, i) for i in range(spec.depth))
         self.final_norm = chosen("norm_layer", spec)(spec) if spec.final_norm else nn.Identity()
 
     def forward(self, tokens: Tensor, rotation: Tensor | None = None) -> Tensor:

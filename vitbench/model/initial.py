@@ -26,7 +26,7 @@ OVER_FAN_IN = {"fan_in": 1.0 / 3.0, "he": 2.0}
 
 
 def token_tables(model: nn.Module) -> set[str]:
-    """Names of the parameters that are added to tokens: learned positions, class tokens."""
+    """Names of the parameters that are looked up by place: learned positions, class tokens, biases of scores."""
     return {
         f"{prefix}.{name}" if prefix else name
         for prefix, module in model.named_modules()
@@ -34,12 +34,12 @@ def token_tables(model: nn.Module) -> set[str]:
     }
 
 
-def constants(model: nn.Module) -> dict[str, float]:
-    """Parameter → the value that its module starts it with, of those that say one: scales and gates."""
+def own_starts(model: nn.Module, what: Literal["constants", "spreads"]) -> dict[str, float]:
+    """Parameter → the value, or the standard deviation, that its module starts it with, of those that say one."""
     return {
         f"{prefix}.{name}" if prefix else name: value
         for prefix, module in model.named_modules()
-        for name, value in getattr(module, "constants", ())
+        for name, value in getattr(module, what, ())
     }
 
 
@@ -58,12 +58,14 @@ def initialise(model: nn.Module, std: float | Literal["fan_in", "he"], seed: int
             sqrt(2 / fan_in), their own for layers before a ReLU.
         seed: of the trial.
     """
-    tables, fixed = token_tables(model), constants(model)
+    tables, constants, spreads = token_tables(model), own_starts(model, "constants"), own_starts(model, "spreads")
     for name, parameter in model.named_parameters():
         if parameter.ndim < 2:
-            parameter.fill_(fixed.get(name, 0.0 if name.endswith("bias") else 1.0))
+            parameter.fill_(constants.get(name, 0.0 if name.endswith("bias") else 1.0))
             continue
-        if isinstance(std, float):
+        if name in spreads:
+            spread = spreads[name]
+        elif isinstance(std, float):
             spread = std
         else:
             spread = TABLE_STD if name in tables else math.sqrt(OVER_FAN_IN[std] / parameter[0].numel())

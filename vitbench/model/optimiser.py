@@ -43,7 +43,7 @@ def weights(model: nn.Module) -> list[Weight]:
     tables = token_tables(model)
     hidden = {id(p) for b in model.modules() if isinstance(b, Block) for p in b.parameters() if p.ndim == 2}
     return [
-        Weight(name, p, p.ndim >= 2 and name not in tables, id(p) in hidden)
+        Weight(name, p, p.ndim >= 2 and name not in tables, id(p) in hidden and name not in tables)
         for name, p in model.named_parameters()
         if p.requires_grad
     ]

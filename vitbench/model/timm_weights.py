@@ -44,7 +44,7 @@ THEIRS: Mapping[str, frozenset[str]] = {
     "norm": frozenset({"pre"}), "norm_layer": frozenset({"layernorm"}), "mlp": frozenset({"gelu"}),
     "pooling": frozenset({"cls"}), "positions": frozenset({"learned"}), "block": frozenset({"serial"}),
     "residual": frozenset({"plain", "layerscale"}), "qk_norm": frozenset({"none", "layernorm"}),
-    "gate": frozenset({"none"}),
+    "gate": frozenset({"none"}), "bias": frozenset({"none"}),
 }  # fmt: skip
 """Components with which a model of ours computes what timm's does; of the other slots any exact one."""
 

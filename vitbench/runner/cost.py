@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
+from vitbench import registry
 from vitbench.config.architectures import ARCHITECTURES
 from vitbench.config.base import by_identity, pair
 from vitbench.config.model import ModelSpec
@@ -43,16 +44,35 @@ def approximate_flops(model: ModelSpec, level: Level = "model") -> int:
     if not model.of_components:
         return ARCHITECTURES[model.architecture].flops_per_pixel * math.prod(pair(model.image_size))
     n, d = model.tokens, model.dim
-    patch = 2 * model.patches * model.channels * d * math.prod(pair(model.patch_size))
-    core = 0 if model.leaves_out("attention") else 4 * n * n * d
-    attention = 0 if model.leaves_out("attention") else 8 * n * d * d + core
-    mlp = 0 if model.leaves_out("mlp") else 4 * n * d * model.hidden
-    whole = patch + model.depth * (attention + mlp) + 2 * d * model.num_classes
+    of = {slot: _products(model, slot) for slot in model.components}
+    attention = 0 if model.leaves_out("attention") else of["attention"] + of["gate"] + of["bias"]
+    block = attention + of["mlp"]
+    heads = 2 if model.answers_teacher else 1
+    whole = of["patching"] + of["positions"] + model.depth * block + of["pooling"] + 2 * d * model.num_classes * heads
     parts: Mapping[Level, int] = {
-        "model": whole, "block": attention + mlp, "patching": patch, "attention": attention, "attention_core": core,
-        "norm_layer": 8 * n * d, "positions": n * d, "mlp": mlp, "pooling": n * d,
+        "model": whole, "block": block, "patching": of["patching"], "attention": attention,
+        "attention_core": max(of["attention"] + of["bias"] - 8 * n * d * d, 0), "norm_layer": 8 * n * d,
+        "positions": n * d + of["positions"], "mlp": of["mlp"], "pooling": n * d + of["pooling"],
     }  # fmt: skip
     return parts[level]
+
+
+USUAL: Mapping[str, Mapping[str, int]] = {
+    "patching": {"pcds": 2}, "attention": {"ndd": 8, "nnd": 4}, "mlp": {"ndm": 4},
+}  # fmt: skip
+"""Slot → the products of most of its components, see :class:`vitbench.registry.Facts`; of the others none."""
+
+
+def _products(model: ModelSpec, slot: str) -> int:
+    """Of one component."""
+    facts, (height, width) = registry.facts(slot, model.components[slot]), model.grid
+    sizes = {
+        "n": model.tokens, "p": model.patches, "o": (2 * height - 1) * (2 * width - 1), "d": model.dim,
+        "h": model.heads, "k": model.head_width, "m": model.hidden, "c": model.channels,
+        "s": math.prod(pair(model.patch_size)),
+    }  # fmt: skip
+    terms = {} if facts.empty else USUAL.get(slot, {}) if facts.flops is None else facts.flops
+    return sum(factor * math.prod(sizes[letter] for letter in letters) for letters, factor in terms.items())
 
 
 def train_images(data: DataSpec) -> int:

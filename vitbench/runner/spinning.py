@@ -21,7 +21,7 @@ import time
 from vitbench.timing.foreign_load import ForeignLoad
 
 VARIABLE = "GOMP_SPINCOUNT"
-LONG, SHORT = "10000", "1000"
+LONG, SHORT = "10000", "100"
 """Spins, and those where cores are shared. A run that others join after its start still has LONG."""
 
 LOOKS, APART_SECONDS = 10, 0.005

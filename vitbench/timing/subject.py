@@ -31,7 +31,7 @@ CHECKED_IMAGES = 8
 
 
 class Core(nn.Module):
-    """An attention component without its projections: no parameters are left but those of a norm of q and k."""
+    """An attention component without its projections: no parameters are left but those of its scores."""
 
     def __init__(self, attention: SelfAttention) -> None:
         super().__init__()

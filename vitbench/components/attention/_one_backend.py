@@ -16,5 +16,7 @@ class OneBackend(SelfAttention):
 
     def attend(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
         """(B, H, N, K) → (B, H, N, K). Raises RuntimeError where the backend is not offered here."""
+        bias = self.bias()
+        mask = None if bias is None else bias.to(q.dtype)
         with sdpa_kernel(self.backend):
-            return F.scaled_dot_product_attention(q, k, v, dropout_p=self.dropout_now, scale=self.scale)
+            return F.scaled_dot_product_attention(q, k, v, mask, dropout_p=self.dropout_now, scale=self.scale)

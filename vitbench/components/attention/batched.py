@@ -10,7 +10,7 @@ from vitbench.registry import component
 @component(
     reference=True,
     exact=True,
-    offers=("rotary", "dropout", "qk_norm", "gate"),
+    offers=("rotary", "dropout", "qk_norm", "gate", "bias"),
     source="Vaswani et al. 2017, arXiv 1706.03762, eq. 1; the eager form of timm/layers/attention.py",
 )
 class Batched(SelfAttention):
@@ -18,5 +18,5 @@ class Batched(SelfAttention):
 
     def attend(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
         """(B, H, N, K) → (B, H, N, K), with the (B, H, N, N) scores in memory."""
-        probabilities = (q @ k.transpose(-2, -1) * self.scale).softmax(dim=-1)
+        probabilities = self.biased(q @ k.transpose(-2, -1) * self.scale).softmax(dim=-1)
         return F.dropout(probabilities, self.dropout_now) @ v

@@ -11,7 +11,7 @@ from vitbench.registry import component
 @component(
     exact=True,
     whole=True,
-    offers=("rotary", "dropout", "qk_norm", "gate"),
+    offers=("rotary", "dropout", "qk_norm", "gate", "bias"),
     source="Vaswani et al. 2017, arXiv 1706.03762, §3.2.2; tintn/vision-transformer-from-scratch, vit.py",
 )
 class PerHead(SelfAttention):
@@ -21,7 +21,7 @@ class PerHead(SelfAttention):
         """(B, N, D) → (B, N, D), one head after another."""
         weights = self.qkv.weight.unflatten(0, (3, self.heads, self.head_width))
         biases = None if self.qkv.bias is None else self.qkv.bias.unflatten(0, (3, self.heads, self.head_width))
-        outputs = []
+        bias, outputs = self.bias(), []
         for head in range(self.heads):
             q, k, v = (
                 F.linear(tokens, weights[i, head], None if biases is None else biases[i, head]) for i in range(3)
@@ -29,6 +29,7 @@ class PerHead(SelfAttention):
             q, k = (
                 rotate(norm(x.unsqueeze(1)), rotation).squeeze(1) for norm, x in ((self.q_norm, q), (self.k_norm, k))
             )
-            probabilities = (q @ k.transpose(-2, -1) * self.scale).softmax(dim=-1)
+            scores = q @ k.transpose(-2, -1) * self.scale
+            probabilities = (scores if bias is None else scores + bias[head].to(scores.dtype)).softmax(dim=-1)
             outputs.append(F.dropout(probabilities, self.dropout_now) @ v)
         return self.project(torch.cat(outputs, dim=-1), tokens)

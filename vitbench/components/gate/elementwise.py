@@ -8,7 +8,9 @@ from vitbench.registry import component
 
 
 @component(
-    needs={"attention": "gate"}, source="Qiu et al. 2025, Gated Attention for LLMs, arXiv 2505.06708, §2.2, position G1"
+    needs={"attention": "gate"},
+    flops={"ndd": 2},
+    source="Qiu et al. 2025, Gated Attention for LLMs, arXiv 2505.06708, §2.2, position G1",
 )
 class Elementwise(Gate):
     """A sigmoid for each channel of each head: σ(x W) times the heads' outputs, W (D, D)."""

@@ -8,7 +8,9 @@ from vitbench.registry import component
 
 
 @component(
-    needs={"attention": "gate"}, source="Qiu et al. 2025, Gated Attention for LLMs, arXiv 2505.06708, §2.2, position G1"
+    needs={"attention": "gate"},
+    flops={"ndh": 2},
+    source="Qiu et al. 2025, Gated Attention for LLMs, arXiv 2505.06708, §2.2, position G1",
 )
 class Headwise(Gate):
     """One sigmoid for each head: σ(x W)_h times the output of head h, W (D, H)."""

@@ -12,6 +12,7 @@ LEAST = 1e-6
 
 
 @component(
+    offers=("patches",),
     dtypes=("float32", "bfloat16"),  # 1e-6 to the third is zero in float16, and its root has no gradient
     source="Radenović et al. 2017, arXiv 1711.02512, eq. 2; Psomas et al. 2023, arXiv 2309.06891",
 )

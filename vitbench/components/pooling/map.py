@@ -10,7 +10,9 @@ from vitbench.registry import component
 
 
 @component(
-    source="Zhai et al. 2021, arXiv 2106.04560, §3.3; big_vision, models/vit.py, MAPHead; timm's AttentionPoolLatent"
+    offers=("patches",),
+    flops={"ndd": 4, "nd": 4, "dd": 20},
+    source="Zhai et al. 2021, arXiv 2106.04560, §3.3; big_vision, models/vit.py, MAPHead; timm's AttentionPoolLatent",
 )
 class AttentionPooling(Pooling):
     """A learned query attends to all tokens; y = its output, y + mlp(norm(y)), with a norm and an MLP of its own."""

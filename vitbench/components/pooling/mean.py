@@ -6,7 +6,7 @@ from vitbench.components.contracts import Pooling
 from vitbench.registry import component
 
 
-@component(source="Beyer et al. 2022, arXiv 2205.01580; Zhai et al. 2021, arXiv 2106.04560, §3.3")
+@component(offers=("patches",), source="Beyer et al. 2022, arXiv 2205.01580; Zhai et al. 2021, arXiv 2106.04560, §3.3")
 class Mean(Pooling):
     """The mean of the patches' outputs; no class token."""
 

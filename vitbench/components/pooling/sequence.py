@@ -8,7 +8,9 @@ from vitbench.registry import component
 
 
 @component(
-    source="Hassani et al. 2021, Escaping the Big Data Paradigm with Compact Transformers, arXiv 2104.05704, §3.2"
+    offers=("patches",),
+    flops={"nd": 4},
+    source="Hassani et al. 2021, Escaping the Big Data Paradigm with Compact Transformers, arXiv 2104.05704, §3.2",
 )
 class SequencePooling(Pooling):
     """softmax(x w + b)ᵀ x: a mean of the tokens, each with a weight that it gives itself; no class token."""

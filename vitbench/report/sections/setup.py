@@ -29,7 +29,7 @@ MAX_ROWS = 50
 """Rows of a table of exceptions; the CSV has them all."""
 
 MODEL_ALWAYS = ("image_size", "patch_size", "dim", "depth", "heads", "mlp_ratio", "num_classes")
-EXTRAS = frozenset({"block", "residual", "qk_norm", "gate"})
+EXTRAS = frozenset({"block", "residual", "qk_norm", "gate", "bias"})
 """Slots that are named where something else than the usual is in them."""
 TRAIN_ALWAYS = ("epochs", "batch_size", "optimizer", "learning_rate", "weight_decay", "schedule", "precision")
 KINDS = {"tune": "tuning", "train": "training", "time": "timing"}

@@ -1,0 +1,14 @@
+"""Learned and rotary positions at once."""
+
+from vitbench.components.positions.learned import Learned
+from vitbench.components.positions.rope_2d import Rope2D
+from vitbench.registry import component
+
+
+@component(
+    needs={"attention": "rotary"},
+    multiple_of={"head_width": 4},
+    source="Heo et al. 2024, arXiv 2403.13298, §3.3, RoPE + APE; Fang et al. 2023, EVA-02, arXiv 2303.11331",
+)
+class LearnedRope2D(Learned, Rope2D):
+    """A learned vector is added to each token, and queries and keys are turned as by rope_2d."""
