@@ -15,6 +15,7 @@ def test_a_mutant_changes_what_is_there_and_names_a_test(name: str) -> None:
     assert f"def {test.partition('[')[0]}(" in (REPOSITORY / file).read_text()
 
 
+@pytest.mark.slow
 def test_a_dead_mutant_is_told_from_one_that_lives_and_from_one_that_is_out_of_date() -> None:
     dead = MUTANTS["base of RoPE"]
     assert fails(dead.test, dead) and not fails(dead.test)
