@@ -23,8 +23,10 @@ class ForeignLoad:
     def look(self) -> None:
         """Take a sample; nothing where the system does not tell."""
         with contextlib.suppress(OSError):  # not Linux
+            # Before, too: a thread of OpenMP that still spins when all are counted is asleep when it is looked at.
+            before = _own_runnable()
             line = next(text for text in STAT.read_text().splitlines() if text.startswith("procs_running"))
-            self.samples.append(max(int(line.split()[1]) - _own_runnable(), 0))
+            self.samples.append(max(int(line.split()[1]) - max(before, _own_runnable()), 0))
 
     def mean(self) -> float | None:
         """Threads in the mean over the samples; None where there are none."""
