@@ -48,7 +48,7 @@ def _environment(cell: CellPlan, seed: int) -> Environment | None:
     """Of two origins, and of none."""
     if seed == 4:
         return None
-    return CPU.model_copy(update={"load_average": seed / 7, "threads": 2 if cell.axes["norm"] == "pre" else 7})
+    return CPU.model_copy(update={"load_average": seed / 7, "cpu_cores": 2 if cell.axes["norm"] == "pre" else 7})
 
 
 @pytest.fixture
@@ -199,5 +199,20 @@ def test_columns_come_back_as_they_were(tmp_path: Path) -> None:
 def test_environments_are_those_of_the_first_attempt_of_each_origin_in_the_plans_order(study: Study) -> None:
     found = results.results_of(study)
     ids = [planned.id for planned in study.info.trials]
-    threads = [[e.threads for e in found.environments(order).values()] for order in (ids, ids[::-1])]
-    assert sorted(threads[0]) == [2, 7] and threads[1] == threads[0][::-1]
+    cores = [[e.cpu_cores for e in found.environments(order).values()] for order in (ids, ids[::-1])]
+    assert sorted(cores[0]) == [2, 7] and cores[1] == cores[0][::-1]
+
+
+@pytest.mark.parametrize(("others", "several"), [(2, False), (4, True)])
+def test_only_timings_are_kept_apart_by_their_threads(tmp_path: Path, others: int, several: bool) -> None:
+    """Trainings of one thread beside timings of two are one environment; timings of two and of four are not."""
+    plan = factorial({"norm": ("pre", "post")})
+    study = build(tmp_path / "study", plan)
+    records = [record for of_trial in study.records().values() for record in of_trial]
+    shutil.rmtree(study.path / "records")
+    (study.path / "records").mkdir()
+    for record in records:
+        threads = 1 if record.trial.kind == "train" else 2 if record.trial.model.norm == "pre" else others
+        study.write(record.model_copy(update={"environment": CPU.model_copy(update={"threads": threads})}))
+    attempts = results.results_of(Study.read(study.path)).tables["attempts"]
+    assert set(attempts["threads"]) == {1, 2, others} and (attempts["origin"].nunique() > 1) == several

@@ -243,10 +243,10 @@ def test_results_of_two_machines_stand_apart(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("changes", "named"),
-    [({"threads": 1}, "CPU threads"), ({"code": "f" * 12}, "code"), ({"commit": "f" * 40, "dirty": True}, None)],
+    [({"threads": 1}, None), ({"code": "f" * 12}, "code"), ({"commit": "f" * 40, "dirty": True}, None)],
 )
 def test_what_differs_between_environments_is_named(tmp_path: Path, changes: dict[str, Any], named: str | None) -> None:
-    """Another commit of the same code does not."""
+    """Another commit of the same code, or another number of threads, does not."""
     other = CPU.model_copy(update=changes)
     plan = factorial(SMALL, time=False, environment=lambda c, s: other if c.axes["norm"] == "pre" else CPU)
     caveat = dict(stated(View(build(tmp_path, plan)))).get("several-environments")

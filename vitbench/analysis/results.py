@@ -30,10 +30,22 @@ from vitbench.store import Epoch, Record, Study, TimeValues, TrainValues
 from vitbench.store.attempts import Attempt, standing
 from vitbench.store.packed import Segment
 
-MOVING = ("commit", "dirty", "device", "load_average", "memory_gib", "platform", "plugins", "python", "spins")
-"""Fields of Environment in which results that stand side by side may differ: the code's digest says what the
-commit would, the device's name what its index does not, plug-ins are what is compared, see :meth:`Results.plugins`,
-and the rest moves no number that is compared."""
+MOVING = (
+    "commit",
+    "dirty",
+    "device",
+    "load_average",
+    "memory_gib",
+    "platform",
+    "plugins",
+    "python",
+    "spins",
+    "threads",
+)
+"""Fields of Environment in which results that are compared may differ: the code's digest says what the commit would,
+the device's name what its index does not, plug-ins are what is compared, see :meth:`Results.plugins`, threads of a
+training change rounding alone (those of timings: :func:`_apart_by_threads`), and the rest moves no number that is
+compared."""
 
 VALUES = tuple(
     name
@@ -182,6 +194,7 @@ def results_of(study: Study) -> Results:
         own.add(attempt, record)
     parts = [own.tables(), *map(_rows_of, study.segments.known.values())]
     tables = _joined(parts, there)
+    _apart_by_threads(tables["attempts"])
     for table in tables.values():
         table["file"] = table["file"].map({file: file for file in there})  # not the same text in memory once more
     return Results(tried, tables)
@@ -220,6 +233,14 @@ def _concatenated(parts: Sequence[dict[Any, pd.Series[Any]]]) -> pd.DataFrame:
     names = [*parts[0]]
     columns = {name: columnar.compact(np.concatenate([part.pop(name) for part in parts])) for name in names}
     return pd.DataFrame(columns, copy=False)
+
+
+def _apart_by_threads(attempts: pd.DataFrame) -> None:
+    """Give timings of one environment with unequal numbers of CPU threads origins of their own, in place."""
+    timed = attempts["latency_ms_p50"].notna() & attempts["origin"].notna()
+    if (attempts[timed].groupby("origin")["threads"].nunique() > 1).any():
+        apart = timed & (attempts["origin"].map(attempts[timed].groupby("origin")["threads"].nunique()) > 1)
+        attempts.loc[apart, "origin"] += "-" + attempts.loc[apart, "threads"].astype(str)
 
 
 class _Rows:
@@ -266,7 +287,7 @@ class _Rows:
 
 
 def origin_of(environment: Environment) -> str:
-    """Hash of what comparable results share: hardware, driver, packages, code and threads."""
+    """Hash of what comparable results share: hardware, driver, packages and code."""
     return digest({k: v for k, v in environment.model_dump(mode="json").items() if k not in MOVING}, 12)
 
 

@@ -1,4 +1,4 @@
-"""Timings that are compared, and their conditions, as a record or a JSON file of pytest-benchmark holds them."""
+"""Timings to compare and their conditions, read from records or from a JSON file of pytest-benchmark."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def conditions(environment: Environment) -> Conditions:
     machine: dict[str, str] = {}
     software: dict[str, str] = {}
     for name, value in environment.model_dump().items():
-        if name in {*MOVING} - {"plugins"} or (
+        if name in {*MOVING} - {"plugins", "threads"} or (
             name == "device_name" and value == environment.cpu
         ):  # of a CPU it says nothing more
             continue

@@ -1,4 +1,4 @@
-"""Suite: what a TOML file in ``ablations/`` asks for, as typed data: cells, their plan, and the facts at stake."""
+"""Suite: a TOML file of ``ablations/`` as typed data: cells, plan and claims."""
 
 from __future__ import annotations
 
@@ -92,10 +92,10 @@ class Info(Strict):
     )
     max_attempts: Annotated[int, Field(gt=0, le=100)] = Field(2, description="tries of a trial that fails or crashes")
     margin: Annotated[float, Field(gt=0.0, le=100.0)] | None = Field(
-        None, description="test accuracy, percentage points: a difference that is surely smaller does not matter"
+        None, description="test accuracy, percentage points: a smaller difference does not matter"
     )
     spread: Annotated[float, Field(gt=0.0, le=100.0)] | None = Field(
-        None, description="points: a run's standard deviation between seeds, as found before; tells effects in points"
+        None, description="points: a run's standard deviation between seeds, as found before; gives effects in points"
     )
     test: Test | None = Field(
         None, description="None: paired for arms that share what they start from, unpaired for all others"
@@ -116,7 +116,9 @@ class Resources(Strict):
     """The ``[resources]`` table: what each training trial gets of a machine. Of no trial's identity."""
 
     cpus: Annotated[int, Field(gt=0, le=4096)] | None = Field(
-        None, description="CPU threads; None: this machine's cores, divided by the workers, and 1 on a cluster"
+        None,
+        description="CPU threads; on this machine's CPU as many trials train at once as it has cores for. "
+        "None: its cores, divided by the workers, and 1 on a cluster",
     )
     gpus: Annotated[float, Field(ge=0.0), AfterValidator(_of_one_trial)] | None = Field(
         None, description="a fraction lets several share one; None: 1 where the device is cuda"

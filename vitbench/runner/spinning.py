@@ -34,9 +34,13 @@ TOLERATED = 0.5
 def choose(threads: int) -> None:
     """The spin count of a process of so many threads that starts now, while no other of this driver runs.
 
-    One thread alone waits for nobody. Nothing is chosen where the user's environment says how threads wait.
+    One thread alone waits for nobody: it has what the next may need. Nothing is chosen where the user's environment
+    says how threads wait.
     """
-    if threads < 2 or _is_given():
+    if _is_given():
+        return
+    if threads < 2:
+        os.environ.setdefault(VARIABLE, LONG)
         return
     load = ForeignLoad()
     for _ in range(LOOKS):

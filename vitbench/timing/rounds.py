@@ -1,4 +1,4 @@
-"""Rounds: warm each variant up until it is steady, then give all of them a turn in each of many rounds."""
+"""Rounds: warm each variant up until it is steady, then time all of them in each of many rounds."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from vitbench.clock import Clock, Lap
 
-WINDOW = 5
+WINDOW = 3
 """Iterations whose median is compared with that of as many before them."""
 
 TOLERANCE = 0.03
@@ -82,7 +82,7 @@ def interleave(
         rounds: number of rounds.
         seed: of the orders.
         repeat: consecutive calls that make a lap, the same for all variants.
-        progress: told the name of each variant before its turn.
+        progress: called with the name of each variant before its turn.
 
     Returns:
         Name → its laps, in the order of the rounds: laps of one index are neighbours in time.

@@ -176,7 +176,7 @@ def _environments(view: View) -> Facts:
     if view.origins.several:
         ok, every = view.trials["state"] == "ok", list(view.origins.environments.values())
         other = int((ok & (view.trials["origin"] != next(iter(view.origins.environments)))).sum())
-        names = [n for n in Environment.model_fields if n not in MOVING]
+        names = [n for n in Environment.model_fields if n not in MOVING or n == "threads"]
         differing = [DIFFERING.get(n, n) for n in names if any(getattr(e, n) != getattr(every[0], n) for e in every)]
         yield {"number": other, "what": ", ".join(differing)}
 

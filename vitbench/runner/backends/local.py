@@ -37,7 +37,7 @@ class LocalBackend:
         self.device = device_kind(self.first.type)
         several = self.device == "cuda" and options.device in ("auto", "cuda")
         self.devices = [f"cuda:{i}" for i in range(torch.cuda.device_count())] if several else [str(self.first)]
-        self.workers = options.workers or 1
+        self.workers = options.workers or self._side_by_side()
         used = self.devices[: self.workers]
         self.where = f"{'device' if len(used) == 1 else 'devices'} {', '.join(used)}"
 
@@ -46,17 +46,21 @@ class LocalBackend:
         reason = trial.unsupported(self.device) or unsupported(
             trial.model, self.first, trial.dtype, training=trial.training
         )
-        return (reason, fingerprint(str(self.first), self.threads(1))) if reason else None
+        return (reason, fingerprint(str(self.first), self.threads())) if reason else None
 
-    def threads(self, workers: int) -> int:
-        """CPU threads of each process: what the suite asks for, or the cores, divided by the processes at once."""
-        return self.options.resources.cpus or max(cores() // workers, 1)
+    def _side_by_side(self) -> int:
+        """Trainings at once where the user does not say: as many as the cores allow of what the suite gives to each."""
+        cpus = self.options.resources.cpus
+        return max(cores() // cpus, 1) if cpus is not None and self.device == "cpu" else 1
+
+    def threads(self) -> int:
+        """CPU threads of each training: what the suite gives to it, or the cores, divided by the trainings at once."""
+        return self.options.resources.cpus or max(cores() // self.workers, 1)
 
     @contextlib.contextmanager
     def training(self, started: Started) -> Iterator[Pool]:
         """As many slots as workers, dealt over the devices."""
-        count = self.workers
-        slots = [Slot(self.devices[i % len(self.devices)], self.threads(count)) for i in range(count)]
+        slots = [Slot(self.devices[i % len(self.devices)], self.threads()) for i in range(self.workers)]
         with (
             self.turns(slots, alone=False),
             scratch() as folder,
@@ -66,8 +70,8 @@ class LocalBackend:
 
     @contextlib.contextmanager
     def timing(self, started: Started) -> Iterator[Pool]:
-        """One slot on the first device."""
-        slot = Slot(str(self.first), self.threads(1))
+        """One slot on the first device, with all cores."""
+        slot = Slot(str(self.first), cores())
         with (
             self.turns([slot], alone=True),
             scratch() as folder,
