@@ -1,4 +1,4 @@
-"""Ceilings: the most that this device does, measured before anything is timed on it, and again beside the rounds."""
+"""Ceilings: the highest arithmetic and memory rates of a device, measured before it is timed and between rounds."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Clock: one call's time on its device, and by the host's clock."""
+"""Clock: the time of one call, on its device and on the host."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Devices: which one is meant, whether it can do what is asked, and how time and memory are read on it."""
+"""Devices: names, capabilities, time and memory."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Memory: what this process holds, keeps for itself, and gives back to the system."""
+"""Memory: resident size of this process, and whether freed memory is kept or returned to the system."""
 
 from __future__ import annotations
 

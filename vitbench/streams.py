@@ -1,4 +1,4 @@
-"""Named random streams: each use of chance in a trial has its own seed, derived by hash from the trial's.
+"""Named random streams: each use of randomness in a trial has a seed of its own, derived by hash.
 
 So the same seed gives every cell the same data order, augmentation and split, whatever else the cell draws.
 """

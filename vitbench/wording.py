@@ -1,4 +1,4 @@
-"""Text: what comes from outside as a record may hold it, and durations.
+"""Text: outside text as a record may hold it, plurals and durations.
 
 The operating system gives file names and messages that are no UTF-8; Python keeps such bytes as lone surrogates, which
 can be neither encoded nor written as JSON that others read.
@@ -32,6 +32,11 @@ def sentence(text: str) -> str:
 def last_lines(text: str) -> str:
     """The last ``MOST_LINES`` lines of a text, each a :func:`sentence`."""
     return "\n".join(map(sentence, text.splitlines()[-MOST_LINES:]))
+
+
+def plural(number: int, one: str, many: str = "") -> str:
+    """A number with its noun: 1 cell, 1,000 cells."""
+    return f"{number:,} {one if number == 1 else many or one + 's'}"
 
 
 def duration(seconds: float) -> str:

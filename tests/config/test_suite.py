@@ -50,7 +50,7 @@ def test_the_default_suite_is_the_full_factorial() -> None:
 
 WRONG = [
     ("model.attention=spda", 'model.attention: "spda" is not a component of this slot; did you mean "sdpa"?'),
-    ("train.seeds=[]", "train.seeds: must be an array of at least 1 value(s)"),
+    ("train.seeds=[]", "train.seeds: must be an array of 1 or more values"),
     ("train.optimizer=adamm", 'train.optimizer: string "adamm" is not allowed; did you mean "adam"?'),
     ("model.patch_size=5", "model.patch_size: 5 does not divide the image height 32"),
     ("model.image_size=[32]", "model.image_size: must be"),

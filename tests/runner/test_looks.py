@@ -80,7 +80,7 @@ def study(tmp_path_factory: pytest.TempPathFactory) -> Runs:
         ("{ at_most = 8, looks = [4, 8, 6] }", "looks: must ascend, each number of seeds once, got [4, 8, 6]"),
         ("{ at_most = 8, looks = [4, 6] }", "train.seeds.looks: must end with at_most, 8, got [4, 6]"),
         ("{ at_most = 8, looks = [2, 8] }", "train.seeds.looks: no comparison is decided by fewer than 4 seeds"),
-        ("{ at_most = 8, looks = [] }", "train.seeds.looks: must be an array of at least 1 value(s), or left out"),
+        ("{ at_most = 8, looks = [] }", "train.seeds.looks: must be an array of 1 or more values, or left out"),
         ("{ at_most = 3 }", "train.seeds.at_most: must be >= 4, got integer 3"),
         ("{ at_most = 8, look = [4, 8] }", 'train.seeds.look: unknown key; did you mean "looks"?'),
         ("{ looks = [4, 8] }", "train.seeds.at_most: is required"),

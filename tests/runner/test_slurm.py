@@ -100,7 +100,7 @@ def test_a_suite_gives_the_same_bits_on_this_machine_and_as_jobs(runs: Runs) -> 
     expected = results(runs)
     runs.study = runs.folder / "as-jobs"
     jobs = runs.run(*arguments, *JOBS)
-    assert jobs.returncode == 0 and "submitted 2 local job(s)" in jobs.stdout, jobs.stdout + jobs.stderr
+    assert jobs.returncode == 0 and "submitted 2 local jobs" in jobs.stdout, jobs.stdout + jobs.stderr
     assert results(runs) == expected and len(expected) == 3
     assert runs.states() == {"ok": 3} and starts(runs) == 2 * 3
     assert {r.environment.threads for r in runs.records() if r.environment} == {1}
@@ -160,7 +160,7 @@ def test_f17_jobs_that_are_killed_take_their_processes_along_and_their_trial_is_
     (runs.folder / "hold").unlink()
     assert driver.wait(timeout=120) == 0, runs.log.read_text()
     assert runs.states() == {"interrupted": 1, "ok": 1} and starts(runs) == 3
-    assert runs.log.read_text().count("submitted 1 local job(s)") == 3
+    assert runs.log.read_text().count("submitted 1 local job:") == 3
     assert list((runs.study / "claims").iterdir()) == []
 
 

@@ -96,11 +96,11 @@ def test_what_is_hidden_moves_nothing(spec: ModelSpec) -> None:
     given = images()
     _, shown = _mask(autoencoder, seen, given)
     with torch.no_grad():
-        told = autoencoder.tell(given, seen)
-        assert torch.isfinite(told).all() and told.shape == (6, spec.patches, 3 * 16 * 16 // spec.patches)
+        predicted = autoencoder.predict(given, seen)
+        assert torch.isfinite(predicted).all() and predicted.shape == (6, spec.patches, 3 * 16 * 16 // spec.patches)
         if spec.patching != "conv_tokenizer":  # whose patches overlap
-            torch.testing.assert_close(autoencoder.tell(given * shown, seen), told)
-        assert not torch.equal(autoencoder.tell(given * (1 - shown), seen), told)
+            torch.testing.assert_close(autoencoder.predict(given * shown, seen), predicted)
+        assert not torch.equal(autoencoder.predict(given * (1 - shown), seen), predicted)
 
 
 def _mask(autoencoder: Any, seen: torch.Tensor, given: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
@@ -122,7 +122,7 @@ def test_the_loss_is_that_of_hidden_patches(monkeypatch: pytest.MonkeyPatch) -> 
         assert autoencoder(given, order).item() == pytest.approx(loss, abs=1e-6)
     whole, mask = autoencoder.reconstruct(given, order)
     assert torch.equal(mask, _mask(autoencoder, seen, given)[1].expand_as(given))
-    torch.testing.assert_close(whole, given, atol=1e-4, rtol=1e-4)  # what was seen is the image's own, the rest is told
+    torch.testing.assert_close(whole, given, atol=1e-4, rtol=1e-4)  # what was seen is kept, the rest is predicted
     assert mean.shape == std.shape == (6, 16, 1)
 
 

@@ -1,4 +1,4 @@
-"""Arms: what stands side by side when studies are compared.
+"""Arms: the sides of a comparison, each one study on one device and environment.
 
 An arm is one study on one type of device under one set of conditions (machine, CPU threads, packages, code of
 vitbench), or one JSON file of pytest-benchmark. A study that ran on two devices, or in part on another machine, is two

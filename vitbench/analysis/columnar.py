@@ -1,4 +1,4 @@
-"""Columnar: tables of many rows as one file of numpy arrays, which is read a hundred times as fast as what it is of.
+"""Columnar: large tables as one file of numpy arrays, read a hundred times as fast as the records they come from.
 
 Of two sorts of columns alone: numbers (float64, NaN where there is none), and whatever JSON can say, as indices into
 the distinct values. Nothing in such a file is code, and nothing in it is run.

@@ -1,4 +1,4 @@
-"""Conditions: under what the arms of a comparison came about, one beside the other, and in what they differ."""
+"""Conditions: machine, software, data and recipe of each arm of a comparison, and where they differ."""
 
 from __future__ import annotations
 

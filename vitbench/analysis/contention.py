@@ -1,4 +1,4 @@
-"""Contention: how far runs had their machine to themselves, by when they began, how long they took, and its load.
+"""Contention: whether runs shared their machine, from their start times, durations and the load average.
 
 A run that is trained beside another has fewer cores, less cache and less memory bandwidth than one alone. Its accuracy
 is the same; its speed says little of what a run alone would reach.

@@ -1,4 +1,4 @@
-"""Counterparts: with which arm of the first study each arm of a comparison is compared.
+"""Counterparts: the arm of the first study that each other arm is compared with.
 
 A GPU's timing is compared with the GPU's of the first study, and that of a second machine with the second machine's:
 else a slow device of the first study would count as a regression, and a regression on a fast one as none.

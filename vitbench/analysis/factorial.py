@@ -267,8 +267,8 @@ def _blocks(runs: Runs, axes: Mapping[str, Sequence[str]], corners: Sequence[Map
 def _contrast(label: str, runs: Runs, planned: Blocks, *factors: tuple[str, str, str]) -> Comparison:
     """The contrast of some planned blocks, averaged over them within each seed."""
     possible = planned[~runs.unsupported[planned].any(axis=1)]
-    told = (runs.failed[possible].sum(axis=2) <= MOST_FAILED).any(axis=1)
-    blocks = possible[told] if told.any() else possible
+    known = (runs.failed[possible].sum(axis=2) <= MOST_FAILED).any(axis=1)
+    blocks = possible[known] if known.any() else possible
     failed = runs.failed[blocks].any(axis=(0, 1))
     functions_of = np.sort(runs.functions[blocks], axis=1)
     alike = np.any(functions_of[:, 1:] == functions_of[:, :-1], axis=1)

@@ -1,4 +1,4 @@
-"""Fronts: of things that cost something and give something, those that no other surpasses in both, and how surely.
+"""Pareto fronts: the cells that no other cell surpasses in both cost and accuracy, and how certain that is.
 
 A cost is known as well as it is measured. Which of two is less is taken as shown where it is less in each of the
 repetitions that both have (seeds ran one after another, and a slow hour slows all of a seed's cells alike), or, of

@@ -1,4 +1,4 @@
-"""Goals: whether runs reach the test accuracy that a suite asks of a cell, and how long they take to."""
+"""Goals: whether runs reach the test accuracy that a suite sets for a cell, and after how long."""
 
 from __future__ import annotations
 

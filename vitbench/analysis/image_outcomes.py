@@ -1,4 +1,4 @@
-"""Test images one by one: how much of a difference is the luck of the images, and on which of them cells differ."""
+"""Outcomes by test image: the variance from the choice of test images, and the images on which cells differ."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pandas as pd
 from scipy import stats
 
 Right = npt.NDArray[np.bool_]
-"""(S, n): whether each of n test images was told right with each of S seeds."""
+"""(S, n): whether each of n test images was classified correctly with each of S seeds."""
 
 LEAST_SEEDS = 2
 
@@ -113,7 +113,8 @@ def differing(of_cells: Mapping[str, Right]) -> pd.DataFrame:
     """The test images on which cells differ, those on which they differ most first.
 
     Returns:
-        ``image``, its place in the split, and a column for each cell: the share of its seeds that told the image right.
+        ``image``, its place in the split, and a column for each cell: the share of its seeds
+        that classified the image correctly.
     """
     shares = pd.DataFrame({cell: right.mean(axis=0) for cell, right in of_cells.items()})
     spread = shares.max(axis=1) - shares.min(axis=1)

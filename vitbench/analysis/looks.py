@@ -1,4 +1,4 @@
-"""Looks: a study's results are looked at on the way, so that what is decided stops, and errors stay what was promised.
+"""Looks: group-sequential tests. Cells that are decided stop early, at the error rate that was planned.
 
 Of the probability α of any error, a look after the share t of the seeds may have spent α·t² (Kim and DeMets 1987,
 Design and Analysis of Group Sequential Tests Based on the Type I Error Spending Rate Function). The level of each look

@@ -1,4 +1,4 @@
-"""Many comparisons in one report: Holm's correction, and how many seeds it takes for a verdict to be possible at all.
+"""Many comparisons in one report: Holm's correction, and the fewest seeds with which a verdict is possible.
 
 Imports nothing but the standard library, since `vitbench plan` prints what the planned seeds can show.
 """

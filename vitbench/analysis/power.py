@@ -1,4 +1,4 @@
-"""What a number of seeds can show: power of a verdict's rule, the smallest effect shown, the seeds that one takes.
+"""Power: the chance that a number of seeds shows an effect, the smallest effect shown, and the seeds needed for one.
 
 An effect is a difference of means in standard deviations of the difference of two runs, √2 times that of one run where
 the arms are independent and alike. Noise is taken as normal. Several comparisons enter as Holm's first step, the worst

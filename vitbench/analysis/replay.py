@@ -1,4 +1,4 @@
-"""Replay: the looks of a study one after another, from its records, whoever made these in whatever order.
+"""Replay: the looks of a study one after another, from its records, in whatever order these were made.
 
 At each look all comparisons that are open are judged by the first so many seeds of their cells, and those that are
 decided stop. A cell goes on as long as an open comparison uses its runs, its baseline's and those of equivalent

@@ -1,4 +1,4 @@
-"""Same batches: whether cells that ask for the same were trained on the same, by the digest in their records."""
+"""Same batches: whether cells with equal data settings saw equal batches, by the digests in their records."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Stand-ins: runs of one implementation, in the rows of the equivalent ones that were not trained with their seeds."""
+"""Stand-ins: runs of one implementation, counted for the equivalent ones that were not trained with those seeds."""
 
 from __future__ import annotations
 

@@ -138,8 +138,10 @@ def instability(values: TimeValues) -> tuple[str, ...]:
         found.append(f"fewer than {FEW} samples give no interval")
     elif check is not None and not check.holds(1.0):
         found.append(f"the A/A control is {check.estimate:.3f} ({check.low:.3f} to {check.high:.3f}), and not 1")
-    told = beside if beside is not None and beside.half_width else check or latency(values)  # of the baseline: control
-    if (width := told.half_width) > UNSTEADY:
+    widest = (
+        beside if beside is not None and beside.half_width else check or latency(values)
+    )  # of the baseline: control
+    if (width := widest.half_width) > UNSTEADY:
         found.append(f"{WIDE}{100 * width:.0f} %")
     foreign = max((p.foreign_threads or 0.0 for p in values.processes), default=0.0)
     if found and foreign >= 1.0:  # the cause; where the ratio holds against it, it is no reason

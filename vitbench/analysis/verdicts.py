@@ -109,7 +109,7 @@ class Judged:
         p_holm: p after Holm's correction over the report, at a look as often as its level goes into α. Of an invalid
             comparison all are NaN.
         verdict: see :data:`Verdict`.
-        words: the verdict as it is told: "worse, by less than the margin" where a difference is certain and equivalent.
+        words: the verdict in words: "worse, by less than the margin" where a difference is certain and equivalent.
         below_noise_floor: whether the mean is no further from 0 than equivalent implementations are from one another.
         improvement: probability that a run of the variant beats one of the baseline. NaN where the deltas are means
             over several blocks: these lie closer together than runs, and one would beat the other far too often.
@@ -192,7 +192,7 @@ def judge(
     if margin is not None and not margin > 0:
         raise ValueError(f"margin: {margin} is not positive")
     by_pairs = [pairs(c, test) or not c.variant for c in comparisons]
-    tested = _tests(tuple(comparisons), tuple(by_pairs), told=look is None or look.number >= 0)
+    tested = _tests(tuple(comparisons), tuple(by_pairs), tested=look is None or look.number >= 0)
     by_permutation = test == "permutation"
     p = [each.p_permutation if by_permutation else each.p for each in tested]
     equal = [math.nan if margin is None else each.p_equivalent(margin) for each in tested]
@@ -316,17 +316,17 @@ class _Tested:
 
 
 @functools.lru_cache(maxsize=8)  # a report judges the same comparisons by other margins, too
-def _tests(comparisons: tuple[Comparison, ...], by_pairs: tuple[bool, ...], *, told: bool) -> list[_Tested]:
+def _tests(comparisons: tuple[Comparison, ...], by_pairs: tuple[bool, ...], *, tested: bool) -> list[_Tested]:
     """Each comparison tested; those of equally many runs at once. Of an invalid one, or of too few runs, no p.
 
-    Not ``told``, of none: nobody looks before the first look.
+    Unless ``tested``, of none: nobody looks before the first look.
     """
     if bad := [d for c in comparisons for d in c.deltas if not math.isfinite(d)]:
         raise ValueError(f"not finite: {', '.join(map(str, bad))}")
     found: dict[int, _Tested] = {}
     groups: dict[tuple[int, bool, bool], list[int]] = {}
     for i, c in enumerate(comparisons):
-        tells = told and len(c.deltas) >= FEWEST and c.failed <= MOST_FAILED
+        tells = tested and len(c.deltas) >= FEWEST and c.failed <= MOST_FAILED
         groups.setdefault((len(c.deltas), by_pairs[i], tells), []).append(i)
     for (n, pairs, tells), rows in groups.items():
         deltas = np.sort([comparisons[i].deltas for i in rows], axis=1).reshape(len(rows), n)

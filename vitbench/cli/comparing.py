@@ -1,4 +1,4 @@
-"""The command that compares studies or benchmarks: compare. It imports what reads and judges them only when it runs."""
+"""The command ``compare``, for studies or benchmarks. What it needs is imported when it runs."""
 
 from __future__ import annotations
 

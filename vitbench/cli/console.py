@@ -1,4 +1,4 @@
-"""The user's terminal: whatever a name or a message holds is shown as text, and steers nothing."""
+"""The terminal: names and messages are shown as plain text, without control characters."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The command that shows what a trained model looks at."""
+"""The command ``explain``: what a trained model looks at."""
 
 from __future__ import annotations
 

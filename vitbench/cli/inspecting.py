@@ -1,4 +1,4 @@
-"""Commands about what there is: components, doctor."""
+"""The commands ``components`` and ``doctor``."""
 
 from __future__ import annotations
 

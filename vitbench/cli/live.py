@@ -1,4 +1,4 @@
-"""Live: the view of a study in a terminal, for who does not run it there."""
+"""Live: a view of a running study, for a terminal other than the one that runs it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The command that shows a model stage by stage."""
+"""The command ``summary``: a model stage by stage."""
 
 from __future__ import annotations
 

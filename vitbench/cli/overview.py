@@ -1,4 +1,4 @@
-"""A study in words: its plan before it is run, its state while it is. No torch."""
+"""The plan and the status of a study, printed. No torch."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def print_plan(
     """The trials (the first of many, or every one), the count, what is left out, and the estimated cost.
 
     Of a suite with looks these are the trials that are needed by now, as ``looked`` finds them in the study, and the
-    cost is told of them and of all that there may be.
+    cost is given for them and for all that there may be.
     """
     folder = study_folder(suite, results)
     study = Study.read(folder) if (folder / "study.json").exists() else None

@@ -1,13 +1,15 @@
-"""Commands about studies: plan, run, time, status, report. torch is imported by those that train or time only."""
+"""Commands for studies: plan, run, time, status, pack, report. torch is imported only by those that train or time."""
 
 from __future__ import annotations
 
+import functools
 import re
 import shlex
 from collections import Counter
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -21,95 +23,120 @@ if TYPE_CHECKING:
     from vitbench.runner.run import Options
     from vitbench.store import Study
 
-Function = TypeVar("Function", bound=Callable[..., Any])
 FILE = click.Path(path_type=Path, dir_okay=False)
 FOLDER = click.Path(path_type=Path, file_okay=False)
 
 
-def suite_options(function: Function) -> Function:
-    """What every command that reads a suite takes."""
-    for decorate in (
+@dataclass(frozen=True)
+class Asked:
+    """The suite that a command line names, and what it replaces in it; a field for each of :func:`suite_options`."""
+
+    suite: Path
+    overrides: tuple[str, ...]
+    cells: tuple[str, ...]
+    plugins: tuple[Path, ...]
+    device: str
+    results: Path | None
+    max_trials: int
+    yes: bool
+    small: bool
+
+    def read(self) -> Suite:
+        """Register the plug-ins and read the suite.
+
+        Raises:
+            UserError: where the suite has mistakes, or more trials than are allowed.
+        """
+        from vitbench.runner.device_kind import device_kind
+
+        for plugin in self.plugins:
+            registry.load_plugin(plugin)
+        try:
+            most = max(self.max_trials, MOST_TRIALS) if self.yes else self.max_trials
+            kind = device_kind(self.device)
+            suite = read_suite(self.suite, self.overrides, most, small=self.small, device=kind).only(self.cells)
+        except TooManyTrials as error:
+            from vitbench.runner.size import with_time
+
+            raise with_time(error, self.device) from error
+        if self.plugins:  # they have torch loaded
+            from vitbench.model.build import check_plugins
+
+            check_plugins({id(cell.model): cell.model for cell in suite.cells}.values())
+        return suite
+
+    def command(self, verb: str) -> tuple[str, ...]:
+        """Arguments of a command line that plans the same trials, but for the device."""
+        made = [verb, _from_here(self.suite), *(["--small"] if self.small else [])]
+        made += [part for override in self.overrides for part in ("--set", override)]
+        made += [part for cell in self.cells for part in ("--cell", cell)]
+        made += [part for plugin in self.plugins for part in ("--plugin", _from_here(plugin))]
+        made += ["--results", _from_here(self.results)] if self.results else []
+        made += ["--max-trials", str(self.max_trials)] if self.max_trials != MAX_TRIALS else []
+        return (*made, *(["--yes"] if self.yes else []))
+
+
+def _from_here(path: Path) -> str:
+    """A path as a user who has the same folder elsewhere would write it: relative, if it is in the working folder."""
+    whole, here = path.absolute(), Path.cwd()
+    return (whole.relative_to(here) if whole.is_relative_to(here) else path).as_posix()
+
+
+def suite_options(function: Callable[..., None]) -> Callable[..., None]:
+    """Options of every command that reads a suite; the command gets them as its first argument, an :class:`Asked`."""
+    names = [field.name for field in fields(Asked)]
+
+    @functools.wraps(function)
+    def command(**options: Any) -> None:
+        function(Asked(**{name: options.pop(name) for name in names}), **options)
+
+    return _with(
+        command,
         click.argument("suite", type=FILE),
         click.option("--set", "overrides", multiple=True, metavar="TABLE.KEY=VALUE", help="Replace a value."),
-        click.option("--cell", "cells", multiple=True, metavar="NAME", help="This cell alone. Repeatable."),
+        click.option("--cell", "cells", multiple=True, metavar="NAME", help="Only this cell. Repeatable."),
         click.option("--plugin", "plugins", multiple=True, type=FILE, help="A file with components of your own."),
         click.option("--device", default="auto", metavar="auto|cpu|cuda[:i]|mps", help="Where to run. Default: auto."),
         click.option("--results", type=FOLDER, help="Folder of the study. Default: results/<name of the suite>."),
         click.option("--max-trials", type=click.IntRange(min=1), default=MAX_TRIALS, show_default=True,
-                     help="Refuse a suite with more cells x seeds."),
-        click.option("--yes", is_flag=True, help=f"Take a suite of up to {MOST_TRIALS:,} cells x seeds."),
-        click.option("--small", is_flag=True, help="The suite's small form: what its [small] table says instead."),
-    ):  # fmt: skip
-        function = decorate(function)
+                     help="Refuse a suite with more cells × seeds."),
+        click.option("--yes", is_flag=True, help=f"Accept a suite of up to {MOST_TRIALS:,} cells × seeds."),
+        click.option("--small", is_flag=True, help="The small form of the suite, as its [small] table defines it."),
+    )  # fmt: skip
+
+
+def run_options(function: Callable[..., None]) -> Callable[..., None]:
+    """Options of every command that runs trials."""
+    return _with(
+        function,
+        click.option("--rerun-changed", is_flag=True, help="Repeat trials that other code than this has run."),
+        click.option("--heartbeat", type=click.FloatRange(min=0.1, max=3600), default=10.0, show_default=True,
+                     metavar="SECONDS", help="Interval between heartbeats to other processes that run the same study. "
+                     "After three missed heartbeats they take over the trials of this one."),
+        click.option("--leave-held", is_flag=True,
+                     help="Do not wait for trials that other processes are running."),
+        click.option("--no-wait", is_flag=True,
+                     help="Do not wait for a device that another vitbench on this machine is using."),
+    )  # fmt: skip
+
+
+def _with(function: Callable[..., None], *options: Callable[[Any], Any]) -> Callable[..., None]:
+    for option in reversed(options):  # --help lists the last that was added first
+        function = option(function)
     return function
-
-
-def _read(
-    suite: Path, overrides: tuple[str, ...], cells: tuple[str, ...], plugins: tuple[Path, ...], device: str,
-    max_trials: int, *, yes: bool, small: bool,
-) -> Suite:  # fmt: skip
-    from vitbench.runner.device_kind import device_kind
-
-    for plugin in plugins:
-        registry.load_plugin(plugin)
-    try:
-        most = max(max_trials, MOST_TRIALS) if yes else max_trials
-        kind = device_kind(device)
-        read = read_suite(suite, overrides, most, small=small, device=kind).only(cells)
-    except TooManyTrials as error:
-        from vitbench.runner.size import with_time
-
-        raise with_time(error, device) from error
-    if plugins:  # they have torch loaded
-        from vitbench.model.build import check_plugins
-
-        check_plugins({id(cell.model): cell.model for cell in read.cells}.values())
-    return read
-
-
-def _command(
-    verb: str, suite: Path, overrides: tuple[str, ...], cells: tuple[str, ...], plugins: tuple[Path, ...],
-    results: Path | None, max_trials: int, *, yes: bool, small: bool,
-) -> list[str]:  # fmt: skip
-    """Arguments of a command line that plan the same trials, but for the device."""
-    made = [verb, _from_here(suite), *(["--small"] if small else [])]
-    made += [part for override in overrides for part in ("--set", override)]
-    made += [part for cell in cells for part in ("--cell", cell)]
-    made += [part for plugin in plugins for part in ("--plugin", _from_here(plugin))]
-    made += ["--results", _from_here(results)] if results else []
-    made += ["--max-trials", str(max_trials)] if max_trials != MAX_TRIALS else []
-    return [*made, *(["--yes"] if yes else [])]
-
-
-def _from_here(path: Path) -> str:
-    """A path as whoever has the same folder elsewhere would write it: relative, where it lies in the working folder."""
-    whole, here = path.absolute(), Path.cwd()
-    return (whole.relative_to(here) if whole.is_relative_to(here) else path).as_posix()
 
 
 @click.command()
 @suite_options
 @click.option("--all", "every", is_flag=True, help="Print every trial, however many.")
-def plan(
-    suite: Path,
-    overrides: tuple[str, ...],
-    cells: tuple[str, ...],
-    plugins: tuple[Path, ...],
-    device: str,
-    results: Path | None,
-    max_trials: int,
-    yes: bool,
-    small: bool,
-    every: bool,
-) -> None:
+def plan(asked: Asked, every: bool) -> None:
     """List the trials of SUITE, their number and estimated cost. Runs nothing."""
     from vitbench.analysis.outlook import outlook
     from vitbench.cli.overview import print_plan
 
-    asked = _read(suite, overrides, cells, plugins, device, max_trials, yes=yes, small=small)
-    console = Terminal()
-    print_plan(asked, device, results, console, every=every, looked=_looked)
-    for sentence in outlook(asked):
+    suite, console = asked.read(), Terminal()
+    print_plan(suite, asked.device, asked.results, console, every=every, looked=_looked)
+    for sentence in outlook(suite):
         console.print(escape(sentence))
 
 
@@ -131,23 +158,6 @@ def _parameter(text: str) -> tuple[str, str | int]:
     return key, int(value) if re.fullmatch("[0-9]{1,18}", value) else value
 
 
-def run_options(function: Function) -> Function:
-    """What both commands take that run trials."""
-    for decorate in (
-        click.option("--rerun-changed", is_flag=True,
-                     help="Run again what was run by another state of vitbench's code."),
-        click.option("--heartbeat", type=click.FloatRange(min=0.1, max=3600), default=10.0, show_default=True,
-                     metavar="SECONDS", help="Between signs of life to other drivers of the same study; after three "
-                     "that are missed its trials are taken over."),
-        click.option("--leave-held", is_flag=True,
-                     help="End when all that is left is at work in other drivers, instead of waiting for them."),
-        click.option("--no-wait", is_flag=True,
-                     help="End where another vitbench on this machine has the device, instead of waiting for it."),
-    ):  # fmt: skip
-        function = decorate(function)
-    return function
-
-
 @click.command()
 @suite_options
 @run_options
@@ -156,12 +166,12 @@ def run_options(function: Function) -> Function:
     type=click.Choice(["local", "ray", "slurm"]),
     default="local",
     show_default=True,
-    help="What places processes.",
+    help="Where trials run: this machine, a Ray cluster, or Slurm.",
 )
 @click.option(
     "--address",
     metavar="HOST:PORT",
-    help="Of the Ray cluster. Default: $RAY_ADDRESS, else a Ray of this run's own on this machine.",
+    help="Address of the Ray cluster. Default: $RAY_ADDRESS, else Ray is started on this machine for this run.",
 )
 @click.option(
     "--engine",
@@ -169,44 +179,59 @@ def run_options(function: Function) -> Function:
     metavar="KEY=VALUE",
     help="A parameter of submitit, e.g. slurm_partition=gpu or timeout_min=600. Repeatable.",
 )
-@click.option("--keep-weights", is_flag=True, help="Keep what is trained, as <results>/weights/<trial>.safetensors.")
-@click.option("--only", type=click.Choice(list(ONLY)), help="Leave the other trials alone.")
+@click.option("--keep-weights", is_flag=True, help="Keep trained weights, as <results>/weights/<trial>.safetensors.")
+@click.option("--only", type=click.Choice(list(ONLY)), help="Run only these trials.")
 @click.option(
     "--workers",
     type=click.IntRange(min=1),
-    help="Trials trained at once. Default: 1 here, what there is room for on a cluster.",
+    help="How many trials train at once. Default: 1 on this machine, as many as fit on a cluster.",
 )
 @click.pass_context
 def run(
-    context: click.Context, suite: Path, overrides: tuple[str, ...], cells: tuple[str, ...], plugins: tuple[Path, ...],
-    device: str, results: Path | None, max_trials: int, yes: bool, small: bool, launcher: str, address: str | None,
-    workers: int | None, rerun_changed: bool, heartbeat: float, leave_held: bool, no_wait: bool,
-    engine: tuple[str, ...], only: str | None, keep_weights: bool,
+    context: click.Context, asked: Asked, launcher: str, address: str | None, workers: int | None,
+    engine: tuple[str, ...], only: str | None, keep_weights: bool, **how: Any,
 ) -> None:  # fmt: skip
     """Train and time every trial of SUITE that has not been run yet.
 
-    Several drivers may run one study at once, on one machine or on many that share its folder.
+    Several processes may run one study at once, on one machine or on many that share its folder.
 
     Exit status: 0 if every trial is ok or unsupported, 1 if one is not, 2 for a mistake in the suite, 130 after Ctrl-C.
     """
-    asked = _read(suite, overrides, cells, plugins, device, max_trials, yes=yes, small=small)
+    suite = asked.read()
     if keep_weights and launcher == "ray":
         raise click.UsageError("--keep-weights: Ray's nodes need not have the study's folder; use local or slurm")
-    parameters = tuple(_parameter(text) for text in engine)
-    again = _command("run", suite, overrides, cells, plugins, results, max_trials, yes=yes, small=small)
-    again += ["--keep-weights"] if keep_weights else []
-    command = [*again, *(["--only", only] if only else [])]
-    again += ["--heartbeat", str(heartbeat), *(["--rerun-changed"] if rerun_changed else [])]
-
-    from vitbench.runner.plan import KINDS
-    from vitbench.runner.run import Options  # after the suite: a mistake in it is said before torch loads
-
-    options = Options(
-        device=device, workers=workers, launcher=launcher, address=address, rerun_changed=rerun_changed,
-        keep_weights=keep_weights, heartbeat_s=heartbeat, leave_held=leave_held, patient=not no_wait, engine=parameters,
-        kinds=ONLY[only] if only else KINDS, repeat=tuple(again), command=tuple(command),
+    again = (*asked.command("run"), *(["--keep-weights"] if keep_weights else []))
+    repeat = (*again, "--heartbeat", str(how["heartbeat"]), *(["--rerun-changed"] if how["rerun_changed"] else []))
+    options = _options(
+        asked, **how, workers=workers, launcher=launcher, address=address, keep_weights=keep_weights,
+        engine=tuple(_parameter(text) for text in engine), repeat=repeat,
+        command=(*again, *(["--only", only] if only else [])),
     )  # fmt: skip
-    context.exit(_run(asked, results, options))
+    context.exit(_run(suite, asked.results, replace(options, kinds=ONLY[only]) if only else options))
+
+
+@click.command()
+@suite_options
+@run_options
+@click.pass_context
+def time(context: click.Context, asked: Asked, **how: Any) -> None:
+    """Run only the timing trials of SUITE."""
+    suite = asked.read()
+    context.exit(
+        _run(suite, asked.results, _options(asked, **how, kinds=ONLY["timing"], command=asked.command("time")))
+    )
+
+
+def _options(
+    asked: Asked, *, rerun_changed: bool, heartbeat: float, leave_held: bool, no_wait: bool, **others: Any
+) -> Options:
+    """How a study is run, of what :func:`run_options` gives a command and of its own options."""
+    from vitbench.runner.run import Options  # after the suite is read: a mistake in it is reported before torch loads
+
+    return Options(
+        asked.device, rerun_changed=rerun_changed, heartbeat_s=heartbeat, leave_held=leave_held, patient=not no_wait,
+        **others,
+    )  # fmt: skip
 
 
 def _run(suite: Suite, results: Path | None, options: Options) -> int:
@@ -226,25 +251,6 @@ def _run(suite: Suite, results: Path | None, options: Options) -> int:
     else:
         console.print(escape(f"what came out: vitbench report {shlex.quote(str(ended.study.path))} --print"))
     return ended.status
-
-
-@click.command()
-@suite_options
-@run_options
-@click.pass_context
-def time(
-    context: click.Context, suite: Path, overrides: tuple[str, ...], cells: tuple[str, ...], plugins: tuple[Path, ...],
-    device: str, results: Path | None, max_trials: int, yes: bool, small: bool, rerun_changed: bool, heartbeat: float,
-    leave_held: bool, no_wait: bool,
-) -> None:  # fmt: skip
-    """Run the timing trials of SUITE only."""
-    asked = _read(suite, overrides, cells, plugins, device, max_trials, yes=yes, small=small)
-    from vitbench.runner.run import Options  # after the suite: a mistake in it is said before torch loads
-
-    command = _command("time", suite, overrides, cells, plugins, results, max_trials, yes=yes, small=small)
-    options = Options(device=device, kinds=ONLY["timing"], rerun_changed=rerun_changed, heartbeat_s=heartbeat,
-                      leave_held=leave_held, patient=not no_wait, command=tuple(command))  # fmt: skip
-    context.exit(_run(asked, results, options))
 
 
 @click.command()

@@ -1,4 +1,4 @@
-"""Architectures: what a model is as a whole, and what is known of each without building it."""
+"""Architectures: a ViT or a baseline beside it, and the facts about each that need no model."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Fields of a recipe that say how something is done, and are dead letters where it is not done at all."""
+"""Fields of a recipe without effect, because what they configure is switched off."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``[[facts]]`` and ``[[goals]]``: what a suite claims that its runs will show, and what it asks of them."""
+"""``[[facts]]`` and ``[[goals]]``: the effects that a suite claims beforehand, and the accuracies that it aims at."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``[tune]``: the nuisance axes of a suite, which each cell has its own choice of."""
+"""``[tune]``: nuisance axes, tuned for each cell separately."""
 
 from __future__ import annotations
 

@@ -36,7 +36,7 @@ from vitbench.config.suite_tables import BUDGETS, TABLES, SuiteTables
 from vitbench.config.toml import apply, leaves, merged, parse
 from vitbench.config.trial import mismatches, unstackable
 from vitbench.registry import nearest
-from vitbench.wording import printable
+from vitbench.wording import plural, printable
 
 MAX_TRIALS = 10_000
 """Trials above which a suite must be asked for by number: a slip in an axis is a week of machine time."""
@@ -237,7 +237,7 @@ class _Reader(SuiteTables):
             # By type and text: 1 is not true, and an axis of 10^5 values is looked through once.
             distinct = tuple({(type(v), repr(v)): v for v in values}.values())
             if len(distinct) < len(values):
-                self.notices.append(f"axes.{path}: {len(values) - len(distinct)} repeated value(s) left out")
+                self.notices.append(f"axes.{path}: {plural(len(values) - len(distinct), 'repeated value')} left out")
             before = len(self.messages)
             if any(isinstance(value, dict) for value in values):
                 distinct = self.joint_axis(base, path, values)
@@ -379,8 +379,8 @@ class _Reader(SuiteTables):
 
 
 def _one_by_one(cells: Iterable[Cell]) -> list[str]:
-    """What the user hears of cells whose seeds are to be trained together, and cannot be."""
+    """Notices about cells whose seeds should be trained together, and cannot be."""
     reason_of = by_identity(unstackable)
     asked = ((cell.model, cell.train) for cell in cells if cell.train is not None and cell.train.stack_seeds)
     reasons = Counter(reason for model, train in asked if (reason := reason_of(model, train)))
-    return [f"train.stack_seeds: {n} cell(s) train their seeds one by one: {reason}" for reason, n in reasons.items()]
+    return [f"train.stack_seeds: {plural(n, 'cell')} train seeds one by one: {reason}" for reason, n in reasons.items()]

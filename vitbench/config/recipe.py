@@ -1,4 +1,4 @@
-"""DataSpec, TrainSpec, TimeSpec: on what, how, and how long a model is trained or timed."""
+"""DataSpec, TrainSpec, TimeSpec: data, training recipe and timing protocol."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class DataSpec(Strict):
     )
 
     # What synthetic images show; flat, so that an axis can name one. Their sum is the number of classes.
-    colour_classes: Annotated[int, Field(ge=0, le=12)] = Field(4, description="synthetic: told apart by hue alone")
+    colour_classes: Annotated[int, Field(ge=0, le=12)] = Field(4, description="synthetic: classes by hue alone")
     texture_classes: Annotated[int, Field(ge=0, le=5)] = Field(3, description="synthetic: by local texture alone")
     position_classes: Annotated[int, Field(ge=0, le=4)] = Field(3, description="synthetic: by absolute position alone")
     relation_classes: Annotated[int, Field(ge=0, le=3)] = Field(0, description="synthetic: by how two parts lie alone")
@@ -170,7 +170,7 @@ class TrainSpec(Strict):
     stack_seeds: bool = Field(False, description="train all seeds of a cell as one program, where its components allow")
     stack_at_most: Annotated[int, Field(gt=0, le=4096)] = Field(4096, description="of these, so many to a program")
     measure_peak: bool = Field(
-        False, description="time a large matrix product first, to tell what share of the device's peak training reaches"
+        False, description="time a large matrix product first, for the share of the device's peak that training reaches"
     )
 
     def unsupported(self, device: str) -> str | None:
@@ -189,7 +189,7 @@ class TrainSpec(Strict):
         return operations or any((self.crop_padding, self.flip, self.cutout, self.erasing, self.mixup, self.cutmix))
 
     def canonical(self) -> dict[str, Any]:
-        """As ever, but that a file of weights is told by its content, and not by where it lies."""
+        """As ever, but that a file of weights is identified by its content, not its path."""
         body = super().canonical()
         return {**body, "start": self.start.rpartition(CONTENT)[2]} if self.start is not None else body
 
@@ -237,7 +237,7 @@ class Looks(Strict):
         """Ascending, from the fewest seeds that tell anything to all of them."""
         shown, most = list(looks), info.data.get("at_most")
         if not looks:
-            raise ValueError("must be an array of at least 1 value(s), or left out for the usual looks")
+            raise ValueError("must be an array of 1 or more values, or left out for the usual looks")
         if any(one >= other for one, other in itertools.pairwise(looks)):
             raise ValueError(f"must ascend, each number of seeds once, got {shown}")
         if looks[0] < FIRST_LOOK:

@@ -1,4 +1,4 @@
-"""Errors in a suite, as a user reads them: file, key, value, what is allowed and the nearest name."""
+"""Messages about mistakes in a suite: file, key, value, what is allowed and the nearest name."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from pydantic_core import ErrorDetails
 
 from vitbench.errors import UserError
 from vitbench.registry import nearest
+from vitbench.wording import plural
 
 PYTHON_TO_TOML = {"str": "string", "int": "integer", "float": "number", "bool": "boolean", "dict": "table",
                   "list": "array", "tuple": "array", "NoneType": "nothing"}  # fmt: skip
@@ -20,9 +21,9 @@ WANTED = {"int_type": "an integer", "float_type": "a number", "string_type": "a 
 
 LIMITS = {
     "finite_number": "finite",
-    "too_short": "an array of at least {min_length} value(s)",
+    "too_short": "an array of {min_length} or more values",
     "string_pattern_mismatch": "text without control characters",
-    "string_too_short": "at least {min_length} character(s)",
+    "string_too_short": "{min_length} or more characters",
     "string_too_long": "at most {max_length} characters",
 }
 SHOWN = 100
@@ -51,7 +52,7 @@ class TooManyTrials(SpecError):
         self.file, self.cells, self.runs, self.tables = file, cells, runs, tables
         super().__init__(
             [
-                f"{file}: {cells:,} cells × {runs:,} seed(s) exceed {limit:,} trials; "
+                f"{file}: {plural(cells, 'cell')} × {plural(runs, 'seed')} exceed {limit:,} trials; "
                 f"if that is meant, allow it with --max-trials {cells * runs} or --yes"
             ]
         )

@@ -1,4 +1,4 @@
-"""The tables of a suite's file as specs, some of their fields replaced; what is wrong is gathered on the way."""
+"""The tables of a suite's file as specs. Mistakes are collected."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Trials: one unit of work each, and the identity by which it is found again."""
+"""Trials: units of work, and the ids by which they are found again."""
 
 from __future__ import annotations
 

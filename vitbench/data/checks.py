@@ -1,4 +1,4 @@
-"""Images that were read, checked before anything is trained on them: a wrong label is a crash or, worse, a number."""
+"""Checks of images and labels before training: a wrong label is a crash or, worse, a wrong result."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""From a DataSpec to images: make sure that they are there, read them, and split them for a trial."""
+"""Loading: fetch the images of a DataSpec, read them, and split them for a trial."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""What there is to see of a trained model."""
+"""Explanations of trained models."""

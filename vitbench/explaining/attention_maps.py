@@ -1,4 +1,4 @@
-"""Attention maps: what attention maps say, in the measures of the field.
+"""Attention maps: rollout, attention distance and entropy.
 
 Shapes: B images, L layers, H heads, N tokens, P patches. A map is (B, H, N, N), row = query, rows of sum 1; tokens that
 are no patches come first.

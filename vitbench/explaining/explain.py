@@ -1,4 +1,4 @@
-"""Explain: a file of weights and some images become an explanation."""
+"""Explain: from a file of weights and some images to an explanation."""
 
 from __future__ import annotations
 
@@ -156,7 +156,7 @@ class _Maker:
             self._similarity(spec.patches, lambda: position_maps.turned(rotation[:, spec.prefix :]))
             self.absent["positions"] = f'positions "{spec.positions}" add nothing to tokens: they turn queries and keys'
         else:
-            none = "are made of the tokens" if model.positions.of_tokens else "tell the model no places"
+            none = "are made of the tokens" if model.positions.of_tokens else "give the model no positions"
             said = f'positions "{spec.positions}" {none}'
             self.absent |= {"positions": said, "similarity": said}
 

@@ -1,4 +1,4 @@
-"""Inputs: the images by which a model is explained, from its own trial's data or from a folder."""
+"""Inputs: the images that a model is explained with, from the data of its trial or from a folder."""
 
 from __future__ import annotations
 

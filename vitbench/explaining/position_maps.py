@@ -1,4 +1,4 @@
-"""Places: what a component's positions are, found by what it does."""
+"""Position maps: what a positions component adds to each token, measured from its output."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What all attention kernels share: rows read and written with what lies beyond the edges left out."""
+"""Masked loads and stores of rows, shared by all attention kernels."""
 
 # ruff: noqa: N803, PLR0917 - a kernel takes each stride by itself, and what is fixed at compile time in capitals
 

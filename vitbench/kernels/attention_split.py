@@ -1,4 +1,4 @@
-"""Attention over a power of two of tokens and one more: the tokens of a ViT are a grid's and one class token's.
+"""Attention over 2^k + 1 tokens: those of a grid and one class token.
 
 The tokens 0 … M-1, M = N-1 a power of two, form full tiles with no mask; token M, the last, is called the extra one.
 (Attention is the same for any order of the tokens, so where the class token stands is no concern of the kernel.)

@@ -1,4 +1,4 @@
-"""Which attention kernel runs, and how it is cut up: a pure function of (tokens, width, dtype, direction).
+"""The choice of attention kernel and tiles: a pure function of (tokens, width, dtype, direction).
 
 Never of a timing at run time: the order of the sums, and so their bits, depends on the choice. What a tuning run finds
 (``python -m tools.tune_attention``) is written into :data:`TUNED` by hand, and is then the same everywhere.

@@ -1,4 +1,4 @@
-"""Exact means tested: a component against the float64 reference of its slot, output and every gradient."""
+"""Exactness: a component compared with its slot's reference in float64, output and every gradient."""
 
 from __future__ import annotations
 

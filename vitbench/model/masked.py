@@ -1,4 +1,4 @@
-"""Masked autoencoder: an encoder that sees a quarter of the patches, and a small decoder that tells the others."""
+"""Masked autoencoder: an encoder that sees a quarter of the patches, and a small decoder that predicts the others."""
 
 from __future__ import annotations
 
@@ -54,14 +54,13 @@ class Decoder(nn.Module):
 
 
 class MaskedAutoencoder(nn.Module):
-    """Images (B, C, height, width) → the mean squared error with which their hidden patches are told, a scalar.
+    """Images (B, C, height, width) → the mean squared error of their predicted hidden patches, a scalar.
 
     Each image has its own patches hidden. The encoder is given the tokens of the others; where a patching's tokens
     overlap (``conv_tokenizer``) these know the edges of what is hidden.
 
-    Encoder and position embedding are those of the model, which is trained in
-    place; pooling and head have no part in it. What is told of a patch is its pixels, less their mean and over their
-    standard deviation.
+    Encoder and position embedding are those of the model, which is trained in place; pooling and head have no part in
+    it. What is predicted of a patch is its pixels, less their mean and over their standard deviation.
     Source: He et al. 2022, Masked autoencoders are scalable vision learners, arXiv 2111.06377, §3 and §4.1.
 
     Args:
@@ -78,7 +77,7 @@ class MaskedAutoencoder(nn.Module):
         super().__init__()
         spec = model.spec
         if spec.patches < 2:
-            raise ValueError("a masked autoencoder needs two patches, one to see and one to tell")
+            raise ValueError("a masked autoencoder needs two patches, one to see and one to predict")
         self.model, self.patch_size = model, pair(spec.patch_size)
         self.prefix, self.patches = spec.prefix, spec.patches
         self.visible = min(max(round(self.patches * (1.0 - mask_ratio)), 1), self.patches - 1)
@@ -90,11 +89,11 @@ class MaskedAutoencoder(nn.Module):
         """The loss; of each image the first of its patches in its ``order`` (B, P), by their numbers, are seen."""
         seen = order[:, : self.visible]
         wanted, _, _ = self.targets(images)
-        errors = (self.tell(images, seen).float() - wanted).square().mean(dim=-1)
+        errors = (self.predict(images, seen).float() - wanted).square().mean(dim=-1)
         hidden = torch.ones_like(errors).scatter(1, seen, 0.0)
         return (errors * hidden).sum() / hidden.sum()
 
-    def tell(self, images: Tensor, seen: Tensor) -> Tensor:
+    def predict(self, images: Tensor, seen: Tensor) -> Tensor:
         """Every patch as the decoder tells it, (B, P, C·P·P): less its mean and over its standard deviation."""
         tokens = self.model.tokens(images)
         first = torch.arange(self.prefix, device=seen.device).expand(len(seen), -1)
@@ -108,7 +107,7 @@ class MaskedAutoencoder(nn.Module):
         return patches
 
     def targets(self, images: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Patches (B, P, C·P·P) as they are to be told, and their means and standard deviations (B, P, 1)."""
+        """Patches (B, P, C·P·P) as they are to be predicted, and their means and standard deviations (B, P, 1)."""
         patches = flat_patches(images, self.patch_size)
         mean = patches.mean(dim=-1, keepdim=True)
         std = (patches.var(dim=-1, keepdim=True) + EPSILON).sqrt()
@@ -116,19 +115,19 @@ class MaskedAutoencoder(nn.Module):
 
     @torch.no_grad()
     def reconstruct(self, images: Tensor, order: Tensor) -> tuple[Tensor, Tensor]:
-        """The images with their hidden patches as they are told, and 1 where a pixel was seen and 0 where it was told.
+        """The images with predicted hidden patches, and 1 where a pixel was seen and 0 where it was predicted.
 
-        Both have the images' shape. A patch is told but for its mean and standard deviation: those are the image's own.
+        Both have the images' shape. A patch is predicted up to mean and standard deviation, which are the image's own.
         What is seen is said by ``order``, as in :meth:`forward`.
         """
         seen = order[:, : self.visible]
         wanted, mean, std = self.targets(images)
         shown = torch.zeros_like(mean).scatter(1, seen[..., None], 1.0)
-        told = shown * wanted + (1.0 - shown) * self.tell(images, seen).float()
+        predicted = shown * wanted + (1.0 - shown) * self.predict(images, seen).float()
         size = (images.shape[-2], images.shape[-1])
         whole, mask = (
             F.fold(patches.transpose(1, 2), size, self.patch_size, stride=self.patch_size)
-            for patches in (told * std + mean, shown.expand_as(wanted))
+            for patches in (predicted * std + mean, shown.expand_as(wanted))
         )
         return whole, mask
 

@@ -1,4 +1,4 @@
-"""Muon, for all matrices of one shape at once: its iteration is batched products, however many matrices there are."""
+"""Muon, batched over all matrices of one shape."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Names of timm's pretrained weights: where their file lies, and whether there is such a thing.
+"""Names of timm's pretrained weights: whether they exist, and their file.
 
 Imports no torch, but where a name is looked up, which timm does.
 """

@@ -1,4 +1,4 @@
-"""Weights of timm's VisionTransformer in a model of ours, and back: the same function, tensors under other names.
+"""Conversion of weights between timm's VisionTransformer and ours.
 
 Source: huggingface/pytorch-image-models, timm/models/vision_transformer.py.
 """

@@ -1,4 +1,4 @@
-"""Weights of a model on disk: safetensors alone, since any other checkpoint can be a program (CVE-2025-32434)."""
+"""Weights on disk: only safetensors, since other checkpoints can run code (CVE-2025-32434)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Device kind: which type of device a name means, by what the system shows, without asking torch."""
+"""Device kind: the type of device that a name means, without importing torch."""
 
 from __future__ import annotations
 

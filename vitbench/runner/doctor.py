@@ -1,4 +1,4 @@
-"""What this machine can run, and why not. Every import that may fail is tried in a process of its own."""
+"""Doctor: what this machine can run, and why not. Imports that may fail are tried in a process of their own."""
 
 from __future__ import annotations
 

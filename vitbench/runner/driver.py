@@ -1,4 +1,4 @@
-"""Driver: one process that works through a study's plan, maybe beside others that do the same.
+"""Driver: a process that works through a study's plan; several may share a study.
 
 A driver takes a lease on each trial before it runs it, writes its record when it has ended, and gives the lease up
 then. So a driver that is killed loses what was running and nothing else, and any number of drivers share a study.
@@ -37,10 +37,11 @@ from vitbench.store import (
 )
 from vitbench.store.attempts import last_attempt, standing
 from vitbench.store.files import sweep
+from vitbench.wording import plural
 
 VALUES: Mapping[str, type[TrainValues] | type[TuneValues]] = {"train": TrainValues, "tune": TuneValues}
 LOOK_SECONDS = 0.5
-"""Between looks at trials that are at work in other drivers."""
+"""Interval between looks at trials that other drivers are running."""
 
 
 def run_study(session: Session, backend: Backend, leases: Leases) -> None:
@@ -92,12 +93,11 @@ class Driver:
                 self.wait(pending)
 
     def wait(self, pending: Sequence[PlannedTrial]) -> None:
-        """Tell the user that all that is left is at work in other drivers, and look until one of them ends or dies."""
+        """Tell the user which trials other drivers are running, and wait until one of those ends or its driver dies."""
         drivers = dict.fromkeys(str(lease.owner.driver if lease.owner else "?") for lease in self.others.values())
         first = next(iter(self.others.values()))
-        self.session.reporter.note(
-            f"{len(pending)} trial(s) are at work in {len(drivers)} other driver(s), e.g. {first}; waiting for them"
-        )
+        others = f", and {len(drivers) - 1} others" if len(drivers) > 1 else ""
+        self.session.reporter.note(f"waiting for {plural(len(pending), 'trial')} in another process ({first}{others})")
         while self.session.stop.signal is None:
             time.sleep(LOOK_SECONDS)
             for planned in pending:

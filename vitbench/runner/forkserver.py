@@ -1,4 +1,4 @@
-"""Imported by the fork server alone, as the last of its modules.
+"""The last module that the fork server imports; nothing else imports it.
 
 It ends with its driver: by itself it would not, since each trial inherits the pipe by whose end it learns that the
 driver is gone, so that a trial that is stuck in C code would keep it alive, and it the trial.

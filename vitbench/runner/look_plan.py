@@ -1,4 +1,4 @@
-"""Looks: of a plan that looks at its results on the way, the runs that are needed by now.
+"""Look plan: the runs that a group-sequential plan needs so far.
 
 What a look decides is the analysis', which is above the runner and handed in; here it is a number of seeds a cell.
 """

@@ -1,4 +1,4 @@
-"""Once: of equivalent implementations all are trained with the first seed, and one of them with the others, for all.
+"""Once: all equivalent implementations are trained with the first seed, and one of them with the other seeds for all.
 
 Training with one seed again, by another implementation, differs by rounding alone, which grows from step to step. So
 the end of a run says little of whether two functions are one, and the first epoch says nearly all. Mean training loss

@@ -1,4 +1,4 @@
-"""Orphans: there are none. A process ends with the one that began it."""
+"""Orphans: a process ends with its parent, so that none is left."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Timing trials of one setting, side by side: each alone first, then all of them in panels with a common baseline."""
+"""Panels: the timing trials of one setting, first each alone, then side by side with a common baseline."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Suite → trials: what a run will do, with ids, before anything is started.
+"""Plan: from a suite to its trials and their ids.
 
 No torch, but where a suite matches parameters, which only the models themselves can count.
 """

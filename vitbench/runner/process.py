@@ -1,4 +1,4 @@
-"""Processes of trials: started from a fork server that has torch loaded, watched, and ended as a group."""
+"""Processes of trials: forked from a server with torch loaded, supervised, and ended as a group."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Run a study: prepare the data, plan, hand what is left to a backend, and say how it went."""
+"""Run a study: prepare the data, plan, run what is left on a backend, report the outcome."""
 
 from __future__ import annotations
 

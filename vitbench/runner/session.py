@@ -1,4 +1,4 @@
-"""Session: one run of a study, its trials and their attempts, whatever carries it out."""
+"""Session: one run of a study, with its trials and attempts, on any backend."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a grid too large to be meant would cost, from one of its cells: it is never expanded."""
+"""Size: the cost of a grid that is too large to expand, estimated from one of its cells."""
 
 from __future__ import annotations
 

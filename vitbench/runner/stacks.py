@@ -1,4 +1,4 @@
-"""Stacks: the seeds of a cell that one process trains as one program, put together and taken apart again."""
+"""Stacks: seeds of a cell that are trained as one program."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Starting weights: those that a suite's recipes name, identified by their content before anything is run."""
+"""Starting weights named by recipes, identified by their content before a run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tuning: the setting of the nuisance axes that each cell goes on with, chosen on validation."""
+"""Tuning: the setting of the nuisance axes that each cell is trained with, chosen by validation accuracy."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Turns: devices of this machine that one vitbench times on, and others wait for.
+"""Turns: locks on the devices of this machine, so that a timing has its device to itself.
 
 Trainings share a device, a timing has it to itself: a lock on a file of the device in a folder of this user's, which
 ends with the process that has it. Who has a turn, and who waits for one, is written beside it, for `vitbench status`

@@ -1,4 +1,4 @@
-"""Watch: a study as it stands at one moment and the next, read beside those who run it. Writes nothing; no torch."""
+"""Watch: snapshots of a running study, read without writing anything. No torch."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a trial's own process does: one request in, progress and one outcome out, as JSON."""
+"""Work: what the process of a trial does. One request in, progress and one reply out, as JSON."""
 
 from __future__ import annotations
 

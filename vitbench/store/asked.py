@@ -1,4 +1,4 @@
-"""Asked: what a study asks and how it judges, as flat values of which two can be compared."""
+"""Asked: a study's questions and rules as flat values, to compare two versions of a plan."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ APART = frozenset(
         "excluded", "facts", "goals", "untuned", "split", "looks", "history", "trials",
     }
 )  # fmt: skip
-"""Fields of StudyInfo that are told otherwise here, say the same twice, or change as a run goes on by itself."""
+"""Fields of StudyInfo that are shown in another form here, are redundant, or change during a run."""
 
 
 def asked(info: StudyInfo) -> Asked:

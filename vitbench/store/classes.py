@@ -1,4 +1,4 @@
-"""Classes: cells of a plan that compute the same function by other implementations, from the same data and recipe."""
+"""Classes of cells that train the same function with equivalent implementations."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is asked of a study's files before they are believed: they may be foreign, newer, edited or copied twice."""
+"""Checks of a study's files before they are used: they may be foreign, newer, edited or duplicated."""
 
 from __future__ import annotations
 

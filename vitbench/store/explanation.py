@@ -1,4 +1,4 @@
-"""Explanation: what there is to see of a trained model, as numbers. One safetensors file; nothing in it is run.
+"""Explanation of a trained model as numbers, in one safetensors file.
 
 It is made with torch (:mod:`vitbench.explaining`) and shown without (:mod:`vitbench.report.models.pictures`).
 """

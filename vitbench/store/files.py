@@ -1,4 +1,4 @@
-"""Writing files that are whole or absent."""
+"""Files that are written whole or not at all."""
 
 from __future__ import annotations
 

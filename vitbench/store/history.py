@@ -8,7 +8,7 @@ Two kinds of files in one folder:
   writer, which begins every line anew, so that a line that a killed writer leaves half written spoils no other. What is
   missing then is added when the next run starts.
 
-It guards against a change that is forgotten or not told, not against a forger: whoever writes the folder anew from the
+It guards against a change that is forgotten or concealed, not against a forger: whoever writes the folder anew from the
 start leaves no trace, and neither does a study in another folder.
 """
 
@@ -60,7 +60,7 @@ class Entry(Strict):
     at: datetime
     asked: str = Field(description="digest of what is asked from now on")
     finished: Annotated[int, Field(ge=0)] = Field(description="training runs that had finished by then")
-    begins: bool = Field(description="everything is told, as new: there is nothing before, or it is lost")
+    begins: bool = Field(description="lists everything as new: there is nothing before, or it is lost")
     changed: dict[str, tuple[Any, Any]] = Field(description="name → old value, new value; null: at its default")
 
     @field_validator("changed")

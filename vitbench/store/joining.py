@@ -1,4 +1,4 @@
-"""Joining: a new plan, and what stays of the one that a study had."""
+"""Joining: a changed plan, merged with the plan that a study had."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Leases: several drivers share one study, and each trial is at work in one of them only.
+"""Leases: several drivers share one study, and each trial runs in only one of them.
 
 A lease is a file ``claims/<trial>.<generation>.json`` that is created by one driver and touched by it at intervals, its
 heartbeat. Another driver that finds the heartbeat stopped for three intervals takes the trial over by creating the next
@@ -64,9 +64,9 @@ class Lease:
 
     def __str__(self) -> str:
         if self.owner is not None and self.owner.place == place():
-            return f"driver {self.owner.driver}, process {self.owner.pid} on this machine"
-        name = f"driver {self.owner.driver} on another machine" if self.owner else "a driver of an unreadable lease"
-        return f"{name}, watched for {self.quiet_s:.0f} s without a sign of life"
+            return f"pid {self.owner.pid}"
+        where = "another machine" if self.owner else "unknown: its lease cannot be read"
+        return f"{where}, no heartbeat for {self.quiet_s:.0f} s"
 
 
 @dataclass(frozen=True)

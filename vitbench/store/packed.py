@@ -1,4 +1,4 @@
-"""Packed: records sealed into a few files, each of which is the truth for what is in it.
+"""Packed: many records in few files, in place of a file each.
 
 A segment is one gzip file of JSON lines in ``packed/``, named by the digest of its bytes and never changed: a header;
 what running and counting need of each record, all in one line; then a record in each line, with its own checksum, as a

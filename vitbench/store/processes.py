@@ -1,4 +1,4 @@
-"""Processes: identify one by its start and its run's mark, whatever the clock does and whoever has its number now."""
+"""Processes, identified by start time and a mark of the run, since a pid is used again and clocks step."""
 
 from __future__ import annotations
 

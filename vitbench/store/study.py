@@ -1,4 +1,4 @@
-"""Study: the folder of one suite's plan and records. Many writers; a reader trusts no file."""
+"""Study: the folder of one suite's plan and records. It has many writers, and readers check every file."""
 
 from __future__ import annotations
 
@@ -296,5 +296,5 @@ class Study:
 
 
 def study_folder(suite: Suite, results: Path | None) -> Path:
-    """Where a suite's study lies unless told otherwise."""
+    """The default folder of a suite's study."""
     return results or Path("results") / suite.info.name

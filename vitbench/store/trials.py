@@ -1,4 +1,4 @@
-"""The trials of a plan, as tables of what they share and a row for each: a hundred thousand take seconds and megabytes.
+"""The trials of a plan, as tables of shared parts and a row each: 100,000 take seconds and megabytes.
 
 A :class:`PlannedTrial` is made when it is looked at.
 """

@@ -1,4 +1,4 @@
-"""One process's part in timing: a variant alone, or all variants of a setting side by side; and the sum of it all."""
+"""Measure: one process of a timing, a variant alone or all variants of a setting side by side; and their summary."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def side_by_side(
         trials: the variants; the baseline may be one of them.
         device: where.
         process: number of this process: the orders of its rounds are drawn from it.
-        progress: told the id of each trial that is being built, warmed up or checked: who is to blame for a crash.
+        progress: called with the id of each trial before it is built, warmed up or checked, to attribute a crash.
 
     Raises:
         Incorrect: after timing, where the timed iterations' own results are wrong.

@@ -1,4 +1,4 @@
-"""Sizes: what an iteration must compute and must move, counted from the shapes and not measured."""
+"""Sizes: FLOPs and bytes of an iteration, counted from the shapes."""
 
 from __future__ import annotations
 

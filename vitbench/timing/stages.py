@@ -1,4 +1,4 @@
-"""Stages: what a model does to its images one step after another, and what each step holds, computes and takes."""
+"""Stages of a model's forward pass, with shape, parameters, FLOPs and time of each."""
 
 from __future__ import annotations
 

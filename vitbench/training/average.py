@@ -1,4 +1,4 @@
-"""Average: the mean of a model's weights over its last steps, which is judged in the model's place."""
+"""Average: exponential moving average (EMA) of a model's weights, evaluated in place of the last weights."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Checkpoints of a training trial under way: one file each, by which an interrupted trial goes on where it was.
+"""Checkpoints of running trials, from which an interrupted trial continues.
 
 A checkpoint is one safetensors file; its header's metadata holds everything that is no tensor as one JSON text, so that
 numbers and tensors are always of one moment. It is written to the side, flushed to disk and renamed: there is a whole
@@ -231,7 +231,7 @@ def _digest(text: str, tensors: Mapping[str, Tensor]) -> str:
 
 def _differences(theirs: dict[str, str], mine: Identity) -> list[str]:
     return [
-        f"{what} {theirs.get(what, 'not told')}, here {mine.get(what, 'not told')}"
+        f"{what} {theirs.get(what, 'unknown')}, here {mine.get(what, 'unknown')}"
         for what in dict.fromkeys([*mine, *theirs])
         if theirs.get(what) != mine.get(what)
     ]

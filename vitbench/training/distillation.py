@@ -1,4 +1,4 @@
-"""Distillation: a convolutional teacher is trained first, and its answers are learnt beside the labels.
+"""Distillation: a convolutional teacher is trained first, and its predictions are targets beside the labels.
 
 Source: Touvron et al. 2021, Training data-efficient image transformers, arXiv 2012.12877, §4; Hinton et al. 2015, arXiv
 1503.02531, for soft answers.
@@ -100,7 +100,7 @@ def taught(teacher: nn.Module, recipe: TrainSpec) -> Objective:
     """
     distance, share = DISTANCES[recipe.distillation], recipe.distillation_share
 
-    def tell(module: nn.Module, run: Run, batch: Sequence[Batch]) -> tuple[Tensor, Tensor]:
+    def objective(module: nn.Module, run: Run, batch: Sequence[Batch]) -> tuple[Tensor, Tensor]:
         (mine,) = batch
         images = mine.images()
         with torch.no_grad():
@@ -111,7 +111,7 @@ def taught(teacher: nn.Module, recipe: TrainSpec) -> Objective:
         right = ((to_labels + to_teacher).detach().argmax(dim=-1) == mine.labels).sum()
         return loss.unsqueeze(0), right.unsqueeze(0)
 
-    return tell
+    return objective
 
 
 def soft(student: Tensor, teacher: Tensor, temperature: float) -> Tensor:

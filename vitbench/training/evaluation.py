@@ -1,4 +1,4 @@
-"""Evaluation: loss and accuracy on images that nothing is done to."""
+"""Evaluation: loss and accuracy on images without augmentation."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ EVALUATION_BATCH = 256
 
 @dataclass(frozen=True)
 class Evaluated(Tally):
-    """Loss and accuracy over some images, and which of them were told right.
+    """Loss and accuracy over some images, and which of them were classified correctly.
 
     Attributes:
         right: a bit for each image, in their order, the first in the highest of its byte.

@@ -1,4 +1,4 @@
-"""Kept: the models that a training gives, as they are judged, out of what trained them."""
+"""Kept: the trained models, as they are evaluated and saved."""
 
 from __future__ import annotations
 

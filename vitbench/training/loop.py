@@ -93,7 +93,7 @@ def train(
             same values, bit by bit on the CPU unless the model is compiled. The file is the caller's to discard, once
             the values are safe. None: no checkpoints.
         weights: folder that gets the model at the end, as ``<id of the trial>.safetensors``; where that cannot be
-            written, ``progress`` is told. None: nowhere.
+            written, ``progress`` says so. None: nowhere.
 
     Raises:
         Diverged: at most ``CHECK_EVERY`` steps after the loss or the gradient norm stops being finite; on a GPU see

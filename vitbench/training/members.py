@@ -1,4 +1,4 @@
-"""Members: the models that a program trains, one or a stack of them, seen alike: the first axis counts them."""
+"""Members: the models of one training program, one or a stack of seeds, along a first axis."""
 
 from __future__ import annotations
 

@@ -89,7 +89,7 @@ def pretrain(model: VisionTransformer, where: stage.StageSetting) -> Pretrained:
     trial, data, recipe = where.trial, where.data, recipe_of(where.trial.train)
     autoencoder = masked_autoencoder(model, trial.train, derive(trial.seed, "pretraining"))
     done = stage.run(
-        "pretraining", autoencoder, recipe, where, words="pre-training", objective=hidden_patches_told,
+        "pretraining", autoencoder, recipe, where, words="pre-training", objective=hidden_patch_loss,
         patches=trial.model.patches,
     )  # fmt: skip
     some = data.validation if len(data.validation) else data.train
@@ -102,7 +102,7 @@ def pretrain(model: VisionTransformer, where: stage.StageSetting) -> Pretrained:
     return Pretrained(done.epochs, flops, shown, done.earlier_s, done.resumed_at, done.notice)
 
 
-def hidden_patches_told(module: nn.Module, run: Run, batch: Sequence[Batch]) -> tuple[Tensor, Tensor]:
+def hidden_patch_loss(module: nn.Module, run: Run, batch: Sequence[Batch]) -> tuple[Tensor, Tensor]:
     """The objective; there are no answers that could be right."""
     (mine,) = batch
     assert mine.patches is not None
@@ -120,9 +120,9 @@ def sheet(
     autoencoder.eval()
     with precision:
         whole, mask = autoencoder.reconstruct(data.normalise(pixels), order)
-    told = 255.0 * (whole.float() * data.std + data.mean)
+    predicted = 255.0 * (whole.float() * data.std + data.mean)
     given = pixels.float()
-    rows = [given, torch.where(mask > 0, given, GREY), torch.where(mask > 0, given, told)]
+    rows = [given, torch.where(mask > 0, given, GREY), torch.where(mask > 0, given, predicted)]
     times = -(-SIDE // pixels.shape[-1])
     rows = [row.repeat_interleave(times, dim=-1).repeat_interleave(times, dim=-2) for row in rows]
     tiles = [F.pad(row.cpu(), (MARGIN, MARGIN, MARGIN, MARGIN), value=255.0) for row in rows]

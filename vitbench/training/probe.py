@@ -1,4 +1,4 @@
-"""Linear probe: what a linear head can tell from features that do not move."""
+"""Linear probe: a linear head trained on frozen features."""
 
 from __future__ import annotations
 

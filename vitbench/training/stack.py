@@ -1,4 +1,4 @@
-"""Stack: several models of one cell as one program, each with weights of its own.
+"""Stack: several seeds of a cell trained as one program.
 
 Their parameters lie in one tensor each, models first, and torch.vmap runs them side by side. A product of a batch and a
 matrix becomes one of S batches and S matrices; attention, which has no parameters, sees S times the batch. So a small

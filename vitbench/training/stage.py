@@ -1,4 +1,4 @@
-"""Stages: what a trial trains before its own epochs, each with data order, optimiser and checkpoint of its own."""
+"""Stages before a trial's own epochs (pre-training, a teacher), each with data order, optimiser and checkpoint."""
 
 from __future__ import annotations
 
@@ -93,23 +93,23 @@ def run(
         resumable.resume()
     watch, begun = resumable.between_batches if resumable else None, course.epoch
     while course.epoch < recipe.epochs:
-        told = None
+        evaluated = None
         try:
             (found,) = stepper.epoch([batches], course, resumable)
             if objective is None and len(data.validation):
-                (told,) = evaluate(stepper, [data.validation], [data], watch)
+                (evaluated,) = evaluate(stepper, [data.validation], [data], watch)
         except Diverged as lost:
             raise Diverged(f"{words}: {lost}") from lost
         done = Epoch(
             epoch=course.epoch + 1, train_loss=found.loss,
             train_accuracy_pct=found.accuracy_pct if objective is None else None,
-            validation_loss=told.loss if told else None,
-            validation_accuracy_pct=told.accuracy_pct if told else None,
+            validation_loss=evaluated.loss if evaluated else None,
+            validation_accuracy_pct=evaluated.accuracy_pct if evaluated else None,
             learning_rate=learning_rate(recipe, stepper.steps - 1, per_epoch, stepper.total), seconds=course.seconds,
             gradient_norm=course.gradient_norms()[0],
         )  # fmt: skip
         course.end({0: done})
-        seen = f", validation {told.accuracy_pct:.1f} %" if told else ""
+        seen = f", validation {evaluated.accuracy_pct:.1f} %" if evaluated else ""
         where.progress(f"{words}, epoch {done.epoch}/{recipe.epochs}: loss {done.train_loss:.3f}{seen}")
     if resumable and course.epoch > begun:
         resumable.take()

@@ -1,4 +1,4 @@
-"""Steps of training: a model, its optimiser, and how far they have come."""
+"""Steps of training: a model, its optimiser and its progress."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class Course:
         batches: batches of it that have been trained on.
         seen: images of it.
         loss_sum: (S,) float32, sum of its images' losses; on the device, so that nothing in a step waits for the host.
-        correct: (S,) int64, how many of its images were told right; on the device.
+        correct: (S,) int64, how many of its images were classified correctly; on the device.
         norm_sum: (S,) float32, sum of the gradient norms that were taken in it; on the device.
         seconds: of training in it.
         epochs: for each member the finished ones.
@@ -110,19 +110,19 @@ class Pauses(Protocol):
 
 Objective = Callable[[nn.Module, Run, Sequence[Batch]], tuple[Tensor, Tensor]]
 """What is trained for: a model (what it is made of, and itself or its compiled form) and a batch of each member → the
-losses (S,) and how many images were told right (S,)."""
+losses (S,) and how many images were classified correctly (S,)."""
 
 
-def labels_told(label_smoothing: float) -> Objective:
+def label_loss(label_smoothing: float) -> Objective:
     """The objective of classification: cross-entropy with the images' labels."""
 
-    def tell(module: nn.Module, run: Run, batch: Sequence[Batch]) -> tuple[Tensor, Tensor]:
+    def objective(module: nn.Module, run: Run, batch: Sequence[Batch]) -> tuple[Tensor, Tensor]:
         found = logits(module, run, [each.images() for each in batch])
         losses = beside([each.loss(of_it, label_smoothing) for each, of_it in zip(batch, found, strict=True)])
         labels = beside([each.labels for each in batch])
         return losses, (found.detach().argmax(dim=-1) == labels).sum(dim=-1)
 
-    return tell
+    return objective
 
 
 class Stepper:
@@ -146,7 +146,7 @@ class Stepper:
         objective: Objective | None = None,
     ) -> None:  # fmt: skip
         self.recipe, self.device, self.per_epoch = recipe, device, per_epoch
-        self.objective = objective or labels_told(recipe.label_smoothing)
+        self.objective = objective or label_loss(recipe.label_smoothing)
         self.total = steps_of(recipe, images)
         self.left = self.recipe.images
         self.module = model

@@ -1,1 +1,1 @@
-"""Augmentation: training images changed at random, each in its own way, all of a batch at once on its device."""
+"""Augmentation: random changes of training images, drawn per image, computed for a whole batch on its device."""

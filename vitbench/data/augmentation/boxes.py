@@ -1,4 +1,4 @@
-"""Boxes: a part of each image, to be wiped or to be replaced. Drawn on the host for a whole epoch at once."""
+"""Boxes: the part of each image that is erased or replaced, drawn on the host for a whole epoch."""
 
 from __future__ import annotations
 

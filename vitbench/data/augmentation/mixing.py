@@ -1,4 +1,4 @@
-"""Mixing: images blended with others, or with parts of others in them, and labels to match.
+"""Mixing: MixUp and CutMix of images and labels.
 
 It comes after normalisation, and so does wiping: what is wiped is 0, the mean of the training images.
 """

@@ -1,4 +1,4 @@
-"""Policies: which operations an image meets, and how strongly. RandAugment and TrivialAugment, as in torchvision.
+"""Policies: RandAugment and TrivialAugment, as in torchvision: which operations are applied, and how strongly.
 
 All chance is drawn on the host for a whole epoch at once. So it is the same on every device, and which images meet
 which operation is known without asking the device: no step waits for it.

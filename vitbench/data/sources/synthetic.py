@@ -1,20 +1,20 @@
-"""Images made from a seed whose classes are told apart by one known cue: colour, texture, position or relation.
+"""Synthetic images, made from a seed, whose classes differ in one known cue: colour, texture, position or relation.
 
 An image is a grid of 4 × 4 blocks, each pixel with noise of its own that depends on nothing. Three cues are those of
 an object on grey, which fills exactly one block and is never clipped; one is that of two parts of the whole image. How
 they are drawn tells which cue counts, so that a mixture has no ambiguous images:
 
-- filled: the hue tells the class. Light and block are random.
-- grating: its slant tells the class. Hue, light, block and (a little) phase are random. Its waves are 4 pixels long,
+- filled: the hue gives the class. Light and block are random.
+- grating: its slant gives the class. Hue, light, block and (a little) phase are random. Its waves are 4 pixels long,
   so that a patch of 4 pixels or more sees a whole one.
-- frame: the block's row tells the class. Hue, light and column are random.
-- two parts of eight blocks each, one light and one dark: how they lie tells the class (one above the other, side by
-  side, or crosswise). Which of them is where, and how light and how dark, is random.
+- frame: the block's row gives the class. Hue, light and column are random.
+- two parts of eight blocks each, one light and one dark: their arrangement gives the class (one above the other, side
+  by side, or crosswise). Which of them is where, and how light and how dark, is random.
 
 What follows by construction, for patches whose side divides a block's (4 or 8 pixels of a 32 × 32 image) and without
 crops, from however many images is learned:
 
-- Colour and texture: one patch of the object tells the class, wherever it lies. Neither positions nor a mixing of
+- Colour and texture: one patch of the object gives the class, wherever it is. Neither positions nor a mixing of
   tokens is needed: a sum over tokens can be right everywhere.
 - Position: the same draw gives the same patches in each class, in other places. Without positions, where tokens are
   a set, nothing is better than chance; with them a sum over tokens can be right everywhere.

@@ -1,4 +1,4 @@
-"""CIFAR-10, CIFAR-100, MNIST and FashionMNIST: torchvision fetches them, checksums are held before anything is read."""
+"""CIFAR-10, CIFAR-100, MNIST and FashionMNIST: downloaded by torchvision, checksums verified."""
 
 from __future__ import annotations
 

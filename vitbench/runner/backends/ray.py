@@ -33,6 +33,7 @@ from vitbench.runner.backends.local import cores, scratch
 from vitbench.runner.device_kind import device_kind
 from vitbench.runner.process import GRACE_SECONDS, Outcome, Pool, Say, Slot, Started, Stop
 from vitbench.runner.work import Request
+from vitbench.wording import plural
 
 LOCAL = "local"
 CONNECT_SECONDS = 5.0
@@ -70,9 +71,8 @@ class RayBackend:
         self.cpus, gpus = options.resources.cpus or 1, options.resources.gpus
         self.gpus = (1.0 if self.device == "cuda" else 0.0) if gpus is None else gpus
         nodes = sum(node["Alive"] for node in self.ray.nodes())
-        self.where = (
-            f"Ray at {self.address}: {nodes} node(s), {total.get('CPU', 0):g} CPUs, {total.get('GPU', 0):g} GPUs"
-        )
+        there = f"{total.get('CPU', 0):g} CPUs, {total.get('GPU', 0):g} GPUs"
+        self.where = f"Ray at {self.address}: {plural(nodes, 'node')}, {there}"
 
     def refuses(self, trial: Trial) -> tuple[str, Environment | None] | None:
         """What no device of this type can do; the rest is found out where the trial runs."""

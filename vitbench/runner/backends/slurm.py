@@ -26,6 +26,7 @@ from vitbench.runner.device_kind import device_kind
 from vitbench.runner.orphans import die_with_parent
 from vitbench.runner.session import Session
 from vitbench.store import Leases, Study
+from vitbench.wording import plural
 
 POLL_SECONDS = 1.0
 STOP_SECONDS = 30.0
@@ -163,19 +164,19 @@ def rounds(
             if session.leave_held:
                 return
             if not waits:
-                session.reporter.note(f"{len(pending)} trial(s) are at work in other drivers; waiting for them")
+                session.reporter.note(f"waiting for {plural(len(pending), 'trial')} in other processes")
                 waits = True
             time.sleep(POLL_SECONDS)
             session.catch_up()
             continue
         if not rounds_left:
-            left = f"{len(pending)} trial(s) are left after {most_rounds} rounds of jobs"
+            left = f"{plural(len(pending), 'trial')} left after {most_rounds} rounds of jobs"
             session.reporter.note(f"{left}; what they said is in {backend.logs}", "notice: ")
             return
         rounds_left -= 1
         jobs = backend.submit(command, min(free, most), parameters)
         ids = ", ".join(job.job_id for job in jobs[:8]) + (", …" if len(jobs) > 8 else "")
-        session.reporter.note(f"submitted {len(jobs)} {backend.cluster} job(s): {ids}")
+        session.reporter.note(f"submitted {plural(len(jobs), f'{backend.cluster} job')}: {ids}")
         watch(session, backend, jobs)
 
 
@@ -208,7 +209,7 @@ class Pilot:
         """Run the driver, and return its exit status. A job that is cancelled ends with its signal's."""
         for number in (signal.SIGTERM, signal.SIGINT):  # submitit lets SIGTERM pass, until SIGKILL comes
             signal.signal(number, self.end)
-        # A group of its own: what ends the job is sent to its whole group, and the driver is to be told once, by stop.
+        # A group of its own: what ends the job is sent to its whole group, and the driver gets it once, by stop.
         self.process = subprocess.Popen(self.command, process_group=0, preexec_fn=_with_pilot)  # noqa: PLW1509
         while (status := self.process.poll()) is None:
             if self.ended_by is not None:
