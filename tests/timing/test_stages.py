@@ -61,7 +61,7 @@ def test_the_command_shows_a_preset_and_a_cell_of_a_suite(tmp_path: Path) -> Non
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (("cifar-tin",), 'neither a suite (.toml) nor a preset; did you mean "cifar-tiny"?'),
+        (("cifar-tin",), 'neither a preset nor a suite; did you mean "cifar-tiny"?'),
         (("cifar-tiny", "--cell", "x"), "is a preset"),
         (("ablations/components.toml", "--cell", "conv"), "is no cell of"),
         (("missing.toml",), "missing.toml"),

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 import click
 
-from vitbench.cli import comparing, explaining, inspecting, model_summary, studies
+from vitbench.cli import comparing, explaining, inspecting, model_summary, studies, suites
 from vitbench.cli.console import visible
 from vitbench.environment import VERSION
 from vitbench.errors import UserError
@@ -22,6 +22,8 @@ def cli(debug: bool) -> None:
 
 
 for command in (
+    suites.suites,
+    suites.init,
     inspecting.components,
     studies.plan,
     studies.run,
@@ -33,6 +35,7 @@ for command in (
     model_summary.summary,
     explaining.explain,
     inspecting.doctor,
+    suites.data,
 ):
     cli.add_command(command)
 

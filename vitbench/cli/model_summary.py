@@ -16,13 +16,12 @@ from vitbench.cli.console import Terminal, escape
 from vitbench.config.model import ModelSpec
 from vitbench.config.presets import PRESETS
 from vitbench.config.reading import MOST_TRIALS, read_suite
+from vitbench.config.shipped import UnknownSuite, names, suite_file
 from vitbench.runner.budget import with_budgets
 from vitbench.runner.device_kind import device_kind
 
 if TYPE_CHECKING:
     from vitbench.timing.stages import Stage, Summary
-
-SUFFIX = ".toml"
 
 
 @click.command()
@@ -66,13 +65,15 @@ def _chosen(
         if cell or overrides or small:
             raise click.UsageError(f'"{name}" is a preset: --cell, --set and --small are of suites')
         return name, PRESETS[name]
-    if not name.endswith(SUFFIX) and not Path(name).exists():
+    try:
+        file = suite_file(name)
+    except UnknownSuite as error:
         raise click.UsageError(
-            f'"{name}" is neither a suite ({SUFFIX}) nor a preset{registry.nearest(name, PRESETS)}; '
-            f"known: {', '.join(PRESETS)}"
-        )
+            f'"{name}" is neither a preset nor a suite{registry.nearest(name, [*PRESETS, *names()])}; '
+            f"presets: {', '.join(PRESETS)}; suites: {', '.join(names())}"
+        ) from error
     # What a cell is trained with: a suite may make its models alike in parameters.
-    asked = read_suite(Path(name), overrides, MOST_TRIALS, small=small, device=device_kind(device))
+    asked = read_suite(file, overrides, MOST_TRIALS, small=small, device=device_kind(device))
     suite = with_budgets(asked, lambda _: 1)
     cells = {each.label: each.model for each in suite.cells}
     label = cell or next(iter(cells))

@@ -12,10 +12,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
+from click.shell_completion import CompletionItem
 
 from vitbench import registry
 from vitbench.cli.console import Terminal, escape
 from vitbench.config.reading import MAX_TRIALS, MOST_TRIALS, read_suite
+from vitbench.config.shipped import names, suite_file
 from vitbench.config.suite import Suite
 from vitbench.config.suite_errors import TooManyTrials
 
@@ -31,7 +33,7 @@ FOLDER = click.Path(path_type=Path, file_okay=False)
 class Asked:
     """The suite that a command line names, and what it replaces in it; a field for each of :func:`suite_options`."""
 
-    suite: Path
+    suite: str
     overrides: tuple[str, ...]
     cells: tuple[str, ...]
     plugins: tuple[Path, ...]
@@ -54,7 +56,9 @@ class Asked:
         try:
             most = max(self.max_trials, MOST_TRIALS) if self.yes else self.max_trials
             kind = device_kind(self.device)
-            suite = read_suite(self.suite, self.overrides, most, small=self.small, device=kind).only(self.cells)
+            suite = read_suite(suite_file(self.suite), self.overrides, most, small=self.small, device=kind).only(
+                self.cells
+            )
         except TooManyTrials as error:
             from vitbench.runner.size import with_time
 
@@ -67,13 +71,20 @@ class Asked:
 
     def command(self, verb: str) -> tuple[str, ...]:
         """Arguments of a command line that plans the same trials, but for the device."""
-        made = [verb, _from_here(self.suite), *(["--small"] if self.small else [])]
+        named = self.suite in names()
+        made = [verb, self.suite if named else _from_here(Path(self.suite)), *(["--small"] if self.small else [])]
         made += [part for override in self.overrides for part in ("--set", override)]
         made += [part for cell in self.cells for part in ("--cell", cell)]
         made += [part for plugin in self.plugins for part in ("--plugin", _from_here(plugin))]
         made += ["--results", _from_here(self.results)] if self.results else []
         made += ["--max-trials", str(self.max_trials)] if self.max_trials != MAX_TRIALS else []
         return (*made, *(["--yes"] if self.yes else []))
+
+
+def complete(context: click.Context, parameter: click.Parameter, begun: str) -> list[CompletionItem]:
+    """Suites of the package and TOML files, for a shell that completes what is typed."""
+    known = [CompletionItem(name) for name in names() if name.startswith(begun)]
+    return [*known, CompletionItem(begun, type="file")]
 
 
 def _from_here(path: Path) -> str:
@@ -84,15 +95,15 @@ def _from_here(path: Path) -> str:
 
 def suite_options(function: Callable[..., None]) -> Callable[..., None]:
     """Options of every command that reads a suite; the command gets them as its first argument, an :class:`Asked`."""
-    names = [field.name for field in fields(Asked)]
+    own = [field.name for field in fields(Asked)]
 
     @functools.wraps(function)
     def command(**options: Any) -> None:
-        function(Asked(**{name: options.pop(name) for name in names}), **options)
+        function(Asked(**{name: options.pop(name) for name in own}), **options)
 
     return _with(
         command,
-        click.argument("suite", type=FILE),
+        click.argument("suite", shell_complete=complete),
         click.option("--set", "overrides", multiple=True, metavar="TABLE.KEY=VALUE", help="Replace a value."),
         click.option("--cell", "cells", multiple=True, metavar="NAME", help="Only this cell. Repeatable."),
         click.option("--plugin", "plugins", multiple=True, type=FILE, help="A file with components of your own."),

@@ -1,0 +1,75 @@
+"""Suites by name, from any folder and from a wheel."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tomllib
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import REPOSITORY
+
+SHIPPED = {path.stem: tomllib.loads(path.read_text()) for path in (REPOSITORY / "ablations").glob("*.toml")}
+
+
+def vitbench(*arguments: str, cwd: Path, package: Path | None = None) -> subprocess.CompletedProcess[str]:
+    environment = {**os.environ, "COLUMNS": "200", **({"PYTHONPATH": str(package)} if package else {})}
+    command = [sys.executable, "-m", "vitbench", *arguments]
+    return subprocess.run(command, capture_output=True, text=True, timeout=120, check=False, cwd=cwd, env=environment)
+
+
+def test_every_suite_is_listed_with_its_question(tmp_path: Path) -> None:
+    listed = vitbench("suites", cwd=tmp_path).stdout
+    for name, tables in SHIPPED.items():
+        (row,) = [line for line in listed.splitlines() if line.split()[:1] == [name]]
+        assert tables["suite"]["question"].split()[0] in row and row.rstrip().endswith("--small") == ("small" in tables)
+
+
+def test_a_suite_is_planned_by_its_name_from_any_folder(tmp_path: Path) -> None:
+    by_name, by_path = (
+        vitbench("plan", suite, "--device", "cpu", cwd=tmp_path).stdout
+        for suite in ("positions", str(REPOSITORY / "ablations" / "positions.toml"))
+    )
+    assert by_name == by_path and "trials" in by_name
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [("position", 'did you mean "positions"?'), ("zebra", "is no suite of vitbench"), ("gone.toml", "gone.toml")],
+)
+def test_a_wrong_name_is_one_line_with_the_nearest(tmp_path: Path, name: str, said: str) -> None:
+    done = vitbench("plan", name, cwd=tmp_path)
+    assert done.returncode == 2 and said in done.stderr and len(done.stderr.splitlines()) == 1
+
+
+def test_a_suite_of_ones_own_begins_as_a_copy(tmp_path: Path) -> None:
+    assert vitbench("init", "mine", "--from", "pooling", cwd=tmp_path).returncode == 0
+    text = (tmp_path / "mine.toml").read_text()
+    own, origin = tomllib.loads(text), SHIPPED["pooling"]
+    assert own == {**origin, "suite": {**origin["suite"], "name": "mine"}}
+    assert vitbench("plan", "mine.toml", "--small", cwd=tmp_path).returncode == 0
+    again = vitbench("init", "mine", cwd=tmp_path)
+    assert again.returncode == 2 and "exists already" in again.stderr and (tmp_path / "mine.toml").read_text() == text
+    assert vitbench("init", "../mine", cwd=tmp_path).returncode == 2
+
+
+def test_what_cannot_be_downloaded_is_said(tmp_path: Path) -> None:
+    done = vitbench("data", "cifar11", cwd=tmp_path)
+    assert done.returncode == 2 and 'did you mean "cifar10"?' in done.stderr
+
+
+@pytest.mark.slow
+def test_a_wheel_has_all_suites_and_runs_them_by_name(tmp_path: Path) -> None:
+    build = ["-m", "pip", "wheel", "--quiet", "--no-deps", "--no-build-isolation", "--wheel-dir", str(tmp_path)]
+    subprocess.run([sys.executable, *build, str(REPOSITORY)], check=True, capture_output=True, timeout=300)
+    (wheel,) = tmp_path.glob("vitbench-*.whl")
+    zipfile.ZipFile(wheel).extractall(tmp_path / "site")
+    assert {path.stem for path in (tmp_path / "site" / "vitbench" / "ablations").iterdir()} == set(SHIPPED)
+    listed = vitbench("suites", cwd=tmp_path, package=tmp_path / "site")
+    assert listed.returncode == 0 and all(f"\n{name} " in f"\n{listed.stdout}" for name in SHIPPED)
+    planned = vitbench("plan", "components", "--device", "cpu", cwd=tmp_path, package=tmp_path / "site")
+    assert planned.returncode == 0 and "126 trials" in planned.stdout, planned.stderr

@@ -1,0 +1,74 @@
+"""The commands ``suites``, ``init`` and ``data``: what can be run, a suite of one's own, and its images."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import click
+from rich import box
+from rich.table import Table
+from rich.text import Text
+
+from vitbench.cli.console import Terminal, escape
+from vitbench.cli.studies import complete
+from vitbench.config import shipped
+from vitbench.errors import UserError
+
+
+@click.command()
+def suites() -> None:
+    """List the suites that come with vitbench: question, cost, and whether there is a small form."""
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    for column, ratio in (("suite", None), ("question", 3), ("cost", 2)):
+        table.add_column(column, overflow="fold", ratio=ratio)
+    table.add_column("small form", justify="center")
+    for each in shipped.shipped():
+        table.add_row(
+            Text(each.name, style="bold"), Text(each.question), Text(each.cost), "--small" if each.small else ""
+        )
+    Terminal(soft_wrap=False).print(table)
+
+
+@click.command()
+@click.argument("name")
+@click.option("--from", "origin", default="positions", show_default=True, shell_complete=complete,
+              help="The suite to start from: a name or a path.")  # fmt: skip
+def init(name: str, origin: str) -> None:
+    """Write NAME.toml, a suite of your own: a copy of another suite, under its new name."""
+    name = name.removesuffix(shipped.SUFFIX)
+    if not re.fullmatch(r"[\w][\w.-]*", name):
+        raise click.BadParameter(f'"{name}" is not a name of letters, digits, "-", "_" and "."')
+    text = shipped.suite_file(origin).read_text(encoding="utf-8")
+    renamed, times = re.subn(r'(?m)^(name\s*=\s*)".*"$', rf'\1"{name}"', text, count=1)
+    if not times:
+        raise UserError(f'{origin}: has no line such as name = "positions" under [suite]')
+    file = Path(f"{name}{shipped.SUFFIX}")
+    try:
+        with file.open("x", encoding="utf-8") as stream:
+            stream.write(renamed)
+    except FileExistsError as error:
+        raise UserError(f"{file}: exists already, and is left as it is") from error
+    Terminal().print(escape(f"{file}: change what you like, then `vitbench plan {file}` and `vitbench run {file}`"))
+
+
+@click.command()
+@click.argument("name")
+def data(name: str) -> None:
+    """Download the data set NAME (cifar10, cifar100, mnist, fashion_mnist), verify it, and say where it is."""
+    from vitbench.config.recipe import DataSpec
+    from vitbench.data import catalog
+    from vitbench.registry import nearest
+
+    if name not in catalog.PUBLISHED:
+        raise UserError(f'"{name}" cannot be downloaded{nearest(name, catalog.PUBLISHED)}; known: '
+                        f"{', '.join(catalog.PUBLISHED)}")  # fmt: skip
+    from vitbench.data.load import prepare
+
+    prepared = prepare(DataSpec.model_validate({"name": name, "download": True}))
+    facts = next(iter(prepared.facts.values()))
+    Terminal().print(
+        escape(
+            f"{catalog.root()}: {name} ({prepared.identity}), {facts.train:,} training and {facts.test:,} test images"
+        )
+    )

@@ -1,0 +1,60 @@
+"""Suites that come with the package, by name."""
+
+from __future__ import annotations
+
+import os
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+from vitbench.errors import UserError
+from vitbench.registry import nearest
+
+SUFFIX = ".toml"
+FOLDER = Path(__file__).parents[1] / "ablations"
+"""In a checkout a link to the folder of that name beside the package."""
+
+
+class UnknownSuite(UserError, ValueError):
+    """A name that is neither a suite of the package nor a file."""
+
+
+class Shipped(NamedTuple):
+    """A suite of the package, as its file describes it."""
+
+    name: str
+    question: str
+    cost: str
+    small: bool
+    """Whether it has a small form (``--small``)."""
+
+
+def names() -> list[str]:
+    """Names of the suites, sorted."""
+    return sorted(file.stem for file in FOLDER.glob(f"*{SUFFIX}"))
+
+
+def shipped() -> Iterator[Shipped]:
+    """All suites of the package, by name."""
+    for name in names():
+        tables = tomllib.loads((FOLDER / f"{name}{SUFFIX}").read_text(encoding="utf-8"))
+        suite = tables["suite"]
+        yield Shipped(name, suite["question"], suite.get("cost", ""), "small" in tables)
+
+
+def suite_file(suite: str) -> Path:
+    """The file of a suite: one of the package's by its name, or a path.
+
+    Raises:
+        UnknownSuite: with the nearest name.
+    """
+    path = Path(suite)
+    if path.suffix or os.sep in suite or path.is_file():
+        return path
+    if suite not in names():
+        raise UnknownSuite(
+            f'"{suite}" is no suite of vitbench{nearest(suite, names())} (a path ends in {SUFFIX}; '
+            f"`vitbench suites` lists the names)"
+        )
+    return FOLDER / f"{suite}{SUFFIX}"
