@@ -352,8 +352,7 @@ CAVEATS: tuple[Caveat, ...] = (
            "and some implementations more than others."),
     Caveat("shared-machine", _shared_machine,
            "**Training runs{on} shared the machine** ({how}): ignore their absolute speed, of which none "
-           "is marked as the best.",
-           short="training runs shared the machine, which makes their speeds meaningless"),
+           "is marked as the best."),
     Caveat("several-environments", _environments,
            "Results from other environments than A: {number} (different: {what}). They are shown apart and never "
            "averaged with it.",
