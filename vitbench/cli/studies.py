@@ -199,7 +199,7 @@ def _parameter(text: str) -> tuple[str, str | int]:
 )
 @click.pass_context
 def run(
-    context: click.Context, asked: Asked, launcher: str, address: str | None, workers: int | None,
+    context: click.Context, /, asked: Asked, launcher: str, address: str | None, workers: int | None,
     engine: tuple[str, ...], only: str | None, keep_weights: bool, **how: Any,
 ) -> None:  # fmt: skip
     """Train and time every trial of SUITE that has not been run yet.
@@ -225,7 +225,7 @@ def run(
 @suite_options
 @run_options
 @click.pass_context
-def time(context: click.Context, asked: Asked, **how: Any) -> None:
+def time(context: click.Context, /, asked: Asked, **how: Any) -> None:
     """Run only the timing trials of SUITE."""
     suite = asked.read()
     context.exit(
