@@ -358,6 +358,11 @@ def plugins(components: Mapping[str, str] | None = None) -> tuple[Plugin, ...]:
     return tuple(dict.fromkeys(_plugin_files[where] for where in wanted if where in _plugin_files))
 
 
+def of_plugin(path: Path) -> list[tuple[str, str]]:
+    """(slot, name) of the components that a loaded plug-in has registered."""
+    return [where for where, plugin in _plugin_files.items() if plugin.path == path.resolve()]
+
+
 def digests(components: Mapping[str, str]) -> dict[str, str]:
     """Those of some components (slot → name) that come from plug-ins → digest of the plug-in's text."""
     found = {f"{slot}.{name}": _plugin_files.get((slot, name)) for slot, name in components.items()}

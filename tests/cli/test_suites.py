@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 import tomllib
@@ -64,12 +65,17 @@ def test_what_cannot_be_downloaded_is_said(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_a_wheel_has_all_suites_and_runs_them_by_name(tmp_path: Path) -> None:
+    source = tmp_path / "source"  # a build writes into it
+    for folder in ("vitbench", "ablations"):
+        shutil.copytree(REPOSITORY / folder, source / folder, symlinks=True)
+    for file in ("pyproject.toml", "README.md", "LICENSE"):
+        shutil.copy(REPOSITORY / file, source / file)
     build = ["-m", "pip", "wheel", "--quiet", "--no-deps", "--no-build-isolation", "--wheel-dir", str(tmp_path)]
-    subprocess.run([sys.executable, *build, str(REPOSITORY)], check=True, capture_output=True, timeout=300)
+    subprocess.run([sys.executable, *build, str(source)], check=True, capture_output=True, timeout=300)
     (wheel,) = tmp_path.glob("vitbench-*.whl")
     zipfile.ZipFile(wheel).extractall(tmp_path / "site")
     assert {path.stem for path in (tmp_path / "site" / "vitbench" / "ablations").iterdir()} == set(SHIPPED)
     listed = vitbench("suites", cwd=tmp_path, package=tmp_path / "site")
-    assert listed.returncode == 0 and all(f"\n{name} " in f"\n{listed.stdout}" for name in SHIPPED)
+    assert {words[0] for line in listed.stdout.splitlines() if (words := line.split())} >= set(SHIPPED)
     planned = vitbench("plan", "components", "--device", "cpu", cwd=tmp_path, package=tmp_path / "site")
     assert planned.returncode == 0 and "126 trials" in planned.stdout, planned.stderr

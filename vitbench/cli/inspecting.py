@@ -1,4 +1,4 @@
-"""The commands ``components`` and ``doctor``."""
+"""The commands ``components``, ``check`` and ``doctor``."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from rich.table import Table
 from rich.text import Text
 
 from vitbench import registry
-from vitbench.cli.console import Terminal
+from vitbench.cli.console import Terminal, escape
 
 
 @click.command()
@@ -37,6 +37,32 @@ def components(slot: str | None, plugins: tuple[Path, ...]) -> None:
             devices = " ".join(d if d in trains else f"{d} (inference)" for d in facts.devices)
             table.add_row(entry, exact, devices, Text(facts.summary))
         console.print(table)
+
+
+@click.command()
+@click.argument("file", type=click.Path(path_type=Path, dir_okay=False))
+@click.option("--device", default="auto", metavar="auto|cpu|cuda[:i]|mps", help="Where to run. Default: auto.")
+@click.pass_context
+def check(context: click.Context, file: Path, device: str) -> None:
+    """Check the components of the plug-in FILE against the contract that those of vitbench keep.
+
+    Each is built and trained one step in a small model. One that declares itself exact is compared with the reference
+    of its slot in float64: output, every gradient, and initial values. Exit status 1 if anything is wrong.
+    """
+    registry.load_plugin(file)
+    from vitbench.devices import resolve, unsupported
+    from vitbench.model.contract import SMALL, checked, fitted
+
+    console, where, kept = Terminal(), resolve(device), True
+    for slot, name in registry.of_plugin(file):
+        if reason := unsupported(fitted(SMALL, slot, name), where, "float32", training=True):
+            console.print(f"[yellow]unsupported[/] {escape(f'{slot} {name}: {reason}')}")
+            continue
+        for words, problem in checked(slot, name, where):
+            mark = "[red]wrong[/]" if problem else "[green]ok[/]   "
+            console.print(f"{mark} {escape(f'{slot} {name}: {words}')}{escape(f': {problem}') if problem else ''}")
+            kept &= not problem
+    context.exit(0 if kept else 1)
 
 
 @click.command()

@@ -34,6 +34,7 @@ for command in (
     comparing.compare,
     model_summary.summary,
     explaining.explain,
+    inspecting.check,
     inspecting.doctor,
     suites.data,
 ):

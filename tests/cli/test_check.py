@@ -1,0 +1,75 @@
+"""A plug-in is held to the contract of components by one command."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+HEAD = """import torch
+from torch import nn
+import vitbench
+from vitbench.components.attention.batched import Batched
+from vitbench.components.mlp.gelu import GELU
+"""
+GOOD = """
+@vitbench.component(slot="mlp", name="cubed", source="a test")
+class Cubed(GELU):
+    \"\"\"An MLP whose activation is x^3.\"\"\"
+
+    def activate(self, x):
+        return x**3
+
+
+@vitbench.component(slot="attention", name="again", source="a test", exact=True)
+class Again(Batched):
+    \"\"\"Attention once more.\"\"\"
+"""
+FLAWS = {
+    "mlp.spare has no part in the output": """
+@vitbench.component(slot="mlp", name="flawed", source="a test")
+class Flawed(nn.Module):
+    \"\"\"An MLP with a parameter too many.\"\"\"
+
+    def __init__(self, spec):
+        super().__init__()
+        self.up, self.spare = nn.Linear(spec.dim, spec.dim), nn.Parameter(torch.zeros(1))
+
+    def forward(self, x):
+        return self.up(x)
+""",
+    "is exact: output: error": """
+@vitbench.component(slot="attention", name="flawed", source="a test", exact=True)
+class Flawed(Batched):
+    \"\"\"Attention that is off by a thousandth.\"\"\"
+
+    def forward(self, x, *rest):
+        return 1.001 * super().forward(x, *rest)
+""",
+    "declares source and summary: has no source and no docstring": """
+@vitbench.component(slot="attention", name="flawed", source="")
+class Flawed(Batched):
+    pass
+""",
+}
+
+
+def check(folder: Path, text: str) -> subprocess.CompletedProcess[str]:
+    (folder / "mine.py").write_text(HEAD + text)
+    command = [sys.executable, "-m", "vitbench", "check", "mine.py", "--device", "cpu"]
+    return subprocess.run(command, capture_output=True, text=True, timeout=120, check=False, cwd=folder)
+
+
+def test_components_that_keep_the_contract_are_ok(tmp_path: Path) -> None:
+    done = check(tmp_path, GOOD)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.stdout.count("mlp cubed") == 3 and done.stdout.count("attention again") == 5, "exact ones are compared"
+    assert "wrong" not in done.stdout
+
+
+@pytest.mark.parametrize("said", FLAWS)
+def test_what_is_wrong_is_named(tmp_path: Path, said: str) -> None:
+    done = check(tmp_path, FLAWS[said])
+    assert done.returncode == 1 and said in done.stdout, done.stdout + done.stderr

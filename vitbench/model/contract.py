@@ -1,0 +1,113 @@
+"""Contract: what every component keeps. The tests use it for the package, ``vitbench check`` for plug-ins."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+
+import torch
+
+from vitbench import registry
+from vitbench.config.model import ModelSpec
+from vitbench.model.build import build_model
+from vitbench.model.exactness import deviations
+
+SMALL = ModelSpec(image_size=16, patch_size=4, num_classes=5, dim=32, depth=2, heads=2)
+"""The model that components are tried in."""
+
+Check = Callable[[str, str, torch.device], str]
+"""Slot, name and device → what is wrong; empty where nothing is."""
+
+
+def fitted(model: ModelSpec, slot: str, name: str) -> ModelSpec:
+    """A model with one component in its slot, of the sizes and beside the components that it needs.
+
+    Raises:
+        ValueError: where it conflicts with the model all the same.
+    """
+    facts = registry.facts(slot, name)
+    sizes = {quantity: values[0] for quantity, values in facts.among.items() if getattr(model, quantity) not in values}
+    beside = {
+        other: next(n for n in reversed(registry.names(other)) if feature in registry.facts(other, n).offers)
+        for other, feature in facts.needs.items()
+        if feature not in registry.facts(other, getattr(model, other)).offers
+    }
+    spec = model.model_copy(update={slot: name, **sizes, **beside})
+    if conflicts := spec.conflicts():
+        raise ValueError("; ".join(conflicts))
+    return spec
+
+
+def declares(slot: str, name: str, device: torch.device) -> str:
+    """Its source is declared, and its docstring says what it is."""
+    facts = registry.facts(slot, name)
+    missing = [what for what, given in (("source", facts.source), ("docstring", facts.summary)) if not given]
+    return f"has no {' and no '.join(missing)}" if missing else ""
+
+
+def trains(slot: str, name: str, device: torch.device) -> str:
+    """In a model it gives logits of the right shape, and every parameter gets a finite gradient."""
+    model = build_model(fitted(SMALL, slot, name), seed=0).to(device)
+    logits = model(torch.randn(3, 3, 16, 16, device=device))
+    if logits.shape != (3, 5):
+        return f"logits of 3 images and 5 classes have the shape {tuple(logits.shape)}"
+    logits.square().sum().backward()
+    for parameter_name, parameter in model.named_parameters():
+        if parameter.grad is None:
+            return f"{parameter_name} has no part in the output"
+        if not torch.isfinite(parameter.grad).all():
+            return f"the gradient of {parameter_name} is not finite"
+    return ""
+
+
+def takes_rectangles(slot: str, name: str, device: torch.device) -> str:
+    """Images and patches need not be square."""
+    spec = fitted(SMALL, slot, name).model_copy(update={"image_size": (16, 24)})
+    if "patch_size" not in registry.facts(slot, name).among:
+        spec = spec.model_copy(update={"patch_size": (4, 8)})
+    with torch.no_grad():
+        logits = build_model(spec, seed=0).to(device).eval()(torch.randn(2, 3, 16, 24, device=device))
+    return "" if logits.shape == (2, 5) else f"logits of 2 images of 16×24 have the shape {tuple(logits.shape)}"
+
+
+def is_exact(slot: str, name: str, device: torch.device) -> str:
+    """An exact component keeps the error rule in float32 (:mod:`vitbench.model.exactness`)."""
+    found = deviations(slot, fitted(SMALL, slot, name), device, torch.float32) if _is_compared(slot, name) else []
+    return "; ".join(str(deviation) for deviation in found if not deviation.within)
+
+
+def starts_like_the_reference(slot: str, name: str, device: torch.device) -> str:
+    """An exact component has the parameters of its slot's reference, and their initial values to the last bit."""
+    if not _is_compared(slot, name):
+        return ""
+    spec = fitted(SMALL, slot, name)
+    state, expected = (build_model(each, seed=3).state_dict() for each in (spec, spec.reference()))
+    if apart := sorted(state.keys() ^ expected.keys()):
+        return f"parameters that only one of it and its reference has: {', '.join(apart)}"
+    unequal = [key for key in state if not torch.equal(state[key], expected[key])]
+    return f"initial values differ: {', '.join(unequal)}" if unequal else ""
+
+
+CHECKS: Mapping[str, Check] = {
+    "declares source and summary": declares,
+    "trains in a model": trains,
+    "takes images and patches that are not square": takes_rectangles,
+    "is exact": is_exact,
+    "starts like the reference": starts_like_the_reference,
+}
+"""What is checked, in words → the check."""
+
+
+def checked(slot: str, name: str, device: torch.device) -> Iterator[tuple[str, str]]:
+    """Each check that applies to a component, and what it found wrong: an error that it raised, too."""
+    for words, check in CHECKS.items():
+        if check in (is_exact, starts_like_the_reference) and not _is_compared(slot, name):
+            continue
+        try:
+            yield words, check(slot, name, device)
+        except Exception as error:  # code of the user's: whatever it raises is what is wrong with it
+            yield words, f"{type(error).__name__}: {error}"
+
+
+def _is_compared(slot: str, name: str) -> bool:
+    facts = registry.facts(slot, name)
+    return facts.exact and not facts.reference
