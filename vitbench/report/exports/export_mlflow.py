@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 DATABASE = "mlflow.db"
 LONGEST = {"parameter": 6000, "tag": 5000, "name": 250}
 """Letters that MLflow takes of each; longer text ends in an ellipsis."""
-AT_ONCE = {"metrics": 1000, "parameters": 100}
+MOST_METRICS, MOST_PARAMETERS = 1000, 100
 """Entries that one call takes."""
 NOWHERE = "mlflow-artifacts:/"
 """Where MLflow would put artifacts, of which there are none: it would write this machine's working folder otherwise."""
@@ -61,18 +61,19 @@ def _log(client: MlflowClient, experiment: str, run: TrackedRun) -> None:
 
     tags = {f"vitbench.{name}": _cut(value, "tag") for name, value in run.tags.items()}
     began, ended = (round(1000 * moment) for moment in (run.began, run.ended))
-    made = client.create_run(experiment, start_time=began, run_name=_cut(run.name, "name"), tags=tags).info.run_id
+    name = _cut(run.planned.description, "name")
+    made = client.create_run(experiment, start_time=began, run_name=name, tags=tags).info.run_id
     metrics = [
         Metric(name, value, round(1000 * step.at), step.number)
         for step in run.steps for name, value in step.metrics.items()
     ]  # fmt: skip
     metrics += [Metric(f"final/{name}", value, ended, 0) for name, value in run.final.items()]
     parameters = [Param(_key(name), _cut(str(value), "parameter")) for name, value in run.parameters.items()]
-    for start in range(0, len(metrics), AT_ONCE["metrics"]):
-        client.log_batch(made, metrics=metrics[start : start + AT_ONCE["metrics"]])
-    for start in range(0, len(parameters), AT_ONCE["parameters"]):
-        client.log_batch(made, params=parameters[start : start + AT_ONCE["parameters"]])
-    client.set_terminated(made, status="FINISHED" if run.ok else "FAILED", end_time=ended)
+    for start in range(0, len(metrics), MOST_METRICS):
+        client.log_batch(made, metrics=metrics[start : start + MOST_METRICS])
+    for start in range(0, len(parameters), MOST_PARAMETERS):
+        client.log_batch(made, params=parameters[start : start + MOST_PARAMETERS])
+    client.set_terminated(made, status="FINISHED" if run.record.state == "ok" else "FAILED", end_time=ended)
 
 
 def _cut(text: str, what: str) -> str:

@@ -1,24 +1,33 @@
-"""Lines: learning curves, trends along an axis of numbers, and functions of a whole number."""
+"""Lines: learning curves, and trends along an axis of numbers."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
-import seaborn as sns
 from matplotlib.axes import Axes
 from matplotlib.collections import LineCollection
 from matplotlib.figure import Figure
-from matplotlib.ticker import FixedLocator, MaxNLocator, NullFormatter, NullLocator
+from matplotlib.ticker import MaxNLocator, NullFormatter, NullLocator
 
-from vitbench.report.figures.charts import Curves, Trends, Waves
-from vitbench.report.figures.colours import GREY, PALETTE, PAPER, RULE
-from vitbench.report.figures.data import MEAN, frame
-from vitbench.report.figures.names import fit, inches
-from vitbench.report.figures.parts import NAME_POINTS, TEXT_POINTS, WIDEST, colours, in_two, legend, numbers, tip
+from vitbench.report.figures.charts import MEAN, Curves, Trends
+from vitbench.report.figures.colours import GREY, PALETTE, PAPER
+from vitbench.report.figures.parts import (
+    NAME_POINTS,
+    TEXT_POINTS,
+    WIDEST,
+    colours,
+    fit,
+    in_two,
+    inches,
+    legend,
+    numbers,
+    tip,
+)
 from vitbench.report.text import significant
 
 MOST_BESIDE = 4
@@ -27,8 +36,10 @@ MOST_STEPS = 150
 """Points of a curve that are drawn: a panel is some 250 pixels wide."""
 FEW_EPOCHS = 3
 """Epochs of which each has a mark: of so few a line does not show how many there are."""
-Dash = str | tuple[float, ...]
-DASHES: Sequence[Dash] = ("", (5, 2.5), (1.5, 1.5), (6, 2, 1.5, 2), (3, 4), (8, 5), (1, 3), (4, 1.5, 1, 1.5, 1, 1.5))
+Dash = str | tuple[float, tuple[float, ...]]
+DASHES: Sequence[Dash] = ("-", *((0, pattern) for pattern in (
+    (5, 2.5), (1.5, 1.5), (6, 2, 1.5, 2), (3, 4), (8, 5), (1, 3), (4, 1.5, 1, 1.5, 1, 1.5),
+)))  # fmt: skip
 """Dash patterns of the lines of means, by colour: where lines coincide, each shows in the gaps of the others."""
 MEAN_POINTS, RUN_POINTS = 2.0, 0.6
 """Points: of the line of a mean, and of a single run among a few."""
@@ -36,35 +47,33 @@ MEAN_POINTS, RUN_POINTS = 2.0, 0.6
 
 def curves(chart: Curves) -> Figure:
     """Panels of a metric share their y axis, and all panels the epochs: thin lines are runs, thick ones means."""
-    data, count = frame(chart), len(chart.facets)
+    data, count = chart.frame, len(chart.facets)
     columns = count if count <= MOST_BESIDE else -(-count // 2)
     lines = math.ceil(count / columns)
     width = min(WIDEST, 0.8 + (4.4 if columns == 1 else 2.3 * columns))
-    room = (width - 0.7) / columns - 0.1
     titles = [f"{chart.facet_axis} = {facet}" if chart.facet_axis else facet for facet in chart.facets]
-    titles = fit(titles, room, TEXT_POINTS, lines=2)
+    titles = fit(titles, (width - 0.7) / columns - 0.1, TEXT_POINTS, lines=2)
     taller = 0.2 + 0.15 * any("\n" in title for title in titles) if any(titles) else 0.0
-    height = 0.4 + (1.75 + taller) * len(chart.metrics) * lines
-    made = Figure(figsize=(width, height), layout="constrained")
+    made = Figure(figsize=(width, 0.4 + (1.75 + taller) * len(chart.metrics) * lines), layout="constrained")
     grid = made.subplots(len(chart.metrics) * lines, columns, sharex=True, squeeze=False)
-    shades, last = colours(chart.colouring), int(max(chart.epochs(), default=1))
+    shades = colours(chart.colouring)
     dashes = dict(zip(shades, DASHES, strict=False)) if chart.dashed else {}
     for number, metric in enumerate(chart.metrics):
         panels = grid[number * lines : (number + 1) * lines].ravel()
-        marked = len(chart.epochs(metric)) <= FEW_EPOCHS
+        of_metric = data[data["metric"] == metric]
+        marked = of_metric["epoch"].nunique() <= FEW_EPOCHS
         for place, (ax, facet) in enumerate(zip(panels, chart.facets, strict=False)):
             if place:
                 ax.sharey(panels[0])
-            shown = data[(data["metric"] == metric) & (data["facet"] == facet)]
-            _curves(ax, shown, shades, dashes, marked=marked)
+            _curves(ax, of_metric[of_metric["facet"] == facet], shades, dashes, marked=marked)
             first, lowest = place % columns == 0, metric == chart.metrics[-1] and place + columns >= count
             ax.set(xlabel="epoch" if lowest else "", ylabel=metric if first else "")
             ax.tick_params(labelleft=first, labelbottom=lowest)
             ax.set_title(titles[place] if lines > 1 or not number else "")
-            ax.xaxis.set_major_locator(FixedLocator(_epochs(last, 3 if columns > 3 else 4)))
+            ax.xaxis.set_major_locator(MaxNLocator(3 if columns > 3 else 5, integer=True, min_n_ticks=1))
         for ax in panels[count:]:
             ax.remove()
-    looks = {name: {"linewidth": MEAN_POINTS, "linestyle": _dashed(dashes.get(name, ""))} for name in shades}
+    looks = {name: {"linewidth": MEAN_POINTS, "linestyle": dashes.get(name, "-")} for name in shades}
     legend(made, chart.colouring, looks)
     return made
 
@@ -72,81 +81,54 @@ def curves(chart: Curves) -> Figure:
 def _curves(
     ax: Axes, data: pd.DataFrame, shades: Mapping[str, str], dashes: Mapping[str, Dash], *, marked: bool
 ) -> None:
-    for name, of_name in data[data["run"] != MEAN].groupby("colour", sort=False):
+    for (name, mean), of_name in data.groupby(["colour", data["run"] == MEAN], sort=False):
         runs = [_thinned(run[["epoch", "value"]].to_numpy()) for _, run in of_name.groupby("run", sort=False)]
-        shade = shades.get(str(name), PALETTE[0])
-        alone = len(runs) == 1 and shade != GREY
-        if marked or all(len(run) == 1 for run in runs):
+        shade, dash = shades.get(name, PALETTE[0]), dashes.get(name, "-")
+        look: dict[str, Any] = {"color": shade, "linestyle": dash, "linewidth": MEAN_POINTS, "zorder": 3}
+        if mean or (len(runs) == 1 and shade != GREY):
+            ax.plot(*runs[0].T, gid=tip("", _end(name, runs[0])), marker="o" if marked else None,
+                    markeredgecolor=PAPER, **look)  # fmt: skip
+            continue
+        if marked:
             ax.plot(*np.concatenate(runs).T, color=shade, linestyle="none", marker="o", markersize=3, zorder=2)
-        dash = dashes.get(str(name), "") if alone else ""
-        width = 1.8 if alone else max(0.3, min(RUN_POINTS, 8 / len(runs)))
-        hint = tip("", _ends(str(name), runs)) if alone else None
-        lines = LineCollection(runs, colors=shade, linestyles=[_dashed(dash)], linewidths=width, zorder=2, gid=hint)
-        ax.add_collection(lines)
-    means = data[data["run"] == MEAN]
-    if len(means):
-        known = set(means["colour"])
-        shown = {name: shades.get(name, PALETTE[0]) for name in [*shades, ""] if name in known}
-        order = {"hue": "colour", "hue_order": [*shown], "palette": shown, "style": "colour", "style_order": [*shown]}
-        marks = ["o"] * len(shown) if marked else False
-        sns.lineplot(means, x="epoch", y="value", dashes=[dashes.get(name, "") for name in shown], estimator=None,
-                     markers=marks, linewidth=MEAN_POINTS, legend=False, zorder=3, ax=ax, **order)  # fmt: skip
-        for line, name in zip(ax.lines[-len(shown) :], shown, strict=True):
-            line.set_gid(tip("", _ends(name, [np.asarray(line.get_xydata())])))
+        width = max(0.3, min(RUN_POINTS, 8 / len(runs)))
+        ax.add_collection(LineCollection(runs, colors=shade, linewidths=width, zorder=2))
     ax.autoscale_view()  # a collection does not ask for it
 
 
-def _ends(name: str, curves: Sequence[npt.NDArray[np.float64]]) -> str:
+def _end(name: str, curve: npt.NDArray[np.float64]) -> str:
     """The tooltip of a line: its name, and its value at the last epoch."""
-    epoch, value = curves[0][-1]
+    epoch, value = curve[-1]
     return f"{f'{name}: ' if name else ''}{significant(value)} after epoch {epoch:.0f}"
-
-
-def _dashed(dash: Dash) -> str | tuple[int, Dash]:
-    return (0, dash) if dash else "-"
 
 
 def _thinned(curve: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
     """Evenly chosen points of a long curve, its ends among them."""
     places = np.linspace(0, len(curve) - 1, min(len(curve), MOST_STEPS)).round().astype(int)
-    chosen: npt.NDArray[np.float64] = curve[places]
-    return chosen
-
-
-def _epochs(last: int, most: int) -> list[int]:
-    """Epochs to have a tick: every one of a few, else about so many round ones, and always the last."""
-    if last <= most + 2:
-        return list(range(1, last + 1))
-    step = next(s * 10**power for power in range(9) for s in (1, 2, 5) if s * 10**power * most >= last)
-    return [*(epoch for epoch in range(step, last, step) if last - epoch >= 0.6 * step), last]
+    return np.asarray(curve[places])
 
 
 def trends(chart: Trends) -> Figure:
     """Points are single runs, lines join their means."""
     made = Figure(figsize=(5.6, 3.0), layout="constrained")
-    ax, data = made.subplots(), frame(chart)
-    points = data[data["what"] == "point"]
-    shades = {name: colours(chart.colouring).get(name, PALETTE[0]) for name in chart.lines}
-    order = {"hue": "colour", "hue_order": [*shades], "palette": shades, "legend": False, "ax": ax}
-    if len(points):
-        sns.lineplot(points, x="at", y="value", estimator="mean", errorbar=None, linewidth=MEAN_POINTS, **order)
-        hollow = {**order, "palette": dict.fromkeys(shades, PAPER), "edgecolor": [*points["colour"].map(shades)]}
-        sns.scatterplot(points, x="at", y="value", s=14, linewidth=0.9, zorder=3, **hollow)
-        for name, at, values in [(name, *point) for name, line in chart.lines.items() for point in line if point[1]]:
-            mean = float(np.mean(values))
-            said = f"{name} {chart.axis} {_label(at)}: {significant(mean)}".strip()
-            ax.plot(at, mean, color=shades[name], marker="o", markersize=6, markeredgecolor=PAPER, markeredgewidth=0.75,
-                    gid=tip("", said))  # fmt: skip
+    ax, points = made.subplots(), chart.points
+    for name, of_name in points.groupby("colour", sort=False):
+        shade, means = colours(chart.colouring).get(str(name), PALETTE[0]), of_name.groupby("at")["value"].mean()
+        ax.plot(means.index, means, color=shade, linewidth=MEAN_POINTS)
+        ax.scatter(of_name["at"], of_name["value"], s=14, facecolors=PAPER, edgecolors=shade, linewidths=0.9, zorder=3)
+        for at, mean in means.to_dict().items():
+            label = f"{name} {chart.axis} {_label(at)}: {significant(mean)}".strip()
+            ax.plot(at, mean, color=shade, marker="o", markersize=6, markeredgecolor=PAPER, markeredgewidth=0.75,
+                    gid=tip("", label))  # fmt: skip
     for _, value in chart.levels:
         ax.axhline(value, color=GREY, linewidth=1.0, linestyle=(0, (4, 3)), zorder=1)
-    title = "\n".join(f"dashed: {name}" for name, _ in chart.levels)
-    ax.set_title(title, fontsize=NAME_POINTS, color=GREY)
+    ax.set_title("\n".join(f"dashed: {name}" for name, _ in chart.levels), fontsize=NAME_POINTS, color=GREY)
     if chart.from_zero:
         ax.set_ylim(bottom=0.0)
     if chart.logarithmic:
         ax.set_xscale("log")
     ticks = _apart(chart)
-    numbers(ax.yaxis, 6)
+    numbers(ax.yaxis)
     ax.set_xticks(ticks, [_label(number) for number in ticks])
     ax.xaxis.set_minor_locator(NullLocator())
     ax.xaxis.set_minor_formatter(NullFormatter())
@@ -170,20 +152,3 @@ def _apart(chart: Trends) -> list[float]:
 
 def _label(number: float) -> str:
     return f"{number:,g}" if number < 1e6 else f"{number:g}"
-
-
-def waves(chart: Waves) -> Figure:
-    """A panel for each function."""
-    count = len(chart.names)
-    made = Figure(figsize=(3.6, 0.55 + 0.42 * count), layout="constrained")
-    panels = made.subplots(count, 1, sharex=True, squeeze=False)[:, 0]
-    for ax, name, values in zip(panels, fit(chart.names, 1.4, NAME_POINTS), chart.values, strict=True):
-        ax.axhline(0, color=RULE, linewidth=0.8)
-        sns.lineplot(x=np.arange(len(values)), y=values, color=PALETTE[0], linewidth=1.3, ax=ax)
-        ax.set(ylim=(-1.15, 1.15), yticks=[])
-        ax.spines["left"].set_visible(False)
-        ax.grid(visible=False)
-        ax.set_ylabel(name, rotation=0, ha="right", va="center", fontsize=NAME_POINTS)
-    panels[-1].xaxis.set_major_locator(MaxNLocator(6, integer=True))
-    panels[-1].set_xlabel(chart.axis)
-    return made

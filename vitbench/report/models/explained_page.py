@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from pathlib import Path
 
-import numpy as np
+import pandas as pd
 
 from vitbench.config.trial import TrainTrial
 from vitbench.report.document import Block, Document, Heading, Section, bullets
-from vitbench.report.figures.charts import Bundle, Curves, Draw, Picture, drawn
-from vitbench.report.figures.marks import Colouring
+from vitbench.report.figures.charts import Colouring, Curves, Draw, Picture, drawn
 from vitbench.report.inline import Md, escape
 from vitbench.report.models import explanation_text, pictures
 from vitbench.report.models.examples import PictureGroup, ShownModel
@@ -36,6 +34,12 @@ MADE = (
 
 MISSING = "What is not shown, and why"
 TRAINING, VALIDATION = "training", "validation"
+MEASURED = (
+    ("loss (nats)", TRAINING, "train_loss"), ("loss (nats)", VALIDATION, "validation_loss"),
+    ("accuracy (%)", TRAINING, "train_accuracy_pct"), ("accuracy (%)", VALIDATION, "validation_accuracy_pct"),
+    ("gradient norm", TRAINING, "gradient_norm"),
+)  # fmt: skip
+"""What is drawn of a training: quantity, the images on which it was measured, field of an epoch."""
 
 
 def render_explanation(
@@ -68,53 +72,36 @@ def render_explanation(
 
 def of_study(view: View, files: Files) -> list[Block]:
     """The explanations that a study keeps, of the first ``MOST`` of its trials that have one, beside one another."""
-    kept = _kept(view)
-    if not kept.explanations and not kept.unread:
+    models, unread, every = _kept(view)
+    if not every:
         return []
-    names = {model.name: pictures.about(model.explanation) for model in kept.explanations}
-    names |= {name: Md(f"Its explanation cannot be read: {escape(why)}.") for name, why in kept.unread.items()}
+    names = {model.name: pictures.about(model.explanation) for model in models}
+    names |= {name: Md(f"Its explanation cannot be read: {escape(why)}.") for name, why in unread.items()}
     blocks: list[Block] = [Md(MADE)]
     blocks.append(bullets([Md(f"**{escape(name)}.** {said}") for name, said in names.items()]))
-    if kept.beyond:
-        blocks.append(Md(f"Of {plural(kept.beyond + len(names), 'explanation')} the first {MOST} are shown."))
-    if kept.explanations:
-        for heading, groups in pictures.sections(kept.explanations, MOST_MAPS).items():
+    if every > MOST:
+        blocks.append(Md(f"Of {plural(every, 'explanation')} the first {MOST} are shown."))
+    if models:
+        for heading, groups in pictures.sections(models, MOST_MAPS).items():
             blocks += [Heading(heading), *_drawn(groups, files)]
-    lacking = {model.name: pictures.missing(model.explanation) for model in kept.explanations}
+    lacking = {model.name: pictures.missing(model.explanation) for model in models}
     missing = [Md(f"{escape(name)}: {line}") for name, lines in lacking.items() for line in lines]
     return [*blocks, Heading(MISSING), bullets(missing)] if missing else blocks
 
 
 def in_short(view: View) -> list[Md]:
     """What the explanations that a study keeps say to its question, a sentence each; nothing of a study without any."""
-    return [escape(sentence) for sentence in explanation_text.in_short(_kept(view).explanations)]
+    return [escape(sentence) for sentence in explanation_text.in_short(_kept(view)[0])]
 
 
-@dataclass(frozen=True)
-class _Kept:
-    """What a study keeps of its models.
-
-    Attributes:
-        explanations: the models that are shown.
-        unread: name of a model → why its explanation cannot be read.
-        beyond: explanations that are not shown.
-    """
-
-    explanations: Sequence[ShownModel]
-    unread: Mapping[str, str]
-    beyond: int
-
-
-def _kept(view: View) -> _Kept:
-    folder = view.study.path / FOLDER
-    files = {file.stem: file for file in sorted(folder.glob(f"*{SUFFIX}"))}
+def _kept(view: View) -> tuple[list[ShownModel], dict[str, str], int]:
+    """The models that are shown, name → why another one's explanation cannot be read, and how many there are."""
+    files = {file.stem: file for file in sorted((view.study.path / FOLDER).glob(f"*{SUFFIX}"))}
     trials = Trials.of(view.study.info.trials)
-    places = [place for place, trial_id in enumerate(trials.ids()) if trial_id in files] if files else []
-    planned = [each for each in map(trials.__getitem__, places) if isinstance(each.trial, TrainTrial)]
+    planned = [trials[place] for place, trial_id in enumerate(trials.ids()) if trial_id in files] if files else []
+    planned = [each for each in planned if isinstance(each.trial, TrainTrial)]
     found, unread = list[ShownModel](), dict[str, str]()
-    for number, each in enumerate(planned):
-        if len(found) == MOST:
-            return _Kept(found, unread, len(planned) - number)
+    for each in planned[:MOST]:
         assert isinstance(each.trial, TrainTrial)
         name = f"{each.cell}, seed {each.trial.seed}"
         if name in unread or name in {model.name for model in found}:  # as the same cell on another device is
@@ -127,31 +114,25 @@ def _kept(view: View) -> _Kept:
             unread[name] = str(error)
         else:
             found.append(ShownModel(explanation, name, f"explanation-{len(found) + 1}-"))
-    return _Kept(found, unread, 0)
+    return found, unread, len(planned)
 
 
 def training(epochs: Sequence[Epoch]) -> Picture:
     """Loss, accuracy and gradient norm of one run, epoch by epoch."""
-    wanted: dict[str, dict[str, Callable[[Epoch], float | None]]] = {
-        "loss (nats)": {TRAINING: lambda e: e.train_loss, VALIDATION: lambda e: e.validation_loss},
-        "accuracy (%)": {TRAINING: lambda e: e.train_accuracy_pct, VALIDATION: lambda e: e.validation_accuracy_pct},
-        "gradient norm": {TRAINING: lambda e: e.gradient_norm},
-    }
-    panels: dict[tuple[str, str], dict[str, Bundle]] = {}
-    for metric, of_metric in wanted.items():
-        curves = {
-            name: [(e.epoch, v) for e in epochs if (v := value(e)) is not None] for name, value in of_metric.items()
-        }
-        known = {name: Bundle([np.array(curve, dtype=np.float64)], None) for name, curve in curves.items() if curve}
-        if known:
-            panels[metric, ""] = known
-    metrics = [metric for metric, _ in panels]
-    there = [name for name in (TRAINING, VALIDATION) if any(name in panel for panel in panels.values())]
-    chart = Curves(metrics, "", [""], panels, Colouring("", (TRAINING, VALIDATION), there if len(there) > 1 else ()))
-    said = f"{', '.join(metrics)} by epoch, over {plural(len(epochs), 'epoch')}."
-    if ("gradient norm", "") in panels:
-        said += " The gradient's norm is that before clipping, a mean over some steps of the epoch."
-    return Picture("training", chart, f"{', '.join(metrics)} by epoch", said[:1].upper() + said[1:])
+    rows = [
+        ("", name, metric, "1", epoch.epoch, value)
+        for metric, name, field in MEASURED
+        for epoch in epochs
+        if (value := getattr(epoch, field)) is not None
+    ]
+    frame = pd.DataFrame(rows, columns=["facet", "colour", "metric", "run", "epoch", "value"])
+    metrics, names = list(frame["metric"].unique()), list(frame["colour"].unique())
+    chart = Curves(metrics, "", [""], frame, Colouring("", (TRAINING, VALIDATION), names if len(names) > 1 else ()))
+    alt = f"{', '.join(metrics)} by epoch"
+    caption = f"{alt}, over {plural(len(epochs), 'epoch')}."
+    if "gradient norm" in metrics:
+        caption += " The gradient's norm is that before clipping, a mean over some steps of the epoch."
+    return Picture("training", chart, alt, caption[:1].upper() + caption[1:])
 
 
 def _no_training(epochs: Sequence[Epoch]) -> list[Md]:
