@@ -273,6 +273,14 @@ def table(rows: Sequence[Mapping[str, Md]], right: Set[str]) -> Table:
     return Table(columns, tuple(name in right for name in columns), cells)
 
 
+def filled(rows: Sequence[Mapping[str, Md]], *empty: str) -> list[dict[str, Md]]:
+    """Rows without the columns that hold nothing, or one of some words for it, in any of them."""
+    none = {NOTHING, *empty}
+    names = [name for name in dict.fromkeys(name for row in rows for name in row)
+             if any(row.get(name, NOTHING) not in none for row in rows)]  # fmt: skip
+    return [{name: row[name] for name in names if name in row} for row in rows]
+
+
 def bullets(items: Iterable[Md]) -> Bullets:
     """A list, an item a line."""
     return Bullets(tuple(items))

@@ -94,6 +94,33 @@ def ranging(low: float, high: float, decimals: int, *, sign: bool = False) -> Md
     return Md(f"{shown(low, decimals)} to {shown(high, decimals)}")
 
 
+def interval_text(low: float, high: float, decimals: int, *, sign: bool = False) -> str:
+    """An interval as plain text; empty where it has no ends."""
+    return str(ranging(low, high, decimals, sign=sign)).replace(NOTHING, "")
+
+
+def ratio_ends(low: float, high: float, fewest: int = 2) -> Md:
+    """Ends of a ratio's interval, with as many decimals as it takes to see that 1 is not in it."""
+    shown = (n for n in range(fewest, 6) if low <= 1 <= high or not round(low, n) <= 1 <= round(high, n))
+    return ranging(low, high, next(shown, 6))
+
+
+def distinct(names: Sequence[Sequence[str]], keep: int = 0) -> list[str]:
+    """Names made of parts, without those that it does not take to tell them apart; the last parts go first.
+
+    Args:
+        names: parts of each name, of all as many.
+        keep: how many of the first parts every name has.
+    """
+    every = {tuple(parts) for parts in names}
+    kept = list(range(len(names[0]))) if names else []
+    for place in reversed(kept[keep:]):
+        fewer = [each for each in kept if each != place]
+        if len({tuple(parts[n] for n in fewer) for parts in every}) == len(every):
+            kept = fewer
+    return [", ".join(parts[n] for n in kept if parts[n]) for parts in names]
+
+
 def seeds(n: int, planned: int) -> Md:
     """How many seeds a mean is over, and of how many where some are missing."""
     return Md(f"{n}" if n == planned else f"{n} of {planned}")
