@@ -261,14 +261,15 @@ class Document:
                     yield above, block
 
 
-def table(rows: Sequence[Mapping[str, Md]], right: Set[str]) -> Table:
+def table(rows: Sequence[Mapping[str, Md]], right: Set[str], columns: Iterable[str] = ()) -> Table:
     """A table of rows, its columns in the order of the first row that has them.
 
     Args:
         rows: column → cell. A row without a column shows :data:`NOTHING` there.
         right: columns aligned to the right.
+        columns: the first columns, in their order, where it is not that of the rows.
     """
-    columns = tuple(dict.fromkeys(name for row in rows for name in row))
+    columns = tuple(dict.fromkeys([*columns, *(name for row in rows for name in row)]))
     cells = tuple(tuple(row.get(name, NOTHING) for name in columns) for row in rows)
     return Table(columns, tuple(name in right for name in columns), cells)
 

@@ -5,9 +5,8 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
 
 import pandas as pd
 
@@ -110,7 +109,7 @@ class View:
         self._accuracy_over: dict[tuple[str, str, str], Matched] = {}
         self._intervals: dict[str, dict[tuple[str, str], Interval]] = {}
         self._contention: dict[str, Contention] = {}
-        self.axis_speeds: dict[Any, list[AxisSpeed]] | None = None
+        self.axis_speeds: dict[TimeGroup, list[AxisSpeed]] | None = None
         self.study = study
         _, self.planned = Trials.of(study.info.trials).up_to_seed
         self.results = results_of(study)
@@ -194,9 +193,15 @@ class View:
 
     @cached_property
     def time_groups(self) -> list[TimeGroup]:
-        """What is timed together, in the plan's order."""
+        """What is timed together, each environment apart; in the plan's order."""
+        found = list[TimeGroup]()
         keys = self.time[["device", "dtype", "batch_size", "mode", "level", "level_shape"]].drop_duplicates()
-        return [TimeGroup(d, t, int(b), m, level, s) for d, t, b, m, level, s in keys.itertuples(index=False)]
+        for device, dtype, batch_size, *rest in keys.itertuples(index=False):
+            group = TimeGroup(device, dtype, int(batch_size), *rest)
+            origins = self.origins.of(self.timings(group)) or [""]
+            letters = [self.origins.letter(origin) if len(origins) > 1 else "" for origin in origins]
+            found += [replace(group, origin=o, letter=letter) for o, letter in zip(origins, letters, strict=True)]
+        return found
 
     def runs(self, device: str, columns: Sequence[str] = ()) -> pd.DataFrame:
         """The training runs planned on a device: all columns, or some, since of a million runs all take half a GB."""
@@ -209,11 +214,16 @@ class View:
         return where(self.judged[[*STANDING, *columns]] if columns else self.judged, rows)
 
     def timings(self, group: TimeGroup) -> pd.DataFrame:
-        """The planned timings of a group, a row for each cell."""
+        """The planned timings of a group, a row for each cell, in whatever environment."""
         time = self.time
         chosen = (time["device"] == group.device) & (time["dtype"] == group.dtype)
         chosen &= (time["batch_size"] == group.batch_size) & (time["mode"] == group.mode)
         return time[chosen & (time["level"] == group.level) & (time["level_shape"] == group.shape)]
+
+    def timed(self, group: TimeGroup) -> pd.DataFrame:
+        """The finished timings of a group, of its environment."""
+        rows = of_origin(finished(self.timings(group)), group.origin)
+        return rows[rows["latency_ms_p50"].notna()]
 
     @cached_property
     def by_cell(self) -> pd.DataFrame:
@@ -369,9 +379,9 @@ class View:
             self._accuracy_over[axis, origin, device] = found
         return self._accuracy_over[axis, origin, device]
 
-    def timing_over(self, axis: str, origin: str, group: TimeGroup, value: str) -> Matched:
-        """A measured value over the matched blocks of an axis, of one group of timings and one origin."""
-        return matched(of_origin(self.timings(group), origin), self.axes, axis, value, TIME_BLOCK)
+    def timing_over(self, axis: str, group: TimeGroup, value: str) -> Matched:
+        """A measured value over the matched blocks of an axis, of one group of timings."""
+        return matched(of_origin(self.timings(group), group.origin), self.axes, axis, value, TIME_BLOCK)
 
     @cached_property
     def telling(self) -> list[str]:

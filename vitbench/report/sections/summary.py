@@ -10,11 +10,14 @@ from collections.abc import Sequence
 import pandas as pd
 
 from vitbench.analysis.axis_speeds import MARGIN
+from vitbench.analysis.conclusions import Tested
 from vitbench.config.trial import TrainTrial
-from vitbench.report.cost import by_axis, heat_map
+from vitbench.report.cost import by_axis
 from vitbench.report.cost.beside import Beside, beside_baseline
+from vitbench.report.cost.heat_map import heat_map
+from vitbench.report.cost.time_groups import RUNS
 from vitbench.report.document import Bar, Block, Byline, Chips, Forest, ForestRow, Note, Scale
-from vitbench.report.inline import NOTHING, Md, escape, listed
+from vitbench.report.inline import Md, escape, listed
 from vitbench.report.models import explained_page
 from vitbench.report.output import Files
 from vitbench.report.sections import accuracy, caveats
@@ -22,9 +25,9 @@ from vitbench.report.sections.effects import Row, is_marked, margin_of, outcome,
 from vitbench.report.text import (
     enumerated,
     fixed,
+    interval_text,
     plural,
     probability,
-    ranging,
     seeds,
     signed,
     spread,
@@ -99,7 +102,7 @@ def answer(view: View) -> Md:
     rest = Counter(row.judged.verdict for row in rows if row not in shown[:MOST_NAMED])
     parts += [f"{number} {verdict}" for verdict, number in rest.items()]
     if not rows:
-        parts = _counted(found) if (found := beside_baseline(view)) else ["no comparison has a result"]
+        parts = [_counted(found)] if (found := beside_baseline(view)) else ["no comparison has a result"]
     return Md("; ".join(parts))
 
 
@@ -123,71 +126,60 @@ def _effects(view: View, group: Group, files: Files) -> list[Block]:
         blocks.append(files.forest("-".join(filter(None, ("effects", *re.findall(r"\w+", group.label)))), forest))
     if len(drawn) > MOST:
         blocks.append(Md(f"The {MOST} largest of {len(drawn):,} effects are shown; all are under Effects."))
-    if claims := [row for row in rows if row.tested is not None]:
-        blocks.append(Md(_reproduced([row.tested.outcome for row in claims if row.tested])))
-        blocks.append(Chips(tuple((outcome(view, row.tested), _chip(view, row)) for row in claims if row.tested)))
+    if claims := [(row, row.tested) for row in rows if row.tested is not None]:
+        reproduced = sum(tested.outcome.startswith("reproduced") for _, tested in claims)
+        blocks.append(Md(f"**Claims:** {reproduced} of {len(claims)} reproduced."))
+        blocks.append(Chips(tuple((outcome(view, tested), _chip(view, row, tested)) for row, tested in claims)))
     return blocks
 
 
 def _row(view: View, row: Row) -> ForestRow:
     judged, decimals = row.judged, view.decimals + 1
     bar = Bar(judged.mean, judged.interval.low, judged.interval.high, judged.comparison.deltas)
-    ends = ranging(bar.low, bar.high, decimals, sign=True)
-    level = f"{100 * judged.confidence:.3g} % interval {ends}; " if ends != NOTHING else ""
+    ends = interval_text(bar.low, bar.high, decimals, sign=True)
+    noise, mean = " ‡" if is_marked(judged) else "", signed(judged.mean, decimals)
     corrected = f" after Holm's correction for {judged.family} comparisons" if judged.family > 1 else ""
-    p = f"p {'' if judged.p_holm < 0.0005 else '= '}{probability(judged.p_holm)}{corrected}; "
-    detail = f"{signed(judged.mean, decimals)} points; {level}{p if math.isfinite(judged.p_holm) else ''}n = {judged.n}"
-    detail += "; ‡ no larger than equivalent implementations differ by" if is_marked(judged) else ""
-    noise = " ‡" if is_marked(judged) else ""
-    number = f"{signed(judged.mean, decimals)}{noise}", "" if ends == NOTHING else str(ends)
-    return ForestRow(row.name, row.context, bar, number, words_of(view, judged), detail)
+    p = f"p {'' if judged.p_holm < 0.0005 else '= '}{probability(judged.p_holm)}{corrected}"
+    detail = [
+        f"{mean} points", f"{100 * judged.confidence:.3g} % interval {ends}" if ends else "",
+        p if math.isfinite(judged.p_holm) else "", f"n = {judged.n}",
+        "‡ no larger than equivalent implementations differ by" if noise else "",
+    ]  # fmt: skip
+    number = f"{mean}{noise}", ends
+    return ForestRow(row.name, row.context, bar, number, words_of(view, judged), "; ".join(filter(None, detail)))
 
 
-def _reproduced(outcomes: Sequence[str]) -> str:
-    """How many of the claims were reproduced."""
-    done = sum(each.startswith("reproduced") for each in outcomes)
-    return f"**Claims:** {done} of {len(outcomes)} reproduced."
-
-
-def _chip(view: View, row: Row) -> Md:
-    assert row.tested is not None
-    fact, judged, decimals = row.tested.fact, row.judged, view.decimals + 1
+def _chip(view: View, row: Row, tested: Tested) -> Md:
+    fact, judged, decimals = tested.fact, row.judged, view.decimals + 1
     claimed = fact.expected if fact.size is None else f"{fact.expected}, {signed(fact.size, 1)} points"
-    ends = ranging(judged.interval.low, judged.interval.high, decimals, sign=True)
-    found = "no seed" if not judged.n else f"{signed(judged.mean, decimals)} points"
-    found += f" ({ends})" if ends != NOTHING else ""
-    words = words_of(view, judged)
-    told = judged.verdict in ("underpowered", "invalid") or judged.certain or words != judged.words
-    found += f", {words}" if told else ""
+    ends = interval_text(judged.interval.low, judged.interval.high, decimals, sign=True)
+    found = f"{signed(judged.mean, decimals)} points{f' ({ends})' if ends else ''}" if judged.n else "no seed"
+    found += f", {words_of(view, judged)}"
     return Md(f"{escape(fact.claim)} (claimed: {escape(claimed)}; found: {escape(found)})")
 
 
 def _speeds(view: View, files: Files) -> list[Block]:
     """The speed of each axis over matched blocks; where none was timed so, of each cell beside the baseline."""
     blocks: list[Block] = []
-    of_axes = by_axis.judged(view).items()
-    settings = [(m, [e for e in found if e.verdict and e.blocks > 1]) for m, found in of_axes if m.group is not None]
-    settings = [(measured, found) for measured, found in settings if found]
-    for number, (measured, found) in enumerate(settings[:2]):
-        assert measured.group is not None
-        on = f" on {view.origins.letter(measured.origin)}" if view.origins.several else ""
-        title = f"Speed in {measured.group.mode_name}, × the reference ({measured.group.setting}{on})"
+    of_timings = {group: found for group, found in by_axis.judged(view).items() if group.mode != RUNS}
+    judged = {group: [e for e in found if e.verdict and e.blocks > 1] for group, found in of_timings.items()}
+    settings = [(group, found) for group, found in judged.items() if found]
+    for number, (group, found) in enumerate(settings[:2]):
         rows = [
             ForestRow(
                 e.value, f"{view.axis_names[e.axis]}, against {e.against}", Bar(e.ratio, e.low, e.high),
-                (f"×{fixed(e.ratio, 2)}", ranging(e.low, e.high, 2)), e.verdict,
+                (f"×{fixed(e.ratio, 2)}", interval_text(e.low, e.high, 2)), e.verdict,
                 f"{plural(e.blocks, 'matched block')} in {plural(e.repetitions, 'process', 'processes')}; "
                 f"p = {probability(e.p_holm)} after Holm's correction",
             )
             for e in sorted(found, key=lambda e: -abs(math.log(e.ratio)))[:MOST]
         ]  # fmt: skip
-        scale = Scale(1.0, (1 / (1 + MARGIN), 1 + MARGIN), logarithmic=True)
-        band = f"margin: {100 * MARGIN:.0f} %"
-        name = f"speeds-{number + 1}" if number else "speeds"
-        blocks.append(files.forest(name, Forest(title, tuple(rows), scale, band)))
+        title = f"Speed in {group.mode_name}, × the reference ({group.setting})"
+        forest = Forest(title, tuple(rows), by_axis.scale(), f"margin: {100 * MARGIN:.0f} %")
+        blocks.append(files.forest(f"speeds-{number + 1}" if number else "speeds", forest))
     if len(settings) > 2:
         blocks.append(Md(f"Speeds of {len(settings) - 2} more settings are under Speed and memory."))
-    known = {measured.group for measured, _ in settings}
+    known = {group for group, _ in settings}
     if left := [each for each in beside_baseline(view) if each.group not in known]:
         blocks += _beside(view, left, files)
     if blocks and view.load_while_timing is not None:
@@ -199,43 +191,33 @@ def _speeds(view: View, files: Files) -> list[Block]:
 
 def _beside(view: View, found: Sequence[Beside], files: Files) -> list[Block]:
     """Cells beside their baselines: a forest plot of a few, a heat map of many."""
-    if (made := heat_map.heat_map(view)) is not None:
-        counted = [Md(sentence) for sentence in _counted(found)]
-        return [*counted, made.said, made.table]
+    if (heat := heat_map(view)) is not None:
+        return [_counted(found), heat]
     rows = [
         ForestRow(
-            each.name, f"against {each.base}; {each.group.title}", Bar(each.ratio, *_span(each)),
-            (f"×{fixed(each.ratio, 2)}", "" if not math.isfinite(each.row["speed_low"]) else ranging(*_span(each), 2)),
+            each.name, f"against {each.base}; {each.group.title}", Bar(each.ratio, *ends),
+            (f"×{fixed(each.ratio, 2)}", interval_text(*ends, 2)),
             each.verdict, f"p = {probability(each.p_holm)} after Holm's correction" if each.p_holm >= 0 else "",
         )
         for each in sorted(found, key=lambda each: (each.unstable, -each.ratio))[:MOST]
+        for ends in [(float(each.row["speed_low"]), float(each.row["speed_high"]))]
     ]  # fmt: skip
-    more = (
-        [Md(f"The {MOST} fastest of {len(found):,} are shown; all are under Speed and memory.")]
-        if len(found) > MOST
-        else []
-    )
-    forest = Forest("Speed, × the baseline", tuple(rows), Scale(1.0, logarithmic=True))
-    return [files.forest("speeds-of-cells", forest), *more]
+    forest = files.forest("speeds-of-cells", Forest("Speed, × the baseline", tuple(rows), Scale(1.0, logarithmic=True)))
+    more = Md(f"The {MOST} fastest of {len(found):,} are shown; all are under Speed and memory.")
+    return [forest, more] if len(found) > MOST else [forest]
 
 
-def _span(each: Beside) -> tuple[float, float]:
-    return float(each.row["speed_low"]), float(each.row["speed_high"])
-
-
-def _counted(found: Sequence[Beside]) -> list[str]:
+def _counted(found: Sequence[Beside]) -> Md:
     """In how many settings each cell is shown to be faster or slower than the baseline."""
     bases = {each.base for each in found}
-    base = escape(next(iter(bases))) if len(bases) == 1 else "the baseline"
-    tests = sum(math.isfinite(each.p_holm) for each in found)
-    settings = plural(len({(each.group, each.origin) for each in found}), "setting")
-    of = {word: Counter(each.name for each in found if each.verdict == word) for word in ("faster", "slower")}
-    said = {
-        word: ", ".join(f"{escape(name)} in {number}" for name, number in names.most_common(MOST_NAMED)) or "none"
-        for word, names in of.items()
-    }
-    return [f"**Shown to be faster than {base}:** {said['faster']}. **Slower:** {said['slower']}. "
-            f"Tested in {settings}, corrected for {plural(tests, 'comparison')} (Holm)."]  # fmt: skip
+    names = {}
+    for word in ("faster", "slower"):
+        times = Counter(each.name for each in found if each.verdict == word).most_common(MOST_NAMED)
+        names[word] = ", ".join(f"{escape(name)} in {number}" for name, number in times) or "none"
+    return Md(f"**Shown to be faster than {escape(bases.pop()) if len(bases) == 1 else 'the baseline'}:** "
+              f"{names['faster']}. **Slower:** {names['slower']}. Tested in "
+              f"{plural(len({each.group for each in found}), 'setting')}, corrected for "
+              f"{plural(sum(math.isfinite(each.p_holm) for each in found), 'comparison')} (Holm).")  # fmt: skip
 
 
 def _sentences(view: View) -> list[str]:
