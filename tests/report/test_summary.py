@@ -233,8 +233,10 @@ def test_counts_of_the_reference_timings_are_what_their_numbers_say() -> None:
 
 
 def test_an_equal_picture_is_shown_once_and_names_its_cells() -> None:
-    (sheet,) = reconstructions.sheets(reference("mae-small"))
-    assert "masked autoencoder · linear probe and masked autoencoder · everything (the same in all" in sheet.caption
+    (sheet,) = reconstructions.section(reference("mae-small"), Files(blank))
+    assert (
+        isinstance(sheet, Figure) and "linear probe and masked autoencoder · everything (the same in" in sheet.caption
+    )
 
 
 def test_a_cell_is_called_by_the_values_that_its_columns_have() -> None:

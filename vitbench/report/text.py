@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from decimal import ROUND_HALF_UP, Decimal, localcontext
 
 from vitbench.report.inline import NOTHING, Md
@@ -92,6 +92,13 @@ def ranging(low: float, high: float, decimals: int, *, sign: bool = False) -> Md
         return NOTHING
     shown = signed if sign else fixed
     return Md(f"{shown(low, decimals)} to {shown(high, decimals)}")
+
+
+def span(values: Iterable[float], show: Callable[[float], Md] = count) -> Md:
+    """The smallest and the largest of some values, or the only one; nothing of none."""
+    known = [value for value in values if math.isfinite(value)]
+    ends = dict.fromkeys([show(min(known)), show(max(known))]) if known else [NOTHING]
+    return Md(" to ".join(ends))
 
 
 def interval_text(low: float, high: float, decimals: int, *, sign: bool = False) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
+from datetime import UTC
 from typing import Any
 
 from vitbench import registry
@@ -17,8 +18,8 @@ from vitbench.environment import Environment
 from vitbench.report.document import Block, Bullets, bullets, table
 from vitbench.report.inline import Md, escape, listed
 from vitbench.report.output import Files
-from vitbench.report.sections import compute, recipes
-from vitbench.report.text import count, plural
+from vitbench.report.sections import recipes
+from vitbench.report.text import count, plural, significant, span
 from vitbench.report.view import View
 from vitbench.runner.look_plan import in_words as looks_in_words
 from vitbench.store.record import STATES
@@ -71,11 +72,15 @@ def settings(view: View) -> Bullets:
         most = f"up to {plural(len(seeds), 'seed')}" if info.looks else plural(len(seeds), "seed")
         rows.append(("seeds", Md(f"{most} per {each}: {listed(seeds, 20)}")))
         rows += [("looks", Md(escape(sentence))) for sentence in looks_in_words(info)]
-        rows += [("budget", compute.budget(view, trained)), *compute.together(view)]
+        rows.append(("budget", _budget(view)))
     protocols = [p.trial.protocol for p in view.planned if isinstance(p.trial, TimeTrial)]
     if protocols:
         rows.append(("timing", _timing(view, protocols)))
-    rows += [("dates", span)] if (span := compute.dates(view)) else []
+    starts = [attempt.started_at for attempts in view.results.tried.values() for attempt in attempts]
+    moments = sorted(moment.replace(tzinfo=moment.tzinfo or UTC) for moment in starts)
+    if moments:
+        first, last = (f"{moments[n].astimezone(UTC):%Y-%m-%d %H:%M}" for n in (0, -1))
+        rows.append(("first and last start", Md(f"{first} UTC, {last} UTC")))
     environments = list(view.origins.environments.values())
     if len(environments) == 1:  # its software and commit are what a reader needs to run it again: see Reproduction
         rows.append(("machine", _machine(environments[0])))
@@ -126,12 +131,21 @@ def _design(view: View) -> Md:
 
 def _data(view: View) -> Md:
     info = view.study.info
-    said = escape(info.data_name) + (f" (identity {escape(info.data_identity)})" if info.data_identity else "")
+    text = escape(info.data_name) + (f" (identity {escape(info.data_identity)})" if info.data_identity else "")
     split = view.train[["train_images", "validation_images", "test_images"]].dropna().drop_duplicates()
     for train, validation, test in list(split.itertuples(index=False))[:MAX_NAMED]:
-        held_out = f"{count(validation)} for validation" if validation else "none for validation"
-        said += f"; {count(train)} images trained on, {held_out}, {count(test)} for test"
-    return Md(said)
+        text += f"; {count(train)} images to train on, {count(validation)} for validation, {count(test)} for test"
+    return Md(text)
+
+
+def _budget(view: View) -> Md:
+    """What a run takes in steps and operations, and all of them in time."""
+    seconds = float(view.train.loc[view.train["state"] == "ok", "seconds"].sum())
+    unit, name = next(((u, n) for u, n in ((3600.0, "hours"), (60.0, "minutes")) if seconds >= u), (1.0, "seconds"))
+    steps, flops = span(view.by_cell["steps"]), span(view.by_cell["train_flops"] / 1e12, significant)
+    return Md(
+        f"{steps} steps and {flops} TFLOP a run; the finished runs add up to {significant(seconds / unit)} {name}"
+    )
 
 
 def _model(view: View) -> Md:

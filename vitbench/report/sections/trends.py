@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import pandas as pd
 
@@ -23,19 +23,13 @@ WIDE = 8.0
 """Largest over smallest number, from which the axis is logarithmic."""
 
 
-@dataclass(frozen=True)
-class Quantity:
+class Quantity(NamedTuple):
     """What is looked at along an axis: a column of the training runs, as a reader says it, and its unit."""
 
     column: str
     name: str
     unit: str
     from_zero: bool
-
-    @property
-    def slug(self) -> str:
-        """As part of a file's name."""
-        return self.name.split()[-1]
 
 
 TEST_ACCURACY = Quantity(ACCURACY, "test accuracy", "%", from_zero=False)
@@ -55,26 +49,27 @@ def along(view: View, device: str, axis: str, quantity: Quantity) -> list[Pictur
         return pictures
     done = finished(planned)
     done = done[done[quantity.column].notna()]
-    origins = view.origins.of(done)
+    called, each = view.axis_names[axis], [view.axis_names[name] for name in others]
+    legend = tuple(named if others else ())
     wide = min(numbers) > 0 and max(numbers) / min(numbers) >= WIDE
+    slug = f"{quantity.name.split()[-1]}-along-{_slugs(view)[axis]}-{device}"
+    origins = view.origins.of(done)
     for origin in origins:
         on, suffix = view.origins.on(origin, origins)
         runs = of_origin(done, origin)
-        at, of = texts(runs[axis]), _combined(runs, others)
+        at, of = map(float, texts(runs[axis])), _combined(runs, others)
         lines: dict[str, dict[float, list[float]]] = {name: {} for name in named}
         for where, name, value in zip(at, of, runs[quantity.column].tolist(), strict=True):
-            lines[name].setdefault(float(where), []).append(value)
-        called, each = view.axis_names[axis], [view.axis_names[name] for name in others]
-        together, legend = ", ".join(each), tuple(named if others else ())
+            lines[name].setdefault(where, []).append(value)
         chart = Trends(
             called, f"{quantity.name} ({quantity.unit})", numbers,
             {name: sorted(line.items()) for name, line in lines.items()},
-            Colouring(together, legend, legend), logarithmic=wide, from_zero=quantity.from_zero,
+            Colouring(", ".join(each), legend, legend), logarithmic=wide, from_zero=quantity.from_zero,
         )  # fmt: skip
         by = f", a line for each {' and '.join(each)}" if others else ""
         alt = f"{quantity.name.capitalize()} along {called} on {device}{on}{by}"
-        said = f"{alt}: points are single runs, lines join their means."
-        pictures.append(Picture(f"{quantity.slug}-along-{_slugs(view)[axis]}-{device}{suffix}", chart, alt, said))
+        caption = f"{alt}: points are single runs, lines join their means."
+        pictures.append(Picture(f"{slug}{suffix}", chart, alt, caption))
     return pictures
 
 
