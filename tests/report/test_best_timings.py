@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests.report.builders import reference
-from vitbench.report.cost import best, speed
+from vitbench.report.cost import speed
 from vitbench.report.cost.beside import beside_baseline
 from vitbench.report.cost.heat_map import heat_map
 from vitbench.report.inline import plain
@@ -36,14 +36,14 @@ BASE = row("base", 10.0, (math.nan, math.nan))
     ],
 )
 def test_what_cannot_be_told_from_the_fastest_stands_out_with_it(others: list[dict[str, Any]], bold: set[str]) -> None:
-    assert best.fastest([BASE, *others], "base") == bold
+    assert speed.fastest([BASE, *others], "base") == bold
 
 
 def test_memory_stands_out_where_it_is_counted() -> None:
     lean = row("lean", 1.0, (1.0, 1.0), peak_memory_mib=9.0)
-    assert best.leanest([BASE, lean]) == {"lean"}
-    assert best.leanest([BASE, BASE | {"trial_id": "same", "peak_memory_mib": 10.01}]) == set(), "equal as printed"
-    assert best.leanest([BASE, lean | {"peak_reserved_mib": math.nan}]) == set(), "a resident set is no count"
+    assert speed.leanest([BASE, lean]) == {"lean"}
+    assert speed.leanest([BASE, BASE | {"trial_id": "same", "peak_memory_mib": 10.01}]) == set(), "equal as printed"
+    assert speed.leanest([BASE, lean | {"peak_reserved_mib": math.nan}]) == set(), "a resident set is no count"
 
 
 @pytest.mark.parametrize(

@@ -76,6 +76,11 @@ def plural(number: int, one: str, many: str = "") -> str:
     return f"{number:,} {one if number == 1 else many or one + 's'}"
 
 
+def cut(number: int, most: int, noun: str = "row") -> list[Md]:
+    """What is below a table or a plot that shows the first of so many rows alone; nothing where it shows all."""
+    return [Md(f"Of {number:,} {noun}s the first {most:,} are shown.")] if number > most else []
+
+
 def enumerated(parts: Sequence[str]) -> str:
     """Parts of a sentence: a, b and c; empty of none."""
     return " and ".join(filter(None, (", ".join(parts[:-1]), *parts[-1:])))

@@ -46,7 +46,7 @@ from vitbench.memory import hand_back
 from vitbench.report.cost.time_groups import TimeGroup
 from vitbench.report.inline import Md, escape
 from vitbench.report.origins import Origins, of_origin
-from vitbench.report.text import accuracy_decimals, plural
+from vitbench.report.text import accuracy_decimals
 from vitbench.store import Study
 from vitbench.store.attempts import finished as has_ended
 from vitbench.store.trials import Trials
@@ -107,7 +107,6 @@ class View:
     @uncollected()
     def __init__(self, study: Study) -> None:
         self._accuracy_over: dict[tuple[str, str, str], Matched] = {}
-        self._intervals: dict[str, dict[tuple[str, str], Interval]] = {}
         self._contention: dict[str, Contention] = {}
         self.axis_speeds: dict[TimeGroup, list[AxisSpeed]] | None = None
         self.study = study
@@ -256,15 +255,17 @@ class View:
 
         Its ends are cut off at 0 and 100, beyond which there is no accuracy.
         """
-        if device not in self._intervals:
-            done = finished(self.judged_runs(device, [ACCURACY]))
-            of_cells = done[done[ACCURACY].notna()].groupby(["cell", "origin"], sort=False)[ACCURACY]
-            self._intervals[device] = {
-                (str(cell), str(origin)): cut_off(interval(values.tolist()))
-                for (cell, origin), values in of_cells
-                if len(values) > 1
-            }
-        return self._intervals[device]
+        return self._intervals.get(device, {})
+
+    @cached_property
+    def _intervals(self) -> dict[str, dict[tuple[str, str], Interval]]:
+        done = finished(self.judged[[*STANDING, "device", ACCURACY]])
+        found: dict[str, dict[tuple[str, str], Interval]] = {}
+        runs = done[done[ACCURACY].notna()].groupby(["device", "cell", "origin"], sort=False)[ACCURACY]
+        for (device, cell, origin), values in runs:
+            if len(values) > 1:
+                found.setdefault(str(device), {})[str(cell), str(origin)] = cut_off(interval(values.tolist()))
+        return found
 
     @cached_property
     def _chance(self) -> dict[str, float]:
@@ -427,13 +428,6 @@ class View:
     def _values(self) -> dict[str, dict[str, str]]:
         rows = self.trials.drop_duplicates("cell").to_dict("records")
         return {str(row["cell"]): {axis: level(row[axis]) for axis in self.axes} for row in rows}
-
-
-def beyond(rows: pd.DataFrame) -> list[Md]:
-    """What is said below a table by cell of some trials that shows :data:`MAX_CELLS` of their cells."""
-    cells = rows["cell"].nunique()
-    said = f"Of {plural(cells, 'cell')} the first {MAX_CELLS:,} are shown; all are in the table of numbers."
-    return [Md(said)] if cells > MAX_CELLS else []
 
 
 def cut_off(of_mean: Interval) -> Interval:

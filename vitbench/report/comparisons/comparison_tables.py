@@ -25,6 +25,7 @@ from vitbench.report.text import (
     SURVIVORS,
     UNSTABLE,
     count,
+    cut,
     fixed,
     plural,
     probability,
@@ -209,9 +210,7 @@ def _median(cell: Trained, column: str) -> float:
 
 def _table(lines: Sequence[dict[str, Md]]) -> list[Block]:
     right = {column for line in lines for column in line} - WORDS
-    more = f"Of {plural(len(lines), 'row')} the first {MOST_ROWS} are shown; all are in the table of numbers."
-    made = table(filled(lines[:MOST_ROWS]), right).hiding(OPTIONAL)
-    return [made, *([Md(more)] if len(lines) > MOST_ROWS else [])]
+    return [table(filled(lines[:MOST_ROWS]), right).hiding(OPTIONAL), *cut(len(lines), MOST_ROWS)]
 
 
 def timings_frame(found: SideBySide) -> pd.DataFrame:

@@ -11,9 +11,8 @@ from vitbench.analysis.regressions import within
 from vitbench.analysis.side_by_side import SideBySide, TimingRow
 from vitbench.config.trial import TimeTrial
 from vitbench.report.document import Bar, Block, Forest, ForestRow, Scale
-from vitbench.report.inline import Md
 from vitbench.report.output import Files
-from vitbench.report.text import accuracy_decimals, distinct, fixed, interval_text, plural
+from vitbench.report.text import accuracy_decimals, cut, distinct, fixed, interval_text
 
 MOST = 40
 """Rows of a plot; what is beyond is in the tables."""
@@ -54,8 +53,7 @@ def _plot(
 ) -> list[Block]:  # fmt: skip
     if not rows:
         return []
-    more = [Md(f"Of {plural(len(rows), 'row')} the first {MOST} are shown.")] if len(rows) > MOST else []
-    return [files.forest(name, Forest(title, tuple(rows[:MOST]), scale, band)), *more]
+    return [files.forest(name, Forest(title, tuple(rows[:MOST]), scale, band)), *cut(len(rows), MOST)]
 
 
 def decimals_of(found: SideBySide) -> int:

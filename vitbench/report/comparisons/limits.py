@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import NamedTuple
 
 import pandas as pd
 
@@ -15,6 +14,8 @@ from vitbench.analysis.sides import Timing
 from vitbench.report.comparisons.comparison_tables import shared
 from vitbench.report.inline import Md, escape, listed
 from vitbench.report.origins import with_changes
+from vitbench.report.sections.caveats import Caveat, in_words
+from vitbench.report.sections.changes import Facts
 from vitbench.report.text import enumerated, plural
 from vitbench.store import TimeValues
 
@@ -25,29 +26,10 @@ MOST_BROKEN = 5
 KINDS = {"machine": "machine", "software": "software", "data": "data", "recipe": "recipe", "protocol": "timing"}
 """Kinds of conditions, as a reader says them."""
 
-Facts = Iterable[Mapping[str, object]]
-"""Values of a sentence's fields, one mapping for each time that it is stated; text is escaped."""
-
-
-class Limit(NamedTuple):
-    """A condition that may limit a comparison.
-
-    Attributes:
-        name: stays the same when the sentence is reworded.
-        when: the facts that make it apply; none where it does not.
-        text: the sentence, with a field for each fact.
-    """
-
-    name: str
-    when: Callable[[SideBySide], Facts]
-    text: str
-
 
 def stated(found: SideBySide) -> Iterator[tuple[str, Md]]:
     """The name and the sentence of each limit that applies."""
-    for limit in LIMITS:
-        for facts in limit.when(found):
-            yield limit.name, Md(limit.text.format_map(facts))
+    return in_words(LIMITS, found)
 
 
 def letters(found: SideBySide, numbers: Iterable[int]) -> str:
@@ -191,41 +173,41 @@ def _of_timings(found: SideBySide, applies: Callable[[Timing, TimeValues], objec
     return [{"timings": ", ".join(parts)}] if parts else []
 
 
-LIMITS: tuple[Limit, ...] = (
-    Limit("unrecorded-machine", _unrecorded, "Machine and software were not recorded with every result: {arms}."),
-    Limit("other-machines", _by_pair(_machines),
+LIMITS: tuple[Caveat[SideBySide], ...] = (
+    Caveat("unrecorded-machine", _unrecorded, "Machine and software were not recorded with every result: {arms}."),
+    Caveat("other-machines", _by_pair(_machines),
           "{pairs}: **different machines or devices** ({what}{also}). A ratio of times compares machines with all that "
           "runs on them, not versions of the code."),
-    Limit("other-software", _by_pair(_software),
+    Caveat("other-software", _by_pair(_software),
           "{pairs}: **different software** ({what}). A difference may be due to any of it."),
-    Limit("uncommitted-changes", _arms(lambda arm: with_changes(arm.trials).any()),
+    Caveat("uncommitted-changes", _arms(lambda arm: with_changes(arm.trials).any()),
           "Results of {arms} come from a working tree with uncommitted changes."),
-    Limit("timings-not-in-turns", _if(lambda found: shared(found.timings)),
+    Caveat("timings-not-in-turns", _if(lambda found: shared(found.timings)),
           "Timings of different studies are not interleaved as those within one study are: intervals include the noise "
           "within each, not what changed on the machine in between."),
-    Limit("matched-without-device", _if(lambda found: len({arm.device for arm in found.arms}) > 1),
+    Caveat("matched-without-device", _if(lambda found: len({arm.device for arm in found.arms}) > 1),
           "Trials have another id on another device: rows are matched by model, data, recipe and setting, without the "
           "device."),
-    Limit("one-study-in-arms", lambda found: _arms_of_one_study(found, copies=False),
+    Caveat("one-study-in-arms", lambda found: _arms_of_one_study(found, copies=False),
           "One study, in an arm for each device and environment: {arms}."),
-    Limit("study-given-twice", lambda found: _arms_of_one_study(found, copies=True), "The same study: {arms}."),
-    Limit("unequal-timing-protocol", _protocols,
+    Caveat("study-given-twice", lambda found: _arms_of_one_study(found, copies=True), "The same study: {arms}."),
+    Caveat("unequal-timing-protocol", _protocols,
           "Timing protocols differ: {what}. Medians do not depend on it, widths of intervals do."),
-    Limit("other-images", _by_pair(_images),
+    Caveat("other-images", _by_pair(_images),
           "{pairs}: {cells} trained or tested on **different images** or another split, and not compared by seed."),
-    Limit("other-recipe", _by_pair(_recipes),
+    Caveat("other-recipe", _by_pair(_recipes),
           "{pairs}: **different recipes** ({what}). A difference in accuracy may be due to that."),
-    Limit("fallback-data", _arms(lambda arm: arm.info and arm.info.fallback is not None),
+    Caveat("fallback-data", _arms(lambda arm: arm.info and arm.info.fallback is not None),
           "{arms}: the data are a fallback, not those that the suite names."),
-    Limit("one-seed", _if(lambda found: min(_seeds(found), default=2) == 1),
+    Caveat("one-seed", _if(lambda found: min(_seeds(found), default=2) == 1),
           "**n = 1, no inference** for cells with one seed."),
-    Limit("drift-of-equal-seeds", _if(_seeds),
+    Caveat("drift-of-equal-seeds", _if(_seeds),
           "Equal seeds give equal initial weights, data order and augmentation everywhere; on another device or "
           "version sums are made in another order, so that equal runs drift apart. The test by seed allows for that."),
-    Limit("one-process", lambda found: _of_timings(found, lambda _, values: len(values.processes) == 1),
+    Caveat("one-process", lambda found: _of_timings(found, lambda _, values: len(values.processes) == 1),
           "From a single process, so that variation between processes is unknown: {timings}."),
-    Limit("unstable-timings", lambda found: _of_timings(found, lambda timing, _: timing.unstable),
+    Caveat("unstable-timings", lambda found: _of_timings(found, lambda timing, _: timing.unstable),
           "Unstable (marked ~; see the study's own report): {timings}."),
-    Limit("records-set-aside", _set_aside, "Set aside in {arms}: {files}."),
+    Caveat("records-set-aside", _set_aside, "Set aside in {arms}: {files}."),
 )  # fmt: skip
 """Every limit, in the order in which they are stated."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Set
+from collections.abc import Iterable, Mapping, Sequence, Set
 from typing import Any
 
 import numpy as np
@@ -11,7 +11,6 @@ import pandas as pd
 
 from vitbench.analysis.frames import level
 from vitbench.analysis.timings import BESIDE, UNSTEADY, WIDE
-from vitbench.report.cost import best
 from vitbench.report.cost.time_groups import TimeGroup
 from vitbench.report.document import Bar, Scale, Table, filled, table
 from vitbench.report.inline import Md, bold, escape, listed
@@ -41,7 +40,7 @@ def by_cell(view: View, group: TimeGroup) -> Table:
     # Of a part of the model only some axes matter: those in which the timings differ name them.
     axes = () if group.level == "model" else axes_of(view, group)
     order = sorted(planned["cell"].unique(), key=lambda c: found[c]["latency_ms_p50"] if c in found else math.inf)
-    cells, best_ones = order[:MAX_CELLS], (best.fastest(rows, base["trial_id"]), best.leanest(rows))
+    cells, best_ones = order[:MAX_CELLS], (fastest(rows, base["trial_id"]), leanest(rows))
     lines = [
         view.identity(cell, axes)
         | (_values(group, found[cell], base, *best_ones) if cell in found else {LATENCY: escape(missing[cell])})
@@ -79,24 +78,63 @@ def unstable(view: View, group: TimeGroup) -> list[Md]:
 
 
 def _values(
-    group: TimeGroup, result: Mapping[Any, Any], base: Mapping[str, Any], fastest: Set[str], leanest: Set[str]
+    group: TimeGroup, result: Mapping[Any, Any], base: Mapping[str, Any], first: Set[str], least: Set[str]
 ) -> dict[str, Md]:
     trial, doubt = result["trial_id"], f" {UNSTABLE}" if result["unstable"] else ""
     latency, rate = Md(f"{significant(result['latency_ms_p50'])}{doubt}"), Md(f"{count(result['images_per_s'])}{doubt}")
     memory, ends = significant(result["peak_memory_mib"]), [result["latency_ms_low"], result["latency_ms_high"]]
     return {
-        LATENCY: bold(latency) if trial in fastest else latency,
+        LATENCY: bold(latency) if trial in first else latency,
         "95 % interval (ms)": Md(" to ".join(significant(end) for end in ends if math.isfinite(end)) or "n/a"),
         "by the host's clock (ms)": significant(result["wall_ms_p50"]),
-        f"{group.item}s/s": bold(rate) if trial in fastest else rate,
+        f"{group.item}s/s": bold(rate) if trial in first else rate,
         RATIO: Md("1") if trial == base["trial_id"] else ratio(result, base),
         "GFLOP/s": significant(result["flops_per_s"] / 1e9),
         "of the roofline (%)": fixed(100 * result["of_roofline"], 0),
-        "peak memory (MiB)": bold(memory) if trial in leanest else memory,
+        "peak memory (MiB)": bold(memory) if trial in least else memory,
         f"energy (mJ/{group.item})": significant(result["energy_mj_per_image"]),
         "largest batch": count(result["largest_batch"]),
         "first iteration (ms)": significant(result["first_ms"]),
     }
+
+
+def fastest(rows: Sequence[Mapping[Any, Any]], baseline: str) -> set[str]:
+    """Trial ids of the lowest latency and of those whose speed has an interval that overlaps with its.
+
+    A lowest number alone may be luck: what cannot be told from it stands out, too. Where that is everything, or where
+    nothing is known of the luck, nothing does. Speeds are those beside the baseline: timings made one after the other
+    hold what the machine did meanwhile.
+
+    Args:
+        rows: finished timings of one group and origin; those that are marked take no part.
+        baseline: trial id of the one that speeds are relative to.
+    """
+    sure = [row for row in rows if not row["unstable"]]
+    if not sure:
+        return set()
+    spans = {row["trial_id"]: _span(row, baseline) for row in sure}
+    low, high = spans[min(sure, key=lambda row: row["latency_ms_p50"])["trial_id"]]
+    # An end that is not a number is neither above nor below anything: such a timing cannot be told from another.
+    level = {trial for trial, (a, b) in spans.items() if not (b < low or a > high)}
+    return level if len(level) < len(sure) else set()
+
+
+def leanest(rows: Sequence[Mapping[Any, Any]]) -> set[str]:
+    """Trial ids of the least peak memory, as it is printed; none where it is no count.
+
+    An allocator counts bytes. A resident set differs from process to process, and by how much is mostly not known.
+    """
+    if any(pd.isna(row["peak_reserved_mib"]) for row in rows):
+        return set()
+    shown = {row["trial_id"]: significant(row["peak_memory_mib"]) for row in rows}
+    least = significant(min((row["peak_memory_mib"] for row in rows), default=math.nan))
+    level = {trial for trial, memory in shown.items() if memory == least}
+    return level if len(level) < len(shown) else set()
+
+
+def _span(row: Mapping[Any, Any], baseline: str) -> tuple[float, float]:
+    """Interval of the speed relative to the baseline's, whose own is 1 by definition."""
+    return (1.0, 1.0) if row["trial_id"] == baseline else (row["speed_low"], row["speed_high"])
 
 
 def ratio(result: Mapping[Any, Any], base: Mapping[Any, Any]) -> Md:

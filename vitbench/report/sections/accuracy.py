@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import statistics
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -16,17 +17,19 @@ from vitbench.report.document import Bar, Block, Heading, Scale, Table, table
 from vitbench.report.inline import NOTHING, Md, bold, escape
 from vitbench.report.origins import of_origin, states_of
 from vitbench.report.output import Files
-from vitbench.report.sections.effects import is_marked, noise_floor, words_of
+from vitbench.report.sections.effects import is_marked, words_of
 from vitbench.report.text import (
     AT_CHANCE,
     SURVIVORS,
     count,
+    cut,
     plural,
     probability,
     ranging,
     seeds,
     signed,
     significant,
+    span,
     spread,
 )
 from vitbench.report.view import MAX_CELLS, MEAN, STD, Group, View, cut_off
@@ -110,7 +113,6 @@ def section(view: View, files: Files) -> list[Block]:
         return []
     links = [files.table("accuracy", by_cell_frame(view))]
     links += [Md(f"by axis {files.table('accuracy-by-axis', axes_frame(view))}")] if view.axes else []
-    blocks += [Md(noise_floor(view))] if len(set(view.function_of.values())) < len(view.function_of) else []
     return [*blocks, Md(f"As numbers, a row for each cell: {', '.join(links)}.")]
 
 
@@ -123,15 +125,10 @@ def _by_function(view: View, group: Group) -> list[Block]:
     blocks: list[Block] = []
     if found:
         blocks.append(_table(view, group, found[:MAX_CELLS]))
-        if len(found) > MAX_CELLS:
-            blocks.append(Md(f"Of {len(found):,} rows the first {MAX_CELLS} are shown."))
-        if any(each.n < each.planned for each in found):
-            blocks.append(Md(f"{SURVIVORS} mean over survivors: the cell has seeds without a result."))
-    if missing:
-        words: dict[str, list[str]] = {}
-        for cell, word in missing.items():
-            words.setdefault(word, []).append(cell)
-        each = "; ".join(f"{escape(word)}: {plural(len(cells), 'cell')}" for word, cells in words.items())
+        blocks += cut(len(found), MAX_CELLS)
+    words: dict[str, int] = Counter(missing.values())
+    if words:
+        each = "; ".join(f"{escape(word)}: {plural(number, 'cell')}" for word, number in words.items())
         blocks.append(Md(f"Without a result here: {each}."))
     return blocks
 
@@ -222,11 +219,9 @@ COSTS: Mapping[str, tuple[str, float]] = {
 def _cost(of_cells: Sequence[Mapping[Any, Any]], key: str, factor: float) -> Md:
     """A value of some cells: one, or the least and the largest."""
     values = [float(cost[key]) * factor for cost in of_cells if cost[key] == cost[key]]
-    if not values or (key in ("warm_up_seconds", "of_peak") and not any(values)):
+    if key in ("warm_up_seconds", "of_peak") and not any(values):
         return NOTHING
-    show = count if key == "steps" else significant
-    low, high = show(min(values)), show(max(values))
-    return low if low == high else Md(f"{low} to {high}")
+    return span(values, count if key == "steps" else significant)
 
 
 def _best(view: View, found: Sequence[Function]) -> list[Function]:
@@ -265,16 +260,14 @@ def by_cell_frame(view: View) -> pd.DataFrame:
 def axes_frame(view: View) -> pd.DataFrame:
     """Marginal means over matched blocks: a row for each device, origin, axis and value."""
     lines = []
-    for device in view.train_devices:
-        for origin in view.origins.of(view.runs(device)):
-            for axis in view.axes:
-                found = view.accuracy_over(axis, origin, device)
-                differences = found.differences()
-                lines += [
-                    (device, view.origins.letter(origin), axis, value, found.reference, len(column), found.incomplete,
-                     column.mean(), differences[value].mean(), differences[value].std(ddof=1))
-                    for value, column in found.table.items()
-                ]  # fmt: skip
+    for group in view.groups:
+        for found in [view.accuracy_over(axis, group.origin, group.device) for axis in view.axes if group.origin]:
+            differences = found.differences()
+            lines += [
+                (group.device, view.origins.letter(group.origin), found.axis, value, found.reference, len(column),
+                 found.incomplete, column.mean(), differences[value].mean(), differences[value].std(ddof=1))
+                for value, column in found.table.items()
+            ]  # fmt: skip
     columns = ["device", "origin", "axis", "value", "reference", "blocks", "incomplete_blocks", MEAN,
                "difference_points_mean", "difference_points_std"]  # fmt: skip
     return pd.DataFrame(lines, columns=columns)
@@ -283,22 +276,19 @@ def axes_frame(view: View) -> pd.DataFrame:
 def published(view: View, group: Group) -> Table | None:
     """Published and measured test accuracy side by side; None where the suite names no published number."""
     rows = view.train[(view.train["device"] == group.device) & view.train["published"].notna()]
-    if rows.empty:
-        return None
-    of_cell = {(r["cell"], r["origin"]): r for r in view.by_cell.to_dict("records") if r["device"] == group.device}
-    states, lines = states_of(rows), list[dict[str, Md]]()
+    of_group = (view.by_cell["device"] == group.device) & (view.by_cell["origin"] == group.origin)
+    results, states = {r["cell"]: r for r in view.by_cell[of_group].to_dict("records")}, states_of(rows)
+    lines = []
     for row in rows.drop_duplicates("cell").to_dict("records"):
-        line = {"cell": escape(row["cell"]), "published (%)": significant(row["published"])}
-        result = of_cell.get((row["cell"], group.origin))
-        if result is None:
-            line |= {"measured (%)": escape(states[row["cell"]]), "difference (points)": NOTHING, "seeds": Md("0")}
-        else:
-            mark = f" {SURVIVORS}" if states[row["cell"]] != "ok" else ""
+        result, state = results.get(row["cell"]), states[row["cell"]]
+        line = {"cell": escape(row["cell"]), "published (%)": significant(row["published"]),
+                "measured (%)": escape(state), "difference (points)": NOTHING, "seeds": Md("0")}  # fmt: skip
+        if result is not None:
+            mark = f" {SURVIVORS}" if state != "ok" else ""
+            line["measured (%)"] = Md(f"{spread(result[MEAN], result[STD], view.decimals)}{mark}")
+            line["seeds"] = seeds(result["n"], result["planned"])
             apart = signed(result[MEAN] - row["published"], view.decimals)
-            line |= {
-                "measured (%)": Md(f"{spread(result[MEAN], result[STD], view.decimals)}{mark}"),
-                "difference (points)": apart if view.study.info.fallback is None else Md("other data"),
-                "seeds": seeds(result["n"], result["planned"]),
-            }
+            line["difference (points)"] = apart if view.study.info.fallback is None else Md("other data")
         lines.append(line | {"source": escape(row["published_source"])})
-    return table(lines, right={"published (%)", "measured (%)", "difference (points)", "seeds"})
+    right = {"published (%)", "measured (%)", "difference (points)", "seeds"}
+    return table(lines, right=right) if lines else None

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator
-from typing import NamedTuple
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Generic, NamedTuple, TypeVar
+
+import pandas as pd
 
 from vitbench.analysis.grouped import finished
 from vitbench.analysis.results import MOVING
@@ -17,13 +19,15 @@ from vitbench.environment import Environment
 from vitbench.report.document import Block, bullets
 from vitbench.report.inline import Md, escape, listed
 from vitbench.report.origins import with_changes
-from vitbench.report.sections import changes, compute, recipes
+from vitbench.report.sections import changes, recipes
 from vitbench.report.sections.changes import Facts
-from vitbench.report.text import SURVIVORS, UNSTABLE, count, fixed, plural
+from vitbench.report.text import SURVIVORS, UNSTABLE, count, enumerated, fixed, plural, significant, span
 from vitbench.report.view import MEAN, View
 
+Subject = TypeVar("Subject")
 
-class Caveat(NamedTuple):
+
+class Caveat(NamedTuple, Generic[Subject]):
     """What may limit a conclusion.
 
     Attributes:
@@ -34,15 +38,20 @@ class Caveat(NamedTuple):
     """
 
     name: str
-    when: Callable[[View], Facts]
+    when: Callable[[Subject], Facts]
     text: str
     short: str = ""
 
 
 def stated(view: View) -> Iterator[tuple[str, Md]]:
     """The name and the sentence of each caveat that applies, the gravest kinds first."""
-    for caveat in CAVEATS:
-        for facts in caveat.when(view):
+    return in_words(CAVEATS, view)
+
+
+def in_words(caveats: Sequence[Caveat[Subject]], subject: Subject) -> Iterator[tuple[str, Md]]:
+    """The name and the sentence of each of some caveats that applies to a study or a comparison, in their order."""
+    for caveat in caveats:
+        for facts in caveat.when(subject):
             yield caveat.name, Md(caveat.text.format_map(facts))
 
 
@@ -80,6 +89,8 @@ DIFFERING = {
 """Fields of Environment as a reader says them."""
 NUISANCES = ("learning_rate", "weight_decay", "warmup_epochs", "schedule", "optimizer", "batch_size", "epochs")
 """Fields of the recipe on whose tuning a comparison may hang."""
+UNEQUAL = 1.1
+"""Largest over smallest budget, in operations, from which cells count as differently paid."""
 
 
 def _seeds(view: View) -> tuple[int, int] | None:
@@ -261,7 +272,38 @@ def _by_cell(view: View) -> Facts:
 
 
 def _budgets(view: View) -> Facts:
-    return [found] if (found := compute.differing(view)) else []
+    """How far cells that are compared differ in the operations of a run."""
+    found = view.by_cell[["cell", "train_flops", "steps"]].dropna()
+    found = found[found["train_flops"] > 0]
+    tasks = dict(iter(found.groupby(found["cell"].map(view.task), sort=False)))
+    widest = max(tasks, key=lambda name: _apart(tasks[name]["train_flops"]), default="")
+    if widest not in tasks or _apart(tasks[widest]["train_flops"]) < UNEQUAL:
+        return
+    rows = tasks[widest]
+    axes = [escape(axis) for axis in _deciding(view, rows)]
+    trained, _ = _recipes(view)
+    stages = ["masked pre-training"] if any(recipe.pretrain_epochs for recipe in trained) else []
+    stages += ["a teacher's training"] if any(r.has_teacher and r.teacher_epochs for r in trained) else []
+    yield {
+        "by": f" by {enumerated(axes)}" if axes else "",
+        "flops": span(rows["train_flops"] / 1e12, significant),
+        "where": f' (in the task "{escape(widest)}", where they differ most)' if widest else "",
+        "before": f", {' and '.join(stages)} included" if stages else "",
+        "steps": f", in {span(rows['steps'])} steps",
+    }
+
+
+def _apart(flops: pd.Series[float]) -> float:
+    return float(flops.max() / flops.min())
+
+
+def _deciding(view: View, rows: pd.DataFrame) -> list[str]:
+    """The axes between whose values some cells' operations differ on average."""
+    values = {
+        axis: rows["cell"].map({cell: view.values_of(cell)[axis] for cell in rows["cell"]})
+        for axis in (view.axes if view.factorial else ())
+    }
+    return [axis for axis, of in values.items() if _apart(rows.groupby(of)["train_flops"].mean()) >= UNEQUAL]
 
 
 def _noise(view: View) -> Facts:
@@ -283,7 +325,7 @@ def _called(field: str) -> str:
     return field.replace("_", " ")
 
 
-CAVEATS: tuple[Caveat, ...] = (
+CAVEATS: tuple[Caveat[View], ...] = (
     Caveat("history-missing", changes.missing,
            "**The study's history is missing**: whether the suite was changed after results were seen, or finished "
            "runs were removed, is unknown.",

@@ -8,7 +8,7 @@ from vitbench.analysis.frames import PENDING
 from vitbench.report.document import Block, bullets, table
 from vitbench.report.inline import Md, escape, listed
 from vitbench.report.output import Files
-from vitbench.report.text import count
+from vitbench.report.text import count, cut
 from vitbench.report.view import View
 
 MAX_NAMED = 8
@@ -35,8 +35,7 @@ def not_run(view: View) -> list[Block]:
         kinds = ", ".join(f"{n} {KINDS[str(k)]}" for k, n in group["kind"].value_counts(sort=False).items())
         why = escape(reason) if reason else Md("no record yet" if state == PENDING else "no reason recorded")
         lines.append({"state": escape(state), "reason": why, "trials": Md(kinds), "cells": _which(view, group)})
-    more = [Md(f"Of {len(lines):,} reasons the first {MAX_ROWS} are shown.")] if len(lines) > MAX_ROWS else []
-    return [table(lines[:MAX_ROWS], right=set()), *more]
+    return [table(lines[:MAX_ROWS], right=set()), *cut(len(lines), MAX_ROWS, "reason")]
 
 
 def retries(view: View) -> list[Block]:
@@ -49,9 +48,8 @@ def retries(view: View) -> list[Block]:
         seed = "" if pd.isna(row["seed"]) else f", seed {row['seed']}"
         cells = {"cell": escape(row["cell"]), "trial": Md(f"{what}{seed}"), "attempts": count(row["attempts"])}
         lines.append(cells | {"states in order": Md(", ".join(states)), "counted": escape(row["state"])})
-    more = f": the first {MAX_ROWS} here, all in tables/trials.csv" if len(again) > MAX_ROWS else ""
-    caption = Md(f"Trials with more than one attempt: {len(again):,}{more}.")
-    return [table(lines, right={"attempts"}).captioned(caption)] if lines else []
+    caption = Md(f"Trials with more than one attempt: {len(again):,}.")
+    return [table(lines, {"attempts"}).captioned(caption), *cut(len(again), MAX_ROWS, "trial")] if lines else []
 
 
 def left_out(view: View) -> list[Block]:

@@ -7,9 +7,8 @@ import functools
 
 from vitbench.config.trial import TrainTrial
 from vitbench.report.document import Block
-from vitbench.report.inline import Md
 from vitbench.report.output import Files
-from vitbench.report.text import enumerated, plural
+from vitbench.report.text import cut, enumerated, plural
 from vitbench.report.view import View
 from vitbench.store import TrainValues
 
@@ -49,5 +48,4 @@ def section(view: View, files: Files) -> list[Block]:
         alt = f"Images, what was seen of them, and what a masked autoencoder made of that: {named}"
         png = functools.partial(base64.b64decode, encoded)
         blocks.append(files.image(f"reconstructions-{number}", png, alt, CAPTION.format_map(facts)))
-    more = f"Of {len(wanted):,} cells that were pre-trained the first {MOST} are shown."
-    return [*blocks, Md(more)] if blocks and len(wanted) > MOST else blocks
+    return [*blocks, *cut(len(wanted), MOST, "pre-trained cell")] if blocks else []

@@ -23,6 +23,7 @@ from vitbench.report.text import count, plural, significant, span
 from vitbench.report.view import View
 from vitbench.runner.look_plan import in_words as looks_in_words
 from vitbench.store.record import STATES
+from vitbench.wording import duration
 
 MAX_NAMED = 8
 """Names that a sentence or a table cell lists before it counts the others."""
@@ -141,11 +142,8 @@ def _data(view: View) -> Md:
 def _budget(view: View) -> Md:
     """What a run takes in steps and operations, and all of them in time."""
     seconds = float(view.train.loc[view.train["state"] == "ok", "seconds"].sum())
-    unit, name = next(((u, n) for u, n in ((3600.0, "hours"), (60.0, "minutes")) if seconds >= u), (1.0, "seconds"))
     steps, flops = span(view.by_cell["steps"]), span(view.by_cell["train_flops"] / 1e12, significant)
-    return Md(
-        f"{steps} steps and {flops} TFLOP a run; the finished runs add up to {significant(seconds / unit)} {name}"
-    )
+    return Md(f"{steps} steps and {flops} TFLOP a run; the finished runs add up to {duration(seconds)}")
 
 
 def _model(view: View) -> Md:

@@ -7,8 +7,6 @@ import re
 from collections import Counter
 from collections.abc import Sequence
 
-import pandas as pd
-
 from vitbench.analysis.axis_speeds import MARGIN
 from vitbench.analysis.conclusions import Tested
 from vitbench.config.trial import TrainTrial
@@ -30,6 +28,8 @@ from vitbench.report.text import (
     probability,
     seeds,
     signed,
+    significant,
+    span,
     spread,
 )
 from vitbench.report.view import Group, View
@@ -39,7 +39,6 @@ MOST = 12
 MOST_NAMED = 6
 OPEN = ("undecided", "underpowered")
 SHOWN = ("better", "worse")
-KINDS = {"tune": "tuning", "train": "training", "time": "timing"}
 
 
 def opening(view: View) -> list[Block]:
@@ -75,10 +74,9 @@ def facts(view: View) -> dict[str, str]:
         counted = [f" ({train:,.0f} training and {test:,.0f} test images)" for train, test in sizes.to_numpy()]
         found["data"] = f"{info.data_name}{counted[0] if len(counted) == 1 else ''}"
     if (parameters := view.trials["parameters"].dropna().loc[lambda values: values > 0]).size:
-        found["model"] = f"{_ends(parameters / 1e6)} M parameters"
+        found["model"] = f"{span(parameters / 1e6, lambda value: significant(value, 2))} M parameters"
     if epochs := {each.train.epochs for each in trained if each.train.images is None}:
-        many = _ends(pd.Series([*epochs], dtype="float64"))
-        found["epochs"] = f"{many} {'epoch' if epochs == {1} else 'epochs'}"
+        found["epochs"] = f"{span(epochs)} {'epoch' if epochs == {1} else 'epochs'}"
     if trained:
         found["seeds"] = f"{'up to ' if info.looks else ''}{plural(view.train['seed'].nunique(), 'seed')}"
     if environments := list(view.origins.environments.values()):
@@ -104,11 +102,6 @@ def answer(view: View) -> Md:
     if not rows:
         parts = [_counted(found)] if (found := beside_baseline(view)) else ["no comparison has a result"]
     return Md("; ".join(parts))
-
-
-def _ends(values: pd.Series[float]) -> str:
-    low, high = (f"{float(end):,.2g}" if end < 10 else f"{end:,.0f}" for end in (values.min(), values.max()))
-    return low if low == high else f"{low} to {high}"
 
 
 def _effects(view: View, group: Group, files: Files) -> list[Block]:
@@ -259,12 +252,11 @@ def _to_decide(view: View) -> str:
     }
     if not left:
         return ""
-    needed = [j.seeds_needed for j in left.values()]
-    many = "more than 1,000" if None in needed else str(max(n for n in needed if n is not None))
-    planned = max(j.comparison.planned for j in left.values())
-    which = "1 comparison is" if len(left) == 1 else f"{len(left):,} comparisons are"
-    return (f"**Open:** {which} undecided or underpowered; with the differences found, {many} seeds would decide all "
-            f"(80 % power; planned: {planned}).")  # fmt: skip
+    needed = [judged.seeds_needed or math.inf for judged in left.values()]
+    many = f"{max(needed):,}" if math.isfinite(max(needed)) else "more than 1,000"
+    planned = max(judged.comparison.planned for judged in left.values())
+    return (f"**Open:** {plural(len(left), 'comparison')} undecided or underpowered; with the differences found, "
+            f"{many} seeds would decide all (80 % power; planned: {planned}).")  # fmt: skip
 
 
 def _equivalent(view: View) -> str:
@@ -278,7 +270,7 @@ def _equivalent(view: View) -> str:
 
 
 def _without_result(view: View) -> str:
-    """What cannot run here, and how far the study has come where it has not ended."""
+    """What cannot run here, and what waits for tuning."""
     parts = []
     states = view.trials.groupby("cell", sort=False)["state"].unique()
     without = {str(cell) for cell, found in states.items() if set(found) == {"unsupported"}}
@@ -293,13 +285,6 @@ def _without_result(view: View) -> str:
         devices = listed(list(view.trials.loc[view.trials["cell"].isin(without), "device"].unique()), MOST_NAMED)
         named = listed(values or sorted(without, key=view.cells.index), MOST_NAMED)
         parts.append(f"**Not supported on {devices}:** {named}.")
-    for kind, name in KINDS.items():
-        mine = view.trials.loc[(view.trials["kind"] == kind) & (view.trials["state"] != "unsupported"), "state"]
-        if (done := int((mine == "ok").sum())) < len(mine):
-            parts.append(f"{done:,} of {plural(len(mine), f'{name} trial')} ok.")
     if waiting := len(view.study.info.untuned):
-        parts.append(f"{plural(waiting, 'cell')} waits for tuning." if waiting == 1 else f"{waiting} cells wait for "
-                     "tuning.")  # fmt: skip
-    if view.study.info.facts and not view.conclusions:
-        parts.append(f"None of {plural(len(view.study.info.facts), 'claim')} could be tested yet.")
+        parts.append(f"**Waiting for tuning:** {plural(waiting, 'cell')}.")
     return " ".join(parts)

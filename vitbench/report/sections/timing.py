@@ -10,8 +10,8 @@ from vitbench.report.document import Block, Heading
 from vitbench.report.inline import Md
 from vitbench.report.output import Files
 from vitbench.report.sections.trends import THROUGHPUT, along
-from vitbench.report.text import plural
-from vitbench.report.view import View, beyond
+from vitbench.report.text import cut, plural
+from vitbench.report.view import MAX_CELLS, View
 
 FEW = 2
 """Settings up to which their tables are not folded away."""
@@ -53,7 +53,11 @@ def _settings(view: View) -> list[Block]:
         if view.timed(group).empty:
             blocks.append(Md(f"{plural(rows['cell'].nunique(), 'cell')}: {view.origins.absence(rows)}."))
             continue
-        blocks += [speed.by_cell(view, group), *speed.unstable(view, group), *beyond(rows)]
+        blocks += [
+            speed.by_cell(view, group),
+            *speed.unstable(view, group),
+            *cut(rows["cell"].nunique(), MAX_CELLS, "cell"),
+        ]
     return blocks
 
 
