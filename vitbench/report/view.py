@@ -219,10 +219,16 @@ class View:
         chosen &= (time["batch_size"] == group.batch_size) & (time["mode"] == group.mode)
         return time[chosen & (time["level"] == group.level) & (time["level_shape"] == group.shape)]
 
+    @cached_property
+    def measured(self) -> pd.DataFrame:
+        """The finished timings."""
+        rows = finished(self.time)
+        return rows[rows["latency_ms_p50"].notna()]
+
     def timed(self, group: TimeGroup) -> pd.DataFrame:
         """The finished timings of a group, of its environment."""
-        rows = of_origin(finished(self.timings(group)), group.origin)
-        return rows[rows["latency_ms_p50"].notna()]
+        rows = of_origin(self.timings(group), group.origin)
+        return rows[rows["trial_id"].isin(self.measured["trial_id"])]
 
     @cached_property
     def by_cell(self) -> pd.DataFrame:
