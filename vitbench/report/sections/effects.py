@@ -15,7 +15,7 @@ from vitbench.analysis.verdicts import Judged, judge
 from vitbench.report.document import Bar, Block, Heading, Scale, Table, filled, table
 from vitbench.report.inline import NOTHING, Md, bold, escape, listed
 from vitbench.report.output import Files
-from vitbench.report.sections.trends import TEST_ACCURACY, along
+from vitbench.report.sections.trends import TEST_ACCURACY, trends
 from vitbench.report.text import (
     AT_CHANCE,
     SURVIVORS,
@@ -98,10 +98,7 @@ def section(view: View, files: Files) -> list[Block]:
             found += _under_conditions(view, group.conclusions)
             blocks += [Heading(f"On {group.label}")] if group.label and found else []
             blocks += found
-    for device in view.train_devices:
-        for axis in view.axes:
-            blocks += files.pictures(along(view, device, axis, TEST_ACCURACY))
-    return blocks
+    return [*blocks, *files.pictures(trends(view, TEST_ACCURACY))]
 
 
 def details(view: View, files: Files) -> list[Block]:

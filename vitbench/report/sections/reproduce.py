@@ -9,7 +9,6 @@ from vitbench.config.trial import TrainTrial, TuneTrial
 from vitbench.report.document import Block, Code
 from vitbench.report.inline import Md, escape, listed
 from vitbench.report.output import Files
-from vitbench.report.sections import setup
 from vitbench.report.view import View
 from vitbench.store.explanation import FOLDER as EXPLANATIONS
 from vitbench.store.explanation import SUFFIX
@@ -33,14 +32,7 @@ def section(view: View, _: Files) -> list[Block]:
         made = [(*line, KEEP) if line[0] == "run" and KEEP not in line else line for line in made]
     if lines := [*map(_line, made), *_explaining(_folder(view, made), explained)]:
         blocks.append(Code("\n".join(lines), "sh"))
-    blocks += _images(view)
-    for origin, environment in view.origins.environments.items():
-        rest = f"Python {escape(environment.python)}; {escape(environment.platform)}"
-        if view.origins.several:  # Setup has a table of the software
-            blocks.append(Md(f"{view.origins.letter(origin)}: {rest}."))
-        else:
-            blocks.append(Md(f"{setup.software(environment)}; {rest}; {setup.commits(view, origin)}."))
-    return blocks
+    return [*blocks, *_images(view), Md("The versions of all software, and the commit, are under Setup.")]
 
 
 def _line(arguments: Sequence[str]) -> str:

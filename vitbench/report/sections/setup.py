@@ -14,7 +14,6 @@ from vitbench.config.dead_fields import dead
 from vitbench.config.model import OF_ANY
 from vitbench.config.recipe import TimeSpec, TrainSpec
 from vitbench.config.trial import RELEVANT, TimeTrial, TrainTrial, Trial
-from vitbench.environment import Environment
 from vitbench.report.document import Block, Bullets, bullets, table
 from vitbench.report.inline import Md, escape, listed
 from vitbench.report.output import Files
@@ -40,7 +39,7 @@ KINDS = {"tune": "tuning", "train": "training", "time": "timing"}
 def section(view: View, files: Files) -> list[Block]:
     """Trials by state, the settings, the environments, and every trial as numbers."""
     every = Md(f"Every trial with its state, settings, values and machine: {files.table('trials', view.trials)}.")
-    return [counts(view), settings(view), *origins(view), every]
+    return [counts(view), settings(view), every]
 
 
 def counts(view: View) -> Block:
@@ -82,34 +81,9 @@ def settings(view: View) -> Bullets:
     if moments:
         first, last = (f"{moments[n].astimezone(UTC):%Y-%m-%d %H:%M}" for n in (0, -1))
         rows.append(("first and last start", Md(f"{first} UTC, {last} UTC")))
-    environments = list(view.origins.environments.values())
-    if len(environments) == 1:  # its software and commit are what a reader needs to run it again: see Reproduction
-        rows.append(("machine", _machine(environments[0])))
-    elif not environments:
-        rows.append(("machine", Md("unknown")))
+    rows += [(f"environment {view.origins.letter(o)}" if view.origins.several else "environment", _environment(view, o))
+             for o in view.origins.environments]  # fmt: skip
     return bullets(Md(f"**{name}**: {value}") for name, value in rows)
-
-
-def origins(view: View) -> list[Block]:
-    """Where results come from, where that is more than one machine or state of the software; else nothing."""
-    if not view.origins.several:
-        return []
-    lines = []
-    for origin, environment in view.origins.environments.items():
-        kinds = view.trials.loc[view.trials["origin"] == origin, "kind"]
-        lines.append(
-            {
-                "on": Md(view.origins.letter(origin)),
-                "machine": _machine(environment),
-                "software": software(environment),
-                "commit": commits(view, origin),
-                "training runs": count((kinds == "train").sum()),
-                "timings": count((kinds == "time").sum()),
-            }
-        )
-    said = Md(f"Results come from {len(lines)} environments (machine, CPU threads, software). Each has tables of its "
-              "own, marked by its letter; results of different environments are never averaged.")  # fmt: skip
-    return [said, table(lines, right={"training runs", "timings"})]
 
 
 def _design(view: View) -> Md:
@@ -206,23 +180,23 @@ def _processes(protocol: TimeSpec) -> str:
     return f"{protocol.rounds} to {protocol.rounds_most} processes"
 
 
-def _machine(environment: Environment) -> Md:
-    driver = f", driver {environment.driver}" if environment.driver else ""
-    cuda = f", CUDA {environment.cuda}" if environment.cuda else ""
-    memory = f", {environment.memory_gib:g} GiB memory, {plural(environment.threads, 'thread')}"
-    return escape(f"{environment.machine}{memory}{driver}{cuda}")
-
-
-def software(environment: Environment) -> Md:
-    """The versions of vitbench, of its code and of the packages that it stands on."""
-    packages = ", ".join(f"{name} {version}" for name, version in sorted(environment.packages.items()))
-    return escape(f"vitbench {environment.vitbench} (code {environment.code}), {packages}")
-
-
-def commits(view: View, origin: str) -> Md:
-    """The commits of the results of one origin."""
-    of_it = (view.trials["origin"] == origin) & view.trials["commit"].notna()
-    known = view.trials.loc[of_it, ["commit", "dirty"]].drop_duplicates()
-    named = [f"{str(commit)[:12]}{' with local changes' if dirty is True else ''}"
-             for commit, dirty in known.itertuples(index=False)]  # fmt: skip
-    return Md(f"commit {listed(named, MAX_NAMED)}" if named else "commit unknown")
+def _environment(view: View, origin: str) -> Md:
+    """The machine and the software of the results of one origin, their commits, and how many there are."""
+    of_it = view.trials[view.trials["origin"] == origin]
+    e, kinds = view.origins.environments[origin], of_it["kind"].value_counts()
+    packages = ", ".join(f"{name} {version}" for name, version in sorted(e.packages.items()))
+    commits = [
+        f"{str(commit)[:12]}{' with local changes' if dirty is True else ''}"
+        for commit, dirty in of_it.loc[of_it["commit"].notna(), ["commit", "dirty"]]
+        .drop_duplicates()
+        .itertuples(index=False)
+    ]
+    parts = [
+        escape(f"{e.machine}, {e.memory_gib:g} GiB memory, {plural(e.threads, 'thread')}"),
+        escape(", ".join(f"{name} {value}" for name, value in (("driver", e.driver), ("CUDA", e.cuda)) if value)),
+        escape(f"vitbench {e.vitbench} (code {e.code}), {packages}"),
+        escape(f"Python {e.python}; {e.platform}"),
+        f"commit {listed(commits, MAX_NAMED) or 'unknown'}",
+        f"{plural(int(kinds.get('train', 0)), 'training run')}, {plural(int(kinds.get('time', 0)), 'timing')}",
+    ]  # fmt: skip
+    return Md("; ".join(filter(None, parts)))

@@ -9,7 +9,7 @@ from vitbench.report.cost import by_axis, roofline, speed
 from vitbench.report.document import Block, Heading
 from vitbench.report.inline import Md
 from vitbench.report.output import Files
-from vitbench.report.sections.trends import THROUGHPUT, along
+from vitbench.report.sections.trends import THROUGHPUT, trends
 from vitbench.report.text import cut, plural
 from vitbench.report.view import MAX_CELLS, View
 
@@ -29,8 +29,7 @@ def details(view: View, files: Files) -> list[Block]:
     for device in view.train_devices:
         found = [block for group in by_axis.training(view, device) for block in by_axis.table_of(view, group)]
         blocks += [Heading(f"Training runs on {device}"), *found] if found else []
-        for axis in view.axes:
-            blocks += files.pictures(along(view, device, axis, THROUGHPUT))
+    blocks += files.pictures(trends(view, THROUGHPUT))
     links = [files.table("timing", frame(view))] if view.time_groups else []
     if view.axes and len(numbers := by_axis.axes_frame(view)):
         links.append(Md(f"by axis {files.table('speed-by-axis', numbers)}"))

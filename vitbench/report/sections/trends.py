@@ -13,7 +13,7 @@ from vitbench.analysis.grouped import ACCURACY, finished, texts
 from vitbench.report.figures.charts import Picture, Trends
 from vitbench.report.figures.marks import Colouring
 from vitbench.report.origins import of_origin
-from vitbench.report.view import View
+from vitbench.report.view import Group, View
 
 FEWEST = 3
 """Numbers of an axis along which there is a trend."""
@@ -36,41 +36,41 @@ TEST_ACCURACY = Quantity(ACCURACY, "test accuracy", "%", from_zero=False)
 THROUGHPUT = Quantity("train_images_per_s", "training throughput", "images/s", from_zero=True)
 
 
-def along(view: View, device: str, axis: str, quantity: Quantity) -> list[Picture]:
-    """A picture of an axis of numbers for each origin, a line for each combination of the others, if they are few."""
-    pictures: list[Picture] = []
-    others = [name for name in view.axes if name != axis]
-    numbers = _numbers(view.axes[axis])
-    if not view.factorial or numbers is None or len(numbers) < FEWEST:
-        return pictures
-    planned = (view.judged if quantity is TEST_ACCURACY else view.train).loc[lambda rows: rows["device"] == device]
+def trends(view: View, quantity: Quantity) -> list[Picture]:
+    """A picture of each axis of numbers for each group, a line for each combination of the others, if they are few."""
+    return [
+        picture
+        for group in view.groups
+        for axis in (view.axes if view.factorial else ())
+        if (picture := _along(view, group, axis, quantity)) is not None
+    ]
+
+
+def _along(view: View, group: Group, axis: str, quantity: Quantity) -> Picture | None:
+    others, numbers = [name for name in view.axes if name != axis], _numbers(view.axes[axis])
+    planned = (view.judged if quantity is TEST_ACCURACY else view.train).loc[
+        lambda rows: rows["device"] == group.device
+    ]
     named = list(dict.fromkeys(_combined(planned, others)))
-    if len(named) > MOST_LINES:
-        return pictures
-    done = finished(planned)
-    done = done[done[quantity.column].notna()]
+    runs = of_origin(finished(planned), group.origin)
+    runs = runs[runs[quantity.column].notna()]
+    if numbers is None or len(numbers) < FEWEST or len(named) > MOST_LINES or runs.empty:
+        return None
+    lines: dict[str, dict[float, list[float]]] = {name: {} for name in named}
+    at, of = map(float, texts(runs[axis])), _combined(runs, others)
+    for where, name, value in zip(at, of, runs[quantity.column].tolist(), strict=True):
+        lines[name].setdefault(where, []).append(value)
     called, each = view.axis_names[axis], [view.axis_names[name] for name in others]
     legend = tuple(named if others else ())
-    wide = min(numbers) > 0 and max(numbers) / min(numbers) >= WIDE
-    slug = f"{quantity.name.split()[-1]}-along-{_slugs(view)[axis]}-{device}"
-    origins = view.origins.of(done)
-    for origin in origins:
-        on, suffix = view.origins.on(origin, origins)
-        runs = of_origin(done, origin)
-        at, of = map(float, texts(runs[axis])), _combined(runs, others)
-        lines: dict[str, dict[float, list[float]]] = {name: {} for name in named}
-        for where, name, value in zip(at, of, runs[quantity.column].tolist(), strict=True):
-            lines[name].setdefault(where, []).append(value)
-        chart = Trends(
-            called, f"{quantity.name} ({quantity.unit})", numbers,
-            {name: sorted(line.items()) for name, line in lines.items()},
-            Colouring(", ".join(each), legend, legend), logarithmic=wide, from_zero=quantity.from_zero,
-        )  # fmt: skip
-        by = f", a line for each {' and '.join(each)}" if others else ""
-        alt = f"{quantity.name.capitalize()} along {called} on {device}{on}{by}"
-        caption = f"{alt}: points are single runs, lines join their means."
-        pictures.append(Picture(f"{slug}{suffix}", chart, alt, caption))
-    return pictures
+    chart = Trends(
+        called, f"{quantity.name} ({quantity.unit})", numbers,
+        {name: sorted(line.items()) for name, line in lines.items()}, Colouring(", ".join(each), legend, legend),
+        logarithmic=min(numbers) > 0 and max(numbers) / min(numbers) >= WIDE, from_zero=quantity.from_zero,
+    )  # fmt: skip
+    by = f", a line for each {' and '.join(each)}" if others else ""
+    alt = f"{quantity.name.capitalize()} along {called} on {group.label or group.device}{by}"
+    name = f"{quantity.name.split()[-1]}-along-{_slugs(view)[axis]}-{group.device}{group.slug}"
+    return Picture(name, chart, alt, f"{alt}: points are single runs, lines join their means.")
 
 
 def _combined(rows: pd.DataFrame, axes: Sequence[str]) -> list[str]:
