@@ -62,6 +62,9 @@ MAX_CELLS = 500
 MANY = 20_000
 """Trials from which memory is worth giving back: of a million the frames take a fifth, the first section a quarter."""
 
+JOIN = " | "
+"""Between the values of an axis that equivalent implementations of one function have."""
+
 MAX_AXIS_COLUMNS = 6
 """Axes above which a table names its cells by their labels, not by a column for each axis."""
 
@@ -419,12 +422,13 @@ class View:
                 found[key] = found.get(key, True) and planned.exact.get(axis, False)
         return found
 
-    def identity(self, cell: str, axes: Collection[str] | None = None) -> dict[str, Md]:
-        """The columns that name a cell: one for each axis of a full factorial (of some of them), else its label."""
+    def identity(self, cells: Sequence[str], axes: Collection[str] | None = None) -> dict[str, Md]:
+        """The columns that name cells of one row: for each axis of a grid (or of some) their values, else a label."""
         shown = list(self.axes) if not axes else [axis for axis in self.axes if axis in axes]
         if not self.factorial or len(shown) > MAX_AXIS_COLUMNS:
-            return {"cell": escape(cell)}
-        return {self.axis_names[axis]: escape(self.values_of(cell)[axis]) for axis in shown}
+            return {"cell": escape(cells[0])}
+        values = {axis: dict.fromkeys(self.values_of(cell)[axis] for cell in cells) for axis in shown}
+        return {self.axis_names[axis]: escape(JOIN.join(values[axis])) for axis in shown}
 
     def values_of(self, cell: str) -> dict[str, str]:
         """Axis → value, as text, of one cell."""
@@ -438,4 +442,4 @@ class View:
 
 def cut_off(of_mean: Interval) -> Interval:
     """An interval of an accuracy without what is below 0 or above 100 %."""
-    return Interval(max(0.0, of_mean.low), min(100.0, of_mean.high))
+    return Interval(max(of_mean.low, 0.0), min(of_mean.high, 100.0))  # of NaN the first stays

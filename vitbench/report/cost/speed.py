@@ -42,7 +42,7 @@ def by_cell(view: View, group: TimeGroup) -> Table:
     order = sorted(planned["cell"].unique(), key=lambda c: found[c]["latency_ms_p50"] if c in found else math.inf)
     cells, best_ones = order[:MAX_CELLS], (fastest(rows, base["trial_id"]), leanest(rows))
     lines = [
-        view.identity(cell, axes)
+        view.identity([cell], axes)
         | (_values(group, found[cell], base, *best_ones) if cell in found else {LATENCY: escape(missing[cell])})
         for cell in cells
     ]

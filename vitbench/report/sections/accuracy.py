@@ -35,8 +35,6 @@ from vitbench.report.text import (
 from vitbench.report.view import MAX_CELLS, MEAN, STD, Group, View, cut_off
 
 TEST, INTERVAL = "test accuracy (%)", "95 % interval (%)"
-JOIN = " | "
-"""Between the values of an axis that equivalent implementations of one function have."""
 EQUIVALENT = "equivalent cells"
 SHARED = "Equal in every row"
 """Begins the sentence on columns that are left out, since every row has the same there."""
@@ -57,7 +55,7 @@ class Function:
         planned: seeds.
         mean: test accuracy, percent, over seeds; of each seed over the cells.
         std: sample standard deviation over seeds; NaN of one.
-        interval: 95 % interval of the mean; None of one seed.
+        interval: 95 % interval of the mean; NaN of one seed.
     """
 
     cells: Sequence[str]
@@ -66,7 +64,7 @@ class Function:
     planned: int
     mean: float
     std: float
-    interval: Interval | None
+    interval: Interval
 
     @property
     def name(self) -> str:
@@ -88,8 +86,7 @@ def functions(view: View, group: Group) -> list[Function]:
         found.append(
             Function(
                 cells, _values(view, cells), len(values), int(planned[first]), statistics.fmean(values),
-                statistics.stdev(values) if len(values) > 1 else math.nan,
-                cut_off(interval(values)) if len(values) > 1 else None,
+                statistics.stdev(values) if len(values) > 1 else math.nan, cut_off(interval(values)),
             )
         )  # fmt: skip
     return sorted(found, key=lambda each: -each.mean)
@@ -145,9 +142,11 @@ def _table(view: View, group: Group, found: Sequence[Function]) -> Table:
         shown = spread(each.mean, each.std, view.decimals)
         shown = bold(shown) if each in best else shown
         shown = Md(f"{shown} ({AT_CHANCE})") if view.is_at_chance(each.cells[0], each.interval) else shown
-        line = _identity(view, each)
+        line = view.identity(each.cells)
+        if "cell" in line and len(view.function_of) > len(set(view.function_of.values())):
+            line[EQUIVALENT] = count(len(each.cells))
         line[TEST] = Md(f"{shown} {SURVIVORS}") if each.n < each.planned else shown
-        line[INTERVAL] = ranging(each.interval.low, each.interval.high, view.decimals) if each.interval else NOTHING
+        line[INTERVAL] = ranging(each.interval.low, each.interval.high, view.decimals)
         line["seeds"] = seeds(each.n, each.planned)
         if variants:
             line |= _against_first(view, variants.get(each.cells[0]))
@@ -156,20 +155,13 @@ def _table(view: View, group: Group, found: Sequence[Function]) -> Table:
         line["parameters"] = count(size["parameters"])
         line["FLOPs per image (M)"] = significant(size["forward_flops"] / 1e6)
         lines.append(line)
-    bars = [
-        Bar(each.mean, *((each.interval.low, each.interval.high) if each.interval else (math.nan, math.nan)))
-        for each in found
-    ]
+    bars = [Bar(each.mean, each.interval.low, each.interval.high) for each in found]
     made, same = without_equal(lines, keep={TEST, INTERVAL, *view.axis_names.values(), "cell"})
-    made_table = table(made, right={name for line in made for name in line} - NAMING - set(view.axis_names.values()))
-    said = "; ".join(f"{name} {value}" for name, value in same.items())
-    caption = Md(f"Test accuracy by cell, the highest mean first. {f'{SHARED}: {said}.' if said else ''}")
-    return (
-        made_table.with_bars({TEST: (bars, Scale())})
-        .captioned(caption)
-        .hiding(OPTIONAL)
-        .about(each.cells for each in found)
-    )
+    shared = "; ".join(f"{name} {value}" for name, value in same.items())
+    caption = Md(f"Test accuracy by cell, the highest mean first. {f'{SHARED}: {shared}.' if shared else ''}")
+    right = {name for line in made for name in line} - NAMING - set(view.axis_names.values())
+    shown_table = table(made, right).with_bars({TEST: (bars, Scale())}).captioned(caption)
+    return shown_table.hiding(OPTIONAL).about(each.cells for each in found)
 
 
 def without_equal(lines: Sequence[dict[str, Md]], keep: set[str]) -> tuple[list[dict[str, Md]], dict[str, Md]]:
@@ -179,16 +171,6 @@ def without_equal(lines: Sequence[dict[str, Md]], keep: set[str]) -> tuple[list[
     same = {name: next(iter(found)) for name, found in values.items() if len(found) == 1} if len(lines) > 1 else {}
     made = [{name: cell for name, cell in line.items() if name not in same} for line in lines]
     return made, {name: value for name, value in same.items() if value != NOTHING}
-
-
-def _identity(view: View, each: Function) -> dict[str, Md]:
-    """The columns that name a function: its values of each axis, or the label of its first cell."""
-    if not each.values or len(view.axes) > 6:
-        named = {"cell": escape(each.cells[0])}
-        return named | (
-            {EQUIVALENT: count(len(each.cells))} if len(view.function_of) > len(set(view.function_of.values())) else {}
-        )
-    return {view.axis_names[axis]: escape(JOIN.join(values)) for axis, values in each.values.items()}
 
 
 def _against_first(view: View, judged: Any) -> dict[str, Md]:

@@ -133,7 +133,7 @@ def _table(view: View, each: Weighed, cells: pd.DataFrame) -> Table:
         mark, doubt = f" {SURVIVORS}" if row[SURVIVED] else "", f" {UNSTABLE}" if row[MARKED] else ""
         amounts = [_amount(costs, row[end]) for end in (LOW, HIGH) if math.isfinite(row[end])]
         lines.append({
-            **view.identity(str(cell)),
+            **view.identity([str(cell)]),
             "on the front": Md(row[STANDING]),
             TEST: Md(f"{spread(row[MEAN], row[STD], view.decimals)}{mark}"),
             costs.label: Md(f"{_amount(costs, row[VALUE])}{doubt}"),

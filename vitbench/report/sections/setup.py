@@ -8,7 +8,7 @@ from datetime import UTC
 from typing import Any
 
 from vitbench import registry
-from vitbench.analysis.frames import PENDING, level
+from vitbench.analysis.frames import PENDING, commits, level
 from vitbench.config.base import Strict
 from vitbench.config.dead_fields import dead
 from vitbench.config.model import OF_ANY
@@ -185,18 +185,12 @@ def _environment(view: View, origin: str) -> Md:
     of_it = view.trials[view.trials["origin"] == origin]
     e, kinds = view.origins.environments[origin], of_it["kind"].value_counts()
     packages = ", ".join(f"{name} {version}" for name, version in sorted(e.packages.items()))
-    commits = [
-        f"{str(commit)[:12]}{' with local changes' if dirty is True else ''}"
-        for commit, dirty in of_it.loc[of_it["commit"].notna(), ["commit", "dirty"]]
-        .drop_duplicates()
-        .itertuples(index=False)
-    ]
     parts = [
         escape(f"{e.machine}, {e.memory_gib:g} GiB memory, {plural(e.threads, 'thread')}"),
         escape(", ".join(f"{name} {value}" for name, value in (("driver", e.driver), ("CUDA", e.cuda)) if value)),
         escape(f"vitbench {e.vitbench} (code {e.code}), {packages}"),
         escape(f"Python {e.python}; {e.platform}"),
-        f"commit {listed(commits, MAX_NAMED) or 'unknown'}",
+        f"commit {listed(commits(of_it), MAX_NAMED) or 'unknown'}",
         f"{plural(int(kinds.get('train', 0)), 'training run')}, {plural(int(kinds.get('time', 0)), 'timing')}",
     ]  # fmt: skip
     return Md("; ".join(filter(None, parts)))

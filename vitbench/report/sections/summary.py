@@ -32,7 +32,7 @@ from vitbench.report.text import (
     span,
     spread,
 )
-from vitbench.report.view import Group, View
+from vitbench.report.view import JOIN, Group, View
 
 MOST = 12
 """Rows of a forest plot on the first screen; the sections below have all."""
@@ -238,7 +238,7 @@ def _best(view: View, group: Group) -> str:
 
 def _called(view: View, each: accuracy.Function) -> str:
     """A function by what tells it from others of its task, which is named before it."""
-    left = [accuracy.JOIN.join(values) for axis, values in each.values.items() if axis not in view.conditions]
+    left = [JOIN.join(values) for axis, values in each.values.items() if axis not in view.conditions]
     return " · ".join(left) if left and view.conditions else each.name
 
 
