@@ -205,15 +205,13 @@ class View:
             found += [replace(group, origin=o, letter=letter) for o, letter in zip(origins, letters, strict=True)]
         return found
 
-    def runs(self, device: str, columns: Sequence[str] = ()) -> pd.DataFrame:
-        """The training runs planned on a device: all columns, or some, since of a million runs all take half a GB."""
-        rows = self.train["device"] == device
-        return where(self.train[[*STANDING, *columns]] if columns else self.train, rows)
+    def runs(self, device: str, columns: Sequence[str] = (), *, judged: bool = False) -> pd.DataFrame:
+        """The training runs planned on a device, or with ``judged`` those and the ones that stand for equivalent cells.
 
-    def judged_runs(self, device: str, columns: Sequence[str] = ()) -> pd.DataFrame:
-        """The training runs planned on a device, with those that stand for equivalent cells; columns as of those."""
-        rows = self.judged["device"] == device
-        return where(self.judged[[*STANDING, *columns]] if columns else self.judged, rows)
+        All columns, or some, since of a million runs all take half a gigabyte.
+        """
+        runs = self.judged if judged else self.train
+        return where(runs[[*STANDING, *columns]] if columns else runs, runs["device"] == device)
 
     def timings(self, group: TimeGroup) -> pd.DataFrame:
         """The planned timings of a group, a row for each cell, in whatever environment."""

@@ -108,7 +108,7 @@ def _apart(found: SideBySide, number: int, base: int, kind: str) -> Md:
     """The conditions of a kind in which two arms are known to differ."""
     if found.arms[number].conditions is None or found.arms[base].conditions is None:
         return Md("")
-    return listed([e.name for e in found.conditions if e.kind == kind and e.between(base, number)], MOST_NAMED)
+    return listed([e.name for e in found.conditions if e.kind == kind and e.between(base, number)])
 
 
 def _machines(found: SideBySide, number: int, base: int) -> Mapping[str, str]:
@@ -133,7 +133,7 @@ def _images(found: SideBySide, number: int, base: int) -> Mapping[str, str]:
 
 def _recipes(found: SideBySide, number: int, base: int) -> Mapping[str, str]:
     fields = _otherwise(found, number, base)
-    return {"what": listed([f"{f} in {plural(n, 'cell')}" for f, n in fields.items() if f != "data"], MOST_NAMED)}
+    return {"what": listed([f"{f} in {plural(n, 'cell')}" for f, n in fields.items() if f != "data"])}
 
 
 def _studies(found: SideBySide) -> list[list[int]]:

@@ -75,7 +75,7 @@ class Function:
 
 def functions(view: View, group: Group) -> list[Function]:
     """The functions of a group that have a result, the highest mean first."""
-    of_device = view.judged_runs(group.device, [ACCURACY])
+    of_device = view.runs(group.device, [ACCURACY], judged=True)
     planned = of_device.groupby("function", sort=False)["seed"].nunique()
     runs = finished(of_origin(of_device, group.origin))
     runs = runs[runs[ACCURACY].notna()]
@@ -117,7 +117,7 @@ def _by_function(view: View, group: Group) -> list[Block]:
     """The table of a group: a row for each function, then the cells without a result on one line."""
     found = functions(view, group)
     known = {cell for each in found for cell in each.cells}
-    rows = view.judged_runs(group.device)
+    rows = view.runs(group.device, judged=True)
     missing = {cell: word for cell, word in view.origins.missing(rows).items() if cell not in known}
     blocks: list[Block] = []
     if found:

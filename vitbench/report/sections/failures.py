@@ -8,14 +8,12 @@ from vitbench.analysis.frames import PENDING
 from vitbench.report.document import Block, bullets, table
 from vitbench.report.inline import Md, escape, listed
 from vitbench.report.output import Files
+from vitbench.report.sections.setup import KINDS
 from vitbench.report.text import count, cut
 from vitbench.report.view import View
 
-MAX_NAMED = 8
-"""Names that a table cell lists before it counts the others."""
 MAX_ROWS = 50
 """Rows of a table; the CSV has them all."""
-KINDS = {"tune": "tuning", "train": "training", "time": "timing"}
 
 
 def section(view: View, files: Files) -> list[Block]:
@@ -58,7 +56,7 @@ def left_out(view: View) -> list[Block]:
     rules: dict[str, list[str]] = {}
     for label, rule in view.study.info.excluded:
         rules.setdefault(rule, []).append(label)
-    lines = [{"rule": escape(rule), "combinations": count(len(labels)), "which": listed(labels, MAX_NAMED)}
+    lines = [{"rule": escape(rule), "combinations": count(len(labels)), "which": listed(labels)}
              for rule, labels in rules.items()]  # fmt: skip
     if lines:
         caption = Md(
@@ -94,4 +92,4 @@ def _which(view: View, group: pd.DataFrame) -> Md:
                 having = {cell for cell in view.cells if view.values_of(cell).get(axis) == value}
                 if mine == having & planned:
                     return Md(f"all {len(mine):,} cells with {escape(axis)} = {escape(value)}")
-    return listed(list(group["cell"].unique()), MAX_NAMED)
+    return listed(list(group["cell"].unique()))

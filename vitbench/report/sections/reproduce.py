@@ -16,7 +16,6 @@ from vitbench.store.explanation import SUFFIX
 RESULTS = "results"
 """Folder of studies, where a study does not say where its own lay."""
 KEEP = "--keep-weights"
-MAX_NAMED = 8
 MOST_EXPLAINED = 8
 """Files of weights that are named one by one."""
 
@@ -76,5 +75,5 @@ def _images(view: View) -> list[Md]:
     names = {source: view.study.info.data_name if source == "image_folder" else source for source in sources}
     lines = [Md(IMAGES.get(source, FETCHED).format(name=escape(name))) for source, name in names.items()]
     checksums = sorted(view.train["data_checksum"].dropna().unique())
-    text = f"SHA-256 of the data's pixels and labels: {listed(checksums, MAX_NAMED)}."
+    text = f"SHA-256 of the data's pixels and labels: {listed(checksums)}."
     return [*lines, *([Md(text)] if checksums else [])]

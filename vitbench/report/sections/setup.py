@@ -24,11 +24,6 @@ from vitbench.runner.look_plan import in_words as looks_in_words
 from vitbench.store.record import STATES
 from vitbench.wording import duration
 
-MAX_NAMED = 8
-"""Names that a sentence or a table cell lists before it counts the others."""
-MAX_ROWS = 50
-"""Rows of a table of exceptions; the CSV has them all."""
-
 MODEL_ALWAYS = ("image_size", "patch_size", "dim", "depth", "heads", "mlp_ratio", "num_classes")
 EXTRAS = frozenset({"block", "residual", "qk_norm", "gate", "bias"})
 """Slots that are named where something else than the usual is in them."""
@@ -108,7 +103,7 @@ def _data(view: View) -> Md:
     info = view.study.info
     text = escape(info.data_name) + (f" (identity {escape(info.data_identity)})" if info.data_identity else "")
     split = view.train[["train_images", "validation_images", "test_images"]].dropna().drop_duplicates()
-    for train, validation, test in list(split.itertuples(index=False))[:MAX_NAMED]:
+    for train, validation, test in split.head(8).itertuples(index=False):
         text += f"; {count(train)} images to train on, {count(validation)} for validation, {count(test)} for test"
     return Md(text)
 
@@ -157,7 +152,7 @@ def _fields(
             continue
         given = list(dict.fromkeys(level(getattr(value, name)) for value in values))
         if len(given) > 1:
-            said.append(f"{escape(name)} {apart(name) or f'varied ({listed(given, MAX_NAMED)})'}")
+            said.append(f"{escape(name)} {apart(name) or f'varied ({listed(given)})'}")
         elif name in always or given[0] != level(field.default):
             said.append(f"{escape(name)} {escape(given[0])}")
     return Md(", ".join(said))
@@ -190,7 +185,7 @@ def _environment(view: View, origin: str) -> Md:
         escape(", ".join(f"{name} {value}" for name, value in (("driver", e.driver), ("CUDA", e.cuda)) if value)),
         escape(f"vitbench {e.vitbench} (code {e.code}), {packages}"),
         escape(f"Python {e.python}; {e.platform}"),
-        f"commit {listed(commits(of_it), MAX_NAMED) or 'unknown'}",
+        f"commit {listed(commits(of_it)) or 'unknown'}",
         f"{plural(int(kinds.get('train', 0)), 'training run')}, {plural(int(kinds.get('time', 0)), 'timing')}",
     ]  # fmt: skip
     return Md("; ".join(filter(None, parts)))

@@ -44,7 +44,10 @@ SHOWN = ("better", "worse")
 def opening(view: View) -> list[Block]:
     """The question, what the study is made of in one line, and what limits its conclusions in another."""
     suite = view.study.info.suite
-    blocks: list[Block] = [Md(f"**{escape(suite.question)}**"), Byline(_byline(view))]
+    blocks: list[Block] = [
+        Md(f"**{escape(suite.question)}**"),
+        Byline(escape(" · ".join(facts(view).values()) or "nothing has run yet")),
+    ]
     blocks += map(Note, caveats.notes(view))
     if grave := [name for name, _ in caveats.grave(view)]:
         blocks.append(Note(Md(f"**Limits the conclusions:** {'; '.join(grave)}. See Caveats.")))
@@ -59,10 +62,6 @@ def section(view: View, files: Files) -> list[Block]:
             blocks += _effects(view, group, files)
     blocks += _speeds(view, files)
     return [*blocks, *map(Md, _sentences(view)), *explained_page.in_short(view)]
-
-
-def _byline(view: View) -> Md:
-    return escape(" · ".join(facts(view).values()) or "nothing has run yet")
 
 
 def facts(view: View) -> dict[str, str]:

@@ -48,9 +48,7 @@ def trends(view: View, quantity: Quantity) -> list[Picture]:
 
 def _along(view: View, group: Group, axis: str, quantity: Quantity) -> Picture | None:
     others, numbers = [name for name in view.axes if name != axis], _numbers(view.axes[axis])
-    planned = (view.judged if quantity is TEST_ACCURACY else view.train).loc[
-        lambda rows: rows["device"] == group.device
-    ]
+    planned = view.runs(group.device, judged=quantity is TEST_ACCURACY)
     named = list(dict.fromkeys(_combined(planned, others)))
     runs = of_origin(finished(planned), group.origin)
     runs = runs[runs[quantity.column].notna()]
