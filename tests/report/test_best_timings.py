@@ -8,9 +8,11 @@ from typing import Any
 import pytest
 
 from tests.report.builders import reference
-from vitbench.report.cost import best, heat_map, speed
+from vitbench.report.cost import speed
 from vitbench.report.cost.beside import beside_baseline
+from vitbench.report.cost.heat_map import heat_map
 from vitbench.report.inline import plain
+from vitbench.report.text import ratio_ends
 
 
 def row(name: str, latency: float, speeds: tuple[float, float], **changes: Any) -> dict[str, Any]:
@@ -34,14 +36,14 @@ BASE = row("base", 10.0, (math.nan, math.nan))
     ],
 )
 def test_what_cannot_be_told_from_the_fastest_stands_out_with_it(others: list[dict[str, Any]], bold: set[str]) -> None:
-    assert best.fastest([BASE, *others], "base") == bold
+    assert speed.fastest([BASE, *others], "base") == bold
 
 
 def test_memory_stands_out_where_it_is_counted() -> None:
     lean = row("lean", 1.0, (1.0, 1.0), peak_memory_mib=9.0)
-    assert best.leanest([BASE, lean]) == {"lean"}
-    assert best.leanest([BASE, BASE | {"trial_id": "same", "peak_memory_mib": 10.01}]) == set(), "equal as printed"
-    assert best.leanest([BASE, lean | {"peak_reserved_mib": math.nan}]) == set(), "a resident set is no count"
+    assert speed.leanest([BASE, lean]) == {"lean"}
+    assert speed.leanest([BASE, BASE | {"trial_id": "same", "peak_memory_mib": 10.01}]) == set(), "equal as printed"
+    assert speed.leanest([BASE, lean | {"peak_reserved_mib": math.nan}]) == set(), "a resident set is no count"
 
 
 @pytest.mark.parametrize(
@@ -50,28 +52,28 @@ def test_memory_stands_out_where_it_is_counted() -> None:
      (0.998, 1.001, "1.00 to 1.00"), (1.0004, 1.1, "1.0004 to 1.1000")],
 )  # fmt: skip
 def test_an_interval_that_excludes_1_is_seen_to(low: float, high: float, said: str) -> None:
-    assert speed.ends(low, high) == said
+    assert ratio_ends(low, high) == said
 
 
 def test_the_heat_map_has_every_setting_and_the_ratios_of_the_records() -> None:
-    assert heat_map.heat_map(reference("components-cpu")) is None, "few settings"
+    assert heat_map(reference("components-cpu")) is None, "few settings"
     view = reference("attention-timing-cpu")
-    found = heat_map.heat_map(view)
+    found = heat_map(view)
     assert found is not None
     rows = view.time[(view.time["state"] == "ok") & (view.time["attention"] != "sdpa")]
-    shapes = [plain(line[0]) for line in found.table.rows]
+    shapes = [plain(line[0]) for line in found.rows]
     assert len(view.time_groups) == 10 == 2 * len(set(shapes)) == 2 * len(shapes), "a column for each mode"
     # A ratio is as sure as the surer of its two timings at the most, and has a colour only then.
     timed = view.time[view.time["attention"] == "sdpa"].set_index(["level_shape", "mode"])["unstable"]
     unsure = {r["trial_id"] for r in rows.to_dict("records") if r["unstable"] or timed[r["level_shape"], r["mode"]]}
     assert {each.row["trial_id"] for each in beside_baseline(view) if each.unstable} == unsure
-    shown = {(shapes[at], column): cell for at, line in enumerate(found.table.rows) for column, cell in enumerate(line)}
+    shown = {(shapes[at], column): cell for at, line in enumerate(found.rows) for column, cell in enumerate(line)}
     for each in beside_baseline(view):
         head = f"{each.name}, {each.group.mode_name}"
-        column = found.table.columns.index(head)
+        column = found.columns.index(head)
         (place,) = [at for at, shape in enumerate(shapes) if speed.shared(view, each.group).startswith(shape)]
         ratio = float(each.row["speed"])
         bold = "**" if each.verdict in ("faster", "slower") else ""
         assert shown[shapes[place], column] == f"{bold}{ratio:.2f}{' ~' if each.unstable else ''}{bold}"
-        shade = found.table.shades.get((place, column))
+        shade = found.shades.get((place, column))
         assert (shade is None) == each.unstable and (shade is None or (shade > 0) == (ratio > 1))

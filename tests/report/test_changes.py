@@ -104,8 +104,8 @@ NAMED = '[[variants]]\nname = "gelu"\nset = { mlp = "gelu" }\n' + RELU
         ({"[train]": "[train]\nlearning_rate = 0.003"}, "learning_rate 0.001 → 0.003"),
         # The grid's cells with other labels, one of them under a recipe of its own: what cells have is compared.
         ({'axis = "mlp"\n': "", '[axes]\nmlp = ["gelu", "relu"]\n': NAMED}, "learning_rate 0.001 → 0.003 (relu)"),
-        ({'expected = "lower"': 'expected = "higher"'}, "claim turned: “ReLU is worse” expected lower → higher"),
-        ({'claim = "ReLU is worse"': 'claim = "ReLU is better"'}, "claim stated: “ReLU is better”"),
+        ({'expected = "lower"': 'expected = "higher"'}, "claim “ReLU is worse”: expected lower → higher"),
+        ({'claim = "ReLU is worse"': 'claim = "ReLU is better"'}, "claim “ReLU is better” none → stated"),
     ],
     ids=["learning rate", "of one cell", "claim turned", "another claim"],
 )
@@ -115,7 +115,7 @@ def test_what_is_changed_after_results_is_told(runs: Runs, edits: dict[str, str]
         runs.suite.write_text(runs.suite.read_text().replace(old, new))
     again(runs)
     assert said in told(runs)["changed-after-results"]
-    assert said[:12] != "claim stated" or "claim dropped: “ReLU is worse”" in told(runs)["changed-after-results"]
+    assert "better" not in said or "claim “ReLU is worse” stated → none" in told(runs)["changed-after-results"]
 
 
 def test_the_worst_seeds_are_removed(runs: Runs) -> None:
@@ -125,7 +125,9 @@ def test_the_worst_seeds_are_removed(runs: Runs) -> None:
             (runs.study / "records" / f"{trial.id}-1.json").unlink()
     assert told(runs).keys() == {"removed-runs"} and "(2): gelu, seed 1; relu, seed 1." in told(runs)["removed-runs"]
     again(runs, "seeds = [0, 1]", "seeds = [0, 2]")
-    assert "2 joined" in told(runs)["seeds-changed"] and "(2): 2 of no planned cell" in told(runs)["removed-runs"]
+    assert (
+        "seeds 0, 1 → 0, 2" in told(runs)["seeds-changed"] and "(2): 2 of no planned cell" in told(runs)["removed-runs"]
+    )
     again(runs, "seeds = [0, 2]", "seeds = [0, 1, 2]")
     assert "(2): gelu, seed 1;" in told(runs)["repeated-runs"]
 

@@ -53,7 +53,7 @@ def test_timings_are_judged_by_axis_over_matched_blocks(tmp_path: Path) -> None:
     axes = {**EQUIVALENT_AXES, "positions": ("learned", "none")}
     timed = view(tmp_path, factorial(axes, modes=("train",), train=False, changed=beside))
     (group,) = timed.time_groups
-    rows = table_of(by_axis.tables(timed, group, "cpu"))
+    rows = table_of(by_axis.table_of(timed, group))
     # The builder makes batched 1.6 / 1.15 as fast as per_head, and sdpa 1.6; both norms are equally fast.
     for value, expected in (("batched", 1.6 / 1.15), ("sdpa", 1.6)):
         row = rows["attention", value]
@@ -74,7 +74,7 @@ def test_training_runs_are_judged_only_where_their_order_was_drawn(tmp_path: Pat
     drawn = view(tmp_path / "drawn", grid(order=lambda number: number * 7919 % 997, apart=400.0))
     fixed = view(tmp_path / "fixed", grid())
     for found, verdict in ((drawn, "faster"), (fixed, "n/a")):
-        row = table_of(by_axis.tables(found, None, "cpu"))["attention", "sdpa"]
+        row = table_of(by_axis.table_of(found, *by_axis.training(found, "cpu")))["attention", "sdpa"]
         assert row["verdict"] == verdict and float(row["speed (×)"]) == pytest.approx(1.6, rel=0.05)
         assert (row["95 % interval"] == "n/a") == (verdict == "n/a")
         assert not [block for block in summary.section(found, Files()) if isinstance(block, Forest) and
@@ -92,7 +92,9 @@ def test_runs_without_a_machine_to_themselves_are_told(tmp_path: Path, changes: 
     assert "shared-machine" not in dict(stated(view(tmp_path / "alone", grid())))
     crowded = view(tmp_path / "crowded", grid(**changes, order=lambda number: number * 7919 % 997))
     assert why in dict(stated(crowded))["shared-machine"]
-    assert table_of(by_axis.tables(crowded, None, "cpu"))["attention", "sdpa"]["verdict"] == "n/a"
+    assert (
+        table_of(by_axis.table_of(crowded, *by_axis.training(crowded, "cpu")))["attention", "sdpa"]["verdict"] == "n/a"
+    )
 
 
 @pytest.mark.parametrize("busy", [False, True])

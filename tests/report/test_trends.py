@@ -9,7 +9,7 @@ import pytest
 
 from tests.report.builders import build, factorial
 from vitbench.report.figures.charts import Trends, drawn
-from vitbench.report.sections.trends import TEST_ACCURACY, THROUGHPUT, Quantity, along
+from vitbench.report.sections.trends import TEST_ACCURACY, THROUGHPUT, Quantity, trends
 from vitbench.report.text import significant
 from vitbench.report.view import View
 
@@ -18,7 +18,7 @@ NUMBERS, NORM = {"heads": (1, 2, 4, 8)}, {"norm": ("pre", "post")}
 
 def charts(tmp_path: Path, axes: dict[str, Any], quantity: Quantity = TEST_ACCURACY, **changes: Any) -> list[Trends]:
     view = View(build(tmp_path / "study", factorial(axes, time=False, seeds=(0, 1), **changes)))
-    found = [picture.chart for axis in view.axes for picture in along(view, "cpu", axis, quantity)]
+    found = [picture.chart for picture in trends(view, quantity)]
     assert all(isinstance(chart, Trends) for chart in found)
     return found
 

@@ -13,6 +13,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import NamedTuple
 
 import pandas as pd
 
@@ -38,20 +39,11 @@ Work = tuple[str, ...]
 of a benchmark."""
 
 
-@dataclass(frozen=True)
-class Run:
-    """A finished training run: what of it stands side by side with others.
+class Run(NamedTuple):
+    """A finished training run; ``images_per_s`` is of the median step, for the rest see trials_frame."""
 
-    Attributes:
-        accuracy_pct: test accuracy, percent.
-        checksum: of the pixels and labels that it saw.
-        images_per_s: of the median step.
-        peak_memory_mib: see :class:`vitbench.store.TrainValues`.
-        seconds: of the whole trial.
-    """
-
-    accuracy_pct: float
-    checksum: str
+    test_accuracy_pct: float
+    data_checksum: str
     images_per_s: float
     peak_memory_mib: float
     seconds: float

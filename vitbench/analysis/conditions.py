@@ -9,7 +9,7 @@ from typing import Literal
 import pandas as pd
 
 from vitbench.analysis.arms import Arm
-from vitbench.analysis.frames import level
+from vitbench.analysis.frames import commits, level
 from vitbench.analysis.sides import NAMES, Conditions
 from vitbench.config.base import Strict
 from vitbench.config.recipe import TimeSpec, TrainSpec
@@ -81,7 +81,7 @@ def conditions_of(arms: Sequence[Arm]) -> list[Condition]:
         row("suite", "study", lambda arm: arm.info.suite.name if arm.info else ""),
         row("runs on", "machine", lambda arm: arm.device),
         *_recorded(arms),
-        row("commit", "study", lambda arm: _commits(arm.trials)),
+        row("commit", "study", lambda arm: _named(commits(arm.trials))),
         row("dates", "study", lambda arm: _dates(arm.trials)),
         row("data", "data", _data),
         *_fields(arms, TrainSpec, "recipe", ALWAYS, lambda arm: [cell.trial.train for cell in arm.cells]),
@@ -143,12 +143,6 @@ def _data(arm: Arm) -> str:
 def _ok(trials: pd.DataFrame, kind: str) -> str:
     states = trials.loc[trials["kind"] == kind, "state"]
     return f"{(states == 'ok').sum():,} of {len(states):,}" if len(states) else ""
-
-
-def _commits(trials: pd.DataFrame) -> str:
-    known = trials[trials["commit"].notna()][["commit", "dirty"]].drop_duplicates()
-    return _named({f"{str(c)[:12]}{' with local changes' if d is True else ''}": None
-                   for c, d in known.itertuples(index=False)})  # fmt: skip
 
 
 def _dates(trials: pd.DataFrame) -> str:

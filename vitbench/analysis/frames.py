@@ -130,6 +130,13 @@ def where(frame: pd.DataFrame, condition: pd.Series[bool]) -> pd.DataFrame:
     return frame if condition.all() else frame[condition]
 
 
+def commits(trials: pd.DataFrame) -> list[str]:
+    """The commits of some trials, and whether there were changes beside them."""
+    known = trials.loc[trials["commit"].notna(), ["commit", "dirty"]].drop_duplicates()
+    changed = {True: " with local changes"}
+    return [f"{str(commit)[:12]}{changed.get(dirty, '')}" for commit, dirty in known.itertuples(index=False)]
+
+
 def level(value: Any) -> str:
     """An axis value as text, the same for the same value whatever the column's type has made of it."""
     if value is None or (isinstance(value, float) and math.isnan(value)) or value is pd.NA:

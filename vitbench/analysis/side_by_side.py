@@ -18,10 +18,9 @@ from typing import TypeVar
 
 from vitbench.analysis.arms import Arm, Trained, arms_of
 from vitbench.analysis.conditions import Condition, conditions_of
-from vitbench.analysis.counterparts import counterpart, counterparts
 from vitbench.analysis.frames import level
 from vitbench.analysis.regressions import IDENTICAL, MARGIN, Change, Changes, alone, change, counted, order
-from vitbench.analysis.sides import ComparisonError, Timing
+from vitbench.analysis.sides import HARDWARE, ComparisonError, Timing
 from vitbench.analysis.timings import FEW
 from vitbench.analysis.verdicts import Comparison, Judged, judge
 from vitbench.config.recipe import TrainSpec
@@ -221,7 +220,7 @@ def side_by_side(paths: Sequence[Path], margin: float = MARGIN) -> SideBySide:
     arms = arms_of(paths)
     if len(arms) < 2:
         raise ComparisonError("a comparison takes two studies, or one that ran on two devices or under two conditions")
-    candidates = counterparts(arms)
+    candidates = _candidates(arms)
     timings, cells = _timings(arms, candidates, margin), _cells(arms, candidates)
     shared = [row for row in timings if _planned(row.timings) > 1], [row for row in cells if _planned(row.cells) > 1]
     if not any(shared):
@@ -239,6 +238,32 @@ def side_by_side(paths: Sequence[Path], margin: float = MARGIN) -> SideBySide:
         for base in [base for base in bases if (number, base) in used] or bases[:1]
     )
     return SideBySide(tuple(arms), tuple(conditions_of(arms)), tuple(timings), tuple(cells), pairs, margin)
+
+
+def _candidates(arms: Sequence[Arm]) -> list[tuple[int, ...]]:
+    """Of each arm the numbers of those that it may be compared with, the likest first.
+
+    These are the first study's arms on the same type of device: of the same conditions, then of the same machine,
+    then the others. A slow device of the first study would else count as a regression, and a regression on a fast one
+    as none. Where there is none, and for the first study's own other arms, it is the first arm of all.
+    """
+    first = [number for number, arm in enumerate(arms) if arm.place == 0]
+    found: list[tuple[int, ...]] = [()]
+    for arm in arms[1:]:
+        same = [number for number in first if arms[number].device == arm.device] if arm.place else []
+        apart = {number: _distance(arms[number], arm) for number in same}
+        found.append(tuple(sorted(same, key=apart.__getitem__)) or (0,))
+    return found
+
+
+def _distance(one: Arm, other: Arm) -> tuple[bool, int]:
+    """How far apart the conditions of two arms are, where both are known."""
+    if one.conditions is None or other.conditions is None:
+        return True, len(HARDWARE) + 1
+    here, there = one.conditions.machine, other.conditions.machine
+    return one.conditions != other.conditions, sum(
+        here.get(name) != there.get(name) for name in here.keys() | there.keys()
+    )
 
 
 def _planned(of_arms: Sequence[object]) -> int:
@@ -261,11 +286,13 @@ def _timings(arms: Sequence[Arm], candidates: Sequence[tuple[int, ...]], margin:
 def _bases(
     of_arms: Sequence[T | None], candidates: Sequence[tuple[int, ...]], ok: Callable[[T], bool]
 ) -> tuple[int | None, ...]:
-    """With which arm each one is compared."""
-    return tuple(
-        counterpart(of_arms, among, ok) if each is not None else None
-        for each, among in zip(of_arms, candidates, strict=True)
-    )
+    """With which arm each one is compared: the first candidate that has a result, else the first that plans it."""
+    bases: list[int | None] = []
+    for each, among in zip(of_arms, candidates, strict=True):
+        planned = [number for number in among if of_arms[number] is not None] if each is not None else []
+        having = [number for number in planned if (other := of_arms[number]) is not None and ok(other)]
+        bases.append(next(iter([*having, *planned]), None))
+    return tuple(bases)
 
 
 def _cells(arms: Sequence[Arm], candidates: Sequence[tuple[int, ...]]) -> list[CellRow]:
@@ -330,7 +357,7 @@ def _apart(one: Trained | None, other: Trained | None) -> tuple[str, ...]:
 def _same_images(one: Trained, other: Trained) -> bool:
     """Whether both saw the same images, by what was planned and by what was seen in each seed."""
     common = one.runs.keys() & other.runs.keys()
-    return one.images == other.images and all(one.runs[s].checksum == other.runs[s].checksum for s in common)
+    return one.images == other.images and all(one.runs[s].data_checksum == other.runs[s].data_checksum for s in common)
 
 
 def _compared(one: Trained | None, other: Trained | None) -> Comparison | None:
@@ -340,7 +367,7 @@ def _compared(one: Trained | None, other: Trained | None) -> Comparison | None:
     seeds = tuple(sorted(one.runs.keys() & other.runs.keys()))
     if not seeds:
         return None
-    variant, baseline = (tuple(c.runs[s].accuracy_pct for s in seeds) for c in (other, one))
+    variant, baseline = (tuple(c.runs[s].test_accuracy_pct for s in seeds) for c in (other, one))
     both = (one.runs.keys() | one.lost) & (other.runs.keys() | other.lost)
     return Comparison(
         label=one.planned.cell, deltas=tuple(v - b for v, b in zip(variant, baseline, strict=True)),

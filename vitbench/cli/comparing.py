@@ -114,8 +114,7 @@ def compare(
 def print_comparison(comparison: SideBySide, fail_over: float | None, console: Terminal) -> None:
     """A table of what changed for each pair of arms, what limits it, and a summary."""
     from vitbench.analysis.regressions import meanings
-    from vitbench.report.comparisons.limits import stated
-    from vitbench.report.comparisons.verdict_counts import differences
+    from vitbench.report.comparisons.limits import differences, stated
     from vitbench.report.inline import plain
 
     if not console.is_terminal:

@@ -266,16 +266,25 @@ class Document:
                     yield above, block
 
 
-def table(rows: Sequence[Mapping[str, Md]], right: Set[str]) -> Table:
+def table(rows: Sequence[Mapping[str, Md]], right: Set[str], columns: Iterable[str] = ()) -> Table:
     """A table of rows, its columns in the order of the first row that has them.
 
     Args:
         rows: column → cell. A row without a column shows :data:`NOTHING` there.
         right: columns aligned to the right.
+        columns: the first columns, in their order, where it is not that of the rows.
     """
-    columns = tuple(dict.fromkeys(name for row in rows for name in row))
+    columns = tuple(dict.fromkeys([*columns, *(name for row in rows for name in row)]))
     cells = tuple(tuple(row.get(name, NOTHING) for name in columns) for row in rows)
     return Table(columns, tuple(name in right for name in columns), cells)
+
+
+def filled(rows: Sequence[Mapping[str, Md]], *empty: str) -> list[dict[str, Md]]:
+    """Rows without the columns that hold nothing, or one of some words for it, in any of them."""
+    none = {NOTHING, *empty}
+    names = [name for name in dict.fromkeys(name for row in rows for name in row)
+             if any(row.get(name, NOTHING) not in none for row in rows)]  # fmt: skip
+    return [{name: row[name] for name in names if name in row} for row in rows]
 
 
 def bullets(items: Iterable[Md]) -> Bullets:

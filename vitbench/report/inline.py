@@ -48,7 +48,7 @@ def bold(text: Md) -> Md:
     return Md(f"**{text}**")
 
 
-def listed(items: Sequence[str], limit: int, more: str = "more") -> Md:
+def listed(items: Sequence[str], limit: int = 8, more: str = "more") -> Md:
     """Plain names in a row, escaped; above the limit the number of the others in their place."""
     shown = ", ".join(escape(item) for item in items[:limit])
     return Md(f"{shown} and {len(items) - limit:,} {more}" if len(items) > limit else shown)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from decimal import ROUND_HALF_UP, Decimal, localcontext
 
 from vitbench.report.inline import NOTHING, Md
@@ -89,6 +89,11 @@ def plural(number: int, one: str, many: str = "") -> str:
     return f"{number:,} {one if number == 1 else many or one + 's'}"
 
 
+def cut(number: int, most: int, noun: str = "row") -> list[Md]:
+    """What is below a table or a plot that shows the first of so many rows alone; nothing where it shows all."""
+    return [Md(f"Of {number:,} {noun}s the first {most:,} are shown.")] if number > most else []
+
+
 def enumerated(parts: Sequence[str]) -> str:
     """Parts of a sentence: a, b and c; empty of none."""
     return " and ".join(filter(None, (", ".join(parts[:-1]), *parts[-1:])))
@@ -105,6 +110,40 @@ def ranging(low: float, high: float, decimals: int, *, sign: bool = False) -> Md
         return NOTHING
     shown = signed if sign else fixed
     return Md(f"{shown(low, decimals)} to {shown(high, decimals)}")
+
+
+def span(values: Iterable[float], show: Callable[[float], Md] = count) -> Md:
+    """The smallest and the largest of some values, or the only one; nothing of none."""
+    known = [value for value in values if math.isfinite(value)]
+    ends = dict.fromkeys([show(min(known)), show(max(known))]) if known else [NOTHING]
+    return Md(" to ".join(ends))
+
+
+def interval_text(low: float, high: float, decimals: int, *, sign: bool = False) -> str:
+    """An interval as plain text; empty where it has no ends."""
+    return str(ranging(low, high, decimals, sign=sign)).replace(NOTHING, "")
+
+
+def ratio_ends(low: float, high: float, fewest: int = 2) -> Md:
+    """Ends of a ratio's interval, with as many decimals as it takes to see that 1 is not in it."""
+    shown = (n for n in range(fewest, 6) if low <= 1 <= high or not round(low, n) <= 1 <= round(high, n))
+    return ranging(low, high, next(shown, 6))
+
+
+def distinct(names: Sequence[Sequence[str]], keep: int = 0) -> list[str]:
+    """Names made of parts, without those that it does not take to tell them apart; the last parts go first.
+
+    Args:
+        names: parts of each name, of all as many.
+        keep: how many of the first parts every name has.
+    """
+    every = {tuple(parts) for parts in names}
+    kept = list(range(len(names[0]))) if names else []
+    for place in reversed(kept[keep:]):
+        fewer = [each for each in kept if each != place]
+        if len({tuple(parts[n] for n in fewer) for parts in every}) == len(every):
+            kept = fewer
+    return [", ".join(parts[n] for n in kept if parts[n]) for parts in names]
 
 
 def seeds(n: int, planned: int) -> Md:

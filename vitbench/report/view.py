@@ -5,9 +5,8 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
 
 import pandas as pd
 
@@ -47,7 +46,7 @@ from vitbench.memory import hand_back
 from vitbench.report.cost.time_groups import TimeGroup
 from vitbench.report.inline import Md, escape
 from vitbench.report.origins import Origins, of_origin
-from vitbench.report.text import accuracy_decimals, plural
+from vitbench.report.text import accuracy_decimals
 from vitbench.store import Study
 from vitbench.store.attempts import finished as has_ended
 from vitbench.store.trials import Trials
@@ -62,6 +61,9 @@ MAX_CELLS = 500
 
 MANY = 20_000
 """Trials from which memory is worth giving back: of a million the frames take a fifth, the first section a quarter."""
+
+JOIN = " | "
+"""Between the values of an axis that equivalent implementations of one function have."""
 
 MAX_AXIS_COLUMNS = 6
 """Axes above which a table names its cells by their labels, not by a column for each axis."""
@@ -108,9 +110,8 @@ class View:
     @uncollected()
     def __init__(self, study: Study) -> None:
         self._accuracy_over: dict[tuple[str, str, str], Matched] = {}
-        self._intervals: dict[str, dict[tuple[str, str], Interval]] = {}
         self._contention: dict[str, Contention] = {}
-        self.axis_speeds: dict[Any, list[AxisSpeed]] | None = None
+        self.axis_speeds: dict[TimeGroup, list[AxisSpeed]] | None = None
         self.study = study
         _, self.planned = Trials.of(study.info.trials).up_to_seed
         self.results = results_of(study)
@@ -194,26 +195,41 @@ class View:
 
     @cached_property
     def time_groups(self) -> list[TimeGroup]:
-        """What is timed together, in the plan's order."""
+        """What is timed together, each environment apart; in the plan's order."""
+        found = list[TimeGroup]()
         keys = self.time[["device", "dtype", "batch_size", "mode", "level", "level_shape"]].drop_duplicates()
-        return [TimeGroup(d, t, int(b), m, level, s) for d, t, b, m, level, s in keys.itertuples(index=False)]
+        for device, dtype, batch_size, *rest in keys.itertuples(index=False):
+            group = TimeGroup(device, dtype, int(batch_size), *rest)
+            origins = self.origins.of(self.timings(group)) or [""]
+            letters = [self.origins.letter(origin) if len(origins) > 1 else "" for origin in origins]
+            found += [replace(group, origin=o, letter=letter) for o, letter in zip(origins, letters, strict=True)]
+        return found
 
-    def runs(self, device: str, columns: Sequence[str] = ()) -> pd.DataFrame:
-        """The training runs planned on a device: all columns, or some, since of a million runs all take half a GB."""
-        rows = self.train["device"] == device
-        return where(self.train[[*STANDING, *columns]] if columns else self.train, rows)
+    def runs(self, device: str, columns: Sequence[str] = (), *, judged: bool = False) -> pd.DataFrame:
+        """The training runs planned on a device, or with ``judged`` those and the ones that stand for equivalent cells.
 
-    def judged_runs(self, device: str, columns: Sequence[str] = ()) -> pd.DataFrame:
-        """The training runs planned on a device, with those that stand for equivalent cells; columns as of those."""
-        rows = self.judged["device"] == device
-        return where(self.judged[[*STANDING, *columns]] if columns else self.judged, rows)
+        All columns, or some, since of a million runs all take half a gigabyte.
+        """
+        runs = self.judged if judged else self.train
+        return where(runs[[*STANDING, *columns]] if columns else runs, runs["device"] == device)
 
     def timings(self, group: TimeGroup) -> pd.DataFrame:
-        """The planned timings of a group, a row for each cell."""
+        """The planned timings of a group, a row for each cell, in whatever environment."""
         time = self.time
         chosen = (time["device"] == group.device) & (time["dtype"] == group.dtype)
         chosen &= (time["batch_size"] == group.batch_size) & (time["mode"] == group.mode)
         return time[chosen & (time["level"] == group.level) & (time["level_shape"] == group.shape)]
+
+    @cached_property
+    def measured(self) -> pd.DataFrame:
+        """The finished timings."""
+        rows = finished(self.time)
+        return rows[rows["latency_ms_p50"].notna()]
+
+    def timed(self, group: TimeGroup) -> pd.DataFrame:
+        """The finished timings of a group, of its environment."""
+        rows = of_origin(self.timings(group), group.origin)
+        return rows[rows["trial_id"].isin(self.measured["trial_id"])]
 
     @cached_property
     def by_cell(self) -> pd.DataFrame:
@@ -246,15 +262,17 @@ class View:
 
         Its ends are cut off at 0 and 100, beyond which there is no accuracy.
         """
-        if device not in self._intervals:
-            done = finished(self.judged_runs(device, [ACCURACY]))
-            of_cells = done[done[ACCURACY].notna()].groupby(["cell", "origin"], sort=False)[ACCURACY]
-            self._intervals[device] = {
-                (str(cell), str(origin)): cut_off(interval(values.tolist()))
-                for (cell, origin), values in of_cells
-                if len(values) > 1
-            }
-        return self._intervals[device]
+        return self._intervals.get(device, {})
+
+    @cached_property
+    def _intervals(self) -> dict[str, dict[tuple[str, str], Interval]]:
+        done = finished(self.judged[[*STANDING, "device", ACCURACY]])
+        found: dict[str, dict[tuple[str, str], Interval]] = {}
+        runs = done[done[ACCURACY].notna()].groupby(["device", "cell", "origin"], sort=False)[ACCURACY]
+        for (device, cell, origin), values in runs:
+            if len(values) > 1:
+                found.setdefault(str(device), {})[str(cell), str(origin)] = cut_off(interval(values.tolist()))
+        return found
 
     @cached_property
     def _chance(self) -> dict[str, float]:
@@ -369,9 +387,9 @@ class View:
             self._accuracy_over[axis, origin, device] = found
         return self._accuracy_over[axis, origin, device]
 
-    def timing_over(self, axis: str, origin: str, group: TimeGroup, value: str) -> Matched:
-        """A measured value over the matched blocks of an axis, of one group of timings and one origin."""
-        return matched(of_origin(self.timings(group), origin), self.axes, axis, value, TIME_BLOCK)
+    def timing_over(self, axis: str, group: TimeGroup, value: str) -> Matched:
+        """A measured value over the matched blocks of an axis, of one group of timings."""
+        return matched(of_origin(self.timings(group), group.origin), self.axes, axis, value, TIME_BLOCK)
 
     @cached_property
     def telling(self) -> list[str]:
@@ -402,12 +420,13 @@ class View:
                 found[key] = found.get(key, True) and planned.exact.get(axis, False)
         return found
 
-    def identity(self, cell: str, axes: Collection[str] | None = None) -> dict[str, Md]:
-        """The columns that name a cell: one for each axis of a full factorial (of some of them), else its label."""
+    def identity(self, cells: Sequence[str], axes: Collection[str] | None = None) -> dict[str, Md]:
+        """The columns that name cells of one row: for each axis of a grid (or of some) their values, else a label."""
         shown = list(self.axes) if not axes else [axis for axis in self.axes if axis in axes]
         if not self.factorial or len(shown) > MAX_AXIS_COLUMNS:
-            return {"cell": escape(cell)}
-        return {self.axis_names[axis]: escape(self.values_of(cell)[axis]) for axis in shown}
+            return {"cell": escape(cells[0])}
+        values = {axis: dict.fromkeys(self.values_of(cell)[axis] for cell in cells) for axis in shown}
+        return {self.axis_names[axis]: escape(JOIN.join(values[axis])) for axis in shown}
 
     def values_of(self, cell: str) -> dict[str, str]:
         """Axis → value, as text, of one cell."""
@@ -419,13 +438,6 @@ class View:
         return {str(row["cell"]): {axis: level(row[axis]) for axis in self.axes} for row in rows}
 
 
-def beyond(rows: pd.DataFrame) -> list[Md]:
-    """What is said below a table by cell of some trials that shows :data:`MAX_CELLS` of their cells."""
-    cells = rows["cell"].nunique()
-    said = f"Of {plural(cells, 'cell')} the first {MAX_CELLS:,} are shown; all are in the table of numbers."
-    return [Md(said)] if cells > MAX_CELLS else []
-
-
 def cut_off(of_mean: Interval) -> Interval:
     """An interval of an accuracy without what is below 0 or above 100 %."""
-    return Interval(max(0.0, of_mean.low), min(100.0, of_mean.high))
+    return Interval(max(of_mean.low, 0.0), min(of_mean.high, 100.0))  # of NaN the first stays

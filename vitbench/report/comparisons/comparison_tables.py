@@ -1,35 +1,36 @@
-"""Tables of a comparison: a row for each timing or cell of each arm, and the same numbers for a spreadsheet."""
+"""Tables of a comparison: verdicts by pair of arms, then a row for each timing or cell of each arm, and as numbers."""
 
 from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections import Counter
+from collections.abc import Sequence
 from typing import Any, TypeVar
 
 import pandas as pd
 
 from vitbench.analysis import timings as samples
-from vitbench.analysis.arms import Run, Trained
-from vitbench.analysis.frames import PENDING
+from vitbench.analysis.arms import Trained
 from vitbench.analysis.grouped import words
-from vitbench.analysis.regressions import IDENTICAL, Change, meanings
+from vitbench.analysis.regressions import EQUIVALENT, FASTER, IDENTICAL, OK_NOW, SLOWER, TOO_FEW, UNDECIDED, meanings
 from vitbench.analysis.side_by_side import CellRow, SideBySide, TimingRow, verdict
 from vitbench.analysis.timings import LEVEL
-from vitbench.report.comparisons.comparison_conditions import MOST_NAMED
-from vitbench.report.comparisons.forest import accuracy_of
-from vitbench.report.document import Block, Heading, bullets, table
-from vitbench.report.inline import NOTHING, Md, bold, escape, listed
+from vitbench.report.comparisons.forest import accuracy_of, decimals_of
+from vitbench.report.document import Block, Heading, bullets, filled, table
+from vitbench.report.inline import NOTHING, Md, bold, escape
 from vitbench.report.output import Files
 from vitbench.report.sections.terms import meanings as of_verdicts
 from vitbench.report.text import (
     SURVIVORS,
-    accuracy_decimals,
+    UNSTABLE,
     count,
+    cut,
     fixed,
     plural,
     probability,
     ranging,
+    ratio_ends,
     seeds,
     signed,
     significant,
@@ -38,16 +39,15 @@ from vitbench.report.text import (
 Row = TypeVar("Row", TimingRow, CellRow)
 Line = dict[str, Any]
 
-OF_MEAN, INTERVAL, P, HOLM = "95 % interval (%)", "95 % interval (points)", "p", "p (Holm)"
 MOST_ROWS = 500
 """Rows of a table; what is beyond is in the CSV."""
-UNSTABLE = Md("~")
 NOT_PLANNED = "not planned"
-CELL, PAIR = "arm: cell", "arms: cell"
-VERDICT, RATIO, OF_RATIO = "verdict", "ratio", "95 % interval"
-DIFFERENCE = "difference (points)"
-REFERENCE = Md("reference")
-"""The verdict of what the others of a cell are compared with."""
+CELL, VERDICT, AGAINST = "arm: cell", "verdict", "against"
+WORDS = frozenset({CELL, VERDICT, AGAINST, "arms", "trained otherwise in", "no longer ok"})
+"""Columns of text; all others are numbers."""
+OPTIONAL = frozenset({"p", "images/s", "peak (MiB)", "s per run"})
+OF_TIMINGS = (SLOWER, FASTER, EQUIVALENT, UNDECIDED, IDENTICAL, TOO_FEW)
+OF_CELLS = ("better", "worse", "equivalent", "undecided", "underpowered", "invalid", IDENTICAL)
 
 
 def planned(row: TimingRow | CellRow) -> list[int]:
@@ -59,6 +59,158 @@ def planned(row: TimingRow | CellRow) -> list[int]:
 def shared(rows: Sequence[Row]) -> list[Row]:
     """Timings or cells that two arms or more plan."""
     return [row for row in rows if len(planned(row)) > 1]
+
+
+def verdicts(found: SideBySide) -> list[Block]:
+    """A table of timings and one of accuracies, a row for each pair of arms; nothing where nothing is compared."""
+    blocks: list[Block] = []
+    for title, of_pair in (("Timings", _timings_of_pair), ("Test accuracy", _cells_of_pair)):
+        if lines := [line for pair in found.pairs if (line := of_pair(found, *pair))]:
+            columns = {name for line in lines for name in line}
+            blocks += [Heading(title), table(filled(lines, "0"), right=columns - WORDS)]
+    return blocks
+
+
+def _timings_of_pair(found: SideBySide, number: int, base: int) -> dict[str, Md]:
+    """Verdict counts of an arm's timings; empty where none is compared."""
+    changes = found.changes(number, base).changes
+    if not changes:
+        return {}
+    both = [(change, change.ratio) for change in changes if change.ratio]
+    counts, lost = Counter(change.word for change, _ in both), Counter(c.word for c in changes if c.lost)
+    ratios = [ratio.estimate for _, ratio in both] or [math.nan]
+    widest = max((r for change, r in both if change.judged), key=lambda r: r.high / r.low, default=None)
+    return {
+        "arms": escape(found.against(number, base)),
+        "ok in both": count(len(both)),
+        **{word: count(counts[word]) for word in OF_TIMINGS},
+        "unstable (~)": count(sum(change.doubtful for change, _ in both)),
+        "no longer ok": escape(", ".join(f"{n} {word}" for word, n in lost.items()) or "0"),
+        "newly ok": count(sum(change.word == OK_NOW for change in changes)),
+        "latency ratio, geometric mean": fixed(math.exp(statistics.fmean(map(math.log, ratios))), 3),
+        "smallest to largest": ranging(min(ratios), max(ratios), 3),
+        "widest 95 % interval": ranging(widest.low, widest.high, 3) if widest else NOTHING,
+    }
+
+
+def _cells_of_pair(found: SideBySide, number: int, base: int) -> dict[str, Md]:
+    """Verdict counts of an arm's accuracies; empty where no cell is compared."""
+    judged = [each for row in found.cells if row.bases[number] == base and (each := row.judged[number]) is not None]
+    counts = Counter(map(verdict, judged))
+    means = [each.mean for each in judged if math.isfinite(each.mean)] or [math.nan]
+    return {} if not judged else {
+        "arms": escape(found.against(number, base)),
+        "cells": count(len(judged)),
+        **{word: count(counts[word]) for word in OF_CELLS},
+        "differences (points)": ranging(min(means), max(means), 2, sign=True),
+    }  # fmt: skip
+
+
+def timings(found: SideBySide, files: Files) -> list[Block]:
+    """Latency, throughput and peak memory of each arm and the ratio to its counterpart, a table for each setting."""
+    settings: dict[str, list[TimingRow]] = {}
+    for row in shared(found.timings):
+        settings.setdefault(row.setting, []).append(row)
+    blocks = _terms(found) if settings else []
+    for setting, rows in settings.items():
+        lines = [_timing_shown(found, row, number) for row in rows for number in planned(row)]
+        blocks += [Heading(f"{setting[:1].upper()}{setting[1:]}"), *_table(lines)]
+    return [*blocks, Md(f"As numbers: {files.table('timings', timings_frame(found))}.")] if blocks else []
+
+
+def _terms(found: SideBySide) -> list[Block]:
+    """What the numbers and words of the tables of timings mean."""
+    changes = [change for row in found.timings for change in row.changes if change]
+    tested = sum(change.judged and change.word != IDENTICAL for change in changes)
+    terms = [escape(each) for each in meanings({change.word for change in changes}, found.margin)]
+    if any(timing and timing.unstable for row in shared(found.timings) for timing in row.timings):
+        terms.append(Md(f"{UNSTABLE}: unstable, or a verdict on an unstable timing; the study's own report says why."))
+    if tested:
+        terms.append(Md(f"No verdict is corrected for the number of ratios: of {plural(tested, 'ratio')} between "
+                        f"timings that do not differ, {(1 - LEVEL) * tested:.2g} would be called slower or faster by "
+                        "chance."))  # fmt: skip
+    return [Md("Ratios are of latencies: above 1 is slower than the reference."), bullets(terms)]
+
+
+def _timing_shown(found: SideBySide, row: TimingRow, number: int) -> dict[str, Md]:
+    line, change = _timing(found, row, number), row.changes[number]
+    latency = Md(f"{significant(line['latency_ms'])}{f' {UNSTABLE}' if line['unstable'] else ''}")
+    ends = ratio_ends(line["ratio_low"], line["ratio_high"], fewest=1 if line["ratio"] >= 10 else 3)
+    word = bold(escape(change.word)) if change and change.judged else escape(change.word if change else "")
+    word = Md(f"{word} {UNSTABLE}") if change and change.doubtful else word
+    return {
+        CELL: escape(f"{found.arms[number].letter}: {row.cell}"),
+        "latency (ms)": latency if math.isfinite(line["latency_ms"]) else escape(line["state"]),
+        "ratio": fixed(line["ratio"], 1 if line["ratio"] >= 10 else 3),
+        AGAINST: Md(line["against"] or NOTHING),
+        VERDICT: word or (Md("ok in neither") if line["against"] else _reference(row, number)),
+        "95 % interval": ends,
+        "images/s": count(line["images_per_s"]),
+        "peak (MiB)": significant(line["peak_memory_mib"]),
+    }
+
+
+def _reference(row: TimingRow | CellRow, number: int) -> Md:
+    """The verdict of what the others of a row are compared with; nothing of what is compared with nothing."""
+    return Md("reference") if number in row.bases else NOTHING
+
+
+def accuracy(found: SideBySide, files: Files) -> list[Block]:
+    """Test accuracy, its difference seed by seed, and the cost of training of each arm."""
+    rows = shared(found.cells)
+    if not rows:
+        return []
+    words = {verdict(judged) for row in rows for judged in row.judged if judged}
+    terms = of_verdicts(words)
+    if IDENTICAL in words:
+        terms.append(Md("**identical:** every seed gives the same accuracy to the last digit."))
+    every = pd.DataFrame([_accuracy(found, row, n) for row in found.cells for n in range(len(found.arms))])
+    return [
+        Md("Accuracy is the mean over seeds, differences are seed by seed against the arm named, p (Holm) is corrected "
+           "over the cells of one pair of arms. Training speed, memory and time are medians over seeds; runs of "
+           "different studies are not interleaved, so that their ratios say little."),
+        *_table([_accuracy_shown(found, row, number) for row in rows for number in planned(row)]),
+        *([bullets(terms)] if terms else []),
+        Md(f"As numbers: {files.table('accuracy', every)}; every run: {files.table('training-runs', _runs(found))}."),
+    ]  # fmt: skip
+
+
+def _accuracy_shown(found: SideBySide, row: CellRow, number: int) -> dict[str, Md]:
+    line, cell, judged, decimals = (
+        _accuracy(found, row, number),
+        row.cells[number],
+        row.judged[number],
+        decimals_of(found),
+    )
+    assert cell is not None
+    without = Md("no common seed on the same images") if line["against"] else _reference(row, number)
+    survivors = f" of {judged.comparison.planned} {SURVIVORS}" if judged and judged.survivors else ""
+    return {
+        CELL: escape(f"{found.arms[number].letter}: {row.label}"),
+        VERDICT: bold(escape(line["verdict"])) if judged else without,
+        AGAINST: Md(line["against"] or NOTHING),
+        "difference (points)": signed(line["difference_points"], decimals + 1),
+        "95 % interval (points)": ranging(line["difference_low"], line["difference_high"], decimals + 1, sign=True),
+        "p (Holm)": probability(line["p_holm"]),
+        "p": probability(line["p"]),
+        "paired seeds": Md(f"{judged.n}{survivors}") if judged else NOTHING,
+        "test accuracy (%)": fixed(line["test_accuracy_pct"], decimals) if line["seeds"] else escape(line["states"]),
+        "95 % interval (%)": ranging(line["low"], line["high"], decimals),
+        "seeds": seeds(line["seeds"], cell.states.total() if line["seeds"] else 0),
+        "trained otherwise in": escape(line["trained_otherwise_in"]) or NOTHING,
+        "images/s": count(_median(cell, "images_per_s")),
+        "peak (MiB)": significant(_median(cell, "peak_memory_mib")),
+        "s per run": significant(_median(cell, "seconds")),
+    }
+
+
+def _median(cell: Trained, column: str) -> float:
+    return float(statistics.median([getattr(run, column) for run in cell.runs.values()] or [math.nan]))
+
+
+def _table(lines: Sequence[dict[str, Md]]) -> list[Block]:
+    right = {column for line in lines for column in line} - WORDS
+    return [table(filled(lines[:MOST_ROWS]), right).hiding(OPTIONAL), *cut(len(lines), MOST_ROWS)]
 
 
 def timings_frame(found: SideBySide) -> pd.DataFrame:
@@ -74,19 +226,20 @@ def _timing(found: SideBySide, row: TimingRow, number: int) -> Line:
     return {
         **_where(found, "timing", row, number),
         "state": timing.state if timing else NOT_PLANNED,
-        "latency_ms": latency.estimate if latency else math.nan,
-        "latency_ms_low": latency.low if latency else math.nan,
-        "latency_ms_high": latency.high if latency else math.nan,
+        **_ends("latency_ms", "latency_ms", latency),
         "images_per_s": values.images_per_s if values else math.nan,
         "peak_memory_mib": values.peak_memory_mib if values else math.nan,
         "against": _letter(found, row, number),
-        "ratio": ratio.estimate if ratio else math.nan,
-        "ratio_low": ratio.low if ratio else math.nan,
-        "ratio_high": ratio.high if ratio else math.nan,
+        **_ends("ratio", "ratio", ratio),
         "change": change.word if change else "",
         "equivalent_within": found.margin,
         "unstable": "; ".join(timing.unstable) if timing else "",
     }
+
+
+def _ends(name: str, prefix: str, measured: samples.Measurement | None) -> Line:
+    ends = (measured.estimate, measured.low, measured.high) if measured else (math.nan,) * 3
+    return dict(zip((name, f"{prefix}_low", f"{prefix}_high"), ends, strict=True))
 
 
 def _accuracy(found: SideBySide, row: CellRow, number: int) -> Line:
@@ -122,238 +275,11 @@ def _letter(found: SideBySide, row: TimingRow | CellRow, number: int) -> str:
 
 def _runs(found: SideBySide) -> pd.DataFrame:
     """Every finished training run as numbers."""
+    columns = ["test_accuracy_pct", "images_per_s", "peak_memory_mib", "seconds"]
     lines = [
-        {**_where(found, "cell", row, number), "seed": seed, "test_accuracy_pct": run.accuracy_pct,
-         "images_per_s": run.images_per_s, "peak_memory_mib": run.peak_memory_mib, "seconds": run.seconds}
+        {**_where(found, "cell", row, number), "seed": seed, **{name: getattr(run, name) for name in columns}}
         for row in found.cells
         for number, cell in enumerate(row.cells)
         for seed, run in (sorted(cell.runs.items()) if cell else ())
-    ]  # fmt: skip
-    columns = ["cell", "arm", "study", "seed", "test_accuracy_pct", "images_per_s", "peak_memory_mib", "seconds"]
-    return pd.DataFrame(lines, columns=columns)
-
-
-def timings(found: SideBySide, files: Files) -> list[Block]:
-    """Latency, throughput and peak memory of each arm and the ratio to its counterpart, a table for each setting."""
-    settings: dict[str, list[TimingRow]] = {}
-    for row in shared(found.timings):
-        settings.setdefault(row.setting, []).append(row)
-    if not settings:
-        return []
-    column = _ratio_column(found, found.timings)
-
-    def cells(row: TimingRow, number: int) -> dict[str, Md]:
-        line, change = _timing(found, row, number), row.changes[number]
-        digits = _digits(change)
-        latency = Md(f"{significant(line['latency_ms'])}{f' {UNSTABLE}' if line['unstable'] else ''}")
-        return {
-            "latency (ms)": latency if math.isfinite(line["latency_ms"]) else escape(line["state"]),
-            column: _named(found, row, number, fixed(line["ratio"], digits), column),
-            VERDICT: _word(row, number),
-            OF_RATIO: ranging(line["ratio_low"], line["ratio_high"], digits),
-            "images/s": count(line["images_per_s"]),
-            # A largest value over processes has no interval, and no word.
-            "peak (MiB)": significant(line["peak_memory_mib"]),
-        }
-
-    blocks = _of_timings(found)
-    for setting, rows in settings.items():
-        blocks += [Heading(f"{setting[:1].upper()}{setting[1:]}"), *_table(found, rows, lambda row: row.cell, cells)]
-    return [*blocks, Md(f"As numbers: {files.table('timings', timings_frame(found))}.")]
-
-
-def _of_timings(found: SideBySide) -> list[Block]:
-    """What the numbers and words of these tables mean."""
-    changes = [change for row in found.timings for change in row.changes if change]
-    tested = sum(change.judged and change.word != IDENTICAL for change in changes)
-    said = [escape(each) for each in meanings({change.word for change in changes}, found.margin)]
-    if any(timing and timing.unstable for row in shared(found.timings) for timing in row.timings):
-        said.append(Md(f"{UNSTABLE}: a timing that is not to be relied on, or a verdict on one; the study's own report "
-                       "says why."))  # fmt: skip
-    if tested:
-        said.append(Md(f"No verdict is corrected for the number of ratios: of {plural(tested, 'ratio')} between "
-                       f"timings that do not differ, {(1 - LEVEL) * tested:.2g} would be called slower or faster by "
-                       "chance."))  # fmt: skip
-    return [Md("Ratios are of latencies: above 1 is slower than the reference."), *([bullets(said)] if said else [])]
-
-
-def accuracy(found: SideBySide, files: Files) -> list[Block]:
-    """Test accuracy of each arm: mean over seeds, its 95 % interval, the number of seeds; then seed by seed."""
-    if not shared(found.cells):
-        return []
-    decimals = _decimals(found)
-
-    def cells(row: CellRow, number: int) -> dict[str, Md]:
-        cell, line = row.cells[number], _accuracy(found, row, number)
-        return {
-            "test accuracy (%)": fixed(line["test_accuracy_pct"], decimals) if line["seeds"] else _absence(cell),
-            OF_MEAN: ranging(line["low"], line["high"], decimals),
-            "seeds": seeds(line["seeds"], cell.states.total() if cell and line["seeds"] else 0),
-        }
-
-    lines = [_accuracy(found, row, n) for row in found.cells for n in range(len(found.arms))]
-    return [
-        Md("Mean over seeds, and the 95 % interval of that mean."),
-        *_table(found, shared(found.cells), lambda row: row.label, cells),
-        *_paired(found),
-        Md(f"As numbers: {files.table('accuracy', pd.DataFrame(lines))}."),
     ]
-
-
-def _paired(found: SideBySide) -> list[Block]:
-    """Each arm against its counterpart, seed by seed, where both were trained on the same images."""
-    judged: list[tuple[CellRow, int]] = []
-    same: dict[int, list[str]] = {}
-    without: dict[tuple[str, ...], list[str]] = {}
-    families: set[int] = set()
-    for number, base in found.pairs:
-        both, pair = [row for row in found.cells if row.bases[number] == base], found.against(number, base)
-        tested = [row for row in both if row.judged[number]]
-        if all(verdict(row.judged[number]) == IDENTICAL for row in tested):
-            same.setdefault(len(tested), []).append(pair)
-        else:
-            judged += [(row, number) for row in tested]
-            families.add(len(tested))
-        if missing := tuple(row.label for row in both if not row.judged[number]):
-            without.setdefault(missing, []).append(pair)
-    same.pop(0, None)
-    if not (judged or same or without):
-        return []
-    blocks: list[Block] = [Heading("Seed by seed")]
-    if judged:
-        lines = [_judged(found, row, number) for row, number in judged[:MOST_ROWS]]
-        blocks.append(table(lines, {"seeds", DIFFERENCE, INTERVAL, P, HOLM}))
-        blocks += _beyond(judged)
-        blocks += _meant({verdict(row.judged[number]) for row, number in judged})
-        if max(families) > 1:
-            blocks.append(Md("Holm's correction is over the cells of one pair of arms."))
-    for cells, pairs in same.items():
-        which = f"{plural(cells, 'cell')}{' each' if len(pairs) > 1 else ''} of {', of '.join(pairs)}"
-        blocks.append(Md(f"**Identical** in every seed, to the last digit: {which}."))
-    blocks += [Md(f"Not compared seed by seed, for want of a seed that both finished on the same images: "
-                  f"{listed(labels, MOST_NAMED)} of {', of '.join(pairs)}.")
-               for labels, pairs in without.items()]  # fmt: skip
-    return blocks
-
-
-def _meant(verdicts: Collection[str]) -> list[Block]:
-    """What the words of a table of comparisons mean."""
-    same = [Md("**identical:** every seed gives the same accuracy to the last digit.")] if IDENTICAL in verdicts else []
-    found = [*of_verdicts(verdicts), *same]
-    return [bullets(found)] if found else []
-
-
-def _judged(found: SideBySide, row: CellRow, number: int) -> dict[str, Md]:
-    judged, base, decimals = row.judged[number], row.bases[number], _decimals(found) + 1
-    assert judged is not None and base is not None
-    survivors = f" of {judged.comparison.planned} {SURVIVORS}" if judged.survivors else ""
-    line = {
-        PAIR: escape(f"{found.against(number, base)}: {row.label}"),
-        VERDICT: bold(escape(verdict(judged))),
-        DIFFERENCE: signed(judged.mean, decimals),
-        INTERVAL: ranging(judged.interval.low, judged.interval.high, decimals, sign=True),
-        HOLM: probability(judged.p_holm),
-        P: probability(judged.p),
-        "seeds": Md(f"{judged.n}{survivors}"),
-    }
-    if any(apart for each in found.cells for apart in each.apart):
-        line["trained otherwise in"] = escape("; ".join(row.apart[number]) or "nothing")
-    return line
-
-
-def training(found: SideBySide, files: Files) -> list[Block]:
-    """Throughput, memory and time of the training runs themselves: medians over seeds."""
-    if not shared(found.cells):
-        return []
-
-    def speed(cell: Trained | None) -> float:
-        return _median(cell, lambda run: run.images_per_s)
-
-    column = _ratio_column(found, found.cells)
-
-    def cells(row: CellRow, number: int) -> dict[str, Md]:
-        cell, base = row.cells[number], row.bases[number]
-        ratio = math.nan if base is None else _over(speed(cell), speed(row.cells[base]))
-        peak = _median(cell, lambda run: run.peak_memory_mib)
-        return {
-            "images/s": count(speed(cell)) if math.isfinite(speed(cell)) else _absence(cell),
-            column: _named(found, row, number, fixed(ratio, 2), column),
-            "peak (MiB)": significant(peak),
-            "s per run": significant(_median(cell, lambda run: run.seconds)),
-        }
-
-    explained = (
-        "Throughput of the median step, as all values here the median over seeds. Runs are not made side by side "
-        "as timings are, and their ratios have no interval: above 1 is faster, if by more than what the machine did "
-        "otherwise at the time."
-    )
-    return [
-        Md(explained),
-        *_table(found, shared(found.cells), lambda row: row.label, cells),
-        Md(f"Every run: {files.table('training-runs', _runs(found))}."),
-    ]
-
-
-def _table(
-    found: SideBySide, rows: Sequence[Row], label: Callable[[Row], str], cells: Callable[[Row, int], Mapping[str, Md]]
-) -> list[Block]:
-    """Rows of each arm that plans what a row is about, one below the other, with the cells of each arm."""
-    lines: list[dict[str, Md]] = []
-    for row in rows:
-        lines += [{CELL: escape(f"{found.arms[n].letter}: {label(row)}"), **cells(row, n)} for n in planned(row)]
-    return [table(lines[:MOST_ROWS], {column for line in lines for column in line} - {CELL, VERDICT}), *_beyond(lines)]
-
-
-def _beyond(rows: Sequence[object]) -> list[Md]:
-    more = f"Of {plural(len(rows), 'row')} the first {MOST_ROWS} are shown; all are in the table of numbers."
-    return [Md(more)] if len(rows) > MOST_ROWS else []
-
-
-def _digits(change: Change | None) -> int:
-    """Decimals of a ratio: as many as it takes to see that an interval excludes 1, where it does."""
-    if change is None or change.ratio is None or change.ratio.estimate >= 10:
-        return 1
-    ends = [end for end in (change.ratio.low, change.ratio.high) if change.judged and not change.ratio.holds(1.0)]
-    return next((n for n in range(3, 6) if all(round(end, n) != 1.0 for end in ends)), 6)
-
-
-def _ratio_column(found: SideBySide, rows: Sequence[TimingRow] | Sequence[CellRow]) -> str:
-    """The head of a column of ratios: with the arm that all are compared with, where it is one."""
-    bases = {base for row in rows for base in row.bases if base is not None}
-    return f"{RATIO} to {found.arms[bases.pop()].letter}" if len(bases) == 1 else RATIO
-
-
-def _named(found: SideBySide, row: TimingRow | CellRow, number: int, ratio: Md, column: str) -> Md:
-    """A ratio, and of which arms it is one where the column's head does not say it."""
-    if row.bases[number] is None or ratio == NOTHING or column != RATIO:
-        return ratio
-    return Md(f"{ratio} ({found.arms[number].letter}/{_letter(found, row, number)})")
-
-
-def _word(row: TimingRow, number: int) -> Md:
-    change = row.changes[number]
-    if change is not None:
-        word = escape(change.word)
-        return Md(f"{bold(word) if change.judged else word}{f' {UNSTABLE}' if change.doubtful else ''}")
-    if row.bases[number] is not None:
-        return Md("ok in neither")
-    return REFERENCE if number in row.bases else NOTHING
-
-
-def _absence(cell: Trained | None) -> Md:
-    if cell is None:
-        return Md(NOT_PLANNED)
-    return escape(words(cell.states)) if cell.states else Md(PENDING)
-
-
-def _median(cell: Trained | None, of: Callable[[Run], float]) -> float:
-    return statistics.median(map(of, cell.runs.values())) if cell and cell.runs else math.nan
-
-
-def _over(one: float, other: float) -> float:
-    return one / other if other else math.nan
-
-
-def _decimals(found: SideBySide) -> int:
-    sizes = [size for arm in found.arms if math.isfinite(size := float(arm.trials["test_images"].min()))]
-    return accuracy_decimals(min(sizes, default=math.nan))
+    return pd.DataFrame(lines, columns=["cell", "arm", "study", "seed", *columns])

@@ -11,9 +11,8 @@ from vitbench.analysis.regressions import within
 from vitbench.analysis.side_by_side import SideBySide, TimingRow
 from vitbench.config.trial import TimeTrial
 from vitbench.report.document import Bar, Block, Forest, ForestRow, Scale
-from vitbench.report.inline import NOTHING, Md
 from vitbench.report.output import Files
-from vitbench.report.text import accuracy_decimals, fixed, plural, ranging
+from vitbench.report.text import accuracy_decimals, cut, distinct, fixed, interval_text
 
 MOST = 40
 """Rows of a plot; what is beyond is in the tables."""
@@ -22,14 +21,13 @@ MOST = 40
 def ratios(found: SideBySide, files: Files) -> list[Block]:
     """Latency of each arm over that of its counterpart, a row for each timing that both have; nothing without any."""
     timings = [row for row in found.timings if any(change and change.ratio for change in row.changes)]
-    names = _short([_parts(row) for row in timings])
     rows = [
         ForestRow(
             name, f"{found.arms[number].letter}/{found.arms[base].letter}",
             Bar(change.ratio.estimate, change.ratio.low, change.ratio.high),
-            (f"×{fixed(change.ratio.estimate, 3)}", _ends(change.ratio.low, change.ratio.high, 3)), change.word,
+            (f"×{fixed(change.ratio.estimate, 3)}", interval_text(change.ratio.low, change.ratio.high, 3)), change.word,
         )
-        for row, name in zip(timings, names, strict=True)
+        for row, name in zip(timings, distinct([_parts(row) for row in timings], keep=1), strict=True)
         for number, change in enumerate(row.changes)
         if change is not None and change.ratio is not None and (base := row.bases[number]) is not None
     ]  # fmt: skip
@@ -40,21 +38,14 @@ def ratios(found: SideBySide, files: Files) -> list[Block]:
 
 def accuracies(found: SideBySide, files: Files) -> list[Block]:
     """Test accuracy by cell, a row for each arm; nothing where fewer than two arms have any."""
-    having = {n for n in range(len(found.arms)) if any(accuracy_of(row.cells[n]) for row in found.cells)}
-    if len(having) < 2:
-        return []
-    sizes = [size for arm in found.arms if math.isfinite(size := float(arm.trials["test_images"].min()))]
-    decimals = accuracy_decimals(min(sizes, default=math.nan))
+    bars = [(row, n, bar) for row in found.cells for n, cell in enumerate(row.cells) if (bar := accuracy_of(cell))]
+    decimals = decimals_of(found)
     rows = [
-        ForestRow(
-            row.label, found.arms[n].letter, bar,
-            (fixed(bar.value, decimals), _ends(bar.low, bar.high, decimals)), "",
-        )
-        for row in found.cells
-        for n in sorted(having)
-        if (bar := accuracy_of(row.cells[n])) is not None
+        ForestRow(row.label, found.arms[n].letter, bar,
+                  (fixed(bar.value, decimals), interval_text(bar.low, bar.high, decimals)), "")
+        for row, n, bar in bars
     ]  # fmt: skip
-    return _plot("accuracy", "Test accuracy (%)", rows, Scale(), files)
+    return _plot("accuracy", "Test accuracy (%)", rows if len({n for _, n, _ in bars}) > 1 else [], Scale(), files)
 
 
 def _plot(
@@ -62,20 +53,20 @@ def _plot(
 ) -> list[Block]:  # fmt: skip
     if not rows:
         return []
-    more = [Md(f"Of {plural(len(rows), 'row')} the first {MOST} are shown.")] if len(rows) > MOST else []
-    return [files.forest(name, Forest(title, tuple(rows[:MOST]), scale, band)), *more]
+    return [files.forest(name, Forest(title, tuple(rows[:MOST]), scale, band)), *cut(len(rows), MOST)]
 
 
-def _ends(low: float, high: float, decimals: int) -> str:
-    ends = ranging(low, high, decimals)
-    return "" if ends == NOTHING else ends
+def decimals_of(found: SideBySide) -> int:
+    """Decimals of accuracies that the test images of all arms resolve."""
+    sizes = [size for arm in found.arms if math.isfinite(size := float(arm.trials["test_images"].min()))]
+    return accuracy_decimals(min(sizes, default=math.nan))
 
 
 def accuracy_of(cell: Trained | None) -> Bar | None:
     """Mean test accuracy over seeds, percent, with its 95 % interval; None where there is no result."""
     if cell is None or not cell.runs:
         return None
-    values = tuple(run.accuracy_pct for _, run in sorted(cell.runs.items()))
+    values = tuple(run.test_accuracy_pct for _, run in sorted(cell.runs.items()))
     width = interval(values)
     return Bar(math.fsum(values) / len(values), width.low, width.high, values if len(values) > 1 else ())
 
@@ -86,13 +77,3 @@ def _parts(row: TimingRow) -> list[str]:
     assert isinstance(trial, TimeTrial)
     part = "" if trial.level == "model" else f"{trial.level} ({trial.shape})"
     return [row.cell, trial.mode, part, f"batch {trial.batch_size}", trial.dtype]
-
-
-def _short(timings: Sequence[list[str]]) -> list[str]:
-    """Names of timings without what it does not take to tell them apart."""
-    kept = list(range(len(timings[0]))) if timings else []
-    for place in reversed(kept[1:]):
-        fewer = [each for each in kept if each != place]
-        if len({tuple(parts[n] for n in fewer) for parts in timings}) == len(timings):
-            kept = fewer
-    return [", ".join(parts[n] for n in kept if parts[n]) for parts in timings]

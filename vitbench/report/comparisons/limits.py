@@ -1,10 +1,9 @@
-"""Limits: what limits a comparison of studies, a name, a condition and a sentence each."""
+"""Limits: what differs between studies, and what limits their comparison: a name, a condition and a sentence each."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import NamedTuple
 
 import pandas as pd
 
@@ -15,6 +14,8 @@ from vitbench.analysis.sides import Timing
 from vitbench.report.comparisons.comparison_tables import shared
 from vitbench.report.inline import Md, escape, listed
 from vitbench.report.origins import with_changes
+from vitbench.report.sections.caveats import Caveat, in_words
+from vitbench.report.sections.changes import Facts
 from vitbench.report.text import enumerated, plural
 from vitbench.store import TimeValues
 
@@ -22,29 +23,13 @@ MOST_NAMED = 8
 MOST_BROKEN = 5
 """Damaged files that are named."""
 
-Facts = Iterable[Mapping[str, object]]
-"""Values of a sentence's fields, one mapping for each time that it is stated; text is escaped."""
-
-
-class Limit(NamedTuple):
-    """A condition that may limit a comparison.
-
-    Attributes:
-        name: stays the same when the sentence is reworded.
-        when: the facts that make it apply; none where it does not.
-        text: the sentence, with a field for each fact.
-    """
-
-    name: str
-    when: Callable[[SideBySide], Facts]
-    text: str
+KINDS = {"machine": "machine", "software": "software", "data": "data", "recipe": "recipe", "protocol": "timing"}
+"""Kinds of conditions, as a reader says them."""
 
 
 def stated(found: SideBySide) -> Iterator[tuple[str, Md]]:
     """The name and the sentence of each limit that applies."""
-    for limit in LIMITS:
-        for facts in limit.when(found):
-            yield limit.name, Md(limit.text.format_map(facts))
+    return in_words(LIMITS, found)
 
 
 def letters(found: SideBySide, numbers: Iterable[int]) -> str:
@@ -52,7 +37,26 @@ def letters(found: SideBySide, numbers: Iterable[int]) -> str:
     return enumerated([found.arms[number].letter for number in numbers])
 
 
-def values_of(found: SideBySide, condition: Condition) -> str:
+def differences(found: SideBySide) -> Md:
+    """Conditions in which the arms differ, and those in which they do not."""
+    if len({(arm.path.resolve(), arm.name) for arm in found.arms}) == 1:
+        return Md(f"{letters(found, range(len(found.arms)))} are the same study.")
+    apart = [each for each in found.conditions if each.differs]
+    # What is not known of every arm is not known to be the same.
+    other = {each.kind for each in found.conditions if each.differs or not each.known}
+    same = ", ".join(name for kind, name in KINDS.items() if kind in {e.kind for e in found.conditions} - other)
+    unknown = [number for number, arm in enumerate(found.arms) if arm.conditions is None]
+    named = "; ".join(_values(found, each) for each in apart[:MOST_NAMED])
+    more = f"; {len(apart) - MOST_NAMED} more below" if len(apart) > MOST_NAMED else ""
+    parts = [
+        f"**Different:** {named or 'nothing that the records know of'}{more}.",
+        f"**Same:** {same}." if same else "",
+        f"**Unknown:** machine and software of {letters(found, unknown)}." if unknown else "",
+    ]
+    return Md(" ".join(filter(None, parts)))
+
+
+def _values(found: SideBySide, condition: Condition) -> str:
     """A condition with its values, each with the letters of the arms that have it."""
     groups: dict[str, list[int]] = {}
     for number, value in enumerate(condition.values):
@@ -61,13 +65,18 @@ def values_of(found: SideBySide, condition: Condition) -> str:
     return f"**{escape(condition.name)}** ({parts})"
 
 
-def _by_pair(found: SideBySide, facts: Callable[[SideBySide, int, int], Mapping[str, object] | None]) -> Facts:
-    """Facts of pairs of arms, those that are alike stated once for all of their pairs."""
-    groups: dict[tuple[tuple[str, object], ...], list[str]] = {}
-    for number, base in found.pairs:
-        if found.compared(number, base) and (mine := facts(found, number, base)) is not None:
-            groups.setdefault(tuple(mine.items()), []).append(found.against(number, base))
-    return ({"pairs": enumerated(pairs), **dict(items)} for items, pairs in groups.items())
+def _by_pair(facts: Callable[[SideBySide, int, int], Mapping[str, str]]) -> Callable[[SideBySide], Facts]:
+    """Facts of pairs of arms (none where the first is empty), those that are alike stated once for all their pairs."""
+
+    def grouped(found: SideBySide) -> Facts:
+        groups: dict[tuple[tuple[str, str], ...], list[str]] = {}
+        for number, base in found.pairs:
+            values = facts(found, number, base) if found.compared(number, base) else {}
+            if any([*values.values()][:1]):
+                groups.setdefault(tuple(values.items()), []).append(found.against(number, base))
+        return ({"pairs": enumerated(pairs), **dict(items)} for items, pairs in groups.items())
+
+    return grouped
 
 
 def _if(applies: Callable[[SideBySide], object]) -> Callable[[SideBySide], Facts]:
@@ -95,34 +104,36 @@ def _partly(trials: pd.DataFrame) -> bool:
     return bool((trials["origin"].isna() & (trials["state"] == "ok")).any())
 
 
-def _apart(found: SideBySide, number: int, base: int, kind: str) -> list[str]:
+def _apart(found: SideBySide, number: int, base: int, kind: str) -> Md:
     """The conditions of a kind in which two arms are known to differ."""
     if found.arms[number].conditions is None or found.arms[base].conditions is None:
-        return []
-    return [each.name for each in found.conditions if each.kind == kind and each.between(base, number)]
+        return Md("")
+    return listed([e.name for e in found.conditions if e.kind == kind and e.between(base, number)])
 
 
-def _machines(found: SideBySide, number: int, base: int) -> Mapping[str, object] | None:
-    apart = _apart(found, number, base, "machine") if shared(found.timings) else []
+def _machines(found: SideBySide, number: int, base: int) -> Mapping[str, str]:
     also = ", and other software" if _apart(found, number, base, "software") else ""
-    return {"what": listed(apart, MOST_NAMED), "also": also} if apart else None
+    return {"what": _apart(found, number, base, "machine") if shared(found.timings) else "", "also": also}
 
 
-def _software(found: SideBySide, number: int, base: int) -> Mapping[str, object] | None:
-    apart = [] if _machines(found, number, base) else _apart(found, number, base, "software")
-    return {"what": listed(apart, MOST_NAMED)} if apart else None
+def _software(found: SideBySide, number: int, base: int) -> Mapping[str, str]:
+    machines = _machines(found, number, base)["what"]
+    return {"what": "" if machines else _apart(found, number, base, "software")}
 
 
-def _images(found: SideBySide, number: int, base: int) -> Mapping[str, object] | None:
-    others = sum("data" in row.apart[number] for row in found.cells if row.bases[number] == base)
-    return {"cells": plural(others, "cell")} if others else None
+def _otherwise(found: SideBySide, number: int, base: int) -> Counter[str]:
+    """In what cells were trained otherwise than in another arm → cells."""
+    return Counter(name for row in found.cells if row.bases[number] == base for name in row.apart[number])
 
 
-def _recipes(found: SideBySide, number: int, base: int) -> Mapping[str, object] | None:
-    rows = [row for row in found.cells if row.bases[number] == base]
-    fields = Counter(field for row in rows for field in row.apart[number] if field != "data")
-    named = [f"{field} in {plural(n, 'cell')}" for field, n in fields.items()]
-    return {"what": listed(named, MOST_NAMED)} if named else None
+def _images(found: SideBySide, number: int, base: int) -> Mapping[str, str]:
+    others = _otherwise(found, number, base)["data"]
+    return {"cells": plural(others, "cell") if others else ""}
+
+
+def _recipes(found: SideBySide, number: int, base: int) -> Mapping[str, str]:
+    fields = _otherwise(found, number, base)
+    return {"what": listed([f"{f} in {plural(n, 'cell')}" for f, n in fields.items() if f != "data"])}
 
 
 def _studies(found: SideBySide) -> list[list[int]]:
@@ -145,7 +156,7 @@ def _set_aside(found: SideBySide) -> Facts:
 
 def _protocols(found: SideBySide) -> Facts:
     apart = [each for each in found.conditions if each.kind == "protocol" and each.apart]
-    return [{"what": "; ".join(values_of(found, each) for each in apart)}] if apart else []
+    return [{"what": "; ".join(_values(found, each) for each in apart)}] if apart else []
 
 
 def _seeds(found: SideBySide) -> Sequence[int]:
@@ -162,41 +173,41 @@ def _of_timings(found: SideBySide, applies: Callable[[Timing, TimeValues], objec
     return [{"timings": ", ".join(parts)}] if parts else []
 
 
-LIMITS: tuple[Limit, ...] = (
-    Limit("unrecorded-machine", _unrecorded, "Machine and software were not recorded with every result: {arms}."),
-    Limit("other-machines", lambda found: _by_pair(found, _machines),
+LIMITS: tuple[Caveat[SideBySide], ...] = (
+    Caveat("unrecorded-machine", _unrecorded, "Machine and software were not recorded with every result: {arms}."),
+    Caveat("other-machines", _by_pair(_machines),
           "{pairs}: **different machines or devices** ({what}{also}). A ratio of times compares machines with all that "
           "runs on them, not versions of the code."),
-    Limit("other-software", lambda found: _by_pair(found, _software),
+    Caveat("other-software", _by_pair(_software),
           "{pairs}: **different software** ({what}). A difference may be due to any of it."),
-    Limit("uncommitted-changes", _arms(lambda arm: with_changes(arm.trials).any()),
+    Caveat("uncommitted-changes", _arms(lambda arm: with_changes(arm.trials).any()),
           "Results of {arms} come from a working tree with uncommitted changes."),
-    Limit("timings-not-in-turns", _if(lambda found: shared(found.timings)),
+    Caveat("timings-not-in-turns", _if(lambda found: shared(found.timings)),
           "Timings of different studies are not interleaved as those within one study are: intervals include the noise "
           "within each, not what changed on the machine in between."),
-    Limit("matched-without-device", _if(lambda found: len({arm.device for arm in found.arms}) > 1),
+    Caveat("matched-without-device", _if(lambda found: len({arm.device for arm in found.arms}) > 1),
           "Trials have another id on another device: rows are matched by model, data, recipe and setting, without the "
           "device."),
-    Limit("one-study-in-arms", lambda found: _arms_of_one_study(found, copies=False),
+    Caveat("one-study-in-arms", lambda found: _arms_of_one_study(found, copies=False),
           "One study, in an arm for each device and environment: {arms}."),
-    Limit("study-given-twice", lambda found: _arms_of_one_study(found, copies=True), "The same study: {arms}."),
-    Limit("unequal-timing-protocol", _protocols,
+    Caveat("study-given-twice", lambda found: _arms_of_one_study(found, copies=True), "The same study: {arms}."),
+    Caveat("unequal-timing-protocol", _protocols,
           "Timing protocols differ: {what}. Medians do not depend on it, widths of intervals do."),
-    Limit("other-images", lambda found: _by_pair(found, _images),
+    Caveat("other-images", _by_pair(_images),
           "{pairs}: {cells} trained or tested on **different images** or another split, and not compared by seed."),
-    Limit("other-recipe", lambda found: _by_pair(found, _recipes),
+    Caveat("other-recipe", _by_pair(_recipes),
           "{pairs}: **different recipes** ({what}). A difference in accuracy may be due to that."),
-    Limit("fallback-data", _arms(lambda arm: arm.info and arm.info.fallback is not None),
+    Caveat("fallback-data", _arms(lambda arm: arm.info and arm.info.fallback is not None),
           "{arms}: the data are a fallback, not those that the suite names."),
-    Limit("one-seed", _if(lambda found: min(_seeds(found), default=2) == 1),
+    Caveat("one-seed", _if(lambda found: min(_seeds(found), default=2) == 1),
           "**n = 1, no inference** for cells with one seed."),
-    Limit("drift-of-equal-seeds", _if(_seeds),
+    Caveat("drift-of-equal-seeds", _if(_seeds),
           "Equal seeds give equal initial weights, data order and augmentation everywhere; on another device or "
           "version sums are made in another order, so that equal runs drift apart. The test by seed allows for that."),
-    Limit("one-process", lambda found: _of_timings(found, lambda _, values: len(values.processes) == 1),
+    Caveat("one-process", lambda found: _of_timings(found, lambda _, values: len(values.processes) == 1),
           "From a single process, so that variation between processes is unknown: {timings}."),
-    Limit("unstable-timings", lambda found: _of_timings(found, lambda timing, _: timing.unstable),
+    Caveat("unstable-timings", lambda found: _of_timings(found, lambda timing, _: timing.unstable),
           "Unstable (marked ~; see the study's own report): {timings}."),
-    Limit("records-set-aside", _set_aside, "Set aside in {arms}: {files}."),
+    Caveat("records-set-aside", _set_aside, "Set aside in {arms}: {files}."),
 )  # fmt: skip
 """Every limit, in the order in which they are stated."""

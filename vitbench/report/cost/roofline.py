@@ -9,7 +9,6 @@ import pandas as pd
 from vitbench.analysis.grouped import finished
 from vitbench.report.cost.time_groups import TimeGroup
 from vitbench.report.figures.charts import Colouring, Picture, Roofline
-from vitbench.report.inline import Md
 from vitbench.report.origins import of_origin
 from vitbench.report.text import plural
 from vitbench.report.view import View
@@ -17,6 +16,11 @@ from vitbench.report.view import View
 SETTING = ["level", "level_shape", "batch_size", "mode"]
 CEILINGS = ["ceiling_flops_per_s", "ceiling_bytes_per_s"]
 """What the device was seen to do beside a timing: of operations, and of bytes."""
+CAPTION = (
+    "Roofline of {title}{common}. The slope is the measured copy ({copy} GB/s{over}), the level the measured matrix "
+    "product ({product} GFLOP/s{over}){bands}. A point is one timing: operations and least necessary traffic over its "
+    "latency."
+)
 
 
 def rooflines(view: View, colour_by: Sequence[str]) -> list[Picture]:
@@ -40,34 +44,16 @@ def rooflines(view: View, colour_by: Sequence[str]) -> list[Picture]:
             colour, points, common = _points(view, mine, colour_by)
             ceilings = mine[[*SETTING, *CEILINGS]].drop_duplicates()
             flops, of_bytes = ((float(ceilings[c].min()), float(ceilings[c].max())) for c in CEILINGS)
-            title = f"{device}, {dtype}{on}"
             several = len(ceilings) > 1
-            over = f" over {plural(len(ceilings), 'measurement')}" if several else ""
-            said = (
-                f"Roofline of {title}{f': {common}' if common else ''}. The slope is the measured copy "
-                f"({_span(of_bytes)} GB/s{over}), the level the measured matrix product ({_span(flops)} GFLOP/s{over})"
-                + (", bands from the smallest to the largest" if several else "")
-                + ". A point is one timing: operations and least necessary traffic over its latency."
-            )
-            pictures.append(
-                Picture(
-                    f"roofline-{device}-{dtype}{suffix}",
-                    Roofline(flops, of_bytes, colour, points),
-                    f"Roofline plot: {title}",
-                    said,
-                )
-            )
+            facts = {
+                "title": f"{device}, {dtype}{on}", "common": f": {common}" if common else "",
+                "copy": _span(of_bytes), "product": _span(flops),
+                "over": f" over {plural(len(ceilings), 'measurement')}" if several else "",
+                "bands": ", bands from the smallest to the largest" if several else "",
+            }  # fmt: skip
+            chart, alt = Roofline(flops, of_bytes, colour, points), f"Roofline plot: {facts['title']}"
+            pictures.append(Picture(f"roofline-{device}-{dtype}{suffix}", chart, alt, CAPTION.format_map(facts)))
     return pictures
-
-
-def without(view: View) -> list[Md]:
-    """Why there is no roofline, where timings finished; nothing where none did."""
-    rows = finished(view.time)
-    if rows.empty:
-        return []
-    ceilings = (rows["ceiling_flops_per_s"] > 0) & (rows["ceiling_bytes_per_s"] > 0)
-    why = "operations and traffic were not counted" if ceilings.any() else "the device's ceilings were not measured"
-    return [Md(f"No roofline: {why}.")]
 
 
 def _span(ends: tuple[float, float]) -> str:
@@ -78,17 +64,17 @@ def _span(ends: tuple[float, float]) -> str:
 
 def _points(view: View, rows: pd.DataFrame, colour_by: Sequence[str]) -> tuple[Colouring, pd.DataFrame, str]:
     """What the colours stand for (an axis of the suite, or the cell), the points, and what all of these share."""
-    groups = {(g.level, g.shape, g.batch_size, g.mode): g for g in view.time_groups}
+    groups = {(g.level, g.shape, g.batch_size, g.mode): _parts(g) for g in view.time_groups}
     axis = next((a for a in colour_by if rows[a].nunique() > 1), None) if view.factorial else None
-    present = [groups[key] for key in rows[SETTING].drop_duplicates().itertuples(index=False, name=None)]
-    parts = {group: _parts(group) for group in present}
-    told = [len({mine[n] for mine in parts.values()}) > 1 for n in range(len(parts[present[0]]))]
+    present = {key: groups[key] for key in rows[SETTING].drop_duplicates().itertuples(index=False, name=None)}
+    varied = [len(set(parts)) > 1 for parts in zip(*present.values(), strict=True)]
     points = []
     for row in rows.to_dict("records"):
-        mine = parts[groups[row["level"], row["level_shape"], int(row["batch_size"]), row["mode"]]]
-        setting = ", ".join(part for part, tells in zip(mine, told, strict=True) if tells and part)
+        parts = present[row["level"], row["level_shape"], int(row["batch_size"]), row["mode"]]
+        setting = ", ".join(part for part, varies in zip(parts, varied, strict=True) if varies and part)
         points.append((setting, str(row[axis] if axis else row["cell"]), row["intensity"], row["flops_per_s"]))
-    common = ", ".join(part for part, tells in zip(parts[present[0]], told, strict=True) if part and not tells)
+    first = next(iter(present.values()))
+    common = ", ".join(part for part, varies in zip(first, varied, strict=True) if part and not varies)
     frame = pd.DataFrame(points, columns=["setting", "colour", "flops_per_byte", "flops_per_s"])
     shown = [*frame["colour"].unique()]
     # A value has the colour that it has in the other pictures of the axis, whatever else was timed.

@@ -1,4 +1,4 @@
-"""Latency, throughput and memory in tables: by cell and by axis, for each device, dtype, batch size and mode."""
+"""Latency, throughput and memory in tables: by cell, for each device, dtype, batch size and mode."""
 
 from __future__ import annotations
 
@@ -11,18 +11,14 @@ import pandas as pd
 
 from vitbench.analysis.frames import level
 from vitbench.analysis.timings import BESIDE, UNSTEADY, WIDE
-from vitbench.report.cost import best
 from vitbench.report.cost.time_groups import TimeGroup
-from vitbench.report.document import Bar, Scale, Table, table
-from vitbench.report.inline import NOTHING, Md, bold, escape, listed
-from vitbench.report.origins import of_origin
-from vitbench.report.text import UNSTABLE, count, fixed, plural, significant
+from vitbench.report.document import Bar, Scale, Table, filled, table
+from vitbench.report.inline import Md, bold, escape, listed
+from vitbench.report.text import UNSTABLE, count, fixed, plural, ratio_ends, significant
 from vitbench.report.view import MAX_CELLS, View
 
-LATENCY, INTERVAL, SPEED = "latency p50 (ms)", "95 % interval (ms)", "images/s"
-RATIO, MEMORY, FIRST, FLOPS = "speed (× baseline)", "peak memory (MiB)", "first iteration (ms)", "GFLOP/s"
-WALL, ROOFLINE, ENERGY = "by the host's clock (ms)", "of the roofline (%)", "energy"
-LARGEST = "largest batch"
+LATENCY, RATIO = "latency p50 (ms)", "speed (× baseline)"
+OPTIONAL = frozenset({"by the host's clock (ms)", "GFLOP/s", "first iteration (ms)", "largest batch"})
 CONTROL = "A/A control: the baseline again"
 
 WIDER = f"{WIDE}{100 * UNSTEADY:.0f} % or wider"
@@ -30,101 +26,115 @@ MAX_MARKED = 12
 """Marked timings that are named for each reason; the CSV has them all."""
 
 
-def baseline(view: View, group: TimeGroup, origin: str) -> dict[str, Any] | None:
-    """The timing that others are compared with: of the plan's first cell that has one in the group and origin."""
-    rows = _finished(view.timings(group))
-    rows = of_origin(rows, origin)
-    return {str(k): v for k, v in rows.iloc[0].items()} if len(rows) else None
+def baseline(view: View, group: TimeGroup) -> dict[str, Any] | None:
+    """The timing that others are compared with: of the plan's first cell that has one in the group."""
+    rows = view.timed(group)
+    return {str(key): value for key, value in rows.iloc[0].items()} if len(rows) else None
 
 
-def by_cell(view: View, group: TimeGroup, origin: str) -> Table:
-    """The table of one setting and origin: a row for each planned cell, then the A/A control."""
-    planned = view.timings(group)
-    rows, missing = of_origin(_finished(planned), origin), view.origins.missing(planned)
-    found = {row["cell"]: row for row in rows.to_dict("records")}
-    base = baseline(view, group, origin)
-    names = _names(group, list(found.values()))
+def by_cell(view: View, group: TimeGroup) -> Table:
+    """The table of a group that has a result: a row for each planned cell, then the A/A control."""
+    planned, rows = view.timings(group), view.timed(group).to_dict("records")
+    missing, found, base = view.origins.missing(planned), {row["cell"]: row for row in rows}, baseline(view, group)
+    assert base is not None
     # Of a part of the model only some axes matter: those in which the timings differ name them.
-    shown = () if group.level == "model" else axes_of(view, group)
-    cells = sorted(planned["cell"].unique(), key=lambda c: found[c]["latency_ms_p50"] if c in found else math.inf)
-    lines, bars = list[dict[str, Md]](), list[Bar | None]()
-    marked = (best.fastest([*found.values()], base["trial_id"]), best.leanest([*found.values()])) if base else None
-    for cell in cells[:MAX_CELLS]:
-        result = found.get(cell)
-        line = view.identity(cell, shown)
-        if result is None or base is None or marked is None:  # its state stands in the place of what it was to give
-            line |= {name: escape(missing[cell]) if name == LATENCY else NOTHING for name in names}
-            bars.append(None)
-        else:
-            values = _columns(group, result, base, *marked)
-            line |= {name: values[name] for name in names}
-            bars.append(Bar(result["latency_ms_p50"], result["latency_ms_low"], result["latency_ms_high"]))
-        lines.append(line)
-    if base and math.isfinite(base["control"]):
+    axes = () if group.level == "model" else axes_of(view, group)
+    order = sorted(planned["cell"].unique(), key=lambda c: found[c]["latency_ms_p50"] if c in found else math.inf)
+    cells, best_ones = order[:MAX_CELLS], (fastest(rows, base["trial_id"]), leanest(rows))
+    lines = [
+        view.identity([cell], axes)
+        | (_values(group, found[cell], base, *best_ones) if cell in found else {LATENCY: escape(missing[cell])})
+        for cell in cells
+    ]
+    bars = [Bar(*(found[c][f"latency_ms_{end}"] for end in ("p50", "low", "high"))) if c in found else None
+            for c in cells]  # fmt: skip
+    if math.isfinite(base["control"]):
         control = with_interval(base["control"], base["control_low"], base["control_high"])
-        first, *others = lines[0]
-        lines.append({first: Md(CONTROL), **dict.fromkeys(others, NOTHING), RATIO: control})
+        lines.append({next(iter(lines[0])): Md(CONTROL), RATIO: control})
         bars.append(None)
+    lines = filled(lines)
     right = {name for line in lines for name in line} - {"cell", *view.axis_names.values()}
-    named = f" Baseline: {escape(called(view, group, [base['cell']])[base['cell']])}." if base else ""
-    caption = Md(f"{escape(group.mode_name.capitalize())}, the lowest latency first.{named}")
+    named = called(view, group, [base["cell"]])[base["cell"]]
+    caption = Md(f"{escape(group.mode_name.capitalize())}, the lowest latency first. Baseline: {escape(named)}.")
     made = table(lines, right=right).with_bars({LATENCY: (bars, Scale())}).captioned(caption)
-    return made.about([cell] for cell in cells[:MAX_CELLS]).hiding({WALL, FLOPS, FIRST, LARGEST})
+    return made.about([cell] for cell in cells).hiding(OPTIONAL)
 
 
-def unstable(view: View, group: TimeGroup, origin: str) -> list[Md]:
+def unstable(view: View, group: TimeGroup) -> list[Md]:
     """Why timings are marked: a number for intervals, which the table has, and names for other reasons; or nothing."""
-    rows = of_origin(_finished(view.timings(group)), origin)
-    marked = [(r["cell"], r["unstable"]) for r in rows.to_dict("records") if r["unstable"]]
+    rows = view.timed(group)
+    marked = [(row["cell"], row["unstable"]) for row in rows.to_dict("records") if row["unstable"]]
     if not marked:
         return []
     named, reasons = called(view, group, [cell for cell, _ in marked]), dict[str, list[str]]()
     for cell, whys in marked:
         for why in whys.split("; "):
             reasons.setdefault(WIDER if why.startswith(WIDE) else why, []).append(named[cell])
-    counted = {why: f"{len(cells):,}" if why in {WIDER, BESIDE} else listed(cells, MAX_MARKED)
-               for why, cells in reasons.items()}  # fmt: skip
-    said = [f"{escape(why)} ({which})" for why, which in counted.items()]
-    return [Md(f"{UNSTABLE} Unstable, {len(marked):,} of {plural(len(rows), 'timing')}: {'; '.join(said)}.")]
+    counted = [
+        f"{escape(why)} ({f'{len(cells):,}' if why in {WIDER, BESIDE} else listed(cells, MAX_MARKED)})"
+        for why, cells in reasons.items()
+    ]
+    return [Md(f"{UNSTABLE} Unstable, {len(marked):,} of {plural(len(rows), 'timing')}: {'; '.join(counted)}.")]
 
 
-def _names(group: TimeGroup, rows: Sequence[Mapping[Any, Any]]) -> tuple[str, ...]:
-    """The columns of a table: those of rates where operations were counted and ceilings measured."""
-    optional = (
-        (INTERVAL, "latency_ms_low"), (WALL, "wall_ms_p50"), (FLOPS, "flops_per_s"), (ROOFLINE, "of_roofline"),
-        (ENERGY, "energy_mj_per_image"), (LARGEST, "largest_batch"),
-    )  # fmt: skip
-    shown = {name for name, key in optional if any(pd.notna(row[key]) for row in rows)}
-    order = (LATENCY, INTERVAL, WALL, SPEED, RATIO, FLOPS, ROOFLINE, MEMORY, ENERGY, LARGEST, FIRST)
-    found = (name for name in order if name in shown or name not in dict(optional))
-    return tuple({SPEED: group.rate, ENERGY: _energy(group)}.get(name, name) for name in found)
-
-
-def _energy(group: TimeGroup) -> str:
-    return f"{ENERGY} (mJ/{group.item})"
-
-
-def _columns(
-    group: TimeGroup, result: Mapping[Any, Any], base: Mapping[str, Any], fastest: Set[str], leanest: Set[str]
+def _values(
+    group: TimeGroup, result: Mapping[Any, Any], base: Mapping[str, Any], first: Set[str], least: Set[str]
 ) -> dict[str, Md]:
-    doubt = f" {UNSTABLE}" if result["unstable"] else ""
+    trial, doubt = result["trial_id"], f" {UNSTABLE}" if result["unstable"] else ""
     latency, rate = Md(f"{significant(result['latency_ms_p50'])}{doubt}"), Md(f"{count(result['images_per_s'])}{doubt}")
-    memory, first = significant(result["peak_memory_mib"]), result["trial_id"] in fastest
-    known = pd.notna(result["latency_ms_low"])
-    span = f"{significant(result['latency_ms_low'])} to {significant(result['latency_ms_high'])}"
+    memory, ends = significant(result["peak_memory_mib"]), [result["latency_ms_low"], result["latency_ms_high"]]
     return {
-        LATENCY: bold(latency) if first else latency,
-        INTERVAL: Md(span) if known else NOTHING,
-        WALL: significant(result["wall_ms_p50"]),
-        group.rate: bold(rate) if first else rate,
-        RATIO: Md("1") if result["trial_id"] == base["trial_id"] else ratio(result, base),
-        MEMORY: bold(memory) if result["trial_id"] in leanest else memory,
-        FIRST: significant(result["first_ms"]),
-        FLOPS: significant(result["flops_per_s"] / 1e9),
-        ROOFLINE: fixed(100 * result["of_roofline"], 0),
-        _energy(group): significant(result["energy_mj_per_image"]),
-        LARGEST: count(result["largest_batch"]),
+        LATENCY: bold(latency) if trial in first else latency,
+        "95 % interval (ms)": Md(" to ".join(significant(end) for end in ends if math.isfinite(end)) or "n/a"),
+        "by the host's clock (ms)": significant(result["wall_ms_p50"]),
+        f"{group.item}s/s": bold(rate) if trial in first else rate,
+        RATIO: Md("1") if trial == base["trial_id"] else ratio(result, base),
+        "GFLOP/s": significant(result["flops_per_s"] / 1e9),
+        "of the roofline (%)": fixed(100 * result["of_roofline"], 0),
+        "peak memory (MiB)": bold(memory) if trial in least else memory,
+        f"energy (mJ/{group.item})": significant(result["energy_mj_per_image"]),
+        "largest batch": count(result["largest_batch"]),
+        "first iteration (ms)": significant(result["first_ms"]),
     }
+
+
+def fastest(rows: Sequence[Mapping[Any, Any]], baseline: str) -> set[str]:
+    """Trial ids of the lowest latency and of those whose speed has an interval that overlaps with its.
+
+    A lowest number alone may be luck: what cannot be told from it stands out, too. Where that is everything, or where
+    nothing is known of the luck, nothing does. Speeds are those beside the baseline: timings made one after the other
+    hold what the machine did meanwhile.
+
+    Args:
+        rows: finished timings of one group and origin; those that are marked take no part.
+        baseline: trial id of the one that speeds are relative to.
+    """
+    sure = [row for row in rows if not row["unstable"]]
+    if not sure:
+        return set()
+    spans = {row["trial_id"]: _span(row, baseline) for row in sure}
+    low, high = spans[min(sure, key=lambda row: row["latency_ms_p50"])["trial_id"]]
+    # An end that is not a number is neither above nor below anything: such a timing cannot be told from another.
+    level = {trial for trial, (a, b) in spans.items() if not (b < low or a > high)}
+    return level if len(level) < len(sure) else set()
+
+
+def leanest(rows: Sequence[Mapping[Any, Any]]) -> set[str]:
+    """Trial ids of the least peak memory, as it is printed; none where it is no count.
+
+    An allocator counts bytes. A resident set differs from process to process, and by how much is mostly not known.
+    """
+    if any(pd.isna(row["peak_reserved_mib"]) for row in rows):
+        return set()
+    shown = {row["trial_id"]: significant(row["peak_memory_mib"]) for row in rows}
+    least = significant(min((row["peak_memory_mib"] for row in rows), default=math.nan))
+    level = {trial for trial, memory in shown.items() if memory == least}
+    return level if len(level) < len(shown) else set()
+
+
+def _span(row: Mapping[Any, Any], baseline: str) -> tuple[float, float]:
+    """Interval of the speed relative to the baseline's, whose own is 1 by definition."""
+    return (1.0, 1.0) if row["trial_id"] == baseline else (row["speed_low"], row["speed_high"])
 
 
 def ratio(result: Mapping[Any, Any], base: Mapping[Any, Any]) -> Md:
@@ -133,20 +143,12 @@ def ratio(result: Mapping[Any, Any], base: Mapping[Any, Any]) -> Md:
     if math.isfinite(result["speed"]):
         return Md(f"{with_interval(result['speed'], result['speed_low'], result['speed_high'])}{doubt}")
     latency = float(result["latency_ms_p50"])
-    return Md(f"{fixed(float(base['latency_ms_p50']) / latency, 2)}{doubt}") if latency else NOTHING
+    return Md(f"{fixed(float(base['latency_ms_p50']) / latency if latency else math.nan, 2)}{doubt}")
 
 
 def with_interval(estimate: float, low: float, high: float) -> Md:
     """A ratio with the ends of its interval; the estimate alone where it has none."""
-    return Md(f"{fixed(estimate, 2)} ({ends(low, high)})") if math.isfinite(low) else fixed(estimate, 2)
-
-
-def ends(low: float, high: float) -> str:
-    """Ends of a ratio's interval, with as many decimals as it takes to see that 1 is not in it."""
-    shown = [(round(low, decimals), round(high, decimals), decimals) for decimals in range(2, 6)]
-    told = (decimals for a, b, decimals in shown if low <= 1 <= high or not a <= 1 <= b)
-    decimals = next(told, 5)
-    return f"{fixed(low, decimals)} to {fixed(high, decimals)}"
+    return Md(f"{fixed(estimate, 2)} ({ratio_ends(low, high)})") if math.isfinite(low) else fixed(estimate, 2)
 
 
 def axes_of(view: View, group: TimeGroup) -> list[str]:
@@ -169,15 +171,9 @@ def shared(view: View, group: TimeGroup) -> str:
     return " · ".join(level(rows[axis].iloc[0]) for axis in common)
 
 
-def titled(view: View, group: TimeGroup, *, mode: bool = True) -> str:
-    """A group as a heading, or as the beginning of a sentence: with what its cells share, and without its mode."""
-    common, setting = shared(view, group), group.title if mode else group.setting
-    return f"{common}: {setting}" if common else setting
-
-
-def headed(view: View, group: TimeGroup, *, mode: bool = True) -> str:
-    """The same where a line begins: a device's name stays as it is written."""
-    title = titled(view, group, mode=mode)
+def headed(view: View, group: TimeGroup) -> str:
+    """A group as a heading: with what its cells share; a device's name stays as it is written."""
+    title = ": ".join(filter(None, (shared(view, group), group.title)))
     return title if title.startswith(group.device) else title[:1].upper() + title[1:]
 
 
@@ -186,15 +182,14 @@ def telling(view: View) -> list[str]:
 
     One order for all pictures of a section, so that a colour means the same in each.
     """
-    places = [(group, origin) for group in view.time_groups for origin in view.origins.of(view.timings(group))]
 
-    def width(axis: str, group: TimeGroup, origin: str) -> float:
-        found = view.timing_over(axis, origin, group, "latency_ms_p50")
+    def width(axis: str, group: TimeGroup) -> float:
+        found = view.timing_over(axis, group, "latency_ms_p50")
         ratios = [geometric_mean(column) for _, column in found.ratios().items()] if len(found.table) else []
         ratios = [r for r in ratios if math.isfinite(r)]
         return math.log(max(ratios) / min(ratios)) if ratios else 0.0
 
-    widths = {axis: math.fsum(width(axis, *place) for place in places) for axis in view.axes}
+    widths = {axis: math.fsum(width(axis, group) for group in view.time_groups) for axis in view.axes}
     return sorted(widths, key=lambda axis: -widths[axis])
 
 
@@ -202,7 +197,3 @@ def geometric_mean(ratios: pd.Series[float]) -> float:
     """exp of the mean logarithm; not a number where a ratio is zero or not a number."""
     positive = ratios.to_numpy(dtype="float64")
     return float(np.exp(np.log(positive).mean())) if (positive > 0).all() else math.nan
-
-
-def _finished(rows: pd.DataFrame) -> pd.DataFrame:
-    return rows[(rows["state"] == "ok") & rows["latency_ms_p50"].notna()]

@@ -5,22 +5,37 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
+RUNS = "training run"
+"""The mode of training runs, whose speed is that of their median step."""
+
 
 @dataclass(frozen=True)
 class TimeGroup:
-    """Timings that may be compared: one device, dtype, batch size, mode, level and shape."""
+    """Timings that may be compared: one device, dtype, batch size, mode, level and shape, and one environment.
+
+    Attributes:
+        origin: the environment; empty where nothing has a result.
+        letter: tells it from others of the same setting; empty where it is the only one.
+    """
 
     device: str
-    dtype: str
-    batch_size: int
-    mode: str
+    dtype: str = ""
+    batch_size: int = 0
+    mode: str = RUNS
     level: str = "model"
     shape: str = ""
+    origin: str = ""
+    letter: str = ""
 
     @property
     def setting(self) -> str:
         """All but the mode, as a heading."""
-        return f"{self.what}{self.device}, {self.dtype}, batch size {self.batch_size}"
+        return f"{self.what}{self.device}, {self.dtype}, batch size {self.batch_size}{self.on}"
+
+    @property
+    def on(self) -> str:
+        """Its environment as the end of a heading; empty where it is the only one."""
+        return f" on {self.letter}" if self.letter else ""
 
     @property
     def title(self) -> str:
@@ -45,12 +60,8 @@ class TimeGroup:
         return "image" if self.level in ("model", "patching") else "sequence"
 
     @property
-    def rate(self) -> str:
-        """Unit of throughput."""
-        return f"{self.item}s/s"
-
-    @property
     def slug(self) -> str:
         """As part of a file's name."""
         part = "" if self.level == "model" else re.sub(r"[^A-Za-z0-9]+", "-", f"{self.level} {self.shape}") + "-"
-        return f"{part}{self.device}-{self.dtype}-{self.batch_size}-{self.mode}"
+        on = f"-{self.letter if self.letter.isalnum() else 'unknown'}" if self.letter else ""  # "?" would end a link
+        return f"{part}{self.device}-{self.dtype}-{self.batch_size}-{self.mode}{on}"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import statistics
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -16,24 +17,24 @@ from vitbench.report.document import Bar, Block, Heading, Scale, Table, table
 from vitbench.report.inline import NOTHING, Md, bold, escape
 from vitbench.report.origins import of_origin, states_of
 from vitbench.report.output import Files
-from vitbench.report.sections.effects import is_marked, noise_floor, words_of
+from vitbench.report.sections.effects import is_marked, words_of
 from vitbench.report.text import (
     AT_CHANCE,
     SURVIVORS,
     count,
+    cut,
     plural,
     probability,
     ranging,
     seeds,
     signed,
     significant,
+    span,
     spread,
 )
 from vitbench.report.view import MAX_CELLS, MEAN, STD, Group, View, cut_off
 
 TEST, INTERVAL = "test accuracy (%)", "95 % interval (%)"
-JOIN = " | "
-"""Between the values of an axis that equivalent implementations of one function have."""
 EQUIVALENT = "equivalent cells"
 SHARED = "Equal in every row"
 """Begins the sentence on columns that are left out, since every row has the same there."""
@@ -54,7 +55,7 @@ class Function:
         planned: seeds.
         mean: test accuracy, percent, over seeds; of each seed over the cells.
         std: sample standard deviation over seeds; NaN of one.
-        interval: 95 % interval of the mean; None of one seed.
+        interval: 95 % interval of the mean; NaN of one seed.
     """
 
     cells: Sequence[str]
@@ -63,7 +64,7 @@ class Function:
     planned: int
     mean: float
     std: float
-    interval: Interval | None
+    interval: Interval
 
     @property
     def name(self) -> str:
@@ -74,7 +75,7 @@ class Function:
 
 def functions(view: View, group: Group) -> list[Function]:
     """The functions of a group that have a result, the highest mean first."""
-    of_device = view.judged_runs(group.device, [ACCURACY])
+    of_device = view.runs(group.device, [ACCURACY], judged=True)
     planned = of_device.groupby("function", sort=False)["seed"].nunique()
     runs = finished(of_origin(of_device, group.origin))
     runs = runs[runs[ACCURACY].notna()]
@@ -85,8 +86,7 @@ def functions(view: View, group: Group) -> list[Function]:
         found.append(
             Function(
                 cells, _values(view, cells), len(values), int(planned[first]), statistics.fmean(values),
-                statistics.stdev(values) if len(values) > 1 else math.nan,
-                cut_off(interval(values)) if len(values) > 1 else None,
+                statistics.stdev(values) if len(values) > 1 else math.nan, cut_off(interval(values)),
             )
         )  # fmt: skip
     return sorted(found, key=lambda each: -each.mean)
@@ -110,7 +110,6 @@ def section(view: View, files: Files) -> list[Block]:
         return []
     links = [files.table("accuracy", by_cell_frame(view))]
     links += [Md(f"by axis {files.table('accuracy-by-axis', axes_frame(view))}")] if view.axes else []
-    blocks += [Md(noise_floor(view))] if len(set(view.function_of.values())) < len(view.function_of) else []
     return [*blocks, Md(f"As numbers, a row for each cell: {', '.join(links)}.")]
 
 
@@ -118,20 +117,15 @@ def _by_function(view: View, group: Group) -> list[Block]:
     """The table of a group: a row for each function, then the cells without a result on one line."""
     found = functions(view, group)
     known = {cell for each in found for cell in each.cells}
-    rows = view.judged_runs(group.device)
+    rows = view.runs(group.device, judged=True)
     missing = {cell: word for cell, word in view.origins.missing(rows).items() if cell not in known}
     blocks: list[Block] = []
     if found:
         blocks.append(_table(view, group, found[:MAX_CELLS]))
-        if len(found) > MAX_CELLS:
-            blocks.append(Md(f"Of {len(found):,} rows the first {MAX_CELLS} are shown."))
-        if any(each.n < each.planned for each in found):
-            blocks.append(Md(f"{SURVIVORS} mean over survivors: the cell has seeds without a result."))
-    if missing:
-        words: dict[str, list[str]] = {}
-        for cell, word in missing.items():
-            words.setdefault(word, []).append(cell)
-        each = "; ".join(f"{escape(word)}: {plural(len(cells), 'cell')}" for word, cells in words.items())
+        blocks += cut(len(found), MAX_CELLS)
+    words: dict[str, int] = Counter(missing.values())
+    if words:
+        each = "; ".join(f"{escape(word)}: {plural(number, 'cell')}" for word, number in words.items())
         blocks.append(Md(f"Without a result here: {each}."))
     return blocks
 
@@ -148,9 +142,11 @@ def _table(view: View, group: Group, found: Sequence[Function]) -> Table:
         shown = spread(each.mean, each.std, view.decimals)
         shown = bold(shown) if each in best else shown
         shown = Md(f"{shown} ({AT_CHANCE})") if view.is_at_chance(each.cells[0], each.interval) else shown
-        line = _identity(view, each)
+        line = view.identity(each.cells)
+        if "cell" in line and len(view.function_of) > len(set(view.function_of.values())):
+            line[EQUIVALENT] = count(len(each.cells))
         line[TEST] = Md(f"{shown} {SURVIVORS}") if each.n < each.planned else shown
-        line[INTERVAL] = ranging(each.interval.low, each.interval.high, view.decimals) if each.interval else NOTHING
+        line[INTERVAL] = ranging(each.interval.low, each.interval.high, view.decimals)
         line["seeds"] = seeds(each.n, each.planned)
         if variants:
             line |= _against_first(view, variants.get(each.cells[0]))
@@ -159,20 +155,13 @@ def _table(view: View, group: Group, found: Sequence[Function]) -> Table:
         line["parameters"] = count(size["parameters"])
         line["FLOPs per image (M)"] = significant(size["forward_flops"] / 1e6)
         lines.append(line)
-    bars = [
-        Bar(each.mean, *((each.interval.low, each.interval.high) if each.interval else (math.nan, math.nan)))
-        for each in found
-    ]
+    bars = [Bar(each.mean, each.interval.low, each.interval.high) for each in found]
     made, same = without_equal(lines, keep={TEST, INTERVAL, *view.axis_names.values(), "cell"})
-    made_table = table(made, right={name for line in made for name in line} - NAMING - set(view.axis_names.values()))
-    said = "; ".join(f"{name} {value}" for name, value in same.items())
-    caption = Md(f"Test accuracy by cell, the highest mean first. {f'{SHARED}: {said}.' if said else ''}")
-    return (
-        made_table.with_bars({TEST: (bars, Scale())})
-        .captioned(caption)
-        .hiding(OPTIONAL)
-        .about(each.cells for each in found)
-    )
+    shared = "; ".join(f"{name} {value}" for name, value in same.items())
+    caption = Md(f"Test accuracy by cell, the highest mean first. {f'{SHARED}: {shared}.' if shared else ''}")
+    right = {name for line in made for name in line} - NAMING - set(view.axis_names.values())
+    shown_table = table(made, right).with_bars({TEST: (bars, Scale())}).captioned(caption)
+    return shown_table.hiding(OPTIONAL).about(each.cells for each in found)
 
 
 def without_equal(lines: Sequence[dict[str, Md]], keep: set[str]) -> tuple[list[dict[str, Md]], dict[str, Md]]:
@@ -182,16 +171,6 @@ def without_equal(lines: Sequence[dict[str, Md]], keep: set[str]) -> tuple[list[
     same = {name: next(iter(found)) for name, found in values.items() if len(found) == 1} if len(lines) > 1 else {}
     made = [{name: cell for name, cell in line.items() if name not in same} for line in lines]
     return made, {name: value for name, value in same.items() if value != NOTHING}
-
-
-def _identity(view: View, each: Function) -> dict[str, Md]:
-    """The columns that name a function: its values of each axis, or the label of its first cell."""
-    if not each.values or len(view.axes) > 6:
-        named = {"cell": escape(each.cells[0])}
-        return named | (
-            {EQUIVALENT: count(len(each.cells))} if len(view.function_of) > len(set(view.function_of.values())) else {}
-        )
-    return {view.axis_names[axis]: escape(JOIN.join(values)) for axis, values in each.values.items()}
 
 
 def _against_first(view: View, judged: Any) -> dict[str, Md]:
@@ -222,11 +201,9 @@ COSTS: Mapping[str, tuple[str, float]] = {
 def _cost(of_cells: Sequence[Mapping[Any, Any]], key: str, factor: float) -> Md:
     """A value of some cells: one, or the least and the largest."""
     values = [float(cost[key]) * factor for cost in of_cells if cost[key] == cost[key]]
-    if not values or (key in ("warm_up_seconds", "of_peak") and not any(values)):
+    if key in ("warm_up_seconds", "of_peak") and not any(values):
         return NOTHING
-    show = count if key == "steps" else significant
-    low, high = show(min(values)), show(max(values))
-    return low if low == high else Md(f"{low} to {high}")
+    return span(values, count if key == "steps" else significant)
 
 
 def _best(view: View, found: Sequence[Function]) -> list[Function]:
@@ -265,16 +242,14 @@ def by_cell_frame(view: View) -> pd.DataFrame:
 def axes_frame(view: View) -> pd.DataFrame:
     """Marginal means over matched blocks: a row for each device, origin, axis and value."""
     lines = []
-    for device in view.train_devices:
-        for origin in view.origins.of(view.runs(device)):
-            for axis in view.axes:
-                found = view.accuracy_over(axis, origin, device)
-                differences = found.differences()
-                lines += [
-                    (device, view.origins.letter(origin), axis, value, found.reference, len(column), found.incomplete,
-                     column.mean(), differences[value].mean(), differences[value].std(ddof=1))
-                    for value, column in found.table.items()
-                ]  # fmt: skip
+    for group in view.groups:
+        for found in [view.accuracy_over(axis, group.origin, group.device) for axis in view.axes if group.origin]:
+            differences = found.differences()
+            lines += [
+                (group.device, view.origins.letter(group.origin), found.axis, value, found.reference, len(column),
+                 found.incomplete, column.mean(), differences[value].mean(), differences[value].std(ddof=1))
+                for value, column in found.table.items()
+            ]  # fmt: skip
     columns = ["device", "origin", "axis", "value", "reference", "blocks", "incomplete_blocks", MEAN,
                "difference_points_mean", "difference_points_std"]  # fmt: skip
     return pd.DataFrame(lines, columns=columns)
@@ -283,22 +258,19 @@ def axes_frame(view: View) -> pd.DataFrame:
 def published(view: View, group: Group) -> Table | None:
     """Published and measured test accuracy side by side; None where the suite names no published number."""
     rows = view.train[(view.train["device"] == group.device) & view.train["published"].notna()]
-    if rows.empty:
-        return None
-    of_cell = {(r["cell"], r["origin"]): r for r in view.by_cell.to_dict("records") if r["device"] == group.device}
-    states, lines = states_of(rows), list[dict[str, Md]]()
+    of_group = (view.by_cell["device"] == group.device) & (view.by_cell["origin"] == group.origin)
+    results, states = {r["cell"]: r for r in view.by_cell[of_group].to_dict("records")}, states_of(rows)
+    lines = []
     for row in rows.drop_duplicates("cell").to_dict("records"):
-        line = {"cell": escape(row["cell"]), "published (%)": significant(row["published"])}
-        result = of_cell.get((row["cell"], group.origin))
-        if result is None:
-            line |= {"measured (%)": escape(states[row["cell"]]), "difference (points)": NOTHING, "seeds": Md("0")}
-        else:
-            mark = f" {SURVIVORS}" if states[row["cell"]] != "ok" else ""
+        result, state = results.get(row["cell"]), states[row["cell"]]
+        line = {"cell": escape(row["cell"]), "published (%)": significant(row["published"]),
+                "measured (%)": escape(state), "difference (points)": NOTHING, "seeds": Md("0")}  # fmt: skip
+        if result is not None:
+            mark = f" {SURVIVORS}" if state != "ok" else ""
+            line["measured (%)"] = Md(f"{spread(result[MEAN], result[STD], view.decimals)}{mark}")
+            line["seeds"] = seeds(result["n"], result["planned"])
             apart = signed(result[MEAN] - row["published"], view.decimals)
-            line |= {
-                "measured (%)": Md(f"{spread(result[MEAN], result[STD], view.decimals)}{mark}"),
-                "difference (points)": apart if view.study.info.fallback is None else Md("other data"),
-                "seeds": seeds(result["n"], result["planned"]),
-            }
+            line["difference (points)"] = apart if view.study.info.fallback is None else Md("other data")
         lines.append(line | {"source": escape(row["published_source"])})
-    return table(lines, right={"published (%)", "measured (%)", "difference (points)", "seeds"})
+    right = {"published (%)", "measured (%)", "difference (points)", "seeds"}
+    return table(lines, right=right) if lines else None

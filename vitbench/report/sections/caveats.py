@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator
-from typing import NamedTuple
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Generic, NamedTuple, TypeVar
 
-from vitbench.analysis.grouped import finished
+import pandas as pd
+
 from vitbench.analysis.results import MOVING
 from vitbench.analysis.same_batches import unlike
 from vitbench.config.dead_fields import dead
@@ -17,13 +18,15 @@ from vitbench.environment import Environment
 from vitbench.report.document import Block, bullets
 from vitbench.report.inline import Md, escape, listed
 from vitbench.report.origins import with_changes
-from vitbench.report.sections import changes, compute, recipes
+from vitbench.report.sections import changes, recipes
 from vitbench.report.sections.changes import Facts
-from vitbench.report.text import SURVIVORS, UNSTABLE, count, fixed, plural
+from vitbench.report.text import SURVIVORS, UNSTABLE, count, enumerated, fixed, plural, significant, span
 from vitbench.report.view import MEAN, View
 
+Subject = TypeVar("Subject")
 
-class Caveat(NamedTuple):
+
+class Caveat(NamedTuple, Generic[Subject]):
     """What may limit a conclusion.
 
     Attributes:
@@ -34,15 +37,20 @@ class Caveat(NamedTuple):
     """
 
     name: str
-    when: Callable[[View], Facts]
+    when: Callable[[Subject], Facts]
     text: str
     short: str = ""
 
 
 def stated(view: View) -> Iterator[tuple[str, Md]]:
     """The name and the sentence of each caveat that applies, the gravest kinds first."""
-    for caveat in CAVEATS:
-        for facts in caveat.when(view):
+    return in_words(CAVEATS, view)
+
+
+def in_words(caveats: Sequence[Caveat[Subject]], subject: Subject) -> Iterator[tuple[str, Md]]:
+    """The name and the sentence of each of some caveats that applies to a study or a comparison, in their order."""
+    for caveat in caveats:
+        for facts in caveat.when(subject):
             yield caveat.name, Md(caveat.text.format_map(facts))
 
 
@@ -80,6 +88,39 @@ DIFFERING = {
 """Fields of Environment as a reader says them."""
 NUISANCES = ("learning_rate", "weight_decay", "warmup_epochs", "schedule", "optimizer", "batch_size", "epochs")
 """Fields of the recipe on whose tuning a comparison may hang."""
+UNEQUAL = 1.1
+"""Largest over smallest budget, in operations, from which cells count as differently paid."""
+
+
+def _if(applies: Callable[[View], object]) -> Callable[[View], Facts]:
+    """States a sentence without facts."""
+    return lambda view: [{}] if applies(view) else []
+
+
+def _number(count: Callable[[View], int]) -> Callable[[View], Facts]:
+    """States a sentence with a number, where it is not 0."""
+    return lambda view: [{"number": number}] if (number := int(count(view))) else []
+
+
+def _listed(names: Callable[[View], Iterable[str]]) -> Callable[[View], Facts]:
+    """States a sentence with some names, where there are any."""
+    return lambda view: [{"names": listed(found, MAX_NAMED)}] if (found := list(dict.fromkeys(names(view)))) else []
+
+
+def _at_chance(view: View) -> Iterable[str]:
+    of_means = [each for device in view.train_devices for each in view.intervals(device).items()]
+    return (cell for (cell, _), interval in of_means if view.is_at_chance(cell, interval))
+
+
+def _without_interval(view: View) -> bool:
+    some = view.measured["speed"].notna().any() and not view.measured["speed_low"].notna().any()
+    return bool(some and len(view.measured) > 1)
+
+
+def _noise(view: View) -> Facts:
+    if (floor := view.noise) is not None:
+        yield {"runs": f"{plural(floor.runs, 'run')} in {plural(floor.groups, 'group')}",
+               "points": fixed(floor.largest, 2), "std": fixed(floor.std, 2)}  # fmt: skip
 
 
 def _seeds(view: View) -> tuple[int, int] | None:
@@ -114,46 +155,9 @@ def _readings(view: View) -> Facts:
         yield {"times": plural(readings, "time"), "runs": plural(runs, "finished run")}
 
 
-def _at_chance(view: View) -> Facts:
-    of_means = [each for device in view.train_devices for each in view.intervals(device).items()]
-    if found := list(dict.fromkeys(cell for (cell, _), each in of_means if view.is_at_chance(cell, each))):
-        yield {"cells": listed(found, MAX_NAMED)}
-
-
-def _disagreeing(view: View) -> Facts:
-    return ({"cells": listed(each.cells, MAX_NAMED), "why": escape(each.reason)} for each in view.study.info.split)
-
-
-def _stand_ins(view: View) -> Facts:
-    if view.stood_for:
-        yield {"number": len(view.stood_for)}
-
-
 def _unstable(view: View) -> Facts:
-    timed = finished(view.time)
-    timed = timed[timed["latency_ms_p50"].notna()]
-    if marked := int((timed["unstable"].fillna("") != "").sum()):
-        yield {"marked": marked, "timings": len(timed), "mark": UNSTABLE}
-
-
-def _one_process(view: View) -> Facts:
-    if alone := int((view.processes.groupby("trial_id").size() == 1).sum()):
-        yield {"number": alone}
-
-
-def _uncorrected(view: View) -> Facts:
-    return [{}] if finished(view.time)["speed_low"].notna().any() else []
-
-
-def _without_interval(view: View) -> Facts:
-    timed = finished(view.time)
-    some = timed["speed"].notna().any() and not timed["speed_low"].notna().any()
-    return [{}] if some and timed["latency_ms_p50"].notna().sum() > 1 else []
-
-
-def _load(view: View) -> Facts:
-    if view.load_while_timing is not None:
-        yield {"load": fixed(view.load_while_timing[0], 1), "cores": view.load_while_timing[1]}
+    if marked := int((view.measured["unstable"].fillna("") != "").sum()):
+        yield {"marked": marked, "timings": len(view.measured), "mark": UNSTABLE}
 
 
 def _shared_machine(view: View) -> Facts:
@@ -196,15 +200,6 @@ def _plugins(view: View) -> Facts:
             yield {"number": other, "component": escape(component)}
 
 
-def _uncommitted(view: View) -> Facts:
-    if dirty := int(with_changes(view.trials).sum()):
-        yield {"number": dirty}
-
-
-def _fallback(view: View) -> Facts:
-    return [{}] if len(view.train) and view.study.info.fallback is not None else []
-
-
 def _near_duplicates(view: View) -> Facts:
     name = view.study.info.data_name.lower().replace("-", "")
     if len(view.train) and view.study.info.fallback is None and name.startswith("cifar10"):
@@ -244,10 +239,6 @@ def _alike(trained: Iterable[TrainSpec], field: str) -> bool:
     return len({getattr(recipe, field) for recipe in trained}) == 1
 
 
-def _tuned(view: View) -> Facts:
-    return [{"settings": listed(list(view.study.info.tuned), 8)}] if view.study.info.tuned else []
-
-
 def _untuned(view: View) -> Facts:
     trained, left = _recipes(view)
     alike = [f"{_called(n)} {escape(as_text(getattr(trained[0], n)))}" for n in left if _alike(trained, n)]
@@ -261,29 +252,41 @@ def _by_cell(view: View) -> Facts:
 
 
 def _budgets(view: View) -> Facts:
-    return [found] if (found := compute.differing(view)) else []
+    """How far cells that are compared differ in the operations of a run."""
+    found = view.by_cell[["cell", "train_flops", "steps"]].dropna()
+    found = found[found["train_flops"] > 0]
+    tasks = dict(iter(found.groupby(found["cell"].map(view.task), sort=False)))
+    widest = max(tasks, key=lambda name: _apart(tasks[name]["train_flops"]), default="")
+    if widest not in tasks or _apart(tasks[widest]["train_flops"]) < UNEQUAL:
+        return
+    rows = tasks[widest]
+    axes = [escape(axis) for axis in _deciding(view, rows)]
+    yield {
+        "by": f" by {enumerated(axes)}" if axes else "",
+        "flops": span(rows["train_flops"] / 1e12, significant),
+        "where": f' (in the task "{escape(widest)}", where they differ most)' if widest else "",
+        "steps": span(rows["steps"]),
+    }
 
 
-def _noise(view: View) -> Facts:
-    if view.noise is not None and view.noise.largest:
-        yield {"points": fixed(view.noise.largest, 2), "std": fixed(view.noise.std, 2), "runs": _over(view)}
+def _apart(flops: pd.Series[float]) -> float:
+    return float(flops.max() / flops.min())
 
 
-def _no_noise(view: View) -> Facts:
-    if view.noise is not None and not view.noise.largest:
-        yield {"runs": _over(view)}
-
-
-def _over(view: View) -> str:
-    assert view.noise is not None
-    return f"{plural(view.noise.runs, 'run')} in {plural(view.noise.groups, 'group')}"
+def _deciding(view: View, rows: pd.DataFrame) -> list[str]:
+    """The axes between whose values some cells' operations differ on average."""
+    values = {
+        axis: rows["cell"].map({cell: view.values_of(cell)[axis] for cell in rows["cell"]})
+        for axis in (view.axes if view.factorial else ())
+    }
+    return [axis for axis, of in values.items() if _apart(rows.groupby(of)["train_flops"].mean()) >= UNEQUAL]
 
 
 def _called(field: str) -> str:
     return field.replace("_", " ")
 
 
-CAVEATS: tuple[Caveat, ...] = (
+CAVEATS: tuple[Caveat[View], ...] = (
     Caveat("history-missing", changes.missing,
            "**The study's history is missing**: whether the suite was changed after results were seen, or finished "
            "runs were removed, is unknown.",
@@ -325,31 +328,34 @@ CAVEATS: tuple[Caveat, ...] = (
     Caveat("test-images-read", _readings,
            "The test images were read {times} for {runs}. Sorting cells by test accuracy is a selection and flatters "
            "the first."),
-    Caveat("at-chance", _at_chance,
-           "**At chance**: {cells}. The 95 % interval of the mean test accuracy includes that of a guess. Nothing is "
+    Caveat("at-chance", _listed(_at_chance),
+           "**At chance**: {names}. The 95 % interval of the mean test accuracy includes that of a guess. Nothing is "
            "known to be learned there, so that two such cells are alike shows nothing."),
-    Caveat("disagreeing-implementations", _disagreeing,
+    Caveat("disagreeing-implementations",
+           lambda view: ({"cells": listed(each.cells, MAX_NAMED), "why": escape(each.reason)}
+                         for each in view.study.info.split),
            "**Implementations that disagree**: {cells} should compute one function, but differ with the first seed by "
            "more than rounding explains ({why}). One is incorrect, or rounding grows fast in this recipe. Each is "
            "trained with every seed, and a mean over them may mix functions.",
            short="equivalent implementations disagree"),
-    Caveat("seeds-of-equivalents", _stand_ins,
+    Caveat("seeds-of-equivalents", _number(lambda view: len(view.stood_for)),
            "Each function is trained once a seed: {number} of the cells were trained with the first seed alone, and "
            "agree with an equivalent one, whose further seeds stand for the function."),
     Caveat("unstable-timings", _unstable,
            "**Unstable timings: {marked} of {timings}** (marked {mark}; reasons below their tables). No verdict on "
            "speed uses them.",
            short="{marked} of {timings} timings are unstable"),
-    Caveat("one-process", _one_process,
+    Caveat("one-process", _number(lambda view: (view.processes.groupby("trial_id").size() == 1).sum()),
            "Timings from a single process: {number}. How another process would differ is unknown and in no interval."),
-    Caveat("uncorrected-intervals", _uncorrected,
+    Caveat("uncorrected-intervals", _if(lambda view: view.measured["speed_low"].notna().any()),
            "Intervals of ratios of timings are not corrected: 1 in 20 excludes 1 by chance. Verdicts on speed are "
            "corrected for the number of comparisons (Holm)."),
-    Caveat("no-interval-of-ratios", _without_interval,
+    Caveat("no-interval-of-ratios", _if(_without_interval),
            "Timings were made side by side, with too few samples for an interval of their ratios."),
-    Caveat("load-while-timing", _load,
-           "The load average reached {load} on {cores} cores while timing: other work may have slowed some processes, "
-           "and some implementations more than others."),
+    Caveat("load-while-timing",
+           lambda view: [{"load": view.load_while_timing}] if view.load_while_timing else [],
+           "The load average reached {load[0]:.1f} on {load[1]} cores while timing: other work may have slowed some "
+           "processes, and some implementations more than others."),
     Caveat("shared-machine", _shared_machine,
            "**Training runs{on} shared the machine** ({how}): ignore their absolute speed, of which none "
            "is marked as the best."),
@@ -363,8 +369,9 @@ CAVEATS: tuple[Caveat, ...] = (
            "**Results of a plug-in that was edited since: {number}** ({component}). Means mix old and new code; "
            "`vitbench run … --rerun-changed` runs such trials again.",
            short="a plug-in was edited between runs"),
-    Caveat("uncommitted-changes", _uncommitted, "Results from a working tree with uncommitted changes: {number}."),
-    Caveat("fallback-data", _fallback,
+    Caveat("uncommitted-changes", _number(lambda view: with_changes(view.trials).sum()),
+           "Results from a working tree with uncommitted changes: {number}."),
+    Caveat("fallback-data", _if(lambda view: len(view.train) and view.study.info.fallback is not None),
            "The data are a fallback: accuracies say nothing about the data that the suite names."),
     Caveat("near-duplicate-test-images", _near_duplicates,
            "{share} of the test images of {data} have near-duplicates among its training images (ciFAIR, Barz and "
@@ -376,8 +383,8 @@ CAVEATS: tuple[Caveat, ...] = (
            "**Other batches**: with {seed}, {what}, though data, seed and recipe are the same. A difference between "
            "them may come from that.",
            short="cells saw different batches"),
-    Caveat("tuned-settings", _tuned,
-           "Tuned for each cell on validation, with as many runs for each: {settings}."),
+    Caveat("tuned-settings", _listed(lambda view: view.study.info.tuned),
+           "Tuned for each cell on validation, with as many runs for each: {names}."),
     Caveat("untuned-settings", _untuned,
            "Fixed for all cells and not tuned for each, which may favour some: {settings}."),
     Caveat("settings-by-cell", _by_cell,
@@ -385,13 +392,13 @@ CAVEATS: tuple[Caveat, ...] = (
            "from that.",
            short="training settings differ by cell"),
     Caveat("unequal-budgets", _budgets,
-           "**Budgets differ**{by}: {flops} TFLOP a run{where}{before}{steps}. What a cell would reach with the budget "
-           "of another is unknown.",
+           "**Budgets differ**{by}: {flops} TFLOP and {steps} steps a run{where}, all stages of training included. "
+           "What a cell would reach with the budget of another is unknown.",
            short="budgets differ by cell"),
-    Caveat("noise-floor", _noise,
+    Caveat("noise-floor", lambda view: _noise(view) if view.noise and view.noise.largest else [],
            "**Noise floor**: equivalent implementations, from the same weights and seed, differ by up to {points} "
            "points of accuracy (standard deviation {std} points; {runs}). Smaller effects are marked."),
-    Caveat("no-noise-seen", _no_noise,
+    Caveat("no-noise-seen", lambda view: _noise(view) if view.noise and not view.noise.largest else [],
            "**Noise floor**: equivalent implementations agree in test accuracy to the last digit ({runs}). The spread "
            "between seeds is another matter."),
 )  # fmt: skip

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from vitbench.config.base import Strict, digest, dumps
@@ -25,11 +25,13 @@ MOST_LETTERS = 80
 DEFAULTS: Mapping[str, type[Strict]] = {"suite": Info, "model": ModelSpec, "data": DataSpec, "train": TrainSpec}
 SETTINGS = ("name", "question", "cost", "timeout_s", "checkpoint_s", "max_attempts", "seed", "spread")
 
-UNTOLD = frozenset(
+IRRELEVANT = frozenset(
     {CELLS, "implementations", "data_identity", "data.identity", *(f"suite.{name}" for name in SETTINGS)}
 )
 """What no conclusion hangs on. Further cells are counted by the correction for the number of comparisons."""
 
+ORDER = (CLAIM, "suite.expected", "suite.", GOAL, SEEDS, "train.", "data.", "model.", "")
+"""How names of what is asked begin, in the order in which their changes are stated."""
 
 Asking = Mapping[str, Any]
 Facts = Iterable[Mapping[str, object]]
@@ -96,28 +98,35 @@ def _left(steps: Sequence[Step], now: Asking) -> set[str]:
     """Names whose values are not as they were before any result, of those on which a conclusion depends."""
     unseen = [step for step in steps if not step.entry.finished]
     base = (unseen[-1] if unseen else steps[0]).after
-    return {name for name in {*base, *now} if _apart(name, base, now)} - UNTOLD
+    return {name for name in {*base, *now} if _pairs(name, base, now)} - IRRELEVANT
 
 
 def _words(step: Step, left: set[str]) -> Iterator[tuple[str, str]]:
-    """(name, words) for what a step has changed of some names."""
-    for name in sorted(left, key=_order):
-        if _apart(name, step.before, step.after):
-            words = next(words for prefix, words in WORDS if name.startswith(prefix))
-            for each in words(name, step.before, step.after):
-                yield name, each
+    """(name, words) for what a step has changed of some names; what is judged comes before what is run."""
+    for name in sorted(left, key=lambda name: (next(n for n, p in enumerate(ORDER) if name.startswith(p)), name)):
+        for label, old, new, cells in _pairs(name, step.before, step.after):
+            yield name, f"{label} {_value(name, old)} → {_value(name, new)}{cells}"
 
 
-def _order(name: str) -> tuple[int, str]:
-    """What is judged comes before what is run."""
-    return next(i for i, (prefix, _) in enumerate(WORDS) if name.startswith(prefix)), name
-
-
-def _apart(name: str, before: Asking, after: Asking) -> bool:
-    """Whether a field differs; of one that cells have, in a cell that is there both times."""
-    if before.get(name) == after.get(name):
-        return False
-    return bool(_of_cells(name, before, after)) if name.partition(".")[0] in ("model", "data", "train") else True
+def _pairs(name: str, before: Asking, after: Asking) -> list[tuple[str, Any, Any, str]]:
+    """(label, old value, new value, which cells) for what differs under a name, the label and the cells escaped."""
+    old, new, (table, _, field) = before.get(name), after.get(name), name.partition(".")
+    if old == new:
+        return []
+    if table in ("model", "data", "train"):
+        every = len(after.get(CELLS, ()))
+        return [
+            (escape(field), a, b, f" ({listed(cells, MOST_CELLS, 'more cells')})" if 0 < len(cells) < every else "")
+            for a, b, cells in _of_cells(name, before, after)
+        ]
+    if name.startswith(CLAIM):
+        label = f"claim “{escape(name.removeprefix(CLAIM))}”"
+        if old is None or new is None:
+            return [(label, None if old is None else "stated", None if new is None else "stated", "")]
+        keys = [key for key in dict.fromkeys([*old, *new]) if old.get(key) != new.get(key)]
+        return [(f"{label}: {escape(key)}", old.get(key), new.get(key), "") for key in keys]
+    label = f"goal of {escape(name.removeprefix(GOAL))}" if name.startswith(GOAL) else escape(name.rpartition(".")[2])
+    return [(label, old, new, "")]
 
 
 def _of_cells(name: str, before: Asking, after: Asking) -> list[tuple[Any, Any, list[str]]]:
@@ -143,72 +152,18 @@ def _values(value: Any) -> list[Any]:
     return sorted({digest(each): each for each in every}.values(), key=str)
 
 
-def _said(name: str, value: Any) -> Md:
+def _value(name: str, value: Any) -> Md:
     """A value as a reader writes it; a missing one is the field's default."""
     table, _, field = name.partition(".")
     if value is None and table in DEFAULTS and field in DEFAULTS[table].model_fields:
         value = DEFAULTS[table].model_fields[field].default
     if isinstance(value, list) and not any(isinstance(each, (list, dict)) for each in value):
-        return Md(", ".join(_said(name, each) for each in value[:MAX_NAMED]) + (" …" if len(value) > MAX_NAMED else ""))
+        return Md(", ".join(_value(name, e) for e in value[:MAX_NAMED]) + (" …" if len(value) > MAX_NAMED else ""))
     if isinstance(value, (list, dict)):
         return escape(dumps(value)[:MOST_LETTERS])
     if value is None or type(value) is int:  # however large
         return escape("none" if value is None else value)
-    return escape(as_text(value))
-
-
-def _plain(name: str, before: Asking, after: Asking) -> list[str]:
-    called = escape(name.rpartition(".")[2])
-    return [f"{called} {_said(name, before.get(name))} → {_said(name, after.get(name))}"]
-
-
-def _by_cell(name: str, before: Asking, after: Asking) -> list[str]:
-    called, every = escape(name.partition(".")[2]), len(after.get(CELLS, ()))
-    return [
-        f"{called} {_said(name, old)} → {_said(name, new)}"
-        + (f" ({listed(cells, MOST_CELLS, 'more cells')})" if cells and len(cells) < every else "")
-        for old, new, cells in _of_cells(name, before, after)
-    ]
-
-
-def _claim(name: str, before: Asking, after: Asking) -> list[str]:
-    old, new, claim = before.get(name), after.get(name), escape(name.removeprefix(CLAIM))
-    if old is None or new is None:
-        return [f"claim {'stated' if old is None else 'dropped'}: “{claim}”"]
-    differs = [key for key in dict.fromkeys([*old, *new]) if old.get(key) != new.get(key)]
-    turned = "turned" if {"expected", "value", "against"} & {*differs} else "changed"
-    values = ", ".join(f"{escape(key)} {_said('', old.get(key))} → {_said('', new.get(key))}" for key in differs)
-    return [f"claim {turned}: “{claim}” {values}"]
-
-
-def _goal(name: str, before: Asking, after: Asking) -> list[str]:
-    values = f"{_said('', before.get(name))} → {_said('', after.get(name))}"
-    return [f"goal of {escape(name.removeprefix(GOAL))}: {values}"]
-
-
-def _seeds(name: str, before: Asking, after: Asking) -> list[str]:
-    old, new = before.get(name, []), after.get(name, [])
-    found = ("joined", [s for s in new if s not in set(old)]), ("left", [s for s in old if s not in set(new)])
-    return [f"{listed([str(s) for s in seeds], 12)} {verb}" for verb, seeds in found if seeds]
-
-
-def _rewritten(name: str, before: Asking, after: Asking) -> list[str]:
-    return ["the expected result was rewritten"]
-
-
-Words = Callable[[str, Asking, Asking], list[str]]
-WORDS: Sequence[tuple[str, Words]] = (
-    (CLAIM, _claim),
-    ("suite.expected", _rewritten),
-    ("suite.", _plain),
-    (GOAL, _goal),
-    (SEEDS, _seeds),
-    ("train.", _by_cell),
-    ("data.", _by_cell),
-    ("model.", _by_cell),
-    ("", _plain),
-)
-"""How the name of what is asked begins → what is said of it; the first that fits."""
+    return escape(as_text(value)[:MOST_LETTERS])
 
 
 def removed(view: View) -> Facts:

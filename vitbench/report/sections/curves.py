@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 
 import pandas as pd
 
 from vitbench.analysis.frames import level, where
-from vitbench.analysis.grouped import ACCURACY, finished, texts
+from vitbench.analysis.grouped import finished
 from vitbench.config.suite import BETWEEN, in_label
 from vitbench.config.trial import TrainTrial
 from vitbench.report.document import Block
@@ -19,7 +18,7 @@ from vitbench.report.inline import Md
 from vitbench.report.origins import of_origin
 from vitbench.report.output import Files
 from vitbench.report.text import plural
-from vitbench.report.view import View
+from vitbench.report.view import Group, View
 
 MAX_FACETS = 5
 MAX_RUNS = 1000
@@ -35,16 +34,18 @@ METRICS = {VALIDATION: "validation accuracy (%)", TRAINING: "training accuracy (
 
 def learning_curves(view: View, files: Files) -> list[Block]:
     """The curves of each device and origin, and their numbers; nothing where no training run finished."""
-    blocks = [each for device in view.train_devices for each in files.pictures(_of_device(view, device))]
+    blocks = files.pictures(pictures(view))
     return [*blocks, Md(f"As numbers: {files.table('epochs', epochs_table(view))}.")] if blocks else []
 
 
-def _of_device(view: View, device: str) -> list[Picture]:
-    """One picture of every finished run on a device, for each origin; nothing where none finished."""
-    runs = view.runs(device, ["trial_id", ACCURACY, "latency_ms_p50"])
-    origins, done = view.origins.of(runs), finished(runs)
-    curves = {o: where(view.epochs, view.epochs["trial_id"].isin(of_origin(done, o)["trial_id"])) for o in origins}
-    return [_picture(view, device, epochs, *view.origins.on(o, origins)) for o, epochs in curves.items() if len(epochs)]
+def pictures(view: View) -> list[Picture]:
+    """One picture of every finished run of each group that has one."""
+    made = []
+    for group in view.groups:
+        done = of_origin(finished(view.runs(group.device, ["trial_id"])), group.origin)
+        epochs = where(view.epochs, view.epochs["trial_id"].isin(done["trial_id"]))
+        made += [_picture(view, group, epochs)] if len(epochs) else []
+    return made
 
 
 def epochs_table(view: View) -> pd.DataFrame:
@@ -61,105 +62,69 @@ def epochs_table(view: View) -> pd.DataFrame:
     return view.epochs.drop(columns=["trial_id", *unknown]).round(digits)
 
 
-def _picture(view: View, device: str, epochs: pd.DataFrame, on: str, suffix: str) -> Picture:
+def _picture(view: View, group: Group, epochs: pd.DataFrame) -> Picture:
     metrics = {name: label for name, label in METRICS.items() if epochs[name].notna().any()}
     if VALIDATION in metrics:
         metrics.pop(TRAINING, None)
-    arranged = _arrange(view, device, epochs)
-    facets, colouring, epochs = arranged.facets, arranged.colouring, arranged.epochs
-    names = [*colouring.values, *([colouring.others] if colouring.others else [])]
+    cells = list(epochs["cell"].unique())  # by cell: a million runs have three million epochs
+    facet_axis, facets, colouring, facet_of, colour_of, pooled = (
+        _of_a_grid(view, cells) if view.factorial else _of_names(view, group, cells)
+    )
+    ids = epochs["trial_id"]
+    recorded, runs = ids[epochs[NORM].notna()].nunique(), ids.nunique()
     # Runs by number, and no column but what is drawn: the epochs of many runs are taken apart for every panel.
-    cells, ids = set(epochs["cell"].tolist()), epochs["trial_id"]
-    recorded = ids[epochs[NORM].notna()].nunique()
-    epochs = epochs[["epoch", "facet", "colour", *metrics]].assign(run=pd.factorize(ids)[0])
-    sizes = epochs.groupby(["facet", "colour"], sort=False)["run"].nunique()
-    most = max(1, MAX_RUNS // len(facets) // len(names))
-    chart = Curves(list(metrics.values()), arranged.facet_axis, facets, _frame(epochs, metrics, most), colouring)
-    runs = int(sizes.sum())
-    said = f"Learning curves of {plural(runs, 'run')} on {device}{on}"
-    if sizes.max() > 1:
-        pooled = " and ".join(view.axis_names[axis] for axis in arranged.pooled)
-        over = f", whatever their {pooled}" if pooled else ""
-        said += f": thin lines are single runs, thick lines the mean of those of one colour{over}"
-    said += "."
-    if sizes.max() > most:
-        said += f" Of the runs of one colour in one panel the first {most} are drawn."
+    drawn = epochs[["epoch", *metrics]].assign(
+        run=pd.factorize(ids)[0], facet=epochs["cell"].map(facet_of), colour=epochs["cell"].map(colour_of)
+    )
+    largest = int(drawn.groupby(["facet", "colour"], sort=False)["run"].nunique().max())
+    most = max(1, MAX_RUNS // len(facets) // (len(colouring.values) + bool(colouring.others)))
+    chart = Curves(list(metrics.values()), facet_axis, facets, _frame(drawn, metrics, most), colouring)
+    on = group.label or group.device
+    caption = f"Learning curves of {plural(runs, 'run')} on {on}"
+    if largest > 1:
+        over = f", whatever their {' and '.join(view.axis_names[axis] for axis in pooled)}" if pooled else ""
+        caption += f": thin lines are single runs, thick lines the mean of those of one colour{over}"
+    caption += f". Of the runs of one colour in one panel the first {most} are drawn." if largest > most else "."
     if TRAINING in metrics:
-        said += f" Training accuracy is that of {_batches(view, cells)} of an epoch, while it trains."
-    if chart.epochs == 1:
-        said += " One epoch was trained: each run is a point."
-    elif chart.dashed:
-        said += " Dashes let lines beneath show through."
-    said += _norms(recorded, runs)
-    alt = f"Learning curves on {device}{on}: {' and '.join(metrics.values())} by epoch"
-    return Picture(f"curves-{device}{suffix}", chart, alt, said)
+        recipes = {p.cell: p.trial.train for p in view.planned if isinstance(p.trial, TrainTrial)}
+        augmented = " (augmented, of some cells)" if any(recipes[cell].augments for cell in cells) else ""
+        caption += f" Training accuracy is that of the batches of an epoch{augmented}, while it trains."
+    caption += f" Gradient norm: in the records of {recorded} of these runs." if recorded < runs else ""
+    alt = f"Learning curves on {on}: {' and '.join(metrics.values())} by epoch"
+    return Picture(f"curves-{group.device}{group.slug}", chart, alt, caption)
 
 
-def _batches(view: View, cells: Collection[str]) -> str:
-    """The batches of some cells, by whether their recipes change the images of a batch."""
-    changed = {p.trial.train.augments for p in view.planned if isinstance(p.trial, TrainTrial) and p.cell in cells}
-    if len(changed) > 1:
-        return "the batches, of some cells augmented,"
-    return "the augmented batches" if changed == {True} else "the batches"
+Layout = tuple[str, list[str], Colouring, Mapping[str, str], Mapping[str, str], list[str]]
+"""Axis of the panels (empty where there is none, or where their names tell the axes), names of the panels, what the
+colours stand for, cell → panel, cell → colour, and the axes in which runs of one panel and colour may differ."""
 
 
-def _norms(recorded: int, runs: int) -> str:
-    """A sentence on gradient norms, where some runs have none."""
-    if recorded == runs:
-        return ""
-    return f" Gradient norm: {f'in the records of {recorded} of' if recorded else 'not in the records of'} these runs."
-
-
-@dataclass(frozen=True)
-class _Arranged:
-    """How runs are laid out.
-
-    Attributes:
-        facet_axis: axis of the panels; empty where there is none, or their names tell the axes.
-        facets: names of the panels.
-        colouring: what the colours stand for.
-        epochs: the epochs, with columns facet and colour.
-        pooled: axes in which runs of one panel and colour may differ, other than those of equivalent implementations.
-    """
-
-    facet_axis: str
-    facets: Sequence[str]
-    colouring: Colouring
-    epochs: pd.DataFrame
-    pooled: Sequence[str] = ()
-
-
-def _arrange(view: View, device: str, epochs: pd.DataFrame) -> _Arranged:
-    if view.factorial:
-        return _of_a_grid(view, epochs)
-    present = set(epochs["cell"].unique())
-    ranked = [cell for cell in view.ranked(device) if cell in present]
+def _of_names(view: View, group: Group, cells: Sequence[str]) -> Layout:
+    """One panel, a colour for each of the best cells."""
+    ranked = [cell for cell in view.ranked(group.device) if cell in set(cells)]
     named = ranked if len(ranked) <= MAX_NAMED_CURVES else ranked[: MAX_NAMED_CURVES - 1]
-    colour = [cell if cell in named else OTHERS for cell in epochs["cell"].tolist()]
-    named_in_legend = named if len(ranked) > 1 else []
-    colouring = Colouring("", named, named_in_legend, OTHERS if len(named) < len(ranked) else "")
-    return _Arranged("", [""], colouring, epochs.assign(facet="", colour=colour))
+    others = OTHERS if len(named) < len(ranked) else ""
+    colouring = Colouring("", named, named if len(ranked) > 1 else [], others)
+    colour_of = {cell: cell if cell in named else OTHERS for cell in cells}
+    return "", [""], colouring, dict.fromkeys(cells, ""), colour_of, []
 
 
-def _of_a_grid(view: View, epochs: pd.DataFrame) -> _Arranged:
+def _of_a_grid(view: View, cells: Sequence[str]) -> Layout:
+    """Panels and colours by the values of some axes."""
     colours, facets = _shared_out(view)
-    shown = {axis: _named(view, axis, alone=axes == [axis]) for axes in (colours, facets) for axis in axes}
-    cells = epochs.drop_duplicates("cell")  # by cell: a million runs have three million epochs
-    of_cell = [
-        [BETWEEN.join(values) for values in zip(*([shown[a][v] for v in texts(cells[a])] for a in axes), strict=True)]
+    called = {axis: _named(view, axis, alone=axes == [axis]) for axes in (colours, facets) for axis in axes}
+    colour_of, facet_of = (
+        {cell: BETWEEN.join(called[axis][view.values_of(cell)[axis]] for axis in axes) for cell in cells}
         for axes in (colours, facets)
-    ]
-    every = [
-        [BETWEEN.join(values) for values in itertools.product(*(shown[a].values() for a in axes))]
+    )
+    every, panels = (
+        [BETWEEN.join(values) for values in itertools.product(*(called[axis].values() for axis in axes))]
         for axes in (colours, facets)
-    ]
-    names = of_cell[0], of_cell[1] or [""] * len(cells)
-    colour, facet = (epochs["cell"].map(dict(zip(cells["cell"], each, strict=True))).astype(object) for each in names)
-    panels = [value for value in every[1] if value in names[1]]
+    )
     pooled = [axis for axis in view.axes if axis not in (*colours, *facets, *view.equivalent_axes)]
-    colouring = Colouring(", ".join(view.axis_names[axis] for axis in colours), every[0], every[0])
-    return _Arranged(view.axis_names[facets[0]] if len(facets) == 1 else "", panels, colouring,
-                     epochs.assign(facet=facet, colour=colour), pooled)  # fmt: skip
+    colouring = Colouring(", ".join(view.axis_names[axis] for axis in colours), every, every)
+    present = [panel for panel in panels if panel in set(facet_of.values())]
+    return view.axis_names[facets[0]] if len(facets) == 1 else "", present, colouring, facet_of, colour_of, pooled
 
 
 def _shared_out(view: View) -> tuple[list[str], list[str]]:
@@ -179,19 +144,13 @@ def _shared_out(view: View) -> tuple[list[str], list[str]]:
     rest = [axis for axis in reversed(others) if axis in view.conditions]
     rest += [axis for axis in others if axis not in compared and axis not in rest]
     colours, facets = [first], list[str]()
-    for axis in compared:
-        _added(view, axis, (colours, MAX_NAMED_CURVES), (facets, MAX_FACETS))
-    for axis in rest:
-        _added(view, axis, (facets, MAX_FACETS), (colours, MAX_NAMED_CURVES))
+    for axis in [*compared, *rest]:
+        places = ((colours, MAX_NAMED_CURVES), (facets, MAX_FACETS))
+        for axes, most in places if axis in compared else reversed(places):
+            if math.prod(len(view.axes[each]) for each in (*axes, axis)) <= most:
+                axes.append(axis)
+                break
     return colours, facets
-
-
-def _added(view: View, axis: str, *places: tuple[list[str], int]) -> None:
-    """Add an axis to the first of some lists whose combinations of values are then no more than it holds, if any."""
-    for axes, most in places:
-        if math.prod(len(view.axes[each]) for each in (*axes, axis)) <= most:
-            axes.append(axis)
-            return
 
 
 def _named(view: View, axis: str, *, alone: bool) -> dict[str, str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import pandas as pd
@@ -12,17 +12,17 @@ from vitbench.analysis.conclusions import Conclusions, Tested
 from vitbench.analysis.factorial import LESS
 from vitbench.analysis.paired import interval
 from vitbench.analysis.verdicts import Judged, judge
-from vitbench.report.document import Bar, Block, Heading, Scale, Table, table
+from vitbench.report.document import Bar, Block, Heading, Scale, Table, filled, table
 from vitbench.report.inline import NOTHING, Md, bold, escape, listed
 from vitbench.report.output import Files
-from vitbench.report.sections.trends import TEST_ACCURACY, along
+from vitbench.report.sections.trends import TEST_ACCURACY, trends
 from vitbench.report.text import (
     AT_CHANCE,
     SURVIVORS,
     count,
+    cut,
     enumerated,
     fixed,
-    plural,
     points,
     probability,
     ranging,
@@ -42,12 +42,6 @@ MOST, MOST_NAMED = 60, 12
 """Rows of a table; the CSV has them all."""
 MOST_CONDITIONS = 8
 """Combinations of conditions that a table has columns for."""
-
-
-LOOKED = (
-    "A row goes by the seeds of the look that decided it, with an interval of that look's confidence; the table of "
-    "accuracies has all seeds, so that its differences are slightly other ones."
-)
 
 
 class Row(NamedTuple):
@@ -104,11 +98,7 @@ def section(view: View, files: Files) -> list[Block]:
             found += _under_conditions(view, group.conclusions)
             blocks += [Heading(f"On {group.label}")] if group.label and found else []
             blocks += found
-            blocks += [Md(LOOKED)] if view.looking and found else []
-    for device in view.train_devices:
-        for axis in view.axes:
-            blocks += files.pictures(along(view, device, axis, TEST_ACCURACY))
-    return blocks
+    return [*blocks, *files.pictures(trends(view, TEST_ACCURACY))]
 
 
 def details(view: View, files: Files) -> list[Block]:
@@ -119,7 +109,6 @@ def details(view: View, files: Files) -> list[Block]:
             blocks += [Heading(f"On {group.label}")] if group.label else []
             blocks += _tables(view, group.conclusions, ("claims", "interactions"))
             blocks += _other_margins(view, rows_of(view, group.conclusions))
-    blocks += _without_interactions(view)
     if len(numbers := frame(view)):
         links = [files.table("verdicts", numbers), files.table("effects-by-seed", by_seed(view))]
         blocks.append(Md(f"As numbers: {links[0]}; each seed's difference: {links[1]}."))
@@ -134,7 +123,7 @@ def _tables(view: View, found: Conclusions, families: Sequence[str]) -> list[Blo
         mine = [row for row in every if row.judged.n or row.tested is not None]
         blocks += [Heading(TITLES[family], 4)] if every else []
         blocks += [_table(view, mine)] if mine else []
-        blocks += [Md(f"Of {len(mine):,} rows the first {MOST} are shown.")] if len(mine) > MOST else []
+        blocks += cut(len(mine), MOST)
         if without := [row for row in every if row not in mine]:
             named = listed([row.name for row in without], MOST_NAMED)
             blocks.append(Md(f"Without a seed that both finished: {named}."))
@@ -145,11 +134,10 @@ def _table(view: View, rows: Sequence[Row]) -> Table:
     """Comparisons of one family."""
     beside_claim = rows[0].tested is not None
     lines = [{**_named(view, row), **_numbers(view, row.judged, beside=not beside_claim)} for row in rows[:MOST]]
-    empty = {
-        name for name, nothing in (("claimed (points)", NOTHING), ("P(better)", NOTHING), ("pairs of cells", Md("1")))
-        if all(line.get(name, nothing) == nothing for line in lines)
-    }  # fmt: skip
-    made = table([{name: cell for name, cell in line.items() if name not in empty} for line in lines], right=RIGHT)
+    lines = filled(lines)
+    if all(line["pairs of cells"] == "1" for line in lines):
+        lines = [{name: cell for name, cell in line.items() if name != "pairs of cells"} for line in lines]
+    made = table(lines, right=RIGHT)
     bars = [Bar(r.judged.mean, r.judged.interval.low, r.judged.interval.high) for r in rows[:MOST]]
     also = {VERDICT, "p (Holm)", "seeds"} if beside_claim else set()
     return made.with_bars({DIFFERENCE: (bars, scale_of(view))}).hiding(OPTIONAL | also)
@@ -240,64 +228,48 @@ def _other_margins(view: View, rows: Sequence[Row]) -> list[Block]:
     margin = view.study.info.suite.margin
     if not margin:
         return []
-    found = {
-        size: judge([row.judged.comparison for row in rows], margin=size,
-                    noise_floor=None, test=view.study.info.suite.test)
-        for size in (margin / 2, 2 * margin)
+    comparisons = [row.judged.comparison for row in rows]
+    words = {
+        f"margin {points(size)}": [row.judged.words for row in rows] if size == margin else
+        [j.words for j in judge(comparisons, margin=size, noise_floor=None, test=view.study.info.suite.test)]
+        for size in (margin / 2, margin, 2 * margin)
     }  # fmt: skip
     lines = [
-        {"comparison": escape(f"{row.name} ({row.context})")}
-        | {f"margin {points(size)}": escape(words[size]) for size in sorted(words)}
-        for number, row in enumerate(rows)
-        for words in [{margin: row.judged.words, **{size: judged[number].words for size, judged in found.items()}}]
-        if len(set(words.values())) > 1
+        {"comparison": escape(f"{row.name} ({row.context})")} | {head: escape(of[n]) for head, of in words.items()}
+        for n, row in enumerate(rows)
+        if len({of[n] for of in words.values()}) > 1
     ]
     if not lines:
         return [Md("No verdict changes with half or twice the margin.")]
     return [Heading("Verdicts that change with half or twice the margin", 4), table(lines[:MOST], right=set())]
 
 
-def _without_interactions(view: View) -> list[Md]:
-    """Why axes have no interactions, where a grid of two or more has results."""
-    left = [axis for axis in view.axes if axis not in view.equivalent_axes]
-    if len(view.axes) < 2 or len(left) > 1 or not view.conclusions or not view.equivalent_axes:
-        return []
-    named = enumerated([escape(view.axis_names[axis]) for axis in view.equivalent_axes])
-    return [Md(f"No interactions: the values of {named} are equivalent implementations.")]
-
-
-def noise_floor(view: View) -> str:
-    """The noise floor in a sentence, or why there is none."""
-    if (floor := view.noise) is None:
-        return "Noise floor: unknown; no two finished runs are of equivalent implementations with the same seed."
-    over = f"{plural(floor.runs, 'run')} in {plural(floor.groups, 'group')}"
-    if not floor.largest:
-        return f"Noise floor: none; equivalent implementations agree to the last digit ({over})."
-    size = fixed(floor.largest, view.decimals + 1)
-    return f"Noise floor: {size} points, the largest difference between equivalent implementations ({over})."
-
-
 NUMBERS = ["n", "planned", "failed", "blocks", "difference_points", "low", "high", "p", "p_permutation", "p_holm",
            "p_better", "verdict", "words", "below_noise_floor", "seeds_needed"]  # fmt: skip
+
+
+def _every(view: View) -> Iterator[tuple[dict[str, object], Row]]:
+    """Every comparison, after the columns that name it in tables of numbers."""
+    for found in view.conclusions:
+        for row in rows_of(view, found):
+            compared = row.name if row.tested else row.judged.comparison.label
+            yield {"device": found.runs.device, "origin": view.origins.letter(found.runs.origin), "family": row.family,
+                   "comparison": compared}, row  # fmt: skip
 
 
 def frame(view: View) -> pd.DataFrame:
     """Every comparison as numbers, a row each."""
     lines = []
-    for found in view.conclusions:
-        for row in rows_of(view, found):
-            j, c = row.judged, row.judged.comparison
-            values = (j.n, c.planned, c.failed, c.blocks, j.mean, j.interval.low, j.interval.high, j.p, j.p_permutation,
-                      j.p_holm, j.improvement, j.verdict, j.words, j.below_noise_floor, j.seeds_needed)  # fmt: skip
-            claim = {} if row.tested is None else {
-                "expected": row.tested.fact.expected, "published_points": row.tested.fact.size,
-                "outcome": row.tested.outcome, "small": view.small,
-            }  # fmt: skip
-            looked = {"look": j.look, "confidence": j.confidence} if view.looking else {}
-            compared = row.name if row.tested else c.label
-            at = {"device": found.runs.device, "origin": view.origins.letter(found.runs.origin), "family": row.family,
-                  "comparison": compared}  # fmt: skip
-            lines.append({**at, **dict(zip(NUMBERS, values, strict=True)), **claim, **looked})
+    for named, row in _every(view):
+        j, c = row.judged, row.judged.comparison
+        values = (j.n, c.planned, c.failed, c.blocks, j.mean, j.interval.low, j.interval.high, j.p, j.p_permutation,
+                  j.p_holm, j.improvement, j.verdict, j.words, j.below_noise_floor, j.seeds_needed)  # fmt: skip
+        claim = {} if row.tested is None else {
+            "expected": row.tested.fact.expected, "published_points": row.tested.fact.size,
+            "outcome": row.tested.outcome, "small": view.small,
+        }  # fmt: skip
+        looked = {"look": j.look, "confidence": j.confidence} if view.looking else {}
+        lines.append({**named, **dict(zip(NUMBERS, values, strict=True)), **claim, **looked})
     columns = ["device", "origin", "family", "comparison", *NUMBERS, "expected", "published_points", "outcome",
                "small", *(["look", "confidence"] if view.looking else [])]  # fmt: skip
     return pd.DataFrame(lines, columns=columns)
@@ -305,12 +277,9 @@ def frame(view: View) -> pd.DataFrame:
 
 def by_seed(view: View) -> pd.DataFrame:
     """The difference of every comparison in each seed."""
-    columns = ["device", "origin", "family", "comparison", "seed", "difference_points"]
     lines = [
-        (found.runs.device, view.origins.letter(found.runs.origin), row.family,
-         row.name if row.tested else row.judged.comparison.label, seed, delta)
-        for found in view.conclusions
-        for row in rows_of(view, found)
+        {**named, "seed": seed, "difference_points": delta}
+        for named, row in _every(view)
         for seed, delta in zip(row.judged.comparison.seeds, row.judged.comparison.deltas, strict=False)
-    ]  # fmt: skip
-    return pd.DataFrame(lines, columns=columns)
+    ]
+    return pd.DataFrame(lines, columns=["device", "origin", "family", "comparison", "seed", "difference_points"])

@@ -1,4 +1,4 @@
-"""Settings: which cells have which value of a field, where cells differ in one that is not itself an axis."""
+"""Recipes: which cells have which value of a field, where cells differ in one that is not itself an axis."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from vitbench.analysis.frames import level
 from vitbench.config.trial import TrainTrial
-from vitbench.report.inline import Md, escape
+from vitbench.report.inline import Md, escape, listed
 from vitbench.report.text import plural
 from vitbench.report.view import View
 
@@ -16,31 +16,23 @@ MOST_VALUES = 4
 """Values of a field that are told apart by who has them."""
 
 
-def whose(view: View, field: str) -> dict[str, str]:
-    """Value of a field of the recipe → who has it, escaped: values of the axis that sets it, or cells by name.
-
-    Where an axis is the field itself, or every cell has one value, nothing.
-    """
-    if f"train.{field}" in view.axes:
-        return {}
-    of_cell = {p.cell: level(getattr(p.trial.train, field)) for p in view.planned if isinstance(p.trial, TrainTrial)}
-    values = dict.fromkeys(of_cell.values())
-    if len(values) < 2:
-        return {}
-    return _by_axis(view, of_cell) or {value: _cells(of_cell, value) for value in values}
-
-
 def in_words(view: View, field: str) -> Md | None:
-    """The values of a field of the recipe with who has each; None where all have one, or it is an axis of its own."""
-    found = whose(view, field)
-    if not found:
+    """The values of a field of the recipe, each with the values of the axis that sets it, or with its cells by name.
+
+    None where all cells have one value, or where the field is an axis of its own.
+    """
+    of_cell = {p.cell: level(getattr(p.trial.train, field)) for p in view.planned if isinstance(p.trial, TrainTrial)}
+    if f"train.{field}" in view.axes or len(set(of_cell.values())) < 2:
         return None
-    shown = [f"{escape(value)} ({who})" for value, who in list(found.items())[:MOST_VALUES]]
+    found = _by_axis(view, of_cell)
+    for cell, value in of_cell.items() if not found else ():
+        found.setdefault(value, []).append(cell)
+    shown = [f"{escape(value)} ({listed(who, MOST_NAMED)})" for value, who in list(found.items())[:MOST_VALUES]]
     shown += [plural(len(found) - MOST_VALUES, "further value")] if len(found) > MOST_VALUES else []
     return Md(f"{', '.join(shown[:-1])} or {shown[-1]}")
 
 
-def _by_axis(view: View, of_cell: Mapping[str, str]) -> dict[str, str]:
+def _by_axis(view: View, of_cell: Mapping[str, str]) -> dict[str, list[str]]:
     """Value → the values of the one axis that decides it; nothing where no axis alone does."""
     for axis in view.axes if view.factorial else ():
         chosen: dict[str, set[str]] = {}
@@ -50,15 +42,5 @@ def _by_axis(view: View, of_cell: Mapping[str, str]) -> dict[str, str]:
             having: dict[str, list[str]] = {}
             for name, (value,) in chosen.items():
                 having.setdefault(value, []).append(name)
-            return {value: _listed(names) for value, names in having.items()}
+            return having
     return {}
-
-
-def _cells(of_cell: Mapping[str, str], value: str) -> str:
-    names = [cell for cell, has in of_cell.items() if has == value]
-    return _listed(names) if len(names) <= MOST_NAMED else plural(len(names), "cell")
-
-
-def _listed(names: list[str]) -> str:
-    shown = [escape(name) for name in names[:MOST_NAMED]]
-    return ", ".join([*shown, *([f"{len(names) - MOST_NAMED} more"] if len(names) > MOST_NAMED else [])])

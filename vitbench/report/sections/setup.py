@@ -4,29 +4,25 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
+from datetime import UTC
 from typing import Any
 
 from vitbench import registry
-from vitbench.analysis.frames import PENDING, level
+from vitbench.analysis.frames import PENDING, commits, level
 from vitbench.config.base import Strict
 from vitbench.config.dead_fields import dead
 from vitbench.config.model import OF_ANY
 from vitbench.config.recipe import TimeSpec, TrainSpec
 from vitbench.config.trial import RELEVANT, TimeTrial, TrainTrial, Trial
-from vitbench.environment import Environment
 from vitbench.report.document import Block, Bullets, bullets, table
 from vitbench.report.inline import Md, escape, listed
 from vitbench.report.output import Files
-from vitbench.report.sections import compute, recipes
-from vitbench.report.text import count, plural
+from vitbench.report.sections import recipes
+from vitbench.report.text import count, plural, significant, span
 from vitbench.report.view import View
 from vitbench.runner.look_plan import in_words as looks_in_words
 from vitbench.store.record import STATES
-
-MAX_NAMED = 8
-"""Names that a sentence or a table cell lists before it counts the others."""
-MAX_ROWS = 50
-"""Rows of a table of exceptions; the CSV has them all."""
+from vitbench.wording import duration
 
 MODEL_ALWAYS = ("image_size", "patch_size", "dim", "depth", "heads", "mlp_ratio", "num_classes")
 EXTRAS = frozenset({"block", "residual", "qk_norm", "gate", "bias"})
@@ -38,7 +34,7 @@ KINDS = {"tune": "tuning", "train": "training", "time": "timing"}
 def section(view: View, files: Files) -> list[Block]:
     """Trials by state, the settings, the environments, and every trial as numbers."""
     every = Md(f"Every trial with its state, settings, values and machine: {files.table('trials', view.trials)}.")
-    return [counts(view), settings(view), *origins(view), every]
+    return [counts(view), settings(view), every]
 
 
 def counts(view: View) -> Block:
@@ -71,39 +67,18 @@ def settings(view: View) -> Bullets:
         most = f"up to {plural(len(seeds), 'seed')}" if info.looks else plural(len(seeds), "seed")
         rows.append(("seeds", Md(f"{most} per {each}: {listed(seeds, 20)}")))
         rows += [("looks", Md(escape(sentence))) for sentence in looks_in_words(info)]
-        rows += [("budget", compute.budget(view, trained)), *compute.together(view)]
+        rows.append(("budget", _budget(view)))
     protocols = [p.trial.protocol for p in view.planned if isinstance(p.trial, TimeTrial)]
     if protocols:
         rows.append(("timing", _timing(view, protocols)))
-    rows += [("dates", span)] if (span := compute.dates(view)) else []
-    environments = list(view.origins.environments.values())
-    if len(environments) == 1:  # its software and commit are what a reader needs to run it again: see Reproduction
-        rows.append(("machine", _machine(environments[0])))
-    elif not environments:
-        rows.append(("machine", Md("unknown")))
+    starts = [attempt.started_at for attempts in view.results.tried.values() for attempt in attempts]
+    moments = sorted(moment.replace(tzinfo=moment.tzinfo or UTC) for moment in starts)
+    if moments:
+        first, last = (f"{moments[n].astimezone(UTC):%Y-%m-%d %H:%M}" for n in (0, -1))
+        rows.append(("first and last start", Md(f"{first} UTC, {last} UTC")))
+    rows += [(f"environment {view.origins.letter(o)}" if view.origins.several else "environment", _environment(view, o))
+             for o in view.origins.environments]  # fmt: skip
     return bullets(Md(f"**{name}**: {value}") for name, value in rows)
-
-
-def origins(view: View) -> list[Block]:
-    """Where results come from, where that is more than one machine or state of the software; else nothing."""
-    if not view.origins.several:
-        return []
-    lines = []
-    for origin, environment in view.origins.environments.items():
-        kinds = view.trials.loc[view.trials["origin"] == origin, "kind"]
-        lines.append(
-            {
-                "on": Md(view.origins.letter(origin)),
-                "machine": _machine(environment),
-                "software": software(environment),
-                "commit": commits(view, origin),
-                "training runs": count((kinds == "train").sum()),
-                "timings": count((kinds == "time").sum()),
-            }
-        )
-    said = Md(f"Results come from {len(lines)} environments (machine, CPU threads, software). Each has tables of its "
-              "own, marked by its letter; results of different environments are never averaged.")  # fmt: skip
-    return [said, table(lines, right={"training runs", "timings"})]
 
 
 def _design(view: View) -> Md:
@@ -126,12 +101,18 @@ def _design(view: View) -> Md:
 
 def _data(view: View) -> Md:
     info = view.study.info
-    said = escape(info.data_name) + (f" (identity {escape(info.data_identity)})" if info.data_identity else "")
+    text = escape(info.data_name) + (f" (identity {escape(info.data_identity)})" if info.data_identity else "")
     split = view.train[["train_images", "validation_images", "test_images"]].dropna().drop_duplicates()
-    for train, validation, test in list(split.itertuples(index=False))[:MAX_NAMED]:
-        held_out = f"{count(validation)} for validation" if validation else "none for validation"
-        said += f"; {count(train)} images trained on, {held_out}, {count(test)} for test"
-    return Md(said)
+    for train, validation, test in split.head(8).itertuples(index=False):
+        text += f"; {count(train)} images to train on, {count(validation)} for validation, {count(test)} for test"
+    return Md(text)
+
+
+def _budget(view: View) -> Md:
+    """What a run takes in steps and operations, and all of them in time."""
+    seconds = float(view.train.loc[view.train["state"] == "ok", "seconds"].sum())
+    steps, flops = span(view.by_cell["steps"]), span(view.by_cell["train_flops"] / 1e12, significant)
+    return Md(f"{steps} steps and {flops} TFLOP a run; the finished runs add up to {duration(seconds)}")
 
 
 def _model(view: View) -> Md:
@@ -171,7 +152,7 @@ def _fields(
             continue
         given = list(dict.fromkeys(level(getattr(value, name)) for value in values))
         if len(given) > 1:
-            said.append(f"{escape(name)} {apart(name) or f'varied ({listed(given, MAX_NAMED)})'}")
+            said.append(f"{escape(name)} {apart(name) or f'varied ({listed(given)})'}")
         elif name in always or given[0] != level(field.default):
             said.append(f"{escape(name)} {escape(given[0])}")
     return Md(", ".join(said))
@@ -194,23 +175,17 @@ def _processes(protocol: TimeSpec) -> str:
     return f"{protocol.rounds} to {protocol.rounds_most} processes"
 
 
-def _machine(environment: Environment) -> Md:
-    driver = f", driver {environment.driver}" if environment.driver else ""
-    cuda = f", CUDA {environment.cuda}" if environment.cuda else ""
-    memory = f", {environment.memory_gib:g} GiB memory, {plural(environment.threads, 'thread')}"
-    return escape(f"{environment.machine}{memory}{driver}{cuda}")
-
-
-def software(environment: Environment) -> Md:
-    """The versions of vitbench, of its code and of the packages that it stands on."""
-    packages = ", ".join(f"{name} {version}" for name, version in sorted(environment.packages.items()))
-    return escape(f"vitbench {environment.vitbench} (code {environment.code}), {packages}")
-
-
-def commits(view: View, origin: str) -> Md:
-    """The commits of the results of one origin."""
-    of_it = (view.trials["origin"] == origin) & view.trials["commit"].notna()
-    known = view.trials.loc[of_it, ["commit", "dirty"]].drop_duplicates()
-    named = [f"{str(commit)[:12]}{' with local changes' if dirty is True else ''}"
-             for commit, dirty in known.itertuples(index=False)]  # fmt: skip
-    return Md(f"commit {listed(named, MAX_NAMED)}" if named else "commit unknown")
+def _environment(view: View, origin: str) -> Md:
+    """The machine and the software of the results of one origin, their commits, and how many there are."""
+    of_it = view.trials[view.trials["origin"] == origin]
+    e, kinds = view.origins.environments[origin], of_it["kind"].value_counts()
+    packages = ", ".join(f"{name} {version}" for name, version in sorted(e.packages.items()))
+    parts = [
+        escape(f"{e.machine}, {e.memory_gib:g} GiB memory, {plural(e.threads, 'thread')}"),
+        escape(", ".join(f"{name} {value}" for name, value in (("driver", e.driver), ("CUDA", e.cuda)) if value)),
+        escape(f"vitbench {e.vitbench} (code {e.code}), {packages}"),
+        escape(f"Python {e.python}; {e.platform}"),
+        f"commit {listed(commits(of_it)) or 'unknown'}",
+        f"{plural(int(kinds.get('train', 0)), 'training run')}, {plural(int(kinds.get('time', 0)), 'timing')}",
+    ]  # fmt: skip
+    return Md("; ".join(filter(None, parts)))

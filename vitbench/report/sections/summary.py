@@ -7,14 +7,15 @@ import re
 from collections import Counter
 from collections.abc import Sequence
 
-import pandas as pd
-
 from vitbench.analysis.axis_speeds import MARGIN
+from vitbench.analysis.conclusions import Tested
 from vitbench.config.trial import TrainTrial
-from vitbench.report.cost import by_axis, heat_map
+from vitbench.report.cost import by_axis
 from vitbench.report.cost.beside import Beside, beside_baseline
+from vitbench.report.cost.heat_map import heat_map
+from vitbench.report.cost.time_groups import RUNS
 from vitbench.report.document import Bar, Block, Byline, Chips, Forest, ForestRow, Note, Scale
-from vitbench.report.inline import NOTHING, Md, escape, listed
+from vitbench.report.inline import Md, escape, listed
 from vitbench.report.models import explained_page
 from vitbench.report.output import Files
 from vitbench.report.sections import accuracy, caveats
@@ -22,27 +23,31 @@ from vitbench.report.sections.effects import Row, is_marked, margin_of, outcome,
 from vitbench.report.text import (
     enumerated,
     fixed,
+    interval_text,
     plural,
     probability,
-    ranging,
     seeds,
     signed,
+    significant,
+    span,
     spread,
 )
-from vitbench.report.view import Group, View
+from vitbench.report.view import JOIN, Group, View
 
 MOST = 12
 """Rows of a forest plot on the first screen; the sections below have all."""
 MOST_NAMED = 6
 OPEN = ("undecided", "underpowered")
 SHOWN = ("better", "worse")
-KINDS = {"tune": "tuning", "train": "training", "time": "timing"}
 
 
 def opening(view: View) -> list[Block]:
     """The question, what the study is made of in one line, and what limits its conclusions in another."""
     suite = view.study.info.suite
-    blocks: list[Block] = [Md(f"**{escape(suite.question)}**"), Byline(_byline(view))]
+    blocks: list[Block] = [
+        Md(f"**{escape(suite.question)}**"),
+        Byline(escape(" · ".join(facts(view).values()) or "nothing has run yet")),
+    ]
     blocks += map(Note, caveats.notes(view))
     if grave := [name for name, _ in caveats.grave(view)]:
         blocks.append(Note(Md(f"**Limits the conclusions:** {'; '.join(grave)}. See Caveats.")))
@@ -59,10 +64,6 @@ def section(view: View, files: Files) -> list[Block]:
     return [*blocks, *map(Md, _sentences(view)), *explained_page.in_short(view)]
 
 
-def _byline(view: View) -> Md:
-    return escape(" · ".join(facts(view).values()) or "nothing has run yet")
-
-
 def facts(view: View) -> dict[str, str]:
     """What the study is made of: data, model, epochs, seeds, device, date; as far as it is known."""
     info, trained = view.study.info, [p.trial for p in view.planned if isinstance(p.trial, TrainTrial)]
@@ -72,10 +73,9 @@ def facts(view: View) -> dict[str, str]:
         counted = [f" ({train:,.0f} training and {test:,.0f} test images)" for train, test in sizes.to_numpy()]
         found["data"] = f"{info.data_name}{counted[0] if len(counted) == 1 else ''}"
     if (parameters := view.trials["parameters"].dropna().loc[lambda values: values > 0]).size:
-        found["model"] = f"{_ends(parameters / 1e6)} M parameters"
+        found["model"] = f"{span(parameters / 1e6, lambda value: significant(value, 2))} M parameters"
     if epochs := {each.train.epochs for each in trained if each.train.images is None}:
-        many = _ends(pd.Series([*epochs], dtype="float64"))
-        found["epochs"] = f"{many} {'epoch' if epochs == {1} else 'epochs'}"
+        found["epochs"] = f"{span(epochs)} {'epoch' if epochs == {1} else 'epochs'}"
     if trained:
         found["seeds"] = f"{'up to ' if info.looks else ''}{plural(view.train['seed'].nunique(), 'seed')}"
     if environments := list(view.origins.environments.values()):
@@ -99,13 +99,8 @@ def answer(view: View) -> Md:
     rest = Counter(row.judged.verdict for row in rows if row not in shown[:MOST_NAMED])
     parts += [f"{number} {verdict}" for verdict, number in rest.items()]
     if not rows:
-        parts = _counted(found) if (found := beside_baseline(view)) else ["no comparison has a result"]
+        parts = [_counted(found)] if (found := beside_baseline(view)) else ["no comparison has a result"]
     return Md("; ".join(parts))
-
-
-def _ends(values: pd.Series[float]) -> str:
-    low, high = (f"{float(end):,.2g}" if end < 10 else f"{end:,.0f}" for end in (values.min(), values.max()))
-    return low if low == high else f"{low} to {high}"
 
 
 def _effects(view: View, group: Group, files: Files) -> list[Block]:
@@ -123,71 +118,60 @@ def _effects(view: View, group: Group, files: Files) -> list[Block]:
         blocks.append(files.forest("-".join(filter(None, ("effects", *re.findall(r"\w+", group.label)))), forest))
     if len(drawn) > MOST:
         blocks.append(Md(f"The {MOST} largest of {len(drawn):,} effects are shown; all are under Effects."))
-    if claims := [row for row in rows if row.tested is not None]:
-        blocks.append(Md(_reproduced([row.tested.outcome for row in claims if row.tested])))
-        blocks.append(Chips(tuple((outcome(view, row.tested), _chip(view, row)) for row in claims if row.tested)))
+    if claims := [(row, row.tested) for row in rows if row.tested is not None]:
+        reproduced = sum(tested.outcome.startswith("reproduced") for _, tested in claims)
+        blocks.append(Md(f"**Claims:** {reproduced} of {len(claims)} reproduced."))
+        blocks.append(Chips(tuple((outcome(view, tested), _chip(view, row, tested)) for row, tested in claims)))
     return blocks
 
 
 def _row(view: View, row: Row) -> ForestRow:
     judged, decimals = row.judged, view.decimals + 1
     bar = Bar(judged.mean, judged.interval.low, judged.interval.high, judged.comparison.deltas)
-    ends = ranging(bar.low, bar.high, decimals, sign=True)
-    level = f"{100 * judged.confidence:.3g} % interval {ends}; " if ends != NOTHING else ""
+    ends = interval_text(bar.low, bar.high, decimals, sign=True)
+    noise, mean = " ‡" if is_marked(judged) else "", signed(judged.mean, decimals)
     corrected = f" after Holm's correction for {judged.family} comparisons" if judged.family > 1 else ""
-    p = f"p {'' if judged.p_holm < 0.0005 else '= '}{probability(judged.p_holm)}{corrected}; "
-    detail = f"{signed(judged.mean, decimals)} points; {level}{p if math.isfinite(judged.p_holm) else ''}n = {judged.n}"
-    detail += "; ‡ no larger than equivalent implementations differ by" if is_marked(judged) else ""
-    noise = " ‡" if is_marked(judged) else ""
-    number = f"{signed(judged.mean, decimals)}{noise}", "" if ends == NOTHING else str(ends)
-    return ForestRow(row.name, row.context, bar, number, words_of(view, judged), detail)
+    p = f"p {'' if judged.p_holm < 0.0005 else '= '}{probability(judged.p_holm)}{corrected}"
+    detail = [
+        f"{mean} points", f"{100 * judged.confidence:.3g} % interval {ends}" if ends else "",
+        p if math.isfinite(judged.p_holm) else "", f"n = {judged.n}",
+        "‡ no larger than equivalent implementations differ by" if noise else "",
+    ]  # fmt: skip
+    number = f"{mean}{noise}", ends
+    return ForestRow(row.name, row.context, bar, number, words_of(view, judged), "; ".join(filter(None, detail)))
 
 
-def _reproduced(outcomes: Sequence[str]) -> str:
-    """How many of the claims were reproduced."""
-    done = sum(each.startswith("reproduced") for each in outcomes)
-    return f"**Claims:** {done} of {len(outcomes)} reproduced."
-
-
-def _chip(view: View, row: Row) -> Md:
-    assert row.tested is not None
-    fact, judged, decimals = row.tested.fact, row.judged, view.decimals + 1
+def _chip(view: View, row: Row, tested: Tested) -> Md:
+    fact, judged, decimals = tested.fact, row.judged, view.decimals + 1
     claimed = fact.expected if fact.size is None else f"{fact.expected}, {signed(fact.size, 1)} points"
-    ends = ranging(judged.interval.low, judged.interval.high, decimals, sign=True)
-    found = "no seed" if not judged.n else f"{signed(judged.mean, decimals)} points"
-    found += f" ({ends})" if ends != NOTHING else ""
-    words = words_of(view, judged)
-    told = judged.verdict in ("underpowered", "invalid") or judged.certain or words != judged.words
-    found += f", {words}" if told else ""
+    ends = interval_text(judged.interval.low, judged.interval.high, decimals, sign=True)
+    found = f"{signed(judged.mean, decimals)} points{f' ({ends})' if ends else ''}" if judged.n else "no seed"
+    found += f", {words_of(view, judged)}"
     return Md(f"{escape(fact.claim)} (claimed: {escape(claimed)}; found: {escape(found)})")
 
 
 def _speeds(view: View, files: Files) -> list[Block]:
     """The speed of each axis over matched blocks; where none was timed so, of each cell beside the baseline."""
     blocks: list[Block] = []
-    of_axes = by_axis.judged(view).items()
-    settings = [(m, [e for e in found if e.verdict and e.blocks > 1]) for m, found in of_axes if m.group is not None]
-    settings = [(measured, found) for measured, found in settings if found]
-    for number, (measured, found) in enumerate(settings[:2]):
-        assert measured.group is not None
-        on = f" on {view.origins.letter(measured.origin)}" if view.origins.several else ""
-        title = f"Speed in {measured.group.mode_name}, × the reference ({measured.group.setting}{on})"
+    of_timings = {group: found for group, found in by_axis.judged(view).items() if group.mode != RUNS}
+    judged = {group: [e for e in found if e.verdict and e.blocks > 1] for group, found in of_timings.items()}
+    settings = [(group, found) for group, found in judged.items() if found]
+    for number, (group, found) in enumerate(settings[:2]):
         rows = [
             ForestRow(
                 e.value, f"{view.axis_names[e.axis]}, against {e.against}", Bar(e.ratio, e.low, e.high),
-                (f"×{fixed(e.ratio, 2)}", ranging(e.low, e.high, 2)), e.verdict,
+                (f"×{fixed(e.ratio, 2)}", interval_text(e.low, e.high, 2)), e.verdict,
                 f"{plural(e.blocks, 'matched block')} in {plural(e.repetitions, 'process', 'processes')}; "
                 f"p = {probability(e.p_holm)} after Holm's correction",
             )
             for e in sorted(found, key=lambda e: -abs(math.log(e.ratio)))[:MOST]
         ]  # fmt: skip
-        scale = Scale(1.0, (1 / (1 + MARGIN), 1 + MARGIN), logarithmic=True)
-        band = f"margin: {100 * MARGIN:.0f} %"
-        name = f"speeds-{number + 1}" if number else "speeds"
-        blocks.append(files.forest(name, Forest(title, tuple(rows), scale, band)))
+        title = f"Speed in {group.mode_name}, × the reference ({group.setting})"
+        forest = Forest(title, tuple(rows), by_axis.scale(), f"margin: {100 * MARGIN:.0f} %")
+        blocks.append(files.forest(f"speeds-{number + 1}" if number else "speeds", forest))
     if len(settings) > 2:
         blocks.append(Md(f"Speeds of {len(settings) - 2} more settings are under Speed and memory."))
-    known = {measured.group for measured, _ in settings}
+    known = {group for group, _ in settings}
     if left := [each for each in beside_baseline(view) if each.group not in known]:
         blocks += _beside(view, left, files)
     if blocks and view.load_while_timing is not None:
@@ -199,43 +183,33 @@ def _speeds(view: View, files: Files) -> list[Block]:
 
 def _beside(view: View, found: Sequence[Beside], files: Files) -> list[Block]:
     """Cells beside their baselines: a forest plot of a few, a heat map of many."""
-    if (made := heat_map.heat_map(view)) is not None:
-        counted = [Md(sentence) for sentence in _counted(found)]
-        return [*counted, made.said, made.table]
+    if (heat := heat_map(view)) is not None:
+        return [_counted(found), heat]
     rows = [
         ForestRow(
-            each.name, f"against {each.base}; {each.group.title}", Bar(each.ratio, *_span(each)),
-            (f"×{fixed(each.ratio, 2)}", "" if not math.isfinite(each.row["speed_low"]) else ranging(*_span(each), 2)),
+            each.name, f"against {each.base}; {each.group.title}", Bar(each.ratio, *ends),
+            (f"×{fixed(each.ratio, 2)}", interval_text(*ends, 2)),
             each.verdict, f"p = {probability(each.p_holm)} after Holm's correction" if each.p_holm >= 0 else "",
         )
         for each in sorted(found, key=lambda each: (each.unstable, -each.ratio))[:MOST]
+        for ends in [(float(each.row["speed_low"]), float(each.row["speed_high"]))]
     ]  # fmt: skip
-    more = (
-        [Md(f"The {MOST} fastest of {len(found):,} are shown; all are under Speed and memory.")]
-        if len(found) > MOST
-        else []
-    )
-    forest = Forest("Speed, × the baseline", tuple(rows), Scale(1.0, logarithmic=True))
-    return [files.forest("speeds-of-cells", forest), *more]
+    forest = files.forest("speeds-of-cells", Forest("Speed, × the baseline", tuple(rows), Scale(1.0, logarithmic=True)))
+    more = Md(f"The {MOST} fastest of {len(found):,} are shown; all are under Speed and memory.")
+    return [forest, more] if len(found) > MOST else [forest]
 
 
-def _span(each: Beside) -> tuple[float, float]:
-    return float(each.row["speed_low"]), float(each.row["speed_high"])
-
-
-def _counted(found: Sequence[Beside]) -> list[str]:
+def _counted(found: Sequence[Beside]) -> Md:
     """In how many settings each cell is shown to be faster or slower than the baseline."""
     bases = {each.base for each in found}
-    base = escape(next(iter(bases))) if len(bases) == 1 else "the baseline"
-    tests = sum(math.isfinite(each.p_holm) for each in found)
-    settings = plural(len({(each.group, each.origin) for each in found}), "setting")
-    of = {word: Counter(each.name for each in found if each.verdict == word) for word in ("faster", "slower")}
-    said = {
-        word: ", ".join(f"{escape(name)} in {number}" for name, number in names.most_common(MOST_NAMED)) or "none"
-        for word, names in of.items()
-    }
-    return [f"**Shown to be faster than {base}:** {said['faster']}. **Slower:** {said['slower']}. "
-            f"Tested in {settings}, corrected for {plural(tests, 'comparison')} (Holm)."]  # fmt: skip
+    names = {}
+    for word in ("faster", "slower"):
+        times = Counter(each.name for each in found if each.verdict == word).most_common(MOST_NAMED)
+        names[word] = ", ".join(f"{escape(name)} in {number}" for name, number in times) or "none"
+    return Md(f"**Shown to be faster than {escape(bases.pop()) if len(bases) == 1 else 'the baseline'}:** "
+              f"{names['faster']}. **Slower:** {names['slower']}. Tested in "
+              f"{plural(len({each.group for each in found}), 'setting')}, corrected for "
+              f"{plural(sum(math.isfinite(each.p_holm) for each in found), 'comparison')} (Holm).")  # fmt: skip
 
 
 def _sentences(view: View) -> list[str]:
@@ -263,7 +237,7 @@ def _best(view: View, group: Group) -> str:
 
 def _called(view: View, each: accuracy.Function) -> str:
     """A function by what tells it from others of its task, which is named before it."""
-    left = [accuracy.JOIN.join(values) for axis, values in each.values.items() if axis not in view.conditions]
+    left = [JOIN.join(values) for axis, values in each.values.items() if axis not in view.conditions]
     return " · ".join(left) if left and view.conditions else each.name
 
 
@@ -277,12 +251,11 @@ def _to_decide(view: View) -> str:
     }
     if not left:
         return ""
-    needed = [j.seeds_needed for j in left.values()]
-    many = "more than 1,000" if None in needed else str(max(n for n in needed if n is not None))
-    planned = max(j.comparison.planned for j in left.values())
-    which = "1 comparison is" if len(left) == 1 else f"{len(left):,} comparisons are"
-    return (f"**Open:** {which} undecided or underpowered; with the differences found, {many} seeds would decide all "
-            f"(80 % power; planned: {planned}).")  # fmt: skip
+    needed = [judged.seeds_needed or math.inf for judged in left.values()]
+    many = f"{max(needed):,}" if math.isfinite(max(needed)) else "more than 1,000"
+    planned = max(judged.comparison.planned for judged in left.values())
+    return (f"**Open:** {plural(len(left), 'comparison')} undecided or underpowered; with the differences found, "
+            f"{many} seeds would decide all (80 % power; planned: {planned}).")  # fmt: skip
 
 
 def _equivalent(view: View) -> str:
@@ -296,7 +269,7 @@ def _equivalent(view: View) -> str:
 
 
 def _without_result(view: View) -> str:
-    """What cannot run here, and how far the study has come where it has not ended."""
+    """What cannot run here, and what waits for tuning."""
     parts = []
     states = view.trials.groupby("cell", sort=False)["state"].unique()
     without = {str(cell) for cell, found in states.items() if set(found) == {"unsupported"}}
@@ -311,13 +284,6 @@ def _without_result(view: View) -> str:
         devices = listed(list(view.trials.loc[view.trials["cell"].isin(without), "device"].unique()), MOST_NAMED)
         named = listed(values or sorted(without, key=view.cells.index), MOST_NAMED)
         parts.append(f"**Not supported on {devices}:** {named}.")
-    for kind, name in KINDS.items():
-        mine = view.trials.loc[(view.trials["kind"] == kind) & (view.trials["state"] != "unsupported"), "state"]
-        if (done := int((mine == "ok").sum())) < len(mine):
-            parts.append(f"{done:,} of {plural(len(mine), f'{name} trial')} ok.")
     if waiting := len(view.study.info.untuned):
-        parts.append(f"{plural(waiting, 'cell')} waits for tuning." if waiting == 1 else f"{waiting} cells wait for "
-                     "tuning.")  # fmt: skip
-    if view.study.info.facts and not view.conclusions:
-        parts.append(f"None of {plural(len(view.study.info.facts), 'claim')} could be tested yet.")
+        parts.append(f"**Waiting for tuning:** {plural(waiting, 'cell')}.")
     return " ".join(parts)

@@ -7,10 +7,7 @@ import re
 from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import NamedTuple
 
-import pandas as pd
-
 from vitbench.analysis.axis_speeds import MARGIN
-from vitbench.analysis.grouped import finished
 from vitbench.analysis.multiplicity import ALPHA, seeds_for
 from vitbench.analysis.timings import UNSTEADY
 from vitbench.analysis.verdicts import BY_LESS, Judged
@@ -117,21 +114,12 @@ def _looks(view: View) -> Facts:
             "fewer": max(plan.trainings - planned, 0)}  # fmt: skip
 
 
-def _timed(view: View) -> pd.DataFrame:
-    rows = finished(view.time)
-    return rows[rows["latency_ms_p50"].notna()]
-
-
 def _of_timings(column: str) -> Callable[[View], Facts]:
-    return _if(lambda view: _timed(view)[column].notna().any())
-
-
-def _unstable(view: View) -> Facts:
-    return {} if (_timed(view)["unstable"].fillna("") != "").any() else None
+    return _if(lambda view: view.measured[column].notna().any())
 
 
 def _parts(view: View) -> Facts:
-    parts = _timed(view).loc[lambda rows: rows["level"] != "model"]
+    parts = view.measured.loc[lambda rows: rows["level"] != "model"]
     letters = {letter for shape in parts["level_shape"].unique() for letter in re.findall(r"\b([A-Z]) \d", shape)}
     named = ", ".join(name for letter, name in LETTERS.items() if letter in letters)
     return {"letters": f" ({named})" if named else ""} if len(parts) else None
@@ -139,7 +127,7 @@ def _parts(view: View) -> Facts:
 
 def _memory(view: View) -> Facts:
     trained = view.train.loc[view.train["state"] == "ok", "device"].unique()
-    devices = {device.split(":")[0] for device in [*_timed(view)["device"], *trained]}
+    devices = {device.split(":")[0] for device in [*view.measured["device"], *trained]}
     return {"what": "; ".join(MEMORY[d] for d in MEMORY if d in devices)} if devices & MEMORY.keys() else None
 
 
@@ -151,10 +139,6 @@ def _speeds(view: View) -> Facts:
 def _conditions(view: View) -> Facts:
     under = any(each.under for found in view.conclusions for each in found.effects)
     return {"axes": enumerated([escape(view.axis_names[a]) for a in view.conditions])} if under else None
-
-
-def _interactions(view: View) -> Facts:
-    return {} if any(found.interactions for found in view.conclusions) else None
 
 
 TERMS: tuple[Term, ...] = (
@@ -187,7 +171,7 @@ TERMS: tuple[Term, ...] = (
     *map(_outcome, OUTCOMES),
     Term("small form", _if(lambda view: view.small and any(found.claims for found in view.conclusions)),
          "this is the suite's small form, which tests another claim than the published one."),
-    Term("interaction", _interactions,
+    Term("interaction", _if(lambda view: any(found.interactions for found in view.conclusions)),
          "by how much the effect of one axis changes with the value of another: *A: a − b by C: c − d* is the effect "  # noqa: RUF001
          "of a against b with c, less that with d."),
     Term("effects by condition", _conditions,
@@ -213,7 +197,7 @@ TERMS: tuple[Term, ...] = (
          "the lowest latency, and those whose interval of the speed overlaps with its."),
     Term("A/A control", _of_timings("control"),
          "the baseline against itself, timed once more in each round: 1 but for noise."),
-    Term(UNSTABLE, _unstable,
+    Term(UNSTABLE, _if(lambda view: (view.measured["unstable"].fillna("") != "").any()),
          f"unstable: the interval of its speed beside the baseline is ±{100 * UNSTEADY:.0f} % or wider (a latency's "
          "may be wider: rounds are compared one by one), or for a reason below the table. No verdict "
          "uses such a timing."),

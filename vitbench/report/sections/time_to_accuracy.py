@@ -1,75 +1,82 @@
-"""Goals in tables: the test accuracy that a suite asks of a cell, what its runs came to, and in what time."""
+"""Time to accuracy: the test accuracy that a suite asks of a cell, what its runs came to, and in what time."""
 
 from __future__ import annotations
 
-import statistics
-from collections.abc import Sequence
+import math
+from collections.abc import Mapping
+from typing import Any
 
 import pandas as pd
 
-from vitbench.analysis.goals import Timed, timed
+from vitbench.analysis.grouped import ACCURACY, finished
+from vitbench.analysis.paired import interval
 from vitbench.report.document import Block, table
 from vitbench.report.inline import Md, escape
 from vitbench.report.output import Files
-from vitbench.report.text import fixed, seeds, significant
+from vitbench.report.text import fixed, ranging, seeds, significant
 from vitbench.report.view import View
 
-GOAL, MEAN, INTERVAL, SECONDS, WARM_UP = (
-    "goal (%)", "mean test accuracy (%)", "95 % interval (%)", "training (s)", "warm-up (s)",
-)  # fmt: skip
+SECONDS = {"training (s)": "training_seconds", "warm-up (s)": "warm_up_seconds"}
+RIGHT = {"goal (%)", "mean test accuracy (%)", "95 % interval (%)", "seeds", *SECONDS}
+EXPLAINED = Md(
+    "A goal is reached where the mean test accuracy over all planned seeds is at least the goal. Training time "
+    "excludes warm-up (compilation and slow first steps, listed apart) and evaluation."
+)
 
 
 def section(view: View, files: Files) -> list[Block]:
     """The goals and what the runs came to; nothing where the suite has none."""
-    blocks = by_cell(view)
-    return [*blocks, Md(f"As numbers: {files.table('goals', frame(view))}.")] if blocks else []
-
-
-def by_cell(view: View) -> list[Block]:
-    """What the goals say, and their table; nothing where the suite has none."""
-    goals = view.study.info.goals
+    goals, found = view.study.info.goals, frame(view)
     if not goals:
         return []
-    found, decimals, several = timed(view.train, goals), view.decimals, view.origins.several
-    lines = [_line(view, each, decimals, several=several) for each in found]
-    without = [goal.cell for goal in goals if goal.cell not in {each.goal.cell for each in found}]
-    said: list[Block] = [
-        Md("A goal is reached where the mean test accuracy over all planned seeds is at least the goal. Training time "
-           "excludes warm-up (compilation and slow first steps, listed apart) and evaluation.")
-    ]  # fmt: skip
-    said += [table(lines, right={GOAL, MEAN, INTERVAL, SECONDS, WARM_UP, "seeds"})] if lines else []
-    return [*said, *(Md(f"No run of {escape(cell)} finished.") for cell in without)]
+    numbers = found.drop(columns=[f"{key}_std" for key in SECONDS.values()])
+    lines = [_line(view, row) for row in found.to_dict("records")]
+    without = [Md(f"No run of {escape(g.cell)} finished.") for g in goals if g.cell not in set(found["cell"])]
+    shown = [table(lines, right=RIGHT)] if lines else []
+    return [EXPLAINED, *shown, *without, Md(f"As numbers: {files.table('goals', numbers)}.")]
 
 
-def _line(view: View, each: Timed, decimals: int, *, several: bool) -> dict[str, Md]:
-    ends = " to ".join(fixed(end, decimals) for end in (each.interval.low, each.interval.high))
-    on = f"{each.device} {view.origins.letter(each.origin)}" if several else each.device
-    return {
-        "cell": escape(each.goal.cell),
+def _line(view: View, row: Mapping[Any, Any]) -> dict[str, Md]:
+    on = f"{row['device']} {row['origin']}" if view.origins.several else row["device"]
+    ends = ranging(row["low_pct"], row["high_pct"], view.decimals)
+    line = {
+        "cell": escape(row["cell"]),
         "on": escape(on),
-        GOAL: significant(each.goal.test_accuracy),
-        MEAN: fixed(each.accuracy_pct, decimals),
-        INTERVAL: Md(ends if each.n > 1 else "one seed"),
-        "reached": Md("seeds are missing" if each.n < each.planned else "yes" if each.reached else "no"),
-        SECONDS: _spread(each.seconds),
-        WARM_UP: _spread(each.warm_up_seconds),
-        "seeds": seeds(each.n, each.planned),
+        "goal (%)": significant(row["goal_pct"]),
+        "mean test accuracy (%)": fixed(row["test_accuracy_pct_mean"], view.decimals),
+        "95 % interval (%)": ends if row["n"] > 1 else Md("one seed"),
+        "reached": Md("seeds are missing" if row["n"] < row["planned"] else "yes" if row["reached"] else "no"),
     }
-
-
-def _spread(values: Sequence[float]) -> Md:
-    width = f" ± {significant(statistics.stdev(values), 2)}" if len(values) > 1 else ""
-    return Md(f"{significant(statistics.mean(values))}{width}")
+    for title, key in SECONDS.items():
+        mean, std = row[f"{key}_mean"], row[f"{key}_std"]
+        line[title] = Md(f"{significant(mean)}{f' ± {significant(std, 2)}' if math.isfinite(std) else ''}")
+    return line | {"seeds": seeds(row["n"], row["planned"])}
 
 
 def frame(view: View) -> pd.DataFrame:
-    """The same as numbers: a row for each goal, device and origin that has a result."""
+    """A row for each goal, device and origin that has a result.
+
+    The time is counted once what a run is made of has been compiled, as in
+    https://github.com/KellerJordan/cifar10-airbench: evaluation is no part of it, pre-training and a teacher's
+    training are.
+    """
+    lines, measured = [], finished(view.train)
+    measured = measured[measured[ACCURACY].notna()]
+    for goal in view.study.info.goals:
+        planned = view.train.loc[view.train["cell"] == goal.cell, "device"].value_counts().to_dict()
+        mine = measured[measured["cell"] == goal.cell]
+        for (device, origin), runs in mine.groupby(["device", "origin"], sort=False):
+            times = runs[["warm_up_seconds", "train_seconds", "preparation_seconds"]].astype("float64")
+            times["training_seconds"] = times["train_seconds"] + times["preparation_seconds"] - times["warm_up_seconds"]
+            mean, of_mean = float(runs[ACCURACY].mean()), interval(runs[ACCURACY].tolist())
+            lines.append({
+                "cell": goal.cell, "device": device, "origin": view.origins.letter(str(origin)),
+                "goal_pct": goal.test_accuracy, "n": len(runs), "planned": planned[str(device)],
+                "test_accuracy_pct_mean": mean, "low_pct": of_mean.low, "high_pct": of_mean.high,
+                "reached": len(runs) == planned[str(device)] and mean >= goal.test_accuracy,
+                **{f"{key}_mean": times[key].mean() for key in SECONDS.values()},
+                **{f"{key}_std": times[key].std(ddof=1) for key in SECONDS.values()},
+            })  # fmt: skip
     columns = ["cell", "device", "origin", "goal_pct", "n", "planned", "test_accuracy_pct_mean", "low_pct", "high_pct",
-               "reached", "training_seconds_mean", "warm_up_seconds_mean"]  # fmt: skip
-    rows = [
-        (each.goal.cell, each.device, view.origins.letter(each.origin), each.goal.test_accuracy, each.n, each.planned,
-         each.accuracy_pct, each.interval.low, each.interval.high, each.reached, statistics.mean(each.seconds),
-         statistics.mean(each.warm_up_seconds))
-        for each in timed(view.train, view.study.info.goals)
-    ]  # fmt: skip
-    return pd.DataFrame(rows, columns=columns)
+               "reached", *(f"{key}_{end}" for end in ("mean", "std") for key in SECONDS.values())]  # fmt: skip
+    return pd.DataFrame(lines, columns=columns)

@@ -6,12 +6,11 @@ import pandas as pd
 
 from vitbench.analysis.results import TIMING
 from vitbench.report.cost import by_axis, roofline, speed
-from vitbench.report.cost.time_groups import TimeGroup
 from vitbench.report.document import Block, Heading
 from vitbench.report.inline import Md
 from vitbench.report.output import Files
-from vitbench.report.sections.trends import THROUGHPUT, along
-from vitbench.report.text import plural
+from vitbench.report.sections.trends import THROUGHPUT, trends
+from vitbench.report.text import cut, plural
 from vitbench.report.view import MAX_CELLS, View
 
 FEW = 2
@@ -25,16 +24,12 @@ def section(view: View, _: Files) -> list[Block]:
 
 def details(view: View, files: Files) -> list[Block]:
     """Every setting with its cells, the roofline, training runs by axis, and the numbers."""
-    blocks: list[Block] = []
-    if len(view.time_groups) > FEW or _by_axis(view):
-        blocks += _settings(view)
-    pictures = roofline.rooflines(view, speed.telling(view))
-    blocks += files.pictures(pictures) if pictures else roofline.without(view)
+    blocks = _settings(view) if len(view.time_groups) > FEW or _by_axis(view) else []
+    blocks += files.pictures(roofline.rooflines(view, speed.telling(view)))
     for device in view.train_devices:
-        found = by_axis.tables(view, None, device)
+        found = [block for group in by_axis.training(view, device) for block in by_axis.table_of(view, group)]
         blocks += [Heading(f"Training runs on {device}"), *found] if found else []
-        for axis in view.axes:
-            blocks += files.pictures(along(view, device, axis, THROUGHPUT))
+    blocks += files.pictures(trends(view, THROUGHPUT))
     links = [files.table("timing", frame(view))] if view.time_groups else []
     if view.axes and len(numbers := by_axis.axes_frame(view)):
         links.append(Md(f"by axis {files.table('speed-by-axis', numbers)}"))
@@ -44,7 +39,7 @@ def details(view: View, files: Files) -> list[Block]:
 def _by_axis(view: View) -> list[Block]:
     blocks: list[Block] = []
     for group in view.time_groups:
-        found = by_axis.tables(view, group, group.device) if len(speed.axes_of(view, group)) > 1 else []
+        found = by_axis.table_of(view, group) if len(speed.axes_of(view, group)) > 1 else []
         blocks += [Heading(speed.headed(view, group)), *found] if found else []
     return blocks
 
@@ -52,23 +47,16 @@ def _by_axis(view: View) -> list[Block]:
 def _settings(view: View) -> list[Block]:
     blocks: list[Block] = []
     for group in view.time_groups:
+        rows = view.timings(group)
         blocks.append(Heading(speed.headed(view, group)))
-        blocks += _of_setting(view, group)
-    return blocks
-
-
-def _of_setting(view: View, group: TimeGroup) -> list[Block]:
-    rows = view.timings(group)
-    origins = view.origins.of(rows)
-    if not origins:
-        words = view.origins.absence(rows)
-        return [Md(f"{plural(rows['cell'].nunique(), 'cell')}: {words}.")]
-    blocks: list[Block] = []
-    for origin in origins:
-        blocks += [Heading(f"On {view.origins.letter(origin)}", 4)] if len(origins) > 1 else []
-        blocks += [speed.by_cell(view, group, origin), *speed.unstable(view, group, origin)]
-        if (cells := rows["cell"].nunique()) > MAX_CELLS:
-            blocks.append(Md(f"Of {cells:,} cells the first {MAX_CELLS} are shown."))
+        if view.timed(group).empty:
+            blocks.append(Md(f"{plural(rows['cell'].nunique(), 'cell')}: {view.origins.absence(rows)}."))
+            continue
+        blocks += [
+            speed.by_cell(view, group),
+            *speed.unstable(view, group),
+            *cut(rows["cell"].nunique(), MAX_CELLS, "cell"),
+        ]
     return blocks
 
 

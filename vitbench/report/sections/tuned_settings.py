@@ -14,7 +14,7 @@ from vitbench.config.trial import TuneTrial
 from vitbench.report.document import Block, table
 from vitbench.report.inline import Md, bold, escape
 from vitbench.report.output import Files
-from vitbench.report.text import fixed
+from vitbench.report.text import cut, fixed
 from vitbench.report.view import View
 from vitbench.store.trials import Trials
 
@@ -44,8 +44,7 @@ def by_cell(view: View) -> list[Block]:
         lines.append(line)
     said = Md("Validation accuracy (%) after the last epoch, mean over the tuning runs of each setting. Bold: chosen "
               "for all seeds. Tuning never reads the test images.")  # fmt: skip
-    more = [Md(f"Of {len(lines)} cells the first {MAX_ROWS} are shown.")] if len(lines) > MAX_ROWS else []
-    return [said, table(lines[:MAX_ROWS], right=set(settings)), *more]
+    return [said, table(lines[:MAX_ROWS], right=set(settings)), *cut(len(lines), MAX_ROWS, "cell")]
 
 
 def frame(view: View) -> pd.DataFrame:
