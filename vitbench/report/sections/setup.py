@@ -175,17 +175,22 @@ def _processes(protocol: TimeSpec) -> str:
     return f"{protocol.rounds} to {protocol.rounds_most} processes"
 
 
+WORDS = {"tune": "tuning run", "train": "training run", "time": "timing"}
+
+
 def _environment(view: View, origin: str) -> Md:
     """The machine and the software of the results of one origin, their commits, and how many there are."""
     of_it = view.trials[view.trials["origin"] == origin]
-    e, kinds = view.origins.environments[origin], of_it["kind"].value_counts()
+    e, threads = view.origins.environments[origin], of_it.dropna(subset="threads").groupby("kind")["threads"]
+    counted = {kind: f"{plural(len(of_kind), WORDS[kind])} ({plural(int(of_kind.iloc[0]), 'CPU thread')} each)"
+               for kind, of_kind in threads}  # fmt: skip
     packages = ", ".join(f"{name} {version}" for name, version in sorted(e.packages.items()))
     parts = [
-        escape(f"{e.machine}, {e.memory_gib:g} GiB memory, {plural(e.threads, 'thread')}"),
+        escape(f"{e.machine}, {e.memory_gib:g} GiB memory"),
         escape(", ".join(f"{name} {value}" for name, value in (("driver", e.driver), ("CUDA", e.cuda)) if value)),
         escape(f"vitbench {e.vitbench} (code {e.code}), {packages}"),
         escape(f"Python {e.python}; {e.platform}"),
         f"commit {listed(commits(of_it)) or 'unknown'}",
-        f"{plural(int(kinds.get('train', 0)), 'training run')}, {plural(int(kinds.get('time', 0)), 'timing')}",
+        ", ".join(counted[kind] for kind in WORDS if kind in counted),
     ]  # fmt: skip
     return Md("; ".join(filter(None, parts)))
