@@ -81,7 +81,8 @@ def curves(chart: Curves) -> Figure:
 def _curves(
     ax: Axes, data: pd.DataFrame, shades: Mapping[str, str], dashes: Mapping[str, Dash], *, marked: bool
 ) -> None:
-    for (name, mean), of_name in data.groupby(["colour", data["run"] == MEAN], sort=False):
+    for (colour, mean), of_name in data.groupby(["colour", data["run"] == MEAN], sort=False):
+        name = str(colour)
         runs = [_thinned(run[["epoch", "value"]].to_numpy()) for _, run in of_name.groupby("run", sort=False)]
         shade, dash = shades.get(name, PALETTE[0]), dashes.get(name, "-")
         look: dict[str, Any] = {"color": shade, "linestyle": dash, "linewidth": MEAN_POINTS, "zorder": 3}
@@ -116,7 +117,7 @@ def trends(chart: Trends) -> Figure:
         shade, means = colours(chart.colouring).get(str(name), PALETTE[0]), of_name.groupby("at")["value"].mean()
         ax.plot(means.index, means, color=shade, linewidth=MEAN_POINTS)
         ax.scatter(of_name["at"], of_name["value"], s=14, facecolors=PAPER, edgecolors=shade, linewidths=0.9, zorder=3)
-        for at, mean in means.to_dict().items():
+        for at, mean in zip(means.index.tolist(), means.tolist(), strict=True):
             label = f"{name} {chart.axis} {_label(at)}: {significant(mean)}".strip()
             ax.plot(at, mean, color=shade, marker="o", markersize=6, markeredgecolor=PAPER, markeredgewidth=0.75,
                     gid=tip("", label))  # fmt: skip
