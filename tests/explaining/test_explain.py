@@ -25,7 +25,7 @@ from vitbench.explaining.explain import MEASURED, SHARED, SHOWN, _chosen, explai
 from vitbench.explaining.inputs import Inputs, of_folder, statistics
 from vitbench.model.build import build_model
 from vitbench.model.weights import save_weights
-from vitbench.report.figures.charts import Trends, Waves
+from vitbench.report.figures.charts import Trends
 from vitbench.report.models.examples import ShownModel
 from vitbench.report.models.explained_page import render_explanation
 from vitbench.report.models.pictures import PREDICTED, about, missing, sections
@@ -79,7 +79,7 @@ def test_each_component_is_shown_or_the_reason_why_not(slot: str, name: str, tmp
 def test_a_baseline_has_a_confusion_matrix_and_what_it_says_of_images(tmp_path: Path) -> None:
     spec = ModelSpec(architecture="cnn", image_size=16, num_classes=5)
     explanation = explanation_of(spec, tmp_path, given([0, 1, 2, 3, 4]))
-    (predicted,) = sections([ShownModel(explanation)])[PREDICTED]
+    predicted, *_ = sections([ShownModel(explanation)])[PREDICTED]
     assert [picture.name for picture in pictures_of(explanation)] == ["examples-right", "examples-wrong", "confusion"]
     assert "in brackets the true class" in predicted.said and "rollout" not in predicted.said
     assert "made of convolutions" in explanation.about.absent["attention"]
@@ -325,11 +325,3 @@ def test_it_says_how_far_uniform_attention_would_reach(tmp_path: Path) -> None:
     assert isinstance(chart, Trends)
     ((name, value),) = chart.levels
     assert value == pytest.approx(float(between(spec).mean())) and f"{value:.1f}" in name
-
-
-def test_waves_are_of_channels_that_change(tmp_path: Path) -> None:
-    explanation = explanation_of(SMALL.model_copy(update={"positions": "sinusoidal", "dim": 64}), tmp_path, given([0]))
-    (waves,) = (p for p in pictures_of(explanation) if p.name == "waves")
-    assert isinstance(waves.chart, Waves) and len(waves.chart.names) == 6
-    ranges = np.ptp(waves.chart.values, axis=1)
-    assert (ranges >= 0.1 * ranges.max()).all() and "hardly change" in waves.caption

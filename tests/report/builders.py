@@ -344,8 +344,9 @@ def charts_of(view: View) -> list[Chart]:
 
     files = Files(keep)
     blocks = [block for section in compose(view, files).sections for block in section.blocks]
-    for shown in files.shown.values():
-        shown()
+    for block in blocks:
+        if isinstance(block, document.Figure):
+            block.element()
     return [*charts, *(ForestPlot(block) for block in blocks if isinstance(block, document.Forest))]
 
 

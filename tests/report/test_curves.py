@@ -14,7 +14,7 @@ from matplotlib.collections import LineCollection
 from matplotlib.lines import Line2D
 
 from tests.report.builders import CellPlan, Plan, Values, build, factorial, reference
-from vitbench.report.figures.charts import MOST_DASHED, Curves
+from vitbench.report.figures.charts import MEAN, MOST_DASHED, Curves
 from vitbench.report.figures.draw import figure, style
 from vitbench.report.figures.lines import DASHES, FEW_EPOCHS, _epochs
 from vitbench.report.figures.parts import colours, tip
@@ -67,8 +67,10 @@ def test_what_a_claim_compares_stands_in_one_panel_and_a_mean_is_of_one_setting(
     assert isinstance(chart, Curves) and "whatever their" not in picture.caption
     assert chart.colouring.title == "norm, warmup_epochs" and len(chart.facets) == 4
     seeds = view.train["seed"].nunique()
-    assert {len(bundle.runs) for panel in chart.panels.values() for bundle in panel.values()} == {seeds}
-    assert {len(panel) for panel in chart.panels.values()} == {4}
+    runs = chart.frame[chart.frame["run"] != MEAN].groupby(["metric", "facet"])
+    assert {*runs["colour"].nunique()} == {4}
+    assert {*chart.frame.groupby(["metric", "facet", "colour"])["run"].nunique()} == {seeds + 1}, "and the mean"
+    assert {len(panel) for _, panel in runs} == {4 * seeds * chart.epochs}
 
 
 def test_a_mean_over_several_settings_says_so(tmp_path: Path) -> None:
@@ -103,8 +105,10 @@ def test_every_run_has_a_curve_and_of_one_epoch_a_point(tmp_path: Path, seeds: i
     with style():
         ax = figure(chart).axes[0]
     tips = {line.get_gid(): line.get_color() for line in ax.lines if line.get_gid()}
-    first, shades = chart.panels[chart.metrics[0], chart.facets[0]], colours(chart.colouring)
-    ends = {name: significant(bundle.mean[-1, 1]) for name, bundle in first.items() if bundle.mean is not None}
+    shades, data = colours(chart.colouring), chart.frame
+    first = data[(data["metric"] == chart.metrics[0]) & (data["facet"] == chart.facets[0]) & (data["epoch"] == epochs)]
+    mean = first[first["run"] != MEAN].groupby("colour")["value"].mean()
+    ends = {name: significant(value) for name, value in mean.items()}
     assert tips == {tip("", f"{name}: {end} after epoch {epochs}"): shades[name] for name, end in ends.items()} != {}
     runs = [c for bundle in ax.collections if isinstance(bundle, LineCollection) for c in bundle.get_segments()]
     assert [len(run) for run in runs] == [epochs] * 2 * seeds, "two colours in a panel"

@@ -145,6 +145,6 @@ def test_a_reference_study_ships_explanations_with_every_picture() -> None:
     every = ["patches", "filters", "similarity", "attention-1", "attention-2", "distances", "examples-right",
              "examples-wrong", "confusion"]  # fmt: skip
     assert names["learned"] == every
-    assert names["sinusoidal"] == [*every[:3], "positions", "waves", *every[3:]]
+    assert names["sinusoidal"] == [*every[:3], "positions", *every[3:]]
     assert not any(explanation.about.absent for explanation in explanations)
     assert sum(file.stat().st_size for file in files) < 1 << 20

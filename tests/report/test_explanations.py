@@ -18,8 +18,7 @@ from tests.report.shown_models import explanation_of, pictures_of
 from tests.report.test_figures import LONG, faults, texts
 from vitbench.config.model import ModelSpec
 from vitbench.report.figures import heat, sheet
-from vitbench.report.figures.charts import Chart, Heat, Nested, Tiles, Waves
-from vitbench.report.figures.data import frame
+from vitbench.report.figures.charts import Chart, Heat, Nested, Tiles
 from vitbench.report.models import pictures
 from vitbench.store.explanation import Explanation
 
@@ -100,7 +99,7 @@ def test_of_tokens_and_grids_that_are_no_squares(size: Any, patches: int) -> Non
     spec = {"image_size": size}
     assert ModelSpec.model_validate({**SMALL, **spec}).patches == patches
     drawn = list(charts(spec, learned=False, without=["attention", "confusion"]))
-    assert {type(chart) for chart in drawn} >= {Tiles, Heat, Nested, Waves}
+    assert {type(chart) for chart in drawn} >= {Tiles, Heat, Nested}
     assert [fault for chart in drawn for fault in faults(chart)] == []
 
 
@@ -141,7 +140,7 @@ MOST_BYTES = 3 << 20
 def tables(explanation: Explanation) -> dict[str, pd.DataFrame]:
     """Name of a picture → its numbers, as they are read from its file."""
     charts = {picture.name: picture.chart for picture in pictures_of(explanation)}
-    texts = {name: csv_text(frame(chart)) for name, chart in charts.items() if len(frame(chart))}
+    texts = {name: csv_text(chart.frame) for name, chart in charts.items() if len(chart.frame)}
     assert max(map(len, texts.values())) <= MOST_BYTES, {name: len(text) for name, text in texts.items()}
     return {name: pd.read_csv(io.StringIO(text)) for name, text in texts.items()}
 
@@ -150,7 +149,7 @@ def test_they_are_those_of_the_explanation() -> None:
     spec = ModelSpec(image_size=(12, 16), patch_size=(3, 8), dim=32, depth=2, heads=2, num_classes=3, pooling="cls")
     explanation = explanation_of(spec, classes=["ant", "bee", "=cat"], learned=False)
     found = tables(explanation)
-    assert set(found) == {"positions", "waves", "similarity", "attention-1", "attention-2", "distances",
+    assert set(found) == {"positions", "similarity", "attention-1", "attention-2", "distances",
                           "examples-right", "examples-wrong", "confusion"}  # fmt: skip
     confusion = found["confusion"].set_index("true class")
     assert [*confusion.columns] == ["predicted class ant", "predicted class bee", "predicted class =cat"]

@@ -11,11 +11,12 @@ import itertools
 import math
 import random
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
 from pathlib import Path
+from typing import Any
 from xml.etree import ElementTree
 
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -32,25 +33,22 @@ from tests.report.contrast import LEAST_MARK, LEAST_TEXT, contrast
 from vitbench.report import document
 from vitbench.report.cost import roofline as costs
 from vitbench.report.document import Bar, ForestRow, Scale
-from vitbench.report.figures import colours, intervals, parts
+from vitbench.report.figures import colours, parts, scatter
 from vitbench.report.figures.charts import (
-    Bundle,
+    SPOT,
     Chart,
+    Colouring,
     Curves,
     ForestPlot,
     Front,
     Heat,
     Nested,
-    Point,
     Roofline,
-    Spot,
     Trends,
 )
 from vitbench.report.figures.colours import PAPER
-from vitbench.report.figures.data import frame
 from vitbench.report.figures.draw import draw, figure, style
-from vitbench.report.figures.marks import Colouring
-from vitbench.report.figures.names import fit, inches
+from vitbench.report.figures.parts import fit, inches
 from vitbench.report.formats.styles import alone
 from vitbench.report.view import View
 from vitbench.store.record import STATES
@@ -139,21 +137,27 @@ def test_labels_of_a_whole_report_neither_touch_nor_are_cut_off(
     assert [fault for chart in charts for fault in faults(chart)] == []
 
 
-def spot(number: int, of: int) -> Spot:
-    cost = 10.0 ** (number / of)
-    return Spot(
-        cost, 0.9 * cost, 1.2 * cost, 50.0 + number / of, 0.5, f"value {number % 12} {LONG}",
-        f"cell {number}", best=number % 3 == 0, marked=number % 3 == 1,
-    )  # fmt: skip
+def spot(number: int, of: int, cost: float = 0.0, gain: float = 0.0) -> tuple[Any, ...]:
+    """A row of a front's frame."""
+    cost = cost or 10.0 ** (number / of)
+    return (f"cell {number}", f"value {number % 12} {LONG}", cost, 0.9 * cost, 1.2 * cost, number % 3 == 1,
+            gain or 50.0 + number / of, 0.5, number % 3 == 0, "")  # fmt: skip
+
+
+def frame(rows: Sequence[tuple[Any, ...]], columns: Sequence[str]) -> pd.DataFrame:
+    return pd.DataFrame(rows, columns=columns)
+
+
+SPEED = ("setting", "colour", "flops_per_byte", "flops_per_s")
+RUN = ("facet", "colour", "metric", "run", "epoch", "value")
+LINE = ("colour", "at", "value")
 
 
 def roofline(points: int) -> Roofline:
-    made = [
-        Point(2.0**n % 300 + 0.1, 1e9 * (n + 1), f"cpu, float32, batch size {n} {LONG}", f"v{n % 9} {LONG}")
-        for n in range(points)
-    ]
-    values = [*dict.fromkeys(point.value for point in made)]
-    return Roofline((0.9e12, 1e12), (0.5e10, 1e10), Colouring(LONG, values, values), made)
+    made = [(f"cpu, float32, batch size {n} {LONG}", f"v{n % 9} {LONG}", 2.0**n % 300 + 0.1, 1e9 * (n + 1))
+            for n in range(points)]  # fmt: skip
+    values = [*dict.fromkeys(value for _, value, *_ in made)]
+    return Roofline((0.9e12, 1e12), (0.5e10, 1e10), Colouring(LONG, values, values), frame(made, SPEED))
 
 
 VALUES = [f"value {n} {'x' * 60}" for n in range(12)]
@@ -175,21 +179,22 @@ def of_each_kind() -> Iterator[Chart]:
         yield forest([Bar(1.0 + i / n, 0.9, 2.1, (1.2, 1.3)) for i in range(n)], scale, LONG * 2)
     for n in (2, 4, 48, 200):
         colours = Colouring(LONG, VALUES, VALUES)
-        spots = [spot(i, n) for i in range(n)]
+        spots = frame([spot(i, n) for i in range(n)], SPOT)
         yield Front("throughput (images/s)", "test accuracy (%)", False, spots, colours, logarithmic=n > 4)
     places = random.Random(3)
     for n in (12, 24):
-        cloud = [replace(spot(i, n), cost=places.uniform(1, 9), gain=places.gauss(50, 1)) for i in range(n)]
+        cloud = frame([spot(i, n, places.uniform(1, 9), places.gauss(50, 1)) for i in range(n)], SPOT)
         yield Front("peak memory (MiB)", "test accuracy (%)", True, cloud, Colouring(), logarithmic=False)
     for n in (1, 4, 12, 40):
         yield roofline(n)
     for n, wide in itertools.product((3, 48, 200), (False, True)):
         colours = Colouring(LONG, VALUES[:8], VALUES[:8])
         at = [10.0 * (i + 1) for i in range(n)]
-        lines = {name: [(x, [1.0, 2.0]) for x in at[:: n // 3]] for name in VALUES[:8]}
+        lines = frame([(name, x, y) for name in VALUES[:8] for x in at[:: n // 3] for y in (1.0, 2.0)], LINE)
         yield Trends(LONG, "test accuracy (%)", at, lines, colours, logarithmic=wide)
     near = [1e4, 1.2e4, 1.25e4, 1e5, 1e7]
-    yield Trends("train.images", "accuracy (%)", near, {"": [(n, [1.0]) for n in near]}, Colouring(), logarithmic=False)
+    ones = frame([("", n, 1.0) for n in near], LINE)
+    yield Trends("train.images", "accuracy (%)", near, ones, Colouring(), logarithmic=False)
 
 
 @pytest.mark.parametrize("chart", [*of_each_kind()], ids=lambda chart: type(chart).__name__)
@@ -199,9 +204,9 @@ def test_labels_of_each_kind_neither_touch_nor_are_cut_off(chart: Chart) -> None
 
 def test_the_measure_sees_what_touches_and_what_is_cut_off(monkeypatch: pytest.MonkeyPatch) -> None:
     rows = next(chart for chart in of_each_kind() if isinstance(chart, ForestPlot) and len(chart.plot.rows) == 40)
-    monkeypatch.setattr(intervals, "ROW", 0.05)
+    monkeypatch.setattr(scatter, "ROW", 0.05)
     assert any(" / " in fault for fault in faults(rows))
-    monkeypatch.setattr(intervals, "in_two", lambda label, room: 20 * label)
+    monkeypatch.setattr(scatter, "in_two", lambda label, room: 20 * label)
     assert any("is cut off" in fault for fault in faults(rows))
 
 
@@ -230,8 +235,8 @@ def test_a_name_of_45_letters_is_whole_in_forest_plots_and_in_legends() -> None:
     assert len(name) == 45
     plot = forest([Bar(0.5, 0.4, 0.6)], Scale(), name)
     colouring = Colouring("cell", [name, "b"], [name, "b"])
-    bundle = Bundle([np.array([[1.0, 2.0], [2.0, 3.0]])], None)
-    lines = Curves(["loss"], "", [""], {("loss", ""): {name: bundle, "b": bundle}}, colouring)
+    runs = frame([("", each, "loss", "1", epoch, epoch + 1.0) for each in (name, "b") for epoch in (1, 2)], RUN)
+    lines = Curves(["loss"], "", [""], runs, colouring)
     with style():
         assert name in shown(figure(lines))
         assert any(name in text.replace("\n", " ") for text in shown(figure(plot)))
@@ -258,22 +263,23 @@ def test_a_roofline_has_no_word_on_its_line_and_every_mark_open_at_its_place() -
         assert len(marks) == len(picture.chart.points)
         assert len({tuple(mark.get_edgecolor()[0]) for mark in marks}) > 3
         assert not any(len(mark.get_facecolor()) for mark in marks), "open marks hide none"
-        true = {(point.intensity, point.flops_per_s / 1e9) for point in picture.chart.points}
+        points = picture.chart.points
+        true = {*zip(points["flops_per_byte"], points["flops_per_s"] / 1e9, strict=True)}
         assert {tuple(map(float, mark.get_offsets()[0])) for mark in marks} == true
         assert not [text for text in shown(made) if "…" in text]
 
 
-def front(spots: list[Spot]) -> Front:
-    return Front("throughput (images/s)", "accuracy (%)", False, spots, Colouring(), logarithmic=False)
+def front(spots: Sequence[tuple[Any, ...]]) -> Front:
+    return Front("throughput (images/s)", "accuracy (%)", False, frame(spots, SPOT), Colouring(), logarithmic=False)
 
 
 def test_a_front_shows_both_spreads_and_leaves_open_what_is_not_to_be_relied_on() -> None:
     nan = float("nan")
     chart = front([
-        Spot(100.0, 80.0, 110.0, 50.0, 1.0, "", "a", best=True),
-        Spot(101.0, nan, nan, 50.0, nan, "", "b", best=False),
-        Spot(300.0, 250.0, 340.0, 40.0, 2.0, "", "c", best=True),
-        Spot(200.0, 150.0, 350.0, 45.0, 2.0, "", "d", best=False, marked=True),
+        ("a", "", 100.0, 80.0, 110.0, False, 50.0, 1.0, True, ""),
+        ("b", "", 101.0, nan, nan, False, 50.0, nan, False, ""),
+        ("c", "", 300.0, 250.0, 340.0, False, 40.0, 2.0, True, ""),
+        ("d", "", 200.0, 150.0, 350.0, True, 45.0, 2.0, False, ""),
     ])  # fmt: skip
     with style():
         made = figure(chart)
@@ -289,7 +295,7 @@ def test_a_front_shows_both_spreads_and_leaves_open_what_is_not_to_be_relied_on(
         assert opened == {(cost, gain): cost == 200 for cost, gain in ((100, 50), (101, 50), (300, 40), (200, 45))}
         (line,) = ax.lines
         assert sorted(line.get_xdata()) == [100.0, 300.0], "the cells that nothing surpasses, and no other"
-    assert {(float(row["cost"]), float(row["gain"])) for row in frame(chart).to_dict("records")} == {*opened}
+    assert {(float(row["cost"]), float(row["gain"])) for row in chart.frame.to_dict("records")} == {*opened}
 
 
 def pixels(ax: Axes, data: object) -> np.ndarray:
@@ -320,7 +326,7 @@ def test_marks_and_letters_stand_out_on_white_and_on_dark_paper() -> None:
 def test_marks_of_a_forest_plot_are_where_the_numbers_of_the_csv_file_say() -> None:
     bars = [Bar(1.5, 1.0, 2.5, (1.4, 1.6)), Bar(-2.0, -3.0, -1.0, (-2.1,)), Bar(math.nan, math.nan, math.nan)]
     chart = forest(bars, Scale(0.0))
-    numbers = {what: rows["value"].tolist() for what, rows in frame(chart).groupby("what")}
+    numbers = {what: rows["value"].tolist() for what, rows in chart.frame.groupby("what")}
     with style():
         ax = figure(chart).axes[0]
     ends = [path.vertices for c in ax.collections if isinstance(c, LineCollection) for path in c.get_paths()]
@@ -352,9 +358,9 @@ def test_a_chart_is_the_same_bytes_twice_and_its_text_is_text() -> None:
         forest([], Scale()),
         forest([Bar(math.nan, math.nan, math.nan)], Scale(0.0, (-1.0, 1.0))),
         forest([Bar(1.0, math.nan, math.nan)], Scale(1.0, (0.9, 1.1), logarithmic=True)),
-        Curves(["loss"], "", [""], {("loss", ""): {}}, Colouring()),
-        Trends("depth", "accuracy", [1.0], {}, Colouring(), logarithmic=False),
-        Front("cost", "gain", False, [], Colouring(), logarithmic=False),
+        Curves(["loss"], "", [""], frame([], RUN), Colouring()),
+        Trends("depth", "accuracy", [1.0], frame([], LINE), Colouring(), logarithmic=False),
+        front([]),
         Heat(np.zeros((1, 1)), "value", "row", "column"),
         Nested(np.zeros((1, 1)), (1, 1), [0], [0], "value"),
     ],

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 import pytest
 from playwright.sync_api import Browser
 
@@ -15,8 +16,7 @@ from tests.report.browser import SCHEMES, Opened, faults_of_page, opened
 from tests.report.contrast import LEAST_MARK, LEAST_TEXT, contrast, hexadecimal
 from tests.test_security import HOSTILE, as_read
 from vitbench.report.document import Bar, Document, Figure, Forest, ForestRow, Heading, Scale, Section, table
-from vitbench.report.figures.charts import Front, Spot, drawn
-from vitbench.report.figures.marks import Colouring
+from vitbench.report.figures.charts import SPOT, Colouring, Front, drawn
 from vitbench.report.formats import html
 from vitbench.report.formats.bars import MOST_POINTS
 from vitbench.report.inline import Md, escape
@@ -50,7 +50,7 @@ def shown(
     browser: Browser, folder: Path, *sections: Section, width: int = 1280, folded: bool = False
 ) -> Iterator[Opened]:
     file = folder / "index.html"
-    file.write_text(html.page(Document("Plots", [], sections), {}), encoding="utf-8")
+    file.write_text(html.page(Document("Plots", [], sections)), encoding="utf-8")
     with opened(browser, file, width=width, folded=folded) as page:
         yield page
 
@@ -191,14 +191,14 @@ def test_a_click_on_a_row_marks_its_cells_in_tables_and_figures_and_the_link_lea
     browser: Browser, tmp_path: Path
 ) -> None:
     names = [HOSTILE[0], "b & c", "third"]
-    spots = [Spot(100.0 + n, 90.0, 120.0, 50.0 + n, 1.0, "", name, best=not n) for n, name in enumerate(names)]
-    chart = Front("cost", "gain", False, spots, Colouring(), logarithmic=False)
-    svg = html.PagePicture(drawn(chart).svg, "cells", {"CSV": "a.csv"})
+    spots = [(name, "", 100.0 + n, 90.0, 120.0, False, 50.0 + n, 1.0, not n, "") for n, name in enumerate(names)]
+    chart = Front("cost", "gain", False, pd.DataFrame(spots, columns=SPOT), Colouring(), logarithmic=False)
+    picture = Figure("a.png", "cells", Md(""), {"CSV": "a.csv"}, lambda: drawn(chart).svg)
     rows = table([{"cell": escape(name)} for name in names], right=set()).about([name] for name in names)
     both = table([{"function": Md("f")}], right=set()).about([names[:2]])
-    document = Document("Cells", [], [Section("One", [rows, both, Figure("a.png", "cells")])])
+    document = Document("Cells", [], [Section("One", [rows, both, picture])])
     file = tmp_path / "index.html"
-    file.write_text(html.page(document, {"a.png": lambda: svg}), encoding="utf-8")
+    file.write_text(html.page(document), encoding="utf-8")
     marked = "[...document.querySelectorAll('[data-cell]')].map(e => e.classList.contains('marked'))"
     with opened(browser, file) as page:
         assert page.value("document.querySelectorAll('[data-cell]').length") == 3

@@ -48,7 +48,7 @@ def test_a_study_of_both_has_fronts_of_its_timings(tmp_path: Path) -> None:
         if r["test_accuracy_pct_mean"]:
             pooled.setdefault((r["norm"], r["positions"]), []).append(float(r["test_accuracy_pct_mean"]))
     assert gains[0] == pytest.approx(max(map(statistics.fmean, pooled.values())), abs=0.051)
-    line = sorted((spot.gain, -spot.cost) for spot in front_of(View(study)).spots if spot.best)
+    line = sorted((spot.gain, -spot.cost) for spot in front_of(View(study)).frame.itertuples() if spot.on_the_line)
     assert 0 < len(line) <= len(rows)
     assert [cost for _, cost in line] == sorted(cost for _, cost in line), "what gives more costs more"
 
@@ -124,8 +124,8 @@ def test_nothing_is_said_by_a_marked_timing(tmp_path: Path) -> None:
         assert (row["on the front"] == "~") == row[THROUGHPUT].endswith("~") == is_marked
         accuracies.setdefault(row["norm"], set()).add(row["test accuracy (%)"])
     assert [len(each) for each in accuracies.values()] == [1, 1], "equivalent implementations have one"
-    for spot in front_of(view).spots:
-        assert spot.marked == (spot.name in unsure) and not (spot.marked and spot.best)
+    for spot in front_of(view).frame.itertuples():
+        assert spot.marked == (spot.cell in unsure) and not (spot.marked and spot.on_the_line)
     assert f"{len(unsure)} of 6 cells are unstable" in page.text
 
 

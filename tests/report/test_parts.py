@@ -6,7 +6,6 @@ import math
 from typing import Any
 
 import matplotlib as mpl
-import numpy as np
 import pandas as pd
 import pytest
 from markdown_it import MarkdownIt
@@ -16,9 +15,9 @@ from tests.report.test_render import HOSTILE as MARKDOWN
 from tests.test_security import HOSTILE, as_read
 from vitbench.report import text as numbers
 from vitbench.report.document import Bar, Code, Forest, ForestRow, Scale, table
-from vitbench.report.figures import charts, marks
+from vitbench.report.figures import charts
 from vitbench.report.figures.draw import draw
-from vitbench.report.figures.names import shorten
+from vitbench.report.figures.parts import shorten
 from vitbench.report.inline import Md, escape, listed
 
 
@@ -117,12 +116,6 @@ def test_numbers_are_rounded_to_what_is_read() -> None:
     assert [numbers.accuracy_decimals(images) for images in (1000, 10_000)] == [1, 2]
     assert listed([str(i) for i in range(1200)], 2) == "0, 1 and 1,198 more"
     assert shorten("short") == "short" and shorten("x" * 40 + "y" * 40, 11) == "xxxxxx…yyyy"
-
-
-def test_limits_hold_all_that_is_finite() -> None:
-    assert marks.limits(np.array([1.0, np.nan, 3.0, np.inf])) == marks.limits([1.0, 3.0]) == (0.9, 3.1)
-    assert marks.limits([4.0], floor=0.0) == (0.0, 4.2)
-    assert marks.limits([]) is None
 
 
 def test_drawing_uses_nothing_of_the_callers_style_and_changes_nothing() -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from statistics import fmean
 from typing import Any
 
 import pytest
@@ -38,10 +37,10 @@ def test_a_line_for_each_combination_of_the_other_axes(
 ) -> None:
     (chart,) = charts(tmp_path, {**NUMBERS, **others}, quantity)
     assert (chart.axis, chart.numbers, chart.logarithmic) == ("heads", [1, 2, 4, 8], True)
-    assert list(chart.lines) == lines == list(chart.colouring.shown or [""])
-    for line in chart.lines.values():
-        assert [(number, len(values)) for number, values in line] == [(1, 2), (2, 2), (4, 2), (8, 2)]
-    first = f"{lines[0]} heads 1: {significant(fmean(chart.lines[lines[0]][0][1]))}".strip()
+    assert [*chart.points["colour"].unique()] == lines == list(chart.colouring.shown or [""])
+    counts = chart.points.groupby(["colour", "at"], sort=False).size()
+    assert [*counts.items()] == [((name, number), 2) for name in lines for number in (1, 2, 4, 8)]
+    first = f"{lines[0]} heads 1: {significant(chart.points['value'][:2].mean())}".strip()
     assert drawn(chart).svg.count("data-tip=") == 4 * len(lines) and f'data-tip="{first}"' in drawn(chart).svg
     assert ("images/s" in chart.label) == (quantity is THROUGHPUT)
 
@@ -65,4 +64,4 @@ def test_what_did_not_finish_is_left_out_of_its_line(tmp_path: Path) -> None:
         tmp_path, {**NUMBERS, **NORM},
         state=lambda cell, kind, seed: ("diverged", "") if cell.axes == lost else ("ok", ""),
     )  # fmt: skip
-    assert [number for number, _ in chart.lines["post"]] == [1, 4, 8]
+    assert [*chart.points.loc[chart.points["colour"] == "post", "at"].unique()] == [1, 4, 8]

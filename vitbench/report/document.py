@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 
 from vitbench.report.inline import NOTHING, Md, bold, escape
@@ -159,11 +159,16 @@ class Figure:
         path: of its PNG file, relative to the report.
         alt: plain text, for who does not see it.
         caption: what it shows; empty where the text around it says so.
+        files: kinds of its files → path, such as CSV.
+        element: draws it for a page, as HTML without an accessible name; ids in it begin with
+            :data:`vitbench.report.figures.charts.OWN`.
     """
 
     path: str
     alt: str
-    caption: Md = NO_CAPTION
+    caption: Md
+    files: Mapping[str, str]
+    element: Callable[[], str]
 
 
 @dataclass(frozen=True)

@@ -26,13 +26,18 @@ PART = 50_000
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")
 
 
+def printable(text: str) -> str:
+    """Plain text on one line, without what steers a terminal or turns letters round."""
+    return " ".join("".join(c if c.isprintable() else " " for c in text).split())
+
+
 def escape(text: object) -> Md:
     """Any text as Markdown that shows just this text, in a paragraph or a table cell: one line, no markup.
 
     An underscore between letters or digits stays as it is, so that names such as ``per_head`` can be read in
     the source; it cannot begin emphasis there. ``$`` becomes an entity, since some renderers set formulas.
     """
-    line = " ".join("".join(c if c.isprintable() else " " for c in str(text)).split())
+    line = printable(str(text))
     line = line.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
     line = _LONE_UNDERSCORE.sub(r"\\_", _SPECIAL.sub(r"\\\g<0>", line)).replace("$", "&#36;")
     return Md(_BLOCK_START.sub(lambda m: f"{m[0]}\\" if m[0].isdigit() else f"\\{m[0]}", line))

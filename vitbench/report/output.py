@@ -17,15 +17,12 @@ import pandas as pd
 
 from vitbench.errors import UserError
 from vitbench.report.document import Block, Document, Figure, Forest
-from vitbench.report.figures import charts
-from vitbench.report.figures.charts import Draw, Picture, Tiles, drawn
-from vitbench.report.figures.data import frame
+from vitbench.report.figures.charts import Chart, Draw, Drawn, ForestPlot, Picture, Tiles, drawn
 from vitbench.report.formats import html, markdown
-from vitbench.report.formats.html import PagePicture
 from vitbench.report.formats.latex import TEX_MARK
 from vitbench.report.formats.markdown import MARK
 from vitbench.report.formats.styles import alone
-from vitbench.report.inline import Md, csv, escape
+from vitbench.report.inline import Md, csv, escape, printable
 
 TEXT, PAGE = "report.md", "index.html"
 OURS = b'<meta name="generator" content="vitbench">'
@@ -41,16 +38,12 @@ class Files:
 
     Args:
         draw: draws its pictures.
-
-    Attributes:
-        shown: path of each picture → how a page shows it, once that is asked for.
     """
 
     def __init__(self, draw: Draw = drawn) -> None:
         self.draw = draw
         self.contents: dict[str, Callable[[Path], object]] = {}
         """Relative path → writes it to a file."""
-        self.shown: dict[str, Callable[[], PagePicture]] = {}
 
     def table(self, name: str, frame: pd.DataFrame) -> Md:
         """Add ``tables/<name>.csv``; returns a link to it."""
@@ -58,16 +51,9 @@ class Files:
 
     def picture(self, picture: Picture) -> Figure:
         """Add ``figures/<name>.png``, ``.svg`` and ``.csv``."""
-        files = {kind: f"figures/{picture.name}.{kind.lower()}" for kind in ("PNG", "SVG", "CSV")}
-        numbers, made = frame(picture.chart), functools.cache(lambda: self.draw(picture.chart))
-        if len(numbers) or not isinstance(picture.chart, Tiles):
-            self._numbers(files["CSV"], numbers)
-        else:  # a sheet of images alone shows no numbers
-            del files["CSV"]
-        self._add(files["PNG"], lambda file: file.write_bytes(made().png))
-        self._add(files["SVG"], lambda file: file.write_text(alone(made().svg), encoding="utf-8"))
-        self.shown[files["PNG"]] = lambda: PagePicture(made().svg, _seen(picture.alt), files)
-        return Figure(files["PNG"], picture.alt, escape(picture.caption))
+        files, made = self._chart(picture.name, picture.chart)
+        alt = printable(picture.alt)
+        return Figure(files["PNG"], alt, escape(picture.caption), files, lambda: made().svg)
 
     def pictures(self, wanted: Sequence[Picture]) -> list[Block]:
         """Add some pictures."""
@@ -75,20 +61,25 @@ class Files:
 
     def forest(self, name: str, forest: Forest) -> Forest:
         """Add a forest plot as ``figures/<name>.png``, ``.svg`` and ``.csv``; returns it with their paths."""
-        chart = charts.ForestPlot(forest)
+        return replace(forest, files=self._chart(name, ForestPlot(forest))[0])
+
+    def _chart(self, name: str, chart: Chart) -> tuple[dict[str, str], Callable[[], Drawn]]:
+        """Add the files of a chart; returns their paths by kind, and what draws it once."""
         files = {kind: f"figures/{name}.{kind.lower()}" for kind in ("PNG", "SVG", "CSV")}
-        made = functools.cache(lambda: self.draw(chart))
-        self._numbers(files["CSV"], frame(chart))
+        numbers, made = chart.frame, functools.cache(lambda: self.draw(chart))
+        if len(numbers) or not isinstance(chart, Tiles):
+            self._numbers(files["CSV"], numbers)
+        else:  # a sheet of images alone shows no numbers
+            del files["CSV"]
         self._add(files["PNG"], lambda file: file.write_bytes(made().png))
         self._add(files["SVG"], lambda file: file.write_text(alone(made().svg), encoding="utf-8"))
-        return replace(forest, files=files)
+        return files, made
 
     def image(self, name: str, png: Callable[[], bytes], alt: str, caption: str) -> Figure:
         """Add ``figures/<name>.png``, a picture that is no chart."""
         path = f"figures/{name}.png"
         self._add(path, lambda file: file.write_bytes(png()))
-        self.shown[path] = lambda: PagePicture(_pixels(png()), _seen(alt), {"PNG": path})
-        return Figure(path, alt, escape(caption))
+        return Figure(path, printable(alt), escape(caption), {"PNG": path}, lambda: _pixels(png()))
 
     def export(self, folder: str, files: Mapping[str, str | bytes]) -> None:
         """Add ``<folder>/<name>``, which is in another language or form than the page."""
@@ -104,7 +95,7 @@ class Files:
         Raises:
             ReportError: where the folder cannot be written, or holds a page of somebody else's.
         """
-        for name, whole in ((TEXT, markdown.text(document)), (PAGE, html.page(document, self.shown))):
+        for name, whole in ((TEXT, markdown.text(document)), (PAGE, html.page(document))):
             self._add(name, functools.partial(Path.write_text, data=whole, encoding="utf-8", errors="replace"))
         try:
             for path, content in self.contents.items():
@@ -151,22 +142,17 @@ def _stale(out: Path, contents: Collection[str]) -> list[Path]:
 
     An export that is not asked for this time stays as it is.
     """
-    asked = {path.partition("/")[0] for path in contents}
-    pictures = [file for file in sorted((out / "figures").glob("*.png")) if f"figures/{file.name}" not in contents]
-    numbers = [
-        file.with_suffix(kind) for file in pictures for kind in (".svg", ".csv") if file.with_suffix(kind).exists()
+    pictures = {file.stem for file in out.glob("figures/*.png")}
+    ours = [
+        file for file in out.glob("figures/*.*") if file.stem in pictures and file.suffix in (".png", ".svg", ".csv")
     ]
-    tables = [file for file in sorted((out / "tables").glob("*.csv")) if f"tables/{file.name}" not in contents]
-    papers = [file for file in sorted((out / "latex").glob("*.tex")) if "latex" in asked]
-    papers = [file for file in papers if file.read_bytes().startswith(TEX_MARK.encode())]
-    runs = sorted((out / "tensorboard").rglob("events.out.tfevents.*.vitbench")) if "tensorboard" in asked else []
-    exported = [file for file in [*papers, *runs] if file.relative_to(out).as_posix() not in contents]
-    return [*pictures, *numbers, *tables, *exported]
-
-
-def _seen(text: str) -> str:
-    """A description on one line, without what cannot be printed."""
-    return " ".join("".join(c if c.isprintable() else " " for c in text).split())
+    ours += out.glob("tables/*.csv")
+    exported = {path.partition("/")[0] for path in contents}
+    if "latex" in exported:
+        ours += [file for file in out.glob("latex/*.tex") if file.read_bytes().startswith(TEX_MARK.encode())]
+    if "tensorboard" in exported:
+        ours += out.glob("tensorboard/**/events.out.tfevents.*.vitbench")
+    return [file for file in ours if file.relative_to(out).as_posix() not in contents]
 
 
 def _pixels(png: bytes) -> str:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 import math
-from collections.abc import Sequence
+import re
+from collections.abc import Collection, Sequence
 from decimal import ROUND_HALF_UP, Decimal, localcontext
 
 from vitbench.report.inline import NOTHING, Md
@@ -69,6 +71,17 @@ def measured(value: float, std: float, digits: int = 3) -> Md:
 def accuracy_decimals(test_images: float) -> int:
     """Decimals of a percentage that so many images can resolve."""
     return 2 if math.isfinite(test_images) and test_images >= 5000 else 1
+
+
+def unique(name: str, taken: Collection[str]) -> str:
+    """A name; with a number behind it where that is taken."""
+    numbered = (f"{name}-{number}" for number in itertools.count(2))
+    return name if name not in taken else next(each for each in numbered if each not in taken)
+
+
+def slug(text: str, empty: str, taken: Collection[str] = ()) -> str:
+    """A text as a name of small letters, digits and dashes, which is not taken; ``empty`` stands for none of these."""
+    return unique(re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-") or empty, taken)
 
 
 def plural(number: int, one: str, many: str = "") -> str:

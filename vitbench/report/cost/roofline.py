@@ -8,8 +8,7 @@ import pandas as pd
 
 from vitbench.analysis.grouped import finished
 from vitbench.report.cost.time_groups import TimeGroup
-from vitbench.report.figures.charts import Picture, Point, Roofline
-from vitbench.report.figures.marks import Colouring
+from vitbench.report.figures.charts import Colouring, Picture, Roofline
 from vitbench.report.inline import Md
 from vitbench.report.origins import of_origin
 from vitbench.report.text import plural
@@ -77,7 +76,7 @@ def _span(ends: tuple[float, float]) -> str:
     return low if low == high else f"{low} to {high}"
 
 
-def _points(view: View, rows: pd.DataFrame, colour_by: Sequence[str]) -> tuple[Colouring, list[Point], str]:
+def _points(view: View, rows: pd.DataFrame, colour_by: Sequence[str]) -> tuple[Colouring, pd.DataFrame, str]:
     """What the colours stand for (an axis of the suite, or the cell), the points, and what all of these share."""
     groups = {(g.level, g.shape, g.batch_size, g.mode): g for g in view.time_groups}
     axis = next((a for a in colour_by if rows[a].nunique() > 1), None) if view.factorial else None
@@ -88,12 +87,13 @@ def _points(view: View, rows: pd.DataFrame, colour_by: Sequence[str]) -> tuple[C
     for row in rows.to_dict("records"):
         mine = parts[groups[row["level"], row["level_shape"], int(row["batch_size"]), row["mode"]]]
         setting = ", ".join(part for part, tells in zip(mine, told, strict=True) if tells and part)
-        points.append(Point(row["intensity"], row["flops_per_s"], setting, str(row[axis] if axis else row["cell"])))
+        points.append((setting, str(row[axis] if axis else row["cell"]), row["intensity"], row["flops_per_s"]))
     common = ", ".join(part for part, tells in zip(parts[present[0]], told, strict=True) if part and not tells)
-    shown = [*dict.fromkeys(point.value for point in points)]
+    frame = pd.DataFrame(points, columns=["setting", "colour", "flops_per_byte", "flops_per_s"])
+    shown = [*frame["colour"].unique()]
     # A value has the colour that it has in the other pictures of the axis, whatever else was timed.
     values = view.axes[axis] if axis else shown
-    return Colouring(axis or "cell", values, [value for value in values if value in shown]), points, common
+    return Colouring(axis or "cell", values, [value for value in values if value in shown]), frame, common
 
 
 def _parts(group: TimeGroup) -> tuple[str, ...]:

@@ -61,7 +61,8 @@ def _log(client: MlflowClient, experiment: str, run: TrackedRun) -> None:
 
     tags = {f"vitbench.{name}": _cut(value, "tag") for name, value in run.tags.items()}
     began, ended = (round(1000 * moment) for moment in (run.began, run.ended))
-    made = client.create_run(experiment, start_time=began, run_name=_cut(run.name, "name"), tags=tags).info.run_id
+    name = _cut(run.planned.description, "name")
+    made = client.create_run(experiment, start_time=began, run_name=name, tags=tags).info.run_id
     metrics = [
         Metric(name, value, round(1000 * step.at), step.number)
         for step in run.steps for name, value in step.metrics.items()
@@ -72,7 +73,7 @@ def _log(client: MlflowClient, experiment: str, run: TrackedRun) -> None:
         client.log_batch(made, metrics=metrics[start : start + AT_ONCE["metrics"]])
     for start in range(0, len(parameters), AT_ONCE["parameters"]):
         client.log_batch(made, params=parameters[start : start + AT_ONCE["parameters"]])
-    client.set_terminated(made, status="FINISHED" if run.ok else "FAILED", end_time=ended)
+    client.set_terminated(made, status="FINISHED" if run.record.state == "ok" else "FAILED", end_time=ended)
 
 
 def _cut(text: str, what: str) -> str:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from vitbench.config.suite import as_text
 from vitbench.config.trial import TimeTrial, images_body
@@ -21,8 +21,7 @@ STAGES = {"pretraining": "pretraining/", "teaching": "teacher/", "epochs": ""}
 """Epochs of a record → what their metrics' names begin with."""
 
 
-@dataclass(frozen=True)
-class LoggedStep:
+class LoggedStep(NamedTuple):
     """Metrics of one epoch: its number, when it ended (seconds since 1970), and name → value."""
 
     number: int
@@ -36,25 +35,58 @@ class TrackedRun:
 
     Attributes:
         planned: whose it is.
-        name: the trial in words.
-        parameters: what the trial is: fields of its specs, by dotted names, and the suite's axes.
-        steps: metrics by epoch.
-        final: metrics of the whole.
+        record: the record.
         tags: state, device, commit and what else tells where the numbers come from.
-        began: seconds since 1970.
-        ended: likewise.
-        ok: whether it finished.
     """
 
     planned: PlannedTrial
-    name: str
-    parameters: Mapping[str, Any]
-    steps: Sequence[LoggedStep]
-    final: Mapping[str, float]
+    record: Record
     tags: Mapping[str, str]
-    began: float
-    ended: float
-    ok: bool
+
+    @property
+    def began(self) -> float:
+        """Seconds since 1970."""
+        return self.record.started_at.timestamp()
+
+    @property
+    def ended(self) -> float:
+        """Seconds since 1970."""
+        return self.began + self.record.seconds
+
+    @property
+    def final(self) -> dict[str, float]:
+        """Metrics of the whole."""
+        values = [*self.record.values] if self.record.values is not None else []
+        return {name: float(v) for name, v in values if isinstance(v, (int, float)) and not isinstance(v, bool)}
+
+    @property
+    def parameters(self) -> dict[str, Any]:
+        """What the trial is: fields of its specs, by dotted names, and the suite's axes."""
+        planned, trial = self.planned, self.planned.trial
+        parts: dict[str, Any] = {"model": trial.model.model_dump(mode="json")}
+        if isinstance(trial, TimeTrial):
+            parts["time"] = trial.protocol.model_dump(mode="json")
+            rest: dict[str, Any] = {"level": trial.level, "batch_size": trial.batch_size, "mode": trial.mode}
+        else:
+            # Where the images lie is the machine's own: what they are stands in its place, as in a trial's id.
+            parts["data"] = images_body(trial.data, trial.data_identity)
+            parts["train"] = trial.train.model_dump(mode="json")
+            rest = {"seed": trial.seed}
+        fields = {f"{part}.{name}": value for part, values in parts.items() for name, value in values.items()}
+        axes = {f"axis.{axis}": as_text(value) for axis, value in planned.axes.items()}
+        given = {**axes, "cell": planned.cell, "dtype": trial.dtype, **rest, **fields}
+        return {name: value for name, value in given.items() if value is not None}
+
+    @property
+    def steps(self) -> Iterator[LoggedStep]:
+        """Metrics by epoch."""
+        at = self.began
+        for stage, prefix in STAGES.items():
+            epochs: Sequence[Epoch] = getattr(self.record.values, stage, ())
+            for epoch in epochs:
+                at += epoch.seconds
+                values = {f"{prefix}{name}": getattr(epoch, name) for name in OF_EPOCHS}
+                yield LoggedStep(epoch.epoch, at, {name: value for name, value in values.items() if value is not None})
 
 
 def runs(view: View) -> Iterator[TrackedRun]:
@@ -63,46 +95,8 @@ def runs(view: View) -> Iterator[TrackedRun]:
     planned = set(trials.ids())
     standing = [attempt for trial_id, attempt in view.results.standing.items() if trial_id in planned]
     for _, record in view.study.records_of(standing):
-        yield _run(view, trials.of_id(record.trial_id), record)
-
-
-def _run(view: View, planned: PlannedTrial, record: Record) -> TrackedRun:
-    began = record.started_at.timestamp()
-    final = {} if record.values is None else {
-        name: float(value) for name, value in record.values
-        if isinstance(value, (int, float)) and not isinstance(value, bool)
-    }  # fmt: skip
-    return TrackedRun(
-        planned, planned.description, _parameters(planned), [*_steps(record, began)], final,
-        _tags(view, planned, record), began, began + record.seconds, record.state == "ok",
-    )  # fmt: skip
-
-
-def _parameters(planned: PlannedTrial) -> dict[str, Any]:
-    trial = planned.trial
-    parts: dict[str, Any] = {"model": trial.model.model_dump(mode="json")}
-    if isinstance(trial, TimeTrial):
-        parts["time"] = trial.protocol.model_dump(mode="json")
-        rest: dict[str, Any] = {"level": trial.level, "batch_size": trial.batch_size, "mode": trial.mode}
-    else:
-        # Where the images lie is the machine's own: what they are stands in its place, as in a trial's id.
-        parts["data"] = images_body(trial.data, trial.data_identity)
-        parts["train"] = trial.train.model_dump(mode="json")
-        rest = {"seed": trial.seed}
-    fields = {f"{part}.{name}": value for part, values in parts.items() for name, value in values.items()}
-    axes = {f"axis.{axis}": as_text(value) for axis, value in planned.axes.items()}
-    given = {**axes, "cell": planned.cell, "dtype": trial.dtype, **rest, **fields}
-    return {name: value for name, value in given.items() if value is not None}
-
-
-def _steps(record: Record, began: float) -> Iterator[LoggedStep]:
-    at = began
-    for stage, prefix in STAGES.items():
-        epochs: Sequence[Epoch] = getattr(record.values, stage, ())
-        for epoch in epochs:
-            at += epoch.seconds
-            values = {f"{prefix}{name}": getattr(epoch, name) for name in OF_EPOCHS}
-            yield LoggedStep(epoch.epoch, at, {name: value for name, value in values.items() if value is not None})
+        of_trial = trials.of_id(record.trial_id)
+        yield TrackedRun(of_trial, record, _tags(view, of_trial, record))
 
 
 def _tags(view: View, planned: PlannedTrial, record: Record) -> dict[str, str]:

@@ -5,16 +5,16 @@ Written by TensorBoard's own writer. The one in torch would load torch, and tens
 
 from __future__ import annotations
 
-import itertools
 import re
 import tempfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
 from vitbench.config.trial import TimeTrial
 from vitbench.report.exports.export_runs import TrackedRun, runs
 from vitbench.report.exports.extras import require
+from vitbench.report.text import unique
 from vitbench.report.view import View
 
 FILE = "events.out.tfevents.{began:010d}.vitbench"
@@ -30,27 +30,23 @@ def exported(view: View) -> dict[str, bytes]:
         MissingExtra: where TensorBoard is not installed.
     """
     require("tensorboard")
-    found: dict[str, bytes] = {}
-    folders = set[str]()
+    found: dict[str, dict[str, bytes]] = {}
     with tempfile.TemporaryDirectory(prefix="vitbench-") as scratch:
-        for number, run in enumerate(sorted(runs(view), key=lambda run: (run.planned.trial.kind, run.name))):
-            folder = _folder(run, folders)
-            written = _written(run, Path(scratch) / str(number))
-            found[f"{folder}/{FILE.format(began=int(run.began))}"] = written
-    return found
+        for number, run in enumerate(
+            sorted(runs(view), key=lambda run: (run.planned.trial.kind, run.planned.description))
+        ):
+            content = _written(run, Path(scratch) / str(number))
+            found[_folder(run, found)] = {FILE.format(began=int(run.began)): content}
+    return {f"{folder}/{name}": content for folder, of_run in found.items() for name, content in of_run.items()}
 
 
-def _folder(run: TrackedRun, taken: set[str]) -> str:
+def _folder(run: TrackedRun, taken: Collection[str]) -> str:
     """The run's name in TensorBoard: kind, cell, and the rest of what it is called."""
     trial, cell = run.planned.trial, run.planned.cell
-    rest = run.name.removeprefix(f"{cell}, ")
+    rest = run.planned.description.removeprefix(f"{cell}, ")
     if isinstance(trial, TimeTrial):
         rest = f"{rest}, {trial.device}"
-    name = "/".join([trial.kind, *(_slug(part) for part in (cell, rest))])
-    numbered = (f"{name}-{n}" for n in itertools.count(2))
-    folder = next(each for each in itertools.chain([name], numbered) if each not in taken)
-    taken.add(folder)
-    return folder
+    return unique("/".join([trial.kind, *(_slug(part) for part in (cell, rest))]), taken)
 
 
 def _slug(text: str) -> str:
@@ -81,10 +77,11 @@ def _events(run: TrackedRun) -> Iterator[Any]:
     yield Event(wall_time=run.began, step=0, summary=summary)
     for name, table in (("tags", run.tags), ("parameters", parameters)):
         yield Event(wall_time=run.began, step=0, summary=text_pb(name, _table(table.items())))
+    last = 0
     for step in run.steps:
+        last = step.number
         merged = Summary(value=[v for name, x in step.metrics.items() for v in scalar_pb(name, x).value])
         yield Event(wall_time=step.at, step=step.number, summary=merged)
-    last = run.steps[-1].number if run.steps else 0
     final = Summary(value=[v for name, x in run.final.items() for v in scalar_pb(f"final/{name}", x).value])
     yield Event(wall_time=run.ended, step=last, summary=final)
 

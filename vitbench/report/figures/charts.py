@@ -1,28 +1,56 @@
-"""Charts: what figures show, as data. :mod:`vitbench.report.figures.draw` draws them.
+"""Charts: what figures show, as data, each with the numbers of its CSV file.
 
 A chart knows neither colours nor sizes: rows and lines name the value that colours them. Nothing here imports a
-plotting library, so that a report's text is made without one.
+plotting library, so that a report's text is made without one; :mod:`vitbench.report.figures.draw` draws charts.
+
+Charts with marks have a row for each number; ``what`` says which mark it is. Those made of pixels have the shape of
+what is seen: a similarity of 1,024 positions is a million numbers, and with a row for each it would be tens of
+megabytes.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import itertools
+import math
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import pandas as pd
 
 from vitbench.report import document
-from vitbench.report.figures.marks import Colouring
 
 Pixels = npt.NDArray[np.uint8]
 Numbers = npt.NDArray[Any]
 Ends = tuple[float, float]
 
-PLAIN = Colouring()
 OWN = "\ue000"
 """Begins the ids of a drawn figure, until a page gives it a name of its own. It is not printable: no text has it."""
+DIGITS = 6
+"""Behind the point: more are not known of float32."""
+MEAN = "mean"
+"""In place of the number of a run."""
+MOST_DASHED = 8
+"""Colours whose lines each have dashes of their own."""
+
+
+@dataclass(frozen=True)
+class Colouring:
+    """What the colours stand for.
+
+    Attributes:
+        title: of the legend, e.g. an axis of the suite; may be empty.
+        values: each has a colour, in this order; empty where everything has one colour and there is no legend.
+        shown: those that the legend names.
+        others: a value that is grey, and the last in the legend; empty for none.
+    """
+
+    title: str = ""
+    values: Sequence[str] = ()
+    shown: Sequence[str] = ()
+    others: str = ""
 
 
 @dataclass(frozen=True)
@@ -31,16 +59,22 @@ class ForestPlot:
 
     plot: document.Forest
 
+    @property
+    def frame(self) -> pd.DataFrame:
+        """A row for each number."""
+        lines = [
+            (row.name, row.context, what, value, row.verdict)
+            for row in self.plot.rows
+            for what, value in (
+                ("estimate", row.bar.value), ("low", row.bar.low), ("high", row.bar.high),
+                *(("point", point) for point in row.bar.points),
+            )
+            if math.isfinite(value)
+        ]  # fmt: skip
+        return pd.DataFrame(lines, columns=["name", "context", "what", "value", "verdict"])
 
-@dataclass(frozen=True)
-class Bundle:
-    """Curves of one colour in one panel, each of them (epochs, 2): single runs, and their mean where it has a sense."""
 
-    runs: Sequence[npt.NDArray[np.float64]]
-    mean: npt.NDArray[np.float64] | None
-
-
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Curves:
     """Learning curves: a row of panels for each metric, a column for each value of an axis.
 
@@ -48,33 +82,28 @@ class Curves:
         metrics: labels of the rows, with units.
         facet_axis: name of the axis whose values have a column each; empty where their names say it.
         facets: its values.
-        panels: (metric, facet) → value of ``colouring`` → its curves.
+        frame: facet, colour, metric, run (a number as text, or :data:`MEAN`), epoch, value.
         colouring: what the colours stand for.
     """
 
     metrics: Sequence[str]
     facet_axis: str
     facets: Sequence[str]
-    panels: Mapping[tuple[str, str], Mapping[str, Bundle]]
+    frame: pd.DataFrame
     colouring: Colouring
 
-    def epochs(self, metric: str | None = None) -> set[float]:
-        """The epochs that are drawn, of a metric or of all. A mean has those of all its runs."""
-        bundles = [b for (of, _), panel in self.panels.items() if metric in (None, of) for b in panel.values()]
-        curves = [curve for b in bundles for curve in ([b.mean] if b.mean is not None else b.runs)]
-        return {float(epoch) for curve in curves for epoch in curve[:, 0]}
+    @property
+    def epochs(self) -> int:
+        """How many epochs are drawn."""
+        return self.frame["epoch"].nunique()
 
     @property
     def dashed(self) -> bool:
         """Whether the line of each colour has dashes of its own."""
-        return 1 < len(self.colouring.values) <= MOST_DASHED and len(self.epochs()) > 1
+        return 1 < len(self.colouring.values) <= MOST_DASHED and self.epochs > 1
 
 
-MOST_DASHED = 8
-"""Colours whose lines each have dashes of their own."""
-
-
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Trends:
     """A measured quantity along an axis of numbers.
 
@@ -82,7 +111,7 @@ class Trends:
         axis: its name.
         label: of the quantity, with the unit.
         numbers: of the axis, in ascending order.
-        lines: value of ``colouring`` → (number, what each run measured there), the numbers in ascending order.
+        points: colour, at (a number of the axis), value: what each run measured.
         colouring: what the colours stand for.
         logarithmic: whether the axis is.
         from_zero: whether the quantity begins at 0.
@@ -92,76 +121,61 @@ class Trends:
     axis: str
     label: str
     numbers: Sequence[float]
-    lines: Mapping[str, Sequence[tuple[float, Sequence[float]]]]
+    points: pd.DataFrame
     colouring: Colouring
     logarithmic: bool
     from_zero: bool = False
     levels: Sequence[tuple[str, float]] = ()
 
-
-@dataclass(frozen=True)
-class Waves:
-    """Some functions of a whole number, one above another; ``values``: (functions, numbers), in [-1, 1]."""
-
-    axis: str
-    names: Sequence[str]
-    values: Numbers
+    @property
+    def frame(self) -> pd.DataFrame:
+        """The points, and the levels below them."""
+        lines = [(self.axis, *point[:2], "point", point[2]) for point in self.points.itertuples(index=False, name=None)]
+        lines += [(self.axis, "", math.nan, name, value) for name, value in self.levels]
+        return pd.DataFrame(lines, columns=["axis", "colour", "at", "what", "value"])
 
 
-@dataclass(frozen=True)
-class Point:
-    """One timing: operations per byte, operations per second, and the words that choose its mark and its colour."""
-
-    intensity: float
-    flops_per_s: float
-    setting: str
-    value: str
-
-
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Roofline:
-    """Two ceilings, each the smallest and the largest that was measured, and the timings under them."""
+    """Two ceilings, each the smallest and the largest that was measured, and the timings under them.
+
+    Attributes:
+        flops_per_s, bytes_per_s: the ceilings.
+        colouring: what the colours stand for.
+        points: setting (chooses the mark), colour, flops_per_byte, flops_per_s.
+    """
 
     flops_per_s: Ends
     bytes_per_s: Ends
     colouring: Colouring
-    points: Sequence[Point]
+    points: pd.DataFrame
+
+    @property
+    def frame(self) -> pd.DataFrame:
+        """The ceilings, and the points below them."""
+        lines = [
+            ("", "", f"{which} ceiling of {of}", math.nan, ends[number])
+            for number, which in enumerate(("smallest", "largest"))
+            for of, ends in (("arithmetic", self.flops_per_s), ("memory, bytes per second", self.bytes_per_s))
+        ]
+        lines += [(*point[:2], "point", *point[2:]) for point in self.points.itertuples(index=False, name=None)]
+        return pd.DataFrame(lines, columns=["setting", "colour", "what", "flops_per_byte", "flops_per_s"])
 
 
-@dataclass(frozen=True)
-class Spot:
-    """One cell between what it costs and what it gives.
-
-    Attributes:
-        cost, low, high: along the x axis, with the ends of an interval, not numbers for none.
-        gain, spread: along the y axis, with half the length of a bar through it, not a number for none.
-        value: of the colouring.
-        name: of the cell.
-        best: whether it is on the line.
-        marked: whether its cost is not to be relied on.
-        standing: whether it is on the front, in a word; empty where it is not judged.
-    """
-
-    cost: float
-    low: float
-    high: float
-    gain: float
-    spread: float
-    value: str
-    name: str
-    best: bool
-    marked: bool = False
-    standing: str = ""
+SPOT = ("cell", "colour", "cost", "cost_low", "cost_high", "marked", "gain", "spread", "on_the_line", "on_the_front")
+"""Columns of :class:`Front`."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Front:
     """Cells between cost and gain, and the line of those that no other surpasses in both.
 
     Attributes:
         cost, gain: labels of the axes, with the unit.
         cheap: whether less of the cost's quantity is better (memory), or more (throughput).
-        spots: the cells.
+        frame: a row for each cell, with the columns of :data:`SPOT`: its name, its colour, its cost with the ends of an
+            interval, whether the cost is unreliable, its gain with half the length of an error bar, whether it is on
+            the line, and whether it is on the front, in a word. Where there is no interval or bar: not a number.
         colouring: what the colours stand for.
         logarithmic: whether the x axis is.
     """
@@ -169,7 +183,7 @@ class Front:
     cost: str
     gain: str
     cheap: bool
-    spots: Sequence[Spot]
+    frame: pd.DataFrame
     colouring: Colouring
     logarithmic: bool
 
@@ -195,6 +209,14 @@ class Heat:
     centred: bool = False
     shares: bool = False
 
+    @property
+    def frame(self) -> pd.DataFrame:
+        """A row for each row of the matrix, under the names or numbers of its columns."""
+        rows, columns = (list(self.names or range(count)) for count in self.values.shape)
+        table = pd.DataFrame(_short(self.values), columns=[f"{self.column} {name}" for name in columns])
+        table.insert(0, self.row, rows, allow_duplicates=True)
+        return table
+
 
 @dataclass(frozen=True)
 class Nested:
@@ -212,6 +234,12 @@ class Nested:
     rows: Sequence[int]
     columns: Sequence[int]
     label: str
+
+    @property
+    def frame(self) -> pd.DataFrame:
+        """A row for each place that has a map, a column for each place of the grid."""
+        places = pd.DataFrame([*itertools.product(self.rows, self.columns)], columns=["row", "column"]) + 1
+        return places.join(pd.DataFrame(_short(self.values), columns=_places(self.grid)))
 
 
 @dataclass(frozen=True)
@@ -233,10 +261,10 @@ class Tile:
 
 @dataclass(frozen=True)
 class Strip:
-    """Tiles side by side.
+    """Tiles side by side, under a title.
 
     Attributes:
-        title: above them, or, in a table, beside them; may be empty.
+        title: above them; may be empty.
         tiles: as many as fit are in one line.
         most: of the values over them, that which is most opaque; zero is clear.
         scale: the same in words; empty where they have no values.
@@ -256,17 +284,37 @@ class Tiles:
         strips: from the top.
         columns: tiles in a line.
         label: of the values over the tiles; empty where none has any.
-        corner: (height, width, 3), an image in the corner of a table of tiles, in which each strip is a row with its
-            title at the left, and the titles of the first strip's tiles are above all; None where it is no table.
     """
 
     strips: Sequence[Strip]
     columns: int
     label: str = ""
-    corner: Pixels | None = None
+
+    @property
+    def frame(self) -> pd.DataFrame:
+        """A row for each tile that has values over it, a column for each rectangle; none of images alone."""
+        found = [
+            ((strip.title, number, " ".join(tile.title)), tile.values)
+            for strip in self.strips
+            for number, tile in enumerate(strip.tiles, 1)
+            if tile.values is not None
+        ]
+        named = pd.DataFrame([names for names, _ in found], columns=["strip", "tile", "title"])
+        if not found:
+            return named
+        values = np.stack([each for _, each in found])
+        return named.join(pd.DataFrame(_short(values.reshape(len(found), -1)), columns=_places(values.shape[1:])))
 
 
-Chart = Curves | Trends | Roofline | Front | ForestPlot | Tiles | Heat | Nested | Waves
+Chart = Curves | Trends | Roofline | Front | ForestPlot | Tiles | Heat | Nested
+
+
+def _places(grid: Iterable[int]) -> list[str]:
+    return [f"row {row + 1} column {column + 1}" for row, column in np.ndindex(*grid)]
+
+
+def _short(values: Numbers) -> Numbers:
+    return values if values.dtype.kind in "iu" else values.astype(np.float64).round(DIGITS)
 
 
 @dataclass(frozen=True)

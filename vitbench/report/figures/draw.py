@@ -5,10 +5,9 @@ Figures are made without pyplot, so that nothing of the caller's (backend, style
 
 from __future__ import annotations
 
-import functools
 import io
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
@@ -19,23 +18,10 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from PIL import Image
 
-from vitbench.report.figures import heat, intervals, lines, scatter, sheet
-from vitbench.report.figures.charts import (
-    Chart,
-    Curves,
-    Drawn,
-    ForestPlot,
-    Front,
-    Heat,
-    Nested,
-    Roofline,
-    Tiles,
-    Trends,
-    Waves,
-)
+from vitbench.report.figures import charts, heat, lines, scatter, sheet
 from vitbench.report.figures.colours import GREY, INK, RULE
 from vitbench.report.figures.parts import NAME_POINTS, TEXT_POINTS
-from vitbench.report.figures.svg import svg
+from vitbench.report.figures.svg import PIXELS, svg
 
 DPI = 200
 STYLE: dict[Any, Any] = {
@@ -71,21 +57,20 @@ STYLE: dict[Any, Any] = {
 }
 
 
-@functools.singledispatch
-def figure(chart: Chart) -> Figure:
+FORMS: Mapping[type, Callable[[Any], Figure]] = {
+    charts.ForestPlot: scatter.forest, charts.Front: scatter.front, charts.Roofline: scatter.roofline,
+    charts.Curves: lines.curves, charts.Trends: lines.trends, charts.Heat: heat.matrix, charts.Nested: heat.nested,
+    charts.Tiles: sheet.figure,
+}  # fmt: skip
+"""Kind of chart → makes its figure."""
+
+
+def figure(chart: charts.Chart) -> Figure:
     """The figure of a chart, to be made within :func:`style`."""
-    raise TypeError(f"no chart: {type(chart).__name__}")
+    return FORMS[type(chart)](chart)
 
 
-for _kind, _form in (
-    (ForestPlot, intervals.forest), (Curves, lines.curves),
-    (Trends, lines.trends), (Waves, lines.waves), (Front, scatter.front), (Roofline, scatter.roofline),
-    (Heat, heat.matrix), (Nested, heat.nested), (Tiles, sheet.figure),
-):  # fmt: skip
-    figure.register(_kind, _form)
-
-
-def draw(chart: Chart) -> Drawn:
+def draw(chart: charts.Chart) -> charts.Drawn:
     """A chart in the report's own style, whatever the user's is."""
     with style():
         made = figure(chart)
@@ -95,11 +80,11 @@ def draw(chart: Chart) -> Drawn:
         pixels = Image.fromarray(np.asarray(canvas.buffer_rgba())).convert("RGB")  # type: ignore[no-untyped-call]
         made.set_layout_engine("none")  # all has its place now
         shapes = svg(made)
-    if not isinstance(chart, (Tiles, Heat, Nested)):  # few colours: a third of the bytes
+    if PIXELS not in shapes:  # few colours: a third of the bytes
         pixels = pixels.quantize(128, method=Image.Quantize.FASTOCTREE, dither=Image.Dither.NONE)
     packed = io.BytesIO()
     pixels.save(packed, "png", dpi=(DPI, DPI))
-    return Drawn(packed.getvalue(), shapes)
+    return charts.Drawn(packed.getvalue(), shapes)
 
 
 @contextmanager

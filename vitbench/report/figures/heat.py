@@ -13,8 +13,7 @@ from matplotlib.ticker import MaxNLocator
 
 from vitbench.report.figures.charts import Heat, Nested, Numbers
 from vitbench.report.figures.colours import INK, ON_PIXELS
-from vitbench.report.figures.names import fit, inches
-from vitbench.report.figures.parts import NAME_POINTS, TEXT_POINTS
+from vitbench.report.figures.parts import NAME_POINTS, TEXT_POINTS, fit, inches
 
 WIDTH = 3.6
 """Inches: two stand side by side in a page."""

@@ -1,4 +1,4 @@
-"""Lines: learning curves, trends along an axis of numbers, and functions of a whole number."""
+"""Lines: learning curves, and trends along an axis of numbers."""
 
 from __future__ import annotations
 
@@ -12,13 +12,22 @@ import seaborn as sns
 from matplotlib.axes import Axes
 from matplotlib.collections import LineCollection
 from matplotlib.figure import Figure
-from matplotlib.ticker import FixedLocator, MaxNLocator, NullFormatter, NullLocator
+from matplotlib.ticker import FixedLocator, NullFormatter, NullLocator
 
-from vitbench.report.figures.charts import Curves, Trends, Waves
-from vitbench.report.figures.colours import GREY, PALETTE, PAPER, RULE
-from vitbench.report.figures.data import MEAN, frame
-from vitbench.report.figures.names import fit, inches
-from vitbench.report.figures.parts import NAME_POINTS, TEXT_POINTS, WIDEST, colours, in_two, legend, numbers, tip
+from vitbench.report.figures.charts import MEAN, Curves, Trends
+from vitbench.report.figures.colours import GREY, PALETTE, PAPER
+from vitbench.report.figures.parts import (
+    NAME_POINTS,
+    TEXT_POINTS,
+    WIDEST,
+    colours,
+    fit,
+    in_two,
+    inches,
+    legend,
+    numbers,
+    tip,
+)
 from vitbench.report.text import significant
 
 MOST_BESIDE = 4
@@ -36,27 +45,25 @@ MEAN_POINTS, RUN_POINTS = 2.0, 0.6
 
 def curves(chart: Curves) -> Figure:
     """Panels of a metric share their y axis, and all panels the epochs: thin lines are runs, thick ones means."""
-    data, count = frame(chart), len(chart.facets)
+    data, count = chart.frame, len(chart.facets)
     columns = count if count <= MOST_BESIDE else -(-count // 2)
     lines = math.ceil(count / columns)
     width = min(WIDEST, 0.8 + (4.4 if columns == 1 else 2.3 * columns))
-    room = (width - 0.7) / columns - 0.1
     titles = [f"{chart.facet_axis} = {facet}" if chart.facet_axis else facet for facet in chart.facets]
-    titles = fit(titles, room, TEXT_POINTS, lines=2)
+    titles = fit(titles, (width - 0.7) / columns - 0.1, TEXT_POINTS, lines=2)
     taller = 0.2 + 0.15 * any("\n" in title for title in titles) if any(titles) else 0.0
-    height = 0.4 + (1.75 + taller) * len(chart.metrics) * lines
-    made = Figure(figsize=(width, height), layout="constrained")
+    made = Figure(figsize=(width, 0.4 + (1.75 + taller) * len(chart.metrics) * lines), layout="constrained")
     grid = made.subplots(len(chart.metrics) * lines, columns, sharex=True, squeeze=False)
-    shades, last = colours(chart.colouring), int(max(chart.epochs(), default=1))
+    shades, last = colours(chart.colouring), int(data["epoch"].max()) if len(data) else 1
     dashes = dict(zip(shades, DASHES, strict=False)) if chart.dashed else {}
     for number, metric in enumerate(chart.metrics):
         panels = grid[number * lines : (number + 1) * lines].ravel()
-        marked = len(chart.epochs(metric)) <= FEW_EPOCHS
+        of_metric = data[data["metric"] == metric]
+        marked = of_metric["epoch"].nunique() <= FEW_EPOCHS
         for place, (ax, facet) in enumerate(zip(panels, chart.facets, strict=False)):
             if place:
                 ax.sharey(panels[0])
-            shown = data[(data["metric"] == metric) & (data["facet"] == facet)]
-            _curves(ax, shown, shades, dashes, marked=marked)
+            _curves(ax, of_metric[of_metric["facet"] == facet], shades, dashes, marked=marked)
             first, lowest = place % columns == 0, metric == chart.metrics[-1] and place + columns >= count
             ax.set(xlabel="epoch" if lowest else "", ylabel=metric if first else "")
             ax.tick_params(labelleft=first, labelbottom=lowest)
@@ -109,8 +116,7 @@ def _dashed(dash: Dash) -> str | tuple[int, Dash]:
 def _thinned(curve: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
     """Evenly chosen points of a long curve, its ends among them."""
     places = np.linspace(0, len(curve) - 1, min(len(curve), MOST_STEPS)).round().astype(int)
-    chosen: npt.NDArray[np.float64] = curve[places]
-    return chosen
+    return np.asarray(curve[places])
 
 
 def _epochs(last: int, most: int) -> list[int]:
@@ -124,23 +130,21 @@ def _epochs(last: int, most: int) -> list[int]:
 def trends(chart: Trends) -> Figure:
     """Points are single runs, lines join their means."""
     made = Figure(figsize=(5.6, 3.0), layout="constrained")
-    ax, data = made.subplots(), frame(chart)
-    points = data[data["what"] == "point"]
-    shades = {name: colours(chart.colouring).get(name, PALETTE[0]) for name in chart.lines}
-    order = {"hue": "colour", "hue_order": [*shades], "palette": shades, "legend": False, "ax": ax}
+    ax, points = made.subplots(), chart.points
+    shades = {name: colours(chart.colouring).get(name, PALETTE[0]) for name in points["colour"].unique()}
     if len(points):
+        order = {"hue": "colour", "hue_order": [*shades], "palette": shades, "legend": False, "ax": ax}
         sns.lineplot(points, x="at", y="value", estimator="mean", errorbar=None, linewidth=MEAN_POINTS, **order)
         hollow = {**order, "palette": dict.fromkeys(shades, PAPER), "edgecolor": [*points["colour"].map(shades)]}
         sns.scatterplot(points, x="at", y="value", s=14, linewidth=0.9, zorder=3, **hollow)
-        for name, at, values in [(name, *point) for name, line in chart.lines.items() for point in line if point[1]]:
-            mean = float(np.mean(values))
-            said = f"{name} {chart.axis} {_label(at)}: {significant(mean)}".strip()
+        means = points.groupby(["colour", "at"], sort=False)["value"].mean().reset_index()
+        for name, at, mean in means.itertuples(index=False, name=None):
+            label = f"{name} {chart.axis} {_label(at)}: {significant(mean)}".strip()
             ax.plot(at, mean, color=shades[name], marker="o", markersize=6, markeredgecolor=PAPER, markeredgewidth=0.75,
-                    gid=tip("", said))  # fmt: skip
+                    gid=tip("", label))  # fmt: skip
     for _, value in chart.levels:
         ax.axhline(value, color=GREY, linewidth=1.0, linestyle=(0, (4, 3)), zorder=1)
-    title = "\n".join(f"dashed: {name}" for name, _ in chart.levels)
-    ax.set_title(title, fontsize=NAME_POINTS, color=GREY)
+    ax.set_title("\n".join(f"dashed: {name}" for name, _ in chart.levels), fontsize=NAME_POINTS, color=GREY)
     if chart.from_zero:
         ax.set_ylim(bottom=0.0)
     if chart.logarithmic:
@@ -170,20 +174,3 @@ def _apart(chart: Trends) -> list[float]:
 
 def _label(number: float) -> str:
     return f"{number:,g}" if number < 1e6 else f"{number:g}"
-
-
-def waves(chart: Waves) -> Figure:
-    """A panel for each function."""
-    count = len(chart.names)
-    made = Figure(figsize=(3.6, 0.55 + 0.42 * count), layout="constrained")
-    panels = made.subplots(count, 1, sharex=True, squeeze=False)[:, 0]
-    for ax, name, values in zip(panels, fit(chart.names, 1.4, NAME_POINTS), chart.values, strict=True):
-        ax.axhline(0, color=RULE, linewidth=0.8)
-        sns.lineplot(x=np.arange(len(values)), y=values, color=PALETTE[0], linewidth=1.3, ax=ax)
-        ax.set(ylim=(-1.15, 1.15), yticks=[])
-        ax.spines["left"].set_visible(False)
-        ax.grid(visible=False)
-        ax.set_ylabel(name, rotation=0, ha="right", va="center", fontsize=NAME_POINTS)
-    panels[-1].xaxis.set_major_locator(MaxNLocator(6, integer=True))
-    panels[-1].set_xlabel(chart.axis)
-    return made

@@ -1,7 +1,9 @@
-"""Parts of figures: sizes, numbers along an axis, legends."""
+"""Parts of figures: names as long as there is room, numbers along an axis, legends."""
 
 from __future__ import annotations
 
+import functools
+import math
 from collections.abc import Mapping, Sequence
 from typing import Literal
 
@@ -9,23 +11,26 @@ import numpy as np
 from matplotlib.artist import Artist
 from matplotlib.axis import Axis
 from matplotlib.figure import Figure
+from matplotlib.font_manager import FontProperties
 from matplotlib.lines import Line2D
-from matplotlib.ticker import Formatter, FuncFormatter, LogLocator, MaxNLocator, NullFormatter, NullLocator
+from matplotlib.textpath import text_to_path
+from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter, NullLocator
 
+from vitbench.report.figures.charts import Colouring
 from vitbench.report.figures.colours import GREY, colours_of
-from vitbench.report.figures.marks import Colouring
-from vitbench.report.figures.names import fit
+from vitbench.report.inline import printable
+from vitbench.report.text import MINUS
 
 WIDEST = 7.2
 """Inches: 720 pixels of a page."""
 TEXT_POINTS, NAME_POINTS = 9.0, 8.5
+LONGEST, FEWEST = 60, 4
+"""Letters of a name at the most, whatever room there is, and at the least, however little there is."""
 MOST_NAMED = 12
 """Values in a legend; of more, evenly chosen ones."""
 NAMED_INCHES = 3.0
 """Width of a name in a legend."""
 EVEN = (1, 2, 2.5, 5, 10)
-MINUS = "\N{MINUS SIGN}"
-
 
 TIP, BETWEEN = "tip:", "\u2063"
 """The start of the id of a mark with a tooltip, which a page's script shows; and the invisible character that
@@ -34,7 +39,55 @@ separates the mark's cell from the tooltip's text."""
 
 def tip(cell: str, text: str) -> str:
     """Make the id of a cell's mark with a tooltip: the cell, empty where the mark is of several, and the text."""
-    return TIP + BETWEEN.join(" ".join("".join(c if c.isprintable() else " " for c in s).split()) for s in (cell, text))
+    return TIP + BETWEEN.join(map(printable, (cell, text)))
+
+
+@functools.lru_cache(maxsize=8192)
+def inches(text: str, points: float) -> float:
+    """How long a text is in the font of figures, at a size."""
+    font = FontProperties(size=points)
+    lines = text.split("\n")
+    return max(float(text_to_path.get_text_width_height_descent(t, font, ismath=False)[0]) for t in lines) / 72
+
+
+def shorten(text: str, width: int = LONGEST) -> str:
+    """A name in at most so many characters: its middle gives way to an ellipsis."""
+    line = printable(text)
+    if len(line) <= width:
+        return line
+    head = math.ceil((width - 1) * 0.6)
+    return f"{line[:head]}…{line[len(line) - (width - 1 - head) :]}"
+
+
+def fit(names: Sequence[str], room: float, points: float, lines: int = 1, longest: int = LONGEST) -> list[str]:
+    """Names in at most so many inches and lines. Different names stay different: those cut to one text are numbered."""
+    fitted: dict[str, str] = {}
+    for name in dict.fromkeys(map(printable, names)):
+        text, number = _fitted(shorten(name, longest * lines), room, points, lines), 1
+        while text in fitted.values():
+            number += 1
+            end = f" ({number})"
+            text = f"{_fitted(shorten(name, longest), room - inches(end, points), points, 1)}{end}"
+        fitted[name] = text
+    return [fitted[printable(name)] for name in names]
+
+
+def _fitted(text: str, room: float, points: float, lines: int) -> str:
+    if inches(text, points) <= room:
+        return text
+    words = text.split(" ")
+    first = next((n for n in range(len(words) - 1, 0, -1) if inches(" ".join(words[:n]), points) <= room), 0)
+    if lines > 1 and first:
+        if first > 1 and not any(map(str.isalnum, words[first - 1])):  # a dot between two parts begins the next line
+            first -= 1
+        return f"{' '.join(words[:first])}\n{_fitted(' '.join(words[first:]), room, points, lines - 1)}"
+    widths = range(min(len(text), LONGEST), FEWEST, -1)
+    return next((short for n in widths if inches(short := shorten(text, n), points) <= room), shorten(text, FEWEST))
+
+
+def in_two(label: str, room: float) -> str:
+    """The label of an axis in two lines where one is longer than its panel, and cut where two are, too."""
+    return fit([label], room, TEXT_POINTS, lines=2)[0]
 
 
 def colours(colouring: Colouring) -> dict[str, str]:
@@ -51,8 +104,8 @@ def legend(figure: Figure, colouring: Colouring, marks: Mapping[str, Mapping[str
         marks: value → how :class:`Line2D` draws its mark. Default: dots.
     """
     names = [*colouring.shown, *([colouring.others] if colouring.shown and colouring.others else [])]
-    if len(names) > MOST_NAMED:
-        names = [names[round(i * (len(names) - 1) / (MOST_NAMED - 1))] for i in range(MOST_NAMED)]
+    chosen = np.linspace(0, len(names) - 1, min(len(names), MOST_NAMED)).round().astype(int)
+    names = [names[number] for number in chosen]
     shades, dots = colours(colouring), {"marker": "o", "linestyle": "none", "markersize": 5}
     handles = [Line2D([], [], **{"color": shades[n], **((marks or {}).get(n) or dots)}) for n in names]  # type: ignore[arg-type]
     place_legend(figure, handles, names, colouring.title)
@@ -93,25 +146,4 @@ def numbers(axis: Axis, most: int, decades: float | None = None) -> None:
         axis.set_major_locator(LogLocator(10, subs=within, numticks=2 * most))
     axis.set_minor_locator(NullLocator())
     axis.set_minor_formatter(NullFormatter())
-    axis.set_major_formatter(Plain() if decades is None else FuncFormatter(lambda x, _: f"{x:,.10g}"))
-
-
-class Plain(Formatter):
-    """Numbers with commas between thousands, all of an axis with as many decimals as one of them needs."""
-
-    decimals = 0
-
-    def format_ticks(self, values: Sequence[float]) -> list[str]:
-        """The numbers of all ticks of an axis."""
-        shown = (np.format_float_positional(float(f"{value:.10g}"), trim="-") for value in values)
-        self.decimals = max((len(text.partition(".")[2]) for text in shown), default=0)
-        return super().format_ticks([*values])
-
-    def __call__(self, x: float, pos: int | None = None) -> str:
-        """The number of one of them."""
-        return f"{x:,.{self.decimals}f}".replace("-", MINUS)
-
-
-def in_two(label: str, room: float) -> str:
-    """The label of an axis in two lines where one is longer than its panel, and cut where two are, too."""
-    return fit([label], room, TEXT_POINTS, lines=2)[0]
+    axis.set_major_formatter(FuncFormatter(lambda x, _: f"{x:,.10g}".replace("-", MINUS)))

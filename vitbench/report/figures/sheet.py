@@ -2,27 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from PIL import Image
 
 from vitbench.report.figures.charts import Pixels, Strip, Tile, Tiles
 from vitbench.report.figures.colours import GREY, INK
-from vitbench.report.figures.names import fit
+from vitbench.report.figures.parts import fit
 
 WIDTH = 3.4
 """Inches of all tiles: two sheets stand side by side in a page."""
 LARGEST, SMALLEST = 2.0, 0.44
-"""Inches of a tile; for the least a table of tiles grows wider."""
+"""Inches of a tile; for the least a sheet of many columns grows wider."""
 TALLEST = 2.0
 """Height of a tile over its width: a taller image is narrower than its place."""
 GAP, LINE, UNDER, SCALE, MARGIN = 0.06, 0.2, 0.13, 0.42, 0.08
 """Inches: between tiles, of a line of text, of each line under one, of the scale, and around all."""
-BESIDE = 0.68
-"""Inches of the titles at the left of a table of tiles."""
 HEADING, TITLE = 8.5, 7.5
 """Points: letters above a strip, and above a tile."""
 PIXELS_PER_INCH = 150
@@ -32,74 +27,52 @@ LAID = np.array([240, 56, 10]) / 255
 MOST_OPAQUE = 0.85
 """Opacity of the largest value of an overlay, through which the image is still seen; zero is clear."""
 
-Image_ = tuple[Pixels, float, float, float, float]
+
 Text = tuple[float, float, str, str, str, float]
 """x, y, text, colour, alignment, points."""
 
 
 def figure(chart: Tiles) -> Figure:
-    """Laid out in inches from the upper left corner: strips, or a table of tiles with an image in its corner."""
-    images, texts, width, height = _strips(chart) if chart.corner is None else _table(chart, chart.corner)
-    if chart.label:
-        long = min(1.2, width / 3)
-        ramp = Tile(np.full((1, 64, 3), 160, dtype=np.uint8), values=np.linspace(0.0, 1.0, 64)[None, :])
-        images.append((overlaid(ramp, 1.0), 0.0, height + 0.08, long, 0.12))
-        label = fit([chart.label], width - long - 0.1, TITLE)[0]
-        texts += [(0.0, height + 0.3, "0", GREY, "left", TITLE),
-                  (long, height + 0.3, "end of scale", GREY, "right", TITLE),
-                  (long + 0.1, height + 0.14, label, INK, "left", TITLE)]  # fmt: skip
-        height += SCALE
-    made = Figure(figsize=(width + 2 * MARGIN, height + 2 * MARGIN))
-    ax = made.add_axes((0.0, 0.0, 1.0, 1.0))
-    ax.set_axis_off()
-    for pixels, *place in images:
-        _image(ax, pixels, place)
-    for x, y, text, colour, side, points in texts:
-        ax.text(x, y, text, fontsize=points, color=colour, va="center", ha=side)
-    ax.set(xlim=(-MARGIN, width + MARGIN), ylim=(height + MARGIN, -MARGIN))
-    return made
-
-
-def _strips(chart: Tiles) -> tuple[list[Image_], list[Text], float, float]:
-    images, texts, top = list[Image_](), list[Text](), 0.0
-    side = min(LARGEST, (WIDTH - GAP * (chart.columns - 1)) / chart.columns)
-    width = side * chart.columns + GAP * (chart.columns - 1)
+    """Strips below one another, laid out in inches from the upper left corner."""
+    images, texts, top, above = list[tuple[Pixels, float, float, float, float]](), list[Text](), 0.0, list[str]()
+    side = max(SMALLEST, min(LARGEST, (WIDTH - GAP * (chart.columns - 1)) / chart.columns))
+    width = max(WIDTH, side * chart.columns + GAP * (chart.columns - 1))
     every = [*dict.fromkeys(text for strip in chart.strips for tile in strip.tiles for text in tile.title)]
-    titles = dict(zip(every, fit(every, side, TITLE), strict=True))
+    short = dict(zip(every, fit(every, side, TITLE), strict=True))
     headings = fit([f"{s.title}: {s.scale}" if s.scale else s.title for s in chart.strips], width, HEADING)
     for strip, heading in zip(chart.strips, headings, strict=True):
         if strip.title:
             texts.append((0.0, top + LINE * 0.55, heading, INK, "left", HEADING))
             top += LINE
-        lines, tall = max(len(tile.title) for tile in strip.tiles), _tall(strip, side)
-        titled = LINE + UNDER * (lines - 1) if lines else 0.0
+        titles = [" ".join(tile.title) for tile in strip.tiles]
+        lines = max(len(tile.title) for tile in strip.tiles) if titles != above else 0  # columns are named once
+        titled, tall, above = LINE + UNDER * (lines - 1) if lines else 0.0, _tall(strip, side), titles
         for number, tile in enumerate(strip.tiles):
             x, y = number % chart.columns * (side + GAP), top + number // chart.columns * (titled + tall + GAP)
-            texts += [(x + side / 2, y + LINE * 0.55 + UNDER * line, titles[text], INK, "center", TITLE)
-                      for line, text in enumerate(tile.title)]  # fmt: skip
+            texts += [(x + side / 2, y + LINE * 0.55 + UNDER * line, short[text], INK, "center", TITLE)
+                      for line, text in enumerate(tile.title[:lines])]  # fmt: skip
             images.append((_seen(tile, strip, side), x, y + titled, side, tall))
         top += -(-len(strip.tiles) // chart.columns) * (titled + tall + GAP)
-    return images, texts, width, top
-
-
-def _table(chart: Tiles, corner: Pixels) -> tuple[list[Image_], list[Text], float, float]:
-    side = max(SMALLEST, min(LARGEST, (WIDTH - BESIDE) / chart.columns - GAP))
-    first, tall = chart.strips[0], _tall(chart.strips[0], side)
-    corner_tall = BESIDE * min(TALLEST, corner.shape[0] / corner.shape[1])
-    top = max(corner_tall + GAP, LINE + UNDER * (max(len(tile.title) for tile in first.tiles) - 1))
-    images, texts = [(corner, 0.0, 0.0, BESIDE, corner_tall)], list[Text]()
-    for column, tile in enumerate(first.tiles):
-        middle = BESIDE + GAP + column * (side + GAP) + side / 2
-        texts += [(middle, top - LINE * 0.5 - UNDER * line, fit([text], side, TITLE)[0], INK, "center", TITLE)
-                  for line, text in enumerate(reversed(tile.title))]  # fmt: skip
-    for strip in chart.strips:
-        for line, (text, colour) in enumerate(((strip.title, INK), (strip.scale, GREY))):
-            short = fit([text], BESIDE - 0.02, TITLE)[0]
-            texts.append((0.0, top + tall / 2 + UNDER * (line - 0.5), short, colour, "left", TITLE))
-        images += [(_seen(tile, strip, side), BESIDE + GAP + n * (side + GAP), top, side, tall)
-                   for n, tile in enumerate(strip.tiles)]  # fmt: skip
-        top += tall + GAP
-    return images, texts, max(BESIDE + chart.columns * (side + GAP), WIDTH), top
+    if chart.label:
+        long = min(1.2, width / 3)
+        ramp = Tile(np.full((1, 64, 3), 160, dtype=np.uint8), values=np.linspace(0.0, 1.0, 64)[None, :])
+        images.append((overlaid(ramp, 1.0), 0.0, top + 0.08, long, 0.12))
+        label = fit([chart.label], width - long - 0.1, TITLE)[0]
+        texts += [(0.0, top + 0.3, "0", GREY, "left", TITLE),
+                  (long, top + 0.3, "end of scale", GREY, "right", TITLE),
+                  (long + 0.1, top + 0.14, label, INK, "left", TITLE)]  # fmt: skip
+        top += SCALE
+    made = Figure(figsize=(width + 2 * MARGIN, top + 2 * MARGIN))
+    ax = made.add_axes((0.0, 0.0, 1.0, 1.0))
+    ax.set_axis_off()
+    for pixels, x, y, side, tall in images:
+        wide = min(side, tall * pixels.shape[1] / pixels.shape[0])
+        left = x + (side - wide) / 2  # in the middle of its place where it is narrower
+        ax.imshow(pixels, extent=(left, left + wide, y + tall, y), aspect="auto", interpolation="none")
+    for x, y, text, colour, align, points in texts:
+        ax.text(x, y, text, fontsize=points, color=colour, va="center", ha=align)
+    ax.set(xlim=(-MARGIN, width + MARGIN), ylim=(top + MARGIN, -MARGIN))
+    return made
 
 
 def _tall(strip: Strip, side: float) -> float:
@@ -116,14 +89,6 @@ def _seen(tile: Tile, strip: Strip, side: float) -> Pixels:
         size = max(1, round(width * most / max(height, width))), max(1, round(height * most / max(height, width)))
         pixels = np.asarray(Image.fromarray(pixels).resize(size, Image.Resampling.BOX))
     return pixels if tile.grid is None else _cut(pixels, tile.grid, most)
-
-
-def _image(ax: Axes, pixels: Pixels, place: Sequence[float]) -> None:
-    """An image in its place (left, upper edge, width, height), in the middle of it where it is narrower."""
-    x, y, side, tall = place
-    wide = min(side, tall * pixels.shape[1] / pixels.shape[0])
-    left = x + (side - wide) / 2
-    ax.imshow(pixels, extent=(left, left + wide, y + tall, y), aspect="auto", interpolation="none")
 
 
 def _cut(pixels: Pixels, grid: tuple[int, int], most: int) -> Pixels:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import io
 import re
 from collections.abc import Mapping
@@ -10,17 +9,17 @@ from html import unescape
 
 from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure
-from matplotlib.font_manager import FontProperties
-from matplotlib.textpath import text_to_path
 
 from vitbench.report.figures.charts import OWN
 from vitbench.report.figures.colours import variable
-from vitbench.report.figures.parts import BETWEEN, TIP
+from vitbench.report.figures.parts import BETWEEN, TIP, inches
 
 PIXELS_PER_INCH = 100
 """Pixels of a page to an inch of a figure: letters of 9 points are as large as the text of the page's tables."""
 LEAST = 0.88
 """Share of its width below which a figure is rolled sideways, and not made smaller: it could not be read."""
+PIXELS = ' class="pixels"'
+"""Attribute of a figure that shows images or a heat map."""
 
 _TAG = re.compile(r"<[^>]*>")
 _NAMED = re.compile(r' id="([^"]+)"')
@@ -32,7 +31,6 @@ _PLACES = re.compile(r' (?:d|x|y|points|transform)="[^"]*"')
 _SCALED = re.compile(r"scale\(|matrix\(")
 """Of an image of many pixels: a tenth in a factor is a tenth of its size."""
 _LONG = re.compile(r"(?<![\d.])-?\d+\.\d{2,}")
-_STRAIGHT = re.compile(r' d="([ML\d\s.-]*)"')
 _LEFT_OUT = re.compile(r"<metadata>.*?</metadata>|<style[^>]*>.*?</style>|<!--.*?-->", re.DOTALL)
 _HEAD = re.compile(r'<svg [^>]*?viewBox="([^"]+)"[^>]*>', re.DOTALL)
 _TEXT = re.compile(r'<text style="([^"]*)"([^>]*)>([^<]*)</text>')
@@ -60,11 +58,7 @@ def svg(figure: Figure) -> str:
     body = _TAG.sub(lambda tag: _cleaned(tag[0], wanted), body)
     body = re.sub(r"\s*\n\s*", "\n", _TEXT.sub(_laid_out, body))
     width = figure.get_figwidth() * PIXELS_PER_INCH
-    kind = (
-        ' class="pixels"'
-        if any(ax.images or any(c.get_rasterized() for c in ax.collections) for ax in figure.axes)
-        else ""
-    )
+    kind = PIXELS if "<image" in body else ""
     size = f"min-width: {LEAST * width:.0f}px; max-width: {width:.0f}px"
     return f'<svg xmlns="http://www.w3.org/2000/svg"{kind} viewBox="{head[1]}" style="{size}">{body.strip()}'
 
@@ -75,13 +69,7 @@ def _cleaned(tag: str, wanted: Mapping[str, str]) -> str:
     tag = _NAMED.sub(lambda m: f' id="{wanted[m[1]]}"' if m[1] in wanted else "", tag)
     tag = _POINTING.sub(lambda m: wanted[m[0]], tag).replace(' xlink:href="', ' href="')
     tag = _STYLE.sub(lambda m: _COLOUR.sub(lambda colour: variable(colour[0]), m[0]), tag)
-    tag = _PLACES.sub(lambda m: m[0] if _SCALED.search(m[0]) else _LONG.sub(_short, m[0]), tag)
-    return _STRAIGHT.sub(lambda m: f' d="{_lines(m[1])}"', tag)
-
-
-def _lines(path: str) -> str:
-    """A path of straight lines alone in fewer letters: after a place where it begins, each place ends a line."""
-    return re.sub(r"\s+", " ", path.replace("L", " ")).replace("M ", "M").strip()
+    return _PLACES.sub(lambda m: m[0] if _SCALED.search(m[0]) else _LONG.sub(_short, m[0]), tag)
 
 
 def _short(number: re.Match[str]) -> str:
@@ -89,17 +77,10 @@ def _short(number: re.Match[str]) -> str:
     return f"{float(number[0]):.1f}".removesuffix(".0")
 
 
-@functools.lru_cache(maxsize=4096)
-def _length(text: str, size: float, weight: int, *, italic: bool) -> float:
-    font = FontProperties(size=size, style="italic" if italic else "normal", weight=weight)
-    return float(text_to_path.get_text_width_height_descent(text, font, ismath=False)[0])
-
-
 def _laid_out(text: re.Match[str]) -> str:
     """A text in the page's font, at the length that the figure was laid out with."""
     style = {name: value for name, _, value in (part.partition(": ") for part in text[1].split("; "))}
-    size, weight = float(style["font-size"].removesuffix("px")), int(style.get("font-weight", "400"))
-    length = _length(unescape(text[3]), size, weight, italic="font-style" in style)
+    length = 72 * inches(unescape(text[3]), float(style["font-size"].removesuffix("px")))
     kept = "; ".join(f"{name}: {value}" for name, value in style.items() if name != "font-family")
     place = text[2] if "rotate(-0 " not in text[2] else text[2][: text[2].index(" transform=")]
     return f'<text style="{kept}"{place} textLength="{length:.1f}" lengthAdjust="spacingAndGlyphs">{text[3]}</text>'

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import itertools
-import re
 import textwrap
-from collections.abc import Sequence
 
 from vitbench.report.document import Document, Table
-from vitbench.report.inline import Md, Span, spans
-from vitbench.report.inline import plain as shown
+from vitbench.report.inline import Md, Span, plain, spans
+from vitbench.report.text import slug
 
 SUFFIX = ".tex"
 TEX_MARK = "% Rendered by vitbench from a study's records; rendered again it is overwritten."
@@ -29,14 +26,15 @@ SIGNS = {
 }  # fmt: skip
 """Signs of reports that not every LaTeX has → how all of them write them."""
 
-
 NEEDS = (
     r"% Needs \usepackage{booktabs,graphicx,array}, and \usepackage[T1]{fontenc} and {textcomp} for quotation marks."
 )
 """Second line of every file."""
 
-LONG, COLUMN = 32, 28
-"""Characters of a cell from which its column is broken into lines, and of a line there."""
+LONG, COLUMN, HEAD = 32, 28, 12
+"""Characters of a cell from which its column is broken into lines, of a line there, and of a line of a head."""
+LINES = rf">{{\raggedright\arraybackslash}}p{{{COLUMN / 2:g}em}}"
+"""A column whose cells are broken into lines; a letter is half an em wide."""
 
 
 def exported(document: Document) -> dict[str, str]:
@@ -47,65 +45,32 @@ def exported(document: Document) -> dict[str, str]:
     """
     found: dict[str, str] = {}
     for above, table in document.tables():
-        name = re.sub(r"[^a-z0-9]+", "-", " ".join(above).lower()).strip("-") or "table"
-        numbered = (f"{name}-{number}" for number in itertools.count(2))
-        unique = next(each for each in itertools.chain([name], numbered) if f"{each}{SUFFIX}" not in found)
-        found[f"{unique}{SUFFIX}"] = whole(table, ": ".join(above))
-    return found
+        found[slug(" ".join(above), "table", found)] = whole(table, ": ".join(above))
+    return {f"{name}{SUFFIX}": content for name, content in found.items()}
 
 
 def whole(table: Table, title: str) -> str:
     """A table as a file: a float with a caption, without the columns that a page hides at first."""
     columns = [number for number, name in enumerate(table.columns) if name not in table.optional]
+    long = {number for number in columns if any(len(plain(row[number])) > LONG for row in table.rows)}
+    align = "".join("r" if table.right[n] else LINES if n in long else "l" for n in columns)
+    rows = [[_head(table.columns[n], right=table.right[n]) for n in columns]]
+    rows += [[_cell(row[n]) for n in columns] for row in table.rows]
+    heads, *body = (" & ".join(row) + r" \\" for row in rows)
     # What is too wide is made smaller as a whole; what fits stays as it is.
     fitted = r"\resizebox{\ifdim\width>\textwidth\textwidth\else\width\fi}{!}{%"
-    lines = [r"\begin{table}", r"\centering\footnotesize", rf"\caption{{{escape(title)}}}", fitted]
-    return "\n".join([TEX_MARK, NEEDS, *lines, *_tabular(table, columns), "}", r"\end{table}", ""])
+    return "\n".join([
+        TEX_MARK, NEEDS, r"\begin{table}", r"\centering\footnotesize", rf"\caption{{{escape(title)}}}", fitted,
+        rf"\begin{{tabular}}{{{align}}}", r"\toprule", heads, r"\midrule", *body, r"\bottomrule", r"\end{tabular}",
+        "}", r"\end{table}", "",
+    ])  # fmt: skip
 
 
-def _of_cells(table: Table, number: int) -> int:
-    longest = max((len(shown(row[number])) for row in table.rows), default=0)
-    return COLUMN if longest > LONG else longest
-
-
-def _head(table: Table, number: int) -> list[str]:
-    """The lines of a column's head: as few as leave it no wider than its cells, but for a word that is."""
-    words = table.columns[number].split(" ")
-    return textwrap.wrap(table.columns[number], max(_of_cells(table, number), *map(len, words))) or [""]
-
-
-def _heads(table: Table, columns: Sequence[int]) -> str:
-    """The first row of a part."""
-    found = []
-    for number in columns:
-        lines = [escape(line) for line in _head(table, number)]
-        place = "r" if table.right[number] else "l"
-        stacked = r" \\ ".join(lines)
-        found.append(lines[0] if len(lines) == 1 else rf"\shortstack[{place}]{{{stacked}}}")
-    return " & ".join(found) + r" \\"
-
-
-def _tabular(table: Table, columns: Sequence[int]) -> list[str]:
-    """Some columns of a table."""
-    align = "".join("r" if table.right[n] else "l" if not _is_long(table, n) else LINES for n in columns)
-    rows = [" & ".join(_cell(row[n]) for n in columns) + r" \\" for row in table.rows]
-    return [
-        rf"\begin{{tabular}}{{{align}}}",
-        r"\toprule",
-        _heads(table, columns),
-        r"\midrule",
-        *rows,
-        r"\bottomrule",
-        r"\end{tabular}",
-    ]
-
-
-LINES = rf">{{\raggedright\arraybackslash}}p{{{COLUMN / 2:g}em}}"
-"""A column whose cells are broken into lines; a letter is half an em wide."""
-
-
-def _is_long(table: Table, number: int) -> bool:
-    return any(len(shown(row[number])) > LONG for row in table.rows)
+def _head(name: str, *, right: bool) -> str:
+    """The head of a column, in lines where it is long."""
+    lines = [escape(line) for line in textwrap.wrap(name, HEAD, break_long_words=False, break_on_hyphens=False)] or [""]
+    stacked = r" \\ ".join(lines)
+    return stacked if len(lines) == 1 else rf"\shortstack[{'r' if right else 'l'}]{{{stacked}}}"
 
 
 def escape(text: str) -> str:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from functools import singledispatch
 
 from tabulate import tabulate
 
@@ -29,71 +27,38 @@ MARK = "<!-- Rendered by vitbench from the study's records; rendered again it is
 
 def text(document: Document) -> str:
     """A document as Markdown."""
-    return "\n\n".join(_parts(document)).rstrip() + "\n"
-
-
-def _parts(document: Document) -> Iterator[str]:
-    yield MARK
-    yield f"# {escape(document.title)}"
-    yield from map(_written, document.opening)
+    parts = [MARK, f"# {escape(document.title)}", *map(_written, document.opening)]
     for section in document.sections:
-        yield f"## {escape(section.title)}"
-        yield from map(_written, section.blocks)
+        parts += [f"## {escape(section.title)}", *map(_written, section.blocks)]
+    return "\n\n".join(parts).rstrip() + "\n"
 
 
-@singledispatch
 def _written(block: Block) -> str:
-    return str(block)
-
-
-@_written.register
-def _(block: Heading) -> str:
-    return f"{'#' * block.level} {escape(block.text)}"
-
-
-@_written.register
-def _(block: Bullets) -> str:
-    return "\n".join(f"- {item}" for item in block.items)
-
-
-@_written.register
-def _(block: Note) -> str:
-    return f"> {block.text}"
-
-
-@_written.register
-def _(block: Byline) -> str:
-    return f"*{block.text}*"
-
-
-@_written.register
-def _(block: Chips) -> str:
-    return "\n".join(f"- **{escape(word)}**: {text}" for word, text in block.items)
-
-
-@_written.register
-def _(block: Forest) -> str:
-    links = " · ".join(f"[{kind}]({path})" for kind, path in block.files.items())
-    return "\n\n".join(filter(None, (_written(block.table), links)))
-
-
-@_written.register
-def _(block: Code) -> str:
-    """A block that holds just this text: its fence is longer than any run of backticks inside."""
-    safe = "".join(c if c.isprintable() or c == "\n" else " " for c in block.text)
-    fence = "`" * max(3, 1 + max((len(run) for run in re.findall(r"`+", safe)), default=0))
-    return f"{fence}{block.language}\n{safe}\n{fence}"
-
-
-@_written.register
-def _(block: Figure) -> str:
-    picture = f"![{escape(block.alt)}]({block.path})"
-    return f"{picture}\n\n*{block.caption}*" if block.caption else picture
-
-
-@_written.register
-def _(block: Table) -> str:
-    align = ["right" if right else "left" for right in block.right]
-    heads = [escape(column) for column in block.columns]
-    made = str(tabulate(block.rows, headers=heads, tablefmt="pipe", colalign=align, disable_numparse=True))
-    return f"{block.caption}\n\n{made}" if block.caption else made
+    match block:
+        case Heading(title, level):
+            made = f"{'#' * level} {escape(title)}"
+        case Bullets(items):
+            made = "\n".join(f"- {item}" for item in items)
+        case Note(line):
+            made = f"> {line}"
+        case Byline(line):
+            made = f"*{line}*"
+        case Chips(items):
+            made = "\n".join(f"- **{escape(word)}**: {line}" for word, line in items)
+        case Forest():
+            links = " · ".join(f"[{kind}]({path})" for kind, path in block.files.items())
+            made = "\n\n".join(filter(None, (_written(block.table), links)))
+        case Code(lines, language):  # its fence is longer than any run of backticks inside
+            safe = "".join(c if c.isprintable() or c == "\n" else " " for c in lines)
+            fence = "`" * max(3, 1 + max((len(run) for run in re.findall(r"`+", safe)), default=0))
+            made = f"{fence}{language}\n{safe}\n{fence}"
+        case Figure():
+            made = f"![{escape(block.alt)}]({block.path})" + (f"\n\n*{block.caption}*" if block.caption else "")
+        case Table():
+            align = ["right" if right else "left" for right in block.right]
+            heads = [escape(column) for column in block.columns]
+            rows = tabulate(block.rows, headers=heads, tablefmt="pipe", colalign=align, disable_numparse=True)
+            made = f"{block.caption}\n\n{rows}" if block.caption else str(rows)
+        case _:
+            made = block
+    return made

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from vitbench.report.document import Table
-from vitbench.report.inline import NOTHING, Md, Span, escape, plain
+from markupsafe import Markup
+
+from vitbench.report.document import Table, tone
+from vitbench.report.formats import bars
+from vitbench.report.inline import NOTHING, Md, escape, plain
 
 NAME, SENTENCE = 24, 36
 """Characters up to which a cell is not broken into lines, and from which it has room for several words in one."""
@@ -15,46 +18,67 @@ SHORT = 20
 """Characters up to which what names a row is not broken into lines on a phone, either."""
 HEAD = 12
 """Characters of a head from which its column is as wide as two or three words, so that it does not become a tower."""
+TONED = frozenset({"verdict", "outcome"})
+"""Heads of columns whose words are coloured."""
 
 
 class TableCell(NamedTuple):
-    """A cell: a header of its row, of its column, or of neither; its classes in the style; what stands in it."""
+    """A cell.
+
+    Attributes:
+        scope: whether it is a header of its row, of its column, or of neither.
+        classes: in the style.
+        text: what stands in it.
+        bar: a drawing below that; empty for none.
+        shade: how strong the colour behind it is; empty for none.
+    """
 
     scope: str
     classes: str
-    line: Sequence[Span]
+    text: Md
+    bar: Markup | str = ""
+    shade: str = ""
 
 
-def cells(table: Table, read: Callable[[Md], Sequence[Span]]) -> Iterator[list[TableCell]]:
+def cells(table: Table) -> Iterator[list[TableCell]]:
     """The rows of a table, the heads first.
 
     What names a row is its header, for who has it read out. Where it takes several columns to name one, a column that
     joins them stands before them; the style shows the one or the others, as far as there is room.
-
-    Args:
-        table: its cells.
-        read: what stands in a cell.
     """
     naming = 0 if table.right[0] else table.telling
     heads = tuple(map(escape, table.columns))
-    rows = [_label([plain(cell) for cell in row[: table.telling]]) for row in table.rows]
-    joined = itertools.repeat("") if table.telling < 2 else [_label(table.columns[: table.telling]), *rows]
-    longest = max(map(len, rows), default=0)
-    words = max((len(word) for row in rows for word in row.split()), default=0)
+    rows = [_label(row[: table.telling]) for row in table.rows]
+    joined = itertools.repeat(Md("")) if table.telling < 2 else [_label(heads[: table.telling]), *rows]
+    longest = max((len(plain(label)) for label in rows), default=0)
+    words = max((len(word) for label in rows for word in plain(label).split()), default=0)
     kind = _classes("joined", "name" if longest <= SHORT else "sentence", "long" if words > NAME else "")
+    drawn = {
+        (number, column): bars.bar(each, axis, bars.FLAT)
+        for column, (of_rows, scale) in table.bars.items()
+        for axis in [bars.Axis(of_rows, scale)]
+        for number, each in enumerate(of_rows)
+        if each is not None
+    }
     for number, (row, label) in enumerate(zip([heads, *table.rows], joined, strict=False)):
-        first = [TableCell("row" if number else "col", kind, [Span(label)])] if label else []
-        yield first + [
-            TableCell(
-                "row" if number and column < naming else "" if number else "col",
-                _classes(
-                    *_of_text(plain(cell), is_number=table.right[column], is_head=not number),
-                    "part" if column < naming and naming > 1 else "",
-                ),
-                read(cell),
+        made = [TableCell("row" if number else "col", kind, label)] if label else []
+        for column, cell in enumerate(row):
+            name, text, at = table.columns[column], plain(cell), (number - 1, column)
+            share = table.shades.get(at, 0.0)
+            classes = _classes(
+                *_of_text(text, is_number=table.right[column], is_head=not number),
+                "part" if column < naming and naming > 1 else "",
+                f"{tone(text)} tone" if number and name in TONED else "",
+                "shaded" if at in table.shades else "",
+                "above" if share > 0 else "",
+                "optional" if name in table.optional else "",
             )
-            for column, cell in enumerate(row)
-        ]
+            made.append(TableCell(
+                ("row" if column < naming else "") if number else "col", classes, cell,
+                drawn.get(at, ""),
+                f"{100 * abs(share):.0f}%" if at in table.shades else "",
+            ))  # fmt: skip
+        yield made
 
 
 def _of_text(text: str, *, is_number: bool, is_head: bool) -> Iterator[str]:
@@ -66,9 +90,9 @@ def _of_text(text: str, *, is_number: bool, is_head: bool) -> Iterator[str]:
 
 
 def _classes(*names: str) -> str:
-    return " ".join(filter(None, names))
+    return " ".join(filter(None, map(str.strip, names)))
 
 
-def _label(texts: Sequence[str]) -> str:
+def _label(names: Sequence[Md]) -> Md:
     """What names a row, as one; broken into lines, if at all, after a dot."""
-    return "\u00a0· ".join(text for text in texts if text != NOTHING) or NOTHING
+    return Md("\u00a0· ".join(name for name in names if name != NOTHING) or NOTHING)

@@ -1,4 +1,4 @@
-"""Examples: the models that are shown together, on which images, and what is said of each of these.
+"""Examples: the models that are shown together, and on which images.
 
 They are shown on the same images wherever they keep some in common: what is seen of one model on one image, and of
 another on another, compares nothing.
@@ -6,16 +6,19 @@ another on another, compares nothing.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, NamedTuple
 
-from vitbench.config.base import pair
-from vitbench.report.figures.charts import Picture
+from vitbench.report.figures.charts import Chart, Picture
 from vitbench.store.explanation import Example, Explanation
 
 Outcome = Literal["right", "differing", "wrong", "unlabelled"]
 """What models make of an image: all are right, some are, none is; or its class is not known."""
+OF_AN_OUTCOME: Mapping[Outcome, int] = {"right": 4, "differing": 4, "wrong": 4, "unlabelled": 4}
+"""Images that are shown of each outcome, which stand in a line."""
+IN_FULL: Mapping[Outcome, int] = {"right": 1, "wrong": 1, "unlabelled": 2}
+"""Images whose attention is shown of every head."""
 
 
 @dataclass(frozen=True)
@@ -32,30 +35,21 @@ class ShownModel:
     name: str = ""
     slug: str = ""
 
-    def said(self, text: str) -> str:
-        """A caption of this model's picture."""
-        return f"{self.name}: {text}" if self.name else f"{text[:1].upper()}{text[1:]}"
-
-    def alt(self, text: str) -> str:
-        """The same of words for who does not see the picture."""
-        return f"{self.name}: {text}" if self.name else text
+    def picture(self, name: str, chart: Chart, alt: str, caption: str) -> Picture:
+        """A picture of this model, whose name begins the description and the caption."""
+        if self.name:
+            return Picture(f"{self.slug}{name}", chart, f"{self.name}: {alt}", f"{self.name}: {caption}")
+        return Picture(f"{self.slug}{name}", chart, alt, f"{caption[:1].upper()}{caption[1:]}")
 
 
-@dataclass(frozen=True)
-class PictureGroup:
-    """Pictures that stand beside one another, and what holds for all of them: how to read them.
-
-    Attributes:
-        said: plain text.
-        pictures: of a model each, or of an outcome.
-    """
+class PictureGroup(NamedTuple):
+    """Pictures that stand beside one another, and plain text on all of them: how to read them."""
 
     said: str
     pictures: Sequence[Picture]
 
 
-@dataclass(frozen=True)
-class Shown:
+class Shown(NamedTuple):
     """Images of one outcome.
 
     Attributes:
@@ -69,35 +63,40 @@ class Shown:
     same: bool = True
 
 
-def chosen(models: Sequence[ShownModel], most: int) -> list[Shown]:
-    """Images by outcome, those first that all models classify correctly; at most so many of each outcome.
+def chosen(
+    models: Sequence[ShownModel],
+    most: Mapping[Outcome, int] = OF_AN_OUTCOME,
+    kept: Callable[[ShownModel, int], bool] = lambda model, place: True,
+) -> list[Shown]:
+    """Images by outcome, at most so many of each.
 
-    Where several models have none in common that all classify correctly, or none that none does, each has its own.
+    Where several models have none of an outcome in common, each has its own.
     """
-    common, found = _common(models), list[Shown]()
-    for outcome in ("right", "differing", "wrong", "unlabelled"):
-        mine = [places for places in common if _outcome(models, places) == outcome][:most]
-        if mine:
-            found.append(Shown(outcome, tuple(zip(*mine, strict=True))))
-        elif len(models) > 1 and outcome != "differing":
-            own = tuple(_own(model, outcome)[:most] for model in models)
-            found += [Shown(outcome, own, same=False)] if any(own) else []
+    found, common = list[Shown](), _common(models)
+    for outcome, number in most.items():
+        alike = [p for p in common if _outcome(models, p) == outcome and all(map(kept, models, p))][:number]
+        own = [
+            [p for p in range(len(m.explanation.about.shown)) if _outcome([m], [p]) == outcome and kept(m, p)][:number]
+            for m in models
+        ]
+        if alike:
+            found.append(Shown(outcome, tuple(zip(*alike, strict=True))))
+        elif any(own):
+            found.append(Shown(outcome, tuple(map(tuple, own)), same=False))
     return found
 
 
 def in_full(models: Sequence[ShownModel]) -> list[Shown]:
-    """The images whose attention is shown of every head: one classified correctly, one not, or two of unknown class."""
-    found = list[Shown]()
-    wanted: dict[Outcome, int] = {"right": 1, "wrong": 1, "unlabelled": 2}
-    for outcome, many in wanted.items():
-        mine = [places for places in _common(models) if all(map(_keeps, models, places))]
-        mine = [places for places in mine if _outcome(models, places) == outcome][:many]
-        if mine:
-            found += [Shown(outcome, tuple((place,) for place in places)) for places in mine]
-        else:
-            own = tuple(tuple(p for p in _own(s, outcome) if _keeps(s, p))[:1] for s in models)
-            found += [Shown(outcome, own, same=False)] if any(own) else []
-    return found
+    """The images whose attention is shown of every head, one by one: a correct one and a wrong one, or two unknown."""
+
+    def mapped(model: ShownModel, place: int) -> bool:
+        return model.explanation.mapped is not None and place in model.explanation.mapped
+
+    return [
+        Shown(shown.outcome, tuple(places[number : number + 1] for places in shown.places), shown.same)
+        for shown in (chosen(models, IN_FULL, mapped) if models else [])
+        for number in range(max(map(len, shown.places)))
+    ]
 
 
 def sentence(explanation: Explanation, example: Example) -> str:
@@ -109,27 +108,17 @@ def sentence(explanation: Explanation, example: Example) -> str:
     return f"{label}, classified {'correctly' if example.label == example.predicted else f'as {predicted}'} ({p})"
 
 
-def patches_alike(models: Sequence[ShownModel]) -> bool:
-    """Whether the models cut images of one size into the same patches."""
-    specs = [model.explanation.about.model for model in models]
-    return len({(pair(spec.image_size), pair(spec.patch_size)) for spec in specs}) == 1
-
-
 def _common(models: Sequence[ShownModel]) -> list[tuple[int, ...]]:
     """The images that all models keep: of each its place among the images of every one."""
     kept = []
     for model in models:
-        explanation = model.explanation
-        mine = [
-            (e.name, _label(explanation, e), explanation.pixels[i].tobytes())
-            for i, e in enumerate(explanation.about.shown)
+        about, pixels = model.explanation.about, model.explanation.pixels
+        images = [
+            (e.name, None if e.label is None else about.classes[e.label], pixels[i].tobytes())
+            for i, e in enumerate(about.shown)
         ]
-        kept.append({image: place for place, image in reversed([*enumerate(mine)])})
+        kept.append({image: place for place, image in reversed([*enumerate(images)])})
     return [tuple(of[image] for of in kept) for image in reversed(kept[0]) if all(image in of for of in kept)]
-
-
-def _label(explanation: Explanation, example: Example) -> str | None:
-    return None if example.label is None else explanation.about.classes[example.label]
 
 
 def _outcome(models: Sequence[ShownModel], places: Sequence[int]) -> Outcome:
@@ -138,13 +127,3 @@ def _outcome(models: Sequence[ShownModel], places: Sequence[int]) -> Outcome:
         return "unlabelled"
     right = [example.label == example.predicted for example in shown]
     return "right" if all(right) else "differing" if any(right) else "wrong"
-
-
-def _own(model: ShownModel, outcome: str) -> tuple[int, ...]:
-    """The places of one model's images of an outcome."""
-    return tuple(i for i in range(len(model.explanation.about.shown)) if _outcome([model], [i]) == outcome)
-
-
-def _keeps(model: ShownModel, place: int) -> bool:
-    """Whether a model keeps the attention of every head to an image."""
-    return model.explanation.mapped is not None and place in model.explanation.mapped

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
-import numpy as np
+import pandas as pd
 
 from vitbench.config.trial import TrainTrial
 from vitbench.report.document import Block, Document, Heading, Section, bullets
-from vitbench.report.figures.charts import Bundle, Curves, Draw, Picture, drawn
-from vitbench.report.figures.marks import Colouring
+from vitbench.report.figures.charts import Colouring, Curves, Draw, Picture, drawn
 from vitbench.report.inline import Md, escape
 from vitbench.report.models import explanation_text, pictures
 from vitbench.report.models.examples import PictureGroup, ShownModel
@@ -36,6 +35,12 @@ MADE = (
 
 MISSING = "What is not shown, and why"
 TRAINING, VALIDATION = "training", "validation"
+MEASURED = (
+    ("loss (nats)", TRAINING, "train_loss"), ("loss (nats)", VALIDATION, "validation_loss"),
+    ("accuracy (%)", TRAINING, "train_accuracy_pct"), ("accuracy (%)", VALIDATION, "validation_accuracy_pct"),
+    ("gradient norm", TRAINING, "gradient_norm"),
+)  # fmt: skip
+"""What is drawn of a training: quantity, the images on which it was measured, field of an epoch."""
 
 
 def render_explanation(
@@ -90,15 +95,8 @@ def in_short(view: View) -> list[Md]:
     return [escape(sentence) for sentence in explanation_text.in_short(_kept(view).explanations)]
 
 
-@dataclass(frozen=True)
-class _Kept:
-    """What a study keeps of its models.
-
-    Attributes:
-        explanations: the models that are shown.
-        unread: name of a model → why its explanation cannot be read.
-        beyond: explanations that are not shown.
-    """
+class _Kept(NamedTuple):
+    """The models that are shown of a study, name → why another one's explanation cannot be read, and how many more."""
 
     explanations: Sequence[ShownModel]
     unread: Mapping[str, str]
@@ -132,26 +130,20 @@ def _kept(view: View) -> _Kept:
 
 def training(epochs: Sequence[Epoch]) -> Picture:
     """Loss, accuracy and gradient norm of one run, epoch by epoch."""
-    wanted: dict[str, dict[str, Callable[[Epoch], float | None]]] = {
-        "loss (nats)": {TRAINING: lambda e: e.train_loss, VALIDATION: lambda e: e.validation_loss},
-        "accuracy (%)": {TRAINING: lambda e: e.train_accuracy_pct, VALIDATION: lambda e: e.validation_accuracy_pct},
-        "gradient norm": {TRAINING: lambda e: e.gradient_norm},
-    }
-    panels: dict[tuple[str, str], dict[str, Bundle]] = {}
-    for metric, of_metric in wanted.items():
-        curves = {
-            name: [(e.epoch, v) for e in epochs if (v := value(e)) is not None] for name, value in of_metric.items()
-        }
-        known = {name: Bundle([np.array(curve, dtype=np.float64)], None) for name, curve in curves.items() if curve}
-        if known:
-            panels[metric, ""] = known
-    metrics = [metric for metric, _ in panels]
-    there = [name for name in (TRAINING, VALIDATION) if any(name in panel for panel in panels.values())]
-    chart = Curves(metrics, "", [""], panels, Colouring("", (TRAINING, VALIDATION), there if len(there) > 1 else ()))
-    said = f"{', '.join(metrics)} by epoch, over {plural(len(epochs), 'epoch')}."
-    if ("gradient norm", "") in panels:
-        said += " The gradient's norm is that before clipping, a mean over some steps of the epoch."
-    return Picture("training", chart, f"{', '.join(metrics)} by epoch", said[:1].upper() + said[1:])
+    rows = [
+        ("", name, metric, "1", epoch.epoch, value)
+        for metric, name, field in MEASURED
+        for epoch in epochs
+        if (value := getattr(epoch, field)) is not None
+    ]
+    frame = pd.DataFrame(rows, columns=["facet", "colour", "metric", "run", "epoch", "value"])
+    metrics, names = list(frame["metric"].unique()), list(frame["colour"].unique())
+    chart = Curves(metrics, "", [""], frame, Colouring("", (TRAINING, VALIDATION), names if len(names) > 1 else ()))
+    alt = f"{', '.join(metrics)} by epoch"
+    caption = f"{alt}, over {plural(len(epochs), 'epoch')}."
+    if "gradient norm" in metrics:
+        caption += " The gradient's norm is that before clipping, a mean over some steps of the epoch."
+    return Picture("training", chart, alt, caption[:1].upper() + caption[1:])
 
 
 def _no_training(epochs: Sequence[Epoch]) -> list[Md]:

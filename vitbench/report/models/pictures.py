@@ -2,36 +2,97 @@
 
 Of several models the pictures of one kind stand beside one another. A picture that a model cannot have is a sentence
 that says why.
+
+What is laid over an image is as opaque as the attention is large. The scale is that of a layer, the same for all models
+that are shown beside one another, and never ends near uniform attention: so a head which attends to all patches alike
+looks as it is, pale.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
+import pandas as pd
 
+from vitbench.analysis.attention_distance import reach
 from vitbench.config.base import pair
 from vitbench.config.model import ModelSpec
-from vitbench.report.figures.charts import Heat, Picture, Pixels, Strip, Tile, Tiles
+from vitbench.report.figures.charts import (
+    Colouring,
+    Heat,
+    Nested,
+    Numbers,
+    Picture,
+    Pixels,
+    Strip,
+    Tile,
+    Tiles,
+    Trends,
+)
 from vitbench.report.inline import Md, escape
-from vitbench.report.models import attention_pictures, position_pictures
-from vitbench.report.models.examples import PictureGroup, ShownModel, chosen
-from vitbench.report.text import plural
+from vitbench.report.models import explanation_text
+from vitbench.report.models.examples import Outcome, PictureGroup, Shown, ShownModel, chosen, in_full, sentence
+from vitbench.report.text import enumerated, plural
 from vitbench.store.explanation import Array, Explanation
 from vitbench.store.explanation import Picture as Name
 
 MOST = 12
 """Layers, and heads, whose attention is shown; of more, evenly chosen ones."""
-FILTERS_A_LINE = 8
+FILTERS_A_LINE, IMAGES_A_LINE = 8, 4
+MOST_TOKENS = 260
+"""In a heatmap of positions, whose rows are tokens: those of 16 × 16 patches, and some before them."""
+MOST_PLACES = 16
+"""Rows, and columns, of patches that have a map of similarity; of more, evenly chosen ones: a map of 24 × 24 or
+32 × 32 places takes so much room that no more of them can be seen side by side, and a table of them all is a million
+numbers."""
+SHARE = "attention to the patch"
+PALE = 4
+"""Times the share of uniform attention, up to which a scale reaches at the least."""
 
 TITLES: dict[Name, str] = {
     "filters": "patch-embedding filters", "positions": "positions as numbers", "similarity": "similarity of positions",
     "attention": "attention of every layer and head", "distances": "mean attention distance",
     "last_layer": "attention in the last layer", "rollouts": "attention rollout", "confusion": "confusion matrix",
 }  # fmt: skip
-
+WORDS: dict[Outcome, str] = {
+    "right": "classified correctly", "differing": "classified correctly by some of the models only",
+    "wrong": "classified wrongly", "unlabelled": "of no known class",
+}  # fmt: skip
 ATTENDED = "What they attend to, right and wrong"
 ATTENDED_BY_ONE, PREDICTED = "What it attends to, right and wrong", "Images classified correctly and wrongly"
+
+PATCHES = (
+    "An image, and the {rows} × {columns} patches of {height} × {width} pixels of which the model makes its {tokens}, "
+    "row by row{preceded}."
+)
+FILTERS = "Patch-embedding filters, the largest first, in red, green, blue, each at its own contrast; grey is zero."
+SIMILARITY = (
+    "Cosine similarity of positions: at the place of each patch a map of how alike its position is to those of all "
+    "patches, itself (1) among them."
+)
+HEADS = (
+    "Attention by layer and head: the more opaque, the more a head attends to a patch; no colour is none. The scale is "
+    "that of a layer, the same for all images beside one another: it ends at the share above the layer, the largest, "
+    f"or {PALE} times that of uniform attention where this is more."
+)
+REST = " What is left of a head's attention goes to tokens that are no patches."
+DISTANCES = (
+    "How far each head looks: the distance from a patch to those that it attends to, weighted by attention and "
+    "averaged over patches and images. A point is a head, the line their mean; the dashed line is attention that is "
+    "the same to all patches."
+)
+EXAMPLES = (
+    "Above each image the predicted class and its probability; in brackets the true class, where that is another."
+)
+MAPS = (
+    " Below, attention in the last layer, and attention rollout, which follows attention and residual connections "
+    "through all layers; each row has one scale, from none to the share above it."
+)
+CONFUSION = (
+    "Images by their true class (rows) and by the class that is predicted (columns). Numbers count images; the colour "
+    "is their share of the row."
+)
 
 
 def sections(models: Sequence[ShownModel], most: int = MOST) -> dict[str, list[PictureGroup]]:
@@ -44,14 +105,12 @@ def sections(models: Sequence[ShownModel], most: int = MOST) -> dict[str, list[P
     heading = ATTENDED if len(models) > 1 else ATTENDED_BY_ONE
     mapped = any(model.explanation.last_layer is not None for model in models)
     found = {
-        "Patches": [_patches(models), _filters(models)],
-        "Positions": position_pictures.groups(models),
-        "Attention by layer and head": [
-            *attention_pictures.by_head(models, most), attention_pictures.distances(models)
-        ],
-        heading if mapped else PREDICTED: attention_pictures.examples(models),
-        "Confusion matrix": [_confusion(models)],
-    }  # fmt: skip
+        "Patches": [PictureGroup("", _patches(models)), _each(FILTERS, _filters, models)],
+        "Positions": [_each(SIMILARITY, _similarity, models), _each("", _added, models)],
+        "Attention by layer and head": [*_attention(models, most), PictureGroup(DISTANCES, _distances(models))],
+        heading if mapped else PREDICTED: _examples(models, EXAMPLES + (MAPS if mapped else "")),
+        "Confusion matrix": [_each(CONFUSION, _confusion, models)],
+    }
     there = {title: [group for group in groups if group.pictures] for title, groups in found.items()}
     return {title: groups for title, groups in there.items() if groups}
 
@@ -79,21 +138,26 @@ def missing(explanation: Explanation) -> list[Md]:
     return [Md(escape(line[:1].upper() + line[1:])) for line in lines]
 
 
-def _patches(models: Sequence[ShownModel]) -> PictureGroup:
+def _each(said: str, make: Callable[[ShownModel], Picture | None], models: Sequence[ShownModel]) -> PictureGroup:
+    """The picture of one kind of every model that has one."""
+    return PictureGroup(said, [picture for model in models if (picture := make(model)) is not None])
+
+
+def _patches(models: Sequence[ShownModel]) -> list[Picture]:
     """An image cut into patches; once for models that cut the same one in the same way."""
-    first, found = chosen(models, 1), dict[tuple[str, bytes], Picture]()
+    first, found = chosen(models), dict[tuple[str, bytes], Picture]()
     for number, model in enumerate(models):
         explanation, spec = model.explanation, model.explanation.about.model
         if not spec.of_components or not len(explanation.pixels):
             continue
         image = explanation.pixels[next((s.places[number][0] for s in first if s.places[number]), 0)]
         (rows, columns), (height, width) = spec.grid, pair(spec.patch_size)
-        said = (f"An image, and the {rows} × {columns} patches of {height} × {width} pixels of which the model makes "
-                f"its {plural(spec.patches, 'token')}, row by row{_preceded(spec)}.")  # fmt: skip
+        caption = PATCHES.format(rows=rows, columns=columns, height=height, width=width,
+                                 tokens=plural(spec.patches, "token"), preceded=_preceded(spec))  # fmt: skip
         chart = Tiles([Strip("", [Tile(image), Tile(image, grid=spec.grid)])], 2)
         alt = f"an image, and the same image cut into {rows} by {columns} patches"
-        found.setdefault((said, image.tobytes()), Picture(f"{model.slug}patches", chart, alt, said))
-    return PictureGroup("", list(found.values()))
+        found.setdefault((caption, image.tobytes()), Picture(f"{model.slug}patches", chart, alt, caption))
+    return [*found.values()]
 
 
 def _preceded(spec: ModelSpec) -> str:
@@ -104,24 +168,17 @@ def _preceded(spec: ModelSpec) -> str:
         *([f"{plural(rest, 'token')} more"] if rest > 0 else []),
         *([plural(spec.registers, "register")] if spec.registers else []),
     ]
-    return f"; {'they are' if spec.patches > 1 else 'it is'} preceded by {' and '.join(first)}" if first else ""
+    return f", after {enumerated(first)}" if first else ""
 
 
-def _filters(models: Sequence[ShownModel]) -> PictureGroup:
-    found = []
-    for model in models:
-        if (filters := model.explanation.filters) is None:
-            continue
-        dim = model.explanation.about.model.dim
-        tiles = [Tile(_as_pixels(each)) for each in filters]
-        height, width = filters.shape[1:3]
-        which = f"all {dim} filters" if len(filters) == dim else f"the {len(filters)} largest of {dim} filters"
-        said = model.said(f"{which}, {height} × {width} pixels.")
-        alt = model.alt(f"{len(filters)} patch-embedding filters as small images")
-        chart = Tiles([Strip("", tiles)], FILTERS_A_LINE)
-        found.append(Picture(f"{model.slug}filters", chart, alt, said))
-    said = "Patch-embedding filters, the largest first, in red, green, blue, each at its own contrast; grey is zero."
-    return PictureGroup(said, found)
+def _filters(model: ShownModel) -> Picture | None:
+    if (filters := model.explanation.filters) is None:
+        return None
+    dim, (height, width) = model.explanation.about.model.dim, filters.shape[1:3]
+    which = f"all {dim} filters" if len(filters) == dim else f"the {len(filters)} largest of {dim} filters"
+    chart = Tiles([Strip("", [Tile(_as_pixels(each)) for each in filters])], FILTERS_A_LINE)
+    alt = f"{len(filters)} patch-embedding filters as small images"
+    return model.picture("filters", chart, alt, f"{which}, {height} × {width} pixels.")
 
 
 def _as_pixels(weights: Array) -> Pixels:
@@ -130,19 +187,172 @@ def _as_pixels(weights: Array) -> Pixels:
     return np.asarray((127.5 + 127.5 * (weights / most)).round(), dtype=np.uint8)
 
 
-def _confusion(models: Sequence[ShownModel]) -> PictureGroup:
-    found = []
-    for model in models:
-        if (counts := model.explanation.confusion) is None:
-            continue
-        names = model.explanation.about.classes
-        chart = Heat(counts, "share of the true class (%)", "true class", "predicted class", names, shares=True)
-        wrong = counts - np.diag(np.diag(counts))
-        label, predicted = np.unravel_index(int(wrong.argmax()), wrong.shape)
-        said = f"{model.explanation.about.images}."
-        if wrong.max() > 1:
-            said += f" Most often, {names[label]} is taken for {names[predicted]} ({wrong[label, predicted]:,} times)."
-        alt = model.alt(f"confusion matrix of {len(names)} classes")
-        found.append(Picture(f"{model.slug}confusion", chart, alt, model.said(said)))
-    said = "Images by their true class (rows) and by the class that is predicted (columns). Numbers count images; the "
-    return PictureGroup(f"{said}colour is their share of the row.", found)
+def _similarity(model: ShownModel) -> Picture | None:
+    explanation = model.explanation
+    if (similarity := explanation.similarity) is None:
+        return None
+    what = "learned position embeddings" if explanation.about.learned else "position embeddings"
+    if not explanation.about.added:
+        what = "one vector turned to the places of two patches, all its channels alike in length"
+    caption = f"{what}; {explanation_text.similarity(model)}"
+    rows, columns = explanation.about.model.grid
+    down, across = _evenly(rows, MOST_PLACES), _evenly(columns, MOST_PLACES)
+    if len(down) < rows or len(across) < columns:
+        caption += (f" Shown, and in the table of numbers, are the maps of {len(down)} of {plural(rows, 'row')} and "
+                    f"{len(across)} of {plural(columns, 'column')} of patches.")  # fmt: skip
+    maps = similarity.reshape(rows, columns, -1)[np.ix_(down, across)].reshape(-1, rows * columns)
+    chart = Nested(maps, explanation.about.model.grid, down, across, "cosine similarity")
+    alt = f"cosine similarity of positions: maps in {plural(len(down), 'row')} and {plural(len(across), 'column')}"
+    return model.picture("similarity", chart, f"{alt}, one for each patch", caption)
+
+
+def _added(model: ShownModel) -> Picture | None:
+    """What is added to the tokens, where it is not learned."""
+    table, spec = model.explanation.positions, model.explanation.about.model
+    if table is None or model.explanation.about.learned:
+        return None
+    which = f" of the first {MOST_TOKENS} of {len(table)} tokens" if len(table) > MOST_TOKENS else ""
+    first = {0: "", 1: ", the class token first"}.get(
+        spec.pooled_prefix, f", the {spec.pooled_prefix} before the patches' first"
+    )
+    chart = Heat(table[:MOST_TOKENS], "added to the token", "token", "channel", centred=True)
+    caption = f"what is added to the tokens{which}: a row for each token{first}, a column for each channel."
+    return model.picture("positions", chart, "position embeddings as a heatmap of tokens by channels", caption)
+
+
+def _attention(models: Sequence[ShownModel], most: int) -> Iterator[PictureGroup]:
+    """Attention maps of every layer and head, of an image that is classified correctly and of one that is not."""
+    having = [model for model in models if model.explanation.attention is not None]
+    rest = REST if any(model.explanation.about.model.prefix for model in having) else ""
+    for number, shown in enumerate(in_full(having), 1):
+        there = [(model, places[0]) for model, places in zip(having, shown.places, strict=True) if places]
+        tops = _tops([(model, _maps(model.explanation, place).max(axis=(1, 2))) for model, place in there])
+        pictures = [_heads(f"attention-{number}", model, place, tops, most) for model, place in there]
+        yield PictureGroup(_titled(having, shown, "" if number > 1 else HEADS + rest), pictures)
+
+
+def _titled(models: Sequence[ShownModel], shown: Shown, read: str) -> str:
+    """What stands above the pictures of one outcome: of several models which it is, and how to read them."""
+    differ = "" if shown.same else ", another for each model, since no kept image is so for all"
+    outcome = f"Images {WORDS[shown.outcome]}{differ}." if len(models) > 1 else ""
+    return " ".join(filter(None, (outcome, read)))
+
+
+def _maps(explanation: Explanation, place: int) -> Numbers:
+    """(L, H, P), attention to the patches of one image."""
+    assert explanation.attention is not None and explanation.mapped is not None
+    return np.asarray(explanation.attention[explanation.mapped.tolist().index(place)])
+
+
+def _tops(of_models: Sequence[tuple[ShownModel, Numbers]]) -> Numbers:
+    """Where the scale of each layer, or row, ends, over models of which some may have fewer, by the largest shares."""
+    found = np.zeros(max((len(tops) for _, tops in of_models), default=0))
+    for model, tops in of_models:
+        least = min(1.0, PALE / model.explanation.about.model.patches)
+        found[: len(tops)] = np.maximum(found[: len(tops)], np.maximum(tops, least))
+    return found
+
+
+def _heads(name: str, model: ShownModel, place: int, tops: Numbers, most: int) -> Picture:
+    """The image, and maps over it: a row for each layer and a column for each head."""
+    explanation, spec = model.explanation, model.explanation.about.model
+    layers, heads = _evenly(spec.depth, most), _evenly(spec.heads, most)
+    strips, maps = [Strip("", [Tile(explanation.pixels[place])])], _maps(explanation, place)
+    strips += [
+        _strip(f"layer {n + 1}", model, [(place, maps[n, head]) for head in heads], float(tops[n]), heads)
+        for n in layers
+    ]
+    example = explanation.about.shown[place]
+    caption = f"what {explanation.about.attention_of} attends to in {example.name}: {sentence(explanation, example)}."
+    if len(layers) < spec.depth or len(heads) < spec.heads:
+        caption += f" Shown are {len(layers)} of {spec.depth} layers and {len(heads)} of {spec.heads} heads."
+    alt = f"attention maps of {plural(len(layers), 'layer')} and {plural(len(heads), 'head')} over {example.name}"
+    return model.picture(name, Tiles(strips, len(heads), SHARE), alt, caption)
+
+
+def _strip(
+    title: str, model: ShownModel, maps: Sequence[tuple[int, Numbers]], top: float, heads: Sequence[int] = ()
+) -> Strip:
+    """Maps over the images at some places, under a title with the end of their scale."""
+    pixels, grid = model.explanation.pixels, model.explanation.about.model.grid
+    titles: list[Sequence[str]] = [[f"head {head + 1}"] for head in heads] or [[]] * len(maps)
+    tiles = [Tile(pixels[place], of, values.reshape(grid)) for (place, values), of in zip(maps, titles, strict=True)]
+    return Strip(title, tiles, top, f"to {100 * top:.{0 if top >= 0.0995 else 1}f} %")
+
+
+def _distances(models: Sequence[ShownModel]) -> list[Picture]:
+    """How far heads look: all models in one chart, so that they have one scale."""
+    having = [(model, of) for model in models if (of := reach(model.explanation)) is not None]
+    if not having:
+        return []
+    levels = {f"uniform attention: {of.uniform:.1f}": of.uniform for _, of in having}
+    values = [(model.name, model.explanation.distances) for model, _ in having]
+    rows = [(name, float(layer), float(value)) for name, of_layers in values if of_layers is not None
+            for layer, heads in enumerate(of_layers, 1) for value in heads]  # fmt: skip
+    names = [model.name for model, _ in having]
+    depth = max(model.explanation.about.model.depth for model, _ in having)
+    chart = Trends("layer", "mean attention distance (pixels)", [float(layer) for layer in range(1, depth + 1)],
+                   pd.DataFrame(rows, columns=["colour", "at", "value"]),
+                   Colouring("", names, names) if len(names) > 1 else Colouring(), logarithmic=False, from_zero=True,
+                   levels=list(levels.items()))  # fmt: skip
+    name = f"{models[0].slug}distances" if len(models) == 1 else "explanations-distances"
+    alt = "mean attention distance of every head by layer, pixels"
+    return [Picture(name, chart, alt, explanation_text.distances(models))]
+
+
+def _examples(models: Sequence[ShownModel], read: str) -> list[PictureGroup]:
+    """Some images by outcome, what models say of them, and where they look, if that is known."""
+    groups = list[PictureGroup]()
+    for shown in chosen(models):
+        there = [(model, list(places)) for model, places in zip(models, shown.places, strict=True) if places]
+        rows = [
+            [
+                np.asarray(of[places])
+                for of in (model.explanation.last_layer, model.explanation.rollouts)
+                if of is not None
+            ]
+            for model, places in there
+        ]
+        tops = _tops([(model, np.array([of.max() for of in row])) for (model, _), row in zip(there, rows, strict=True)])
+        pictures = [_look(model, places, shown.outcome, row, tops)
+                    for (model, places), row in zip(there, rows, strict=True)]  # fmt: skip
+        groups.append(PictureGroup(_titled(models, shown, "" if groups else read), pictures))
+    return groups
+
+
+def _look(
+    model: ShownModel, places: Sequence[int], outcome: Outcome, rows: Sequence[Numbers], tops: Numbers
+) -> Picture:
+    explanation = model.explanation
+    shown, classes = [explanation.about.shown[place] for place in places], explanation.about.classes
+    titles = [[classes[each.predicted], f"p = {each.probability:.2f}"] for each in shown]
+    if outcome in ("differing", "wrong"):  # a third line for every model, so that rows are level
+        titles = [[*title, "" if each.label in (None, each.predicted) else f"({classes[each.label]})"]
+                  for title, each in zip(titles, shown, strict=True)]  # fmt: skip
+    tiles = [Tile(explanation.pixels[place], title) for place, title in zip(places, titles, strict=True)]
+    strips = [Strip("", tiles)]
+    for title, values, top in zip(("last layer, mean over heads", "attention rollout"), rows, tops, strict=False):
+        strips.append(_strip(title, model, [*zip(places, values, strict=True)], float(top)))
+    what = f"images {WORDS[outcome]}: {'; '.join(sentence(explanation, each) for each in shown)}"
+    alt = f"what {explanation.about.attention_of} looks at in {what}" if rows else what
+    whose = f" Attention is that of {explanation.about.attention_of}." if rows else ""
+    caption = f"{WORDS[outcome]}: {', '.join(each.name for each in shown)}.{whose}"
+    return model.picture(f"examples-{outcome}", Tiles(strips, IMAGES_A_LINE, SHARE if rows else ""), alt, caption)
+
+
+def _confusion(model: ShownModel) -> Picture | None:
+    if (counts := model.explanation.confusion) is None:
+        return None
+    names = model.explanation.about.classes
+    chart = Heat(counts, "share of the true class (%)", "true class", "predicted class", names, shares=True)
+    wrong = counts - np.diag(np.diag(counts))
+    label, predicted = np.unravel_index(int(wrong.argmax()), wrong.shape)
+    caption = f"{model.explanation.about.images}."
+    if wrong.max() > 1:
+        caption += f" Most often, {names[label]} is taken for {names[predicted]} ({wrong[label, predicted]:,} times)."
+    return model.picture("confusion", chart, f"confusion matrix of {len(names)} classes", caption)
+
+
+def _evenly(count: int, most: int) -> list[int]:
+    """At most so many of the numbers below ``count``, the first and the last among them."""
+    return [int(n) for n in np.linspace(0, count - 1, min(count, most)).round()]

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
-import numpy as np
-import numpy.typing as npt
 import pandas as pd
 
 from vitbench.analysis.frames import level, where
@@ -16,8 +14,7 @@ from vitbench.analysis.grouped import ACCURACY, finished, texts
 from vitbench.config.suite import BETWEEN, in_label
 from vitbench.config.trial import TrainTrial
 from vitbench.report.document import Block
-from vitbench.report.figures.charts import MOST_DASHED, Bundle, Curves, Picture
-from vitbench.report.figures.marks import Colouring
+from vitbench.report.figures.charts import MEAN, MOST_DASHED, Colouring, Curves, Picture
 from vitbench.report.inline import Md
 from vitbench.report.origins import of_origin
 from vitbench.report.output import Files
@@ -75,31 +72,21 @@ def _picture(view: View, device: str, epochs: pd.DataFrame, on: str, suffix: str
     cells, ids = set(epochs["cell"].tolist()), epochs["trial_id"]
     recorded = ids[epochs[NORM].notna()].nunique()
     epochs = epochs[["epoch", "facet", "colour", *metrics]].assign(run=pd.factorize(ids)[0])
-    bundles: dict[str, dict[str, pd.DataFrame]] = {facet: {} for facet in facets}
-    for (facet, colour), bundle in epochs.groupby(["facet", "colour"], sort=False):
-        bundles[str(facet)][str(colour)] = bundle
-    sizes = [bundle["run"].nunique() for panel in bundles.values() for bundle in panel.values()]
+    sizes = epochs.groupby(["facet", "colour"], sort=False)["run"].nunique()
     most = max(1, MAX_RUNS // len(facets) // len(names))
-    panels = {
-        (label, facet): {
-            name: _bundle(bundle, metric, most, mean=name != OTHERS) for name, bundle in bundles[facet].items()
-        }
-        for metric, label in metrics.items()
-        for facet in facets
-    }
-    chart = Curves(list(metrics.values()), arranged.facet_axis, facets, panels, colouring)
-    runs = sum(sizes)
+    chart = Curves(list(metrics.values()), arranged.facet_axis, facets, _frame(epochs, metrics, most), colouring)
+    runs = int(sizes.sum())
     said = f"Learning curves of {plural(runs, 'run')} on {device}{on}"
-    if max(sizes) > 1:
+    if sizes.max() > 1:
         pooled = " and ".join(view.axis_names[axis] for axis in arranged.pooled)
         over = f", whatever their {pooled}" if pooled else ""
         said += f": thin lines are single runs, thick lines the mean of those of one colour{over}"
     said += "."
-    if max(sizes) > most:
+    if sizes.max() > most:
         said += f" Of the runs of one colour in one panel the first {most} are drawn."
     if TRAINING in metrics:
         said += f" Training accuracy is that of {_batches(view, cells)} of an epoch, while it trains."
-    if len(chart.epochs()) == 1:
+    if chart.epochs == 1:
         said += " One epoch was trained: each run is a point."
     elif chart.dashed:
         said += " Dashes let lines beneath show through."
@@ -213,20 +200,14 @@ def _named(view: View, axis: str, *, alone: bool) -> dict[str, str]:
     return {text: text if alone else values[text] for text in view.axes[axis]}
 
 
-def _bundle(epochs: pd.DataFrame, metric: str, most: int, *, mean: bool) -> Bundle:
-    """The curves of the runs of one colour in one panel: of the first so many, and the mean of all of several."""
-    known = epochs[epochs[metric].notna()]
-    ids = known["run"].unique()
-    runs = _apart(known if len(ids) <= most else known[known["run"].isin(ids[:most])], metric)
-    if len(ids) < 2 or not mean:
-        return Bundle(runs, None)
-    means = known.groupby("epoch", sort=True)[metric].mean()
-    return Bundle(runs, np.column_stack([means.index.to_numpy(np.float64), means.to_numpy(np.float64)]))
-
-
-def _apart(epochs: pd.DataFrame, metric: str) -> list[npt.NDArray[np.float64]]:
-    """Each run's points (epoch, value), the runs in the order of their first epochs."""
-    ordered = epochs.sort_values("run", kind="stable")
-    points = ordered[["epoch", metric]].to_numpy(np.float64)
-    starts = np.flatnonzero(np.diff(ordered["run"].to_numpy())) + 1
-    return np.split(points, starts) if len(points) else []
+def _frame(epochs: pd.DataFrame, metrics: Mapping[str, str], most: int) -> pd.DataFrame:
+    """The curves of the first so many runs of one colour in one panel, and the mean of all where there are several."""
+    panel = ["facet", "colour", "metric"]
+    renamed = epochs.rename(columns=metrics)
+    tidy = renamed.melt(["facet", "colour", "run", "epoch"], [*metrics.values()], "metric").dropna(subset=["value"])
+    tidy["run"] = tidy.groupby(panel, sort=False)["run"].rank("dense").astype(int)
+    several = tidy[(tidy.groupby(panel, sort=False)["run"].transform("max") > 1) & (tidy["colour"] != OTHERS)]
+    means = several.groupby([*panel, "epoch"], sort=False)["value"].mean().reset_index().sort_values("epoch")
+    runs = tidy[tidy["run"] <= most]
+    whole = pd.concat([runs.astype({"run": str}), means.assign(run=MEAN)])
+    return whole[[*panel, "run", "epoch", "value"]]

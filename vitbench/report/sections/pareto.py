@@ -5,11 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+import pandas as pd
+
 from vitbench.report.cost.front_costs import HIGH, LOW, MARKED, UNIT, VALUE, Costs
 from vitbench.report.cost.weighing import Weighed, weighed
 from vitbench.report.document import Block, Table, table
-from vitbench.report.figures.charts import Front, Picture, Spot
-from vitbench.report.figures.marks import Colouring
+from vitbench.report.figures.charts import SPOT, Colouring, Front, Picture
 from vitbench.report.inline import NOTHING, Md, escape
 from vitbench.report.output import Files
 from vitbench.report.sections.accuracy import TEST
@@ -118,18 +119,18 @@ def _picture(view: View, each: Weighed, order: list[str], caption: str) -> Pictu
     drawn = [*each.best, *(cell for cell in order if cell not in best)][: max(MOST, len(each.best))]
     rows = costs.cells.to_dict("index")
     spots = [
-        Spot(
-            cost=rows[cell][VALUE], low=rows[cell][LOW], high=rows[cell][HIGH], gain=gains.of_cell[cell][0],
-            spread=gains.of_cell[cell][1], value=view.values_of(cell).get(axis, ""),
-            name=cell, best=cell in best, marked=bool(rows[cell][MARKED]), standing=each.standing.get(cell, ""),
+        (
+            cell, view.values_of(cell).get(axis, ""), rows[cell][VALUE], rows[cell][LOW], rows[cell][HIGH],
+            bool(rows[cell][MARKED]), *gains.of_cell[cell][:2], cell in best, each.standing.get(cell, ""),
         )
         for cell in drawn
     ]  # fmt: skip
-    colours = {spot.value for spot in spots}
+    frame = pd.DataFrame(spots, columns=SPOT)
+    colours = set(frame["colour"])
     values = view.axes.get(axis, ())
     smallest, largest = costs.cells.loc[each.cells, VALUE].agg(["min", "max"])
     chart = Front(
-        costs.label, TEST, costs.cheap, spots,
+        costs.label, TEST, costs.cheap, frame,
         Colouring(view.axis_names.get(axis, ""), values, [v for v in values if v in colours]),
         logarithmic=bool(smallest > LEAST and largest / smallest >= WIDE),
     )  # fmt: skip

@@ -7,11 +7,11 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
 import pandas as pd
 
 from vitbench.analysis.grouped import ACCURACY, finished, texts
-from vitbench.report.figures.charts import Picture, Trends
-from vitbench.report.figures.marks import Colouring
+from vitbench.report.figures.charts import Colouring, Picture, Trends
 from vitbench.report.origins import of_origin
 from vitbench.report.view import View
 
@@ -60,15 +60,13 @@ def along(view: View, device: str, axis: str, quantity: Quantity) -> list[Pictur
     for origin in origins:
         on, suffix = view.origins.on(origin, origins)
         runs = of_origin(done, origin)
-        at, of = texts(runs[axis]), _combined(runs, others)
-        lines: dict[str, dict[float, list[float]]] = {name: {} for name in named}
-        for where, name, value in zip(at, of, runs[quantity.column].tolist(), strict=True):
-            lines[name].setdefault(float(where), []).append(value)
+        at, of = np.array(texts(runs[axis]), dtype=np.float64), _combined(runs, others)
+        points = pd.DataFrame({"colour": of, "at": at, "value": runs[quantity.column].to_numpy()})
+        points = points.iloc[np.lexsort((at, np.array([named.index(name) for name in of])))]
         called, each = view.axis_names[axis], [view.axis_names[name] for name in others]
         together, legend = ", ".join(each), tuple(named if others else ())
         chart = Trends(
-            called, f"{quantity.name} ({quantity.unit})", numbers,
-            {name: sorted(line.items()) for name, line in lines.items()},
+            called, f"{quantity.name} ({quantity.unit})", numbers, points,
             Colouring(together, legend, legend), logarithmic=wide, from_zero=quantity.from_zero,
         )  # fmt: skip
         by = f", a line for each {' and '.join(each)}" if others else ""
