@@ -8,15 +8,13 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from matplotlib.collections import LineCollection
 from matplotlib.lines import Line2D
 
 from tests.report.builders import CellPlan, Plan, Values, build, factorial, reference
 from vitbench.report.figures.charts import MEAN, MOST_DASHED, Curves
 from vitbench.report.figures.draw import figure, style
-from vitbench.report.figures.lines import DASHES, FEW_EPOCHS, _epochs
+from vitbench.report.figures.lines import DASHES, FEW_EPOCHS
 from vitbench.report.figures.parts import colours, tip
 from vitbench.report.sections import curves
 from vitbench.report.text import significant
@@ -84,14 +82,6 @@ def test_a_mean_over_several_settings_says_so(tmp_path: Path) -> None:
 
 def pattern(line: Line2D) -> Any:
     return line._unscaled_dash_pattern  # matplotlib tells it nowhere else
-
-
-@given(st.integers(1, 100_000), st.integers(1, 6))
-def test_the_last_epoch_has_a_tick_and_no_two_are_near(last: int, most: int) -> None:
-    found = _epochs(last, most)
-    assert found[-1] == last and found[0] >= 1 and len(found) <= most + 2
-    assert last <= most + 2 or all(b - a >= last / most * 0.5 for a, b in itertools.pairwise(found))
-    assert _epochs(40, 4) == [10, 20, 30, 40]
 
 
 @pytest.mark.parametrize("epochs", [1, 4])

@@ -1,13 +1,13 @@
 """Colours of figures on white paper and on dark.
 
-A figure is drawn for white paper. In a page its colours are variables, which have other values on dark paper:
-:data:`DARK`. A colour without an entry is seen on both and stays as it is.
+A figure is drawn for white paper. On a dark screen its colours have other values: :data:`DARK`. A colour without an
+entry is seen on both and stays as it is.
 """
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable, Sequence
+import itertools
+from collections.abc import Sequence
 
 PAPER, NIGHT = "#ffffff", "#14171b"
 """The page's ground, light and dark; ``page.css`` has the same."""
@@ -41,26 +41,8 @@ SCALE = (
 ON_PIXELS = ("#fefefe", "#010101")
 """Light and dark letters on pixels, which look alike on both papers."""
 
-_NAMED = re.compile(r"var\(--c([0-9a-f]{6})\)")
-
 
 def colours_of(values: Sequence[str], others: str = "") -> dict[str, str]:
     """Value → its colour; ``others`` is grey."""
-    found = PALETTE if len(values) <= len(PALETTE) else [SCALE[n % len(SCALE)] for n in range(len(values))]
-    return {**dict(zip(values, found, strict=False)), **({others: GREY} if others else {})}
-
-
-def variable(colour: str) -> str:
-    """A colour as a variable of the page, where it has another value on dark paper."""
-    return f"var(--c{colour[1:]})" if colour in DARK else colour
-
-
-def resolved(style: str, *, dark: bool = False) -> str:
-    """A style with colours in place of variables, as for a file of its own."""
-    return _NAMED.sub(lambda name: DARK[f"#{name[1]}"] if dark else f"#{name[1]}", style)
-
-
-def variables(texts: Iterable[str]) -> tuple[str, str]:
-    """The variables that some styles name, as declarations: those on white paper, and those on dark."""
-    named = sorted({name for text in texts for name in _NAMED.findall(text)})
-    return "".join(f"--c{n}:#{n};" for n in named), "".join(f"--c{n}:{DARK[f'#{n}']};" for n in named)
+    palette = PALETTE if len(values) <= len(PALETTE) else itertools.cycle(SCALE)
+    return {**dict(zip(values, palette, strict=False)), **({others: GREY} if others else {})}

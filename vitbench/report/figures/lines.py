@@ -12,7 +12,7 @@ import seaborn as sns
 from matplotlib.axes import Axes
 from matplotlib.collections import LineCollection
 from matplotlib.figure import Figure
-from matplotlib.ticker import FixedLocator, NullFormatter, NullLocator
+from matplotlib.ticker import MaxNLocator, NullFormatter, NullLocator
 
 from vitbench.report.figures.charts import MEAN, Curves, Trends
 from vitbench.report.figures.colours import GREY, PALETTE, PAPER
@@ -54,7 +54,7 @@ def curves(chart: Curves) -> Figure:
     taller = 0.2 + 0.15 * any("\n" in title for title in titles) if any(titles) else 0.0
     made = Figure(figsize=(width, 0.4 + (1.75 + taller) * len(chart.metrics) * lines), layout="constrained")
     grid = made.subplots(len(chart.metrics) * lines, columns, sharex=True, squeeze=False)
-    shades, last = colours(chart.colouring), int(data["epoch"].max()) if len(data) else 1
+    shades = colours(chart.colouring)
     dashes = dict(zip(shades, DASHES, strict=False)) if chart.dashed else {}
     for number, metric in enumerate(chart.metrics):
         panels = grid[number * lines : (number + 1) * lines].ravel()
@@ -68,7 +68,7 @@ def curves(chart: Curves) -> Figure:
             ax.set(xlabel="epoch" if lowest else "", ylabel=metric if first else "")
             ax.tick_params(labelleft=first, labelbottom=lowest)
             ax.set_title(titles[place] if lines > 1 or not number else "")
-            ax.xaxis.set_major_locator(FixedLocator(_epochs(last, 3 if columns > 3 else 4)))
+            ax.xaxis.set_major_locator(MaxNLocator(3 if columns > 3 else 5, integer=True, min_n_ticks=1))
         for ax in panels[count:]:
             ax.remove()
     looks = {name: {"linewidth": MEAN_POINTS, "linestyle": _dashed(dashes.get(name, ""))} for name in shades}
@@ -117,14 +117,6 @@ def _thinned(curve: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
     """Evenly chosen points of a long curve, its ends among them."""
     places = np.linspace(0, len(curve) - 1, min(len(curve), MOST_STEPS)).round().astype(int)
     return np.asarray(curve[places])
-
-
-def _epochs(last: int, most: int) -> list[int]:
-    """Epochs to have a tick: every one of a few, else about so many round ones, and always the last."""
-    if last <= most + 2:
-        return list(range(1, last + 1))
-    step = next(s * 10**power for power in range(9) for s in (1, 2, 5) if s * 10**power * most >= last)
-    return [*(epoch for epoch in range(step, last, step) if last - epoch >= 0.6 * step), last]
 
 
 def trends(chart: Trends) -> Figure:

@@ -28,8 +28,8 @@ LONGEST, FEWEST = 60, 4
 """Letters of a name at the most, whatever room there is, and at the least, however little there is."""
 MOST_NAMED = 12
 """Values in a legend; of more, evenly chosen ones."""
-NAMED_INCHES = 3.0
-"""Width of a name in a legend."""
+NAMED_INCHES, MARK = 3.0, 0.46
+"""Inches of a legend: of a name at the most, and of its mark with the air around both."""
 EVEN = (1, 2, 2.5, 5, 10)
 
 TIP, BETWEEN = "tip:", "\u2063"
@@ -120,15 +120,11 @@ def place_legend(
     where: Literal["outside lower left", "outside upper left"] = "outside lower left" if below else "outside upper left"
     width = figure.get_figwidth() - 0.2
     labels, heading = fit(names, min(NAMED_INCHES, width - 0.6), NAME_POINTS), fit([title], width, NAME_POINTS)[0]
-    for columns in range(len(labels), 0, -1):
-        made = figure.legend(handles, labels, title=heading, loc=where, ncols=columns, alignment="left",
-                             handletextpad=0.5, columnspacing=1.2, borderpad=0.2)  # fmt: skip
-        box = made.get_window_extent()
-        if box.width <= width * figure.dpi or columns == 1:
-            break
-        made.remove()
+    columns = int(width / (max(inches(label, NAME_POINTS) for label in labels) + MARK))
+    made = figure.legend(handles, labels, title=heading, loc=where, ncols=max(1, columns), alignment="left",
+                         handletextpad=0.5, columnspacing=1.2, borderpad=0.2)  # fmt: skip
     made.get_title().set_color(GREY)
-    figure.set_figheight(figure.get_figheight() + box.height / figure.dpi + 0.05)
+    figure.set_figheight(figure.get_figheight() + made.get_window_extent().height / figure.dpi + 0.05)
 
 
 def numbers(axis: Axis, most: int, decades: float | None = None) -> None:

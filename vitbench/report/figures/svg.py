@@ -11,7 +11,6 @@ from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure
 
 from vitbench.report.figures.charts import OWN
-from vitbench.report.figures.colours import variable
 from vitbench.report.figures.parts import BETWEEN, TIP, inches
 
 PIXELS_PER_INCH = 100
@@ -25,8 +24,6 @@ _TAG = re.compile(r"<[^>]*>")
 _NAMED = re.compile(r' id="([^"]+)"')
 _TIP = re.compile(rf' id="{TIP}([^"{BETWEEN}]*){BETWEEN}([^"]*)"')
 _POINTING = re.compile(r'(?<=url\(#)[^)]+(?=\))|(?<=href="#)[^"]+(?=")')
-_STYLE = re.compile(r' style="[^"]*"')
-_COLOUR = re.compile(r"#[0-9a-f]{6}\b")
 _PLACES = re.compile(r' (?:d|x|y|points|transform)="[^"]*"')
 _SCALED = re.compile(r"scale\(|matrix\(")
 """Of an image of many pixels: a tenth in a factor is a tenth of its size."""
@@ -39,9 +36,9 @@ _TEXT = re.compile(r'<text style="([^"]*)"([^>]*)>([^<]*)</text>')
 def svg(figure: Figure) -> str:
     """An ``<svg>`` element as wide as its place, and no wider than the figure, without a ground of its own.
 
-    Its colours are variables of the page, see :mod:`vitbench.report.figures.colours`. Each text is as long as it was
-    laid out, whatever the reader's letters are. What nothing in it points to has no id, and the other ids begin with
-    :data:`OWN`. One that shows images says so by its class, and their colours stay as they are.
+    Its colours are those on white paper. Each text is as long as it was laid out, whatever the reader's letters are.
+    What nothing in it points to has no id, and the other ids begin with :data:`OWN`. One that shows images says so by
+    its class.
     """
     for patch in (figure.patch, *(ax.patch for ax in figure.axes)):
         patch.set_visible(False)
@@ -68,7 +65,6 @@ def _cleaned(tag: str, wanted: Mapping[str, str]) -> str:
     tag = _TIP.sub(lambda m: f' data-cell="{m[1]}" data-tip="{m[1]}: {m[2]}"' if m[1] else f' data-tip="{m[2]}"', tag)
     tag = _NAMED.sub(lambda m: f' id="{wanted[m[1]]}"' if m[1] in wanted else "", tag)
     tag = _POINTING.sub(lambda m: wanted[m[0]], tag).replace(' xlink:href="', ' href="')
-    tag = _STYLE.sub(lambda m: _COLOUR.sub(lambda colour: variable(colour[0]), m[0]), tag)
     return _PLACES.sub(lambda m: m[0] if _SCALED.search(m[0]) else _LONG.sub(_short, m[0]), tag)
 
 

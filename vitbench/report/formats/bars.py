@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 
 from markupsafe import Markup
 
@@ -47,16 +47,13 @@ class Axis:
 
     def ticks(self) -> list[float]:
         """Round numbers, a few of them, within the axis."""
+        from matplotlib.ticker import LogLocator, MaxNLocator
+
         low, high = (math.exp(self.low), math.exp(self.high)) if self.scale.logarithmic else (self.low, self.high)
-        if self.scale.logarithmic and high / low > 4:
-            powers = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
-            found = [m * 10.0**power for power in powers for m in (1, 2, 5)]
-            shown = [tick for tick in found if low <= tick <= high]
-            return shown[:: math.ceil(len(shown) / MOST_TICKS)]
-        step = 10.0 ** math.floor(math.log10((high - low) / MOST_TICKS))
-        step *= next(m for m in (0.5, 1, 2, 5, 10, 20) if (high - low) / (step * m) <= MOST_TICKS)
-        first, last = math.ceil(low / step), math.floor(high / step)
-        return [round(number * step, 10) for number in range(first, last + 1)]
+        wide = self.scale.logarithmic and high / low > 4
+        locator = LogLocator(subs=(1, 2, 5), numticks=99) if wide else MaxNLocator(MOST_TICKS)
+        ticks = [round(float(tick), 10) for tick in locator.tick_values(low, high) if low <= tick <= high]
+        return ticks[:: math.ceil(len(ticks) / MOST_TICKS)]
 
 
 def bar(each: Bar | None, axis: Axis, height: int = HIGH) -> Markup:
@@ -84,10 +81,8 @@ def _circle(x: float, y: float, radius: float, kind: str) -> str:
 
 def numbers(axis: Axis) -> Markup:
     """The numbers along an axis."""
-    ticks: Sequence[float] = axis.ticks()
     shown = "".join(
-        f'<text x="{axis.percent(tick):.2f}%" y="12" text-anchor="middle">{written}</text>'
-        for tick in ticks
-        for written in [f"{tick:g}".replace("-", MINUS)]
+        f'<text x="{axis.percent(tick):.2f}%" y="12" text-anchor="middle">{f"{tick:g}".replace("-", MINUS)}</text>'
+        for tick in axis.ticks()
     )
     return Markup(f'<svg class="bar" height="16" aria-hidden="true">{shown}</svg>')

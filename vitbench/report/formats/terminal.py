@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator, Sequence
 
 from rich import box
@@ -36,7 +37,8 @@ def printed(document: Document, width: int) -> Iterator[RenderableType]:
         width: of the terminal, in characters.
     """
     yield Text(document.title, style="bold")
-    yield from (Text(plain(line)) for block in document.opening for line in _lines(block))
+    yield from (Text(plain(block if isinstance(block, str) else block.text)) for block in document.opening
+                if isinstance(block, (str, Note, Byline)))  # fmt: skip
     for section in document.sections:
         if section.title in SECTIONS:
             yield Text(f"\n{section.title}", style="bold")
@@ -45,27 +47,24 @@ def printed(document: Document, width: int) -> Iterator[RenderableType]:
 
 
 def _shown(block: Block, section: str, width: int) -> Iterator[RenderableType]:
-    if isinstance(block, Heading):
-        yield Text(f"\n{block.text}", style="bold")
-    elif isinstance(block, (Forest, Table)):
-        shown = block.table if isinstance(block, Forest) else block
-        if shown.caption:
-            yield Text(plain(shown.caption), style="dim")
-        yield _grid(shown, width)
-    elif isinstance(block, (Bullets, Chips)):
-        lines = block.items if isinstance(block, Bullets) else [Md(f"**{word}**: {said}") for word, said in block.items]
-        points = Grid.grid(padding=(0, 1))
-        for line in lines:
-            points.add_row(Text(" •"), _cell(line))
-        yield points
-    elif isinstance(block, Note):
-        yield Text(plain(block.text))
-    elif isinstance(block, str) and not any(span.link for span in spans(block)):
-        yield Text(plain(block), style="" if section == SUMMARY else "dim")
-
-
-def _lines(block: Block) -> Sequence[Md]:
-    return [block.text] if isinstance(block, (Note, Byline)) else [block] if isinstance(block, str) else []
+    match block:
+        case Heading():
+            yield Text(f"\n{block.text}", style="bold")
+        case Forest():
+            yield from _shown(block.table, section, width)
+        case Table():
+            if block.caption:
+                yield Text(plain(block.caption), style="dim")
+            yield _grid(block, width)
+        case Bullets() | Chips():
+            points = Grid.grid(padding=(0, 1))
+            for item in block.items:
+                points.add_row(Text(" •"), _cell(item if isinstance(item, str) else Md(f"**{item[0]}**: {item[1]}")))
+            yield points
+        case Note():
+            yield Text(plain(block.text))
+        case str() if not any(span.link for span in spans(block)):
+            yield Text(plain(block), style="" if section == SUMMARY else "dim")
 
 
 def fitting(table: Table, width: int) -> list[int]:
@@ -103,12 +102,8 @@ def _need(table: Table, number: int) -> int:
     words = table.columns[number].split(" ")
     cells = [plain(row[number]) for row in table.rows]
     least = LONG if number == 0 else LONG // 2  # what a row is about is read first
-    longest = max((cell_len(cell) if cell_len(cell) < LONG else _broken(cell, least) for cell in cells), default=0)
-    return max(longest, *map(cell_len, words))
-
-
-def _broken(cell: str, least: int) -> int:
-    return max(least, *map(cell_len, cell.split(" ")))
+    lines = [[cell] if cell_len(cell) < LONG else ["x" * least, *cell.split(" ")] for cell in cells]
+    return max(map(cell_len, itertools.chain(words, *lines)))
 
 
 def _grid(table: Table, width: int) -> Grid:
