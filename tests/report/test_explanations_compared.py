@@ -14,7 +14,7 @@ from vitbench.report.figures.charts import Tile, Tiles, Trends
 from vitbench.report.figures.sheet import LAID, MOST_OPAQUE, overlaid
 from vitbench.report.models import explanation_text
 from vitbench.report.models.examples import PictureGroup, ShownModel, chosen, in_full
-from vitbench.report.models.pictures import ATTENDED, sections
+from vitbench.report.models.pictures import PREDICTED, sections
 from vitbench.report.text import MINUS
 from vitbench.store.explanation import Explanation
 
@@ -52,12 +52,12 @@ def test_models_are_shown_on_images_that_all_keep_by_what_all_make_of_them() -> 
         ("wrong", ((4, 5, 6, 7), (4, 5, 6, 7)), True),
     ]
     assert [(s.outcome, s.places) for s in in_full(pair)] == [("right", ((0,), (0,))), ("wrong", ((4,), (4,)))]
-    for group in sections(pair)[ATTENDED]:
+    for group in sections(pair)[PREDICTED]:
         sheets = [picture.chart for picture in group.pictures]
         assert all(isinstance(sheet, Tiles) for sheet in sheets) and len(sheets) == 2
         one, other = ([t.pixels.tobytes() for t in s.strips[0].tiles] for s in sheets if isinstance(s, Tiles))
         assert one == other
-    assert "some of the models only" in sections(pair)[ATTENDED][1].said
+    assert "some of the models only" in sections(pair)[PREDICTED][1].said
 
 
 def test_models_without_an_image_in_common_are_shown_on_their_own_and_it_is_said() -> None:
@@ -113,9 +113,9 @@ def similar(touching: float, row: float, column: float, others: float) -> ShownM
 @pytest.mark.parametrize(
     ("values", "said"),
     [
-        ((0.8, 0.6, 0.5, 0.1), "come to show the grid"),
-        ((0.8, 0.6, -0.2, -0.3), "come to show part of the grid"),
-        ((0.1, 0.1, 0.0, 0.0), "do not come to show the grid"),
+        ((0.8, 0.6, 0.5, 0.1), "show the grid"),
+        ((0.8, 0.6, -0.2, -0.3), "show part of the grid"),
+        ((0.1, 0.1, 0.0, 0.0), "do not show the grid"),
     ],
 )
 def test_it_is_said_which_learned_positions_are_alike(values: tuple[float, float, float, float], said: str) -> None:

@@ -42,16 +42,13 @@ class Reach:
     """How far heads look, pixels of the image: mean attention distances.
 
     Attributes:
-        first, last: the nearest and the farthest head of the first layer, and of the last.
-        nearest: the nearest of all heads, its layer, and its number there, from 1.
+        first: the nearest and the farthest head of the first layer.
         uniform: of attention that is the same to all patches.
         near: heads below ``NEAR`` of that.
         heads: all of them.
     """
 
     first: tuple[float, float]
-    last: tuple[float, float]
-    nearest: tuple[float, int, int]
     uniform: float
     near: int
     heads: int
@@ -78,11 +75,9 @@ def reach(explanation: Explanation) -> Reach | None:
     """How far heads attend; None where the explanation has no attention distances."""
     if (values := explanation.distances) is None:
         return None
-    layer, head = np.unravel_index(int(values.argmin()), values.shape)
     uniform = uniform_distance(explanation.about.model)
-    first, last = ((float(row.min()), float(row.max())) for row in (values[0], values[-1]))
-    nearest = (float(values.min()), int(layer) + 1, int(head) + 1)
-    return Reach(first, last, nearest, uniform, int((values < NEAR * uniform).sum()), values.size)
+    first = float(values[0].min()), float(values[0].max())
+    return Reach(first, uniform, int((values < NEAR * uniform).sum()), values.size)
 
 
 def uniform_distance(spec: ModelSpec) -> float:

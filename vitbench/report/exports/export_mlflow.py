@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 DATABASE = "mlflow.db"
 LONGEST = {"parameter": 6000, "tag": 5000, "name": 250}
 """Letters that MLflow takes of each; longer text ends in an ellipsis."""
+MOST_METRICS, MOST_PARAMETERS = 1000, 100
+"""Entries that one call takes."""
 NOWHERE = "mlflow-artifacts:/"
 """Where MLflow would put artifacts, of which there are none: it would write this machine's working folder otherwise."""
 
@@ -67,9 +69,10 @@ def _log(client: MlflowClient, experiment: str, run: TrackedRun) -> None:
     ]  # fmt: skip
     metrics += [Metric(f"final/{name}", value, ended, 0) for name, value in run.final.items()]
     parameters = [Param(_key(name), _cut(str(value), "parameter")) for name, value in run.parameters.items()]
-    for name, entries, most in (("metrics", metrics, 1000), ("params", parameters, 100)):  # that one call takes
-        for start in range(0, len(entries), most):
-            client.log_batch(made, **{name: entries[start : start + most]})
+    for start in range(0, len(metrics), MOST_METRICS):
+        client.log_batch(made, metrics=metrics[start : start + MOST_METRICS])
+    for start in range(0, len(parameters), MOST_PARAMETERS):
+        client.log_batch(made, params=parameters[start : start + MOST_PARAMETERS])
     client.set_terminated(made, status="FINISHED" if run.record.state == "ok" else "FAILED", end_time=ended)
 
 

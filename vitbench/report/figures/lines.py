@@ -142,7 +142,7 @@ def trends(chart: Trends) -> Figure:
     if chart.logarithmic:
         ax.set_xscale("log")
     ticks = _apart(chart)
-    numbers(ax.yaxis, 6)
+    numbers(ax.yaxis)
     ax.set_xticks(ticks, [_label(number) for number in ticks])
     ax.xaxis.set_minor_locator(NullLocator())
     ax.xaxis.set_minor_formatter(NullFormatter())

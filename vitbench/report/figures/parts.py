@@ -5,10 +5,9 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Mapping, Sequence
-from typing import Literal
+from typing import Any
 
 import numpy as np
-from matplotlib.artist import Artist
 from matplotlib.axis import Axis
 from matplotlib.figure import Figure
 from matplotlib.font_manager import FontProperties
@@ -30,7 +29,7 @@ MOST_NAMED = 12
 """Values in a legend; of more, evenly chosen ones."""
 NAMED_INCHES, MARK = 3.0, 0.46
 """Inches of a legend: of a name at the most, and of its mark with the air around both."""
-EVEN = (1, 2, 2.5, 5, 10)
+MOST_TICKS, EVEN = 6, (1, 2, 2.5, 5, 10)
 
 TIP, BETWEEN = "tip:", "\u2063"
 """The start of the id of a mark with a tooltip, which a page's script shows; and the invisible character that
@@ -95,51 +94,43 @@ def colours(colouring: Colouring) -> dict[str, str]:
     return colours_of(colouring.values, colouring.others)
 
 
-def legend(figure: Figure, colouring: Colouring, marks: Mapping[str, Mapping[str, object]] | None = None) -> None:
-    """A legend above the panels; none where no value is to be named.
+def legend(
+    figure: Figure, colouring: Colouring, marks: Mapping[str, Mapping[str, Any]] | None = None, *, below: bool = False
+) -> None:
+    """A legend above the panels, or below them; none where no value is to be named.
 
     Args:
         figure: with its width; it grows by the legend's height.
         colouring: what the colours stand for.
         marks: value → how :class:`Line2D` draws its mark. Default: dots.
+        below: whether it is below the panels.
     """
     names = [*colouring.shown, *([colouring.others] if colouring.shown and colouring.others else [])]
-    chosen = np.linspace(0, len(names) - 1, min(len(names), MOST_NAMED)).round().astype(int)
-    names = [names[number] for number in chosen]
-    shades, dots = colours(colouring), {"marker": "o", "linestyle": "none", "markersize": 5}
-    handles = [Line2D([], [], **{"color": shades[n], **((marks or {}).get(n) or dots)}) for n in names]  # type: ignore[arg-type]
-    place_legend(figure, handles, names, colouring.title)
-
-
-def place_legend(
-    figure: Figure, handles: Sequence[Artist], names: Sequence[str], title: str = "", *, below: bool = False
-) -> None:
-    """Add a legend outside the panels, in as many columns as there is room for."""
-    if not handles:
+    if not names:
         return
-    where: Literal["outside lower left", "outside upper left"] = "outside lower left" if below else "outside upper left"
+    names = [names[n] for n in np.linspace(0, len(names) - 1, min(len(names), MOST_NAMED)).round().astype(int)]
+    shades, dots = colours(colouring), {"marker": "o", "linestyle": "none", "markersize": 5}
+    handles = [Line2D([], [], **{"color": shades[name], **((marks or {}).get(name) or dots)}) for name in names]
     width = figure.get_figwidth() - 0.2
-    labels, heading = fit(names, min(NAMED_INCHES, width - 0.6), NAME_POINTS), fit([title], width, NAME_POINTS)[0]
+    labels = fit(names, min(NAMED_INCHES, width - 0.6), NAME_POINTS)
+    heading = fit([colouring.title], width, NAME_POINTS)[0]
     columns = int(width / (max(inches(label, NAME_POINTS) for label in labels) + MARK))
-    made = figure.legend(handles, labels, title=heading, loc=where, ncols=max(1, columns), alignment="left",
-                         handletextpad=0.5, columnspacing=1.2, borderpad=0.2)  # fmt: skip
+    made = figure.legend(handles, labels, title=heading, ncols=max(1, columns), alignment="left", handletextpad=0.5,
+                         loc="outside lower left" if below else "outside upper left", columnspacing=1.2,
+                         borderpad=0.2)  # fmt: skip
     made.get_title().set_color(GREY)
     figure.set_figheight(figure.get_figheight() + made.get_window_extent().height / figure.dpi + 0.05)
 
 
-def numbers(axis: Axis, most: int, decades: float | None = None) -> None:
-    """Ticks with commas between thousands, at most so many.
-
-    Args:
-        axis: of a panel.
-        most: ticks.
-        decades: powers of ten that a logarithmic axis shows; None: it is none.
-    """
-    if decades is None or decades < 0.4:  # less than a factor of 2.5: even steps are nearly right, and all different
-        axis.set_major_locator(MaxNLocator(most, steps=EVEN))
+def numbers(axis: Axis) -> None:
+    """A few ticks with commas between thousands."""
+    low, high = axis.get_view_interval()
+    decades = math.log10(high / low) if axis.get_scale() == "log" else 0.0
+    if decades < 0.4:  # less than a factor of 2.5: even steps are nearly right, and all different
+        axis.set_major_locator(MaxNLocator(MOST_TICKS, steps=EVEN))
     else:
         within = (1.0,) if decades > 2.5 else (1.0, 2.0, 5.0) if decades > 1 else (1.0, 1.5, 2.0, 3.0, 5.0, 7.0)
-        axis.set_major_locator(LogLocator(10, subs=within, numticks=2 * most))
+        axis.set_major_locator(LogLocator(10, subs=within, numticks=2 * MOST_TICKS))
     axis.set_minor_locator(NullLocator())
     axis.set_minor_formatter(NullFormatter())
     axis.set_major_formatter(FuncFormatter(lambda x, _: f"{x:,.10g}".replace("-", MINUS)))

@@ -6,10 +6,9 @@ import math
 
 import numpy as np
 from matplotlib.figure import Figure
-from matplotlib.lines import Line2D
 
 from vitbench.report.document import tone
-from vitbench.report.figures.charts import ForestPlot, Front, Roofline
+from vitbench.report.figures.charts import Colouring, ForestPlot, Front, Roofline
 from vitbench.report.figures.colours import GREY, INK, PALETTE, PAPER, RULE
 from vitbench.report.figures.parts import (
     NAME_POINTS,
@@ -19,7 +18,6 @@ from vitbench.report.figures.parts import (
     inches,
     legend,
     numbers,
-    place_legend,
     tip,
 )
 from vitbench.report.text import significant
@@ -62,8 +60,7 @@ def forest(chart: ForestPlot) -> Figure:
     ax.set(ylabel="", ylim=(len(rows) - 0.4, -0.6), xlabel=in_two(chart.plot.title, BESIDE))
     ax.set_yticks(range(len(rows)), names)
     ax.yaxis.grid(visible=False)
-    low, high = ax.get_xlim()
-    numbers(ax.xaxis, 6, math.log10(high / low) if scale.logarithmic else None)
+    numbers(ax.xaxis)
     return made
 
 
@@ -89,9 +86,8 @@ def front(chart: Front) -> Figure:
             drawstyle="steps-post" if chart.cheap else "steps-pre")  # fmt: skip
     ax.margins(0.08)
     ax.autoscale_view()
-    low, high = ax.get_xlim()
-    numbers(ax.xaxis, 6, math.log10(high / low) if chart.logarithmic else None)
-    numbers(ax.yaxis, 6)
+    numbers(ax.xaxis)
+    numbers(ax.yaxis)
     ax.set(xlabel=chart.cost + (", less is better" if chart.cheap else ""), ylabel=chart.gain)
     legend(made, chart.colouring)
     return made
@@ -119,9 +115,8 @@ def roofline(chart: Roofline) -> Figure:
                    gid=tip(name, f"{significant(flops / 1e9)} GFLOP/s"))  # fmt: skip
     ax.set(xscale="log", yscale="log", xlim=(low, high), ylabel="achieved (GFLOP/s)",
            xlabel="operations per byte that must be moved (FLOP/B)")  # fmt: skip
-    bottom, top = ax.get_ylim()
-    numbers(ax.xaxis, 6, math.log10(high / low))
-    numbers(ax.yaxis, 6, math.log10(top / bottom))
+    numbers(ax.xaxis)
+    numbers(ax.yaxis)
     # Each beside its line and not on it: the level one has air above it, the slope beneath its middle.
     ridge, level = min(ridges), chart.flops_per_s[0]
     foot, head = (min(level, x * chart.bytes_per_s[0]) / 1e9 for x in (low, ridge))
@@ -132,8 +127,8 @@ def roofline(chart: Roofline) -> Figure:
         ax.annotate(text, place, xytext=offset, textcoords="offset points", ha=side, va=edge, fontsize=NAME_POINTS,
                     color=GREY)  # fmt: skip
     if any(settings):
-        handles = [Line2D([], [], color=GREY, marker=m, linestyle="none", markersize=5, markerfacecolor="none")
-                   for m in marks.values()]  # fmt: skip
-        place_legend(made, handles, settings, below=True)
+        look = {"color": GREY, "linestyle": "none", "markersize": 5, "markerfacecolor": "none"}
+        looks = {setting: {**look, "marker": mark} for setting, mark in marks.items()}
+        legend(made, Colouring("", settings, settings), looks, below=True)
     legend(made, chart.colouring)
     return made

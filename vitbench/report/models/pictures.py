@@ -17,7 +17,6 @@ import pandas as pd
 
 from vitbench.analysis.attention_distance import reach
 from vitbench.config.base import pair
-from vitbench.config.model import ModelSpec
 from vitbench.report.figures.charts import (
     Colouring,
     Heat,
@@ -33,7 +32,7 @@ from vitbench.report.figures.charts import (
 from vitbench.report.inline import Md, escape
 from vitbench.report.models import explanation_text
 from vitbench.report.models.examples import Outcome, PictureGroup, Shown, ShownModel, chosen, in_full, sentence
-from vitbench.report.text import enumerated, plural
+from vitbench.report.text import plural
 from vitbench.store.explanation import Array, Explanation
 from vitbench.store.explanation import Picture as Name
 
@@ -59,12 +58,11 @@ WORDS: dict[Outcome, str] = {
     "right": "classified correctly", "differing": "classified correctly by some of the models only",
     "wrong": "classified wrongly", "unlabelled": "of no known class",
 }  # fmt: skip
-ATTENDED = "What they attend to, right and wrong"
-ATTENDED_BY_ONE, PREDICTED = "What it attends to, right and wrong", "Images classified correctly and wrongly"
+PREDICTED = "Images classified correctly and wrongly"
 
 PATCHES = (
     "An image, and the {rows} × {columns} patches of {height} × {width} pixels of which the model makes its {tokens}, "
-    "row by row{preceded}."
+    "row by row{after}."
 )
 FILTERS = "Patch-embedding filters, the largest first, in red, green, blue, each at its own contrast; grey is zero."
 SIMILARITY = (
@@ -102,13 +100,12 @@ def sections(models: Sequence[ShownModel], most: int = MOST) -> dict[str, list[P
         models: the models.
         most: layers, and heads, whose attention is shown; of more, evenly chosen ones.
     """
-    heading = ATTENDED if len(models) > 1 else ATTENDED_BY_ONE
     mapped = any(model.explanation.last_layer is not None for model in models)
     found = {
         "Patches": [PictureGroup("", _patches(models)), _each(FILTERS, _filters, models)],
         "Positions": [_each(SIMILARITY, _similarity, models), _each("", _added, models)],
         "Attention by layer and head": [*_attention(models, most), PictureGroup(DISTANCES, _distances(models))],
-        heading if mapped else PREDICTED: _examples(models, EXAMPLES + (MAPS if mapped else "")),
+        PREDICTED: _examples(models, EXAMPLES + (MAPS if mapped else "")),
         "Confusion matrix": [_each(CONFUSION, _confusion, models)],
     }
     there = {title: [group for group in groups if group.pictures] for title, groups in found.items()}
@@ -152,23 +149,13 @@ def _patches(models: Sequence[ShownModel]) -> list[Picture]:
             continue
         image = explanation.pixels[next((s.places[number][0] for s in first if s.places[number]), 0)]
         (rows, columns), (height, width) = spec.grid, pair(spec.patch_size)
+        after = f", after {plural(spec.prefix, 'other token')}" if spec.prefix else ""
         caption = PATCHES.format(rows=rows, columns=columns, height=height, width=width,
-                                 tokens=plural(spec.patches, "token"), preceded=_preceded(spec))  # fmt: skip
+                                 tokens=plural(spec.patches, "token"), after=after)  # fmt: skip
         chart = Tiles([Strip("", [Tile(image), Tile(image, grid=spec.grid)])], 2)
         alt = f"an image, and the same image cut into {rows} by {columns} patches"
         found.setdefault((caption, image.tobytes()), Picture(f"{model.slug}patches", chart, alt, caption))
     return [*found.values()]
-
-
-def _preceded(spec: ModelSpec) -> str:
-    """Tokens before those of the patches."""
-    rest = spec.pooled_prefix - 1
-    first = [
-        *(["the class token"] if spec.pooled_prefix else []),
-        *([f"{plural(rest, 'token')} more"] if rest > 0 else []),
-        *([plural(spec.registers, "register")] if spec.registers else []),
-    ]
-    return f", after {enumerated(first)}" if first else ""
 
 
 def _filters(model: ShownModel) -> Picture | None:
@@ -191,10 +178,11 @@ def _similarity(model: ShownModel) -> Picture | None:
     explanation = model.explanation
     if (similarity := explanation.similarity) is None:
         return None
-    what = "learned position embeddings" if explanation.about.learned else "position embeddings"
+    caption = explanation_text.positions(model)
     if not explanation.about.added:
-        what = "one vector turned to the places of two patches, all its channels alike in length"
-    caption = f"{what}; {explanation_text.similarity(model)}"
+        caption += (
+            " The positions are one vector turned to the places of two patches, all its channels alike in length."
+        )
     rows, columns = explanation.about.model.grid
     down, across = _evenly(rows, MOST_PLACES), _evenly(columns, MOST_PLACES)
     if len(down) < rows or len(across) < columns:
@@ -203,7 +191,7 @@ def _similarity(model: ShownModel) -> Picture | None:
     maps = similarity.reshape(rows, columns, -1)[np.ix_(down, across)].reshape(-1, rows * columns)
     chart = Nested(maps, explanation.about.model.grid, down, across, "cosine similarity")
     alt = f"cosine similarity of positions: maps in {plural(len(down), 'row')} and {plural(len(across), 'column')}"
-    return model.picture("similarity", chart, f"{alt}, one for each patch", caption)
+    return Picture(f"{model.slug}similarity", chart, f"{model.name or 'model'}: {alt}, one for each patch", caption)
 
 
 def _added(model: ShownModel) -> Picture | None:
@@ -212,10 +200,8 @@ def _added(model: ShownModel) -> Picture | None:
     if table is None or model.explanation.about.learned:
         return None
     which = f" of the first {MOST_TOKENS} of {len(table)} tokens" if len(table) > MOST_TOKENS else ""
-    first = {0: "", 1: ", the class token first"}.get(
-        spec.pooled_prefix, f", the {spec.pooled_prefix} before the patches' first"
-    )
     chart = Heat(table[:MOST_TOKENS], "added to the token", "token", "channel", centred=True)
+    first = f" ({plural(spec.pooled_prefix, 'token')} before the patches' first)" if spec.pooled_prefix else ""
     caption = f"what is added to the tokens{which}: a row for each token{first}, a column for each channel."
     return model.picture("positions", chart, "position embeddings as a heatmap of tokens by channels", caption)
 
@@ -297,7 +283,7 @@ def _distances(models: Sequence[ShownModel]) -> list[Picture]:
                    levels=list(levels.items()))  # fmt: skip
     name = f"{models[0].slug}distances" if len(models) == 1 else "explanations-distances"
     alt = "mean attention distance of every head by layer, pixels"
-    return [Picture(name, chart, alt, explanation_text.distances(models))]
+    return [Picture(name, chart, alt, explanation_text.heads(models))]
 
 
 def _examples(models: Sequence[ShownModel], read: str) -> list[PictureGroup]:
