@@ -250,13 +250,11 @@ class Tile:
         pixels: (height, width, 3).
         title: lines above it; may be empty.
         values: (rows, columns), over it, each in a rectangle of its own, as opaque as it is large; None for none.
-        grid: rows and columns between which lines are drawn; None for none.
     """
 
     pixels: Pixels
     title: Sequence[str] = ()
     values: Numbers | None = None
-    grid: tuple[int, int] | None = None
 
 
 @dataclass(frozen=True)

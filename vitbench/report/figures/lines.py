@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
-import seaborn as sns
 from matplotlib.axes import Axes
 from matplotlib.collections import LineCollection
 from matplotlib.figure import Figure
@@ -36,8 +36,10 @@ MOST_STEPS = 150
 """Points of a curve that are drawn: a panel is some 250 pixels wide."""
 FEW_EPOCHS = 3
 """Epochs of which each has a mark: of so few a line does not show how many there are."""
-Dash = str | tuple[float, ...]
-DASHES: Sequence[Dash] = ("", (5, 2.5), (1.5, 1.5), (6, 2, 1.5, 2), (3, 4), (8, 5), (1, 3), (4, 1.5, 1, 1.5, 1, 1.5))
+Dash = str | tuple[float, tuple[float, ...]]
+DASHES: Sequence[Dash] = ("-", *((0, pattern) for pattern in (
+    (5, 2.5), (1.5, 1.5), (6, 2, 1.5, 2), (3, 4), (8, 5), (1, 3), (4, 1.5, 1, 1.5, 1, 1.5),
+)))  # fmt: skip
 """Dash patterns of the lines of means, by colour: where lines coincide, each shows in the gaps of the others."""
 MEAN_POINTS, RUN_POINTS = 2.0, 0.6
 """Points: of the line of a mean, and of a single run among a few."""
@@ -71,7 +73,7 @@ def curves(chart: Curves) -> Figure:
             ax.xaxis.set_major_locator(MaxNLocator(3 if columns > 3 else 5, integer=True, min_n_ticks=1))
         for ax in panels[count:]:
             ax.remove()
-    looks = {name: {"linewidth": MEAN_POINTS, "linestyle": _dashed(dashes.get(name, ""))} for name in shades}
+    looks = {name: {"linewidth": MEAN_POINTS, "linestyle": dashes.get(name, "-")} for name in shades}
     legend(made, chart.colouring, looks)
     return made
 
@@ -79,38 +81,25 @@ def curves(chart: Curves) -> Figure:
 def _curves(
     ax: Axes, data: pd.DataFrame, shades: Mapping[str, str], dashes: Mapping[str, Dash], *, marked: bool
 ) -> None:
-    for name, of_name in data[data["run"] != MEAN].groupby("colour", sort=False):
+    for (name, mean), of_name in data.groupby(["colour", data["run"] == MEAN], sort=False):
         runs = [_thinned(run[["epoch", "value"]].to_numpy()) for _, run in of_name.groupby("run", sort=False)]
-        shade = shades.get(str(name), PALETTE[0])
-        alone = len(runs) == 1 and shade != GREY
-        if marked or all(len(run) == 1 for run in runs):
+        shade, dash = shades.get(name, PALETTE[0]), dashes.get(name, "-")
+        look: dict[str, Any] = {"color": shade, "linestyle": dash, "linewidth": MEAN_POINTS, "zorder": 3}
+        if mean or (len(runs) == 1 and shade != GREY):
+            ax.plot(*runs[0].T, gid=tip("", _end(name, runs[0])), marker="o" if marked else None,
+                    markeredgecolor=PAPER, **look)  # fmt: skip
+            continue
+        if marked:
             ax.plot(*np.concatenate(runs).T, color=shade, linestyle="none", marker="o", markersize=3, zorder=2)
-        dash = dashes.get(str(name), "") if alone else ""
-        width = 1.8 if alone else max(0.3, min(RUN_POINTS, 8 / len(runs)))
-        hint = tip("", _ends(str(name), runs)) if alone else None
-        lines = LineCollection(runs, colors=shade, linestyles=[_dashed(dash)], linewidths=width, zorder=2, gid=hint)
-        ax.add_collection(lines)
-    means = data[data["run"] == MEAN]
-    if len(means):
-        known = set(means["colour"])
-        shown = {name: shades.get(name, PALETTE[0]) for name in [*shades, ""] if name in known}
-        order = {"hue": "colour", "hue_order": [*shown], "palette": shown, "style": "colour", "style_order": [*shown]}
-        marks = ["o"] * len(shown) if marked else False
-        sns.lineplot(means, x="epoch", y="value", dashes=[dashes.get(name, "") for name in shown], estimator=None,
-                     markers=marks, linewidth=MEAN_POINTS, legend=False, zorder=3, ax=ax, **order)  # fmt: skip
-        for line, name in zip(ax.lines[-len(shown) :], shown, strict=True):
-            line.set_gid(tip("", _ends(name, [np.asarray(line.get_xydata())])))
+        width = max(0.3, min(RUN_POINTS, 8 / len(runs)))
+        ax.add_collection(LineCollection(runs, colors=shade, linewidths=width, zorder=2))
     ax.autoscale_view()  # a collection does not ask for it
 
 
-def _ends(name: str, curves: Sequence[npt.NDArray[np.float64]]) -> str:
+def _end(name: str, curve: npt.NDArray[np.float64]) -> str:
     """The tooltip of a line: its name, and its value at the last epoch."""
-    epoch, value = curves[0][-1]
+    epoch, value = curve[-1]
     return f"{f'{name}: ' if name else ''}{significant(value)} after epoch {epoch:.0f}"
-
-
-def _dashed(dash: Dash) -> str | tuple[int, Dash]:
-    return (0, dash) if dash else "-"
 
 
 def _thinned(curve: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
@@ -123,16 +112,13 @@ def trends(chart: Trends) -> Figure:
     """Points are single runs, lines join their means."""
     made = Figure(figsize=(5.6, 3.0), layout="constrained")
     ax, points = made.subplots(), chart.points
-    shades = {name: colours(chart.colouring).get(name, PALETTE[0]) for name in points["colour"].unique()}
-    if len(points):
-        order = {"hue": "colour", "hue_order": [*shades], "palette": shades, "legend": False, "ax": ax}
-        sns.lineplot(points, x="at", y="value", estimator="mean", errorbar=None, linewidth=MEAN_POINTS, **order)
-        hollow = {**order, "palette": dict.fromkeys(shades, PAPER), "edgecolor": [*points["colour"].map(shades)]}
-        sns.scatterplot(points, x="at", y="value", s=14, linewidth=0.9, zorder=3, **hollow)
-        means = points.groupby(["colour", "at"], sort=False)["value"].mean().reset_index()
-        for name, at, mean in means.itertuples(index=False, name=None):
+    for name, of_name in points.groupby("colour", sort=False):
+        shade, means = colours(chart.colouring).get(str(name), PALETTE[0]), of_name.groupby("at")["value"].mean()
+        ax.plot(means.index, means, color=shade, linewidth=MEAN_POINTS)
+        ax.scatter(of_name["at"], of_name["value"], s=14, facecolors=PAPER, edgecolors=shade, linewidths=0.9, zorder=3)
+        for at, mean in means.to_dict().items():
             label = f"{name} {chart.axis} {_label(at)}: {significant(mean)}".strip()
-            ax.plot(at, mean, color=shades[name], marker="o", markersize=6, markeredgecolor=PAPER, markeredgewidth=0.75,
+            ax.plot(at, mean, color=shade, marker="o", markersize=6, markeredgecolor=PAPER, markeredgewidth=0.75,
                     gid=tip("", label))  # fmt: skip
     for _, value in chart.levels:
         ax.axhline(value, color=GREY, linewidth=1.0, linestyle=(0, (4, 3)), zorder=1)

@@ -88,19 +88,7 @@ def _seen(tile: Tile, strip: Strip, side: float) -> Pixels:
     if max(height, width) > most:
         size = max(1, round(width * most / max(height, width))), max(1, round(height * most / max(height, width)))
         pixels = np.asarray(Image.fromarray(pixels).resize(size, Image.Resampling.BOX))
-    return pixels if tile.grid is None else _cut(pixels, tile.grid, most)
-
-
-def _cut(pixels: Pixels, grid: tuple[int, int], most: int) -> Pixels:
-    """An image, so large at the least, with lines between its patches: light between dark, to be seen on both."""
-    larger = -(-most // max(pixels.shape[:2]))
-    whole = pixels.repeat(larger, axis=0).repeat(larger, axis=1)
-    for axis, count in enumerate(grid):
-        lines = np.moveaxis(whole, axis, 0)  # the same memory
-        for at in (round(len(lines) * i / count) for i in range(1, count)):
-            lines[max(0, at - 1) : at + 2] = 0
-            lines[at] = 255
-    return whole
+    return pixels
 
 
 def overlaid(tile: Tile, most: float) -> Pixels:

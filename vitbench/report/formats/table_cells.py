@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from markupsafe import Markup
@@ -51,8 +51,8 @@ def cells(table: Table) -> Iterator[list[TableCell]]:
     rows = [_label(row[: table.telling]) for row in table.rows]
     joined = itertools.repeat(Md("")) if table.telling < 2 else [_label(heads[: table.telling]), *rows]
     longest = max((len(plain(label)) for label in rows), default=0)
-    words = max((len(word) for label in rows for word in plain(label).split()), default=0)
-    kind = _classes("joined", "name" if longest <= SHORT else "sentence", "long" if words > NAME else "")
+    wide = any(len(word) > NAME for label in rows for word in plain(label).split())
+    kind = _classes({"joined": True, "name": longest <= SHORT, "sentence": longest > SHORT, "long": wide})
     drawn = {
         (number, column): bars.bar(each, axis, bars.FLAT)
         for column, (of_rows, scale) in table.bars.items()
@@ -65,32 +65,30 @@ def cells(table: Table) -> Iterator[list[TableCell]]:
         for column, cell in enumerate(row):
             name, text, at = table.columns[column], plain(cell), (number - 1, column)
             share = table.shades.get(at, 0.0)
-            classes = _classes(
-                *_of_text(text, is_number=table.right[column], is_head=not number),
-                "part" if column < naming and naming > 1 else "",
-                f"{tone(text)} tone" if number and name in TONED else "",
-                "shaded" if at in table.shades else "",
-                "above" if share > 0 else "",
-                "optional" if name in table.optional else "",
-            )
+            words, names_row = [len(word) for word in text.split()], column < naming
+            looks = {
+                "number": table.right[column],
+                # A name is kept on one line, and a sentence is not broken at every word.
+                "name": number and not table.right[column] and len(text) <= NAME,
+                "sentence": number and not table.right[column] and len(text) > SENTENCE,
+                "phrase": not number and len(text) > HEAD,
+                "long": max(words, default=0) > NAME,
+                "part": names_row and naming > 1,
+                f"{tone(text)} tone": number and name in TONED,
+                "shaded": at in table.shades,
+                "above": share > 0,
+                "optional": name in table.optional,
+            }
             made.append(TableCell(
-                ("row" if column < naming else "") if number else "col", classes, cell,
+                ("row" if names_row else "") if number else "col", _classes(looks), cell,
                 drawn.get(at, ""),
                 f"{100 * abs(share):.0f}%" if at in table.shades else "",
             ))  # fmt: skip
         yield made
 
 
-def _of_text(text: str, *, is_number: bool, is_head: bool) -> Iterator[str]:
-    yield "number" if is_number else ""
-    if not is_number and not is_head:  # a name is kept on one line, and a sentence is not broken at every word
-        yield "name" if len(text) <= NAME else "sentence" if len(text) > SENTENCE else ""
-    yield "phrase" if is_head and len(text) > HEAD else ""
-    yield "long" if max(map(len, text.split()), default=0) > NAME else ""
-
-
-def _classes(*names: str) -> str:
-    return " ".join(filter(None, map(str.strip, names)))
+def _classes(looks: Mapping[str, object]) -> str:
+    return " ".join(name.strip() for name, holds in looks.items() if holds)
 
 
 def _label(names: Sequence[Md]) -> Md:

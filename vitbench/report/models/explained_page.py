@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import NamedTuple
 
 import pandas as pd
 
@@ -73,46 +72,36 @@ def render_explanation(
 
 def of_study(view: View, files: Files) -> list[Block]:
     """The explanations that a study keeps, of the first ``MOST`` of its trials that have one, beside one another."""
-    kept = _kept(view)
-    if not kept.explanations and not kept.unread:
+    models, unread, every = _kept(view)
+    if not every:
         return []
-    names = {model.name: pictures.about(model.explanation) for model in kept.explanations}
-    names |= {name: Md(f"Its explanation cannot be read: {escape(why)}.") for name, why in kept.unread.items()}
+    names = {model.name: pictures.about(model.explanation) for model in models}
+    names |= {name: Md(f"Its explanation cannot be read: {escape(why)}.") for name, why in unread.items()}
     blocks: list[Block] = [Md(MADE)]
     blocks.append(bullets([Md(f"**{escape(name)}.** {said}") for name, said in names.items()]))
-    if kept.beyond:
-        blocks.append(Md(f"Of {plural(kept.beyond + len(names), 'explanation')} the first {MOST} are shown."))
-    if kept.explanations:
-        for heading, groups in pictures.sections(kept.explanations, MOST_MAPS).items():
+    if every > MOST:
+        blocks.append(Md(f"Of {plural(every, 'explanation')} the first {MOST} are shown."))
+    if models:
+        for heading, groups in pictures.sections(models, MOST_MAPS).items():
             blocks += [Heading(heading), *_drawn(groups, files)]
-    lacking = {model.name: pictures.missing(model.explanation) for model in kept.explanations}
+    lacking = {model.name: pictures.missing(model.explanation) for model in models}
     missing = [Md(f"{escape(name)}: {line}") for name, lines in lacking.items() for line in lines]
     return [*blocks, Heading(MISSING), bullets(missing)] if missing else blocks
 
 
 def in_short(view: View) -> list[Md]:
     """What the explanations that a study keeps say to its question, a sentence each; nothing of a study without any."""
-    return [escape(sentence) for sentence in explanation_text.in_short(_kept(view).explanations)]
+    return [escape(sentence) for sentence in explanation_text.in_short(_kept(view)[0])]
 
 
-class _Kept(NamedTuple):
-    """The models that are shown of a study, name → why another one's explanation cannot be read, and how many more."""
-
-    explanations: Sequence[ShownModel]
-    unread: Mapping[str, str]
-    beyond: int
-
-
-def _kept(view: View) -> _Kept:
-    folder = view.study.path / FOLDER
-    files = {file.stem: file for file in sorted(folder.glob(f"*{SUFFIX}"))}
+def _kept(view: View) -> tuple[list[ShownModel], dict[str, str], int]:
+    """The models that are shown, name → why another one's explanation cannot be read, and how many there are."""
+    files = {file.stem: file for file in sorted((view.study.path / FOLDER).glob(f"*{SUFFIX}"))}
     trials = Trials.of(view.study.info.trials)
-    places = [place for place, trial_id in enumerate(trials.ids()) if trial_id in files] if files else []
-    planned = [each for each in map(trials.__getitem__, places) if isinstance(each.trial, TrainTrial)]
+    planned = [trials[place] for place, trial_id in enumerate(trials.ids()) if trial_id in files] if files else []
+    planned = [each for each in planned if isinstance(each.trial, TrainTrial)]
     found, unread = list[ShownModel](), dict[str, str]()
-    for number, each in enumerate(planned):
-        if len(found) == MOST:
-            return _Kept(found, unread, len(planned) - number)
+    for each in planned[:MOST]:
         assert isinstance(each.trial, TrainTrial)
         name = f"{each.cell}, seed {each.trial.seed}"
         if name in unread or name in {model.name for model in found}:  # as the same cell on another device is
@@ -125,7 +114,7 @@ def _kept(view: View) -> _Kept:
             unread[name] = str(error)
         else:
             found.append(ShownModel(explanation, name, f"explanation-{len(found) + 1}-"))
-    return _Kept(found, unread, 0)
+    return found, unread, len(planned)
 
 
 def training(epochs: Sequence[Epoch]) -> Picture:

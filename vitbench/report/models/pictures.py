@@ -152,7 +152,10 @@ def _patches(models: Sequence[ShownModel]) -> list[Picture]:
         after = f", after {plural(spec.prefix, 'other token')}" if spec.prefix else ""
         caption = PATCHES.format(rows=rows, columns=columns, height=height, width=width,
                                  tokens=plural(spec.patches, "token"), after=after)  # fmt: skip
-        chart = Tiles([Strip("", [Tile(image), Tile(image, grid=spec.grid)])], 2)
+        cut = np.full((rows, height + 1, columns, width + 1, 3), 255, dtype=np.uint8)
+        cut[:, :height, :, :width] = image.reshape(rows, height, columns, width, 3)
+        whole = cut.reshape(rows * (height + 1), columns * (width + 1), 3)[:-1, :-1]
+        chart = Tiles([Strip("", [Tile(image), Tile(whole)])], 2)
         alt = f"an image, and the same image cut into {rows} by {columns} patches"
         found.setdefault((caption, image.tobytes()), Picture(f"{model.slug}patches", chart, alt, caption))
     return [*found.values()]
