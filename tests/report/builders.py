@@ -22,7 +22,7 @@ from vitbench.config.suite import Fact, Goal, Info, Published
 from vitbench.config.trial import SLOT, TimeTrial, TrainTrial, TuneTrial, relevant
 from vitbench.environment import Environment
 from vitbench.report import document
-from vitbench.report.figures.charts import Chart, Drawn, ForestPlot
+from vitbench.report.figures.charts import Chart, Drawn
 from vitbench.report.output import Files
 from vitbench.report.study_report import compose, render_view
 from vitbench.report.view import View
@@ -347,7 +347,7 @@ def charts_of(view: View) -> list[Chart]:
     for block in blocks:
         if isinstance(block, document.Figure):
             block.element()
-    return [*charts, *(ForestPlot(block) for block in blocks if isinstance(block, document.Forest))]
+    return [*charts, *(block for block in blocks if isinstance(block, document.Forest))]
 
 
 @functools.cache

@@ -30,16 +30,14 @@ from PIL import Image
 
 from tests.report.builders import CPU, GPU, CellPlan, Plan, build, charts_of, factorial, reference
 from tests.report.contrast import LEAST_MARK, LEAST_TEXT, contrast
-from vitbench.report import document
 from vitbench.report.cost import roofline as costs
-from vitbench.report.document import Bar, ForestRow, Scale
+from vitbench.report.document import Bar, Forest, ForestRow, Scale
 from vitbench.report.figures import colours, parts, scatter
 from vitbench.report.figures.charts import (
     SPOT,
     Chart,
     Colouring,
     Curves,
-    ForestPlot,
     Front,
     Heat,
     Nested,
@@ -133,7 +131,7 @@ def test_labels_of_a_whole_report_neither_touch_nor_are_cut_off(
 ) -> None:
     charts = charts_of(View(build(tmp_path / "study", plan(cells))))
     kinds = {type(chart) for chart in charts}
-    assert Curves in kinds and (plan is named or {ForestPlot, Front} <= kinds)
+    assert Curves in kinds and (plan is named or {Forest, Front} <= kinds)
     assert [fault for chart in charts for fault in faults(chart)] == []
 
 
@@ -163,14 +161,14 @@ def roofline(points: int) -> Roofline:
 VALUES = [f"value {n} {'x' * 60}" for n in range(12)]
 
 
-def forest(bars: Sequence[Bar], scale: Scale, name: str = "") -> ForestPlot:
+def forest(bars: Sequence[Bar], scale: Scale, name: str = "") -> Forest:
     """A forest plot of some bars, their verdicts in turn."""
     words = ("better", "worse", "equivalent", "underpowered (both at chance)")
     rows = [
         ForestRow(f"{i} {name}", f"axis, against {name}", bar, (f"{bar.value:+.2f}", ""), words[i % len(words)])
         for i, bar in enumerate(bars)
     ]
-    return ForestPlot(document.Forest(f"difference in points {name}", tuple(rows), scale))
+    return Forest(f"difference in points {name}", tuple(rows), scale)
 
 
 def of_each_kind() -> Iterator[Chart]:
@@ -203,7 +201,7 @@ def test_labels_of_each_kind_neither_touch_nor_are_cut_off(chart: Chart) -> None
 
 
 def test_the_measure_sees_what_touches_and_what_is_cut_off(monkeypatch: pytest.MonkeyPatch) -> None:
-    rows = next(chart for chart in of_each_kind() if isinstance(chart, ForestPlot) and len(chart.plot.rows) == 40)
+    rows = next(chart for chart in of_each_kind() if isinstance(chart, Forest) and len(chart.rows) == 40)
     monkeypatch.setattr(scatter, "ROW", 0.05)
     assert any(" / " in fault for fault in faults(rows))
     monkeypatch.setattr(scatter, "in_two", lambda label, room: 20 * label)

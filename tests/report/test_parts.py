@@ -15,7 +15,6 @@ from tests.report.test_render import HOSTILE as MARKDOWN
 from tests.test_security import HOSTILE, as_read
 from vitbench.report import text as numbers
 from vitbench.report.document import Bar, Code, Forest, ForestRow, Scale, table
-from vitbench.report.figures import charts
 from vitbench.report.figures.draw import draw
 from vitbench.report.figures.parts import shorten
 from vitbench.report.inline import Md, escape, listed
@@ -122,7 +121,7 @@ def test_drawing_uses_nothing_of_the_callers_style_and_changes_nothing() -> None
     bars = Bar(1.5, 1.0, 2.0, (1.0, 2.0)), Bar(math.nan, math.nan, math.nan)
     names = ("a $x$ b$", "漢字")
     plot = tuple(ForestRow(name, "", bar, ("", ""), "") for name, bar in zip(names, bars, strict=True))
-    rows = charts.ForestPlot(Forest("accuracy (%)", plot, Scale()))
+    rows = Forest("accuracy (%)", plot, Scale())
     first = draw(rows)
     with mpl.rc_context({"font.size": 30, "axes.facecolor": "red", "figure.dpi": 20}):
         before = dict(mpl.rcParams)

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
+
+import pandas as pd
 
 from vitbench.report.inline import NOTHING, Md, bold, escape
 
@@ -128,8 +131,22 @@ class Forest:
     files: Mapping[str, str] = field(default_factory=dict)
 
     @property
+    def frame(self) -> pd.DataFrame:
+        """A row for each number, as the CSV file of the figure has them."""
+        lines = [
+            (row.name, row.context, what, value, row.verdict)
+            for row in self.rows
+            for what, value in (
+                ("estimate", row.bar.value), ("low", row.bar.low), ("high", row.bar.high),
+                *(("point", point) for point in row.bar.points),
+            )
+            if math.isfinite(value)
+        ]  # fmt: skip
+        return pd.DataFrame(lines, columns=["name", "context", "what", "value", "verdict"])
+
+    @property
     def table(self) -> Table:
-        """The same as a table, for formats that draw nothing."""
+        """A table of the effects, for formats that draw nothing."""
         rows = [
             {
                 "comparison": escape(f"{each.name} ({each.context})"),

@@ -17,7 +17,7 @@ import pandas as pd
 
 from vitbench.errors import UserError
 from vitbench.report.document import Block, Document, Figure, Forest
-from vitbench.report.figures.charts import Chart, Draw, Drawn, ForestPlot, Picture, Tiles, drawn
+from vitbench.report.figures.charts import Chart, Draw, Drawn, Picture, Tiles, drawn
 from vitbench.report.formats import html, markdown
 from vitbench.report.formats.latex import TEX_MARK
 from vitbench.report.formats.markdown import MARK
@@ -61,7 +61,7 @@ class Files:
 
     def forest(self, name: str, forest: Forest) -> Forest:
         """Add a forest plot as ``figures/<name>.png``, ``.svg`` and ``.csv``; returns it with their paths."""
-        return replace(forest, files=self._chart(name, ForestPlot(forest))[0])
+        return replace(forest, files=self._chart(name, forest)[0])
 
     def _chart(self, name: str, chart: Chart) -> tuple[dict[str, str], Callable[[], Drawn]]:
         """Add the files of a chart; returns their paths by kind, and what draws it once."""

@@ -20,7 +20,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from vitbench.report import document
+from vitbench.report.document import Forest
 
 Pixels = npt.NDArray[np.uint8]
 Numbers = npt.NDArray[Any]
@@ -51,27 +51,6 @@ class Colouring:
     values: Sequence[str] = ()
     shown: Sequence[str] = ()
     others: str = ""
-
-
-@dataclass(frozen=True)
-class ForestPlot:
-    """A forest plot, as a page has it."""
-
-    plot: document.Forest
-
-    @property
-    def frame(self) -> pd.DataFrame:
-        """A row for each number."""
-        lines = [
-            (row.name, row.context, what, value, row.verdict)
-            for row in self.plot.rows
-            for what, value in (
-                ("estimate", row.bar.value), ("low", row.bar.low), ("high", row.bar.high),
-                *(("point", point) for point in row.bar.points),
-            )
-            if math.isfinite(value)
-        ]  # fmt: skip
-        return pd.DataFrame(lines, columns=["name", "context", "what", "value", "verdict"])
 
 
 @dataclass(frozen=True, eq=False)
@@ -304,7 +283,7 @@ class Tiles:
         return named.join(pd.DataFrame(_short(values.reshape(len(found), -1)), columns=_places(values.shape[1:])))
 
 
-Chart = Curves | Trends | Roofline | Front | ForestPlot | Tiles | Heat | Nested
+Chart = Curves | Trends | Roofline | Front | Forest | Tiles | Heat | Nested
 
 
 def _places(grid: Iterable[int]) -> list[str]:

@@ -18,6 +18,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from PIL import Image
 
+from vitbench.report.document import Forest
 from vitbench.report.figures import charts, heat, lines, scatter, sheet
 from vitbench.report.figures.colours import GREY, INK, RULE
 from vitbench.report.figures.parts import NAME_POINTS, TEXT_POINTS
@@ -58,7 +59,7 @@ STYLE: dict[Any, Any] = {
 
 
 FORMS: Mapping[type, Callable[[Any], Figure]] = {
-    charts.ForestPlot: scatter.forest, charts.Front: scatter.front, charts.Roofline: scatter.roofline,
+    Forest: scatter.forest, charts.Front: scatter.front, charts.Roofline: scatter.roofline,
     charts.Curves: lines.curves, charts.Trends: lines.trends, charts.Heat: heat.matrix, charts.Nested: heat.nested,
     charts.Tiles: sheet.figure,
 }  # fmt: skip

@@ -86,7 +86,7 @@ def _curves(
         shade, dash = shades.get(name, PALETTE[0]), dashes.get(name, "-")
         look: dict[str, Any] = {"color": shade, "linestyle": dash, "linewidth": MEAN_POINTS, "zorder": 3}
         if mean or (len(runs) == 1 and shade != GREY):
-            ax.plot(*runs[0].T, gid=tip("", _end(name, runs[0])), marker="o" if marked else None,
+            ax.plot(*runs[0].T, gid=tip("", _end(str(name), runs[0])), marker="o" if marked else None,
                     markeredgecolor=PAPER, **look)  # fmt: skip
             continue
         if marked:
@@ -116,7 +116,7 @@ def trends(chart: Trends) -> Figure:
         shade, means = colours(chart.colouring).get(str(name), PALETTE[0]), of_name.groupby("at")["value"].mean()
         ax.plot(means.index, means, color=shade, linewidth=MEAN_POINTS)
         ax.scatter(of_name["at"], of_name["value"], s=14, facecolors=PAPER, edgecolors=shade, linewidths=0.9, zorder=3)
-        for at, mean in means.to_dict().items():
+        for at, mean in zip(means.index.tolist(), means.tolist(), strict=True):
             label = f"{name} {chart.axis} {_label(at)}: {significant(mean)}".strip()
             ax.plot(at, mean, color=shade, marker="o", markersize=6, markeredgecolor=PAPER, markeredgewidth=0.75,
                     gid=tip("", label))  # fmt: skip

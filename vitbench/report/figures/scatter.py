@@ -7,8 +7,8 @@ import math
 import numpy as np
 from matplotlib.figure import Figure
 
-from vitbench.report.document import tone
-from vitbench.report.figures.charts import Colouring, ForestPlot, Front, Roofline
+from vitbench.report.document import Forest, tone
+from vitbench.report.figures.charts import Colouring, Front, Roofline
 from vitbench.report.figures.colours import GREY, INK, PALETTE, PAPER, RULE
 from vitbench.report.figures.parts import (
     NAME_POINTS,
@@ -34,9 +34,9 @@ AIR = 1.8
 """How many times as far as data and ridge the axis of intensity reaches."""
 
 
-def forest(chart: ForestPlot) -> Figure:
+def forest(chart: Forest) -> Figure:
     """A row for each effect: its seeds, its interval, its value and its verdict. A page lays out its own."""
-    rows, scale = chart.plot.rows, chart.plot.scale
+    rows, scale = chart.rows, chart.scale
     names = fit([f"{row.name} ({row.context})" for row in rows], NAMED, NAME_POINTS, lines=2)
     named = max((inches(name, NAME_POINTS) for name in names), default=0.5)
     made = Figure(figsize=(named + BESIDE + NUMBERS, ROW * max(len(rows), 2) + 0.7), layout="constrained")
@@ -57,7 +57,7 @@ def forest(chart: ForestPlot) -> Figure:
     if points:
         values, places = np.transpose(points)
         ax.scatter(values, places, s=9, color=GREY, linewidth=0, zorder=4)
-    ax.set(ylabel="", ylim=(len(rows) - 0.4, -0.6), xlabel=in_two(chart.plot.title, BESIDE))
+    ax.set(ylabel="", ylim=(len(rows) - 0.4, -0.6), xlabel=in_two(chart.title, BESIDE))
     ax.set_yticks(range(len(rows)), names)
     ax.yaxis.grid(visible=False)
     numbers(ax.xaxis)
