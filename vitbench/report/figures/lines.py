@@ -81,12 +81,13 @@ def curves(chart: Curves) -> Figure:
 def _curves(
     ax: Axes, data: pd.DataFrame, shades: Mapping[str, str], dashes: Mapping[str, Dash], *, marked: bool
 ) -> None:
-    for (name, mean), of_name in data.groupby(["colour", data["run"] == MEAN], sort=False):
+    for (colour, mean), of_name in data.groupby(["colour", data["run"] == MEAN], sort=False):
+        name = str(colour)
         runs = [_thinned(run[["epoch", "value"]].to_numpy()) for _, run in of_name.groupby("run", sort=False)]
         shade, dash = shades.get(name, PALETTE[0]), dashes.get(name, "-")
         look: dict[str, Any] = {"color": shade, "linestyle": dash, "linewidth": MEAN_POINTS, "zorder": 3}
         if mean or (len(runs) == 1 and shade != GREY):
-            ax.plot(*runs[0].T, gid=tip("", _end(str(name), runs[0])), marker="o" if marked else None,
+            ax.plot(*runs[0].T, gid=tip("", _end(name, runs[0])), marker="o" if marked else None,
                     markeredgecolor=PAPER, **look)  # fmt: skip
             continue
         if marked:
