@@ -182,7 +182,7 @@ def _environment(view: View, origin: str) -> Md:
     """The machine and the software of the results of one origin, their commits, and how many there are."""
     of_it = view.trials[view.trials["origin"] == origin]
     e, threads = view.origins.environments[origin], of_it.dropna(subset="threads").groupby("kind")["threads"]
-    counted = {kind: f"{plural(len(of_kind), WORDS[kind])} ({plural(int(of_kind.iloc[0]), 'CPU thread')} each)"
+    counted = {str(kind): f"{plural(len(of_kind), WORDS[str(kind)])} ({plural(int(of_kind.iloc[0]), 'CPU thread')} each)"
                for kind, of_kind in threads}  # fmt: skip
     packages = ", ".join(f"{name} {version}" for name, version in sorted(e.packages.items()))
     parts = [
