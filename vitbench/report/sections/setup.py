@@ -182,8 +182,10 @@ def _environment(view: View, origin: str) -> Md:
     """The machine and the software of the results of one origin, their commits, and how many there are."""
     of_it = view.trials[view.trials["origin"] == origin]
     e, threads = view.origins.environments[origin], of_it.dropna(subset="threads").groupby("kind")["threads"]
-    counted = {str(kind): f"{plural(len(of_kind), WORDS[str(kind)])} ({plural(int(of_kind.iloc[0]), 'CPU thread')} each)"
-               for kind, of_kind in threads}  # fmt: skip
+    counted = {
+        str(kind): f"{plural(len(rows), WORDS[str(kind)])} ({plural(int(rows.iloc[0]), 'CPU thread')} each)"
+        for kind, rows in threads
+    }
     packages = ", ".join(f"{name} {version}" for name, version in sorted(e.packages.items()))
     parts = [
         escape(f"{e.machine}, {e.memory_gib:g} GiB memory"),
