@@ -8,7 +8,7 @@ from dataclasses import replace
 from vitbench.report.cost import speed
 from vitbench.report.cost.beside import Beside, beside_baseline
 from vitbench.report.document import Table, table
-from vitbench.report.inline import Md, bold, escape
+from vitbench.report.inline import Md, escape
 from vitbench.report.text import UNSTABLE, distinct, fixed, plural
 from vitbench.report.view import View
 
@@ -53,7 +53,7 @@ def heat_map(view: View) -> Table | None:
         if not each.unstable and each.ratio > 0
     }
     caption = f"Speed as a multiple of that of {bases.pop()}, timed beside it: above 1 is faster."
-    caption += " Bold: faster or slower, corrected for all comparisons."
+    caption += " Faster or slower, in words, where it is shown after correction for all comparisons."
     caption += f" {UNSTABLE}: unstable timing." if any(each.unstable for each in found) else ""
     caption += f" The first {MOST} of {plural(len(rows), 'setting')} are shown." if len(rows) > MOST else ""
     made = table(lines, right=set(heads.values()), columns=["setting", *heads.values()])
@@ -61,5 +61,5 @@ def heat_map(view: View) -> Table | None:
 
 
 def _cell(each: Beside) -> Md:
-    shown = Md(f"{fixed(each.ratio, 2)}{f' {UNSTABLE}' if each.unstable else ''}")
-    return bold(shown) if each.verdict in ("faster", "slower") else shown
+    word = UNSTABLE if each.unstable else each.verdict if each.verdict in ("faster", "slower") else ""
+    return Md(f"{fixed(each.ratio, 2)} {word}".strip())
