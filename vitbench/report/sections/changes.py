@@ -125,6 +125,9 @@ def _pairs(name: str, before: Asking, after: Asking) -> list[tuple[str, Any, Any
             return [(label, None if old is None else "stated", None if new is None else "stated", "")]
         keys = [key for key in dict.fromkeys([*old, *new]) if old.get(key) != new.get(key)]
         return [(f"{label}: {escape(key)}", old.get(key), new.get(key), "") for key in keys]
+    if name == SEEDS:  # those that left, and those that joined
+        were, are = old or [], new or []
+        return [("seeds", [s for s in were if s not in are] or None, [s for s in are if s not in were] or None, "")]
     label = f"goal of {escape(name.removeprefix(GOAL))}" if name.startswith(GOAL) else escape(name.rpartition(".")[2])
     return [(label, old, new, "")]
 
