@@ -18,6 +18,7 @@ from tests.test_registry import PLUGIN
 from vitbench.cli.main import cli
 from vitbench.cli.studies import ONLY
 from vitbench.config import read_suite
+from vitbench.config.shipped import suite_file
 from vitbench.report.document import Code
 from vitbench.report.output import Files
 from vitbench.report.sections import reproduce
@@ -44,7 +45,7 @@ def parsed(line: list[str]) -> dict[str, Any]:
 def planned_by(line: list[str], wanted: Wanted = nothing_seen) -> StudyInfo:
     """What a command line plans; runs nothing. Of a plan with looks the first, or ``nothing_stops``: all of them."""
     verb, asked = line[1], parsed(line)
-    suite = read_suite(asked["suite"], asked["overrides"], asked["max_trials"], small=asked["small"])
+    suite = read_suite(suite_file(asked["suite"]), asked["overrides"], asked["max_trials"], small=asked["small"])
     only = "timing" if verb == "time" else asked["only"]
     return plan(suite, asked["device"], kinds=ONLY[only] if only else KINDS, wanted=wanted)
 
