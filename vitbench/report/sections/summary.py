@@ -82,7 +82,9 @@ def facts(view: View) -> dict[str, str]:
         named = dict.fromkeys(each.machine for each in environments)
         found["device"] = next(iter(named)) if len(named) == 1 else f"{len(named)} machines"
     if (states := view.trials["state"]).size:
+        apart = (states == "unsupported").sum()
         found["trials"] = f"{(states == 'ok').sum():,} of {plural(len(states), 'trial')} ok"
+        found["trials"] += f", {apart:,} unsupported" if apart else ""
     moments = [attempt.started_at for attempts in view.results.tried.values() for attempt in attempts]
     return found | ({"date": f"{max(moments):%Y-%m-%d}"} if moments else {})
 
