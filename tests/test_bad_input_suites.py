@@ -191,7 +191,7 @@ def test_i08_not_even_yes_plans_what_no_memory_holds(tmp_path: Path, capsys: pyt
 def test_i08_seeds_and_tuning_count(tmp_path: Path) -> None:
     text = "[tune]\ntrain.learning_rate = [1e-3, 1e-2]\nseeds = 3"
     name = suite_file(tmp_path, text)
-    with pytest.raises(SpecError, match=r"1 cells × 11 seed\(s\) exceed 10 trials"):
+    with pytest.raises(SpecError, match=r"1 cell × 11 seeds exceed 10 trials"):
         read_suite(tmp_path / name, ["train.seeds=5"], max_trials=10)
 
 

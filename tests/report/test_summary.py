@@ -170,7 +170,7 @@ def test_what_cannot_run_here_is_said(name: str) -> None:
 def test_what_limits_the_conclusions_is_above_all_numbers(tmp_path: Path) -> None:
     """Only what changes them, and each is a caveat with its reasons below."""
     alone = View(build(tmp_path, factorial(AXES, time=False)))
-    of_planted = {"settings-by-cell", "unequal-budgets", "shared-machine"}
+    of_planted = {"settings-by-cell", "unequal-budgets"}
     for view, named in ((reference("planted"), of_planted), (alone, {"one-seed"})):
         grave = {name: short for short, name in caveats.grave(view)}
         assert grave.keys() == named <= dict(stated(view)).keys()

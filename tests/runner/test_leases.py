@@ -160,7 +160,7 @@ def test_f16_a_lease_that_cannot_be_read_is_watched_too(tmp_path: Path, monkeypa
     (tmp_path / f"{TRIAL}.1.json").write_text("{")
     leases = Leases(tmp_path, 10.0)
     lease = leases.take(TRIAL)
-    assert lease is not None and "a driver of an unreadable lease" in str(lease)
+    assert lease is not None and "its lease cannot be read" in str(lease)
     time.sleep(0.4)
     assert leases.take(TRIAL) is None
 

@@ -118,7 +118,7 @@ def test_the_loss_is_that_of_hidden_patches(monkeypatch: pytest.MonkeyPatch) -> 
     assert wanted.mean(dim=-1).abs().max() < 1e-5 and (wanted.std(dim=-1) - 1).abs().max() < 1e-3
     hidden = torch.ones(6, 16, 1).scatter(1, seen[..., None], 0.0)
     for where, loss in ((hidden, 4.0), (1.0 - hidden, 0.0)):
-        monkeypatch.setattr(autoencoder, "tell", lambda *_, where=where: wanted + 2.0 * where)
+        monkeypatch.setattr(autoencoder, "predict", lambda *_, where=where: wanted + 2.0 * where)
         assert autoencoder(given, order).item() == pytest.approx(loss, abs=1e-6)
     whole, mask = autoencoder.reconstruct(given, order)
     assert torch.equal(mask, _mask(autoencoder, seen, given)[1].expand_as(given))
