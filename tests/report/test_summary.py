@@ -148,7 +148,7 @@ def test_equivalent_implementations_are_one_row() -> None:
     assert [each.mean for each in functions] == sorted((each.mean for each in functions), reverse=True)
     by_cell = shown(view, "parameters")
     for each, row in zip(functions, by_cell.rows, strict=True):
-        assert row[:2] == ["conv | einops", "per_head | batched | sdpa"] and row[2:4] == each.name.split(" · ")
+        assert row[:2] == ["conv | einops", "batched | per_head | sdpa"] and row[2:4] == each.name.split(" · ")
         rates = of_cells.loc[list(each.cells), "train_images_per_s"]
         assert row[by_cell.columns.index("training (images/s)")] == f"{rates.min():,.0f} to {rates.max():,.0f}"
     assert functions[0].name in said(view)
@@ -176,7 +176,7 @@ def test_what_limits_the_conclusions_is_above_all_numbers(tmp_path: Path) -> Non
         assert grave.keys() == named <= dict(stated(view)).keys()
         (note,) = [block for block in document(view).opening if isinstance(block, Note)]
         assert all(short in note.text for short in grave.values())
-    (note,) = [block for block in document(reference("components-cpu")).opening if isinstance(block, Note)]
+    (note,) = [block for block in document(reference("attention-timing-cpu")).opening if isinstance(block, Note)]
     assert "unstable" in note.text and ";" not in note.text
 
 
