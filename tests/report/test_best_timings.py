@@ -73,7 +73,7 @@ def test_the_heat_map_has_every_setting_and_the_ratios_of_the_records() -> None:
         column = found.columns.index(head)
         (place,) = [at for at, shape in enumerate(shapes) if speed.shared(view, each.group).startswith(shape)]
         ratio = float(each.row["speed"])
-        bold = "**" if each.verdict in ("faster", "slower") else ""
-        assert shown[shapes[place], column] == f"{bold}{ratio:.2f}{' ~' if each.unstable else ''}{bold}"
+        words = {"undecided": "", "unstable": " ~"}
+        assert shown[shapes[place], column] == f"{ratio:.2f}{words.get(each.verdict, f' {each.verdict}')}"
         shade = found.shades.get((place, column))
         assert (shade is None) == each.unstable and (shade is None or (shade > 0) == (ratio > 1))
