@@ -80,7 +80,7 @@ def test_f15_a_driver_with_nothing_to_do_says_who_has_it(runs: Runs) -> None:
     first = runs.start(*arguments)
     runs.wait_for_starts(1)
     second = runs.start(*arguments, log="second")
-    until(lambda: "waiting for them" in (runs.folder / "second").read_text(), "it does not say that it waits")
+    until(lambda: "in another process (pid" in (runs.folder / "second").read_text(), "it does not say that it waits")
     assert f"(pid {first.pid})" in (runs.folder / "second").read_text()
     done = runs.run(*arguments, "--leave-held")
     assert done.returncode == 1 and "1 pending" in done.stdout
@@ -239,7 +239,7 @@ def test_f27_a_driver_that_is_stopped_past_its_heartbeats_keeps_its_trial(runs: 
     runs.wait_for_starts(1)
     first.send_signal(signal.SIGSTOP)
     second = runs.start(*arguments, log="second")
-    until(lambda: "waiting for them" in (runs.folder / "second").read_text(), "it does not wait")
+    until(lambda: "in another process" in (runs.folder / "second").read_text(), "it does not wait")
     time.sleep(2.0)
     first.send_signal(signal.SIGCONT)
     assert (first.wait(timeout=120), second.wait(timeout=120)) == (0, 0)
@@ -295,5 +295,5 @@ def test_f16_the_study_goes_on_where_a_driver_of_another_machine_died(runs: Runs
     dead.take(trial)
     elsewhere(dead.files[trial])
     done = runs.run(*arguments)
-    assert done.returncode == 0 and "on another machine" in done.stdout and runs.states() == {"ok": 1}
+    assert done.returncode == 0 and "in another process (another machine, no heartbeat for" in done.stdout and runs.states() == {"ok": 1}
     assert list((runs.study / "claims").iterdir()) == []

@@ -201,7 +201,7 @@ def test_jobs_outlive_their_submitter_and_the_command_given_again_waits_for_them
     driver.kill()
     driver.wait()
     again = runs.start(*arguments, log="again")
-    until(lambda: "waiting for them" in (runs.folder / "again").read_text(), "it does not say that it waits")
+    until(lambda: "in other processes" in (runs.folder / "again").read_text(), "it does not say that it waits")
     (runs.folder / "hold").unlink()
     assert again.wait(timeout=120) == 0
     assert all_end(jobs, within_s=30.0), "jobs are left"
