@@ -14,22 +14,22 @@ from vitbench.timing.foreign_load import ForeignLoad
 
 
 @pytest.mark.parametrize(
-    ("before", "running", "after", "foreign"),
+    ("own", "running", "foreign"),
     [
-        (2, 2, 1, 0),  # a thread of OpenMP spins while all are counted, and is asleep a moment later
-        (1, 2, 2, 0),  # one has just begun
-        (1, 1, 1, 0),
-        (1, 3, 1, 2),
-        (2, 4, 2, 2),
+        ((2, 1), 2, 0),  # a thread of OpenMP spins while all are counted, and is asleep a moment later
+        ((1, 2), 2, 0),  # one has just begun
+        ((1, 1), 1, 0),
+        ((1, 1), 3, 2),
+        ((2, 2), 4, 2),
     ],
 )
 def test_a_thread_of_the_process_that_spins_before_or_after_is_its_own(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, before: int, running: int, after: int, foreign: int
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, own: tuple[int, int], running: int, foreign: int
 ) -> None:
     (tmp_path / "stat").write_text(f"cpu 1 2 3\nprocs_running {running}\nprocs_blocked 0\n")
-    own = iter((before, after))
+    counts = iter(own)  # before and after
     monkeypatch.setattr(foreign_load, "STAT", tmp_path / "stat")
-    monkeypatch.setattr(foreign_load, "_own_runnable", lambda: next(own))
+    monkeypatch.setattr(foreign_load, "_own_runnable", lambda: next(counts))
     load = ForeignLoad()
     load.look()
     assert load.mean() == foreign
