@@ -295,5 +295,9 @@ def test_f16_the_study_goes_on_where_a_driver_of_another_machine_died(runs: Runs
     dead.take(trial)
     elsewhere(dead.files[trial])
     done = runs.run(*arguments)
-    assert done.returncode == 0 and "in another process (another machine, no heartbeat for" in done.stdout and runs.states() == {"ok": 1}
+    assert (
+        done.returncode == 0
+        and "in another process (another machine, no heartbeat for" in done.stdout
+        and runs.states() == {"ok": 1}
+    )
     assert list((runs.study / "claims").iterdir()) == []
