@@ -94,7 +94,7 @@ CHECKS: Mapping[str, Check] = {
     "is exact": is_exact,
     "starts like the reference": starts_like_the_reference,
 }
-"""What is checked, in words → the check."""
+"""Description → check."""
 
 
 def checked(slot: str, name: str, device: torch.device) -> Iterator[tuple[str, str]]:

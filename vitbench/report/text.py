@@ -1,4 +1,4 @@
-"""Text of numbers: as many digits as say something, intervals, p-values, plurals, lists, and marks beside them."""
+"""Text of numbers: as many digits as say something, intervals, p-values, lists, and marks beside them."""
 
 from __future__ import annotations
 
@@ -82,11 +82,6 @@ def unique(name: str, taken: Collection[str]) -> str:
 def slug(text: str, empty: str, taken: Collection[str] = ()) -> str:
     """A text as a name of small letters, digits and dashes, which is not taken; ``empty`` stands for none of these."""
     return unique(re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-") or empty, taken)
-
-
-def plural(number: int, one: str, many: str = "") -> str:
-    """A number with its noun: 1 cell, 1,000 cells."""
-    return f"{number:,} {one if number == 1 else many or one + 's'}"
 
 
 def cut(number: int, most: int, noun: str = "row") -> list[Md]:

@@ -73,14 +73,14 @@ def conditions(found: SideBySide) -> list[Block]:
 
 
 def alike(found: SideBySide) -> list[Block]:
-    """What is known to be the same in all arms; nothing where there is nothing."""
+    """The conditions that are equal in all arms; empty where there is none."""
     same = [each for each in found.conditions if each.alike]
     lines = [{"condition": escape(each.name), "in all": escape(each.values[0])} for each in same]
     return [table(lines, set())] if lines else []
 
 
 def only_in_some(found: SideBySide) -> list[Block]:
-    """What is planned in some arms and not in the others."""
+    """Trials that are planned only in some of the arms."""
     groups: dict[tuple[str, str], list[str]] = {}
     for kind, rows in (("timings", found.timings), ("trained cells", found.cells)):
         for row in rows:

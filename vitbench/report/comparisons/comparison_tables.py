@@ -27,7 +27,6 @@ from vitbench.report.text import (
     count,
     cut,
     fixed,
-    plural,
     probability,
     ranging,
     ratio_ends,
@@ -35,6 +34,7 @@ from vitbench.report.text import (
     signed,
     significant,
 )
+from vitbench.wording import plural
 
 Row = TypeVar("Row", TimingRow, CellRow)
 Line = dict[str, Any]
@@ -119,7 +119,7 @@ def timings(found: SideBySide, files: Files) -> list[Block]:
 
 
 def _terms(found: SideBySide) -> list[Block]:
-    """What the numbers and words of the tables of timings mean."""
+    """Explanations of the numbers and words in tables of timings."""
     changes = [change for row in found.timings for change in row.changes if change]
     tested = sum(change.judged and change.word != IDENTICAL for change in changes)
     terms = [escape(each) for each in meanings({change.word for change in changes}, found.margin)]

@@ -16,8 +16,9 @@ from vitbench.report.inline import Md, escape, listed
 from vitbench.report.origins import with_changes
 from vitbench.report.sections.caveats import Caveat, in_words
 from vitbench.report.sections.changes import Facts
-from vitbench.report.text import enumerated, plural
+from vitbench.report.text import enumerated
 from vitbench.store import TimeValues
+from vitbench.wording import plural
 
 MOST_NAMED = 8
 MOST_BROKEN = 5

@@ -19,8 +19,9 @@ from vitbench.report.cost.time_groups import RUNS, TimeGroup
 from vitbench.report.document import Bar, Block, Scale, table
 from vitbench.report.inline import NOTHING, Md, bold, escape
 from vitbench.report.origins import of_origin
-from vitbench.report.text import count, fixed, plural, probability, ranging
+from vitbench.report.text import count, fixed, probability, ranging
 from vitbench.report.view import View
+from vitbench.wording import plural
 
 OPTIONAL = frozenset({"p (Holm)", "blocks", "least to most"})
 SPEED, INTERVAL = "speed (×)", "95 % interval"

@@ -16,8 +16,9 @@ from vitbench.analysis.front import NO, PERHAPS, YES, CostSamples, distinguishab
 from vitbench.analysis.grouped import ACCURACY, finished
 from vitbench.report.cost.time_groups import TimeGroup
 from vitbench.report.origins import of_origin
-from vitbench.report.text import UNSTABLE, plural
+from vitbench.report.text import UNSTABLE
 from vitbench.report.view import MEAN, STD, Group, View
+from vitbench.wording import plural
 
 THROUGHPUT, MEMORY = "throughput", "peak memory"
 UNIT = {THROUGHPUT: "images/s", MEMORY: "MiB"}
@@ -30,7 +31,7 @@ DIGITS = 9
 
 @dataclass(frozen=True)
 class Costs:
-    """What cells cost in one quantity, measured in one way.
+    """Costs of cells in one quantity, measured in one way.
 
     Attributes:
         title: what was measured, for captions.
@@ -83,8 +84,8 @@ class Weighed:
         costs: of these and perhaps other cells.
         cells: cell → columns of its cost and its accuracy; ``best``, whether it is on the front by the estimates;
             ``standing``, whether it is as far as that is known. The most accurate first.
-        apart: whether any two of the costs are told apart.
-        sure: whether anything tells how far the costs can be relied on.
+        apart: whether any two of the costs are shown to differ.
+        sure: whether the uncertainty of the costs is known.
     """
 
     group: Group

@@ -9,8 +9,9 @@ from vitbench.report.cost import speed
 from vitbench.report.cost.beside import Beside, beside_baseline
 from vitbench.report.document import Table, table
 from vitbench.report.inline import Md, escape
-from vitbench.report.text import UNSTABLE, distinct, fixed, plural
+from vitbench.report.text import UNSTABLE, distinct, fixed
 from vitbench.report.view import View
+from vitbench.wording import plural
 
 FEWEST = 3
 """Settings from which there is more to see than in the tables of each."""

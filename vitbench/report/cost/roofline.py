@@ -10,8 +10,8 @@ from vitbench.analysis.grouped import finished
 from vitbench.report.cost.time_groups import TimeGroup
 from vitbench.report.figures.charts import Colouring, Picture, Roofline
 from vitbench.report.origins import of_origin
-from vitbench.report.text import plural
 from vitbench.report.view import View
+from vitbench.wording import plural
 
 SETTING = ["level", "level_shape", "batch_size", "mode"]
 CEILINGS = ["ceiling_flops_per_s", "ceiling_bytes_per_s"]

@@ -14,8 +14,9 @@ from vitbench.analysis.timings import BESIDE, UNSTEADY, WIDE
 from vitbench.report.cost.time_groups import TimeGroup
 from vitbench.report.document import Bar, Scale, Table, filled, table
 from vitbench.report.inline import Md, bold, escape, listed
-from vitbench.report.text import UNSTABLE, count, fixed, plural, ratio_ends, significant
+from vitbench.report.text import UNSTABLE, count, fixed, ratio_ends, significant
 from vitbench.report.view import MAX_CELLS, View
+from vitbench.wording import plural
 
 LATENCY, RATIO = "latency p50 (ms)", "speed (× baseline)"
 OPTIONAL = frozenset({"by the host's clock (ms)", "GFLOP/s", "first iteration (ms)", "largest batch"})

@@ -13,7 +13,7 @@ from rich.text import Text
 
 from vitbench.report.document import Block, Bullets, Byline, Chips, Document, Forest, Heading, Note, Table
 from vitbench.report.inline import Md, plain, spans
-from vitbench.report.text import plural
+from vitbench.wording import plural
 
 SUMMARY = "Summary"
 SECTIONS = (SUMMARY, "Effects", "Accuracy", "Speed and memory", "Time to accuracy")

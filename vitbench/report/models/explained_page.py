@@ -14,11 +14,11 @@ from vitbench.report.inline import Md, escape
 from vitbench.report.models import explanation_text, pictures
 from vitbench.report.models.examples import PictureGroup, ShownModel
 from vitbench.report.output import Files
-from vitbench.report.text import plural
 from vitbench.report.view import View
 from vitbench.store import Epoch
 from vitbench.store.explanation import FOLDER, SUFFIX, BadExplanation, Explanation, read_explanation
 from vitbench.store.trials import Trials
+from vitbench.wording import plural
 
 MOST = 3
 """Explanations in a study's report; each has a dozen pictures, and more cannot be seen beside one another."""

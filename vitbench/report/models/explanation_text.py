@@ -7,7 +7,8 @@ from collections.abc import Sequence
 
 from vitbench.analysis.attention_distance import NEAR, likeness, reach
 from vitbench.report.models.examples import ShownModel
-from vitbench.report.text import MINUS, enumerated, plural
+from vitbench.report.text import MINUS, enumerated
+from vitbench.wording import plural
 
 POSITIONS = (
     "{kind} positions{of} {what}: mean cosine similarity is {kinds} (differences below {chance:.2f}, two standard "

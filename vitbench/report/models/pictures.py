@@ -32,9 +32,9 @@ from vitbench.report.figures.charts import (
 from vitbench.report.inline import Md, escape
 from vitbench.report.models import explanation_text
 from vitbench.report.models.examples import Outcome, PictureGroup, Shown, ShownModel, chosen, in_full, sentence
-from vitbench.report.text import plural
 from vitbench.store.explanation import Array, Explanation
 from vitbench.store.explanation import Picture as Name
+from vitbench.wording import plural
 
 MOST = 12
 """Layers, and heads, whose attention is shown; of more, evenly chosen ones."""
@@ -198,7 +198,7 @@ def _similarity(model: ShownModel) -> Picture | None:
 
 
 def _added(model: ShownModel) -> Picture | None:
-    """What is added to the tokens, where it is not learned."""
+    """Position vectors that are not learned."""
     table, spec = model.explanation.positions, model.explanation.about.model
     if table is None or model.explanation.about.learned:
         return None

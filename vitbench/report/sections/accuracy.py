@@ -23,7 +23,6 @@ from vitbench.report.text import (
     SURVIVORS,
     count,
     cut,
-    plural,
     probability,
     ranging,
     seeds,
@@ -33,6 +32,7 @@ from vitbench.report.text import (
     spread,
 )
 from vitbench.report.view import MAX_CELLS, MEAN, STD, Group, View, cut_off
+from vitbench.wording import plural
 
 TEST, INTERVAL = "test accuracy (%)", "95 % interval (%)"
 EQUIVALENT = "equivalent cells"

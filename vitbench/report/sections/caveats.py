@@ -20,8 +20,9 @@ from vitbench.report.inline import Md, escape, listed
 from vitbench.report.origins import with_changes
 from vitbench.report.sections import changes, recipes
 from vitbench.report.sections.changes import Facts
-from vitbench.report.text import SURVIVORS, UNSTABLE, count, enumerated, fixed, plural, significant, span
+from vitbench.report.text import SURVIVORS, UNSTABLE, count, enumerated, fixed, significant, span
 from vitbench.report.view import MEAN, View
+from vitbench.wording import plural
 
 Subject = TypeVar("Subject")
 

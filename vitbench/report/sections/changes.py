@@ -10,11 +10,11 @@ from vitbench.config.model import ModelSpec
 from vitbench.config.recipe import DataSpec, TrainSpec
 from vitbench.config.suite import Info, as_text
 from vitbench.report.inline import Md, escape, listed
-from vitbench.report.text import plural
 from vitbench.report.view import View
 from vitbench.store.asked import CELLS, CLAIM, GOAL, SEEDS, asked, by_cell
 from vitbench.store.history import Ended, Step, ended
 from vitbench.store.trials import Trials
+from vitbench.wording import plural
 
 MOST = 6
 """Changes that are named before they are counted."""

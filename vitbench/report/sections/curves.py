@@ -17,8 +17,8 @@ from vitbench.report.figures.charts import MEAN, MOST_DASHED, Colouring, Curves,
 from vitbench.report.inline import Md
 from vitbench.report.origins import of_origin
 from vitbench.report.output import Files
-from vitbench.report.text import plural
 from vitbench.report.view import Group, View
+from vitbench.wording import plural
 
 MAX_FACETS = 5
 MAX_RUNS = 1000

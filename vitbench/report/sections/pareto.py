@@ -25,8 +25,9 @@ from vitbench.report.figures.charts import SPOT, Colouring, Front, Picture
 from vitbench.report.inline import Md, escape
 from vitbench.report.output import Files
 from vitbench.report.sections.accuracy import TEST
-from vitbench.report.text import SURVIVORS, UNSTABLE, count, enumerated, plural, significant, spread
+from vitbench.report.text import SURVIVORS, UNSTABLE, count, enumerated, significant, spread
 from vitbench.report.view import MEAN, STD, View
+from vitbench.wording import plural
 
 MOST = 300
 """Cells of a front that are drawn."""

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from vitbench.analysis.frames import level
 from vitbench.config.trial import TrainTrial
 from vitbench.report.inline import Md, escape, listed
-from vitbench.report.text import plural
 from vitbench.report.view import View
+from vitbench.wording import plural
 
 MOST_NAMED = 3
 """Values of an axis, or cells, that are named for one value of a field before they are counted."""

@@ -8,9 +8,10 @@ import functools
 from vitbench.config.trial import TrainTrial
 from vitbench.report.document import Block
 from vitbench.report.output import Files
-from vitbench.report.text import cut, enumerated, plural
+from vitbench.report.text import cut, enumerated
 from vitbench.report.view import View
 from vitbench.store import TrainValues
+from vitbench.wording import plural
 
 MOST = 6
 """Cells that are shown."""

@@ -70,7 +70,7 @@ FETCHED = "The images are those of {name}; `--set data.download=true` fetches th
 
 
 def _images(view: View) -> list[Md]:
-    """What the images are, and how a reader comes by them and knows that they are the same."""
+    """The images, how to get them, and how to verify that they are the same."""
     sources = dict.fromkeys(p.trial.data.name for p in view.planned if isinstance(p.trial, TrainTrial | TuneTrial))
     names = {source: view.study.info.data_name if source == "image_folder" else source for source in sources}
     lines = [Md(IMAGES.get(source, FETCHED).format(name=escape(name))) for source, name in names.items()]

@@ -18,11 +18,11 @@ from vitbench.report.document import Block, Bullets, bullets, table
 from vitbench.report.inline import Md, escape, listed
 from vitbench.report.output import Files
 from vitbench.report.sections import recipes
-from vitbench.report.text import count, plural, significant, span
+from vitbench.report.text import count, significant, span
 from vitbench.report.view import View
 from vitbench.runner.look_plan import in_words as looks_in_words
 from vitbench.store.record import STATES
-from vitbench.wording import duration
+from vitbench.wording import duration, plural
 
 MODEL_ALWAYS = ("image_size", "patch_size", "dim", "depth", "heads", "mlp_ratio", "num_classes")
 EXTRAS = frozenset({"block", "residual", "qk_norm", "gate", "bias"})

@@ -20,19 +20,9 @@ from vitbench.report.models import explained_page
 from vitbench.report.output import Files
 from vitbench.report.sections import accuracy, caveats
 from vitbench.report.sections.effects import Row, is_marked, margin_of, outcome, rows_of, scale_of, words_of
-from vitbench.report.text import (
-    enumerated,
-    fixed,
-    interval_text,
-    plural,
-    probability,
-    seeds,
-    signed,
-    significant,
-    span,
-    spread,
-)
+from vitbench.report.text import enumerated, fixed, interval_text, probability, seeds, signed, significant, span, spread
 from vitbench.report.view import JOIN, Group, View
+from vitbench.wording import plural
 
 MOST = 12
 """Rows of a forest plot on the first screen; the sections below have all."""

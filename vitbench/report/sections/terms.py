@@ -16,8 +16,9 @@ from vitbench.report.document import Block, bullets
 from vitbench.report.inline import Md, escape
 from vitbench.report.output import Files
 from vitbench.report.sections.effects import is_marked
-from vitbench.report.text import SURVIVORS, UNSTABLE, enumerated, plural, points
+from vitbench.report.text import SURVIVORS, UNSTABLE, enumerated, points
 from vitbench.report.view import View
+from vitbench.wording import plural
 
 Facts = Mapping[str, object] | None
 """What is put into a term's sentence; None where a report does not have the term."""

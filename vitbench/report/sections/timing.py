@@ -10,8 +10,9 @@ from vitbench.report.document import Block, Heading
 from vitbench.report.inline import Md
 from vitbench.report.output import Files
 from vitbench.report.sections.trends import THROUGHPUT, trends
-from vitbench.report.text import cut, plural
+from vitbench.report.text import cut
 from vitbench.report.view import MAX_CELLS, View
+from vitbench.wording import plural
 
 FEW = 2
 """Settings up to which their tables are not folded away."""
