@@ -8,6 +8,7 @@ import shutil
 import signal
 import tarfile
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 from typing import NoReturn
 
@@ -90,6 +91,8 @@ def data_root(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def runs(tmp_path: Path) -> Runs:
+def runs(tmp_path: Path) -> Iterator[Runs]:
     """A suite of trials that take a tenth of a second, and the folder of its study."""
-    return Runs(tmp_path)
+    each = Runs(tmp_path)
+    yield each
+    each.close()

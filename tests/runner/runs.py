@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import subprocess
 import sys
 import time
@@ -46,6 +47,21 @@ class Runs:
         self.suite.write_text(SUITE)
         self.starts, self.log = folder / "starts", folder / "log"
         self.starts.mkdir()
+        self.started: list[subprocess.Popen[str]] = []
+        self.began = time.time()
+
+    def close(self) -> None:
+        """End what a test that failed left running: it would take the cores and the cluster from the tests after it."""
+        for driver in self.started:
+            if driver.poll() is None:
+                family = psutil.Process(driver.pid).children(recursive=True)
+                driver.kill()
+                driver.wait()
+                psutil.wait_procs(family, timeout=10)
+        for pid in living({int(p.name) for p in self.starts.iterdir()}):
+            with contextlib.suppress(psutil.NoSuchProcess):
+                if (trial := psutil.Process(pid)).create_time() > self.began:  # not one of another namespace's number
+                    trial.kill()
 
     def plugin(self, body: str) -> list[str]:
         path = self.folder / "faulty.py"
@@ -69,7 +85,9 @@ class Runs:
 
     def start(self, *arguments: str, log: str = "log") -> subprocess.Popen[str]:
         with (self.folder / log).open("wb") as stream:
-            return subprocess.Popen(self.command(*arguments), stdout=stream, stderr=subprocess.STDOUT, text=True)
+            driver = subprocess.Popen(self.command(*arguments), stdout=stream, stderr=subprocess.STDOUT, text=True)
+        self.started.append(driver)
+        return driver
 
     def records(self) -> list[Record]:
         return [r for attempts in Study.read(self.study).records().values() for r in attempts]
@@ -86,7 +104,7 @@ class Runs:
         until(lambda: len(list(self.study.glob("records/*.json"))) >= count, "no record in time")
 
 
-def until(happened: Callable[[], bool], else_say: str, within_s: float = 120.0) -> None:
+def until(happened: Callable[[], bool], else_say: str, within_s: float = 240.0) -> None:
     """Wait for something that other processes do."""
     deadline = time.monotonic() + within_s
     while not happened():

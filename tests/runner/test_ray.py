@@ -117,6 +117,20 @@ def test_f17_a_killed_worker_costs_one_attempt(runs: Runs, cluster: RayNodes) ->
 
 
 @pytest.mark.slow
+def test_a_run_that_waits_for_a_cluster_that_others_hold_says_so(runs: Runs, cluster: RayNodes, tmp_path: Path) -> None:
+    holder, _ = start(runs, cluster, UNTIL_GO, 3)
+    runs.wait_for_starts(3)
+    (tmp_path / "second").mkdir()
+    second = Runs(tmp_path / "second")
+    waiting = second.start(*ONE_CPU, *seeds(1), *on(cluster))
+    runs.started += second.started
+    until(lambda: "no worker has started in 30 s" in second.log.read_text(), "it does not say that it waits")
+    (runs.folder / "go").touch()
+    assert holder.wait(timeout=120) == 0 and waiting.wait(timeout=120) == 0, second.log.read_text()
+    each_ok_once(second, 1)
+
+
+@pytest.mark.slow
 def test_f11_ctrl_c_ends_trials_on_the_cluster_even_those_that_ignore_it(runs: Runs, cluster: RayNodes) -> None:
     stuck = "signal.signal(signal.SIGTERM, signal.SIG_IGN); import re; re.match('(a+)+$', 'a' * 64 + 'b')"
     driver, arguments = start(runs, cluster, stuck, 2)

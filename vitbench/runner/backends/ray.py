@@ -47,6 +47,12 @@ ASK_SECONDS = 1.0
 ROOM_SECONDS = 1.0
 """Time between two looks at how much room the cluster has: nodes come and go."""
 
+WAIT_SECONDS = 30.0
+"""After which a run that has no supervisor yet says what it waits for."""
+
+DEATHS_MOST = 5
+"""Supervisors that die in starting before one has started, after which the run ends."""
+
 STOP_SECONDS = GRACE_SECONDS + 3.0
 """After which a supervisor that was told to stop is killed."""
 
@@ -150,6 +156,9 @@ class RayPool:
         self.count = count
         self.workers: list[RemoteWorker] = []
         self.waits = False
+        self.began: float | None = time.monotonic()
+        """When the first supervisor was asked for; None once one has started."""
+        self.deaths = 0
         self.room, self.look_at_room, self.look_at_alive = 0, 0.0, 0.0
 
     def run(self, requests: Iterator[Request], say: Say) -> Iterator[Outcome]:
@@ -194,6 +203,10 @@ class RayPool:
     def look(self, say: Say) -> Iterator[Outcome]:
         """Wait a moment for something to happen; outcomes of what has ended by then."""
         self.look_at_nodes()
+        if self.began is not None and time.monotonic() - self.began > WAIT_SECONDS and not self.waits:
+            self.cluster.options.say(f"waiting: {self.cluster.where}, and no worker has started in {WAIT_SECONDS:g} "
+                                     "s; other work may hold them (`ray status` shows it)")  # fmt: skip
+            self.waits = True
         waiting = [ref for w in self.workers for ref in (w.ready, w.result, w.progress) if ref is not None]
         if not waiting:
             time.sleep(POLL_SECONDS)
@@ -240,9 +253,14 @@ class RayPool:
             code = self.ray.get(worker.ready)
         except self.ray.exceptions.RayTaskError as error:
             raise BackendError(f"Ray at {self.cluster.address}: vitbench cannot start on a node: {error}") from error
-        except self.ray.exceptions.RayError:
+        except self.ray.exceptions.RayError as error:
             self.workers.remove(worker)
+            self.deaths += 1
+            if self.began is not None and self.deaths >= DEATHS_MOST:
+                raise BackendError(f"Ray at {self.cluster.address}: {self.deaths} workers died in starting: "
+                                   f"{_first_line(error)}") from error  # fmt: skip
             return
+        self.began = None
         if code != code_digest():
             raise BackendError(f"Ray at {self.cluster.address}: a node has vitbench of code {code}, the driver "
                                 f"{code_digest()}; install the same on all of them")  # fmt: skip
@@ -271,8 +289,7 @@ class RayPool:
         if self.stop.signal is not None:
             reason = f"stopped by signal {self.stop.signal}"
             return Outcome(worker.request, "interrupted", worker.since, seconds, reason)
-        what = next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__)
-        reason = f"its Ray worker or node was lost ({type(error).__name__}: {what[:200]})"
+        reason = f"its Ray worker or node was lost ({_first_line(error)})"
         return Outcome(worker.request, "crashed", worker.since, seconds, reason)
 
     def press(self) -> Iterator[Outcome]:
@@ -342,6 +359,12 @@ class Supervisor:
     def stop(self, number: int) -> None:
         """End what runs, as after a signal."""
         self.to_stop.signal = number
+
+
+def _first_line(error: Exception) -> str:
+    """What Ray says of a loss; its messages are pages long."""
+    what = next((line.strip() for line in str(error).splitlines() if line.strip()), "no reason given")
+    return f"{type(error).__name__}: {what[:200]}"
 
 
 def _connect(address: str) -> Any:
