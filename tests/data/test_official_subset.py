@@ -46,8 +46,30 @@ def test_files_and_archive_are_one_data_set(root: Path, monkeypatch: pytest.Monk
     assert from_files.test.labels[:10].tolist() == [3, 8, 8, 0, 6, 6, 1, 6, 3, 1]
     monkeypatch.setattr(torchvision_sets, "read", lambda _: archive_of(from_files))
     (root / FILES).unlink()
+    (catalog.cache() / f"{FILES}.safetensors").unlink()  # what was decoded
     assert read(spec).checksum() == from_files.checksum()
     assert catalog.identity(spec) == catalog.identity(DataSpec(name="cifar10"))
+
+
+def test_files_are_decoded_once_and_again_where_that_copy_is_damaged(root: Path) -> None:
+    spec = DataSpec(name="cifar10", subset=1000)
+    first = read(spec).checksum()
+    (root / FILES).rename(root / "aside")
+    assert read(spec).checksum() == first
+    copy = catalog.cache() / f"{FILES}.safetensors"
+    damaged = bytearray(copy.read_bytes())
+    damaged[-1] ^= 1
+    copy.write_bytes(damaged)
+    with pytest.raises(MissingData):
+        read(spec)
+    (root / "aside").rename(root / FILES)
+    assert read(spec).checksum() == first
+
+
+def test_the_folder_of_files_itself_may_be_named(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("VITBENCH_DATA", str(root / FILES))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(root / "cache"))
+    assert len(read(DataSpec(name="cifar10", subset=1000)).test) == 1000
 
 
 def test_fewer_are_the_first_of_each_batch(root: Path) -> None:

@@ -69,13 +69,13 @@ def read(spec: DataSpec) -> DataSet:
     size = pair(spec.resize) if spec.resize is not None else None
 
     cache = catalog.cache() / f"{_key(path, files, size)}.safetensors"
-    decoded = _cached(cache)
+    decoded = cached(cache)
     if decoded is None or set(decoded) != set(files):
         decoded = {
             part: Images(decode(fs, size), torch.tensor([classes.index(class_of(f, base[part])) for f in fs]))
             for part, fs in files.items()
         }
-        _keep(cache, decoded)
+        keep(cache, decoded)
     train = decoded["train"]
     names = tuple(map(printable, classes))
     if not whole_tree:
@@ -164,7 +164,8 @@ def _key(path: Path, files: dict[str, list[Path]], size: tuple[int, int] | None)
     return whole.hexdigest()[:24]
 
 
-def _cached(cache: Path) -> dict[str, Images] | None:
+def cached(cache: Path) -> dict[str, Images] | None:
+    """Parts of a data set as :func:`keep` wrote them; None where they are not there, or damaged."""
     if not cache.is_file():
         return None
     try:
@@ -175,7 +176,8 @@ def _cached(cache: Path) -> dict[str, Images] | None:
         return None  # a damaged cache is made anew
 
 
-def _keep(cache: Path, decoded: dict[str, Images]) -> None:
+def keep(cache: Path, decoded: dict[str, Images]) -> None:
+    """Write decoded images, so that they are decoded once."""
     cache.parent.mkdir(parents=True, exist_ok=True)
     tensors = {
         f"{part}.{name}": t for part, i in decoded.items() for name, t in (("pixels", i.pixels), ("labels", i.labels))

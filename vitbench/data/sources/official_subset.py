@@ -25,6 +25,8 @@ FILES = "cifar10-lossless-6k"
 OF_FILES = 1000
 """Images of each batch that are in it."""
 
+CLASS_NAMES = ("airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck")
+
 CHECKSUM = "d260339686756ebee53ff688e033d165c7e3e2fc823b4549605bca5b53a0d885"
 """Of those images, in the official order, as :meth:`vitbench.data.images.DataSet.checksum` takes it."""
 
@@ -37,18 +39,35 @@ def read(spec: DataSpec) -> DataSet:
         DataError: where checksums are not as they should be.
     """
     assert spec.subset is not None
-    files = _files() if spec.subset <= OF_FILES else None
-    if files is None:
+    dataset = _first_thousands() if spec.subset <= OF_FILES else None
+    if dataset is None:
         return _cut(torchvision_sets.read(spec), spec.subset, 10_000)
-    dataset = _read_files(files)
-    if (found := dataset.checksum()) != CHECKSUM:
-        raise DataError(f"{files}: checksum {found[:16]}, and the official images' is {CHECKSUM[:16]}; unpack it anew")
     return _cut(dataset, spec.subset, OF_FILES)
 
 
+def _first_thousands() -> DataSet | None:
+    """The images of the PNG files, decoded once; None where the files are not there."""
+    kept = catalog.cache() / f"{FILES}.safetensors"
+    if (decoded := folder.cached(kept)) is not None:
+        dataset = DataSet(decoded["train"], decoded["test"], CLASS_NAMES)
+        if dataset.checksum() == CHECKSUM:
+            return dataset
+    if (files := _files()) is None:
+        return None
+    dataset = _read_files(files)
+    if (found := dataset.checksum()) != CHECKSUM:
+        raise DataError(f"{files}: checksum {found[:16]}, and the official images' is {CHECKSUM[:16]}; unpack it anew")
+    folder.keep(kept, {"train": dataset.train, "test": dataset.test})
+    return dataset
+
+
 def _files() -> Path | None:
-    """The folder of PNG files, unpacked first where only the archive is there; None where neither is."""
-    there, archive = catalog.root() / FILES, catalog.root() / f"{FILES}.tar.xz"
+    """The folder of PNG files, unpacked first where only the archive is there; None where neither is.
+
+    VITBENCH_DATA may also name the folder itself.
+    """
+    root = catalog.root()
+    there, archive = root if root.name == FILES else root / FILES, root / f"{FILES}.tar.xz"
     if there.is_dir():
         return there
     unpacked = catalog.cache() / FILES
@@ -63,14 +82,18 @@ def _files() -> Path | None:
 
 def _read_files(path: Path) -> DataSet:
     """The images of the folder in the official order, which their names give."""
-    dataset = folder.read(DataSpec(name="image_folder", path=str(path)))
-    parts = []
-    for part, images in (("train", dataset.train), ("test", dataset.test)):
-        names = [file.stem for file in catalog.folder_images(path / part)]
-        if not all(name.isdigit() for name in names):
-            raise DataError(f"{path / part}: files are named by their index in the official order, such as 00000.png")
-        parts.append(images[torch.tensor([int(name) for name in names]).argsort()])
-    return DataSet(parts[0], parts[1], dataset.class_names)
+
+    def part(base: Path) -> Images:
+        files = list(catalog.folder_images(base))
+        if not files or not all(file.stem.isdigit() for file in files):
+            raise DataError(f"{base}: files are named by their index in the official order, such as 00000.png")
+        files.sort(key=lambda file: int(file.stem))
+        classes = [folder.class_of(file, base) for file in files]
+        if strange := sorted(set(classes) - set(CLASS_NAMES)):
+            raise DataError(f"{base}: classes that CIFAR-10 does not have: {', '.join(strange)}")
+        return Images(folder.decode(files, None), torch.tensor([CLASS_NAMES.index(name) for name in classes]))
+
+    return DataSet(part(path / "train"), part(path / "test"), CLASS_NAMES)
 
 
 def _cut(dataset: DataSet, count: int, of_batch: int) -> DataSet:
