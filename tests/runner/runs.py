@@ -58,7 +58,7 @@ class Runs:
                 driver.kill()
                 driver.wait()
                 psutil.wait_procs(family, timeout=10)
-        for pid in living({int(p.name) for p in self.starts.iterdir()}):
+        for pid in living({int(p.name) for p in self.starts.iterdir() if p.name.isdigit()}):
             with contextlib.suppress(psutil.NoSuchProcess):
                 if (trial := psutil.Process(pid)).create_time() > self.began:  # not one of another namespace's number
                     trial.kill()

@@ -20,7 +20,7 @@ from vitbench.runner.work import Request
 from vitbench.store import Ceilings, Samples, TimeValues
 from vitbench.timing.measure import Alone, Panel, combine
 
-LARGEST_PANEL = 12
+LARGEST_PANEL = 48
 """Variants of one process, beside the baseline and its control: more would make a round long, and neighbours in a round
 are compared because they are neighbours in time."""
 
