@@ -137,12 +137,15 @@ class SelfAttention(Sublayer):
     def maps(self, tokens: Tensor, rotation: Tensor | None = None) -> Tensor:
         """Attention probabilities (B, H, N, N), row = query: what every exact component computes on the way."""
         q, k, _ = self.split(self.qkv(tokens), rotation)
-        probabilities: Tensor = self.biased(q @ k.transpose(-2, -1) * self.scale).softmax(dim=-1)
+        probabilities: Tensor = self.scores(q, k).softmax(dim=-1)
         return probabilities
 
-    def biased(self, scores: Tensor) -> Tensor:
-        """Scores (B, H, N, N) → the same with the bias: of components that offer "bias"."""
-        bias = self.bias()
+    def scores(self, q: Tensor, k: Tensor) -> Tensor:
+        """(B, H, N, K) twice → scaled scores (B, H, N, N), with the bias of components that offer "bias".
+
+        The queries are scaled, as in timm, not the scores, which are N/K times as many.
+        """
+        scores, bias = q * self.scale @ k.transpose(-2, -1), self.bias()
         return scores if bias is None else scores + bias.to(scores.dtype)
 
     @property

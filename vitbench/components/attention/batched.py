@@ -18,5 +18,5 @@ class Batched(SelfAttention):
 
     def attend(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
         """(B, H, N, K) → (B, H, N, K), with the (B, H, N, N) scores in memory."""
-        probabilities = self.biased(q @ k.transpose(-2, -1) * self.scale).softmax(dim=-1)
+        probabilities = self.scores(q, k).softmax(dim=-1)
         return F.dropout(probabilities, self.dropout_now) @ v

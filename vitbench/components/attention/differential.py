@@ -47,4 +47,4 @@ class Differential(SelfAttention):
         return (normed * (1.0 - start)).transpose(1, 2).flatten(2)
 
     def _weights(self, q: Tensor, k: Tensor) -> Tensor:
-        return F.dropout((q @ k.transpose(-2, -1) * self.scale).softmax(dim=-1), self.dropout_now)
+        return F.dropout(self.scores(q, k).softmax(dim=-1), self.dropout_now)

@@ -18,5 +18,4 @@ class Sigmoid(SelfAttention):
 
     def attend(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
         """(B, H, N, K) → (B, H, N, K)."""
-        scores = self.biased(q @ k.transpose(-2, -1) * self.scale)
-        return F.dropout((scores - math.log(k.shape[-2])).sigmoid(), self.dropout_now) @ v
+        return F.dropout((self.scores(q, k) - math.log(k.shape[-2])).sigmoid(), self.dropout_now) @ v

@@ -23,8 +23,7 @@ class TalkingHeads(SelfAttention):
     def core(self, qkv: Tensor, rotation: Tensor | None = None) -> Tensor:
         """(B, N, 3D) → (B, N, D)."""
         q, k, v = self.split(qkv, rotation)
-        scores = self.biased(q @ k.transpose(-2, -1) * self.scale)
-        probabilities = _over_heads(self.of_scores, scores).softmax(dim=-1)
+        probabilities = _over_heads(self.of_scores, self.scores(q, k)).softmax(dim=-1)
         mixed = F.dropout(_over_heads(self.of_probabilities, probabilities), self.dropout_now) @ v
         return mixed.transpose(1, 2).flatten(2)
 
