@@ -28,7 +28,7 @@ LAYERS = (
     {"kernels"},
     {"store", "config", "registry", "environment", "streams", "errors", "memory", "wording"},
 )
-INTERFACE = {"api", "vitbench"}  # the package's own name and its Python interface: lazy, and imported by plug-ins
+INTERFACE = {"api", "stats", "vitbench"}  # the package itself and its Python interface: lazy, imported by plug-ins
 WITHOUT_TORCH = (
     "report",
     "analysis",

@@ -12,7 +12,7 @@ import pytest
 
 from tests.conftest import REPOSITORY
 from tests.small import SUITE
-from vitbench import load
+from vitbench import load, registry
 from vitbench.runner.doctor import torchvision_finding
 
 COMPONENTS = str(REPOSITORY / "ablations" / "components.toml")
@@ -65,12 +65,21 @@ def test_what_needs_no_torch_does_not_load_it(arguments: tuple[str, ...], judges
 
 
 def test_components_shows_what_is_exact_and_where_it_runs() -> None:
-    lines = vitbench("components", "attention").stdout.splitlines()
-    (triton,) = (line for line in lines if line.startswith("│ triton"))
-    (flex,) = (line for line in lines if line.startswith("│ flex"))
-    assert "exact" in triton and "cuda" in triton and "cpu" not in triton
-    assert "cpu (inference)" in flex
+    lines = [" ".join(line.split()) for line in vitbench("components", "attention").stdout.splitlines()]
+    (triton,) = (line for line in lines if line.startswith("triton "))
+    (flex,) = (line for line in lines if line.startswith("flex "))
+    assert triton.startswith("triton exact cuda ") and flex.startswith("flex exact cpu (inference) cuda ")
+    assert len(lines) == 1 + len(registry.names("attention"))
     assert "did you mean" in vitbench("components", "atention").stderr
+
+
+def test_components_with_all_that_is_known_of_each() -> None:
+    everything = json.loads(vitbench("components", "--json").stdout)
+    assert set(everything) == set(registry.slots())
+    assert everything["attention"]["triton"]["devices"] == ["cuda"] and everything["attention"]["sdpa"]["exact"]
+    told = vitbench("components", "qk_norm", "--verbose").stdout
+    for name, facts in json.loads(vitbench("components", "qk_norm", "--json").stdout)["qk_norm"].items():
+        assert f"\n{name} " in told and facts["source"] in told
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Iterator
 from pathlib import Path
 
 import click
@@ -11,9 +13,14 @@ from rich.text import Text
 from vitbench import registry
 from vitbench.cli.console import Terminal, escape
 
+WIDE = 240
+"""Columns of a list that goes into a file or another program, where nothing is cut off."""
+
 
 @click.command()
 @click.argument("slot", required=False)
+@click.option("-v", "--verbose", is_flag=True, help="With source, what each needs, and what it offers to others.")
+@click.option("--json", "as_json", is_flag=True, help="All that is known of each, as JSON.")
 @click.option(
     "--plugin",
     "plugins",
@@ -21,22 +28,44 @@ from vitbench.cli.console import Terminal, escape
     type=click.Path(path_type=Path),
     help="A file with components of your own.",
 )
-def components(slot: str | None, plugins: tuple[Path, ...]) -> None:
+def components(slot: str | None, verbose: bool, as_json: bool, plugins: tuple[Path, ...]) -> None:
     """What can be combined, and where each runs. Imports neither torch nor the components."""
     for plugin in plugins:
         registry.load_plugin(plugin)
+    known = {
+        name: {entry: registry.facts(name, entry) for entry in registry.names(name)}
+        for name in ([slot] if slot else registry.slots())
+    }
+    if as_json:
+        listed = {name: {entry: vars(facts) for entry, facts in each.items()} for name, each in known.items()}
+        click.echo(json.dumps(listed, indent=2, ensure_ascii=False, default=dict))
+        return
     console = Terminal(soft_wrap=False)
-    for name in [slot] if slot else registry.slots():
-        table = Table(title=name, title_justify="left", title_style="bold", expand=False)
-        for column in ("component", "exact", "devices", "what it is"):
-            table.add_column(column, overflow="fold")
-        for entry in registry.names(name):
-            facts = registry.facts(name, entry)
+    if not console.is_terminal:
+        console.width = WIDE
+    for name, entries in known.items():
+        table = Table(title=name, title_justify="left", title_style="bold", box=None, show_header=False, pad_edge=False)
+        for _ in range(3):
+            table.add_column(no_wrap=True)
+        table.add_column(no_wrap=not verbose, overflow="fold" if verbose else "ellipsis")
+        for entry, facts in entries.items():
             exact = "reference" if facts.reference else ("exact" if facts.exact else "")
             trains = facts.devices if facts.trains_on is None else facts.trains_on
             devices = " ".join(d if d in trains else f"{d} (inference)" for d in facts.devices)
-            table.add_row(entry, exact, devices, Text(facts.summary))
-        console.print(table)
+            lines = [facts.summary, *(_more(facts) if verbose else ())]
+            table.add_row(entry, exact, devices, Text("\n".join(lines)))
+        console.print(table, end="\n\n" if len(known) > 1 else "\n")
+
+
+def _more(facts: registry.Facts) -> Iterator[str]:
+    """What a component needs and offers, a line each, and its source."""
+    numbers = [f"{name} a multiple of {factor}" for name, factor in facts.multiple_of.items()]
+    numbers += [f"{name} of {', '.join(map(str, among))}" for name, among in facts.among.items()]
+    needs = [*facts.packages, *(f"{feature} of the {slot}" for slot, feature in facts.needs.items()), *numbers]
+    for word, each in (("needs", needs), ("offers", facts.offers)):
+        if each:
+            yield f"{word} {', '.join(each)}"
+    yield facts.source
 
 
 @click.command()
