@@ -145,7 +145,8 @@ class SelfAttention(Sublayer):
 
         The queries are scaled, as in timm, not the scores, which are N/K times as many.
         """
-        scores, bias = q * self.scale @ k.transpose(-2, -1), self.bias()
+        scores: Tensor = q * self.scale @ k.transpose(-2, -1)
+        bias = self.bias()
         return scores if bias is None else scores + bias.to(scores.dtype)
 
     @property
