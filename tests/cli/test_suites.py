@@ -38,6 +38,13 @@ def test_a_suite_is_planned_by_its_name_from_any_folder(tmp_path: Path) -> None:
     assert by_name == by_path and "trials" in by_name
 
 
+def test_weights_of_timm_are_planned_with_where_timm_is_not_installed(tmp_path: Path) -> None:
+    (tmp_path / "package").mkdir()
+    (tmp_path / "package" / "timm.py").write_text("raise ImportError('no')")
+    done = vitbench("plan", "fine-tune", cwd=tmp_path, package=tmp_path / "package")
+    assert done.returncode == 0 and "21 trials" in done.stdout, done.stderr
+
+
 @pytest.mark.parametrize(
     ("name", "said"),
     [("position", 'did you mean "positions"?'), ("zebra", "is no suite of vitbench"), ("gone.toml", "gone.toml")],

@@ -21,15 +21,18 @@ def instead_of(name: str) -> str:
     return f"or put a file of its weights at {path_of(name)}"
 
 
-def problem(name: str) -> str | None:
-    """Why the weights of a name cannot be had, as far as can be told without downloading them; None if they may be."""
+def problem(name: str, *, planning: bool = False) -> str | None:
+    """Why the weights of a name cannot be had, as far as can be told without downloading them; None if they may be.
+
+    For a plan alone (``planning``) timm itself may be missing: nothing is known of the name then.
+    """
     if path_of(name).exists():
         return None
     try:
         import timm
         from timm.models import get_deprecated_models
     except ImportError:
-        return f"timm is not installed: pip install timm, {instead_of(name)}"
+        return None if planning else f"timm is not installed: pip install timm, {instead_of(name)}"
     architecture = name.partition(".")[0]
     if name in get_deprecated_models():
         return f'timm calls it "{get_deprecated_models()[name]}" now'

@@ -65,7 +65,7 @@ def plan(
     training = "train" in kinds and any(cell.train for cell in suite.cells)
     known = prepared.facts if prepared else {}
     known_of = by_identity(lambda data: known.get(data) or catalog.facts(data))
-    suite = with_starts(suite) if training else suite
+    suite = with_starts(suite, planning=prepared is None) if training else suite
     suite = with_budgets(suite, lambda data: _images(data, known_of(data)))
     mismatches = by_identity(lambda model, data: catalog.mismatches(model, data, known_of(data)))
     unfit = by_identity(lambda recipe, data: catalog.unfit(recipe, data, known_of(data)))

@@ -17,8 +17,10 @@ from vitbench.model import timm_names
 DIGEST_LENGTH = 16
 
 
-def with_starts(suite: Suite) -> Suite:
+def with_starts(suite: Suite, *, planning: bool) -> Suite:
     """The suite with each file of weights identified by its content, too, which goes into the trials' ids.
+
+    Where it is only planned, timm need not be installed.
 
     Raises:
         SpecError: where a file is not there, timm has no weights of a name, or a cell's model cannot take them.
@@ -38,7 +40,7 @@ def with_starts(suite: Suite) -> Suite:
         if table.start is None or CONTENT in table.start:
             return table
         if table.start.startswith(OF_TIMM):
-            if problem := timm_names.problem(table.start.removeprefix(OF_TIMM)):
+            if problem := timm_names.problem(table.start.removeprefix(OF_TIMM), planning=planning):
                 problems[f"{suite.file}: train.start: {table.start}: {problem}"] = None
             return table
         try:
