@@ -117,9 +117,11 @@ def test_f17_a_killed_worker_costs_one_attempt(runs: Runs, cluster: RayNodes) ->
 
 
 @pytest.mark.slow
-def test_a_run_that_waits_for_a_cluster_that_others_hold_says_so(runs: Runs, cluster: RayNodes, tmp_path: Path) -> None:
-    holder, _ = start(runs, cluster, UNTIL_GO, 3)
-    runs.wait_for_starts(3)
+def test_a_run_that_waits_for_a_cluster_that_others_hold_says_so(runs: Runs, tmp_path: Path) -> None:
+    cluster = RayNodes()
+    cluster.ask("add", num_cpus=1)
+    holder, _ = start(runs, cluster, UNTIL_GO, 1)
+    runs.wait_for_starts(1)
     (tmp_path / "second").mkdir()
     second = Runs(tmp_path / "second")
     waiting = second.start(*ONE_CPU, *seeds(1), *on(cluster))
@@ -128,6 +130,7 @@ def test_a_run_that_waits_for_a_cluster_that_others_hold_says_so(runs: Runs, clu
     (runs.folder / "go").touch()
     assert holder.wait(timeout=120) == 0 and waiting.wait(timeout=120) == 0, second.log.read_text()
     each_ok_once(second, 1)
+    cluster.close()
 
 
 @pytest.mark.slow
