@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import socket
@@ -118,19 +119,18 @@ def test_f17_a_killed_worker_costs_one_attempt(runs: Runs, cluster: RayNodes) ->
 
 @pytest.mark.slow
 def test_a_run_that_waits_for_a_cluster_that_others_hold_says_so(runs: Runs, tmp_path: Path) -> None:
-    cluster = RayNodes()
-    cluster.ask("add", num_cpus=1)
-    holder, _ = start(runs, cluster, UNTIL_GO, 1)
-    runs.wait_for_starts(1)
-    (tmp_path / "second").mkdir()
-    second = Runs(tmp_path / "second")
-    waiting = second.start(*ONE_CPU, *seeds(1), *on(cluster))
-    runs.started += second.started
-    until(lambda: "no worker has started in 30 s" in second.log.read_text(), "it does not say that it waits")
-    (runs.folder / "go").touch()
-    assert holder.wait(timeout=120) == 0 and waiting.wait(timeout=120) == 0, second.log.read_text()
-    each_ok_once(second, 1)
-    cluster.close()
+    with contextlib.closing(RayNodes()) as cluster:
+        cluster.ask("add", num_cpus=1)
+        holder, _ = start(runs, cluster, UNTIL_GO, 1)
+        runs.wait_for_starts(1)
+        (tmp_path / "second").mkdir()
+        second = Runs(tmp_path / "second")
+        waiting = second.start(*ONE_CPU, *seeds(1), *on(cluster))
+        runs.started += second.started
+        until(lambda: "no worker has started in 30 s" in second.log.read_text(), "it does not say that it waits")
+        (runs.folder / "go").touch()
+        assert holder.wait(timeout=120) == 0 and waiting.wait(timeout=120) == 0, second.log.read_text()
+        each_ok_once(second, 1)
 
 
 @pytest.mark.slow

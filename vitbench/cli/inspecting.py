@@ -58,7 +58,7 @@ def components(slot: str | None, verbose: bool, as_json: bool, plugins: tuple[Pa
 
 
 def _more(facts: registry.Facts) -> Iterator[str]:
-    """What a component needs and offers, a line each, and its source."""
+    """Needs, offers and source of a component, one per line."""
     numbers = [f"{name} a multiple of {factor}" for name, factor in facts.multiple_of.items()]
     numbers += [f"{name} of {', '.join(map(str, among))}" for name, among in facts.among.items()]
     needs = [*facts.packages, *(f"{feature} of the {slot}" for slot, feature in facts.needs.items()), *numbers]

@@ -22,7 +22,7 @@ def instead_of(name: str) -> str:
 
 
 def problem(name: str, *, planning: bool = False) -> str | None:
-    """Why the weights of a name cannot be had, as far as can be told without downloading them; None if they may be.
+    """Why the weights of a name are unavailable, without trying to download them; None if nothing speaks against it.
 
     For a plan alone (``planning``) timm itself may be missing: nothing is known of the name then.
     """

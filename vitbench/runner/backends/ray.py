@@ -362,7 +362,7 @@ class Supervisor:
 
 
 def _first_line(error: Exception) -> str:
-    """What Ray says of a loss; its messages are pages long."""
+    """Type and first line of one of Ray's errors, whose messages run to pages."""
     what = next((line.strip() for line in str(error).splitlines() if line.strip()), "no reason given")
     return f"{type(error).__name__}: {what[:200]}"
 
