@@ -94,6 +94,14 @@ def test_a_wider_margin(runs: Runs) -> None:
     assert entries(runs) == ["1.json", "2.json", "3.json"]
 
 
+def test_many_changes_of_the_recipe_hide_none_of_the_margin(runs: Runs) -> None:
+    recipe = "weight_decay = 0.1\nlabel_smoothing = 0.1\nclip_norm = 1.0\ncrop_padding = 1\nflip = true\n"
+    again(runs, "[train]", f'[train]\n{recipe}warmup_epochs = 0.5\nschedule = "constant"\n')
+    again(runs, "margin = 0.5", "margin = 4")
+    said = told(runs)["changed-after-results"]
+    assert "margin 0.5 → 4" in said and "(2 more)" in said
+
+
 RELU = '[[variants]]\nname = "relu"\nset = { mlp = "relu", "train.learning_rate" = 0.003 }\n'
 NAMED = '[[variants]]\nname = "gelu"\nset = { mlp = "gelu" }\n' + RELU
 

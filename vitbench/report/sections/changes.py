@@ -64,7 +64,8 @@ def _is_missing(view: View) -> bool:
 
 def changed(view: View) -> Facts:
     """What was changed when results were there, and is not as it was before; what is judged comes first."""
-    found = [(when, words) for name, when, words in _changes(view) if name != SEEDS]
+    every = sorted(_changes(view), key=lambda change: _rank(change[0]))
+    found = [(when, words) for name, when, words in every if name != SEEDS]
     yield from ({"when": when, "what": words} for when, words in found[:MOST])
     if more := found[MOST:]:
         yield {"when": f"{len(more)} more", "what": "see `history/` in the study's folder"}
@@ -103,9 +104,14 @@ def _left(steps: Sequence[Step], now: Asking) -> set[str]:
 
 def _words(step: Step, left: set[str]) -> Iterator[tuple[str, str]]:
     """(name, words) for what a step has changed of some names; what is judged comes before what is run."""
-    for name in sorted(left, key=lambda name: (next(n for n, p in enumerate(ORDER) if name.startswith(p)), name)):
+    for name in sorted(left, key=lambda name: (_rank(name), name)):
         for label, old, new, cells in _pairs(name, step.before, step.after):
             yield name, f"{label} {_value(name, old)} → {_value(name, new)}{cells}"
+
+
+def _rank(name: str) -> int:
+    """Place of a name in the order in which changes are stated."""
+    return next(rank for rank, begin in enumerate(ORDER) if name.startswith(begin))
 
 
 def _pairs(name: str, before: Asking, after: Asking) -> list[tuple[str, Any, Any, str]]:
