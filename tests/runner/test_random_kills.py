@@ -21,6 +21,7 @@ import pytest
 
 from tests.runner.runs import Runs, all_end, until
 from vitbench.store import Study
+from vitbench.store.leases import at_work
 from vitbench.streams import derive
 
 KILLS = int(os.environ.get("VITBENCH_KILLS", "21"))
@@ -121,9 +122,7 @@ def test_f01_f02_f15_f27_f28_whatever_is_killed_nothing_finished_is_lost_or_repe
         finished_at = (runs.study / "records" / f"{planned.id}-{ok[planned.id].attempt}.json").stat().st_mtime
         assert planned.trial.kind == "train"
         assert max(starts[planned.trial.seed]) <= finished_at, "a finished trial was started again"
-    assert (
-        list((runs.study / "claims").iterdir()) == [] and list((runs.study / "checkpoints").glob("*.safetensors")) == []
-    )
+    assert at_work(runs.study / "claims") == [] and list((runs.study / "checkpoints").glob("*.safetensors")) == []
     values = [ok[p.id].values for p in study.info.trials[:3]]
     alone = Runs(runs.folder / "alone")
     alone.run(*alone.plugin(NOTE_START), *arguments[2:], "--set", "train.seeds=[0, 1, 2]")
