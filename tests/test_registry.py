@@ -79,6 +79,7 @@ def test_a_plugin_joins_its_slot(tmp_path: Path) -> None:
         (PLUGIN.format(name="a").replace('slot="mlp", ', ""), "must give slot=... and name=..."),
         (PLUGIN.format(name="a").replace('"mlp"', '"mpl"'), '"mpl" is not a slot; did you mean "mlp"?'),
         (PLUGIN.format(name="a").replace('source="test"', 'source="t", devices=("gpu",)'), "['gpu'] not among"),
+        (PLUGIN.format(name="a").replace('source="test"', 'source="t", options={"b": 1.0}'), "1.0 is no option: give"),
     ],
 )
 def test_a_bad_plugin_is_named_with_its_line(tmp_path: Path, text: str | None, expected: str) -> None:

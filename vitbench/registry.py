@@ -16,7 +16,9 @@ import importlib
 import importlib.abc
 import importlib.util
 import inspect
+import json
 import linecache
+import math
 import re
 import sys
 import traceback
@@ -37,11 +39,15 @@ DEVICES = ("cpu", "cuda", "mps")
 DTYPES = ("float32", "float16", "bfloat16")
 SIZES = {
     "n": "tokens", "p": "patches", "o": "offsets between patches", "d": "width", "h": "heads", "k": "width of a head",
-    "m": "hidden width", "c": "channels", "s": "pixels of a patch",
+    "m": "hidden width", "c": "channels", "s": "pixels of a patch", "y": "classes",
+    "a": "every second patch, the first included", "e": "the other patches",
 }  # fmt: skip
 """Letters of :attr:`Facts.flops`."""
 
 Class = TypeVar("Class", bound=type)
+
+Value = bool | int | float | str
+"""Of an option of a component."""
 
 
 class UnknownComponent(UserError, ValueError):
@@ -50,6 +56,67 @@ class UnknownComponent(UserError, ValueError):
 
 class PluginError(UserError, ValueError):
     """A plug-in that cannot be used: missing, failing on import, or registering a name that exists."""
+
+
+@dataclass(frozen=True)
+class Option:
+    """What may be chosen of a component beside its name.
+
+    Attributes:
+        default: where nothing else is given; its type is the option's.
+        least: of a number.
+        most: of a number.
+        words: that may be given; empty of a number or a switch.
+    """
+
+    default: Value
+    least: float = -math.inf
+    most: float = math.inf
+    words: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, literal: object) -> Option:
+        """From a fact: true or false, (default, least, most) of a number, or words, the default first."""
+        match literal:
+            case bool():
+                return cls(literal)
+            case (int() | float() as default, int() | float() as least, int() | float() as most):
+                return cls(default, least, most)
+            case (str(), *_) if all(isinstance(word, str) for word in literal):
+                words = tuple(map(str, literal))
+                return cls(words[0], words=words)
+        raise ValueError(f"{literal!r} is no option: give (default, least, most), words, or true or false")
+
+    @property
+    def others(self) -> list[Value]:
+        """Values that it may have beside its default: a number's ends."""
+        if isinstance(self.default, bool):
+            return [not self.default]
+        return [each for each in self.words or (self.least, self.most) if each != self.default]
+
+    @property
+    def allowed(self) -> str:
+        """What may be given, in words, the default first."""
+        if isinstance(self.default, bool):
+            return f"{format_number(self.default)} or {format_number(not self.default)}"
+        return " or ".join(self.words) or f"{self.default:g}, from {self.least:g} to {self.most:g}"
+
+    def checked(self, given: object) -> Value:
+        """The value, a number in the option's own type. Raises ValueError, with what is allowed."""
+        if isinstance(self.default, bool):
+            if isinstance(given, bool):
+                return given
+            raise ValueError(f"must be true or false, got {given}")
+        if self.words:
+            if isinstance(given, str) and given in self.words:
+                return given
+            raise ValueError(f"must be {' or '.join(self.words)}, got {given}{nearest(str(given), self.words)}")
+        whole = isinstance(self.default, int)
+        right = isinstance(given, int) if whole else isinstance(given, (int, float))
+        if right and not isinstance(given, bool) and self.least <= given <= self.most:  # type: ignore[operator]
+            return given if whole else float(given)  # type: ignore[arg-type, return-value]
+        kind = "a whole number" if whole else "a number"
+        raise ValueError(f"must be {kind} from {self.least:g} to {self.most:g}, got {given}")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,14 +133,20 @@ class Facts:
         packages: importable packages that it needs beside torch.
         offers: features that other components or fields may need, e.g. ``"rotary"``.
         needs: slot → feature that the component in that slot must offer.
-        multiple_of: ``"dim"`` or ``"head_width"`` → number that must divide it.
-        empty: fills its sublayer with nothing: a block goes without it, its norm and its residual.
+        multiple_of: ``"dim"``, ``"head_width"`` or another number of ModelSpec → what must divide it: a number, or the
+            name of an option.
+        empty: does nothing: a block goes without the sublayer, its norm and its residual, a model without reduction.
         whole: cannot be timed in parts: an attention whose projections and core are one function.
         stacks: several models with it can run as one program (torch.vmap has a rule for all that it calls).
         flops: products of one image's forward pass, where they are not its slot's usual: letters that are multiplied →
-            a factor, ``{"ndd": 8}`` for 8 N D². The letters are those of :data:`SIZES`.
+            a factor, ``{"ndd": 8}`` for 8 N D². The letters are those of :data:`SIZES`; an option's value stands as its
+            name in parentheses, ``{"pd(kernel)(kernel)": 2}``.
         every_patch: needs all patches of an image, each in its place: none may be hidden.
+        one_size: has weights for each place of the grid, and none for images of another size.
         prefix: tokens that it puts before those of the patches (the class token).
+        removes: of a reduction the option that says how many patches fewer go on from block to block, half at most.
+        options: what may be chosen of it: name → (default, least, most) of a number, words with the default first, or
+            true or false. The class takes them as keyword arguments of the same defaults.
         among: ``"head_width"`` (or another number of ModelSpec) → values that it may have.
         at_least: device type → such a number → the least value that runs there.
         summary: first line of the class docstring.
@@ -88,7 +161,7 @@ class Facts:
     packages: tuple[str, ...] = ()
     offers: tuple[str, ...] = ()
     needs: Mapping[str, str] = field(default_factory=dict)
-    multiple_of: Mapping[str, int] = field(default_factory=dict)
+    multiple_of: Mapping[str, int | str] = field(default_factory=dict)
     among: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     at_least: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     empty: bool = False
@@ -96,7 +169,10 @@ class Facts:
     stacks: bool = True
     flops: Mapping[str, int] | None = None
     every_patch: bool = False
+    one_size: bool = False
     prefix: int = 0
+    removes: str = ""
+    options: Mapping[str, Any] = field(default_factory=dict)
     summary: str = ""
 
     def __post_init__(self) -> None:
@@ -104,10 +180,13 @@ class Facts:
         if self.reference and not self.exact:
             raise ValueError("a reference is exact by definition: declare exact=True")
         of_devices = (self.devices, self.trains_on or (), self.at_least)
-        checked = (*((d, DEVICES) for d in of_devices), (self.dtypes, DTYPES), ("".join(self.flops or ()), SIZES))
+        letters = re.sub(r"\(\w+\)", "", "".join(self.flops or ()))
+        checked = (*((d, DEVICES) for d in of_devices), (self.dtypes, DTYPES), (letters, SIZES))
         for given, known in checked:
             if strange := set(given) - set(known):
                 raise ValueError(f"{sorted(strange)} not among {list(known)}")
+        for literal in self.options.values():
+            Option.of(literal)
 
     def runs_on(self, device: str, training: bool) -> bool:
         """Whether the component runs on a device type, forward only or with its backward pass."""
@@ -161,7 +240,7 @@ def component(
     packages: tuple[str, ...] = (),
     offers: tuple[str, ...] = (),
     needs: Mapping[str, str] | None = None,
-    multiple_of: Mapping[str, int] | None = None,
+    multiple_of: Mapping[str, int | str] | None = None,
     among: Mapping[str, tuple[int, ...]] | None = None,
     at_least: Mapping[str, Mapping[str, int]] | None = None,
     empty: bool = False,
@@ -169,7 +248,10 @@ def component(
     stacks: bool = True,
     flops: Mapping[str, int] | None = None,
     every_patch: bool = False,
+    one_size: bool = False,
     prefix: int = 0,
+    removes: str = "",
+    options: Mapping[str, Any] | None = None,
 ) -> Callable[[Class], Class]:
     """Register the decorated class as a component; the arguments are its :class:`Facts` and must be literals.
 
@@ -205,7 +287,10 @@ def names(slot: str) -> tuple[str, ...]:
 
 
 def facts(slot: str, name: str) -> Facts:
-    """The facts of one component, read from its source. Raises UnknownComponent."""
+    """The facts of one component, read from its source; options that follow its name change none. Raises
+    UnknownComponent.
+    """
+    name = name.partition("(")[0]
     if (slot, name) in _plugin_facts:
         return _plugin_facts[slot, name]
     if name not in _tree().get(slot, ()):
@@ -216,9 +301,85 @@ def facts(slot: str, name: str) -> Facts:
 def load(slot: str, name: str) -> type:
     """The class of one component; imports its file. Raises UnknownComponent."""
     check_name(slot, name)
+    name = name.partition("(")[0]
     if (slot, name) not in _classes:
         importlib.import_module(f"vitbench.components.{slot}.{name}")
     return _classes[slot, name]
+
+
+def chosen(slot: str, name: str) -> Callable[..., Any]:
+    """What makes a component from a spec, with the options that follow its name. Raises UnknownComponent."""
+    cls, options = load(slot, name), settings(slot, name)
+    return functools.partial(cls, **options) if options else cls
+
+
+def settings(slot: str, name: str) -> dict[str, Value]:
+    """Every option of a component, as given behind its name or at its default."""
+    given = options_of(name)
+    known = {option: Option.of(literal) for option, literal in facts(slot, name).options.items()}
+    return {option: each.checked(given.get(option, each.default)) for option, each in known.items()}
+
+
+def options_of(name: str) -> dict[str, Value]:
+    """The options that follow a component's name: ``rope_2d(base=10000)`` has base 10000."""
+    found: dict[str, Value] = {}
+    for part in filter(None, name.partition("(")[2].removesuffix(")").split(", ")):
+        option, _, text = part.partition("=")
+        try:
+            found[option] = json.loads(text)
+        except ValueError:
+            found[option] = text
+    return found
+
+
+def with_options(slot: str, name: str, options: Mapping[str, Any]) -> str:
+    """A component's name with options behind it, in alphabetical order and those at their default left out.
+
+    Options that the name has already stay, unless they are given anew.
+
+    Raises:
+        UnknownComponent: where the slot has no such component, or it has no such option.
+    """
+    base = name.partition("(")[0]
+    check_name(slot, base)
+    known, found = facts(slot, base).options, dict[str, Value]()
+    for option, given in sorted({**options_of(name), **options}.items()):
+        if option not in known:
+            has = f"; it has {', '.join(known)}" if known else ""
+            raise UnknownComponent(f'{slot} "{base}" has no option "{option}"{nearest(option, known)}{has}')
+        default = Option.of(known[option])
+        try:
+            value = default.checked(given)
+        except ValueError as error:
+            raise UnknownComponent(f"{slot}.{option} {error}") from error
+        if value != default.default:
+            found[option] = value
+    return f"{base}({listed_options(found)})" if found else base
+
+
+def listed_options(options: Mapping[str, Value]) -> str:
+    """Options as they stand behind a name: ``base=10000, jitter=true``."""
+    return ", ".join(f"{o}={v if isinstance(v, str) else format_number(v)}" for o, v in options.items())
+
+
+def format_number(value: float) -> str:
+    """A number or a switch as a name and a suite write it."""
+    return str(value).lower() if isinstance(value, bool) else format(value, ".12g")
+
+
+def option_problem(slot: str, option: str, given: object) -> str | None:
+    """Why no component of a slot can have an option at a value, or None."""
+    known = {n: each.options[option] for n in names(slot) if option in (each := facts(slot, n)).options}
+    problems = []
+    for literal in known.values():
+        try:
+            Option.of(literal).checked(given)
+        except ValueError as error:
+            problems.append(str(error))
+    if not known:
+        every = {option for n in names(slot) for option in facts(slot, n).options}
+        return f"no component of {slot} has such an option{nearest(option, every)}"
+    return problems[0] if len(problems) == len(known) else None
 
 
 def reference(slot: str) -> str | None:
@@ -228,6 +389,7 @@ def reference(slot: str) -> str | None:
 
 def check_name(slot: str, name: str) -> None:
     """Raise UnknownComponent, with the nearest and all known names, unless the slot has this component."""
+    name = name.partition("(")[0]
     if name in _tree().get(slot, ()) or (slot, name) in _plugin_facts:
         return
     known = names(slot)
@@ -306,7 +468,7 @@ def unbuildable(components: Mapping[str, str], error: Exception) -> PluginError:
         components: slot → name of those that come from plug-ins.
         error: what building the model raised.
     """
-    files = {where: _plugin_files[where].path for where in components.items()}
+    files = {where: _plugin_files[where].path for where in _bare(components)}
     place = next((found for path in files.values() if (found := _place(error, path))), "")
     if not place:  # the call itself does not fit the constructor
         (where, path), *_ = files.items()
@@ -354,8 +516,13 @@ def _declared(plugin: Plugin) -> list[tuple[str | None, str | None, int, Facts]]
 
 def plugins(components: Mapping[str, str] | None = None) -> tuple[Plugin, ...]:
     """The plug-ins loaded so far; of some components (slot → name), those that they come from."""
-    wanted = _plugin_files if components is None else components.items()
+    wanted = _plugin_files if components is None else _bare(components)
     return tuple(dict.fromkeys(_plugin_files[where] for where in wanted if where in _plugin_files))
+
+
+def _bare(components: Mapping[str, str]) -> list[tuple[str, str]]:
+    """(slot, name) of some components, without the options behind the names."""
+    return [(slot, name.partition("(")[0]) for slot, name in components.items()]
 
 
 def of_plugin(path: Path) -> list[tuple[str, str]]:
@@ -365,7 +532,7 @@ def of_plugin(path: Path) -> list[tuple[str, str]]:
 
 def digests(components: Mapping[str, str]) -> dict[str, str]:
     """Those of some components (slot → name) that come from plug-ins → digest of the plug-in's text."""
-    found = {f"{slot}.{name}": _plugin_files.get((slot, name)) for slot, name in components.items()}
+    found = {f"{slot}.{name}": _plugin_files.get((slot, name)) for slot, name in _bare(components)}
     return {component: plugin.digest for component, plugin in found.items() if plugin is not None}
 
 

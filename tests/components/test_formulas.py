@@ -185,6 +185,37 @@ def test_pooling() -> None:
     torch.testing.assert_close(pooling(x), wanted, rtol=1e-12, atol=1e-12)
 
 
+def test_a_head_with_a_hidden_layer() -> None:
+    head, x = made("head", "pre_logits"), tokens(0, B, D)
+    p = dict(head.named_parameters())
+    hidden = torch.einsum("bd,hd->bh", x, p["hidden.weight"]) + p["hidden.bias"]
+    e = torch.exp(2 * hidden)
+    wanted = torch.einsum("bh,ch->bc", (e - 1) / (e + 1), p["out.weight"]) + p["out.bias"]
+    torch.testing.assert_close(head(x), wanted, rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize(("patch", "halvings"), [(4, 2), (8, 3)])
+def test_a_stem_of_convolutions(patch: int, halvings: int) -> None:
+    """Convolutions as products of unfolded images, batch norm by its running statistics; widths double up to D."""
+    stem, images = made("patching", "conv_stem", patch_size=patch, image_size=(16, 32)), tokens(0, 2, 3, 16, 32)
+    convolutions, norms = stem.layers[::3], stem.layers[1::3]
+    assert [c.out_channels for c in convolutions] == [D // 2**n for n in range(halvings - 1, -1, -1)]
+    x = images
+    for number, (conv, norm) in enumerate(zip(convolutions, norms, strict=True)):
+        norm.running_mean += 0.1 * (number + 1)
+        norm.running_var *= 1.7
+        flat = torch.nn.functional.unfold(x, 3, padding=1, stride=2)
+        grid = (x.shape[2] // 2, x.shape[3] // 2)
+        x = (conv.weight.flatten(1) @ flat).unflatten(2, grid)
+        mean, var, gain, shift = (
+            each[:, None, None] for each in (norm.running_mean, norm.running_var, norm.weight, norm.bias)
+        )
+        x = (gain * (x - mean) / (var + 1e-5) ** 0.5 + shift).clamp(min=0)
+    wanted = torch.einsum("bchw,dc->bhwd", x, stem.weight[..., 0, 0]).flatten(1, 2) + stem.bias
+    assert wanted.shape == (2, 16 * 32 // patch**2, D)
+    torch.testing.assert_close(stem(images), wanted, rtol=1e-12, atol=1e-12)
+
+
 def test_fixed_positions() -> None:
     """Of token, row and column as the papers have them: sine of even channels, 10,000^(2i / D); halves by axis."""
     spec = SMALL.model_copy(update={"image_size": (16, 24)})
@@ -203,9 +234,31 @@ def test_fixed_positions() -> None:
         assert float(table[1 + row * 6 + column, channel]) == pytest.approx(wanted, abs=1e-6)
 
 
-def test_rotary_positions() -> None:
-    """Scores of rotated vectors, by complex numbers: pairs (i, i + K/2), half by row, half by column, base 100."""
-    spec = SMALL.model_copy(update={"image_size": (16, 24), "positions": "rope_2d"})
+def test_simple_vit_s_fixed_positions_end_at_the_lowest_frequency() -> None:
+    """lucidrains/vit-pytorch and big_vision: 10,000^(-i / (D / 4 - 1))."""
+    spec = SMALL.model_copy(update={"positions": "sinusoidal_2d(frequencies=simple_vit)"})
+    table = chosen("positions", spec)(spec)(torch.zeros(1, spec.tokens, D))[0]
+    for row, column, channel in ((0, 2, 7), (3, 1, 14), (1, 3, 23), (2, 0, 31)):
+        quarter, i = divmod(channel, D // 4)
+        angle = (column, column, row, row)[quarter] / 10_000 ** (i / (D // 4 - 1))
+        wanted = (math.sin, math.cos, math.sin, math.cos)[quarter](angle)
+        assert float(table[1 + row * 4 + column, channel]) == pytest.approx(wanted, abs=1e-6)
+
+
+@pytest.mark.parametrize("name", ["rope_2d", "learned_rope_2d"])
+def test_rotary_positions_in_dinov3_s_coordinates_are_timm_s(name: str) -> None:
+    sincos = pytest.importorskip("timm.layers.pos_embed_sincos")
+    spec = SMALL.model_copy(update={"image_size": (16, 24), "positions": f"{name}(base=50, coordinates=unit)"})
+    theirs = sincos.RotaryEmbeddingDinoV3(K, temperature=50.0, feat_shape=list(spec.grid)).pos_embed_cached
+    sine, cosine = theirs.chunk(2, dim=-1)
+    mine = chosen("positions", spec)(spec).rotation[:, spec.prefix :]
+    torch.testing.assert_close(mine, torch.stack((cosine, sine)), rtol=0, atol=1e-6)
+
+
+@pytest.mark.parametrize("base", [100, 10_000])
+def test_rotary_positions(base: int) -> None:
+    """Scores of rotated vectors, by complex numbers: pairs (i, i + K/2), half by row, half by column."""
+    spec = SMALL.model_copy(update={"image_size": (16, 24), "positions": f"rope_2d(base={base})"})
     rotation = chosen("positions", spec)(spec).rotation.double()
     x = tokens(0, 1, 1, spec.tokens, K)
     mine = rotate(x, rotation)[0, 0]
@@ -213,7 +266,7 @@ def test_rotary_positions() -> None:
         row, column = divmod(token - 1, 6) if token else (0, 0)
         for i in range(K // 2):
             place, number = (row, i) if i < K // 4 else (column, i - K // 4)
-            turn = complex(math.cos(a := place * 100 ** (-number / (K // 4))), math.sin(a)) if token else 1
+            turn = complex(math.cos(a := place * base ** (-number / (K // 4))), math.sin(a)) if token else 1
             wanted = complex(float(x[0, 0, token, i]), float(x[0, 0, token, i + K // 2])) * turn
             assert complex(float(mine[token, i]), float(mine[token, i + K // 2])) == pytest.approx(wanted, abs=1e-6)
 

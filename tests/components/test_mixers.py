@@ -349,3 +349,81 @@ def test_biases_mixers_and_convolutions_are_timm_s() -> None:
     conv.proj[0].load_state_dict(positions.conv.state_dict())
     y = tokens(0, B, 12, D)
     close(positions(y), conv(y, GRID))
+
+
+@pytest.mark.parametrize(("heads", "kv_heads"), [(4, 1), (4, 2), (2, 2)])
+def test_groups_of_heads_share_keys_and_values(heads: int, kv_heads: int) -> None:
+    spec = SMALL.model_copy(update={"attention": f"grouped(kv_heads={kv_heads})", "heads": heads})
+    module, x, width = filled(chosen("attention", spec)(spec)), tokens(), D // heads
+    assert not spec.conflicts() and spec.model_copy(update={"attention": "grouped(kv_heads=3)"}).conflicts()
+    weight, bias = module.qkv.weight, module.qkv.bias
+    rows = torch.einsum("bnd,rd->bnr", x, weight) + bias
+    out = []
+    for head in range(heads):
+        group = head * kv_heads // heads
+        q = rows[..., head * width : (head + 1) * width]
+        k = rows[..., D + group * width : D + (group + 1) * width]
+        v = rows[..., D + (kv_heads + group) * width : D + (kv_heads + group + 1) * width]
+        weights = torch.exp(torch.einsum("bik,bjk->bij", q, k) / width**0.5)
+        out.append(torch.einsum("bij,bjk->bik", weights / weights.sum(-1, keepdim=True), v))
+    close(module(x), torch.cat(out, -1) @ module.proj.weight.T + module.proj.bias)
+
+
+def test_as_many_groups_as_heads_are_plain_attention() -> None:
+    spec = SMALL.model_copy(update={"attention": f"grouped(kv_heads={SMALL.heads})"})
+    plain = SMALL.model_copy(update={"attention": "batched"})
+    one, other = (filled(chosen("attention", each)(each)) for each in (spec, plain))
+    assert {name: tensor.shape for name, tensor in one.state_dict().items()} == {
+        name: tensor.shape for name, tensor in other.state_dict().items()
+    }
+    close(one(tokens()), other(tokens()))
+
+
+@pytest.mark.parametrize("shift", [True, False])
+@pytest.mark.parametrize("block", [0, 1])
+def test_patches_attend_within_windows(block: int, shift: bool) -> None:
+    """By a mask over all pairs: of one window, and on one side of the edge that a shift turns around."""
+    changes = {"image_size": (16, 24), "attention": f"window(size=2, shift={str(shift).lower()})", "pooling": "mean"}
+    spec = SMALL.model_copy(update={**changes, "registers": 2})
+    module, x = filled(chosen("attention", spec)(spec)), tokens(0, B, 26, D)
+    module.block = block
+    by = 1 if shift and block else 0
+    places = [divmod(n, 6) for n in range(24)]
+
+    def window(at: int, side: int) -> tuple[int, bool]:
+        return (at - by) % side // 2, at < by
+
+    same = torch.tensor([[window(a, 4) == window(c, 4) and window(b, 6) == window(d, 6) for c, d in places]
+                         for a, b in places])  # fmt: skip
+    q, k, v = (module.qkv(x)[:, 2:, n * D : (n + 1) * D].unflatten(-1, (H, K)).transpose(1, 2) for n in range(3))
+    scores = torch.einsum("bhik,bhjk->bhij", q, k) / K**0.5
+    weights = torch.where(same, torch.exp(scores), 0.0)
+    mixed = torch.einsum("bhij,bhjk->bihk", weights / weights.sum(-1, keepdim=True), v).flatten(2)
+    wanted = mixed @ module.proj.weight.T + module.proj.bias
+    close(module(x)[:, 2:], wanted)
+    assert torch.equal(module(x)[:, :2], module.proj.bias.expand(B, 2, D)), "registers take no part"
+
+
+def test_windows_fit_into_the_grid_or_are_refused() -> None:
+    spec = SMALL.model_copy(update={"attention": "window(size=3)", "pooling": "mean"})
+    assert spec.conflicts() == [
+        'attention "window(size=3)" needs a grid_height divisible by 3, not 4',
+        'attention "window(size=3)" needs a grid_width divisible by 3, not 4',
+    ]
+
+
+def test_soft_experts_work_on_mixtures_of_tokens() -> None:
+    module, x = made("mlp", "soft_moe(experts=3, slots=2)"), tokens()
+    p = dict(module.named_parameters())
+
+    def unit(v: Tensor) -> Tensor:
+        return v / (v * v).sum(-1, keepdim=True) ** 0.5
+
+    e = torch.exp(torch.einsum("bnd,sd->bns", unit(x), p["scale"].detach() * unit(p["queries"])))
+    slots = torch.einsum("bns,bnd->bsd", e / e.sum(1, keepdim=True), x)
+    made_of = []
+    for slot in range(6):
+        expert = slot // 2
+        hidden = gelu(slots[:, slot] @ p[f"up.{expert}.weight"].T + p[f"up.{expert}.bias"])
+        made_of.append(hidden @ p[f"down.{expert}.weight"].T + p[f"down.{expert}.bias"])
+    close(module(x), torch.einsum("bns,sbd->bnd", e / e.sum(2, keepdim=True), torch.stack(made_of)))

@@ -152,3 +152,49 @@ def test_other_images_by_name_leave_out_what_the_file_takes_of_its_own(tmp_path:
     assert read(tmp_path, text, "data.name=synthetic").data.subset is None
     given = read(tmp_path, text, "data.path=photos", "data.name=image_folder").data
     assert (given.name, given.path, given.subset) == ("image_folder", "photos", None)
+
+
+ROPE = '[axes]\npositions = ["learned", "rope_2d", {name = "rope_2d", base = 10000}, {base = 100, name = "rope_2d"}]\n'
+
+
+def test_a_component_has_options_as_a_table_as_text_and_as_an_axis(tmp_path: Path) -> None:
+    of_table = read(tmp_path, MINIMAL + ROPE)
+    assert [cell.label for cell in of_table.cells] == ["learned", "rope_2d", "rope_2d(base=10000)"]
+    assert of_table.notices == ("axes.positions: 1 repeated value left out",), "100 is the default"
+    base = read(tmp_path, MINIMAL, 'model.positions={name = "rope_2d", coordinates = "unit", base = 50}')
+    assert base.cells[0].model.positions == "rope_2d(base=50, coordinates=unit)"
+    assert read(tmp_path, MINIMAL, "model.positions=rope_2d(coordinates=unit, base=50)").cells[0].model == (
+        base.cells[0].model
+    )
+    of_axis = read(tmp_path, MINIMAL + '[axes]\n"positions.base" = [100, 10000]\n', "model.positions=rope_2d(base=7)")
+    assert {cell.label: cell.model.positions for cell in of_axis.cells} == {
+        "base=100": "rope_2d", "base=10000": "rope_2d(base=10000)",
+    }  # fmt: skip
+    of_variant = '[[variants]]\nname = "v"\nset.positions = {name = "rope_2d", base = 9}\n'
+    assert read(tmp_path, MINIMAL + of_variant).cells[0].model.positions == "rope_2d(base=9)"
+
+
+def test_a_combination_with_a_component_that_has_no_such_option_is_excluded(tmp_path: Path) -> None:
+    axes = '[axes]\nresidual = ["plain", "layerscale"]\n"residual.start" = [0.1, 1e-4]\n'
+    suite = read(tmp_path, MINIMAL + axes)
+    assert {cell.label: cell.model.residual for cell in suite.cells} == {
+        "layerscale · start=0.1": "layerscale(start=0.1)", "layerscale · start=0.0001": "layerscale",
+    }  # fmt: skip
+    assert dict(suite.excluded)["plain · start=0.1"] == 'residual "plain(start=0.1)" has no option start'
+
+
+@pytest.mark.parametrize(
+    ("override", "expected"),
+    [
+        ('model.positions={name = "rope_2d", bass = 9}', '"rope_2d" has no option "bass"; did you mean "base"?'),
+        ("model.positions=rope_2d(base=0)", "model.positions: positions.base must be a number from 1 to 1e+06, got 0"),
+        ("model.positions=rope_2d(coordinates=units)", 'must be patches or unit, got units; did you mean "unit"?'),
+        ("model.positions=learned(base=9)", 'model.positions: positions "learned" has no option "base"'),
+        ('model.positions={name = "rope", base = 9}', '"rope" is not a component of this slot; did you mean'),
+        ("axes.positions.base=[0]", "axes.positions.base: must be a number from 1 to 1e+06, got 0"),
+        ('axes.positions.base=["a"]', "axes.positions.base: must be a number from 1 to 1e+06, got a"),
+        ("axes.positions.bass=[9]", 'no component of positions has such an option; did you mean "base"?'),
+    ],
+)  # fmt: skip
+def test_a_wrong_option_is_named_with_what_is_allowed(tmp_path: Path, override: str, expected: str) -> None:
+    assert expected in messages(tmp_path, MINIMAL, override)[0]

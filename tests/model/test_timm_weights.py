@@ -16,7 +16,8 @@ import vitbench
 from vitbench import ModelSpec, registry
 from vitbench.config.presets import PRESETS
 from vitbench.model.encoder import chosen
-from vitbench.model.timm_weights import load_timm, resampled, timm_name, to_timm
+from vitbench.model.resized import resampled
+from vitbench.model.timm_weights import load_timm, timm_name, to_timm
 from vitbench.model.weights import WeightsError, read_weights
 
 timm = pytest.importorskip("timm")

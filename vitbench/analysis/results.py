@@ -62,6 +62,7 @@ VALUES = tuple(
         "preparation_flops",
         "preparation_resumed_at",
         "reconstructions",
+        "test_accuracies_at",
         "test_right",
         "notices",
     )

@@ -19,7 +19,7 @@ WIDE = 240
 
 @click.command()
 @click.argument("slot", required=False)
-@click.option("-v", "--verbose", is_flag=True, help="With source, what each needs, and what it offers to others.")
+@click.option("-v", "--verbose", is_flag=True, help="With source, options, needs and offers.")
 @click.option("--json", "as_json", is_flag=True, help="All that is known of each, as JSON.")
 @click.option(
     "--plugin",
@@ -58,13 +58,15 @@ def components(slot: str | None, verbose: bool, as_json: bool, plugins: tuple[Pa
 
 
 def _more(facts: registry.Facts) -> Iterator[str]:
-    """Needs, offers and source of a component, one per line."""
+    """Needs, offers, options and source of a component, one per line."""
     numbers = [f"{name} a multiple of {factor}" for name, factor in facts.multiple_of.items()]
     numbers += [f"{name} of {', '.join(map(str, among))}" for name, among in facts.among.items()]
     needs = [*facts.packages, *(f"{feature} of the {slot}" for slot, feature in facts.needs.items()), *numbers]
     for word, each in (("needs", needs), ("offers", facts.offers)):
         if each:
             yield f"{word} {', '.join(each)}"
+    for option, literal in facts.options.items():
+        yield f"option {option}: {registry.Option.of(literal).allowed}"
     yield facts.source
 
 

@@ -108,7 +108,7 @@ class SelfAttention(Sublayer):
         self.qkv = nn.Linear(spec.dim, 3 * spec.dim, bias=spec.qkv_bias)
         self.proj = nn.Linear(spec.dim, spec.dim)
         self.proj_dropout = nn.Dropout(spec.dropout)
-        norm, gate, bias = (registry.load(slot, getattr(spec, slot)) for slot in ("qk_norm", "gate", "bias"))
+        norm, gate, bias = (registry.chosen(slot, getattr(spec, slot)) for slot in ("qk_norm", "gate", "bias"))
         self.q_norm, self.k_norm, self.gate, self.bias = norm(spec), norm(spec), gate(spec), bias(spec)
 
     def forward(self, tokens: Tensor, rotation: Tensor | None = None) -> Tensor:
@@ -201,7 +201,7 @@ class Residual(nn.Module):
     passes: ClassVar[bool] = True
     """Whether the input is passed on beside the output."""
 
-    constants: ClassVar[tuple[tuple[str, float], ...]] = ()
+    constants: tuple[tuple[str, float], ...] = ()
     """Parameters, and the value that each starts with."""
 
     def __init__(self, spec: ModelSpec) -> None:
@@ -266,6 +266,28 @@ class Positions(nn.Module):
     def forward(self, tokens: Tensor) -> Tensor:
         """Tokens (B, N, D) with positions added, where this component adds any."""
         return tokens
+
+
+class Reduction(nn.Module):
+    """Fewer tokens from block to block: what is done with the tokens between two blocks.
+
+    Tokens that are no patches (class token, registers) come first, and stay.
+    """
+
+    def __init__(self, spec: ModelSpec) -> None:
+        super().__init__()
+
+    def forward(self, tokens: Tensor, sizes: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """A block's output → what the next one is given.
+
+        Args:
+            tokens: (B, N, D).
+            sizes: (B, N, 1), of how many each was made.
+
+        Returns:
+            Tokens (B, N', D), their sizes (B, N', 1), and the numbers (B, N') of the tokens in whose place each is.
+        """
+        raise NotImplementedError
 
 
 class Pooling(nn.Module):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
 from pydantic import Field, ValidationInfo, field_validator
@@ -45,6 +46,8 @@ class ModelSpec(Strict):
     qk_norm: str = Field("none", description="of queries and keys")
     gate: str = Field("none", description="on the heads' outputs")
     bias: str = Field("none", description="added to the scores of attention")
+    reduction: str = Field("none", description="of the tokens, between two blocks")
+    head: str = Field("linear", description="from the pooled vector to the classes")
 
     # Images and classes
     image_size: Size = Field(32, description="height and width of the images, pixels")
@@ -75,14 +78,19 @@ class ModelSpec(Strict):
 
     @field_validator(
         "patching", "attention", "norm", "norm_layer", "positions", "mlp", "pooling", "block", "residual", "qk_norm",
-        "gate", "bias",
+        "gate", "bias", "reduction", "head", mode="before",
     )  # fmt: skip
     @classmethod
-    def _known_component(cls, name: str, info: ValidationInfo) -> str:
+    def _known_component(cls, given: Any, info: ValidationInfo) -> Any:
+        """A component by its name, options behind it; or a table of both: ``{name = "rope_2d", base = 10000}``."""
         assert info.field_name is not None
-        if not (info.context and info.context.get("stored")):
-            registry.check_name(info.field_name, name)
-        return name
+        stored = info.context and info.context.get("stored")
+        if isinstance(given, str) and not stored:
+            return registry.with_options(info.field_name, given, {})
+        if isinstance(given, dict) and isinstance(given.get("name"), str):
+            options = {option: value for option, value in given.items() if option != "name"}
+            return registry.with_options(info.field_name, given["name"], options)
+        return given
 
     def canonical(self) -> dict[str, Any]:
         """As of any spec; no residual connection is ``false``, as it was first, so that ids stay what they are."""
@@ -108,6 +116,16 @@ class ModelSpec(Strict):
         return height // patch_height, width // patch_width
 
     @property
+    def grid_height(self) -> int:
+        """Patches along the height of an image."""
+        return self.grid[0]
+
+    @property
+    def grid_width(self) -> int:
+        """Patches along its width."""
+        return self.grid[1]
+
+    @property
     def patches(self) -> int:
         """Patches of one image; the class token, if any, comes on top."""
         return self.grid[0] * self.grid[1]
@@ -131,6 +149,16 @@ class ModelSpec(Strict):
     def tokens(self) -> int:
         """N, the tokens that enter the encoder."""
         return self.prefix + self.patches
+
+    @property
+    def patches_by_block(self) -> list[int]:
+        """Patches, or what they have become, that each block is given."""
+        removes = registry.facts("reduction", self.reduction).removes
+        fewer = int(registry.settings("reduction", self.reduction)[removes]) if removes else 0
+        found = [self.patches]
+        while len(found) < self.depth:
+            found.append(found[-1] - min(fewer, found[-1] // 2))
+        return found
 
     @property
     def placed(self) -> int:
@@ -174,21 +202,41 @@ class ModelSpec(Strict):
         chosen = {slot: registry.facts(slot, name) for slot, name in names.items()}
         for slot, mine in chosen.items():
             who = f'{slot} "{names[slot]}"'
+            if strange := registry.options_of(names[slot]).keys() - mine.options.keys():
+                found.append(f"{who} has no option {', '.join(sorted(strange))}")
             for other, feature in mine.needs.items():
                 if feature not in chosen[other].offers:
                     found.append(f'{who} needs "{feature}", which {other} "{names[other]}" does not offer')
-            for quantity, divisor in mine.multiple_of.items():
+            options = registry.settings(slot, names[slot]) if not strange else {}
+            for quantity, given in mine.multiple_of.items():
+                divisor = options.get(given, 1) if isinstance(given, str) else given
                 if getattr(self, quantity) % divisor:
                     found.append(f"{who} needs a {quantity} divisible by {divisor}, not {getattr(self, quantity)}")
             for quantity, values in mine.among.items():
                 if getattr(self, quantity) not in values:
                     allowed = ", ".join(map(str, values))
                     found.append(f"{who} takes a {quantity} of {allowed}, not {getattr(self, quantity)}")
+        if chosen and not chosen["reduction"].empty:
+            found += [
+                f'{slot} "{names[slot]}" needs every patch, and reduction "{self.reduction}" makes them fewer'
+                for slot in ("attention", "bias")
+                if chosen[slot].every_patch
+            ]
         if self.attention_dropout > 0 and chosen and "dropout" not in chosen["attention"].offers:
             found.append(
                 f'attention "{self.attention}" has no attention_dropout, and {self.attention_dropout} is asked'
             )
         return found
+
+    def with_options(self, slot: str, options: Mapping[str, Any]) -> ModelSpec:
+        """The model with options of a slot's component, also those that it does not have: a conflict then."""
+        name = getattr(self, slot)
+        try:
+            name = registry.with_options(slot, name, options)
+        except registry.UnknownComponent:
+            given = {**registry.options_of(name), **options}
+            name = f"{name.partition('(')[0]}({registry.listed_options(given)})"
+        return self.model_copy(update={slot: name})
 
     def decoder(self, dim: int, depth: int) -> ModelSpec:
         """The blocks by which a masked autoencoder of this model tells patches; ``dim`` is a multiple of 32."""

@@ -11,6 +11,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from vitbench import registry
 from vitbench.config.base import by_identity, uncollected
 from vitbench.config.dead_fields import dead_letters
 from vitbench.config.hypotheses import read_facts, read_goals
@@ -32,7 +33,7 @@ from vitbench.config.suite import (
     in_label,
 )
 from vitbench.config.suite_errors import SpecError, TooManyTrials, quote
-from vitbench.config.suite_tables import BUDGETS, TABLES, SuiteTables
+from vitbench.config.suite_tables import BUDGETS, TABLES, SuiteTables, of_components
 from vitbench.config.toml import apply, leaves, merged, parse
 from vitbench.config.trial import mismatches, unstackable
 from vitbench.registry import nearest
@@ -227,13 +228,17 @@ class _Reader(SuiteTables):
             self.complain("axes", f"must be a table, got {quote(raw)}")
             return {}
         axes = {}
-        for path, values in leaves(raw):
+        for path, given in leaves(raw):
+            values = given
             if not isinstance(values, tuple):
                 self.complain(f"axes.{path}", f"must be an array of values, got {quote(values)}")
                 continue
             if not values:
                 self.complain(f"axes.{path}", "0 trials: the axis is empty")
                 continue
+            slot, _, option = path.partition(".")
+            if path in registry.slots():  # a component with options is a table
+                values = tuple(self.component(path, value) for value in values)
             # By type and text: 1 is not true, and an axis of 10^5 values is looked through once.
             distinct = tuple({(type(v), repr(v)): v for v in values}.values())
             if len(distinct) < len(values):
@@ -241,12 +246,26 @@ class _Reader(SuiteTables):
             before = len(self.messages)
             if any(isinstance(value, dict) for value in values):
                 distinct = self.joint_axis(base, path, values)
+            elif slot in registry.slots() and option:
+                problems = (registry.option_problem(slot, option, value) for value in distinct)
+                for problem in filter(None, problems):
+                    self.complain(f"axes.{path}", problem)
             else:
                 for value in distinct:
                     self.replaced(base, {path: value}, f"axes.{path}")
             if len(self.messages) == before:
                 axes[path] = distinct
         return axes
+
+    def component(self, slot: str, value: Any) -> Any:
+        """A component as text: ``{name = "rope_2d", base = 10}`` is ``rope_2d(base=10)``."""
+        if not isinstance(value, dict) or not isinstance(value.get("name"), str) or "set" in value:
+            return value
+        try:
+            return registry.with_options(slot, value["name"], {o: v for o, v in value.items() if o != "name"})
+        except registry.UnknownComponent as error:
+            self.complain(f"axes.{slot}", str(error))
+            return value["name"]
 
     def joint_axis(self, base: Mapping[str, Any], path: str, values: tuple[Any, ...]) -> tuple[str, ...]:
         """Names of the values of an axis whose values are tables: ``[[axes.shape]]``, each a name and its ``set``."""
@@ -344,10 +363,12 @@ class _Reader(SuiteTables):
 
     def move(self, base: Mapping[str, Any], axis: str, value: Value) -> Move:
         """What one value of an axis changes; it has been checked with the base by itself."""
+        if axis.partition(".")[0] in registry.slots() and "." in axis:
+            return Move(value, in_label(axis, value), {axis: value}, {"model": {axis: value}})
         changes = self.joint[axis][str(value)] if axis in self.joint else {axis: value}
         alone = self.replaced(base, changes, f"axes.{axis}")
         fields: dict[str, dict[str, Any]] = {}
-        for path in changes:
+        for path in of_components(base.get("model"), changes):
             table, _, field = path.rpartition(".")
             fields.setdefault(table or "model", {})[field] = getattr(alone[table or "model"], field)
         return Move(value, in_label(axis, value), changes, fields)
@@ -365,7 +386,13 @@ class _Reader(SuiteTables):
             changes = {f"{table}.{field}": value for field, value in fields.items()}
             return self.replaced(base, changes, place)[table]
         start = base[table] if base[table] is not None else TABLES[table]()
-        return start.model_copy(update=fields)
+        made = start.model_copy(update={field: value for field, value in fields.items() if "." not in field})
+        for path, value in fields.items():
+            slot, _, option = path.partition(".")
+            if option:
+                assert isinstance(made, ModelSpec)
+                made = made.with_options(slot, {option: value})
+        return made
 
     def settings(self, train: TrainTable, tune: Tune | None) -> tuple[Setting, ...]:
         """Every combination of the nuisance axes' values, all of them fields of the recipe, in the suite's order."""

@@ -164,6 +164,9 @@ class TrainSpec(Strict):
         3.0, description="soft: of both answers"
     )
     frozen: bool = Field(False, description="train the head alone, on what the rest gives: a linear probe")
+    test_sizes: tuple[Positive, ...] = Field(
+        (), description="further heights and widths of the test images, pixels, at which the trained model is judged"
+    )
     precision: Literal["float32", "bfloat16"] = Field("float32", description="bfloat16: autocast")
     compile: bool = Field(False, description="torch.compile the model")
     cuda_graphs: bool = Field(False, description="cuda: capture a whole step as one CUDA graph, and replay it")

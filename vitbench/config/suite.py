@@ -12,7 +12,7 @@ from vitbench.config.base import Strict
 from vitbench.config.model import ModelSpec
 from vitbench.config.recipe import DataSpec, TimeTable, TrainTable
 from vitbench.config.suite_errors import SpecError
-from vitbench.registry import name_problem, nearest
+from vitbench.registry import format_number, name_problem, nearest
 
 MOST_NAMED = 24
 """Cells that an error message names."""
@@ -31,11 +31,9 @@ Test = Literal["unpaired", "paired", "permutation"]
 
 def as_text(value: Value) -> str:
     """An axis' value as a suite's facts and a report's tables write it."""
-    if isinstance(value, bool):
-        return str(value).lower()
     if isinstance(value, tuple):
         return "x".join(map(str, value))
-    return format(value, ".12g") if isinstance(value, (int, float)) else value
+    return value if isinstance(value, str) else format_number(value)
 
 
 BETWEEN = " · "

@@ -7,6 +7,7 @@ from typing import Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
+from vitbench import registry
 from vitbench.config.model import ModelSpec
 from vitbench.config.presets import PRESETS
 from vitbench.config.recipe import DEVICES, DataSpec, TimeTable, TrainTable
@@ -101,7 +102,7 @@ class SuiteTables:
         if budgets:  # the base's own budget gives way
             changes = {"train.images": None, "train.flops": None, **changes}
         by_table: dict[str, dict[str, Any]] = {}
-        for path, value in changes.items():
+        for path, value in of_components(base.get("model"), changes).items():
             table, _, field = path.rpartition(".")
             table = table or "model"
             if table not in TABLES:
@@ -127,3 +128,17 @@ class SuiteTables:
                     path = key if table == "model" else f"{table}.{key}"
                     self.complain(place if place.endswith(f".{path}") else f"{place}.{path}", message)
         return tables
+
+
+def of_components(model: ModelSpec | None, changes: Mapping[str, Any]) -> dict[str, Any]:
+    """Changes in which ``positions.base`` and ``positions.name`` are one component with its options."""
+    found: dict[str, Any] = {}
+    for path, value in changes.items():
+        slot, _, option = path.partition(".")
+        if slot in registry.slots() and option:
+            name = found.get(slot, changes.get(slot, getattr(model or ModelSpec(), slot)))
+            table = name if isinstance(name, dict) else {"name": name}
+            found[slot] = {**table, option: value}
+        elif path not in found:
+            found[path] = value
+    return found

@@ -95,6 +95,14 @@ def mismatches(model: ModelSpec, recipe: TrainSpec) -> list[tuple[str, str]]:
             for slot, name in model.components.items()
             if registry.facts(slot, name).every_patch
         ]
+    if recipe.frozen and model.of_components and "probe" not in registry.facts("head", model.head).offers:
+        found.append(("frozen", f'head "{model.head}" is no linear layer, which a probe of frozen features takes'))
+    for size in recipe.test_sizes:
+        other = model.model_copy(update={"image_size": size})
+        wrong = [f"{field}: {problem}" for field, problem in other.problems()] or other.conflicts()
+        wrong += [f'{slot} "{name}" has weights for one size of images alone' for slot, name in other.components.items()
+                  if registry.facts(slot, name).one_size]  # fmt: skip
+        found += [("test_sizes", f"{size}: {problem}") for problem in wrong]
     if recipe.start is not None and not model.of_components:
         found.append(("start", f'architecture "{model.architecture}" is trained from random weights alone'))
     if taught and not model.of_components:

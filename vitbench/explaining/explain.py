@@ -11,6 +11,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from vitbench import registry
+from vitbench.components.contracts import Residual
 from vitbench.config.model import ModelSpec
 from vitbench.data.catalog import DataError
 from vitbench.data.images import normalised
@@ -18,7 +20,6 @@ from vitbench.explaining import position_maps
 from vitbench.explaining.attention_maps import attention_to_patches, distances, rollout
 from vitbench.explaining.inputs import Inputs, class_names, statistics
 from vitbench.model.build import Model
-from vitbench.model.encoder import chosen
 from vitbench.model.vit import VisionTransformer
 from vitbench.model.weights import load_model, read_about
 from vitbench.store.explanation import MOST_FILTERS, MOST_SIMILAR, About, Array, Example, Explanation, Picture
@@ -243,7 +244,8 @@ class _Seen:
             nothing = images.new_zeros(0)
             return cls(None, nothing, nothing, nothing)
         by_layer = torch.stack([attention_to_patches(shares, each, prefix) for each in maps], dim=1)
-        through = attention_to_patches(shares, rollout(maps, residual=chosen("residual", model.spec).passes), prefix)
+        residual: type[Residual] = registry.load("residual", model.spec.residual)
+        through = attention_to_patches(shares, rollout(maps, residual=residual.passes), prefix)
         return cls(shares, by_layer, by_layer[:, -1].mean(dim=1), through)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Iterator, Mapping
 
 import torch
@@ -10,6 +11,7 @@ from vitbench import registry
 from vitbench.config.model import ModelSpec
 from vitbench.model.build import build_model
 from vitbench.model.exactness import deviations
+from vitbench.model.resized import at_size
 
 SMALL = ModelSpec(image_size=16, patch_size=4, num_classes=5, dim=32, depth=2, heads=2)
 """The model that components are tried in."""
@@ -61,12 +63,12 @@ def trains(slot: str, name: str, device: torch.device) -> str:
 
 def takes_rectangles(slot: str, name: str, device: torch.device) -> str:
     """Images and patches need not be square."""
-    spec = fitted(SMALL, slot, name).model_copy(update={"image_size": (16, 24)})
+    spec = fitted(SMALL, slot, name).model_copy(update={"image_size": (16, 64)})
     if "patch_size" not in registry.facts(slot, name).among:
         spec = spec.model_copy(update={"patch_size": (4, 8)})
     with torch.no_grad():
-        logits = build_model(spec, seed=0).to(device).eval()(torch.randn(2, 3, 16, 24, device=device))
-    return "" if logits.shape == (2, 5) else f"logits of 2 images of 16×24 have the shape {tuple(logits.shape)}"
+        logits = build_model(spec, seed=0).to(device).eval()(torch.randn(2, 3, 16, 64, device=device))
+    return "" if logits.shape == (2, 5) else f"logits of 2 images of 16×64 have the shape {tuple(logits.shape)}"
 
 
 def is_exact(slot: str, name: str, device: torch.device) -> str:
@@ -87,12 +89,41 @@ def starts_like_the_reference(slot: str, name: str, device: torch.device) -> str
     return f"initial values differ: {', '.join(unequal)}" if unequal else ""
 
 
+def takes_options(slot: str, name: str, device: torch.device) -> str:
+    """Its class takes the options that it declares, with their defaults, and trains with other values of each."""
+    declared = {option: registry.Option.of(literal) for option, literal in registry.facts(slot, name).options.items()}
+    signature = inspect.signature(registry.load(slot, name))
+    taken = {each.name: each.default for each in signature.parameters.values() if each.kind is each.KEYWORD_ONLY}
+    if taken != (defaults := {option: each.default for option, each in declared.items()}):
+        return f"declares the options {defaults}, and takes {taken}"
+    found = []
+    for option, value in [(option, value) for option, each in declared.items() for value in each.others]:
+        called = registry.with_options(slot, name, {option: value})
+        if not SMALL.model_copy(update={slot: called}).conflicts() and (problem := trains(slot, called, device)):
+            found.append(f"{called}: {problem}")
+    return "; ".join(found)
+
+
+def takes_other_sizes(slot: str, name: str, device: torch.device) -> str:
+    """A trained model judges images of another size, or the component says that it has weights for one alone."""
+    spec, one_size = fitted(SMALL, slot, name), registry.facts(slot, name).one_size
+    try:
+        logits = at_size(build_model(spec, seed=0), 32)(torch.randn(2, 3, 32, 32))
+    except ValueError as error:
+        return "" if one_size else str(error)
+    if one_size:
+        return "says that it has weights for one size of images alone, and takes another"
+    return "" if logits.shape == (2, 5) else f"logits of 2 images of 32×32 have the shape {tuple(logits.shape)}"
+
+
 CHECKS: Mapping[str, Check] = {
     "declares source and summary": declares,
     "trains in a model": trains,
     "takes images and patches that are not square": takes_rectangles,
     "is exact": is_exact,
     "starts like the reference": starts_like_the_reference,
+    "takes its options": takes_options,
+    "judges images of another size": takes_other_sizes,
 }
 """Description → check."""
 
@@ -101,6 +132,8 @@ def checked(slot: str, name: str, device: torch.device) -> Iterator[tuple[str, s
     """Each check that applies to a component, and what it found wrong: an error that it raised, too."""
     for words, check in CHECKS.items():
         if check in (is_exact, starts_like_the_reference) and not _is_compared(slot, name):
+            continue
+        if check is takes_options and not registry.facts(slot, name).options:
             continue
         try:
             yield words, check(slot, name, device)

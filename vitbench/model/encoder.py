@@ -13,8 +13,8 @@ from vitbench.config.model import ModelSpec
 
 
 def chosen(slot: str, spec: ModelSpec) -> Any:
-    """The class of the component that a spec puts into a slot; its base is the contract of that slot."""
-    return registry.load(slot, spec.components[slot])
+    """What makes the component that a spec puts into a slot, options included; its base is that slot's contract."""
+    return registry.chosen(slot, spec.components[slot])
 
 
 class DropPath(nn.Module):
@@ -81,17 +81,29 @@ class Block(nn.Module):
 
 
 class Encoder(nn.Module):
-    """``depth`` blocks and, where the spec has it, one more norm."""
+    """``depth`` blocks, a reduction of the tokens between them and one more norm, where the spec has them."""
 
     def __init__(self, spec: ModelSpec) -> None:
         super().__init__()
         last = max(spec.depth - 1, 1)
         self.blocks = nn.ModuleList(Block(spec, spec.drop_path * i / last, i) for i in range(spec.depth))
+        between = 0 if spec.leaves_out("reduction") else spec.depth - 1
+        self.reductions = nn.ModuleList(chosen("reduction", spec)(spec) for _ in range(between))
         self.final_norm = chosen("norm_layer", spec)(spec) if spec.final_norm else nn.Identity()
 
     def forward(self, tokens: Tensor, rotation: Tensor | None = None) -> Tensor:
         """(B, N, D) → (B, N, D)."""
-        for block in self.blocks:
+        sizes = tokens.new_ones(*tokens.shape[:2], 1) if self.reductions else None
+        for number, block in enumerate(self.blocks):
+            if number and self.reductions:
+                tokens, sizes, kept = self.reductions[number - 1](tokens, sizes)
+                rotation = None if rotation is None else _at(rotation, kept)
             tokens = block(tokens, rotation)
         out: Tensor = self.final_norm(tokens)
         return out
+
+
+def _at(rotation: Tensor, kept: Tensor) -> Tensor:
+    """The rotation (2, N, K) or (2, B, 1, N, K) of some tokens of each image, by numbers (B, N') → (2, B, 1, N', K)."""
+    of_images = rotation if rotation.ndim > 3 else rotation[:, None, None].expand(-1, len(kept), 1, -1, -1)
+    return of_images.gather(3, kept[None, :, None, :, None].expand(2, -1, 1, -1, rotation.shape[-1]))

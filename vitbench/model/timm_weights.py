@@ -5,15 +5,13 @@ Source: huggingface/pytorch-image-models, timm/models/vision_transformer.py.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 
-import torch
 from torch import Tensor
-from torch.nn import functional as F
 
 from vitbench import registry
 from vitbench.config.model import ModelSpec
+from vitbench.model.resized import POSITIONS, resampled
 from vitbench.model.vit import VisionTransformer
 from vitbench.model.weights import WeightsError, mismatch
 
@@ -44,11 +42,10 @@ THEIRS: Mapping[str, frozenset[str]] = {
     "norm": frozenset({"pre"}), "norm_layer": frozenset({"layernorm"}), "mlp": frozenset({"gelu"}),
     "pooling": frozenset({"cls"}), "positions": frozenset({"learned"}), "block": frozenset({"serial"}),
     "residual": frozenset({"plain", "layerscale"}), "qk_norm": frozenset({"none", "layernorm"}),
-    "gate": frozenset({"none"}), "bias": frozenset({"none"}),
+    "gate": frozenset({"none"}), "bias": frozenset({"none"}), "reduction": frozenset({"none"}),
+    "head": frozenset({"linear"}),
 }  # fmt: skip
 """Components with which a model of ours computes what timm's does; of the other slots any exact one."""
-
-POSITIONS = "positions.table"
 
 
 def load_timm(model: VisionTransformer, tensors: Mapping[str, Tensor], *, head: bool = True) -> None:
@@ -97,24 +94,6 @@ def timm_name(name: str) -> str:
     number, _, rest = rest.partition(".")
     start, of_block = _prefix(rest, OF_BLOCK)
     return f"{renamed}{number}.{of_block}{rest.removeprefix(start)}"
-
-
-def resampled(positions: Tensor, spec: ModelSpec) -> Tensor:
-    """timm's positions (1, 1 + n, D), the class token's first, for the grid of patches of a model.
-
-    Raises:
-        WeightsError: where n is neither the model's number of patches nor a square.
-    """
-    patches = positions.shape[1] - spec.prefix
-    if patches == spec.patches:
-        return positions
-    side = math.isqrt(max(patches, 0))
-    if not patches or side**2 != patches:
-        raise WeightsError(f"pos_embed has {patches} positions, which is no square: their grid is not known")
-    prefix, table = positions[:, : spec.prefix], positions[:, spec.prefix :]
-    grid = table.float().reshape(1, side, side, -1).permute(0, 3, 1, 2)
-    grid = F.interpolate(grid, size=spec.grid, mode="bicubic", antialias=True)
-    return torch.cat([prefix, grid.flatten(2).transpose(1, 2).to(positions.dtype)], dim=1)
 
 
 def _prefix(name: str, table: Mapping[str, str]) -> tuple[str, str]:

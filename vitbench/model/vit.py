@@ -54,7 +54,7 @@ class VisionTransformer(nn.Module):
         self.registers = Registers(spec) if spec.registers else None
         self.dropout = nn.Dropout(spec.dropout)
         self.encoder = Encoder(spec)
-        self.head = nn.Linear(spec.dim, spec.num_classes)
+        self.head = chosen("head", spec)(spec)
         self.teacher_head = nn.Linear(spec.dim, spec.num_classes) if spec.answers_teacher else None
 
     @property
@@ -124,8 +124,11 @@ class VisionTransformer(nn.Module):
         """Attention probabilities of every layer, (B, H, N, N) each, row = query; in evaluation mode.
 
         Raises:
-            ValueError: where the attention component has no maps (its tokens do not mix, or it is not exact).
+            ValueError: where the attention component has no maps (its tokens do not mix, or it is not exact), and where
+                not every block has all tokens.
         """
+        if self.encoder.reductions:
+            raise ValueError(f'reduction "{self.spec.reduction}" leaves no map of all tokens')
         maps = []
 
         def keep(attention: SelfAttention, inputs: tuple[Tensor, Tensor | None], _: Tensor) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+import re
 import statistics
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -43,12 +44,13 @@ def approximate_flops(model: ModelSpec, level: Level = "model") -> int:
     """Forward operations of one image by closed form, a multiply-add counting two; softmax and norms left out."""
     if not model.of_components:
         return ARCHITECTURES[model.architecture].flops_per_pixel * math.prod(pair(model.image_size))
-    n, d = model.tokens, model.dim
+    n, d, by_block = model.tokens, model.dim, model.patches_by_block
     of = {slot: _products(model, slot) for slot in model.components}
-    attention = 0 if model.leaves_out("attention") else of["attention"] + of["gate"] + of["bias"]
-    block = attention + of["mlp"]
-    heads = 2 if model.answers_teacher else 1
-    whole = of["patching"] + of["positions"] + model.depth * block + of["pooling"] + 2 * d * model.num_classes * heads
+    block, attention = _block(model, model.patches)
+    heads = of["head"] + (2 * d * model.num_classes if model.answers_teacher else 0)
+    blocks = sum(_block(model, patches)[0] for patches in by_block)
+    between = sum(_products(model, "reduction", patches) for patches in by_block[:-1])
+    whole = of["patching"] + of["positions"] + blocks + between + _products(model, "pooling", by_block[-1]) + heads
     parts: Mapping[Level, int] = {
         "model": whole, "block": block, "patching": of["patching"], "attention": attention,
         "attention_core": max(of["attention"] + of["bias"] - 8 * n * d * d, 0), "norm_layer": 8 * n * d,
@@ -57,22 +59,35 @@ def approximate_flops(model: ModelSpec, level: Level = "model") -> int:
     return parts[level]
 
 
+def _block(model: ModelSpec, patches: int) -> tuple[int, int]:
+    """Of a block that is given so many patches, and of its attention."""
+    slots = () if model.leaves_out("attention") else ("attention", "gate", "bias")
+    attention = sum(_products(model, slot, patches) for slot in slots)
+    return attention + _products(model, "mlp", patches), attention
+
+
 USUAL: Mapping[str, Mapping[str, int]] = {
     "patching": {"pcds": 2}, "attention": {"ndd": 8, "nnd": 4}, "mlp": {"ndm": 4},
 }  # fmt: skip
 """Slot → the products of most of its components, see :class:`vitbench.registry.Facts`; of the others none."""
 
 
-def _products(model: ModelSpec, slot: str) -> int:
-    """Of one component."""
+def _products(model: ModelSpec, slot: str, patches: int | None = None) -> int:
+    """Of one component that is given so many patches; all where nothing else is said."""
     facts, (height, width) = registry.facts(slot, model.components[slot]), model.grid
+    p = model.patches if patches is None else patches
     sizes = {
-        "n": model.tokens, "p": model.patches, "o": (2 * height - 1) * (2 * width - 1), "d": model.dim,
+        "n": model.prefix + p, "p": p, "o": (2 * height - 1) * (2 * width - 1), "d": model.dim,
         "h": model.heads, "k": model.head_width, "m": model.hidden, "c": model.channels,
-        "s": math.prod(pair(model.patch_size)),
+        "s": math.prod(pair(model.patch_size)), "y": model.num_classes, "a": (p + 1) // 2, "e": p // 2,
     }  # fmt: skip
+    options = registry.settings(slot, model.components[slot])
+    sizes |= {f"({option})": value for option, value in options.items() if isinstance(value, int)}
     terms = {} if facts.empty else USUAL.get(slot, {}) if facts.flops is None else facts.flops
-    return sum(factor * math.prod(sizes[letter] for letter in letters) for letters, factor in terms.items())
+    return sum(
+        factor * math.prod(sizes[size] for size in re.findall(r"\(\w+\)|\w", product))
+        for product, factor in terms.items()
+    )
 
 
 def train_images(data: DataSpec) -> int:

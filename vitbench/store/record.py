@@ -100,6 +100,7 @@ class TrainValues(Strict):
     test_loss: float
     test_accuracy_pct: Percent
     test_readings: Count = 1
+    test_accuracies_at: tuple[Percent, ...] = Field((), description="at the recipe's test_sizes, in their order")
     test_right: Bits | None = Field(None, description="test images classified correctly, in the split's order")
     test_most_common_pct: Percent | None = Field(
         None, description="share of the test images that are of the most frequent class: what a guess attains"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from math import prod
+from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -15,7 +16,7 @@ from vitbench.config.recipe import Level
 from vitbench.config.trial import TimeTrial
 from vitbench.devices import DTYPES
 from vitbench.model.counting import forward_flops, parameters
-from vitbench.model.encoder import SUBLAYERS
+from vitbench.model.encoder import SUBLAYERS, chosen
 from vitbench.model.vit import VisionTransformer
 from vitbench.timing.subject import UNITS, input_shape
 
@@ -73,12 +74,19 @@ def _bytes(trial: TimeTrial) -> int:
     """
     if not trial.model.of_components:
         return _of_layers(trial.model, trial.batch_size, training=trial.training) * DTYPES[trial.dtype].itemsize
-    parts = PARTS[trial.level](trial.model) if trial.level in PARTS else {trial.level: 1}
-    values = sum(times * _values(trial, level) for level, times in parts.items())
+    parts = PARTS[trial.level](trial.model) if trial.level in PARTS else {trial.level: Times(1, 1)}
+    values = sum(_values(trial, level, times) for level, times in parts.items())
     if trial.level == "model":
-        head = nn.Linear(trial.model.dim, trial.model.num_classes, device="meta")
-        values += (3 if trial.training else 1) * parameters(head)
-    return values * DTYPES[trial.dtype].itemsize
+        with torch.device("meta"):
+            values += (3 if trial.training else 1) * parameters(chosen("head", trial.model)(trial.model))
+    return round(values) * DTYPES[trial.dtype].itemsize
+
+
+class Times(NamedTuple):
+    """How often a part is there, and how many times all of a model's tokens it is given."""
+
+    part: int
+    tokens: float
 
 
 def _of_layers(spec: ModelSpec, batch: int, *, training: bool) -> int:
@@ -98,27 +106,27 @@ def _of_layers(spec: ModelSpec, batch: int, *, training: bool) -> int:
     return sum(found)
 
 
-def _of_block(spec: ModelSpec) -> Mapping[Level, int]:
+def _of_block(spec: ModelSpec) -> Mapping[Level, Times]:
     with torch.device("meta"):
         model = VisionTransformer(spec.model_copy(update={"depth": 1}))
     (block,) = model.encoder.blocks
     norms = sum(getattr(block, f"{name}_{norm}") is not None for name in SUBLAYERS for norm in ("norm", "output_norm"))
-    sublayers: dict[Level, int] = {"norm_layer": norms}
-    if not spec.leaves_out("attention"):
-        sublayers["attention"] = 1
-    if not spec.leaves_out("mlp"):
-        sublayers["mlp"] = 1
-    return sublayers
+    sublayers: tuple[Level, ...] = ("attention", "mlp")
+    parts: dict[Level, Times] = {s: Times(1, 1) for s in sublayers if not spec.leaves_out(s)}
+    return {"norm_layer": Times(norms, norms), **parts}
 
 
-def _of_model(spec: ModelSpec) -> Mapping[Level, int]:
-    parts: dict[Level, int] = {level: times * spec.depth for level, times in _of_block(spec).items()}
-    parts["patching"] = 1
-    parts["norm_layer"] += spec.final_norm
-    return parts
+def _of_model(spec: ModelSpec) -> Mapping[Level, Times]:
+    shares = [(spec.prefix + patches) / spec.tokens for patches in spec.patches_by_block]
+    parts: dict[Level, Times] = {
+        level: Times(n * spec.depth, n * sum(shares)) for level, (n, _) in _of_block(spec).items()
+    }
+    norms = parts["norm_layer"]
+    parts["norm_layer"] = Times(norms.part + spec.final_norm, norms.tokens + spec.final_norm * shares[-1])
+    return {**parts, "patching": Times(1, 1)}
 
 
-PARTS: Mapping[Level, Callable[[ModelSpec], Mapping[Level, int]]] = {"block": _of_block, "model": _of_model}
+PARTS: Mapping[Level, Callable[[ModelSpec], Mapping[Level, Times]]] = {"block": _of_block, "model": _of_model}
 """Level → of which parts, and how many of each, it is made."""
 
 
@@ -126,14 +134,13 @@ OUTPUT_TOKENS: Mapping[Level, Callable[[ModelSpec], int]] = {"patching": lambda 
 """Level → vectors of width D that come out for each image, where it is not N."""
 
 
-def _values(trial: TimeTrial, level: Level) -> int:
-    """Numbers that one part reads and writes for the whole batch."""
+def _values(trial: TimeTrial, level: Level, times: Times) -> float:
+    """Numbers that one kind of part reads and writes for the whole batch."""
     spec, batch = trial.model, trial.batch_size
     with torch.device("meta"):
-        weights = parameters(UNITS[level](spec))
-    x = prod(input_shape(spec, level, batch))
-    y = batch * spec.dim * (OUTPUT_TOKENS[level](spec) if level in OUTPUT_TOKENS else spec.tokens)
-    forward = x + weights + y
+        weights = times.part * parameters(UNITS[level](spec))
+    x = times.tokens * prod(input_shape(spec, level, batch))
+    y = times.tokens * batch * spec.dim * (OUTPUT_TOKENS[level](spec) if level in OUTPUT_TOKENS else spec.tokens)
     if not trial.training:
-        return forward
-    return forward + (x + weights + y) + (x + weights) + (y if level == "attention_core" else 0)
+        return x + weights + y
+    return 3 * (x + weights) + (3 if level == "attention_core" else 2) * y

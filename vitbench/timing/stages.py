@@ -118,6 +118,9 @@ def _(model: VisionTransformer) -> Iterator[_Place]:
     if model.registers is not None:
         yield _Place("registers", "registers", str(spec.registers), model.registers)
     for number, block in enumerate(model.encoder.blocks):
+        if number and model.encoder.reductions:
+            path, name = f"encoder.reductions.{number - 1}", f"block {number + 1}: reduction"
+            yield _Place(path, name, spec.reduction, model.encoder.reductions[number - 1])
         for part, what in (
             (f"{sublayer}{part}", what)
             for sublayer, name in (("attention", spec.attention), ("mlp", spec.mlp))
@@ -132,7 +135,7 @@ def _(model: VisionTransformer) -> Iterator[_Place]:
     if spec.final_norm:
         yield _Place("encoder.final_norm", "final norm", spec.norm_layer, model.encoder.final_norm)
     yield _Place("pooling", "pooling", spec.pooling, model.pooling)
-    yield _Place("head", "head", "linear", model.head)
+    yield _Place("head", "head", spec.head, model.head)
     if model.teacher_head is not None:
         yield _Place("teacher_head", "teacher's head", "linear", model.teacher_head)
 
@@ -174,10 +177,10 @@ class _Clock:
                 synchronise(self.device)
                 began.append(time.perf_counter())
 
-            def after(_: nn.Module, __: Any, out: Tensor, path: str = place.path, began: list[float] = began) -> None:
+            def after(_: nn.Module, __: Any, out: Any, path: str = place.path, began: list[float] = began) -> None:
                 synchronise(self.device)
                 self.taken.setdefault(path, []).append(time.perf_counter() - began.pop())
-                self.shapes[path] = tuple(out.shape[1:])
+                self.shapes[path] = tuple((out if isinstance(out, Tensor) else out[0]).shape[1:])
 
             hooks += [place.module.register_forward_pre_hook(before), place.module.register_forward_hook(after)]
         try:

@@ -21,6 +21,7 @@ from vitbench.devices import DTYPES, PeakMemory
 from vitbench.model.build import Model, build_model
 from vitbench.model.counting import forward_flops, parameters_of
 from vitbench.model.optimiser import learning_rate
+from vitbench.model.resized import at_size
 from vitbench.model.start import load_start
 from vitbench.model.vit import VisionTransformer
 from vitbench.model.weights import SUFFIX
@@ -29,15 +30,15 @@ from vitbench.streams import derive
 from vitbench.training import stage
 from vitbench.training.checkpoint import Checkpointing
 from vitbench.training.distillation import Student, Teacher, taught, teach
-from vitbench.training.evaluation import Evaluated, evaluate
+from vitbench.training.evaluation import EVALUATION_BATCH, Evaluated, evaluate
 from vitbench.training.graphs import FIRST_STEPS
-from vitbench.training.kept import keep
+from vitbench.training.kept import final_model, keep
 from vitbench.training.pretraining import Pretrained, as_text, pretrain
 from vitbench.training.probe import Probe
 from vitbench.training.resume import Resumable, identity
 from vitbench.training.stack import Stack
 from vitbench.training.stage import Progress
-from vitbench.training.stepper import Course, Diverged, Stepper, Tally
+from vitbench.training.stepper import Course, Diverged, Stepper, Tally, autocast
 
 WARM_STEPS = FIRST_STEPS + 1
 """First steps of a process that are left out of the median: on them fall allocation, compilation, autotuning, and the
@@ -152,6 +153,7 @@ def _trained(
             epochs=tuple(course.epochs[member]),
             test_loss=test.loss,
             test_accuracy_pct=test.accuracy_pct,
+            test_accuracies_at=_at_other_sizes(stepper, trial, data[member], member),
             test_right=base64.b64encode(test.right).decode(),
             test_most_common_pct=data[member].test.most_common_pct(),
             train_images=len(data[member].train),
@@ -189,6 +191,21 @@ def _trained(
         except OSError as error:
             progress(f"its weights are not kept: {error.strerror or error}")
     return found
+
+
+def _at_other_sizes(stepper: Stepper, trial: TrainTrial, data: Splits, member: int) -> tuple[float, ...]:
+    """Test accuracy, percent, of what a member has learnt, on the test images at each further size of its recipe."""
+    found, images = list[float](), data.test
+    for size in trial.train.test_sizes:
+        trained = final_model(stepper, trial.model, member).to(stepper.device)
+        model, right, scaled = at_size(trained, size), 0, images.resized((size, size))
+        with torch.no_grad(), autocast(stepper.device, trial.train.precision):
+            for start in range(0, len(scaled), EVALUATION_BATCH):
+                part = slice(start, start + EVALUATION_BATCH)
+                logits = model(data.normalise(scaled.pixels[part]))
+                right += int((logits.argmax(dim=-1) == scaled.labels[part]).sum())
+        found.append(100 * right / len(scaled))
+    return tuple(found)
 
 
 def tune(

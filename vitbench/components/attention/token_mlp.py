@@ -11,6 +11,7 @@ from vitbench.registry import component
 @component(
     whole=True,
     every_patch=True,
+    one_size=True,
     flops={"ndd": 2},
     source="Tolstikhin et al. 2021, MLP-Mixer, arXiv 2105.01601, eq. 1; timm/models/mlp_mixer.py",
 )

@@ -1,5 +1,8 @@
 """Rotary positions along the rows and the columns of the image."""
 
+import math
+from typing import Literal
+
 import torch
 
 from vitbench.components.contracts import Positions
@@ -11,14 +14,25 @@ from vitbench.registry import component
 @component(
     needs={"attention": "rotary"},
     multiple_of={"head_width": 4},
-    source="Heo et al. 2024, arXiv 2403.13298, axial frequencies, base 100; Su et al. 2021, arXiv 2104.09864",
+    options={"base": (100.0, 1.0, 1e6), "coordinates": ("patches", "unit")},
+    source="Heo et al. 2024, arXiv 2403.13298, axial frequencies, base 100; Su et al. 2021, arXiv 2104.09864; "
+    "coordinates in [-1, 1]: Siméoni et al. 2025, DINOv3, arXiv 2508.10104, without their jitter",
 )
 class Rope2D(Positions):
-    """Queries and keys are turned: half of the pairs by the patch's row, half by its column; the class token is not."""
+    """Queries and keys are turned: half of the pairs by the patch's row, half by its column; the class token is not.
 
-    def __init__(self, spec: ModelSpec) -> None:
+    ``coordinates`` are the patches' numbers, whose unit is an angle of 1, or from -1 to 1, whose unit is a full turn.
+    """
+
+    def __init__(
+        self, spec: ModelSpec, *, base: float = 100.0, coordinates: Literal["patches", "unit"] = "patches"
+    ) -> None:
         super().__init__(spec)
-        rows, columns = (angles(places, spec.head_width // 4, base=100.0) for places in rows_and_columns(spec.grid))
+        places = rows_and_columns(spec.grid)
+        if coordinates == "unit":
+            centred = (2.0 * (each + 0.5) / side - 1.0 for each, side in zip(places, spec.grid, strict=True))
+            places = [2.0 * math.pi * each.to(torch.float64) for each in centred]
+        rows, columns = (angles(each, spec.head_width // 4, base) for each in places)
         turn = torch.cat((rows, columns), dim=-1)
         turn = torch.cat((torch.zeros(spec.prefix, turn.shape[-1], dtype=turn.dtype), turn))
         turn = torch.cat((turn, turn), dim=-1)  # both halves of a pair (i, i + K/2) turn by the same angle

@@ -1,0 +1,41 @@
+"""A stem of convolutions in the place of patches."""
+
+import itertools
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from vitbench.components.contracts import Patching
+from vitbench.config.model import ModelSpec
+from vitbench.registry import component
+
+
+@component(
+    among={"patch_size": (2, 4, 8, 16)},
+    multiple_of={"dim": 8},
+    stacks=False,  # batch norms keep statistics
+    source="Xiao et al. 2021, Early Convolutions Help Transformers See Better, arXiv 2106.14881, §4",
+)
+class ConvStem(Patching):
+    """3 × 3 convolutions with stride 2, batch norm and ReLU, then a 1 × 1 convolution.
+
+    As many as halve an image down to its patches; the width doubles from one to the next, up to the model's. The paper
+    leaves out one block for it.
+    """
+
+    def __init__(self, spec: ModelSpec) -> None:
+        super().__init__(spec)
+        halvings = self.patch_size[0].bit_length() - 1
+        widths = (spec.channels, *(spec.dim >> (halvings - 1 - number) for number in range(halvings)))
+        self.layers = nn.Sequential(
+            *itertools.chain.from_iterable(
+                (nn.Conv2d(before, after, 3, stride=2, padding=1, bias=False), nn.BatchNorm2d(after), nn.ReLU())
+                for before, after in itertools.pairwise(widths)
+            )
+        )
+        self.weight = nn.Parameter(torch.empty(spec.dim, spec.dim, 1, 1))
+
+    def forward(self, images: Tensor) -> Tensor:
+        """(B, C, height, width) → (B, height · width / P², D)."""
+        return F.conv2d(self.layers(images), self.weight, self.bias).flatten(2).transpose(1, 2)

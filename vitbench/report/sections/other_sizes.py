@@ -1,0 +1,102 @@
+"""Other image sizes: the accuracy of trained models on test images of other sizes than they were trained on."""
+
+from __future__ import annotations
+
+import statistics
+
+import pandas as pd
+
+from vitbench.analysis.grouped import finished
+from vitbench.analysis.paired import interval
+from vitbench.config.base import pair
+from vitbench.config.trial import TrainTrial
+from vitbench.report.document import Block, Heading, table
+from vitbench.report.figures.charts import Colouring, Picture, Trends
+from vitbench.report.inline import Md, escape
+from vitbench.report.origins import of_origin
+from vitbench.report.output import Files
+from vitbench.report.text import cut, ranging, signed, spread
+from vitbench.report.view import MAX_CELLS, Group, View
+from vitbench.store import TrainValues
+
+MOST_LINES = 8
+EXPLAINED = Md(
+    "Trained at one size, judged at others: learned positions are resampled, computed ones are those of the larger or "
+    "smaller grid. The change is that from the size of training, in points, with its 95 % interval over seeds; "
+    "intervals are not corrected for their number."
+)
+
+
+def section(view: View, files: Files) -> list[Block]:
+    """A table and a picture of each group, and the numbers; nothing where the suite asks for no other size."""
+    blocks: list[Block] = []
+    for group in view.groups if any(_sizes(p.trial) for p in view.planned if isinstance(p.trial, TrainTrial)) else ():
+        if (found := frame(view, group)).empty:
+            continue
+        order = [cell for cell in view.ranked(group.device) if cell in set(found["cell"])]
+        blocks += [Heading(group.label)] if group.label else []
+        lines = [_line(view, found, cell) for cell in order[:MAX_CELLS]]
+        blocks.append(table(lines, right={name for line in lines for name in line} - {"cell"}))
+        blocks += cut(len(order), MAX_CELLS, "cell")
+        if len(order) <= MOST_LINES:
+            blocks += files.pictures([_picture(found, group, order)])
+        blocks.append(Md(f"As numbers: {files.table(f'other-sizes{group.slug}', found)}."))
+    return [EXPLAINED, *blocks] if blocks else []
+
+
+def frame(view: View, group: Group) -> pd.DataFrame:
+    """A row for each cell, seed and size in a group: its test accuracy, and whether the model was trained at it."""
+    runs = of_origin(finished(view.runs(group.device, ["trial_id"])), group.origin)
+    standing, rows = view.results.standing, []
+    for _, record in view.study.records_of([standing[trial_id] for trial_id in runs["trial_id"]]):
+        if isinstance(record.trial, TrainTrial) and isinstance(record.values, TrainValues):
+            at = dict(zip(_sizes(record.trial), record.values.test_accuracies_at, strict=False))
+            at[pair(record.trial.model.image_size)[0]] = record.values.test_accuracy_pct
+            rows += [(record.trial_id, record.trial.seed, size, size not in _sizes(record.trial), accuracy)
+                     for size, accuracy in sorted(at.items())]  # fmt: skip
+    found = pd.DataFrame(rows, columns=["trial_id", "seed", "image_size", "trained_at", "test_accuracy_pct"])
+    cell_of = dict(zip(runs["trial_id"], runs["cell"], strict=True))
+    return found.assign(cell=found["trial_id"].map(cell_of))[["cell", *found.columns]]
+
+
+def _sizes(trial: TrainTrial) -> tuple[int, ...]:
+    return trial.train.test_sizes
+
+
+def _titles(found: pd.DataFrame) -> dict[str, int]:
+    trained = set(found.loc[found["trained_at"], "image_size"])
+    sizes = sorted(found["image_size"].unique())
+    return {f"{size} px (%){', trained' if size in trained else ''}": int(size) for size in sizes}
+
+
+def _line(view: View, found: pd.DataFrame, cell: str) -> dict[str, Md]:
+    mine = found[found["cell"] == cell].pivot_table(index="seed", columns="image_size", values="test_accuracy_pct")
+    base = mine[int(found.loc[(found["cell"] == cell) & found["trained_at"], "image_size"].iloc[0])]
+    line = {"cell": escape(cell)}
+    for title, size in _titles(found).items():
+        if size not in mine:
+            continue
+        values = mine[size].dropna().tolist()
+        line[title] = spread(statistics.fmean(values), _deviation(values), view.decimals)
+        if size != base.name:
+            change = (mine[size] - base).dropna().tolist()
+            ends = interval(change)
+            line[f"change at {size} px"] = Md(
+                f"{signed(statistics.fmean(change), view.decimals)} "
+                f"({ranging(ends.low, ends.high, view.decimals, sign=True)})"
+            )
+    return line
+
+
+def _deviation(values: list[float]) -> float:
+    return statistics.stdev(values) if len(values) > 1 else float("nan")
+
+
+def _picture(found: pd.DataFrame, group: Group, order: list[str]) -> Picture:
+    points = found[["cell", "image_size", "test_accuracy_pct"]].set_axis(["colour", "at", "value"], axis=1)
+    points = points.assign(at=points["at"].astype("float64"), place=points["colour"].map(order.index))
+    points = points.sort_values(["place", "at"], kind="stable").drop(columns="place")
+    alt, sizes = f"Test accuracy by image size on {group.label or group.device}", sorted(points["at"].unique())
+    colouring = Colouring("cell", order, order)
+    chart = Trends("image size (pixels)", "test accuracy (%)", sizes, points, colouring, logarithmic=False)
+    return Picture(f"other-sizes{group.slug}", chart, alt, f"{alt}: points are single runs, lines join their means.")
