@@ -65,7 +65,7 @@ def check(folder: Path, text: str) -> subprocess.CompletedProcess[str]:
 def test_components_that_keep_the_contract_are_ok(tmp_path: Path) -> None:
     done = check(tmp_path, GOOD)
     assert done.returncode == 0, done.stdout + done.stderr
-    assert done.stdout.count("mlp cubed") == 3 and done.stdout.count("attention again") == 5, "exact ones are compared"
+    assert done.stdout.count("mlp cubed") == 4 and done.stdout.count("attention again") == 6, "exact ones are compared"
     assert "wrong" not in done.stdout
 
 

@@ -58,6 +58,7 @@ def test_each_component_is_shown_or_the_reason_why_not(slot: str, name: str, tmp
     lacking = {each for each in ARRAYS if getattr(explanation, each) is None} - {"mapped"}
     assert lacking == set(explanation.about.absent), "what is not there has a reason, and nothing else has"
     mapped = registry.facts("attention", spec.attention).exact or spec.attention in {"unscaled", "linear"}
+    mapped &= spec.reduction == "none"  # a map of each block's tokens, and these are fewer from block to block
     unseen = not mapped or spec.pooling in NO_WEIGHTED_MEAN
     assert (lacking & {"attention", "last_layer", "rollouts"} != set()) == unseen
     assert ("distances" in lacking) == (not mapped)

@@ -60,6 +60,7 @@ OPTIONS: dict[str, list[dict[str, Any]]] = {
     "teacher_learning_rate": [{**TAUGHT, "teacher_learning_rate": 1e-4}],
     "distillation_share": [{**TAUGHT, "distillation_share": 0.9}],
     "distillation_temperature": [{**TAUGHT, "distillation_temperature": 1.0}],
+    "test_sizes": [{"test_sizes": (8, 24)}],
     "frozen": [{"frozen": True}],
     "precision": [{"precision": "bfloat16"}],
     "compile": [{"compile": True}],
@@ -68,7 +69,7 @@ OPTIONS: dict[str, list[dict[str, Any]]] = {
     "stack_at_most": [{"stack_seeds": True, "stack_at_most": 2}],
     "measure_peak": [{"measure_peak": True}],
 }
-MOVES_NOTHING = {"stack_seeds", "stack_at_most", "measure_peak", "compile", "cuda_graphs"}
+MOVES_NOTHING = {"stack_seeds", "stack_at_most", "measure_peak", "test_sizes", "compile", "cuda_graphs"}
 """Fields that give the same weights, but for rounding."""
 
 NEUTRAL: dict[str, dict[str, Any]] = {
@@ -151,3 +152,4 @@ def test_it_trains_and_is_no_dead_letter(field: str, option: dict[str, Any], dev
         else:
             assert one.test_loss != loss, "the option changed nothing"
     assert (found[0].stacked, found[0].peak_flops_per_s is not None) == (seeds, field == "measure_peak")
+    assert len(found[0].test_accuracies_at) == len(option.get("test_sizes", ()))

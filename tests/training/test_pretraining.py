@@ -66,7 +66,11 @@ def test_each_image_of_each_epoch_has_an_order_of_its_patches_and_dropout_has_no
     assert one.digest() != Batches(data, TrainSpec(batch_size=50), 1, patches=16).digest()
 
 
-ROTARY = [name for name in registry.names("attention") if "rotary" in registry.facts("attention", name).offers]
+ROTARY = [
+    name
+    for name in registry.names("attention")
+    if "rotary" in registry.facts("attention", name).offers and not registry.facts("attention", name).every_patch
+]
 CASES = [
     *(
         pytest.param(small(slot, name), id=f"{slot}-{name}")
