@@ -151,8 +151,18 @@ def test_patches_of_a_rectangle_are_counted(name: str) -> None:
     assert spec.patches == 16 * 24 / (height * width)
 
 
-@pytest.mark.parametrize("dtype", ["float32", "bfloat16", "float16"])
-@pytest.mark.parametrize(("slot", "name"), EXACT)
+COMPILED = {"flex"}
+"""Compiling one takes a quarter of a minute, for each type anew."""
+
+
+@pytest.mark.parametrize(
+    ("slot", "name", "dtype"),
+    [
+        pytest.param(*each, dtype, marks=[pytest.mark.slow] if each[1] in COMPILED and dtype != "float32" else [])
+        for each in EXACT
+        for dtype in ("float32", "bfloat16", "float16")
+    ],
+)
 def test_exact_components_keep_the_error_rule(slot: str, name: str, dtype: str) -> None:
     """Output and every gradient against the float64 reference; attention also rotated, with q and k normed, gated."""
     variations = itertools.product(("learned", "rope_2d"), ("none", "rmsnorm"), ("none", "headwise"))

@@ -14,6 +14,7 @@ from vitbench.kernels import attention_tiles
 from vitbench.kernels.attention import WIDTHS, backward_by, forward_by, fused_attention
 from vitbench.kernels.attention_tiles import Plan, Split, Streamed, Whole
 
+LONG = 196
 LENGTHS = (1, 16, 17, 49, 64, 65, 196, 197, 256, 257, 576, 577, 1025)
 Function = Callable[[Tensor, Tensor, Tensor, float], Tensor]
 
@@ -39,6 +40,11 @@ class Case:
     """How the output's gradient lies in memory."""
     kernel: Literal["chosen", "whole", "several", "split", "several split", "streamed"] = "chosen"
     """Which kernel: the operator's choice, or one in particular; several (image, head) pairs to a program."""
+
+    @property
+    def set(self) -> str:
+        """Cases that are interpreted together: of one type, and short sequences apart from long ones."""
+        return f"{str(self.dtype).removeprefix('torch.')}, {'short' if self.tokens < LONG else 'long'}"
 
 
 def cases(dtype: torch.dtype) -> dict[str, Case]:

@@ -18,16 +18,14 @@ from vitbench.kernels.attention import INTERPRETED
 
 
 def main() -> None:
-    """Print a line for each case of a type, and with float32 each check, whose place is ``part`` of ``parts``."""
+    """Print a line for each case of a set, and with the short ones of float32 each check, whose place is ``part``."""
     assert INTERPRETED
-    dtype, (part, parts) = sys.argv[1], map(int, sys.argv[2:])
+    wanted, (part, parts) = sys.argv[1], map(int, sys.argv[2:])
     torch.set_num_threads(1)  # the parts run side by side, and the interpreter itself has one thread
     jobs: dict[str, Callable[[], object]] = {
-        name: lambda case=case: evaluate(case, "cpu")
-        for name, case in INTERPRETED_CASES.items()
-        if name.startswith(dtype)
+        name: lambda case=case: evaluate(case, "cpu") for name, case in INTERPRETED_CASES.items() if case.set == wanted
     }
-    if dtype == "float32":
+    if wanted == "float32, short":
         jobs |= {name: lambda check=check: check("cpu") for name, check in INTERPRETED_CHECKS.items()}
     for name, job in list(jobs.items())[part::parts]:
         report(name, job)

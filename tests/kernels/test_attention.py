@@ -34,15 +34,15 @@ PARTS = 2
 
 @pytest.fixture(scope="session")
 def interpreted() -> Callable[[str], dict[str, Any]]:
-    """Type → what the interpreter gave for each of its cases, and with float32 for each check."""
+    """Set of cases → what the interpreter gave for each; with the short ones of float32 also for each check."""
     return functools.cache(ask)
 
 
-def ask(dtype: str) -> dict[str, Any]:
+def ask(wanted: str) -> dict[str, Any]:
     environment = os.environ | {"TRITON_INTERPRET": "1", "PYTHONPATH": str(Path(vitbench.__file__).parents[1])}
     running = [
         subprocess.Popen(
-            [sys.executable, "-W", "error", "-m", interpreted_attention.__name__, dtype, str(part), str(PARTS)],
+            [sys.executable, "-W", "error", "-m", interpreted_attention.__name__, wanted, str(part), str(PARTS)],
             env=environment,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -67,17 +67,20 @@ def assert_within_the_rule(measured: dict[str, dict[str, float]]) -> None:
 
 @pytest.mark.parametrize(
     "name",
-    [pytest.param(n, marks=[] if n.startswith("float32") else pytest.mark.slow) for n in INTERPRETED_CASES],
+    [
+        pytest.param(name, marks=[] if case.set == "float32, short" else pytest.mark.slow)
+        for name, case in INTERPRETED_CASES.items()
+    ],
 )
 def test_output_and_gradients(name: str, interpreted: Callable[[str], dict[str, Any]]) -> None:
-    found = interpreted(name.partition(",")[0])[name]
+    found = interpreted(INTERPRETED_CASES[name].set)[name]
     assert found["failure"] is None, found["failure"]
     assert_within_the_rule(found["result"])
 
 
 @pytest.mark.parametrize("name", INTERPRETED_CHECKS)
 def test_that_it(name: str, interpreted: Callable[[str], dict[str, Any]]) -> None:
-    found = interpreted("float32")[name]
+    found = interpreted("float32, short")[name]
     assert found["failure"] is None, found["failure"]
 
 
