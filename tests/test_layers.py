@@ -26,9 +26,10 @@ LAYERS = (
     {"ceilings", "clock", "devices"},
     {"components"},
     {"kernels"},
-    {"store", "config", "registry", "environment", "streams", "errors", "memory", "wording"},
+    {"store", "config", "registry", "environment", "streams", "errors", "memory", "own_source", "wording"},
 )
-INTERFACE = {"api", "stats", "vitbench"}  # the package itself and its Python interface: lazy, imported by plug-ins
+INTERFACE = {"api", "interactive", "stats", "vitbench"}
+"""The package itself and its Python interface: lazy, and imported by plug-ins."""
 WITHOUT_TORCH = (
     "report",
     "analysis",
@@ -39,6 +40,7 @@ WITHOUT_TORCH = (
     "streams",
     "errors",
     "memory",
+    "own_source",
     "wording",
     "cli",
 )

@@ -15,7 +15,7 @@ import torch
 
 from tests.conftest import REPOSITORY
 
-CHAPTERS = ("suites", "reports", "verdicts", "timing", "training", "components")
+CHAPTERS = ("suites", "python", "reports", "verdicts", "timing", "training", "components")
 PAGES = [REPOSITORY / "README.md", *(REPOSITORY / "docs" / "guide" / f"{name}.md" for name in CHAPTERS)]
 BLOCKS = [
     block
@@ -48,7 +48,8 @@ FEWER = " --set train.seeds=[0]"
 PRINTED = {
     "stats.compare(": ("gated", "better", "equivalent"),
     "to_timm(": ("sinusoidal_2d", "tensors for timm"),
-    "vitbench.build(": ("sinusoidal_2d", "parameters"),
+    "vitbench.build(": ("parameters",),
+    "vitbench.Study(": ("sinusoidal_2d", "points", "better"),
 }
 """What a piece of Python that makes this call prints."""
 

@@ -3,6 +3,7 @@
 from vitbench import stats
 from vitbench.api import build, load, load_model
 from vitbench.config.model import ModelSpec
+from vitbench.interactive import Study, Suite
 from vitbench.registry import component
 
-__all__ = ["ModelSpec", "build", "component", "load", "load_model", "stats"]
+__all__ = ["ModelSpec", "Study", "Suite", "build", "component", "load", "load_model", "stats"]

@@ -28,9 +28,12 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from vitbench.errors import UserError
+from vitbench.own_source import source_of
 from vitbench.wording import encoded
 
 COMPONENTS = Path(__file__).parent / "components"
+PLUGIN = "vitbench_plugin_"
+"""Begins the names of modules that plug-ins are imported as."""
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 DEVICE_FILES = frozenset({"con", "prn", "aux", "nul", *(f"{port}{i}" for port in ("com", "lpt") for i in range(1, 10))})
 """Names that Windows keeps for devices, with any suffix: no folder can be called so."""
@@ -255,16 +258,36 @@ def component(
 ) -> Callable[[Class], Class]:
     """Register the decorated class as a component; the arguments are its :class:`Facts` and must be literals.
 
-    Inside ``vitbench/components`` the slot is the folder and the name the file; a plug-in gives both.
+    Inside ``vitbench/components`` the slot is the folder and the name the file. A plug-in gives both, and so does a
+    class in a script, in a cell of a notebook or in a module that they import, which is a plug-in from then on.
+
+    Raises:
+        PluginError: where such a class is no component, or has no text from which its trials could import it.
     """
 
     def register(cls: Class) -> Class:
         parts = cls.__module__.split(".")
         where = (slot, name) if slot and name else (parts[-2], parts[-1])
+        if slot and name and not cls.__module__.startswith(PLUGIN):
+            _plug_in(cls.__module__, slot, name)
         _classes[where] = cls  # both are given or neither: `_read` refuses the rest
         return cls
 
     return register
+
+
+def _plug_in(module: str, slot: str, name: str) -> None:
+    """Take a component of a running script, notebook or module for one of a plug-in. Raises PluginError."""
+    if (source := source_of(module)) is None:
+        raise PluginError(
+            f'{slot} "{name}": the processes of its trials cannot import what is typed at a prompt; write it into a '
+            f"file and import that"
+        )
+    plugin = Plugin(*source)
+    found = {each[:2]: each[3] for each in _declared(plugin)}
+    _plugin_facts[slot, name] = found[slot, name]
+    for where in [*(each for each in of_plugin(plugin.path) if each in found), (slot, name)]:
+        _plugin_files[where] = plugin  # a notebook's text grows from cell to cell
 
 
 @functools.cache
@@ -433,7 +456,7 @@ def load_plugin(path: Path, text: str | None = None) -> None:
     plugin = Plugin(path, _text_of(path) if text is None else text)
     found = _declared(plugin)
     before = dict(_classes)
-    module_name = f"vitbench_plugin_{path.stem}_{hashlib.sha256(encoded(str(path))).hexdigest()[:8]}"
+    module_name = f"{PLUGIN}{path.stem}_{hashlib.sha256(encoded(str(path))).hexdigest()[:8]}"
     spec = importlib.util.spec_from_file_location(module_name, path, loader=_AsRead(plugin))
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
@@ -509,7 +532,9 @@ def _declared(plugin: Plugin) -> list[tuple[str | None, str | None, int, Facts]]
             raise PluginError(f'{path}:{line}: "{slot}" is not a slot{nearest(slot, slots())}')
         if problem := name_problem(name):
             raise PluginError(f"{path}:{line}: {problem}")
-        if name in names(slot) or [f[:2] for f in found].count((slot, name)) > 1:
+        earlier = _plugin_files.get((slot, name))
+        taken = name in _tree()[slot] or (earlier is not None and earlier.path != path)
+        if taken or [f[:2] for f in found].count((slot, name)) > 1:
             raise PluginError(f'{path}:{line}: {slot} "{name}" exists already')
     return found
 

@@ -54,7 +54,7 @@ KEYS = ("suite", *TABLES, "axes", "variants", "tune", "facts", "goals", "resourc
 @uncollected()
 def read_suite(
     path: Path, overrides: Sequence[str] = (), max_trials: int = MAX_TRIALS, *, small: bool = False,
-    device: Device | None = None,
+    device: Device | None = None, text: str | None = None,
 ) -> Suite:  # fmt: skip
     """Read, check and expand a suite.
 
@@ -64,11 +64,12 @@ def read_suite(
         max_trials: largest number of cells × seeds that is taken for meant.
         small: whether the suite's ``[small]`` table replaces what stands in its other tables.
         device: type of device whose ``[device.<type>]`` table does, before that.
+        text: of the file, where that is known already: the file is then not looked at.
 
     Raises:
         SpecError: with everything that is wrong, each message naming file, key, value and what is allowed.
     """
-    raw, others = _forms(path, small=small, device=device)
+    raw, others = _forms(path, text, small=small, device=device)
     for other in others:
         _Reader(path.name, other, []).suite(max_trials)  # a mistake in it is one in the suite
     messages = [
@@ -92,9 +93,11 @@ def read_suite(
     return _Reader(path.name, raw, messages).suite(max_trials).model_copy(update={"options": tuple(options)})
 
 
-def _forms(path: Path, *, small: bool, device: Device | None) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+def _forms(
+    path: Path, text: str | None, *, small: bool, device: Device | None
+) -> tuple[dict[str, Any], list[dict[str, Any]]]:
     """A parsed file in the form that is asked for, and in those of its other tables of a device, or of [small]."""
-    raw = parse(path)
+    raw = parse(path, text)
     of_devices, reduced = raw.pop("device", {}), raw.pop("small", None)
     if reduced is None and small:
         raise SpecError([f"{path.name}: small: the suite has no such table, and so no small form"])

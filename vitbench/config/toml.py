@@ -16,13 +16,16 @@ MAX_DOTS = 1_000
 """In a key: the parser takes time and memory that grow with the square of its parts."""
 
 
-def parse(path: Path) -> dict[str, Any]:
-    """The tables of a file, arrays as tuples. Raises SpecError."""
+def parse(path: Path, text: str | None = None) -> dict[str, Any]:
+    """The tables of a file, or of its text where that is known, arrays as tuples. Raises SpecError."""
     if path.suffix.lower() in {".yaml", ".yml"}:
         raise SpecError([f"{path.name}: use TOML: suites are TOML, not YAML; see ablations/ for examples"])
     try:
-        with path.open("rb") as stream:
-            data = stream.read(MAX_SUITE_BYTES + 1)
+        if text is not None:
+            data = text.encode()
+        else:
+            with path.open("rb") as stream:
+                data = stream.read(MAX_SUITE_BYTES + 1)
     except OSError as error:
         raise SpecError([f"{path}: {error.strerror or error}"]) from error
     if len(data) > MAX_SUITE_BYTES:

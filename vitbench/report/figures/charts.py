@@ -13,7 +13,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -298,8 +298,12 @@ def _short(values: Numbers) -> Numbers:
 class Drawn:
     """A drawn chart: the content of a PNG file, and an ``<svg>`` element whose ids begin with :data:`OWN`."""
 
-    png: bytes
-    svg: str
+    png: bytes = field(repr=False)
+    svg: str = field(repr=False)
+
+    def _repr_png_(self) -> bytes:
+        """What a notebook shows."""
+        return self.png
 
 
 Draw = Callable[[Chart], Drawn]

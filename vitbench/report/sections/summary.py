@@ -105,8 +105,7 @@ def _effects(view: View, group: Group, files: Files) -> list[Block]:
     on = f" on {group.label}" if group.label else ""
     blocks: list[Block] = []
     if drawn:
-        title = f"Test accuracy{on}, difference in percentage points"
-        forest = Forest(title, tuple(_row(view, row) for row in drawn[:MOST]), scale_of(view), margin_of(view))
+        forest = forest_of(view, drawn[:MOST], on)
         blocks.append(files.forest("-".join(filter(None, ("effects", *re.findall(r"\w+", group.label)))), forest))
     if len(drawn) > MOST:
         blocks.append(Md(f"The {MOST} largest of {len(drawn):,} effects are shown; all are under Effects."))
@@ -115,6 +114,12 @@ def _effects(view: View, group: Group, files: Files) -> list[Block]:
         blocks.append(Md(f"**Claims:** {reproduced} of {len(claims)} reproduced."))
         blocks.append(Chips(tuple((outcome(view, tested), _chip(view, row, tested)) for row, tested in claims)))
     return blocks
+
+
+def forest_of(view: View, rows: Sequence[Row], on: str = "") -> Forest:
+    """Some differences in test accuracy on one scale; ``on``: which device, where there are several."""
+    title = f"Test accuracy{on}, difference in percentage points"
+    return Forest(title, tuple(_row(view, row) for row in rows), scale_of(view), margin_of(view))
 
 
 def _row(view: View, row: Row) -> ForestRow:

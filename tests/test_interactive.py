@@ -1,0 +1,218 @@
+"""Suites and studies in Python: what a script and a notebook get is what the command line gets."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+import vitbench
+from tests.conftest import REPOSITORY
+from vitbench.config.reading import read_suite
+from vitbench.config.suite_errors import SpecError
+from vitbench.own_source import definitions
+from vitbench.runner.plan import plan
+from vitbench.store import Record, Study, StudyError, TrainValues
+
+REFERENCE = REPOSITORY / "results" / "reference"
+SCRIPT = '''
+import torch
+import vitbench
+from vitbench.components.contracts import MLP
+
+FACTOR = 2.0
+
+
+@vitbench.component(slot="mlp", name="cubed", source="a test", exact=False)
+class Cubed(MLP):
+    """An MLP whose activation is 2 x^3."""
+
+    def activate(self, x):
+        return FACTOR * x**3
+
+
+suite = vitbench.Suite(
+    "mine",
+    margin=5.0,
+    model={"image_size": 16, "patch_size": 4, "dim": 32, "depth": 1, "heads": 2},
+    data={"name": "synthetic", "resize": 16, "train_images": 100, "test_images": 50},
+    train={"epochs": 1, "batch_size": 50, "seeds": 4},
+    axes={"mlp": ["gelu", "cubed"]},
+)
+'''
+"""No ``if __name__ == "__main__"``: a script's author need not know how trials are started."""
+
+
+def records(folder: Path) -> list[Record]:
+    return [each for attempts in Study.read(folder).records().values() for each in attempts]
+
+
+def losses(found: list[Record]) -> dict[str, float]:
+    return {r.trial_id: r.values.test_loss for r in found if isinstance(r.values, TrainValues)}
+
+
+def script(folder: Path, text: str) -> subprocess.CompletedProcess[str]:
+    (folder / "mine.py").write_text(SCRIPT + text)
+    command = [sys.executable, "mine.py"]
+    return subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=300, check=False)
+
+
+def test_a_script_runs_a_study_of_its_own_component_and_extends_it(tmp_path: Path) -> None:
+    done = script(tmp_path, 'print("started")\nstudy = suite.run(device="cpu")\nprint(study.verdicts["n"].tolist())\n'
+                            'print(study.extend(5).verdicts["n"].tolist())\n')  # fmt: skip
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.stdout.count("started") == 1, "no trial ran the script again"
+    assert "[4]" in done.stdout and "[5]" in done.stdout
+    by_script = records(tmp_path / "results" / "mine")
+    of_mine = [r for r in by_script if r.environment is not None and r.environment.plugins]
+    assert len(of_mine) == 5, "records have the digest of the component's text"
+
+    made_by = Study.read(tmp_path / "results" / "mine").info.commands[0]
+    command = [sys.executable, "-m", "vitbench", *made_by, "--results", "by-command"]
+    again = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=300, check=False)
+    assert again.returncode == 0, again.stdout + again.stderr
+    assert losses(records(tmp_path / "by-command")) == losses(by_script)
+
+
+def test_a_study_that_is_stopped_goes_on(tmp_path: Path) -> None:
+    (tmp_path / "mine.py").write_text(SCRIPT.replace('"epochs": 1', '"epochs": 30') + 'suite.run(device="cpu")\n')
+    with (tmp_path / "log").open("w") as log:
+        running = subprocess.Popen([sys.executable, "mine.py"], cwd=tmp_path, stdout=log, stderr=log)
+        written = tmp_path / "results" / "mine" / "records"
+        deadline = time.monotonic() + 120
+        while not list(written.glob("*.json")) and time.monotonic() < deadline:
+            time.sleep(0.1)
+        running.send_signal(signal.SIGINT)
+        running.wait(timeout=60)
+    assert running.returncode != 0 and "KeyboardInterrupt" in (tmp_path / "log").read_text()
+    study = tmp_path / "results" / "mine"
+    first = losses(records(study))
+    assert 0 < len(first) < 8
+    done = script(tmp_path, 'suite.text = suite.text.replace("epochs = 1", "epochs = 30")\nsuite.run(device="cpu")\n')
+    assert done.returncode == 0 and f"{len(first)} of them finished before" in done.stdout, done.stdout + done.stderr
+    after = losses(records(study))
+    assert len(after) == 8 and first.items() <= after.items()
+
+
+def test_what_is_typed_at_a_prompt_is_refused_with_what_to_do(tmp_path: Path) -> None:
+    done = subprocess.run([sys.executable, "-c", SCRIPT], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 1 and "write it into a file and import that" in done.stderr
+
+
+def test_a_module_s_component_can_be_built(tmp_path: Path) -> None:
+    (tmp_path / "mine.py").write_text(SCRIPT)
+    text = "import mine, vitbench; print(vitbench.build(vitbench.ModelSpec(dim=32, heads=2, mlp='cubed')).spec.mlp)"
+    done = subprocess.run([sys.executable, "-c", text], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.stdout == "cubed\n", done.stderr
+
+
+def test_definitions_are_what_a_component_needs_and_nothing_that_runs() -> None:
+    first = "import math\nhalf = 0.5\nrun = start()\n\n@decorated\nclass A:\n    pass\n\ndef f(): return 1\n"
+    assert definitions([first, "%matplotlib inline", "class A:\n    x = 2\n", "print(1)"]) == (
+        "import math\n\nhalf = 0.5\n\ndef f(): return 1\n\nclass A:\n    x = 2\n"
+    )
+    assert "@decorated\nclass A:" in definitions([first])
+
+
+CHANGES: dict[str, object] = {"train.epochs": 3, "train.optimizer": "adamw"}
+
+
+def ids(frame: pd.DataFrame) -> list[str]:
+    return [str(each) for each in frame["trial_id"]]
+
+
+def test_a_suite_of_the_package_is_planned_as_by_the_command_line() -> None:
+    suite = vitbench.Suite.load("positions", small=True, changes=CHANGES)
+    options = ["train.epochs=3", 'train.optimizer="adamw"']
+    read = read_suite(REPOSITORY / "ablations" / "positions.toml", options, small=True, device="cpu")
+    assert ids(suite.plan("cpu")) == [each.id for each in plan(read, "cpu").trials]
+    assert suite.name == "positions-small" and "5 cells" in repr(suite)
+
+
+def test_what_is_written_in_python_is_a_file_of_the_command_line(tmp_path: Path) -> None:
+    model = vitbench.ModelSpec(image_size=(16, 24), patch_size=8, dim=32, heads=2, positions="rope_2d(base=1000)")
+    train = {"epochs": 1, "batch_size": 50, "seeds": {"looks": [4, 6], "at_most": 6}}
+    suite = vitbench.Suite(
+        "mine", model=model, train=train, margin=1.5, seed=7, axes={"norm": ["pre", "post"]},
+        data={"name": "synthetic", "resize": [16, 24], "train_images": 100, "test_images": 50},
+        facts=[{"claim": "it is", "axis": "norm", "value": "post", "against": "pre", "expected": "lower",
+                "source": "a test"}],
+        time={"modes": ["inference"]},
+    )  # fmt: skip
+    (tmp_path / "other.toml").write_text(suite.to_toml())
+    read = read_suite(tmp_path / "other.toml", device="cpu")
+    assert ids(suite.plan("cpu")) == [each.id for each in plan(read, "cpu").trials]
+    assert read.info.margin == 1.5 and len(read.facts) == 1 and read.cells[0].model.components == model.components
+
+
+@pytest.mark.parametrize(
+    ("make", "said"),
+    [
+        (lambda: vitbench.Suite(axes={"norm": ["pre", "postt"]}, train={"seeds": 4}).plan(), 'did you mean "post"'),
+        (lambda: vitbench.Suite(train={"epochs": 0}).run(), "train.epochs"),
+        (lambda: vitbench.Suite.load("positons"), 'did you mean "positions"'),
+        (lambda: vitbench.Suite.load("positions", changes={"train.epoch": 3}).plan(), "train.epoch"),
+    ],
+)
+def test_mistakes_are_said_before_anything_runs(make: Callable[[], object], said: str, tmp_path: Path,
+                                                monkeypatch: pytest.MonkeyPatch) -> None:  # fmt: skip
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(ValueError, match=said) as raised:
+        make()
+    assert isinstance(raised.value, SpecError) or "no suite" in str(raised.value)
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_study_s_frames_agree_with_one_another() -> None:
+    study = vitbench.Study(REFERENCE / "components-cpu")
+    effects = study.effects().frame.set_index("name")
+    verdicts = study.verdicts.query("family == 'effects'")
+    of_norm = verdicts[verdicts["comparison"].str.startswith("norm: post")]
+    assert [effects.loc["post", "points"]] == of_norm["difference_points"].tolist()
+    right = 100 * study.predictions.groupby("trial_id")["correct"].mean()
+    trained = study.trials.query("kind == 'train' and state == 'ok'").set_index("trial_id")["test_accuracy_pct"]
+    pd.testing.assert_series_equal(right.sort_index(), trained.sort_index(), check_names=False)
+    assert set(study.epochs["trial_id"]) == set(trained.index)
+    assert set(study.timings["kind"]) == {"time"}
+    shown = study._repr_html_()
+    assert "better" in shown and "<img" in shown and "sinusoidal" in repr(study)
+    assert study.effects("norm").plot()._repr_png_().startswith(b"\x89PNG")
+
+
+def test_effects_against_another_value_turn_round() -> None:
+    study = vitbench.Study(REFERENCE / "components-cpu")
+    one, other = (study.effects("norm", against=value).frame.iloc[0] for value in ("pre", "post"))
+    assert (one["name"], other["name"]) == ("post", "pre")
+    assert one["points"] == pytest.approx(-other["points"]) and one["low"] == pytest.approx(-other["high"])
+    assert (one["verdict"], other["verdict"]) == ("worse", "better")
+    for axis, against, said in (("nrm", None, 'did you mean "norm"'), ("norm", "pst", 'did you mean "post"')):
+        with pytest.raises(ValueError, match=said):
+            study.effects(axis, against=against)
+
+
+def test_a_folder_without_a_study_is_named(tmp_path: Path) -> None:
+    with pytest.raises(StudyError, match="holds no study"):
+        vitbench.Study(tmp_path)
+
+
+@pytest.mark.slow
+def test_the_notebook_runs(tmp_path: Path) -> None:
+    """With an epoch in place of five: that it runs, and that a component of a cell reaches the trials."""
+    nbformat = pytest.importorskip("nbformat")
+    client = pytest.importorskip("nbclient")
+    notebook = nbformat.read(REPOSITORY / "examples" / "first-study.ipynb", 4)
+    for cell in notebook.cells:
+        cell["source"] = cell["source"].replace('"epochs": 5', '"epochs": 1')
+    place = {"metadata": {"path": str(tmp_path)}}
+    client.NotebookClient(notebook, timeout=600, kernel_name="python3", resources=place).execute()
+    assert [r.state for r in records(tmp_path / "results" / "snake")] == ["ok"] * 10
+    shown = [output for cell in notebook.cells for output in cell.get("outputs", ())]
+    assert any("image/png" in output.get("data", {}) for output in shown)
+    said = "".join(output.get("text", "") for output in shown)
+    assert "15/15" in said and "\x1b" not in said, "a line for each trial, no live view"

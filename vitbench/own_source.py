@@ -1,0 +1,69 @@
+"""Own source: the text of a component that a script, a notebook or a module of the user's own defines.
+
+Trials run in processes of their own, which import such a component from a text. Of a script or a notebook that text
+must not run a study again, so it has the definitions alone.
+"""
+
+from __future__ import annotations
+
+import ast
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+
+NOTEBOOK = Path("notebook.py")
+"""Where a notebook's components are said to be; no file has to be there."""
+
+
+def source_of(module: str) -> tuple[Path, str] | None:
+    """File and text of an imported module; of a script or a notebook, its definitions. None where nothing has them."""
+    file = getattr(sys.modules.get(module), "__file__", None)
+    try:
+        if module != "__main__":
+            return (Path(file).resolve(), Path(file).read_text(encoding="utf-8")) if file else None
+        if file is not None:
+            return Path(file).resolve(), definitions([Path(file).read_text(encoding="utf-8")])
+    except (OSError, UnicodeDecodeError):
+        return None
+    cells = _notebook()
+    return (NOTEBOOK.resolve(), definitions(cells)) if cells else None
+
+
+def definitions(texts: Iterable[str]) -> str:
+    """Imports, functions, classes, and assignments that call nothing; of what is defined again, the last.
+
+    Texts that are no Python, such as a notebook's cell of another language, are left out.
+    """
+    kept: dict[str, str] = {}
+    for text in texts:
+        try:
+            body = ast.parse(text).body
+        except SyntaxError:
+            continue
+        lines = text.splitlines(keepends=True)
+        for node in body:
+            if (name := _defines(node)) is not None:
+                kept.pop(name, None)
+                first = min([node.lineno, *(each.lineno for each in getattr(node, "decorator_list", ()))])
+                kept[name] = "".join(lines[first - 1 : node.end_lineno]).rstrip("\n")
+    return "\n\n".join(kept.values()) + "\n"
+
+
+def _defines(node: ast.stmt) -> str | None:
+    """What a statement defines; None where it does more than that."""
+    match node:
+        case ast.FunctionDef() | ast.ClassDef():
+            return node.name
+        case ast.Import() | ast.ImportFrom():
+            return ast.unparse(node)
+        case ast.Assign() | ast.AnnAssign() if not any(isinstance(each, ast.Call) for each in ast.walk(node)):
+            targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+            return ", ".join(map(ast.unparse, targets))
+    return None
+
+
+def _notebook() -> list[str]:
+    """The cells that have been run so far, the one that runs now included."""
+    ipython = sys.modules.get("IPython")
+    shell = ipython.get_ipython() if ipython is not None else None
+    return list(shell.history_manager.input_hist_parsed) if shell is not None else []
