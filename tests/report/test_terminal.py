@@ -45,9 +45,10 @@ def test_tables_show_whole_words_at_every_width(tmp_path: Path, width: int) -> N
     found = [*tables(document), *(Shown((), table) for table in forests)]
     words = {word for table in found for row in table.rows for cell in row for word in cell.split()}
     words |= {word for table in found for column in table.columns for word in column.split()}
-    body = [line for line in shown.splitlines() if "   " in line.strip()]
+    undrawn = shown.translate(dict.fromkeys(map(ord, "─░●│"), " "))
+    body = [line for line in undrawn.splitlines() if "   " in line.strip()]
     assert len(body) > MOST_ROWS
-    assert not {word for line in body for word in line.split()} - words - {"•", *"─"} - set(text.split())
+    assert not {word for line in body for word in line.split()} - words - {"•"} - set(text.split())
     for word in ("underpowered", "Summary", "more row", *(["more column"] if width < 300 else [])):
         assert word in shown
 
@@ -82,3 +83,24 @@ def test_the_command_prints_and_writes_nothing(tmp_path: Path) -> None:
     assert [p for p in before if not p.exists()] == []
     refused = runs.vitbench("report", str(runs.study), "--print", "--out", str(tmp_path / "out"))
     assert refused.returncode == 2 and "--print writes no report" in refused.stderr
+
+
+def test_a_forest_plot_is_drawn_where_there_is_room() -> None:
+    """A mean stands left of no difference or right of it as its sign says, within the ends of its interval."""
+    document = compose(reference("components-cpu"), Files())
+    forest = next(b for section in document.sections for b in section.blocks if isinstance(b, Forest))
+    for width in (80, 120):
+        out = io.StringIO()
+        for part in printed(document, width, ["Summary"]):
+            Console(file=out, width=width).print(part)
+        lines = out.getvalue().splitlines()
+        for row in forest.rows:
+            (line,) = (each for each in lines if each.startswith(f" {row.name} ") and f" {row.number[0]} " in each)
+            mean, neutral = line.index("●"), line.index("│") if "│" in line else line.index("●")
+            assert (mean - neutral > 0) == (row.bar.value > 0) or abs(row.bar.value) < 0.2
+            assert line.rstrip().endswith(row.verdict)
+    assert "Accuracy" not in lines
+    narrow = io.StringIO()
+    for part in printed(document, 50, ["Summary"]):
+        Console(file=narrow, width=50).print(part)
+    assert "●" not in narrow.getvalue() and "+4.42" in narrow.getvalue()

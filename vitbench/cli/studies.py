@@ -307,7 +307,14 @@ def pack(study: Path) -> None:
 @click.command()
 @click.argument("study", type=FOLDER)
 @click.option("--out", type=FOLDER, help="Folder of the report. Default: reports/<name of the study's folder>.")
-@click.option("--print", "printed", is_flag=True, help="Print the answer and the main tables, and write no report.")
+@click.option(
+    "--print",
+    "printed",
+    is_flag=False,
+    flag_value="tables",
+    type=click.Choice(["tables", "short"]),
+    help="Print the answer and the main tables, or with short the answer alone, and write no report.",
+)
 @click.option(
     "--export",
     "exports",
@@ -315,12 +322,12 @@ def pack(study: Path) -> None:
     type=click.Choice(["latex", "mlflow", "tensorboard"]),
     help="Write into a folder of that name, too: its tables for a paper, or its records as runs of a tracker.",
 )
-def report(study: Path, out: Path | None, printed: bool, exports: tuple[str, ...]) -> None:
+def report(study: Path, out: Path | None, printed: str | None, exports: tuple[str, ...]) -> None:
     """Render the report of the study in the folder STUDY; of a folder of studies all of them, with an index.html."""
     if printed:
         if out or exports:
             raise click.UsageError("--print writes no report: leave out --out and --export")
-        _print_report(study)
+        _print_report(study, short=printed == "short")
         return
     from vitbench.report.exports.extras import require
     from vitbench.report.index import render_all, studies_in
@@ -348,16 +355,16 @@ def report(study: Path, out: Path | None, printed: bool, exports: tuple[str, ...
     console.print(escape(f"{page}  ({', '.join(f'{n} {s}' for s, n in states.most_common()) or 'no records yet'})"))
 
 
-def _print_report(study: Path) -> None:
+def _print_report(study: Path, *, short: bool) -> None:
     """What is seen of a report in a terminal."""
-    from vitbench.report.formats.terminal import printed
+    from vitbench.report.formats.terminal import SECTIONS, SUMMARY, printed
     from vitbench.report.output import Files
     from vitbench.report.study_report import compose
     from vitbench.report.view import View
     from vitbench.store import Study
 
     console, opened = Terminal(soft_wrap=False), Study.read(study)
-    for part in printed(compose(View(opened), Files()), console.width):
+    for part in printed(compose(View(opened), Files()), console.width, [SUMMARY] if short else SECTIONS):
         console.print(part)
     for damaged in opened.damaged:
         console.print(f"[yellow]set aside[/] {escape(damaged)}")

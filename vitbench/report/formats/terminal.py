@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Iterator, Sequence
 
 from rich import box
@@ -11,8 +12,9 @@ from rich.console import RenderableType
 from rich.table import Table as Grid
 from rich.text import Text
 
-from vitbench.report.document import Block, Bullets, Byline, Chips, Document, Forest, Heading, Note, Table
-from vitbench.report.inline import Md, plain, spans
+from vitbench.report.document import Bar, Block, Bullets, Byline, Chips, Document, Forest, Heading, Note, Table, tone
+from vitbench.report.formats.bars import Axis
+from vitbench.report.inline import Md, escape, plain, spans
 from vitbench.wording import plural
 
 SUMMARY = "Summary"
@@ -29,18 +31,27 @@ KEPT = frozenset({"verdict", "outcome", "difference (points)", "test accuracy (%
 """Columns that stay longest where the terminal is narrow, beside the first."""
 
 
-def printed(document: Document, width: int) -> Iterator[RenderableType]:
-    """What is printed of a report: the question, the answer, and the tables of :data:`SECTIONS`.
+LEAST_BAR, MOST_BAR = 12, 48
+"""Characters of the bars of a forest plot; where there is no room for them, a table has its numbers."""
+
+COLOURS = {"good": "green", "bad": "red", "same": "blue", "open": "yellow"}
+JUDGED = frozenset({"verdict", "outcome"})
+"""Columns whose words have a colour."""
+
+
+def printed(document: Document, width: int, sections: Sequence[str] = SECTIONS) -> Iterator[RenderableType]:
+    """What is printed of a report: the question, the answer, and the tables of some sections.
 
     Args:
         document: the report.
         width: of the terminal, in characters.
+        sections: titles; of the summary alone, it is the answer in short.
     """
     yield Text(document.title, style="bold")
     yield from (Text(plain(block if isinstance(block, str) else block.text)) for block in document.opening
                 if isinstance(block, (str, Note, Byline)))  # fmt: skip
     for section in document.sections:
-        if section.title in SECTIONS:
+        if section.title in sections:
             yield Text(f"\n{section.title}", style="bold")
             for block in section.blocks:
                 yield from _shown(block, section.title, width)
@@ -51,7 +62,7 @@ def _shown(block: Block, section: str, width: int) -> Iterator[RenderableType]:
         case Heading():
             yield Text(f"\n{block.text}", style="bold")
         case Forest():
-            yield from _shown(block.table, section, width)
+            yield from _forest(block, width)
         case Table():
             if block.caption:
                 yield Text(plain(block.caption), style="dim")
@@ -112,7 +123,7 @@ def _grid(table: Table, width: int) -> Grid:
     for number, given in zip(shown, _widths(table, shown, width), strict=True):
         grid.add_column(Text(table.columns[number]), justify="right" if table.right[number] else "left", width=given)
     for row in table.rows[:MOST_ROWS]:
-        grid.add_row(*(_cell(row[number]) for number in shown))
+        grid.add_row(*(_cell(row[number], judged=table.columns[number] in JUDGED) for number in shown))
     left_out = [
         *([plural(len(table.rows) - MOST_ROWS, "more row")] if len(table.rows) > MOST_ROWS else []),
         *([plural(len(table.columns) - len(shown), "more column")] if len(shown) < len(table.columns) else []),
@@ -122,5 +133,47 @@ def _grid(table: Table, width: int) -> Grid:
     return grid
 
 
-def _cell(cell: Md) -> Text:
-    return Text.assemble(*((span.text, "bold" if "strong" in span.styles else "") for span in spans(cell)))
+def _forest(forest: Forest, width: int) -> Iterator[RenderableType]:
+    """A forest plot in characters: ● estimate, ─ interval, │ no difference, ░ margin."""
+    table, heads = forest.table, ("comparison", "value", "verdict")
+    rows = [
+        (f"{plain(escape(row.name))}\n({plain(escape(row.context))})", "\n".join(row.number), row.verdict)
+        for row in forest.rows
+    ]
+    needs = [max(cell_len(line) for row in (heads, *rows) for line in row[n].split("\n")) for n in range(len(heads))]
+    room = min(width - sum(needs) - GAP * (len(heads) + 1), MOST_BAR)
+    if room < LEAST_BAR:
+        yield from _shown(table, SUMMARY, width)
+        return
+    axis = Axis((row.bar for row in forest.rows), forest.scale)
+    grid = Grid(box=box.SIMPLE_HEAD, pad_edge=False)
+    for head, need, side in zip(("comparison", "", *heads[1:]), (needs[0], room, *needs[1:]), "llrl", strict=True):
+        grid.add_column(head, width=need, justify="right" if side == "r" else "left")
+    for row, (name, number, verdict) in zip(forest.rows, rows, strict=True):
+        judged = Text(verdict, style=f"bold {COLOURS.get(tone(verdict), '')}")
+        grid.add_row(Text(name), Text(_bar(row.bar, axis, room)), Text(number), judged)
+    yield Text(plain(table.caption), style="dim")
+    yield grid
+
+
+def _bar(bar: Bar, axis: Axis, width: int) -> str:
+    def place(value: float) -> int:
+        return min(width - 1, int(axis.percent(value) / 100 * width))
+
+    drawn = [" "] * width
+    if axis.scale.margin is not None:
+        low, high = map(place, axis.scale.margin)
+        drawn[low : high + 1] = "░" * (high + 1 - low)
+    if math.isfinite(bar.low) and math.isfinite(bar.high):
+        low, high = place(bar.low), place(bar.high)
+        drawn[low : high + 1] = "─" * (high + 1 - low)
+    if axis.scale.neutral is not None:
+        drawn[place(axis.scale.neutral)] = "│"
+    if math.isfinite(bar.value):
+        drawn[place(bar.value)] = "●"
+    return "".join(drawn)
+
+
+def _cell(cell: Md, *, judged: bool = False) -> Text:
+    colour = COLOURS.get(tone(plain(cell)), "") if judged else ""
+    return Text.assemble(*((s.text, f"{'bold' if 'strong' in s.styles else ''} {colour}".strip()) for s in spans(cell)))
