@@ -32,7 +32,7 @@ MUTANTS = {
         "tests/training/test_recipes.py::test_the_order_of_the_images_is_the_seed_s_and_the_epoch_s",
     ),
     "base of RoPE": Mutant(
-        "components/positions/rope_2d.py", "base: float = 100.0", "base: float = 10_000.0",
+        "components/positions/rope_2d.py", '"base": (100.0,', '"base": (10_000.0,',
         f"{FORMULAS}::test_rotary_positions",
     ),
     "width of SwiGLU": Mutant(

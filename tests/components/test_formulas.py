@@ -255,10 +255,10 @@ def test_rotary_positions_in_dinov3_s_coordinates_are_timm_s(name: str) -> None:
     torch.testing.assert_close(mine, torch.stack((cosine, sine)), rtol=0, atol=1e-6)
 
 
-@pytest.mark.parametrize("base", [100, 10_000])
-def test_rotary_positions(base: int) -> None:
+@pytest.mark.parametrize(("name", "base"), [("rope_2d", 100), ("rope_2d(base=10000)", 10_000)])
+def test_rotary_positions(name: str, base: int) -> None:
     """Scores of rotated vectors, by complex numbers: pairs (i, i + K/2), half by row, half by column."""
-    spec = SMALL.model_copy(update={"image_size": (16, 24), "positions": f"rope_2d(base={base})"})
+    spec = SMALL.model_copy(update={"image_size": (16, 24), "positions": name})
     rotation = chosen("positions", spec)(spec).rotation.double()
     x = tokens(0, 1, 1, spec.tokens, K)
     mine = rotate(x, rotation)[0, 0]

@@ -19,6 +19,6 @@ def test_a_mutant_changes_what_is_there_and_names_a_test(name: str) -> None:
 def test_a_dead_mutant_is_told_from_one_that_lives_and_from_one_that_is_out_of_date() -> None:
     dead = MUTANTS["base of RoPE"]
     assert fails(dead.test, dead) and not fails(dead.test)
-    assert not fails(dead.test, dead._replace(before="base=100.0", after="base=1e2"))
+    assert not fails(dead.test, dead._replace(before='"base": (100.0,', after='"base": (1e2,'))
     with pytest.raises(ValueError, match="out of date"):
         fails(dead.test, Mutant("clock.py", "what is not there", "", dead.test))
