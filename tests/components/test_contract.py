@@ -78,7 +78,7 @@ PROMISED = {
     "pooling": {"cls", "mean", "sequence", "map", "gem"},
     "qk_norm": {"none", "layernorm", "rmsnorm", "l2"},
     "reduction": {"none", "merge"},
-    "head": {"linear", "pre_logits"},
+    "head": {"linear", "normed", "pre_logits"},
     "residual": {"plain", "layerscale", "rezero", "none"},
 }
 

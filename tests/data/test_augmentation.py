@@ -106,6 +106,22 @@ def test_strengths_are_torchvisions(policy: Policy) -> None:
         np.testing.assert_array_equal(policy.strengths(SIZE)[name], expected)
 
 
+def test_strengths_of_timm_s_levels_are_timm_s() -> None:
+    theirs = pytest.importorskip("timm.data.auto_augment")
+    of_theirs = {
+        "rotate": theirs._rotate_level_to_arg, "shear_x": theirs._shear_level_to_arg,
+        "translate_x": theirs._translate_rel_level_to_arg, "brightness": theirs._enhance_increasing_level_to_arg,
+        "posterize": theirs._posterize_increasing_level_to_arg, "solarize": theirs._solarize_increasing_level_to_arg,
+    }  # fmt: skip
+    ours = randaugment(2, 9, "timm").strengths(SIZE)
+    unit = {"translate_x": SIZE[1]}
+    for name, of_level in of_theirs.items():
+        for level in range(11):
+            (given,) = of_level(level, {})
+            given = abs(given - 1.0) if name == "brightness" else abs(given)
+            assert ours[name][level] == pytest.approx(unit.get(name, 1) * given, rel=1e-6), (name, level)
+
+
 def draw(policy: Policy, images: int, seed: int = 0) -> DrawnOperations:
     return policy.draw(images, SIZE, torch.Generator().manual_seed(seed), torch.device("cpu"))
 

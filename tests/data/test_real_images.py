@@ -58,6 +58,8 @@ def test_normalised_images_have_mean_zero_and_deviation_one(lossless: Path) -> N
     imagenet = splits(folder(lossless, normalize="imagenet"), MODEL, 0)
     reference = TF.normalize(data.test.pixels[:9] / 255, (0.485, 0.456, 0.406), (0.229, 0.224, 0.225))
     torch.testing.assert_close(imagenet.normalise(data.test.pixels[:9]), reference)
+    as_they_are = splits(folder(lossless, normalize="none"), MODEL, 0)
+    torch.testing.assert_close(as_they_are.normalise(data.test.pixels[:9]), data.test.pixels[:9] / 255)
 
 
 def test_resizing_is_torchvisions(lossless: Path) -> None:

@@ -42,6 +42,7 @@ OPTIONS: dict[str, list[dict[str, Any]]] = {
     "augment": [{"augment": "randaugment"}, {"augment": "trivialaugment"}],
     "randaugment_operations": [{"augment": "randaugment", "randaugment_operations": 3}],
     "randaugment_level": [{"augment": "randaugment", "randaugment_level": 15}],
+    "randaugment_scale": [{"augment": "randaugment", "randaugment_scale": "timm"}],
     "cutout": [{"cutout": 4}],
     "erasing": [{"erasing": 0.5}],
     "mixup": [{"mixup": 0.8}],
@@ -75,7 +76,10 @@ MOVES_NOTHING = {"stack_seeds", "stack_at_most", "measure_peak", "test_sizes", "
 NEUTRAL: dict[str, dict[str, Any]] = {
     **dict.fromkeys(("pretrain_learning_rate", "mask_ratio", "decoder_dim", "decoder_depth"), PRETRAINED),
     **{name: TAUGHT for name in OPTIONS if name.startswith(("teacher", "distillation_"))},
-    **{name: {"augment": "randaugment"} for name in ("randaugment_operations", "randaugment_level")},
+    **{
+        name: {"augment": "randaugment"}
+        for name in ("randaugment_operations", "randaugment_level", "randaugment_scale")
+    },
     "optimizer": DECAY,
 }
 """What a field needs that says how something else is done: it is compared with that at its default."""

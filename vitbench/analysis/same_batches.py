@@ -13,8 +13,8 @@ from vitbench.config.trial import TrainTrial, images_body
 from vitbench.store.plan_tables import PlannedTrial
 
 OF_BATCHES = (
-    "batch_size", "crop_padding", "flip", "augment", "randaugment_operations", "randaugment_level", "cutout", "erasing",
-    "mixup", "cutmix", "repeats",
+    "batch_size", "crop_padding", "flip", "augment", "randaugment_operations", "randaugment_level", "randaugment_scale",
+    "cutout", "erasing", "mixup", "cutmix", "repeats",
 )  # fmt: skip
 """Fields of the recipe that make a batch, beside the data and the seed."""
 

@@ -305,14 +305,14 @@ def pack(study: Path) -> None:
 
 
 @click.command()
-@click.argument("study", type=FOLDER)
+@click.argument("study", type=FOLDER, required=False)
 @click.option("--out", type=FOLDER, help="Folder of the report. Default: reports/<name of the study's folder>.")
 @click.option(
     "--print",
     "printed",
     is_flag=False,
     flag_value="tables",
-    type=click.Choice(["tables", "short"]),
+    metavar="[short]",
     help="Print the answer and the main tables, or with short the answer alone, and write no report.",
 )
 @click.option(
@@ -322,8 +322,14 @@ def pack(study: Path) -> None:
     type=click.Choice(["latex", "mlflow", "tensorboard"]),
     help="Write into a folder of that name, too: its tables for a paper, or its records as runs of a tracker.",
 )
-def report(study: Path, out: Path | None, printed: str | None, exports: tuple[str, ...]) -> None:
+def report(study: Path | None, out: Path | None, printed: str | None, exports: tuple[str, ...]) -> None:
     """Render the report of the study in the folder STUDY; of a folder of studies all of them, with an index.html."""
+    if printed not in (None, "tables", "short"):  # the folder, where it comes after the option
+        if study is not None:
+            raise click.UsageError(f'--print "{printed}": give nothing, or short')
+        study, printed = Path(printed), "tables"
+    if study is None:
+        raise click.UsageError("Missing argument 'STUDY'.")
     if printed:
         if out or exports:
             raise click.UsageError("--print writes no report: leave out --out and --export")

@@ -25,7 +25,7 @@ CONDITIONS: Mapping[str, Requirement] = {
     **dict.fromkeys(("pretrain_learning_rate", "mask_ratio", "decoder_dim", "decoder_depth"), PRETRAINED),
     **dict.fromkeys(("teacher", "teacher_epochs", "teacher_learning_rate", "distillation_share"), TAUGHT),
     "distillation_temperature": SOFT,
-    **dict.fromkeys(("randaugment_operations", "randaugment_level"), RANDAUGMENT),
+    **dict.fromkeys(("randaugment_operations", "randaugment_level", "randaugment_scale"), RANDAUGMENT),
     "stack_at_most": STACKED,
 }
 """Field of TrainSpec → what gives it an effect."""

@@ -51,8 +51,8 @@ class DataSpec(Strict):
     )
     test_images: Positive | None = Field(None, description="size of the test split; None: all")
     validation_images: Count = Field(0, description="cut from train by the harness, drawn by the trial's seed")
-    normalize: Literal["dataset", "imagenet", "half"] = Field(
-        "dataset", description="channel mean and standard deviation: of the train images, ImageNet's, or 0.5 both"
+    normalize: Literal["dataset", "imagenet", "half", "none"] = Field(
+        "dataset", description="channel mean and standard deviation: of the train images, ImageNet's, 0.5 both, or 0, 1"
     )
 
     # What synthetic images show; flat, so that an axis can name one. Their sum is the number of classes.
@@ -125,10 +125,15 @@ class TrainSpec(Strict):
     augment: Literal["none", "randaugment", "trivialaugment"] = Field("none", description="random operations on images")
     randaugment_operations: Annotated[int, Field(ge=1, le=14)] = Field(2, description="randaugment: so many an image")
     randaugment_level: Annotated[int, Field(ge=0, le=30)] = Field(9, description="randaugment: strength of them all")
+    randaugment_scale: Literal["torchvision", "timm"] = Field(
+        "torchvision", description="randaugment: whose levels these are, from 0 to 30 or from 0 to 10"
+    )
     cutout: Annotated[int, Field(ge=0, le=4096, multiple_of=2)] = Field(
         0, description="side of a square that is wiped, pixels; even, for it has a pixel's corner in its middle"
     )
-    erasing: Probability = Field(0.0, description="random erasing: probability of an image to have a part wiped")
+    erasing: Probability = Field(
+        0.0, description="random erasing: probability of an image to have a part wiped, to the mean (DeiT: to noise)"
+    )
     mixup: Alpha = Field(0.0, description="alpha of the shares in which images are blended; 0 for none")
     cutmix: Alpha = Field(0.0, description="alpha of the shares of images that others replace; 0 for none")
     repeats: Annotated[int, Field(ge=1, le=64)] = Field(
@@ -150,7 +155,9 @@ class TrainSpec(Strict):
     )
     decoder_depth: Annotated[int, Field(ge=0, le=1024)] = Field(1, description="its blocks")
     distillation: Literal["none", "soft", "hard"] = Field(
-        "none", description="learn from a teacher's answers, too: its probabilities, or its first choices"
+        "none",
+        description="learn from a teacher's answers, too: its probabilities, or its first choices. The loss is a mean "
+        "over images; DeiT's own code divides soft's by the number of classes, too",
     )
     teacher: Literal["cnn", "resnet18"] = Field(
         "cnn", description="architecture of what is trained first, on the same images"

@@ -82,6 +82,10 @@ class TrainTrial(TrainingTrial):
         return unstackable(self.model, self.train)
 
 
+MOST_OF_TIMM = 10
+"""The highest level of RandAugment on timm's scale."""
+
+
 def mismatches(model: ModelSpec, recipe: TrainSpec) -> list[tuple[str, str]]:
     """(field of the recipe, message) for what it asks of a model that cannot do it."""
     found, taught = [], recipe.has_teacher
@@ -103,6 +107,8 @@ def mismatches(model: ModelSpec, recipe: TrainSpec) -> list[tuple[str, str]]:
         wrong += [f'{slot} "{name}" has weights for one size of images alone' for slot, name in other.components.items()
                   if registry.facts(slot, name).one_size]  # fmt: skip
         found += [("test_sizes", f"{size}: {problem}") for problem in wrong]
+    if recipe.randaugment_scale == "timm" and recipe.randaugment_level > MOST_OF_TIMM:
+        found.append(("randaugment_level", f"{recipe.randaugment_level}, but timm's scale ends at {MOST_OF_TIMM}"))
     if recipe.start is not None and not model.of_components:
         found.append(("start", f'architecture "{model.architecture}" is trained from random weights alone'))
     if taught and not model.of_components:

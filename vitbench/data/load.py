@@ -94,5 +94,6 @@ def splits(spec: DataSpec, model: ModelSpec, seed: int) -> Splits:
             torch.tensor(IMAGENET_STD).view(3, 1, 1),
         ),
         "half": lambda: (torch.full((3, 1, 1), 0.5), torch.full((3, 1, 1), 0.5)),
+        "none": lambda: (torch.zeros(3, 1, 1), torch.ones(3, 1, 1)),
     }[spec.normalize]()
     return Splits(train, validation, test, dataset.class_names, mean, std, checksum)

@@ -152,7 +152,7 @@ class Policy:
     """How operations are chosen for an image.
 
     Attributes:
-        strengths: height and width → operation → its strengths (31,), ascending in effect.
+        strengths: height and width → operation → its strengths (31,), or of timm's levels (11,), ascending in effect.
         operations: how many each image meets, one after another.
         level: index of the strength of all of them; None: drawn for each.
     """
@@ -184,34 +184,53 @@ class Policy:
 
 
 def _space(
-    shear: float, translate: tuple[float, float], rotate: float, blend: float, least_bits: int
+    shear: float, translate: tuple[float, float], rotate: float, blend: float, *, bits: Floats, solarize: Floats
 ) -> Mapping[str, Floats]:
-    """Strengths of all operations; ``translate`` is (down, across)."""
-    none = np.zeros(BINS)
+    """Strengths of all operations, as many as there are ``bits``; ``translate`` is (down, across)."""
+    none = np.zeros(len(bits))
     ramps = {
         "shear_x": shear, "shear_y": shear, "translate_x": translate[1], "translate_y": translate[0],
         "rotate": rotate, "brightness": blend, "colour": blend, "contrast": blend, "sharpness": blend,
     }  # fmt: skip
-    bits = 8 - (torch.arange(BINS) / ((BINS - 1) / (8 - least_bits))).round()
     return {
-        **{name: _ramp(0.0, end) for name, end in ramps.items()},
-        "posterize": bits.double().numpy(), "solarize": _ramp(255.0, 0.0),
-        "identity": none, "autocontrast": none, "equalize": none,
+        **{name: _ramp(0.0, end, len(bits)) for name, end in ramps.items()},
+        "posterize": bits, "solarize": solarize, "identity": none, "autocontrast": none, "equalize": none,
     }  # fmt: skip
 
 
-def _ramp(first: float, last: float) -> Floats:
-    return torch.linspace(first, last, BINS).double().numpy()  # in float32 first, as torchvision's are
+def _ramp(first: float, last: float, bins: int = BINS) -> Floats:
+    return torch.linspace(first, last, bins).double().numpy()  # in float32 first, as torchvision's are
 
 
-def randaugment(operations: int, level: int) -> Policy:
-    """So many operations, all of one strength, from 0 to 30.
+def _bits(least: int) -> Floats:
+    return (8 - (torch.arange(BINS) / ((BINS - 1) / (8 - least))).round()).double().numpy()
 
-    Source: Cubuk et al. 2019, RandAugment, arXiv 1909.13719; strengths as in torchvision.transforms.RandAugment.
+
+def _torchvision(size: Size) -> Mapping[str, Floats]:
+    translate = 150.0 / 331.0 * size[0], 150.0 / 331.0 * size[1]
+    return _space(0.3, translate, 30.0, 0.9, bits=_bits(4), solarize=_ramp(255.0, 0.0))
+
+
+def _timm(size: Size) -> Mapping[str, Floats]:
+    tenths = np.arange(11) / 10
+    bits, solarize = 4.0 - np.trunc(4 * tenths), 256.0 - np.trunc(256 * tenths)
+    return _space(0.3, (0.45 * size[0], 0.45 * size[1]), 30.0, 0.9, bits=bits, solarize=solarize)
+
+
+SCALES: Mapping[str, Callable[[Size], Mapping[str, Floats]]] = {"torchvision": _torchvision, "timm": _timm}
+"""Name in a recipe → height and width → the strengths of RandAugment's levels."""
+
+
+def randaugment(operations: int, level: int, scale: str = "torchvision") -> Policy:
+    """So many operations, all of one strength: of torchvision's scale from 0 to 30, or of timm's from 0 to 10.
+
+    The operations are torchvision's: timm has inversion and addition of light for the identity, and draws a strength
+    around the level where it is asked to.
+
+    Source: Cubuk et al. 2019, RandAugment, arXiv 1909.13719; strengths as in torchvision.transforms.RandAugment, or as
+    of timm's rand-m9-inc1, which DeiT (arXiv 2012.12877) uses.
     """
-    return Policy(
-        lambda size: _space(0.3, (150.0 / 331.0 * size[0], 150.0 / 331.0 * size[1]), 30.0, 0.9, 4), operations, level
-    )
+    return Policy(SCALES[scale], operations, level)
 
 
 def trivialaugment() -> Policy:
@@ -220,12 +239,14 @@ def trivialaugment() -> Policy:
     Source: Müller and Hutter 2021, TrivialAugment, arXiv 2103.10158; the wide strengths, as in
     torchvision.transforms.TrivialAugmentWide.
     """
-    return Policy(lambda _: _space(0.99, (32.0, 32.0), 135.0, 0.99, 2), 1, None)
+    return Policy(lambda _: _space(0.99, (32.0, 32.0), 135.0, 0.99, bits=_bits(2), solarize=_ramp(255.0, 0.0)), 1, None)
 
 
 POLICIES: Mapping[str, Callable[[TrainSpec], Policy | None]] = {
     "none": lambda _: None,
-    "randaugment": lambda recipe: randaugment(recipe.randaugment_operations, recipe.randaugment_level),
+    "randaugment": lambda recipe: randaugment(
+        recipe.randaugment_operations, recipe.randaugment_level, recipe.randaugment_scale
+    ),
     "trivialaugment": lambda _: trivialaugment(),
 }
 """Name in a recipe → policy."""
