@@ -76,7 +76,7 @@ STANDARD = [
 @pytest.mark.parametrize("name", sorted(set(PRESETS) - set(STANDARD)))
 def test_flops_of_other_stems_are_near_the_closed_form(name: str) -> None:
     """What a plan's cost is made of. The second convolution of CCT-7/3x2 is not in it."""
-    near = 0.15 if name == "cct-7/3x2" else 0.05
+    near = 0.2 if name == "cct-7/3x2" else 0.05
     assert forward_flops(PRESETS[name]) == pytest.approx(approximate_flops(PRESETS[name]), rel=near)
 
 
