@@ -170,26 +170,22 @@ def compare(benchmark: BenchmarkFixture, folder: Path, mine: str, theirs: str) -
     return ratios
 
 
-def show(capsys: pytest.CaptureFixture[str], what: str, ratios: list[float], goal: float) -> float:
+def show(benchmark: BenchmarkFixture, what: str, ratios: list[float], goal: float) -> float:
+    """Have the ratio printed after all tables; returns its median."""
     median = statistics.median(ratios)
     spread = ", ".join(f"{r:.2f}" for r in sorted(ratios))
-    with capsys.disabled():
-        print(f"\nvitbench's training over {what}: {median:.2f}x (rounds: {spread}; goal {goal})")  # noqa: T201
+    benchmark.extra_info["ratio"] = f"training, {what} over vitbench: {median:.2f} (rounds: {spread}; goal {goal})"
     return median
 
 
-def test_against_a_loop_by_hand(
-    benchmark: BenchmarkFixture, lossless: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_against_a_loop_by_hand(benchmark: BenchmarkFixture, lossless: Path) -> None:
     benchmark.group = "a round: one epoch by hand and one of the runner"
     ratios = compare(benchmark, lossless, "ours", "a hand-written loop")
-    assert show(capsys, "a hand-written loop", ratios, 1.0) > 0.85
+    assert show(benchmark, "a hand-written loop", ratios, 1.0) > 0.85
 
 
-def test_against_timm_and_a_dataloader(
-    benchmark: BenchmarkFixture, lossless: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_against_timm_and_a_dataloader(benchmark: BenchmarkFixture, lossless: Path) -> None:
     pytest.importorskip("timm")
     benchmark.group = "a round: one epoch of timm + DataLoader and one of the runner"
     ratios = compare(benchmark, lossless, "ours, augmented", "timm + torchvision DataLoader")
-    assert show(capsys, "timm + torchvision DataLoader", ratios, 1.2) > 1.0
+    assert show(benchmark, "timm + torchvision DataLoader", ratios, 1.2) > 1.0
