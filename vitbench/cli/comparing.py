@@ -13,6 +13,9 @@ from rich.table import Table
 from rich.text import Text
 
 from vitbench.cli.console import Terminal
+from vitbench.config.model import ModelSpec
+from vitbench.errors import UserError
+from vitbench.registry import nearest
 
 if TYPE_CHECKING:
     from vitbench.analysis.regressions import Changes
@@ -109,6 +112,49 @@ def compare(
         page = render_comparison(comparison, out or Path("reports") / folder_of(sides))
         console.print(Text(str(page)))
     context.exit(status)
+
+
+def pairs(context: click.Context, parameter: click.Parameter, values: tuple[str, ...]) -> dict[str, str]:
+    """FIELD=VALUE of a model, repeated, as a table."""
+    found = dict(value.partition("=")[::2] for value in values)
+    for field in found:
+        if field not in ModelSpec.model_fields:
+            raise click.BadParameter(f'"{field}" is no field of a model{nearest(field, ModelSpec.model_fields)}')
+    return found
+
+
+@click.command()
+@click.argument("studies", nargs=-1, required=True, type=FOLDER, metavar="STUDY...")
+@click.option("--having", multiple=True, callback=pairs, metavar="FIELD=VALUE",
+              help="Only cells whose model has it, such as positions=learned. Repeatable.")  # fmt: skip
+@click.option("--top", type=click.IntRange(min=1), default=20, show_default=True, help="Rows of each board.")
+@click.option("--csv", "file", type=click.Path(path_type=Path, dir_okay=False), help="Write every row into this file.")
+def leaderboard(studies: tuple[Path, ...], having: dict[str, str], top: int, file: Path | None) -> None:
+    """Rank the cells of studies that were trained on the same images by the same recipe.
+
+    A board for each combination of images and recipe, the one with most cells first. The order is that of the mean test
+    accuracies; no test compares cells of different studies.
+    """
+    from vitbench.report.comparisons.leaderboard import leaderboard as ranked
+    from vitbench.store import Study
+
+    frame, console = ranked([Study.read(folder) for folder in studies], having), Terminal(soft_wrap=False)
+    if file is not None:
+        frame.to_csv(file, index=False)
+    for (images, recipe), rows in frame.groupby(["images", "recipe"], sort=False):
+        table = Table(title=Text(f"{images}; {recipe}"), title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False)
+        for head, side in (("", "right"), ("cell", "left"), ("study", "left"), ("test accuracy (%)", "right"),
+                           ("seeds", "right"), ("parameters (M)", "right")):  # fmt: skip
+            table.add_column(head, justify="right" if side == "right" else "left", overflow="fold")
+        for row in rows.head(top).to_dict("records"):
+            spread = f" ± {row['test_accuracy_pct_std']:.1f}" if row["n"] > 1 else ""
+            accuracy, size = f"{row['test_accuracy_pct_mean']:.1f}{spread}", f"{row['parameters'] / 1e6:.2f}"
+            table.add_row(str(row["rank"]), Text(row["cell"]), Text(row["study"]), accuracy, str(row["n"]), size)
+        console.print(table)
+        if len(rows) > top:
+            console.print(Text(f"and {len(rows) - top:,} more (--top, --csv)", style="dim"))
+    if frame.empty:
+        raise UserError("no cell has a result" + (f" and {having}" if having else ""))
 
 
 def print_comparison(comparison: SideBySide, fail_over: float | None, console: Terminal) -> None:

@@ -32,6 +32,7 @@ for command in (
     studies.report,
     studies.pack,
     comparing.compare,
+    comparing.leaderboard,
     model_summary.summary,
     explaining.explain,
     inspecting.check,
