@@ -34,6 +34,7 @@ for command in (
     comparing.compare,
     comparing.leaderboard,
     model_summary.summary,
+    model_summary.profile,
     explaining.explain,
     inspecting.check,
     inspecting.doctor,

@@ -1,10 +1,12 @@
-"""The command ``summary``: a model stage by stage."""
+"""The commands ``summary`` and ``profile``: a model stage by stage, and operation by operation."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import functools
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 from rich import box
@@ -16,6 +18,7 @@ from vitbench.cli.console import Terminal, escape
 from vitbench.config.model import ModelSpec
 from vitbench.config.presets import PRESETS
 from vitbench.config.reading import MOST_TRIALS, read_suite
+from vitbench.config.recipe import Mode
 from vitbench.config.shipped import UnknownSuite, names, suite_file
 from vitbench.runner.budget import with_budgets
 from vitbench.runner.device_kind import device_kind
@@ -24,32 +27,87 @@ if TYPE_CHECKING:
     from vitbench.timing.stages import Stage, Summary
 
 
+def of_one_model(function: Callable[..., None]) -> Callable[..., None]:
+    """Options of a command about one model, which gets it as ``model``: a label, and what it is."""
+
+    @functools.wraps(function)
+    def command(
+        name: str, cell: str | None, overrides: tuple[str, ...], small: bool, plugins: tuple[Path, ...], device: str,
+        **others: Any,
+    ) -> None:  # fmt: skip
+        for plugin in plugins:
+            registry.load_plugin(plugin)
+        function(_chosen(name, cell, overrides, device, small=small), device, **others)
+
+    for option in (
+        click.option("--batch", type=click.IntRange(min=1), default=16, show_default=True, help="Images at once."),
+        click.option("--device", default="auto", metavar="auto|cpu|cuda[:i]|mps", help="Where to run it."),
+        click.option("--plugin", "plugins", multiple=True, type=click.Path(path_type=Path),
+                     help="A file with components."),
+        click.option("--small", is_flag=True, help="The suite's small form."),
+        click.option("--set", "overrides", multiple=True, metavar="TABLE.KEY=VALUE",
+                     help="Replace a value of the suite."),
+        click.option("--cell", help="Label of a cell of the suite, as `vitbench plan` prints it. Default: the first."),
+        click.argument("name", metavar="PRESET|SUITE"),
+    ):  # fmt: skip
+        command = option(command)
+    return command
+
+
+@contextmanager
+def _said(label: str, batch: int) -> Iterator[None]:
+    """What a model cannot do, in one line; torch says in a RuntimeError that there is not so much memory."""
+    try:
+        yield
+    except (ValueError, RuntimeError) as error:
+        raise click.ClickException(f"{label}, {batch} image(s) at once: {str(error).splitlines()[0]}") from error
+
+
 @click.command()
-@click.argument("name", metavar="PRESET|SUITE")
-@click.option("--cell", help="Label of a cell of the suite, as `vitbench plan` prints it. Default: the first.")
-@click.option("--set", "overrides", multiple=True, metavar="TABLE.KEY=VALUE", help="Replace a value of the suite.")
-@click.option("--small", is_flag=True, help="The suite's small form.")
-@click.option("--plugin", "plugins", multiple=True, type=click.Path(path_type=Path), help="A file with components.")
-@click.option("--device", default="auto", metavar="auto|cpu|cuda[:i]|mps", help="Where to run it. Default: auto.")
-@click.option("--batch", type=click.IntRange(min=1), default=16, show_default=True, help="Images at once.")
-def summary(
-    name: str, cell: str | None, overrides: tuple[str, ...], small: bool, plugins: tuple[Path, ...], device: str,
-    batch: int,
-) -> None:  # fmt: skip
+@of_one_model
+@click.option("--mode", type=click.Choice(["inference", "train"]), default="train", show_default=True)
+@click.option("--dtype", type=click.Choice(registry.DTYPES), default="float32", show_default=True)
+@click.option("--top", type=click.IntRange(min=1), default=15, show_default=True, help="Operations that are printed.")
+@click.option("--trace", type=click.Path(path_type=Path, dir_okay=False), default="trace.json", show_default=True,
+              help="File for the timeline, which chrome://tracing and perfetto.dev show.")  # fmt: skip
+def profile(
+    model: tuple[str, ModelSpec], device: str, batch: int, mode: Mode, dtype: str, top: int, trace: Path
+) -> None:
+    """Which operations an iteration of a model spends its time in, as torch.profiler sees it."""
+    label, spec = model
+    from vitbench.devices import resolve, unsupported
+    from vitbench.timing.profiling import profiled
+
+    where = resolve(device)
+    if reason := unsupported(spec, where, dtype, training=mode == "train"):
+        raise click.ClickException(reason)
+    with _said(label, batch):
+        found = profiled(spec, where, batch_size=batch, mode=mode, dtype=dtype, trace=trace)
+    title = Text(f"{label}, {mode}, {dtype}, {batch} images on {where.type}", style="bold")
+    table = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False)
+    for column, side in (("operation", "left"), ("calls", "right"), ("ms", "right"), ("time (%)", "right")):
+        table.add_column(column, justify="right" if side == "right" else "left", overflow="fold")
+    for each in found[:top]:
+        table.add_row(Text(each.name), f"{each.calls:g}", f"{each.ms:.3f}", f"{100 * each.share:.1f}")
+    console = Terminal(soft_wrap=False)
+    console.print(table)
+    console.print(escape(f"Of one iteration, {len(found)} operations in all, under the profiler, which slows them; "
+                         f"the timeline: {trace}"))  # fmt: skip
+
+
+@click.command()
+@of_one_model
+def summary(model: tuple[str, ModelSpec], device: str, batch: int) -> None:
     """A model stage by stage: operation, shape, parameters, FLOPs, and its share of the time of a forward pass."""
-    for plugin in plugins:
-        registry.load_plugin(plugin)
-    label, spec = _chosen(name, cell, overrides, device, small=small)
+    label, spec = model
     from vitbench.devices import resolve, unsupported  # after the name: a mistake in it is said before torch loads
     from vitbench.timing.stages import summarise
 
     where = resolve(device)
     if reason := unsupported(spec, where, "float32", training=False):
         raise click.ClickException(reason)
-    try:
+    with _said(label, batch):
         found = summarise(spec, where, batch)
-    except (ValueError, RuntimeError) as error:  # torch says in a RuntimeError that there is not so much memory
-        raise click.ClickException(f"{label}, {batch} image(s) at once: {str(error).splitlines()[0]}") from error
     console = Terminal(soft_wrap=False)
     console.print(_table(label, found))
     console.print(

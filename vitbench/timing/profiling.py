@@ -1,0 +1,81 @@
+"""Profiling: which operations an iteration of a model spends its time in, by torch.profiler."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+from torch.profiler import ProfilerActivity, profile
+
+from vitbench.config.model import ModelSpec
+from vitbench.config.recipe import Mode, TimeSpec
+from vitbench.config.trial import TimeTrial
+from vitbench.devices import synchronise
+from vitbench.timing.subject import Subject
+
+WARMUP, ITERATIONS = 3, 5
+
+
+@dataclass(frozen=True)
+class Operation:
+    """What an iteration spends in one kind of operation.
+
+    Attributes:
+        name: the operator's, or the kernel's, as torch calls it.
+        calls: an iteration.
+        ms: of its own, without what it calls; milliseconds of the device, an iteration.
+        share: of the time of all operations.
+    """
+
+    name: str
+    calls: float
+    ms: float
+    share: float
+
+
+def profiled(
+    spec: ModelSpec, device: torch.device, *, batch_size: int, mode: Mode, dtype: str, trace: Path
+) -> list[Operation]:
+    """Run some iterations of a model under the profiler; the operation that takes most comes first.
+
+    The profiler slows what it watches, small operations most: shares tell where the time goes, and are no timing.
+
+    Args:
+        spec: the model.
+        device: where it runs.
+        batch_size: images at once.
+        mode: "inference", or "train" for forward, backward and optimiser step.
+        dtype: "float32", "bfloat16" or "float16".
+        trace: file for the timeline, which chrome://tracing and perfetto.dev show.
+
+    Raises:
+        torch.OutOfMemoryError, RuntimeError: as running it does.
+    """
+    trial = TimeTrial.model_validate(
+        {"kind": "time", "level": "model", "model": spec, "protocol": TimeSpec(), "device": device.type,
+         "dtype": dtype, "batch_size": batch_size, "mode": mode}
+    )  # fmt: skip
+    subject = Subject(trial, device)
+    for _ in range(WARMUP):
+        subject.iterate()
+    synchronise(device)
+    os.environ.setdefault("KINETO_LOG_LEVEL", "3")  # it reports its own start and end, and that there is no GPU
+    on_gpu = device.type == "cuda"
+    with profile(activities=[ProfilerActivity.CPU, *([ProfilerActivity.CUDA] if on_gpu else [])]) as watched:
+        for _ in range(ITERATIONS):
+            subject.iterate()
+        synchronise(device)
+    watched.export_chrome_trace(str(trace))
+    own = {
+        event.key: (event.count, event.self_device_time_total if on_gpu else event.self_cpu_time_total)
+        for event in watched.key_averages()
+    }
+    whole = sum(us for _, us in own.values())
+    found = [
+        Operation(name, count / ITERATIONS, us / 1e3 / ITERATIONS, us / whole)
+        for name, (count, us) in own.items()
+        if us > 0
+    ]
+    return sorted(found, key=lambda each: -each.ms)
