@@ -13,7 +13,7 @@ import pytest
 from tests.conftest import REPOSITORY
 from tests.small import SUITE
 from vitbench import load, registry
-from vitbench.runner.doctor import torchvision_finding
+from vitbench.runner.doctor import _torch, torchvision_finding
 
 COMPONENTS = str(REPOSITORY / "ablations" / "components.toml")
 
@@ -140,6 +140,21 @@ def test_run_status_report_and_load(tmp_path: Path) -> None:
     row = frame[(frame["kind"] == "train") & (frame["attention"] == "sdpa")].iloc[0]
     (file,) = (tmp_path / "results" / "small" / "records").glob(f"{row['trial_id']}-*")
     assert row["test_accuracy_pct"] == json.loads(file.read_text())["record"]["values"]["test_accuracy_pct"]
+
+
+@pytest.mark.parametrize(
+    ("torch", "said"),
+    [
+        ("raise ImportError('no libcudart')", "does not import (ImportError: no libcudart): pip install torch"),
+        ("import os; os._exit(3)", "does not import (ended with exit status 3): pip install torch"),
+    ],
+)
+def test_doctor_says_what_to_do_where_torch_does_not_import(
+    torch: str, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "torch.py").write_text(torch)
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    assert {finding.subject: finding for finding in _torch()}["torch"].text.startswith(said)
 
 
 def test_doctor_names_a_torchvision_of_another_build() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import platform
 import shutil
 import subprocess
@@ -13,9 +14,10 @@ from typing import Literal
 
 from vitbench import registry
 from vitbench.data import catalog
-from vitbench.environment import cpu_model, versions
+from vitbench.environment import cpu_model
 
 TRIAL_SECONDS = 120
+LEAST_GIB = 5
 FOLDERS = {
     "cifar10": "cifar-10-batches-py",
     "cifar100": "cifar-100-python",
@@ -43,8 +45,6 @@ def examine() -> Iterator[Finding]:
     )
     checks: tuple[Callable[[], Iterator[Finding]], ...] = (
         _torch,
-        _torchvision,
-        _gpu,
         _compiler,
         _components,
         _data,
@@ -53,16 +53,43 @@ def examine() -> Iterator[Finding]:
         yield from check()
 
 
-def try_python(code: str) -> tuple[bool, str]:
-    """(whether it ran, its output or the last line of its error) of some Python in a fresh process."""
+PROBE = """
+import json, sys
+def tell(subject, probe):
+    try:
+        print(json.dumps([subject, True, probe()]), flush=True)
+    except BaseException as error:
+        print(json.dumps([subject, False, f"{type(error).__name__}: {error}".strip().splitlines()[-1]]), flush=True)
+def torch_itself():
+    import torch
+    return f"{torch.__version__} {torch.get_num_threads()}"
+def accelerator():
+    import torch
+    gpus = [f"cuda:{i} {torch.cuda.get_device_name(i)}, bfloat16 "
+            + ("yes" if torch.cuda.is_bf16_supported(including_emulation=False) else "no")
+            for i in range(torch.cuda.device_count())]
+    return "; ".join(gpus) or ("mps" if torch.backends.mps.is_available() else f"none {torch.version.cuda}")
+def torchvision():
+    import torchvision
+    return torchvision.__version__
+for subject, probe in (("torch", torch_itself), ("accelerator", accelerator), ("torchvision", torchvision)):
+    tell(subject, probe)
+"""
+"""Imports that may fail, or end their process: one of its own, which says how far it came."""
+
+
+def probed() -> dict[str, tuple[bool, str]]:
+    """Subject → (whether it could be asked, the answer or the last line of its error)."""
     try:
         done = subprocess.run(
-            [sys.executable, "-c", code], capture_output=True, text=True, timeout=TRIAL_SECONDS, check=False
+            [sys.executable, "-c", PROBE], capture_output=True, text=True, timeout=TRIAL_SECONDS, check=False
         )
-    except subprocess.TimeoutExpired:
-        return False, f"still running after {TRIAL_SECONDS} s"
-    lines = (done.stdout if done.returncode == 0 else done.stderr).strip().splitlines()
-    return done.returncode == 0, lines[-1] if lines else f"exit status {done.returncode}"
+        output, why = done.stdout, f"ended with exit status {done.returncode}"
+    except subprocess.TimeoutExpired as error:
+        output = error.stdout.decode() if isinstance(error.stdout, bytes) else error.stdout or ""
+        why = f"still running after {TRIAL_SECONDS} s"
+    found = {subject: (works, text) for subject, works, text in map(json.loads, output.splitlines())}
+    return {subject: found.get(subject, (False, why)) for subject in ("torch", "accelerator", "torchvision")}
 
 
 def torchvision_finding(torch_version: str, works: bool, output: str) -> Finding:
@@ -80,35 +107,28 @@ def torchvision_finding(torch_version: str, works: bool, output: str) -> Finding
 
 
 def _torch() -> Iterator[Finding]:
-    works, output = try_python("import torch; print(torch.__version__, torch.get_num_threads())")
+    found = probed()
+    works, output = found["torch"]
     if not works:
-        yield Finding("torch", "bad", f"does not import: {output}")
+        yield Finding("torch", "bad", f"does not import ({output}): pip install torch torchvision, in this environment")
         return
     version, threads = output.split()
     yield Finding("torch", "ok", f"{version}, {threads} CPU threads")
-
-
-def _torchvision() -> Iterator[Finding]:
-    yield torchvision_finding(
-        versions().get("torch", "?"), *try_python("import torchvision; print(torchvision.__version__)")
-    )
-
-
-def _gpu() -> Iterator[Finding]:
-    code = (
-        "import torch; n = torch.cuda.device_count(); "
-        "print('; '.join(f'cuda:{i} {torch.cuda.get_device_name(i)}, bfloat16 '"
-        " + ('yes' if torch.cuda.is_bf16_supported(including_emulation=False) else 'no') for i in range(n))"
-        " or ('mps' if torch.backends.mps.is_available() else f'none (torch built for CUDA {torch.version.cuda})'))"
-    )
-    works, output = try_python(code)
-    level: Literal["ok", "note"] = "ok" if works and not output.startswith("none") else "note"
-    yield Finding("accelerator", level, output)
+    yield torchvision_finding(version, *found["torchvision"])
+    works, output = found["accelerator"]
+    none, _, cuda = output.partition(" ")
+    if works and none != "none":
+        yield Finding("accelerator", "ok", output)
+    elif works:
+        yield Finding("accelerator", "note", f"none (torch built for CUDA {cuda}): suites run on the CPU, best in "
+                      "their --small forms; if there is a GPU, nvidia-smi says whether its driver works")  # fmt: skip
+    else:
+        yield Finding("accelerator", "bad", f"cannot be asked ({output}): check the driver with nvidia-smi")
 
 
 def _compiler() -> Iterator[Finding]:
     found = next((path for name in ("c++", "g++", "clang++") if (path := shutil.which(name))), None)
-    text = found or 'none: torch.compile on the CPU and attention "flex" there need one'
+    text = found or 'none: torch.compile on the CPU and attention "flex" there need one, such as apt install g++'
     yield Finding("C++ compiler", "ok" if found else "note", text)
 
 
@@ -119,12 +139,15 @@ def _components() -> Iterator[Finding]:
         for name in registry.names(slot):
             missing = [p for p in registry.facts(slot, name).packages if importlib.util.find_spec(p) is None]
             if missing:
-                yield Finding(f'{slot} "{name}"', "note", f"needs {', '.join(missing)}, not installed")
+                yield Finding(f'{slot} "{name}"', "note", f"not installed: pip install {' '.join(missing)}")
 
 
 def _data() -> Iterator[Finding]:
     root = catalog.root()
     there = [name for name, folder in FOLDERS.items() if (root / folder).is_dir()]
-    text = f"{root.resolve()} holds {', '.join(there) or 'no published set'}"
-    yield Finding("data", "ok" if there else "note", text if root.is_dir() else f"{root.resolve()} does not exist yet")
-    yield Finding("free disk", "ok", f"{shutil.disk_usage(Path.cwd()).free / 2**30:.0f} GiB")
+    how = "vitbench data cifar10 downloads CIFAR-10, and VITBENCH_DATA names another folder"
+    text = f"{root.resolve()} holds {', '.join(there)}" if there else f"no published set in {root.resolve()}: {how}"
+    yield Finding("data", "ok" if there else "note", text)
+    free = shutil.disk_usage(Path.cwd()).free / 2**30
+    little = "" if free >= LEAST_GIB else ": records are small, but data sets and kept weights may not fit"
+    yield Finding("free disk", "note" if little else "ok", f"{free:.0f} GiB{little}")
