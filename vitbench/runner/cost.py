@@ -48,7 +48,7 @@ def approximate_flops(model: ModelSpec, level: Level = "model") -> int:
     of = {slot: _products(model, slot) for slot in model.components}
     block, attention = _block(model, model.patches)
     heads = of["head"] + (2 * d * model.num_classes if model.answers_teacher else 0)
-    blocks = sum(_block(model, patches)[0] for patches in by_block)
+    blocks = sum(times * _block(model, patches)[0] for patches, times in Counter(by_block).items())
     between = sum(_products(model, "reduction", patches) for patches in by_block[:-1])
     whole = of["patching"] + of["positions"] + blocks + between + _products(model, "pooling", by_block[-1]) + heads
     parts: Mapping[Level, int] = {
@@ -74,16 +74,19 @@ USUAL: Mapping[str, Mapping[str, int]] = {
 
 def _products(model: ModelSpec, slot: str, patches: int | None = None) -> int:
     """Of one component that is given so many patches; all where nothing else is said."""
-    facts, (height, width) = registry.facts(slot, model.components[slot]), model.grid
-    p = model.patches if patches is None else patches
+    name: str = getattr(model, slot)
+    facts = registry.facts(slot, name)
+    terms = {} if facts.empty else USUAL.get(slot, {}) if facts.flops is None else facts.flops
+    if not terms:
+        return 0
+    (height, width), p = model.grid, model.patches if patches is None else patches
     sizes = {
         "n": model.prefix + p, "p": p, "o": (2 * height - 1) * (2 * width - 1), "d": model.dim,
         "h": model.heads, "k": model.head_width, "m": model.hidden, "c": model.channels,
         "s": math.prod(pair(model.patch_size)), "y": model.num_classes, "a": (p + 1) // 2, "e": p // 2,
     }  # fmt: skip
-    options = registry.settings(slot, model.components[slot])
+    options = registry.settings(slot, name)
     sizes |= {f"({option})": value for option, value in options.items() if isinstance(value, int)}
-    terms = {} if facts.empty else USUAL.get(slot, {}) if facts.flops is None else facts.flops
     return sum(
         factor * math.prod(sizes[size] for size in re.findall(r"\(\w+\)|\w", product))
         for product, factor in terms.items()
