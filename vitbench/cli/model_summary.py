@@ -27,6 +27,10 @@ if TYPE_CHECKING:
     from vitbench.timing.stages import Stage, Summary
 
 
+UNSTEADY = 0.2
+"""Interquartile range of a model's passes, over their median, above which a summary says so."""
+
+
 def of_one_model(function: Callable[..., None]) -> Callable[..., None]:
     """Options of a command about one model, which gets it as ``model``: a label, and what it is."""
 
@@ -113,6 +117,9 @@ def summary(model: tuple[str, ModelSpec], device: str, batch: int) -> None:
     console.print(
         escape(f"Of one image; time: of {batch} in {found.ms:.2f} ms on {where.type}, each stage waited for.")
     )
+    if found.spread > UNSTEADY:
+        console.print(escape(f"Passes differ by {100 * found.spread:.0f} % of their median, as on a machine with other "
+                             f"work: the shares are uncertain."))  # fmt: skip
 
 
 def _chosen(

@@ -52,19 +52,21 @@ class Summary:
         stages: in the order in which they are called.
         parameters, flops: of the whole model; all that is in no stage included.
         ms: median of a forward pass, milliseconds.
+        spread: interquartile range of the passes over their median.
     """
 
     stages: tuple[Stage, ...]
     parameters: int
     flops: int
     ms: float
+    spread: float
 
 
 def summarise(spec: ModelSpec, device: torch.device, batch_size: int) -> Summary:
     """Build a model, run it forward some times in evaluation mode, in float32, and say what became of the time.
 
-    Shares are medians of :data:`ROUNDS` passes over random images, with a synchronisation after each stage: they tell
-    stages apart, and are no timing to be compared with another model's.
+    Shares are medians of those in :data:`ROUNDS` passes over random images, with a synchronisation after each stage:
+    they tell stages apart, and are no timing to be compared with another model's.
 
     Raises:
         ValueError: where the spec contradicts itself; the message says how.
@@ -89,12 +91,13 @@ def summarise(spec: ModelSpec, device: torch.device, batch_size: int) -> Summary
     stages = tuple(
         Stage(
             place.name, place.what, clock.shapes[place.path], parameters(place.module), flops_of.get(place.path, 0),
-            statistics.median(clock.taken[place.path]) / whole,
+            statistics.median(a / b for a, b in zip(clock.taken[place.path], passes, strict=True)),
         )
         for place in places
         if place.path in clock.shapes
     )  # fmt: skip
-    return Summary(stages, parameters(model), flops_of[""], 1000 * whole)
+    low, _, high = statistics.quantiles(passes)
+    return Summary(stages, parameters(model), flops_of[""], 1000 * whole, (high - low) / whole)
 
 
 @dataclass(frozen=True)
