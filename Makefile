@@ -2,7 +2,7 @@
 #
 #   make ablations                      run the default suite and render its report
 #   make ablations SUITE=ablations/attention-ladder.toml
-#   make test | bench | report | lint | audit | setup | browser | latex | clean
+#   make test | bench | report | docs | lint | audit | setup | browser | latex | clean
 #
 # A run needs less than the tests do: `make ablations` installs requirements/run.txt, the others requirements/test.txt.
 
@@ -18,7 +18,7 @@ RUN   := .venv/.run
 TEST  := .venv/.test
 AXE   := .venv/node_modules/axe-core/axe.min.js
 
-.PHONY: ablations report test bench lint audit setup browser latex clean
+.PHONY: ablations report test bench docs lint audit setup browser latex clean
 
 # The report is rendered whatever the run's outcome, Ctrl-C included, and the run's exit status is the target's.
 ablations: $(RUN)
@@ -34,6 +34,10 @@ test: $(TEST)
 
 bench: $(TEST)
 	$(BIN)/python -m pytest tests/benchmarks --benchmark-only
+
+# The docs as a site, in site/; a broken link or a name without documentation ends it.
+docs: $(TEST)
+	$(BIN)/mkdocs build --strict --quiet
 
 lint: $(TEST)
 	$(BIN)/ruff check .
@@ -85,5 +89,5 @@ endif
 	@touch $@
 
 clean:
-	rm -rf .venv build *.egg-info .pytest_cache .mypy_cache .ruff_cache .benchmarks .hypothesis
+	rm -rf .venv build site *.egg-info .pytest_cache .mypy_cache .ruff_cache .benchmarks .hypothesis
 	find vitbench tests -name __pycache__ -type d -prune -exec rm -rf {} +
