@@ -68,7 +68,7 @@ def accelerator():
     gpus = [f"cuda:{i} {torch.cuda.get_device_name(i)}, bfloat16 "
             + ("yes" if torch.cuda.is_bf16_supported(including_emulation=False) else "no")
             for i in range(torch.cuda.device_count())]
-    return "; ".join(gpus) or ("mps" if torch.backends.mps.is_available() else f"none {torch.version.cuda}")
+    return "; ".join(gpus) or ("mps" if torch.backends.mps.is_available() else f"no {torch.version.cuda}")
 def torchvision():
     import torchvision
     return torchvision.__version__
@@ -116,8 +116,8 @@ def _torch() -> Iterator[Finding]:
     yield Finding("torch", "ok", f"{version}, {threads} CPU threads")
     yield torchvision_finding(version, *found["torchvision"])
     works, output = found["accelerator"]
-    none, _, cuda = output.partition(" ")
-    if works and none != "none":
+    first, _, cuda = output.partition(" ")
+    if works and first != "no":
         yield Finding("accelerator", "ok", output)
     elif works:
         yield Finding("accelerator", "note", f"none (torch built for CUDA {cuda}): suites run on the CPU, best in "
