@@ -359,7 +359,7 @@ class Effects:
         return drawn(forest_of(self._view, self._rows))
 
     def __repr__(self) -> str:
-        return repr(self.frame)
+        return self.frame.round(3).to_string(index=False)
 
     def _repr_html_(self) -> str:
         import base64
