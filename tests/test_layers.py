@@ -26,7 +26,7 @@ LAYERS = (
     {"ceilings", "clock", "devices"},
     {"components"},
     {"kernels"},
-    {"store", "config", "registry", "environment", "streams", "errors", "memory", "own_source", "wording"},
+    {"store", "config", "registry", "environment", "streams", "errors", "memory", "options", "own_source", "wording"},
 )
 INTERFACE = {"api", "interactive", "stats", "vitbench"}
 """The package itself and its Python interface: lazy, and imported by plug-ins."""
@@ -40,6 +40,7 @@ WITHOUT_TORCH = (
     "streams",
     "errors",
     "memory",
+    "options",
     "own_source",
     "wording",
     "cli",

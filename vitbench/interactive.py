@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 from vitbench import registry
 from vitbench.config.model import ModelSpec
 from vitbench.errors import UserError
+from vitbench.wording import nearest
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -112,7 +113,7 @@ class Suite:
         return read_suite(file, self.overrides, small=self.small, device=device_kind(device), text=text)
 
     def plan(self, device: str = "auto") -> pd.DataFrame:
-        """What would be run, a row for each trial: kind, cell, the axes, seed and what is timed; nothing runs.
+        """List the trials without running any: a row for each, with kind, cell, the axes, seed and what is timed.
 
         Raises:
             SpecError: with every mistake in the suite.
@@ -206,7 +207,7 @@ class Study:
         return f'<vitbench.Study "{self.view.study.info.suite.name}": {plain(answer(self.view))}>'
 
     def _repr_html_(self) -> str:
-        """What a notebook shows: the question, the answer, and every effect on one scale."""
+        """The question, the answer, and every effect on one scale, for a notebook."""
         from html import escape
 
         from vitbench.report.inline import plain
@@ -282,7 +283,7 @@ class Study:
         view = self.view
         for given, known in ((axis, view.under_study), (against, view.axes.get(axis or "", ()))):
             if given is not None and given not in known:
-                raise ValueError(f'"{given}" is not compared in this study{registry.nearest(given, known)}; known: '
+                raise ValueError(f'"{given}" is not compared in this study{nearest(given, known)}; known: '
                                  f'{", ".join(known)}')  # fmt: skip
         if axis is not None and against is not None:
             view = self._view()
@@ -316,8 +317,8 @@ class Effects:
 
     @cached_property
     def _rows(self) -> list[Row]:
-        """As in the report: the largest difference first, interactions last."""
-        from vitbench.report.sections.effects import rows_of
+        """The differences, in the report's order."""
+        from vitbench.report.sections.effects import largest_first, rows_of
 
         rows = [
             row
@@ -326,7 +327,7 @@ class Effects:
             if row.family != "claims" and row.judged.n
             if self.axis is None or any(row.judged is e.judged for e in found.effects if e.axis == self.axis)
         ]
-        return sorted(rows, key=lambda row: (row.family == "interactions", -abs(row.judged.mean)))
+        return largest_first(rows)
 
     @cached_property
     def frame(self) -> pd.DataFrame:
@@ -385,13 +386,13 @@ def _run(arguments: Sequence[str]) -> None:
     """Run ``vitbench`` with some arguments; what it prints appears as it comes."""
     captured = sys.stdout is not sys.__stdout__  # such as a notebook's, which no other process can write to
     line = [sys.executable, "-m", "vitbench", *arguments]
-    pipe = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT} if captured else {}
     # A notebook's kernel asks every program for colours, which makes of a pipe a terminal with a live view.
     environment = {name: value for name, value in os.environ.items() if name not in FORCED}
     # A session of its own: one Ctrl-C is handed on as one, where a terminal would send it to both.
-    process = subprocess.Popen(  # type: ignore[call-overload]
-        line, env=environment, text=True, encoding="utf-8", start_new_session=True, **pipe
-    )
+    process = subprocess.Popen(
+        line, env=environment, text=True, encoding="utf-8", start_new_session=True,
+        stdout=subprocess.PIPE if captured else None, stderr=subprocess.STDOUT if captured else None,
+    )  # fmt: skip
     stopped = False
     while True:
         try:

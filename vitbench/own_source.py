@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 NOTEBOOK = Path("notebook.py")
-"""Where a notebook's components are said to be; no file has to be there."""
+"""Path by which a notebook's components are known; there need not be such a file."""
 
 
 def source_of(module: str) -> tuple[Path, str] | None:
@@ -50,7 +50,7 @@ def definitions(texts: Iterable[str]) -> str:
 
 
 def _defines(node: ast.stmt) -> str | None:
-    """What a statement defines; None where it does more than that."""
+    """Name that a statement defines, or the text of an import; None for a statement that runs something."""
     match node:
         case ast.FunctionDef() | ast.ClassDef():
             return node.name

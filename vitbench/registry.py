@@ -9,27 +9,25 @@ A plug-in (``--plugin FILE.py``) adds components of the user's own; it says its 
 from __future__ import annotations
 
 import ast
-import difflib
 import functools
 import hashlib
 import importlib
 import importlib.abc
 import importlib.util
 import inspect
-import json
 import linecache
-import math
 import re
 import sys
 import traceback
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any, TypeVar
 
 from vitbench.errors import UserError
+from vitbench.options import Option, Value, listed_options, options_of
 from vitbench.own_source import source_of
-from vitbench.wording import encoded
+from vitbench.wording import encoded, nearest
 
 COMPONENTS = Path(__file__).parent / "components"
 PLUGIN = "vitbench_plugin_"
@@ -49,9 +47,6 @@ SIZES = {
 
 Class = TypeVar("Class", bound=type)
 
-Value = bool | int | float | str
-"""Of an option of a component."""
-
 
 class UnknownComponent(UserError, ValueError):
     """A name that is not a component of its slot. The message gives the nearest and the known names."""
@@ -59,67 +54,6 @@ class UnknownComponent(UserError, ValueError):
 
 class PluginError(UserError, ValueError):
     """A plug-in that cannot be used: missing, failing on import, or registering a name that exists."""
-
-
-@dataclass(frozen=True)
-class Option:
-    """What may be chosen of a component beside its name.
-
-    Attributes:
-        default: where nothing else is given; its type is the option's.
-        least: of a number.
-        most: of a number.
-        words: that may be given; empty of a number or a switch.
-    """
-
-    default: Value
-    least: float = -math.inf
-    most: float = math.inf
-    words: tuple[str, ...] = ()
-
-    @classmethod
-    def of(cls, literal: object) -> Option:
-        """From a fact: true or false, (default, least, most) of a number, or words, the default first."""
-        match literal:
-            case bool():
-                return cls(literal)
-            case (int() | float() as default, int() | float() as least, int() | float() as most):
-                return cls(default, least, most)
-            case (str(), *_) if all(isinstance(word, str) for word in literal):
-                words = tuple(map(str, literal))
-                return cls(words[0], words=words)
-        raise ValueError(f"{literal!r} is no option: give (default, least, most), words, or true or false")
-
-    @property
-    def others(self) -> list[Value]:
-        """Values that it may have beside its default: a number's ends."""
-        if isinstance(self.default, bool):
-            return [not self.default]
-        return [each for each in self.words or (self.least, self.most) if each != self.default]
-
-    @property
-    def allowed(self) -> str:
-        """What may be given, in words, the default first."""
-        if isinstance(self.default, bool):
-            return f"{format_number(self.default)} or {format_number(not self.default)}"
-        return " or ".join(self.words) or f"{self.default:g}, from {self.least:g} to {self.most:g}"
-
-    def checked(self, given: object) -> Value:
-        """The value, a number in the option's own type. Raises ValueError, with what is allowed."""
-        if isinstance(self.default, bool):
-            if isinstance(given, bool):
-                return given
-            raise ValueError(f"must be true or false, got {given}")
-        if self.words:
-            if isinstance(given, str) and given in self.words:
-                return given
-            raise ValueError(f"must be {' or '.join(self.words)}, got {given}{nearest(str(given), self.words)}")
-        whole = isinstance(self.default, int)
-        right = isinstance(given, int) if whole else isinstance(given, (int, float))
-        if right and not isinstance(given, bool) and self.least <= given <= self.most:  # type: ignore[operator]
-            return given if whole else float(given)  # type: ignore[arg-type, return-value]
-        kind = "a whole number" if whole else "a number"
-        raise ValueError(f"must be {kind} from {self.least:g} to {self.most:g}, got {given}")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -331,7 +265,7 @@ def load(slot: str, name: str) -> type:
 
 
 def chosen(slot: str, name: str) -> Callable[..., Any]:
-    """What makes a component from a spec, with the options that follow its name. Raises UnknownComponent."""
+    """A component's class, its options bound; it takes a spec. Raises UnknownComponent."""
     cls, options = load(slot, name), settings(slot, name)
     return functools.partial(cls, **options) if options else cls
 
@@ -341,18 +275,6 @@ def settings(slot: str, name: str) -> dict[str, Value]:
     given = options_of(name)
     known = {option: Option.of(literal) for option, literal in facts(slot, name).options.items()}
     return {option: each.checked(given.get(option, each.default)) for option, each in known.items()}
-
-
-def options_of(name: str) -> dict[str, Value]:
-    """The options that follow a component's name: ``rope_2d(base=10000)`` has base 10000."""
-    found: dict[str, Value] = {}
-    for part in filter(None, name.partition("(")[2].removesuffix(")").split(", ")):
-        option, _, text = part.partition("=")
-        try:
-            found[option] = json.loads(text)
-        except ValueError:
-            found[option] = text
-    return found
 
 
 def with_options(slot: str, name: str, options: Mapping[str, Any]) -> str:
@@ -378,16 +300,6 @@ def with_options(slot: str, name: str, options: Mapping[str, Any]) -> str:
         if value != default.default:
             found[option] = value
     return f"{base}({listed_options(found)})" if found else base
-
-
-def listed_options(options: Mapping[str, Value]) -> str:
-    """Options as they stand behind a name: ``base=10000, jitter=true``."""
-    return ", ".join(f"{o}={v if isinstance(v, str) else format_number(v)}" for o, v in options.items())
-
-
-def format_number(value: float) -> str:
-    """A number or a switch as a name and a suite write it."""
-    return str(value).lower() if isinstance(value, bool) else format(value, ".12g")
 
 
 def option_problem(slot: str, option: str, given: object) -> str | None:
@@ -430,12 +342,6 @@ def name_problem(name: str) -> str | None:
     if name.partition(".")[0].lower() in DEVICE_FILES:
         return f'"{name}" is not a name: Windows keeps it for a device'
     return None
-
-
-def nearest(given: str, known: Iterable[str]) -> str:
-    """``; did you mean "…"?`` with the closest known name, or nothing where none is close."""
-    close = difflib.get_close_matches(given, list(known), n=1, cutoff=0.6)
-    return f'; did you mean "{close[0]}"?' if close else ""
 
 
 def load_plugin(path: Path, text: str | None = None) -> None:

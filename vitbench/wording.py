@@ -1,10 +1,13 @@
-"""Text: outside text as a record may hold it, plurals and durations.
+"""Text: outside text as a record may hold it, plurals, durations, and the nearest of some names.
 
 The operating system gives file names and messages that are no UTF-8; Python keeps such bytes as lone surrogates, which
 can be neither encoded nor written as JSON that others read.
 """
 
 from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
 
 MOST_CHARACTERS = 1_000
 """In a line that a record holds."""
@@ -46,3 +49,9 @@ def duration(seconds: float) -> str:
     if seconds > 172_800:
         return f"{seconds / 86_400:,.0f} days"
     return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
+
+
+def nearest(given: str, known: Iterable[str]) -> str:
+    """``; did you mean "…"?`` with the closest known name, or nothing where none is close."""
+    close = difflib.get_close_matches(given, list(known), n=1, cutoff=0.6)
+    return f'; did you mean "{close[0]}"?' if close else ""

@@ -29,10 +29,17 @@ def test_cells_are_ranked_among_those_of_one_recipe(tmp_path: Path, capsys: pyte
         assert rows["recipe"].nunique() == rows["images"].nunique() == 1
         assert rows["rank"].tolist() == list(range(1, len(rows) + 1))
         assert rows["test_accuracy_pct_mean"].is_monotonic_decreasing
+    assert len(frame[frame["study"] == "components"]) == 6, "functions, of 36 cells"
     placed = frame[frame["study"] == "norm-placement-small"]
     assert placed["board"].nunique() == 4, "two learning rates, with and without warm-up: four recipes"
     shown = capsys.readouterr().out
     assert "epochs, batch size" in shown and "more (--top, --csv)" in shown
+
+
+def test_boards_that_differ_in_more_than_words_stand_apart(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(*STUDIES, "--top", "1") == 0
+    boards = leaderboard([Study.read(Path(study)) for study in STUDIES])["board"].nunique()
+    assert capsys.readouterr().out.count("seeds") == boards
 
 
 def test_of_one_study_given_twice_cells_stand_side_by_side() -> None:
@@ -48,3 +55,4 @@ def test_cells_are_chosen_by_their_models(capsys: pytest.CaptureFixture[str]) ->
     assert run(*STUDIES, "--having", "position=learned") == 2
     assert 'did you mean "positions"' in capsys.readouterr().err
     assert run(*STUDIES, "--having", "positions=none", "--having", "depth=99") == 2
+    assert "no finished cell has positions=none, depth=99" in capsys.readouterr().err

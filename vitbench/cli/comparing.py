@@ -15,7 +15,7 @@ from rich.text import Text
 from vitbench.cli.console import Terminal
 from vitbench.config.model import ModelSpec
 from vitbench.errors import UserError
-from vitbench.registry import nearest
+from vitbench.wording import nearest
 
 if TYPE_CHECKING:
     from vitbench.analysis.regressions import Changes
@@ -141,8 +141,13 @@ def leaderboard(studies: tuple[Path, ...], having: dict[str, str], top: int, fil
     frame, console = ranked([Study.read(folder) for folder in studies], having), Terminal(soft_wrap=False)
     if file is not None:
         frame.to_csv(file, index=False)
-    for (images, recipe), rows in frame.groupby(["images", "recipe"], sort=False):
-        table = Table(title=Text(f"{images}; {recipe}"), title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False)
+    for _, rows in frame.groupby("board"):
+        table = Table(
+            title=Text(f"{rows['images'].iloc[0]}; {rows['recipe'].iloc[0]}"),
+            title_justify="left",
+            box=box.SIMPLE_HEAD,
+            pad_edge=False,
+        )
         for head, side in (("", "right"), ("cell", "left"), ("study", "left"), ("test accuracy (%)", "right"),
                            ("seeds", "right"), ("parameters (M)", "right")):  # fmt: skip
             table.add_column(head, justify="right" if side == "right" else "left", overflow="fold")
@@ -154,7 +159,8 @@ def leaderboard(studies: tuple[Path, ...], having: dict[str, str], top: int, fil
         if len(rows) > top:
             console.print(Text(f"and {len(rows) - top:,} more (--top, --csv)", style="dim"))
     if frame.empty:
-        raise UserError("no cell has a result" + (f" and {having}" if having else ""))
+        asked = ", ".join(f"{field}={value}" for field, value in having.items())
+        raise UserError(f"no finished cell has {asked or 'a test accuracy'}")
 
 
 def print_comparison(comparison: SideBySide, fail_over: float | None, console: Terminal) -> None:

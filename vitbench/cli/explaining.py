@@ -10,6 +10,7 @@ from click.core import ParameterSource
 
 from vitbench import registry
 from vitbench.cli.console import Terminal, escape
+from vitbench.wording import nearest
 
 if TYPE_CHECKING:
     from vitbench.explaining.inputs import Split
@@ -98,7 +99,7 @@ def _of_cell(folder: Path, cell: str | None, seed: int | None) -> Path:
             return file
     names = list(dict.fromkeys(name for name, _ in trained))
     if cell is not None and cell not in names:
-        raise click.UsageError(f'--cell: {folder} trains no cell "{cell}"{registry.nearest(cell, names)}')
+        raise click.UsageError(f'--cell: {folder} trains no cell "{cell}"{nearest(cell, names)}')
     which = f"cell {cell}" if cell is not None else "any cell"
     which += f", seed {seed}" if seed is not None else ""
     raise click.UsageError(f"{folder} holds no weights of {which}: `vitbench run --keep-weights` keeps them")

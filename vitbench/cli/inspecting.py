@@ -12,6 +12,7 @@ from rich.text import Text
 
 from vitbench import registry
 from vitbench.cli.console import Terminal, escape
+from vitbench.options import Option
 
 WIDE = 240
 """Columns of a list that goes into a file or another program, where nothing is cut off."""
@@ -66,7 +67,7 @@ def _more(facts: registry.Facts) -> Iterator[str]:
         if each:
             yield f"{word} {', '.join(each)}"
     for option, literal in facts.options.items():
-        yield f"option {option}: {registry.Option.of(literal).allowed}"
+        yield f"option {option}: {Option.of(literal).allowed}"
     yield facts.source
 
 

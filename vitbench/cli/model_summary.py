@@ -22,6 +22,7 @@ from vitbench.config.recipe import Mode
 from vitbench.config.shipped import UnknownSuite, names, suite_file
 from vitbench.runner.budget import with_budgets
 from vitbench.runner.device_kind import device_kind
+from vitbench.wording import nearest
 
 if TYPE_CHECKING:
     from vitbench.timing.stages import Stage, Summary
@@ -60,7 +61,7 @@ def of_one_model(function: Callable[..., None]) -> Callable[..., None]:
 
 @contextmanager
 def _said(label: str, batch: int) -> Iterator[None]:
-    """What a model cannot do, in one line; torch says in a RuntimeError that there is not so much memory."""
+    """Report an error of a model in one line. RuntimeError is also torch's for too little memory."""
     try:
         yield
     except (ValueError, RuntimeError) as error:
@@ -134,7 +135,7 @@ def _chosen(
         file = suite_file(name)
     except UnknownSuite as error:
         raise click.UsageError(
-            f'"{name}" is neither a preset nor a suite{registry.nearest(name, [*PRESETS, *names()])}; '
+            f'"{name}" is neither a preset nor a suite{nearest(name, [*PRESETS, *names()])}; '
             f"presets: {', '.join(PRESETS)}; suites: {', '.join(names())}"
         ) from error
     # What a cell is trained with: a suite may make its models alike in parameters.
@@ -143,7 +144,7 @@ def _chosen(
     cells = {each.label: each.model for each in suite.cells}
     label = cell or next(iter(cells))
     if label not in cells:
-        raise click.UsageError(f'"{label}" is no cell of {name}{registry.nearest(label, cells)}')
+        raise click.UsageError(f'"{label}" is no cell of {name}{nearest(label, cells)}')
     return label, cells[label]
 
 

@@ -58,7 +58,7 @@ def data(name: str) -> None:
     """Download the data set NAME (cifar10, cifar100, mnist, fashion_mnist), verify it, and say where it is."""
     from vitbench.config.recipe import DataSpec
     from vitbench.data import catalog
-    from vitbench.registry import nearest
+    from vitbench.wording import nearest
 
     if name not in catalog.PUBLISHED:
         raise UserError(f'"{name}" cannot be downloaded{nearest(name, catalog.PUBLISHED)}; known: '

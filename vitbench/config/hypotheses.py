@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from vitbench.config.suite import Fact, Goal, Value, as_text
 from vitbench.config.suite_errors import quote
 from vitbench.config.suite_tables import SuiteTables
-from vitbench.registry import nearest
+from vitbench.wording import nearest
 
 
 def read_facts(

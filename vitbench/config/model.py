@@ -10,6 +10,7 @@ from pydantic import Field, ValidationInfo, field_validator
 from vitbench import registry
 from vitbench.config.architectures import ARCHITECTURES
 from vitbench.config.base import Positive, Probability, Size, Strict, pair
+from vitbench.options import listed_options, options_of
 
 DECODER_HEAD_WIDTH = 32
 
@@ -202,7 +203,7 @@ class ModelSpec(Strict):
         chosen = {slot: registry.facts(slot, name) for slot, name in names.items()}
         for slot, mine in chosen.items():
             who = f'{slot} "{names[slot]}"'
-            if strange := registry.options_of(names[slot]).keys() - mine.options.keys():
+            if strange := options_of(names[slot]).keys() - mine.options.keys():
                 found.append(f"{who} has no option {', '.join(sorted(strange))}")
             for other, feature in mine.needs.items():
                 if feature not in chosen[other].offers:
@@ -234,8 +235,8 @@ class ModelSpec(Strict):
         try:
             name = registry.with_options(slot, name, options)
         except registry.UnknownComponent:
-            given = {**registry.options_of(name), **options}
-            name = f"{name.partition('(')[0]}({registry.listed_options(given)})"
+            given = {**options_of(name), **options}
+            name = f"{name.partition('(')[0]}({listed_options(given)})"
         return self.model_copy(update={slot: name})
 
     def decoder(self, dim: int, depth: int) -> ModelSpec:

@@ -12,7 +12,7 @@ from vitbench.config.suite import Tune
 from vitbench.config.suite_errors import explain, quote
 from vitbench.config.suite_tables import BUDGETS, SuiteTables
 from vitbench.config.toml import leaves
-from vitbench.registry import nearest
+from vitbench.wording import nearest
 
 
 def read_tune(tables: SuiteTables, base: Mapping[str, Any], studied: Collection[str]) -> Tune | None:

@@ -36,8 +36,7 @@ from vitbench.config.suite_errors import SpecError, TooManyTrials, quote
 from vitbench.config.suite_tables import BUDGETS, TABLES, SuiteTables, of_components
 from vitbench.config.toml import apply, leaves, merged, parse
 from vitbench.config.trial import mismatches, unstackable
-from vitbench.registry import nearest
-from vitbench.wording import plural, printable
+from vitbench.wording import nearest, plural, printable
 
 MAX_TRIALS = 10_000
 """Trials above which a suite must be asked for by number: a slip in an axis is a week of machine time."""

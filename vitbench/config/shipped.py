@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from vitbench.errors import UserError
-from vitbench.registry import nearest
+from vitbench.wording import nearest
 
 SUFFIX = ".toml"
 FOLDER = Path(__file__).parents[1] / "ablations"

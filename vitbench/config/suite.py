@@ -12,7 +12,9 @@ from vitbench.config.base import Strict
 from vitbench.config.model import ModelSpec
 from vitbench.config.recipe import DataSpec, TimeTable, TrainTable
 from vitbench.config.suite_errors import SpecError
-from vitbench.registry import format_number, name_problem, nearest
+from vitbench.options import format_number
+from vitbench.registry import name_problem
+from vitbench.wording import nearest
 
 MOST_NAMED = 24
 """Cells that an error message names."""

@@ -9,8 +9,7 @@ from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
 from vitbench.errors import UserError
-from vitbench.registry import nearest
-from vitbench.wording import plural
+from vitbench.wording import nearest, plural
 
 PYTHON_TO_TOML = {"str": "string", "int": "integer", "float": "number", "bool": "boolean", "dict": "table",
                   "list": "array", "tuple": "array", "NoneType": "nothing"}  # fmt: skip

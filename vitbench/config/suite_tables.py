@@ -12,7 +12,7 @@ from vitbench.config.model import ModelSpec
 from vitbench.config.presets import PRESETS
 from vitbench.config.recipe import DEVICES, DataSpec, TimeTable, TrainTable
 from vitbench.config.suite_errors import explain, quote
-from vitbench.registry import nearest
+from vitbench.wording import nearest
 
 Spec = TypeVar("Spec", bound=BaseModel)
 

@@ -13,7 +13,7 @@ from vitbench.config.model import ModelSpec
 
 
 def chosen(slot: str, spec: ModelSpec) -> Any:
-    """What makes the component that a spec puts into a slot, options included; its base is that slot's contract."""
+    """The class of the component that a spec puts into a slot, its options bound; its base is the slot's contract."""
     return registry.chosen(slot, spec.components[slot])
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from vitbench.data import catalog
-from vitbench.registry import nearest
+from vitbench.wording import nearest
 
 
 def path_of(name: str) -> Path:

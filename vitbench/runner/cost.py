@@ -60,7 +60,7 @@ def approximate_flops(model: ModelSpec, level: Level = "model") -> int:
 
 
 def _block(model: ModelSpec, patches: int) -> tuple[int, int]:
-    """Of a block that is given so many patches, and of its attention."""
+    """Operations of a block on so many patches, and those of its attention."""
     slots = () if model.leaves_out("attention") else ("attention", "gate", "bias")
     attention = sum(_products(model, slot, patches) for slot in slots)
     return attention + _products(model, "mlp", patches), attention
@@ -73,7 +73,7 @@ USUAL: Mapping[str, Mapping[str, int]] = {
 
 
 def _products(model: ModelSpec, slot: str, patches: int | None = None) -> int:
-    """Of one component that is given so many patches; all where nothing else is said."""
+    """Operations of one component on so many patches; None: on all of the model's."""
     name: str = getattr(model, slot)
     facts = registry.facts(slot, name)
     terms = {} if facts.empty else USUAL.get(slot, {}) if facts.flops is None else facts.flops

@@ -20,7 +20,7 @@ WARMUP, ITERATIONS = 3, 5
 
 @dataclass(frozen=True)
 class Operation:
-    """What an iteration spends in one kind of operation.
+    """Calls and time of one kind of operation.
 
     Attributes:
         name: the operator's, or the kernel's, as torch calls it.

@@ -195,9 +195,11 @@ def _trained(
 
 def _at_other_sizes(stepper: Stepper, trial: TrainTrial, data: Splits, member: int) -> tuple[float, ...]:
     """Test accuracy, percent, of what a member has learnt, on the test images at each further size of its recipe."""
+    if not trial.train.test_sizes:
+        return ()
     found, images = list[float](), data.test
+    trained = final_model(stepper, trial.model, member).to(stepper.device)
     for size in trial.train.test_sizes:
-        trained = final_model(stepper, trial.model, member).to(stepper.device)
         model, right, scaled = at_size(trained, size), 0, images.resized((size, size))
         with torch.no_grad(), autocast(stepper.device, trial.train.precision):
             for start in range(0, len(scaled), EVALUATION_BATCH):

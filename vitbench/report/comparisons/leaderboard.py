@@ -19,7 +19,8 @@ COLUMNS = (
 
 
 def leaderboard(studies: Sequence[Study], having: Mapping[str, str] | None = None) -> pd.DataFrame:
-    """Finished cells of some studies, on boards of what may be compared, the highest mean first.
+    """Finished cells of some studies, on boards of what may be compared, the highest mean first. Equivalent
+    implementations are one row.
 
     Columns: board (a number for each combination of images and recipe, the one with most cells first), images, recipe
     (in words); rank, on its board; study, cell, device, n (seeds), test_accuracy_pct_mean and _std, low and high (ends
@@ -46,7 +47,8 @@ def _rows(view: View, having: Mapping[str, str]) -> Iterator[dict[str, Any]]:
     for row in view.by_cell.to_dict("records"):
         trial = trials[row["cell"]]
         model = trial.model
-        if any(str(getattr(model, field, None)) != value for field, value in having.items()):
+        other = view.function_of[row["cell"]] != row["cell"]  # equivalent implementations are one row
+        if other or any(str(getattr(model, field, None)) != value for field, value in having.items()):
             continue
         body = trial.canonical()
         interval = view.intervals(row["device"]).get((row["cell"], row["origin"]))

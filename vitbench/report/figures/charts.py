@@ -302,7 +302,7 @@ class Drawn:
     svg: str = field(repr=False)
 
     def _repr_png_(self) -> bytes:
-        """What a notebook shows."""
+        """The PNG file, for a notebook."""
         return self.png
 
 

@@ -40,7 +40,7 @@ JUDGED = frozenset({"verdict", "outcome"})
 
 
 def printed(document: Document, width: int, sections: Sequence[str] = SECTIONS) -> Iterator[RenderableType]:
-    """What is printed of a report: the question, the answer, and the tables of some sections.
+    """A report for a terminal: the question, the answer, and the tables of some sections.
 
     Args:
         document: the report.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 import pandas as pd
@@ -71,6 +71,11 @@ def rows_of(view: View, found: Conclusions) -> list[Row]:
         *(Row("variants", j.comparison.label, f"against {first}", j) for j in found.variants),
         *(Row("interactions", label(view, j), "interaction", j) for j in found.interactions),
     ]
+
+
+def largest_first(rows: Iterable[Row]) -> list[Row]:
+    """Differences in the order of a forest plot: the largest first, interactions last."""
+    return sorted(rows, key=lambda row: (row.family == "interactions", -abs(row.judged.mean)))
 
 
 def label(view: View, judged: Judged) -> str:

@@ -19,7 +19,16 @@ from vitbench.report.inline import Md, escape, listed
 from vitbench.report.models import explained_page
 from vitbench.report.output import Files
 from vitbench.report.sections import accuracy, caveats
-from vitbench.report.sections.effects import Row, is_marked, margin_of, outcome, rows_of, scale_of, words_of
+from vitbench.report.sections.effects import (
+    Row,
+    is_marked,
+    largest_first,
+    margin_of,
+    outcome,
+    rows_of,
+    scale_of,
+    words_of,
+)
 from vitbench.report.text import enumerated, fixed, interval_text, probability, seeds, signed, significant, span, spread
 from vitbench.report.view import JOIN, Group, View
 from vitbench.wording import plural
@@ -100,8 +109,7 @@ def _effects(view: View, group: Group, files: Files) -> list[Block]:
     assert group.conclusions is not None
     rows = rows_of(view, group.conclusions)
     drawn = [row for row in rows if row.judged.n and row.family != "claims"]
-    drawn = [row for row in drawn if row.family != "interactions" or row.judged.verdict in SHOWN]
-    drawn.sort(key=lambda row: (row.family == "interactions", -abs(row.judged.mean)))
+    drawn = largest_first(row for row in drawn if row.family != "interactions" or row.judged.verdict in SHOWN)
     on = f" on {group.label}" if group.label else ""
     blocks: list[Block] = []
     if drawn:
