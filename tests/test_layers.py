@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 import vitbench
+from tests.small import SUITE
 
 PACKAGE = Path(vitbench.__file__).parent
 
@@ -142,6 +143,19 @@ def test_importing_does_not_load_torch(module: str) -> None:
     code = f"import sys, {module}; print(sorted({{'torch', 'triton'}} & set(sys.modules)))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+def test_a_driver_does_not_load_torch(tmp_path: Path) -> None:
+    """Nor what judges timings, where there are none: its trials have torch from the server that forks them."""
+    (suite := tmp_path / "small.toml").write_text(SUITE)
+    arguments = ["run", str(suite), "--results", str(tmp_path / "study"), "--device", "cpu"]
+    (script := tmp_path / "script.py").write_text(
+        "import sys\nfrom vitbench.cli.main import cli\n"
+        f"if __name__ == '__main__':\n    status = cli.main({arguments!r}, standalone_mode=False)\n"
+        "    print(status, sorted({'torch', 'triton', 'pandas'} & set(sys.modules)))\n"
+    )
+    done = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines()[-1] == "0 []"
 
 
 def test_packages_hold_no_code_in_init() -> None:

@@ -16,15 +16,6 @@ COPIED_BYTES = {"cpu": 256 * 2**20, "cuda": 2 * 2**30, "mps": 2**30}
 TRIES = 6
 
 
-def higher(one: Ceilings | None, other: Ceilings) -> Ceilings:
-    """The higher of two measurements of each ceiling: what slowed one of them down was no property of the device."""
-    if one is None:
-        return other
-    return Ceilings(
-        flops_per_s=max(one.flops_per_s, other.flops_per_s), bytes_per_s=max(one.bytes_per_s, other.bytes_per_s)
-    )
-
-
 def measure_ceilings(device: torch.device, dtype: torch.dtype) -> Ceilings:
     """Rate of a large matrix product in a dtype and of a large copy: the best of several tries each, for a ceiling."""
     clock = Clock(device, flush=False)

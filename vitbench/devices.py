@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import contextlib
-import importlib.util
 import time
 from collections.abc import Iterator
 
 import torch
 
-from vitbench import registry
 from vitbench.config.model import ModelSpec
 from vitbench.errors import UserError
 from vitbench.memory import forget_peak, hand_back, status_mib
@@ -51,14 +49,22 @@ def resolve(requested: str) -> torch.device:
     raise DeviceError(f'"{requested}" is no device; allowed: auto, cpu, cuda, cuda:0, …, mps')
 
 
+def named(requested: str) -> list[str]:
+    """The devices that a user means, by their own names: all GPUs for "cuda", and for "auto" where there is one.
+
+    Raises:
+        DeviceError: as :func:`resolve`.
+    """
+    first = resolve(requested)
+    if first.type == "cuda" and requested in ("auto", "cuda"):
+        return [f"cuda:{i}" for i in range(torch.cuda.device_count())]
+    return [str(first)]
+
+
 def unsupported(model: ModelSpec, device: torch.device, dtype: str, *, training: bool) -> str | None:
     """Why a model cannot run on this device, here and now; None if it can."""
-    if reason := model.unsupported(device.type, dtype, training):
+    if reason := model.unsupported(device.type, dtype, training) or model.missing_package():
         return reason
-    for slot, name in model.components.items():
-        for package in registry.facts(slot, name).packages:
-            if importlib.util.find_spec(package) is None:
-                return f'{slot} "{name}" needs the package {package}, which is not installed'
     if dtype == "bfloat16" and device.type == "cuda" and torch.cuda.get_device_capability(device) < (8, 0):
         return f"{torch.cuda.get_device_name(device)} has no bfloat16"
     return None

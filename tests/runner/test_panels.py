@@ -14,12 +14,12 @@ from tests.small import SUITE
 from vitbench.analysis.axis_speeds import widest
 from vitbench.config import read_suite
 from vitbench.config.trial import TimeTrial
+from vitbench.runner.messages import Request
 from vitbench.runner.panels import Bench, TimingSetting
 from vitbench.runner.plan import plan
 from vitbench.runner.process import Outcome, Say
-from vitbench.runner.work import Request
 from vitbench.store import Samples, TimeValues
-from vitbench.timing.measure import Alone, Panel, Sizes
+from vitbench.timing.values import Alone, Panel, Sizes
 
 AXES = '\n[axes]\nattention = ["batched", "sdpa", "per_head"]\nnorm = ["pre", "post"]\n'
 TIMES = "[time]\nmodes = ['inference']\nrounds = 3\nrounds_most = 6\niterations = 5\nwithin = 0.03\n"

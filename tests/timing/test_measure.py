@@ -8,8 +8,9 @@ import torch
 from tests.timing.test_subject import trial
 from vitbench.config import TimeSpec, TimeTrial
 from vitbench.store import Samples
-from vitbench.timing.measure import Alone, alone, combine, side_by_side
+from vitbench.timing.measure import alone, side_by_side
 from vitbench.timing.sizes import Sizes
+from vitbench.timing.values import Alone, combine
 
 CPU = torch.device("cpu")
 ALONE = Alone(

@@ -6,7 +6,7 @@ import functools
 import re
 import shlex
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -23,7 +23,7 @@ from vitbench.config.suite_errors import TooManyTrials
 
 if TYPE_CHECKING:
     from vitbench.runner.run import Options
-    from vitbench.store import Study
+    from vitbench.store import Samples, Study, StudyInfo
 
 FILE = click.Path(path_type=Path, dir_okay=False)
 FOLDER = click.Path(path_type=Path, file_okay=False)
@@ -158,6 +158,13 @@ def _looked(study: Study) -> Mapping[str, int]:
     return View(study).seeds_wanted
 
 
+def _widest(info: StudyInfo, processes: Mapping[str, Sequence[Samples]]) -> float:
+    """See :attr:`vitbench.runner.session.Analysis.half_width`; imported when there are timings."""
+    from vitbench.analysis.axis_speeds import widest
+
+    return widest(info, processes)
+
+
 ONLY: Mapping[str, tuple[str, ...]] = {"training": ("tune", "train"), "timing": ("time",)}
 """Parts of a suite's trials by what a user calls them."""
 
@@ -247,7 +254,6 @@ def _options(
 
 def _run(suite: Suite, results: Path | None, options: Options) -> int:
     """Run a study, and say how it went. Returns the exit status."""
-    from vitbench.analysis.axis_speeds import widest
     from vitbench.cli.overview import print_status
     from vitbench.cli.progress import LiveReporter
     from vitbench.runner.run import run_suite
@@ -255,7 +261,7 @@ def _run(suite: Suite, results: Path | None, options: Options) -> int:
 
     console = Terminal()
     with LiveReporter(console) as reporter:
-        ended = run_suite(suite, results, options, reporter, Analysis(_looked, widest))
+        ended = run_suite(suite, results, options, reporter, Analysis(_looked, _widest))
     print_status(ended.study, console)
     if ended.signal is not None:
         console.print("stopped; the same command goes on from here")

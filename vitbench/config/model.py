@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
@@ -273,4 +274,12 @@ class ModelSpec(Strict):
             for quantity, least in known.at_least.get(device, {}).items():
                 if (given := getattr(self, quantity)) < least:
                     return f'{slot} "{name}" needs a {quantity} of at least {least} on {device}, not {given}'
+        return None
+
+    def missing_package(self) -> str | None:
+        """Which of these components needs a package that is not installed here, or None."""
+        for slot, name in self.components.items():
+            for package in registry.facts(slot, name).packages:
+                if importlib.util.find_spec(package) is None:
+                    return f'{slot} "{name}" needs the package {package}, which is not installed'
         return None

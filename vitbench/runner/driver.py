@@ -17,12 +17,12 @@ from vitbench import registry
 from vitbench.config.trial import TimeTrial, TrainTrial, Trial
 from vitbench.environment import Environment
 from vitbench.runner.backends.backend import Backend, Workers
+from vitbench.runner.messages import PluginText, Request, Task
 from vitbench.runner.panels import Bench, TimingSetting
 from vitbench.runner.plan import setting
 from vitbench.runner.process import Outcome
 from vitbench.runner.session import Session
 from vitbench.runner.stacks import apart, stacks
-from vitbench.runner.work import PluginText, Request, Task
 from vitbench.store import (
     Ceilings,
     Lease,

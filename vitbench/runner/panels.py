@@ -10,15 +10,14 @@ from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from vitbench.ceilings import higher
 from vitbench.config.base import digest
 from vitbench.config.trial import TimeTrial
 from vitbench.runner.backends.backend import Workers
+from vitbench.runner.messages import Request
 from vitbench.runner.process import Outcome
 from vitbench.runner.spinning import TOLERATED
-from vitbench.runner.work import Request
 from vitbench.store import Ceilings, Samples, TimeValues
-from vitbench.timing.measure import Alone, Panel, combine
+from vitbench.timing.values import Alone, Panel, combine
 
 LARGEST_PANEL = 48
 """Variants of one process, beside the baseline and its control: more would make a round long, and neighbours in a round
@@ -82,7 +81,7 @@ class TimingSetting:
             process, panel = outcome.request.process, list(outcome.request.panel)
             if outcome.state == "ok":
                 found = Panel.model_validate_json(json.dumps(outcome.values))
-                self.ceilings = higher(self.ceilings, found.ceilings)
+                self.ceilings = _higher(self.ceilings, found.ceilings)
                 for trial in panel:
                     self.samples[trial.id].append(found.samples[trial.id])
                     self.outcomes[trial.id].append(outcome)
@@ -151,3 +150,12 @@ class TimingSetting:
 def whole(outcomes: Sequence[Outcome]) -> Outcome:
     """Several processes of one trial as one: how the last ended, when the first began, and the time of all."""
     return replace(outcomes[-1], started_at=outcomes[0].started_at, seconds=sum(o.seconds for o in outcomes))
+
+
+def _higher(one: Ceilings | None, other: Ceilings) -> Ceilings:
+    """The higher of two measurements of each ceiling: what slowed one of them down was no property of the device."""
+    if one is None:
+        return other
+    return Ceilings(
+        flops_per_s=max(one.flops_per_s, other.flops_per_s), bytes_per_s=max(one.bytes_per_s, other.bytes_per_s)
+    )

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import multiprocessing
 import os
 import shutil
 import signal
@@ -17,15 +16,14 @@ from datetime import UTC, datetime
 from multiprocessing.connection import Connection, wait
 from multiprocessing.context import ForkServerProcess
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from vitbench.runner import spinning
+from vitbench.runner.forked import server
+from vitbench.runner.messages import Request
 from vitbench.store import State
 from vitbench.store.record import MAX_BYTES
 from vitbench.wording import MOST_CHARACTERS, MOST_LINES
-
-if TYPE_CHECKING:  # it imports torch
-    from vitbench.runner.work import Request
 
 GRACE_SECONDS = 10.0
 """Between SIGTERM and SIGKILL."""
@@ -205,11 +203,7 @@ class Pool:
         self.compiled: list[Path] = []
         """Folders of what trials that ended well have compiled: each is one process's at a time, and one in which a
         compiler may have been killed is never used again."""
-        # Inductor would start a pool of compilers in each process, which takes the cores from what is timed there.
-        os.environ.setdefault("TORCHINDUCTOR_COMPILE_THREADS", "1")
-        self.context = multiprocessing.get_context("forkserver")
-        # "__main__" too: a process would otherwise import it by itself, from files that may have changed since.
-        self.context.set_forkserver_preload(["__main__", "vitbench.runner.work", "vitbench.runner.forkserver"])
+        self.context = server()
         self.count = 0
         self.looked_at = time.monotonic()
 
@@ -229,8 +223,6 @@ class Pool:
 
     def start(self, request: Request) -> None:
         """Start one process in a free slot, whose device and threads it gets."""
-        from vitbench.runner import work
-
         slot = self.free.popleft()
         if not self.jobs:
             spinning.choose(slot.threads)
@@ -244,11 +236,11 @@ class Pool:
         limit.daemon = True
         limit.start()
         try:
-            process = self._started(work.main, arguments)
+            process = self._started(arguments)
         except (EOFError, OSError):  # the fork server was stuck and is no more: the next is a new one
             limit.cancel()
             limit.join()  # it may still be at it: its files are closed a moment before it is dead
-            process = self._started(work.main, arguments)
+            process = self._started(arguments)
         finally:
             limit.cancel()
         theirs.close()
@@ -257,9 +249,9 @@ class Pool:
         self.started(request, process.pid)
         self.looked_at = time.monotonic()  # what a start takes is no pause of the driver
 
-    def _started(self, target: Callable[..., None], arguments: tuple[object, ...]) -> ForkServerProcess:
+    def _started(self, arguments: tuple[object, ...]) -> ForkServerProcess:
         """A process that has been started. Raises EOFError or OSError where the fork server has gone meanwhile."""
-        process = self.context.Process(target=target, args=arguments, daemon=False)
+        process = self.context.Process(target=_work, args=arguments, daemon=False)
         process.start()
         return process
 
@@ -295,3 +287,10 @@ class Pool:
             job.outcome()
             self.free.append(job.slot)
         self.jobs.clear()
+
+
+def _work(*arguments: Any) -> None:
+    """Entry point of a trial's process, named without its module, which has torch: the server has loaded that."""
+    from vitbench.runner.work import main
+
+    main(*arguments)

@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 from vitbench.config.suite import Suite
-from vitbench.data.load import prepare
-from vitbench.model.weights import SUFFIX
+from vitbench.data.catalog import Prepared
 from vitbench.runner.backends.backend import BackendOptions, Machines
+from vitbench.runner.forked import forked
 from vitbench.runner.look_plan import wanted_in
 from vitbench.runner.once import decisive
 from vitbench.runner.plan import KINDS, plan, with_data
@@ -128,7 +128,9 @@ def _session(
 ) -> Session:
     """Plan the study for the backend, and show the user its state and cost."""
     trained_on = [cell.data for cell in suite.cells if cell.train] if "train" in options.kinds else []
-    prepared = prepare(suite.data, trained_on) if trained_on else None
+    prepared: Prepared | None = None
+    if trained_on:
+        prepared = forked("vitbench.data.load:prepare", suite.data, list(dict.fromkeys(trained_on)))
     if prepared:
         suite = with_data(suite, prepared.spec)
 
@@ -171,7 +173,7 @@ def _session(
 
 def _without_weights(session: Session) -> int:
     """Trained trials of a study whose weights were not kept."""
-    kept = {file.stem for file in (session.study.path / "weights").glob(f"*{SUFFIX}")}
+    kept = {file.stem for file in (session.study.path / "weights").glob("*.safetensors")}
 
     def wanting(trial_id: str, kind: str) -> bool:
         attempts = session.attempts.get(trial_id)

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from vitbench.config.trial import TrainTrial, Trial
+from vitbench.runner.messages import Stacked
 from vitbench.runner.process import Outcome
-from vitbench.runner.work import Stacked
 from vitbench.store import PlannedTrial, TrainValues, TuneValues
 from vitbench.store.attempts import Tried
 

@@ -1,51 +1,30 @@
-"""Measure: one process of a timing, a variant alone or all variants of a setting side by side; and their summary."""
+"""Measure: one process of a timing, a variant alone or all variants of a setting side by side."""
 
 from __future__ import annotations
 
 import os
-import statistics
 from collections.abc import Callable, Sequence
 
 import torch
 
 from vitbench.ceilings import measure_ceilings
 from vitbench.clock import Clock
-from vitbench.config.base import Strict, digest
+from vitbench.config.base import digest
 from vitbench.config.trial import SLOT, TimeTrial
 from vitbench.devices import DTYPES, PeakMemory
 from vitbench.model.exactness import check
-from vitbench.store import Ceilings, Samples, TimeValues
+from vitbench.store import Samples
 from vitbench.timing.capacity import largest_batch
 from vitbench.timing.foreign_load import ForeignLoad
 from vitbench.timing.gpu import clock_state, energy_mj
 from vitbench.timing.rounds import Warmup, calls_for, interleave, warm_up
-from vitbench.timing.sizes import Sizes, count
+from vitbench.timing.sizes import count
 from vitbench.timing.subject import Subject
-
-FEW = 4
-"""Samples below which there are no quartiles: they would be the samples themselves."""
+from vitbench.timing.values import Alone, Panel
 
 BASELINE, CONTROL = "baseline", "control"
 ENERGY_SECONDS = 1.0
 """For which a GPU repeats an iteration while its energy counter runs: the counter is renewed every 20 to 100 ms."""
-
-
-class Alone(Strict):
-    """What a variant gives in a fresh process of its own."""
-
-    sizes: Sizes
-    first_ms: float
-    peak_memory_mib: float
-    peak_reserved_mib: float | None
-    energy_mj_per_image: float | None
-    largest_batch: int | None
-
-
-class Panel(Strict):
-    """What one process gives for each of the variants that it had: trial id → samples."""
-
-    samples: dict[str, Samples]
-    ceilings: Ceilings
 
 
 def alone(trial: TimeTrial, device: torch.device) -> Alone:
@@ -146,37 +125,3 @@ def side_by_side(
             throttled=throttled,
         )
     return Panel(samples=samples, ceilings=ceilings)
-
-
-def combine(
-    trial: TimeTrial, by_itself: Alone, processes: Sequence[Samples], *, baseline: str | None = None,
-    ceilings: Ceilings | None = None,
-) -> TimeValues:  # fmt: skip
-    """One trial's processes as the values of its record.
-
-    The statistic is the median of the processes' medians: a process that was unlucky as a whole counts once.
-    """
-    medians = [statistics.median(p.latencies_ms) for p in processes]
-    pooled = sorted(latency for p in processes for latency in p.latencies_ms)
-    quartiles = statistics.quantiles(pooled, n=4, method="inclusive") if len(pooled) >= FEW else (None, None, None)
-    p50 = statistics.median(medians)
-    return TimeValues(
-        latency_ms_p50=p50,
-        latency_ms_p25=quartiles[0],
-        latency_ms_p75=quartiles[2],
-        process_ms_min=min(medians),
-        process_ms_max=max(medians),
-        images_per_s=trial.batch_size / p50 * 1000,
-        first_ms=by_itself.first_ms,
-        peak_memory_mib=by_itself.peak_memory_mib,
-        peak_reserved_mib=by_itself.peak_reserved_mib,
-        energy_mj_per_image=by_itself.energy_mj_per_image,
-        largest_batch=by_itself.largest_batch,
-        parameters=by_itself.sizes.parameters,
-        forward_flops=by_itself.sizes.forward_flops,
-        flops=by_itself.sizes.flops,
-        bytes=by_itself.sizes.bytes,
-        ceilings=ceilings,
-        baseline=baseline,
-        processes=tuple(processes),
-    )

@@ -10,7 +10,6 @@ import torch
 from torch import Tensor, nn
 from torch.utils.flop_counter import FlopCounterMode
 
-from vitbench.config.base import Strict
 from vitbench.config.model import ModelSpec
 from vitbench.config.recipe import Level
 from vitbench.config.trial import TimeTrial
@@ -19,22 +18,7 @@ from vitbench.model.counting import forward_flops, parameters
 from vitbench.model.encoder import SUBLAYERS, chosen
 from vitbench.model.vit import VisionTransformer
 from vitbench.timing.subject import UNITS, input_shape
-
-
-class Sizes(Strict):
-    """What is counted of a trial.
-
-    Attributes:
-        parameters: of what is timed.
-        forward_flops: of one image's forward pass through the part (or model) that is timed.
-        flops: of an iteration.
-        bytes: that an iteration must move.
-    """
-
-    parameters: int
-    forward_flops: int
-    flops: int
-    bytes: int
+from vitbench.timing.values import Sizes
 
 
 def count(trial: TimeTrial) -> Sizes:

@@ -13,8 +13,8 @@ from vitbench.config.suite import Resources
 from vitbench.config.trial import Trial
 from vitbench.environment import Environment
 from vitbench.errors import UserError
+from vitbench.runner.messages import Request
 from vitbench.runner.process import Outcome, Say, Started, Stop
-from vitbench.runner.work import Request
 
 
 class BackendError(UserError, ValueError):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
+import functools
 import os
 import shutil
 import tempfile
@@ -11,13 +12,12 @@ from collections.abc import Iterator
 from contextlib import AbstractContextManager
 from pathlib import Path
 
-import torch
-
 from vitbench.config.trial import Trial
-from vitbench.devices import resolve, unsupported
-from vitbench.environment import Environment, fingerprint
+from vitbench.environment import Environment
+from vitbench.runner import spinning
 from vitbench.runner.backends.backend import BackendOptions
 from vitbench.runner.device_kind import device_kind
+from vitbench.runner.forked import forked
 from vitbench.runner.process import Pool, Slot, Started
 from vitbench.runner.turns import turns
 
@@ -33,20 +33,24 @@ class LocalBackend:
     def __init__(self, options: BackendOptions) -> None:
         """Raises DeviceError where the device is not there."""
         self.options = options
-        self.first = resolve(options.device)
-        self.device = device_kind(self.first.type)
-        several = self.device == "cuda" and options.device in ("auto", "cuda")
-        self.devices = [f"cuda:{i}" for i in range(torch.cuda.device_count())] if several else [str(self.first)]
+        spinning.choose(self.threads())  # before the server is started, which reads it
+        self.devices: list[str] = forked("vitbench.devices:named", options.device)
+        self.first = self.devices[0]
+        self.device = device_kind(self.first)
         self.workers = options.workers or self._side_by_side()
         used = self.devices[: self.workers]
         self.where = f"{'device' if len(used) == 1 else 'devices'} {', '.join(used)}"
 
     def refuses(self, trial: Trial) -> tuple[str, Environment | None] | None:
         """Why a trial cannot run on this machine's devices, which are alike."""
-        reason = trial.unsupported(self.device) or unsupported(
-            trial.model, self.first, trial.dtype, training=trial.training
-        )
-        return (reason, fingerprint(str(self.first), self.threads())) if reason else None
+        reason = trial.unsupported(self.device) or trial.model.missing_package()
+        return (reason, self.environment) if reason else None
+
+    @functools.cached_property
+    def environment(self) -> Environment:
+        """That of the first device."""
+        environment: Environment = forked("vitbench.environment:fingerprint", self.first, self.threads())
+        return environment
 
     def _side_by_side(self) -> int:
         """Trainings at once where the user does not say: as many as the cores allow of what the suite gives to each."""
@@ -55,7 +59,7 @@ class LocalBackend:
 
     def threads(self) -> int:
         """CPU threads of each training: what the suite gives to it, or the cores, divided by the trainings at once."""
-        return self.options.resources.cpus or max(cores() // self.workers, 1)
+        return self.options.resources.cpus or max(cores() // (self.options.workers or 1), 1)
 
     @contextlib.contextmanager
     def training(self, started: Started) -> Iterator[Pool]:
@@ -71,7 +75,7 @@ class LocalBackend:
     @contextlib.contextmanager
     def timing(self, started: Started) -> Iterator[Pool]:
         """One slot on the first device, with all cores."""
-        slot = Slot(str(self.first), cores())
+        slot = Slot(self.first, cores())
         with (
             self.turns([slot], alone=True),
             scratch() as folder,

@@ -31,8 +31,8 @@ from vitbench.environment import Environment, code_digest
 from vitbench.runner.backends.backend import BackendError, BackendOptions
 from vitbench.runner.backends.local import cores, scratch
 from vitbench.runner.device_kind import device_kind
+from vitbench.runner.messages import Request
 from vitbench.runner.process import GRACE_SECONDS, Outcome, Pool, Say, Slot, Started, Stop
-from vitbench.runner.work import Request
 from vitbench.wording import plural
 
 LOCAL = "local"
