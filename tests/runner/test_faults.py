@@ -201,6 +201,20 @@ def test_f11_a_second_ctrl_c_ends_at_once_and_leaves_no_process(runs: Runs) -> N
     assert all_end(children)
 
 
+def test_f11_ctrl_c_while_torch_is_loaded_is_quiet_and_leaves_no_process(runs: Runs) -> None:
+    """A terminal sends it to the fork server, too, which multiprocessing makes ignore it only once all is loaded."""
+    driver = runs.start()
+    until(lambda: any(of_server(child) for child in psutil.Process(driver.pid).children()), "no fork server")
+    children, server = descendants(driver), fork_server(driver.pid)
+    server.send_signal(signal.SIGINT)
+    time.sleep(0.3)
+    assert server.status() != psutil.STATUS_ZOMBIE, runs.log.read_text()
+    driver.send_signal(signal.SIGINT)
+    assert driver.wait(timeout=60) == 130
+    assert "Traceback" not in runs.log.read_text()
+    assert all_end(children) and not (runs.study / "study.json").exists()
+
+
 @pytest.mark.parametrize("place", ["/proc/study", "file/study"])
 def test_f12_a_folder_that_cannot_be_written_fails_before_the_first_trial(runs: Runs, place: str) -> None:
     (runs.folder / "file").write_text("")
@@ -482,8 +496,12 @@ def test_f35_a_fork_server_that_starts_nothing_is_replaced(tmp_path: Path, monke
 
 
 def fork_server(driver: int) -> psutil.Process:
-    (server,) = [c for c in psutil.Process(driver).children() if "multiprocessing.forkserver" in " ".join(c.cmdline())]
+    (server,) = filter(of_server, psutil.Process(driver).children())
     return server
+
+
+def of_server(process: psutil.Process) -> bool:
+    return "multiprocessing.forkserver" in " ".join(process.cmdline())
 
 
 @QUIET

@@ -6,14 +6,17 @@ of the device. What it has to know of devices and images is found out in such a 
 
 from __future__ import annotations
 
+import contextlib
 import multiprocessing
 import os
 import pkgutil
 import signal
+import threading
 import traceback
 from collections.abc import Mapping
+from multiprocessing import forkserver
 from multiprocessing.connection import Connection
-from multiprocessing.context import ForkServerContext
+from multiprocessing.context import ForkServerContext, ForkServerProcess
 from typing import Any
 
 from vitbench.runner.orphans import die_with_parent
@@ -31,6 +34,33 @@ def server() -> ForkServerContext:
     return context
 
 
+def start(process: ForkServerProcess) -> None:
+    """Start a process, and first the server where there is none.
+
+    The server ignores Ctrl-C from its first moment: multiprocessing has it do so only once all is loaded. It inherits
+    that, which a thread cannot arrange; those of Ray's actors have no terminal.
+
+    Raises:
+        EOFError, OSError: where the server has gone meanwhile.
+    """
+    if threading.current_thread() is threading.main_thread():
+        before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+        try:
+            forkserver.ensure_running()
+        finally:
+            signal.signal(signal.SIGINT, before)
+    process.start()
+
+
+def end_server() -> None:
+    """End the fork server, if there is one: the next process starts another, which reads the environment anew."""
+    pid = getattr(forkserver._forkserver, "_forkserver_pid", None)
+    if pid is not None:
+        with contextlib.suppress(ProcessLookupError, ChildProcessError):
+            os.kill(pid, signal.SIGKILL)
+            os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)  # multiprocessing itself takes the exit status
+
+
 def forked(function: str, *arguments: object) -> Any:
     """What a function returns in a process of its own. It is named as in "vitbench.devices:named".
 
@@ -41,19 +71,26 @@ def forked(function: str, *arguments: object) -> Any:
     context = server()
     mine, theirs = context.Pipe(duplex=False)
     process = context.Process(target=_answer, args=(theirs, dict(os.environ), function, arguments))
-    process.start()
-    theirs.close()
     try:
-        answer, error = mine.recv()
-    except EOFError:
-        process.join()
-        raise RuntimeError(f"{function} ended with exit status {process.exitcode} and no answer") from None
+        start(process)
+        theirs.close()
+        answer, error = _received(mine)
+    except KeyboardInterrupt:
+        end_server()  # and with it the process, whether it has started or is still to
+        raise
     finally:
-        process.kill()  # after Ctrl-C, too
-        process.join()
         mine.close()
+    process.join()
     if error is not None:
         raise error
+    return answer
+
+
+def _received(connection: Connection) -> tuple[Any, Exception | None]:
+    try:
+        answer: tuple[Any, Exception | None] = connection.recv()
+    except EOFError:
+        answer = None, RuntimeError("a process that was asked for devices or images has ended without an answer")
     return answer
 
 

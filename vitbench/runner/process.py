@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from vitbench.runner import spinning
-from vitbench.runner.forked import server
+from vitbench.runner.forked import end_server, server, start
 from vitbench.runner.messages import Request
 from vitbench.store import State
 from vitbench.store.record import MAX_BYTES
@@ -136,7 +136,7 @@ class Job:
         if not self.process.is_alive():
             return True
         if self.kill_at is not None and time.monotonic() > self.kill_at + GRACE_SECONDS:
-            spinning.end_fork_server()
+            end_server()
         return False
 
     def send(self, number: signal.Signals) -> None:
@@ -232,7 +232,7 @@ class Pool:
         log = self.folder / f"{self.count}.log"
         compiled = self.compiled.pop() if self.compiled else self.folder / f"{self.count}-compiled"
         arguments = (request.model_dump_json(), theirs, str(log), str(compiled))
-        limit = threading.Timer(START_SECONDS, spinning.end_fork_server)
+        limit = threading.Timer(START_SECONDS, end_server)
         limit.daemon = True
         limit.start()
         try:
@@ -252,7 +252,7 @@ class Pool:
     def _started(self, arguments: tuple[object, ...]) -> ForkServerProcess:
         """A process that has been started. Raises EOFError or OSError where the fork server has gone meanwhile."""
         process = self.context.Process(target=_work, args=arguments, daemon=False)
-        process.start()
+        start(process)
         return process
 
     def tick(self, say: Say) -> list[Outcome]:

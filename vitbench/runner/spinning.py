@@ -11,13 +11,11 @@ is to be another.
 
 from __future__ import annotations
 
-import contextlib
 import functools
-import multiprocessing.forkserver
 import os
-import signal
 import time
 
+from vitbench.runner.forked import end_server
 from vitbench.timing.foreign_load import ForeignLoad
 
 VARIABLE = "GOMP_SPINCOUNT"
@@ -48,7 +46,7 @@ def choose(threads: int) -> None:
         time.sleep(APART_SECONDS)
     wanted = SHORT if (load.mean() or 0.0) + threads > (os.cpu_count() or 1) + TOLERATED else LONG
     if os.environ.get(VARIABLE) != wanted:
-        end_fork_server()
+        end_server()
         os.environ[VARIABLE] = wanted
 
 
@@ -56,12 +54,3 @@ def choose(threads: int) -> None:
 def _is_given() -> bool:
     """Whether the environment of this driver said how threads wait before anything was chosen."""
     return VARIABLE in os.environ or "OMP_WAIT_POLICY" in os.environ
-
-
-def end_fork_server() -> None:
-    """End the fork server, if there is one: the next process starts another, which reads the environment anew."""
-    pid = getattr(multiprocessing.forkserver._forkserver, "_forkserver_pid", None)
-    if pid is not None:
-        with contextlib.suppress(ProcessLookupError, ChildProcessError):
-            os.kill(pid, signal.SIGKILL)
-            os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)  # multiprocessing itself takes the exit status
