@@ -6,6 +6,7 @@ import contextlib
 import errno
 import io
 import os
+import pkgutil
 import re
 import sys
 import traceback
@@ -17,6 +18,8 @@ import pytest
 
 from tests.small import SUITE
 from vitbench.cli.main import main
+from vitbench.runner import run
+from vitbench.runner.backends import local
 from vitbench.store import Study
 from vitbench.store.leases import at_work
 
@@ -74,6 +77,8 @@ def attempt(folder: Path, fails: int, error: int) -> tuple[int, str, int]:
             for name, (module, which) in WRITING.items():
                 setattr(module, name, faults.wrapped(name, getattr(module, name), which))
             io.open = faults.opened(io.open)  # what Path.open calls
+            for module in (local, run):  # asked here and not of a process of a server, which would take 2 s to start
+                module.forked = lambda name, *arguments: pkgutil.resolve_name(name)(*arguments)
             try:
                 main(["run", str(folder / "small.toml"), "--results", str(folder / "study"), "--device", "cpu",
                       "--only", "training", "--set", CELLS])  # fmt: skip

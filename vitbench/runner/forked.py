@@ -20,8 +20,9 @@ from multiprocessing.context import ForkServerContext, ForkServerProcess
 from typing import Any
 
 from vitbench.runner.orphans import die_with_parent
+from vitbench.store.processes import mark
 
-PRELOADED = ["__main__", "vitbench.runner.work", "vitbench.runner.forkserver"]
+PRELOADED = ["__main__", "vitbench.runner.process", "vitbench.runner.work", "vitbench.runner.forkserver"]
 """"__main__" too: a process would otherwise import it by itself, from files that may have changed since."""
 
 
@@ -29,6 +30,7 @@ def server() -> ForkServerContext:
     """The context whose processes are forked from the server; the first of them starts it."""
     # Inductor would start a pool of compilers in each process, which takes the cores from what is timed there.
     os.environ.setdefault("TORCHINDUCTOR_COMPILE_THREADS", "1")
+    mark()  # what the server starts is told by it as this driver's
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(PRELOADED)
     return context
