@@ -13,9 +13,6 @@ STUDY   ?= $(notdir $(basename $(SUITE)))$(if $(findstring --small,$(ARGS)),-sma
 RESULTS ?= results/$(STUDY)
 REPORT  ?= reports/$(STUDY)
 
-# One worker more than there are cores: the tests wait for processes a third of their time.
-WORKERS ?= $(shell $(PYTHON) -c 'import os; print(os.cpu_count() + 1)')
-
 BIN   := .venv/bin
 RUN   := .venv/.run
 TEST  := .venv/.test
@@ -33,7 +30,7 @@ report: $(RUN)
 	$(BIN)/vitbench report $(RESULTS) --out $(REPORT)
 
 test: $(TEST)
-	$(BIN)/python -m pytest -m "not slow" --numprocesses $(WORKERS) --dist loadgroup
+	$(BIN)/python -m pytest -m "not slow" --numprocesses auto --dist loadgroup
 
 bench: $(TEST)
 	$(BIN)/python -m pytest tests/benchmarks --benchmark-only
