@@ -49,8 +49,8 @@ def resolve(requested: str) -> torch.device:
     raise DeviceError(f'"{requested}" is no device; allowed: auto, cpu, cuda, cuda:0, …, mps')
 
 
-def named(requested: str) -> list[str]:
-    """The devices that a user means, by their own names: all GPUs for "cuda", and for "auto" where there is one.
+def names(requested: str) -> list[str]:
+    """Names of the devices that a user means: all GPUs for "cuda", and for "auto" where there is one.
 
     Raises:
         DeviceError: as :func:`resolve`.

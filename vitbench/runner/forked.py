@@ -1,7 +1,7 @@
-"""Forked: processes come from a server that has torch loaded, so that none of them, nor the driver, waits for that.
+"""Forked: processes that are forked from a server with torch loaded, so that each starts at once.
 
-The driver itself never loads torch: two seconds and 200 MiB that it would spend beside its trials, and on a GPU memory
-of the device. What it has to know of devices and images is found out in such a process.
+The driver itself never loads torch, which would take it two seconds and 650 MiB, and memory of a GPU. Questions about
+devices and images are answered by such a process.
 """
 
 from __future__ import annotations
@@ -16,35 +16,35 @@ import traceback
 from collections.abc import Mapping
 from multiprocessing import forkserver
 from multiprocessing.connection import Connection
-from multiprocessing.context import ForkServerContext, ForkServerProcess
+from multiprocessing.context import ForkServerProcess
 from typing import Any
 
 from vitbench.runner.orphans import die_with_parent
 from vitbench.store.processes import mark
 
-PRELOADED = ["__main__", "vitbench.runner.process", "vitbench.runner.work", "vitbench.runner.forkserver"]
+PRELOADED = ["__main__", "vitbench.runner.forked", "vitbench.runner.work", "vitbench.runner.forkserver"]
 """"__main__" too: a process would otherwise import it by itself, from files that may have changed since."""
 
 
-def server() -> ForkServerContext:
-    """The context whose processes are forked from the server; the first of them starts it."""
-    # Inductor would start a pool of compilers in each process, which takes the cores from what is timed there.
-    os.environ.setdefault("TORCHINDUCTOR_COMPILE_THREADS", "1")
-    mark()  # what the server starts is told by it as this driver's
-    context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(PRELOADED)
-    return context
-
-
-def start(process: ForkServerProcess) -> None:
-    """Start a process, and first the server where there is none.
+def start(function: str, *arguments: object) -> ForkServerProcess:
+    """Start a process that calls a function, and first the server where there is none.
 
     The server ignores Ctrl-C from its first moment: multiprocessing has it do so only once all is loaded. It inherits
     that, which a thread cannot arrange; those of Ray's actors have no terminal.
 
+    Args:
+        function: its module and name, such as "vitbench.devices:names"; the caller need not import it.
+        arguments: its arguments, which are pickled.
+
     Raises:
         EOFError, OSError: where the server has gone meanwhile.
     """
+    # Inductor would start a pool of compilers in each process, which takes the cores from what is timed there.
+    os.environ.setdefault("TORCHINDUCTOR_COMPILE_THREADS", "1")
+    mark()  # into the environment of the server and its processes: a later driver ends what this one leaves running
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(PRELOADED)
+    process = context.Process(target=_call, args=(function, arguments), daemon=False)
     if threading.current_thread() is threading.main_thread():
         before = signal.signal(signal.SIGINT, signal.SIG_IGN)
         try:
@@ -52,6 +52,11 @@ def start(process: ForkServerProcess) -> None:
         finally:
             signal.signal(signal.SIGINT, before)
     process.start()
+    return process
+
+
+def _call(function: str, arguments: tuple[object, ...]) -> None:
+    pkgutil.resolve_name(function)(*arguments)
 
 
 def end_server() -> None:
@@ -64,17 +69,15 @@ def end_server() -> None:
 
 
 def forked(function: str, *arguments: object) -> Any:
-    """What a function returns in a process of its own. It is named as in "vitbench.devices:named".
+    """Call a function in a process of its own and return its result. For its name see :func:`start`.
 
     Raises:
         Exception: what the function raises.
         RuntimeError: where the process ends without an answer.
     """
-    context = server()
-    mine, theirs = context.Pipe(duplex=False)
-    process = context.Process(target=_answer, args=(theirs, dict(os.environ), function, arguments))
+    mine, theirs = multiprocessing.Pipe(duplex=False)
     try:
-        start(process)
+        process = start("vitbench.runner.forked:_answer", theirs, dict(os.environ), function, arguments)
         theirs.close()
         answer, error = _received(mine)
     except KeyboardInterrupt:
@@ -106,6 +109,6 @@ def _answer(
     os.environ.update(environment)
     try:
         connection.send((pkgutil.resolve_name(function)(*arguments), None))
-    except Exception as error:
+    except Exception as error:  # whatever it is: the caller raises it
         error.add_note(traceback.format_exc())  # a traceback does not travel
         connection.send((None, error))

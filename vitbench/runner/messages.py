@@ -54,7 +54,7 @@ class Request(Strict):
 
 
 class Stacked(Strict):
-    """What became of a stack's members: their values, or why one is lost."""
+    """The values of each member of a stack, or the reason why it has none."""
 
     members: tuple[TrainValues | str, ...]
 

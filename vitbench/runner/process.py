@@ -13,13 +13,13 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from multiprocessing.connection import Connection, wait
+from multiprocessing.connection import Connection, Pipe, wait
 from multiprocessing.context import ForkServerProcess
 from pathlib import Path
 from typing import Any
 
 from vitbench.runner import spinning
-from vitbench.runner.forked import end_server, server, start
+from vitbench.runner.forked import end_server, start
 from vitbench.runner.messages import Request
 from vitbench.store import State
 from vitbench.store.record import MAX_BYTES
@@ -203,7 +203,6 @@ class Pool:
         self.compiled: list[Path] = []
         """Folders of what trials that ended well have compiled: each is one process's at a time, and one in which a
         compiler may have been killed is never used again."""
-        self.context = server()
         self.count = 0
         self.looked_at = time.monotonic()
 
@@ -227,20 +226,20 @@ class Pool:
         if not self.jobs:
             spinning.choose(slot.threads)
         request = request.model_copy(update={"device": slot.device, "threads": slot.threads})
-        mine, theirs = self.context.Pipe(duplex=False)
+        mine, theirs = Pipe(duplex=False)
         self.count += 1
         log = self.folder / f"{self.count}.log"
         compiled = self.compiled.pop() if self.compiled else self.folder / f"{self.count}-compiled"
-        arguments = (request.model_dump_json(), theirs, str(log), str(compiled))
+        work = ("vitbench.runner.work:main", request.model_dump_json(), theirs, str(log), str(compiled))
         limit = threading.Timer(START_SECONDS, end_server)
         limit.daemon = True
         limit.start()
         try:
-            process = self._started(arguments)
+            process = start(*work)
         except (EOFError, OSError):  # the fork server was stuck and is no more: the next is a new one
             limit.cancel()
             limit.join()  # it may still be at it: its files are closed a moment before it is dead
-            process = self._started(arguments)
+            process = start(*work)
         finally:
             limit.cancel()
         theirs.close()
@@ -248,12 +247,6 @@ class Pool:
         self.jobs.append(Job(request, slot, process, mine, log, compiled, time.monotonic() + request.timeout_s))
         self.started(request, process.pid)
         self.looked_at = time.monotonic()  # what a start takes is no pause of the driver
-
-    def _started(self, arguments: tuple[object, ...]) -> ForkServerProcess:
-        """A process that has been started. Raises EOFError or OSError where the fork server has gone meanwhile."""
-        process = self.context.Process(target=_work, args=arguments, daemon=False)
-        start(process)
-        return process
 
     def tick(self, say: Say) -> list[Outcome]:
         """Wait a moment for something to happen; outcomes of the processes that have ended by then."""
@@ -287,10 +280,3 @@ class Pool:
             job.outcome()
             self.free.append(job.slot)
         self.jobs.clear()
-
-
-def _work(*arguments: Any) -> None:
-    """Entry point of a trial's process, named without its module, which has torch: the server has loaded that."""
-    from vitbench.runner.work import main
-
-    main(*arguments)

@@ -34,7 +34,7 @@ class LocalBackend:
         """Raises DeviceError where the device is not there."""
         self.options = options
         spinning.choose(self.threads())  # before the server is started, which reads it
-        self.devices: list[str] = forked("vitbench.devices:named", options.device)
+        self.devices: list[str] = forked("vitbench.devices:names", options.device)
         self.first = self.devices[0]
         self.device = device_kind(self.first)
         self.workers = options.workers or self._side_by_side()
@@ -48,7 +48,7 @@ class LocalBackend:
 
     @functools.cached_property
     def environment(self) -> Environment:
-        """That of the first device."""
+        """The environment of a trial on the first device."""
         environment: Environment = forked("vitbench.environment:fingerprint", self.first, self.threads())
         return environment
 
