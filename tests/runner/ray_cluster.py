@@ -24,6 +24,7 @@ class RayNodes:
     def __init__(self) -> None:
         environment = {**os.environ, "RAY_USAGE_STATS_ENABLED": "0", "PYTHONPATH": str(REPOSITORY)}
         environment["RAY_memory_monitor_refresh_ms"] = "0"  # else it ends workers for the memory that other tests take
+        environment["RAY_worker_niceness"] = "0"  # else other tests starve its trials, which then take minutes
         self.process = subprocess.Popen(
             [sys.executable, "-m", "tests.runner.ray_cluster"],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, env=environment,

@@ -76,6 +76,8 @@ def settled(runs: Runs, quiet_s: float = 3.0) -> set[int]:
 def test_f33_the_only_node_of_a_ray_that_was_started_for_the_run_is_lost(runs: Runs) -> None:
     driver = runs.start(*runs.plugin(UNTIL_GO), *FAULTY, *ONE_CPU, *seeds(2), "--launcher", "ray", "--workers", "1")
     runs.wait_for_starts(1)
+    (trial,) = pids(runs)
+    assert psutil.Process(trial).nice() == psutil.Process(driver.pid).nice(), "Ray's own workers are nice by 15"
     (raylet,) = [c for c in psutil.Process(driver.pid).children(recursive=True) if c.name() == "raylet"]
     raylet.kill()
     assert driver.wait(timeout=75) == 2, runs.log.read_text()

@@ -378,6 +378,7 @@ def _connect(address: str) -> Any:
         raise BackendError("--launcher ray needs the package ray: pip install 'vitbench[ray]'") from error
     quiet: dict[str, Any] = {"log_to_driver": False, "logging_level": "error"}
     if address == LOCAL:
+        os.environ.setdefault("RAY_worker_niceness", "0")  # 15 is Ray's: any process beside a trial would starve it
         ray.init(address=LOCAL, num_cpus=cores(), include_dashboard=False, **quiet)
         return ray
     _probe(address, ray.__version__)
