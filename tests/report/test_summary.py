@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import math
+import re
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
@@ -253,3 +254,37 @@ def test_a_roofline_is_drawn_where_ceilings_were_measured(tmp_path: Path) -> Non
         blocks = timing.details(view, Files(blank))
         assert sum(isinstance(block, Figure) and "roofline" in block.path for block in blocks) == drawn
     assert not [*stated(planned)] and "Caveats" not in {section.title for section in document(planned).sections}
+
+
+def test_the_byline_names_the_form_and_the_commit_of_the_records() -> None:
+    view = reference("positions-small")
+    assert summary.facts(view)["form"] == "small form"
+    records = [record for attempts in view.study.records().values() for record in attempts]
+    (commit,) = {record.environment.commit or "" for record in records if record.environment}
+    assert summary.facts(view)["commit"] == f"commit {commit[:7]}"
+    assert "form" not in summary.facts(reference("components-cpu"))
+
+
+def test_what_runs_in_part_is_named_apart_from_what_does_not_run() -> None:
+    view = reference("attention-timing-cpu")
+    states = view.trials.groupby("attention")["state"].agg(set)
+    assert states["flex"] == {"ok", "unsupported"} and states["triton"] == {"unsupported"}
+    none, part = re.findall(r"upported (?:on|in part on) cpu: (.*?)\.(?:\s|$)", said(view))
+    assert "triton" in none and "flex" not in none and part == "attention flex"
+
+
+def test_a_study_of_timings_says_how_near_the_device_s_limit_the_fastest_come() -> None:
+    view = reference("attention-timing-cpu")
+    timed = view.measured.loc[view.measured.groupby(["level_shape", "mode"])["latency_ms_p50"].idxmin()]
+    low, high = (100 * getattr(timed["of_roofline"], name)() for name in ("min", "max"))
+    assert len(timed) == 10 and f"the fastest of each setting reaches {low:.0f} to {high:.0f} %" in said(view)
+    assert "roofline" not in said(reference("components-cpu"))
+
+
+def test_a_table_says_where_its_means_are_of_other_seeds_than_the_differences() -> None:
+    captions = {
+        name: "\n".join(str(t.caption) for t in document(reference(name)).sections[2].blocks if isinstance(t, Table))
+        for name in ("positions-small", "components-cpu")
+    }
+    assert accuracy.UNEQUAL_SEEDS in captions["positions-small"] and accuracy.NOT_ALONE in captions["positions-small"]
+    assert accuracy.UNEQUAL_SEEDS not in captions["components-cpu"], "all of its cells have as many seeds"

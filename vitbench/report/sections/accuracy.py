@@ -38,6 +38,8 @@ TEST, INTERVAL = "test accuracy (%)", "95 % interval (%)"
 EQUIVALENT = "equivalent cells"
 SHARED = "Equal in every row"
 """Begins the sentence on columns that are left out, since every row has the same there."""
+UNEQUAL_SEEDS = "Means are over all seeds of a cell; differences under Effects are over the seeds that both cells have."
+NOT_ALONE = "Runs shared the machine: images/s and seconds cannot be compared."
 OPTIONAL = frozenset(
     {"p (Holm)", "validation (%)", "warm-up (s)", "TFLOP per run", "steps", "FLOPs per image (M)", "of peak (%)"}
 )
@@ -158,7 +160,13 @@ def _table(view: View, group: Group, found: Sequence[Function]) -> Table:
     bars = [Bar(each.mean, each.interval.low, each.interval.high) for each in found]
     made, same = without_equal(lines, keep={TEST, INTERVAL, *view.axis_names.values(), "cell"})
     shared = "; ".join(f"{name} {value}" for name, value in same.items())
-    caption = Md(f"Test accuracy by cell, the highest mean first. {f'{SHARED}: {shared}.' if shared else ''}")
+    sentences = [
+        "Test accuracy by cell, the highest mean first.",
+        f"{SHARED}: {shared}." if shared else "",
+        UNEQUAL_SEEDS if view.study.info.looks and len({each.n for each in found}) > 1 else "",
+        "" if view.contention(group.device).alone else NOT_ALONE,
+    ]
+    caption = Md(" ".join(filter(None, sentences)))
     right = {name for line in made for name in line} - NAMING - set(view.axis_names.values())
     shown_table = table(made, right).with_bars({TEST: (bars, Scale())}).captioned(caption)
     return shown_table.hiding(OPTIONAL).about(each.cells for each in found)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from vitbench.analysis.axis_speeds import MARGIN
 from vitbench.analysis.conclusions import Tested
@@ -13,6 +13,7 @@ from vitbench.config.trial import TrainTrial
 from vitbench.report.cost import by_axis
 from vitbench.report.cost.beside import Beside, beside_baseline
 from vitbench.report.cost.heat_map import heat_map
+from vitbench.report.cost.roofline import SETTING
 from vitbench.report.cost.time_groups import RUNS
 from vitbench.report.document import Bar, Block, Byline, Chips, Forest, ForestRow, Note, Scale
 from vitbench.report.inline import Md, escape, listed
@@ -64,9 +65,9 @@ def section(view: View, files: Files) -> list[Block]:
 
 
 def facts(view: View) -> dict[str, str]:
-    """What the study is made of: data, model, epochs, seeds, device, date; as far as it is known."""
+    """What the study is made of: data, model, epochs, seeds, device, date, commit; as far as it is known."""
     info, trained = view.study.info, [p.trial for p in view.planned if isinstance(p.trial, TrainTrial)]
-    found: dict[str, str] = {}
+    found: dict[str, str] = {"form": "small form"} if view.small else {}
     if trained:
         sizes = view.train[["train_images", "test_images"]].dropna().drop_duplicates()
         counted = [f" ({train:,.0f} training and {test:,.0f} test images)" for train, test in sizes.to_numpy()]
@@ -85,7 +86,11 @@ def facts(view: View) -> dict[str, str]:
         found["trials"] = f"{(states == 'ok').sum():,} of {plural(len(states), 'trial')} ok"
         found["trials"] += f", {apart:,} unsupported" if apart else ""
     moments = [attempt.started_at for attempts in view.results.tried.values() for attempt in attempts]
-    return found | ({"date": f"{max(moments):%Y-%m-%d}"} if moments else {})
+    if moments:
+        found["date"] = f"{max(moments):%Y-%m-%d}"
+    if commits := list(dict.fromkeys(each.commit[:7] for each in environments if each.commit)):
+        found["commit"] = f"commit {commits[0]}" if len(commits) == 1 else f"{len(commits)} commits"
+    return found
 
 
 def answer(view: View) -> Md:
@@ -127,7 +132,10 @@ def _effects(view: View, group: Group, files: Files) -> list[Block]:
 def forest_of(view: View, rows: Sequence[Row], on: str = "") -> Forest:
     """Some differences in test accuracy on one scale; ``on``: which device, where there are several."""
     title = f"Test accuracy{on}, difference in percentage points"
-    return Forest(title, tuple(_row(view, row) for row in rows), scale_of(view), margin_of(view))
+    family = max((row.judged.family for row in rows), default=0)
+    corrected = f"Holm's correction for {family} comparisons" if family > 1 else ""
+    note = "; ".join(filter(None, [margin_of(view), corrected]))
+    return Forest(title, tuple(_row(view, row) for row in rows), scale_of(view), note)
 
 
 def _row(view: View, row: Row) -> ForestRow:
@@ -213,14 +221,14 @@ def _counted(found: Sequence[Beside]) -> Md:
         names[word] = ", ".join(f"{escape(name)} in {number}" for name, number in times) or "none"
     return Md(f"**Shown to be faster than {escape(bases.pop()) if len(bases) == 1 else 'the baseline'}:** "
               f"{names['faster']}. **Slower:** {names['slower']}. Tested in "
-              f"{plural(len({each.group for each in found}), 'setting')}, corrected for "
+              f"{plural(len({each.group for each in found}), 'setting')} (of shape and mode), corrected for "
               f"{plural(sum(math.isfinite(each.p_holm) for each in found), 'comparison')} (Holm).")  # fmt: skip
 
 
 def _sentences(view: View) -> list[str]:
     """At most four: the best cell, what is open, equivalent implementations, what has no result."""
     said = [_best(view, group) for group in view.groups if group.conclusions is not None]
-    return list(filter(None, [*said, _to_decide(view), _equivalent(view), _without_result(view)]))
+    return list(filter(None, [*said, _of_roofline(view), _to_decide(view), _equivalent(view), _without_result(view)]))
 
 
 def _best(view: View, group: Group) -> str:
@@ -244,6 +252,16 @@ def _called(view: View, each: accuracy.Function) -> str:
     """A function by what tells it from others of its task, which is named before it."""
     left = [JOIN.join(values) for axis, values in each.values.items() if axis not in view.conditions]
     return " · ".join(left) if left and view.conditions else each.name
+
+
+def _of_roofline(view: View) -> str:
+    """How near the fastest of each setting comes to what the device can do; of a study that only times."""
+    if len(view.train) or not view.measured["of_roofline"].notna().any():
+        return ""
+    by_latency = view.measured.sort_values("latency_ms_p50")
+    fastest = by_latency.drop_duplicates(["device", "dtype", *SETTING])["of_roofline"]
+    reached = span(100 * fastest.dropna(), lambda share: fixed(share, 0))
+    return f"**Of what the device can do** (roofline) the fastest of each setting reaches {reached} %."
 
 
 def _to_decide(view: View) -> str:
@@ -274,21 +292,27 @@ def _equivalent(view: View) -> str:
 
 
 def _without_result(view: View) -> str:
-    """What cannot run here, and what waits for tuning."""
+    """What cannot run here, wholly or in part, and what waits for tuning."""
     parts = []
-    states = view.trials.groupby("cell", sort=False)["state"].unique()
-    without = {str(cell) for cell, found in states.items() if set(found) == {"unsupported"}}
-    if without:
-        values = [
-            f"{view.axis_names[axis]} {value}"
-            for axis, of_axis in view.axes.items()
-            for value in of_axis
-            for having in [{cell for cell in view.cells if view.values_of(cell)[axis] == value}]
-            if having and having <= without
-        ]
-        devices = listed(list(view.trials.loc[view.trials["cell"].isin(without), "device"].unique()), MOST_NAMED)
-        named = listed(values or sorted(without, key=view.cells.index), MOST_NAMED)
-        parts.append(f"**Not supported on {devices}:** {named}.")
+    refused = view.trials[view.trials["state"] == "unsupported"]
+    touched = set(refused["cell"])
+    without = touched - set(view.trials.loc[view.trials["state"] != "unsupported", "cell"])
+    for cells, what in ((without, "Not supported on"), (touched - without, "Supported in part on")):
+        if cells:
+            devices = refused.loc[refused["cell"].isin(cells), "device"].unique()
+            named = _values_of(view, cells) or sorted(cells, key=view.cells.index)
+            parts.append(f"**{what} {listed(list(devices), MOST_NAMED)}:** {listed(named, MOST_NAMED)}.")
     if waiting := len(view.study.info.untuned):
         parts.append(f"**Waiting for tuning:** {plural(waiting, 'cell')}.")
     return " ".join(parts)
+
+
+def _values_of(view: View, cells: Collection[str]) -> list[str]:
+    """The values of axes of which all cells are among some."""
+    return [
+        f"{view.axis_names[axis]} {value}"
+        for axis, of_axis in view.axes.items()
+        for value in of_axis
+        for having in [{cell for cell in view.cells if view.values_of(cell)[axis] == value}]
+        if having and having.issubset(cells)
+    ]

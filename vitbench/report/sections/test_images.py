@@ -14,10 +14,10 @@ from vitbench.report.view import MAX_CELLS, View
 from vitbench.store import TrainValues
 
 SAID = Md(
-    "The test images are a sample, too. Each row compares a cell with {first}: the difference in test accuracy with a "
-    "95 % interval over seeds *and* test images, and the images' share of the variance. Gained and lost: images that "
-    "only one of the two classifies correctly, by the majority of its seeds. p: McNemar's exact test of these models "
-    "on these images, not corrected for the number of rows."
+    "The test images are a sample, too. Each row compares a cell with {first}: the difference of their mean test "
+    "accuracies over all seeds of each, with a 95 % interval over seeds *and* test images, and the images' share of "
+    "the variance. Gained and lost: images that only one of the two classifies correctly, by the majority of its "
+    "seeds. p: McNemar's exact test of these models on these images, not corrected for the number of rows."
 )
 
 RIGHT = frozenset({"difference, points", "by the images", "gained", "lost", "p"})
