@@ -35,9 +35,10 @@ def test_everything_is_rendered_again_byte_for_byte(folder: Path, tmp_path: Path
         assert again == kept or (file.suffix == ".png" and not the_same_libraries_draw()), file
 
 
+@pytest.mark.parametrize("name", ["positions-small", "resolution-small"])
 @pytest.mark.parametrize("seeds", [0, 1, 3])
-def test_a_study_with_looks_has_a_report_before_its_first_look(seeds: int, tmp_path: Path) -> None:
-    whole = Study.read(REPOSITORY / "results" / "reference" / "positions-small")
+def test_a_study_with_looks_has_a_report_before_its_first_look(seeds: int, name: str, tmp_path: Path) -> None:
+    whole = Study.read(REPOSITORY / "results" / "reference" / name)
     shutil.copy(whole.path / "study.json", tmp_path / "study.json")
     study = Study.read(tmp_path)
     first = study.info.looks.seeds[:seeds] if study.info.looks else ()

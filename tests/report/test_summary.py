@@ -16,6 +16,7 @@ from tests.report.builders import CellPlan, Values, blank, build, factorial, ref
 from tests.report.markdown import Shown, tables
 from vitbench.analysis.multiplicity import ALPHA, holm
 from vitbench.config import read_suite
+from vitbench.config.trial import TrainTrial
 from vitbench.report.document import Block, Chips, Document, Figure, Forest, ForestRow, Note, Table
 from vitbench.report.inline import plain
 from vitbench.report.output import Files
@@ -24,7 +25,7 @@ from vitbench.report.sections.caveats import stated
 from vitbench.report.study_report import compose
 from vitbench.report.text import MINUS
 from vitbench.report.view import View
-from vitbench.store import TimeValues
+from vitbench.store import TimeValues, TrainValues
 
 AXES = {"attention": ("batched", "sdpa")}
 BY_LESS = "worse, by less than the margin"
@@ -288,3 +289,17 @@ def test_a_table_says_where_its_means_are_of_other_seeds_than_the_differences() 
     }
     assert accuracy.UNEQUAL_SEEDS in captions["positions-small"] and accuracy.NOT_ALONE in captions["positions-small"]
     assert accuracy.UNEQUAL_SEEDS not in captions["components-cpu"], "all of its cells have as many seeds"
+
+
+def test_at_other_image_sizes_the_best_cells_are_those_of_the_records() -> None:
+    view = reference("resolution-small")
+    records = [r for attempts in view.study.records().values() for r in attempts if isinstance(r.values, TrainValues)]
+    at_48 = dict[str, list[float]]()
+    for record in records:
+        assert isinstance(record.values, TrainValues) and isinstance(record.trial, TrainTrial)
+        at_48.setdefault(record.trial.model.positions, []).append(record.values.test_accuracies_at[-1])
+    assert record.trial.train.test_sizes[-1] == 48
+    means = {name: sum(found) / len(found) for name, found in at_48.items()}
+    best = max(means, key=lambda name: means[name])
+    assert f"48 px: {best} {means[best]:.1f} %, " in said(view)
+    assert "image sizes" not in said(reference("positions-small"))

@@ -15,7 +15,7 @@ from vitbench.report.figures.charts import Colouring, Picture, Trends
 from vitbench.report.inline import Md, escape
 from vitbench.report.origins import of_origin
 from vitbench.report.output import Files
-from vitbench.report.text import cut, ranging, signed, spread
+from vitbench.report.text import cut, fixed, ranging, signed, spread
 from vitbench.report.view import MAX_CELLS, Group, View
 from vitbench.store import TrainValues
 
@@ -30,7 +30,7 @@ EXPLAINED = Md(
 def section(view: View, files: Files) -> list[Block]:
     """A table and a picture of each group, and the numbers; nothing where the suite asks for no other size."""
     blocks: list[Block] = []
-    for group in view.groups if any(_sizes(p.trial) for p in view.planned if isinstance(p.trial, TrainTrial)) else ():
+    for group in view.groups if _asked(view) else ():
         if (found := frame(view, group)).empty:
             continue
         order = [cell for cell in view.ranked(group.device) if cell in set(found["cell"])]
@@ -42,6 +42,28 @@ def section(view: View, files: Files) -> list[Block]:
             blocks += files.pictures([_picture(found, group, order)])
         blocks.append(Md(f"As numbers: {files.table(f'other-sizes{group.slug}', found)}."))
     return [EXPLAINED, *blocks] if blocks else []
+
+
+def in_short(view: View) -> list[Md]:
+    """At each other size the cell of the highest mean, and the one that changes least; nothing where there is none."""
+    said = []
+    for group in view.groups if _asked(view) else ():
+        if (found := frame(view, group)).empty:
+            continue
+        runs = found.pivot_table(index=["cell", "seed"], columns="image_size", values="test_accuracy_pct")
+        trained = found[found["trained_at"]].set_index(["cell", "seed"])["test_accuracy_pct"]
+        means, changes = (each.groupby("cell", sort=False).mean() for each in (runs, runs.sub(trained, axis=0)))
+        sizes = [size for size in means if size not in set(found.loc[found["trained_at"], "image_size"])]
+        parts = [
+            f"{size} px: {escape(means[size].idxmax())} {fixed(means[size].max(), view.decimals)} %, "
+            f"{escape(changes[size].idxmax())} {signed(changes[size].max(), view.decimals)}"
+            for size in sizes
+        ]
+        on = f" on {group.label}" if group.label else ""
+        if parts:
+            said.append(Md(f"**Other image sizes{on}**, the highest mean and the best change in points (neither is "
+                           f"tested): {'; '.join(parts)}."))  # fmt: skip
+    return said
 
 
 def frame(view: View, group: Group) -> pd.DataFrame:
@@ -57,6 +79,10 @@ def frame(view: View, group: Group) -> pd.DataFrame:
     found = pd.DataFrame(rows, columns=["trial_id", "seed", "image_size", "trained_at", "test_accuracy_pct"])
     cell_of = dict(zip(runs["trial_id"], runs["cell"], strict=True))
     return found.assign(cell=found["trial_id"].map(cell_of))[["cell", *found.columns]]
+
+
+def _asked(view: View) -> bool:
+    return any(_sizes(p.trial) for p in view.planned if isinstance(p.trial, TrainTrial))
 
 
 def _sizes(trial: TrainTrial) -> tuple[int, ...]:

@@ -19,7 +19,7 @@ from vitbench.report.document import Bar, Block, Byline, Chips, Forest, ForestRo
 from vitbench.report.inline import Md, escape, listed
 from vitbench.report.models import explained_page
 from vitbench.report.output import Files
-from vitbench.report.sections import accuracy, caveats
+from vitbench.report.sections import accuracy, caveats, other_sizes
 from vitbench.report.sections.effects import (
     Row,
     is_marked,
@@ -61,7 +61,8 @@ def section(view: View, files: Files) -> list[Block]:
         if group.conclusions is not None:
             blocks += _effects(view, group, files)
     blocks += _speeds(view, files)
-    return [*blocks, *map(Md, _sentences(view)), *explained_page.in_short(view)]
+    sentences = [*map(Md, _sentences(view)), *other_sizes.in_short(view)]
+    return [*blocks, *sentences, *explained_page.in_short(view)]
 
 
 def facts(view: View) -> dict[str, str]:
@@ -133,7 +134,7 @@ def forest_of(view: View, rows: Sequence[Row], on: str = "") -> Forest:
     """Some differences in test accuracy on one scale; ``on``: which device, where there are several."""
     title = f"Test accuracy{on}, difference in percentage points"
     family = max((row.judged.family for row in rows), default=0)
-    corrected = f"Holm's correction for {family} comparisons" if family > 1 else ""
+    corrected = f"verdicts, not intervals, are corrected for {family} comparisons by Holm" if family > 1 else ""
     note = "; ".join(filter(None, [margin_of(view), corrected]))
     return Forest(title, tuple(_row(view, row) for row in rows), scale_of(view), note)
 

@@ -80,6 +80,11 @@ def _compared(view: View) -> Facts:
     return {} if _judged(view) else None
 
 
+def _interval(view: View) -> Facts:
+    level = "95 %" if view.looking is None else "95 %; more at a look that may spend less error"
+    return {"level": level} if _judged(view) else None
+
+
 def _if(condition: Callable[[View], object]) -> Callable[[View], Facts]:
     return lambda view: {} if condition(view) else None
 
@@ -145,8 +150,8 @@ def _conditions(view: View) -> Facts:
 TERMS: tuple[Term, ...] = (
     Term("difference", _compared,
          "of test accuracies, in percentage points; its mean over seeds."),
-    Term("interval", _compared,
-         "95 % confidence interval of that mean by Welch's t, not corrected: it may exclude 0 where the corrected "
+    Term("interval", _interval,
+         "confidence interval of that mean by Welch's t ({level}), not corrected: it may exclude 0 where the corrected "
          "verdict leaves the difference open."),
     Term("p", _compared,
          "two-sided, the larger of a permutation test's and of Welch's t (at most ten times the former). Under normal, "
@@ -154,7 +159,7 @@ TERMS: tuple[Term, ...] = (
          "one arm's noise is skewed and twice as wide."),
     Term("p (Holm)", _family,
          "p corrected for the {family} of this report; claims weigh twice, differences where equality is expected a "
-         "quarter. At least {fewest} are needed to show anything."),
+         "quarter. At least {fewest} are needed to show a difference."),
     Term("paired", _if(lambda view: any(j.paired for j in _judged(view))),
          "arms that start from the same weights are compared seed by seed: Student's t, with the sign-flip test."),
     Term("margin", _margin, "{margin}, set by the suite: a smaller difference does not matter to it."),
@@ -166,7 +171,7 @@ TERMS: tuple[Term, ...] = (
     Term("looks", _looks,
          "results are tested after {at} seeds, and what is decided stops (here decided at: {decided}). Of at most {of} "
          "trainings {planned} were planned by the last look, {fewer} fewer. After a share t of the seeds t² of the 5 % "
-         "error may be spent (Kim and DeMets 1987). A row's interval has the confidence of its look; a difference that "
+         "error may be spent (Kim and DeMets 1987). A difference that "
          "was shown early is on average a little too large."),
     *map(_verdict, VERDICTS),
     *map(_outcome, OUTCOMES),
