@@ -66,7 +66,7 @@ def section(view: View, files: Files) -> list[Block]:
 
 
 def facts(view: View) -> dict[str, str]:
-    """What the study is made of: data, model, epochs, seeds, device, date, commit; as far as it is known."""
+    """Form, data, model, epochs, seeds, device, trials, date and commit of the study, each where it is known."""
     info, trained = view.study.info, [p.trial for p in view.planned if isinstance(p.trial, TrainTrial)]
     found: dict[str, str] = {"form": "small form"} if view.small else {}
     if trained:
@@ -293,7 +293,7 @@ def _equivalent(view: View) -> str:
 
 
 def _without_result(view: View) -> str:
-    """What cannot run here, wholly or in part, and what waits for tuning."""
+    """The cells that are unsupported, wholly or in part, and those that wait for tuning."""
     parts = []
     refused = view.trials[view.trials["state"] == "unsupported"]
     touched = set(refused["cell"])
