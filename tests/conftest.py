@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import hashlib
 import os
 import shutil
@@ -19,6 +20,7 @@ from tests.runner.runs import Runs
 REPOSITORY = Path(__file__).parent.parent
 SHARED = REPOSITORY.parent / "shared" / "data"
 TEMPORARY = "of-vitbench-tests-"
+LONGEST = frozenset({"test_planted.py", "test_readme.py"})
 LOSSLESS = ("cifar10-lossless-6k.tar.xz", "ff34e6982bc3d3a8712b3e3a4d2617c7d395c250d243b26876c531d15762bc02")
 
 
@@ -35,23 +37,21 @@ def pytest_configure() -> None:
         os.environ.setdefault("OMP_WAIT_POLICY", "passive")
         # Studies of one user take turns in timing on a machine, and find one another in the folder of temporary files.
         # Here a test would wait for the training of another, until its own time is up.
-        os.environ["TMPDIR"] = tempfile.mkdtemp(prefix=TEMPORARY)
+        folder = os.environ["TMPDIR"] = tempfile.mkdtemp(prefix=TEMPORARY)
         tempfile.tempdir = None  # looked up anew
-
-
-def pytest_unconfigure() -> None:
-    """A worker's folder of temporary files goes with it."""
-    if (folder := Path(tempfile.gettempdir())).name.startswith(TEMPORARY):
-        shutil.rmtree(folder, ignore_errors=True)
+        # After what multiprocessing, which is imported later, has there: what is registered last is called first.
+        atexit.register(shutil.rmtree, folder, ignore_errors=True)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """GPU tests skip, with the reason, where there is no GPU. Workers of the suite divide the cores among them.
 
-    Else each would have a thread for every core, and they would wait for one another: up to ten times as long.
+    Else each would have a thread for every core, and they would wait for one another: up to ten times as long. The
+    longest tests come first: a worker that begins one at the end has the others wait for it.
     """
     import torch
 
+    items.sort(key=lambda item: item.path.name not in LONGEST)
     workers = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
     torch.set_num_threads(max(1, torch.get_num_threads() // workers))
     if not torch.cuda.is_available():

@@ -18,14 +18,13 @@ from tests.report.browser import SCHEMES, WIDTHS, faults_of_page, opened
 from tests.report.builders import CPU, GPU, blank, build, factorial
 from tests.report.markdown import read_page
 from tests.test_security import HOSTILE, hostile_study
-from vitbench.analysis.side_by_side import SideBySide, side_by_side
+from vitbench.analysis.side_by_side import side_by_side
 from vitbench.report.comparisons.comparison import compose, render_comparison
-from vitbench.report.comparisons.comparison_tables import timings_frame, verdicts
+from vitbench.report.comparisons.comparison_tables import timings_frame
 from vitbench.report.comparisons.forest import ratios
 from vitbench.report.comparisons.limits import differences
-from vitbench.report.document import Forest, Table
+from vitbench.report.document import Forest
 from vitbench.report.formats import markdown
-from vitbench.report.inline import plain
 from vitbench.report.output import Files
 
 GRID = {"attention": ("per_head", "sdpa"), "positions": ("learned", "sinusoidal", "none")}
@@ -55,12 +54,6 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     return {name: render_comparison(side_by_side(paths), folder / "out" / name) for name, paths in sets.items()}
 
 
-def in_short(found: SideBySide, column: str) -> list[dict[str, str]]:
-    """The rows of the table of verdicts that has a column."""
-    (table,) = [block for block in verdicts(found) if isinstance(block, Table) and column in block.columns]
-    return [dict(zip(table.columns, map(plain, row), strict=True)) for row in table.rows]
-
-
 def test_of_what_is_not_recorded_nothing_is_said_to_be_the_same(tmp_path: Path) -> None:
     def said(old: Timed, new: Timed) -> str:
         folder = Path(tempfile.mkdtemp(dir=tmp_path))
@@ -78,8 +71,7 @@ def test_a_study_beside_itself_is_said_to_be_one(tmp_path: Path) -> None:
     one = write(tmp_path / "one", {"cell 1": Timed()})
     found = side_by_side([one, one])
     assert differences(found) == "A and B are the same study."
-    (row,) = in_short(found, "ok in both")
-    assert row["identical"] == row["ok in both"] == "1", "one measurement, not two"
+    assert found.summaries(None) == ["1 timing: 1 identical"], "one measurement, not two"
 
 
 def test_every_ratio_says_over_which_arm_it_is(tmp_path: Path) -> None:
@@ -88,9 +80,7 @@ def test_every_ratio_says_over_which_arm_it_is(tmp_path: Path) -> None:
              for seed, (name, slower) in enumerate({"old, one": 1.0, "new": 2.0}.items())]  # fmt: skip
     text = markdown.text(compose(found := side_by_side(paths), Files()))
     assert "# Comparison: old, one, new\n" in text.replace("\\", "")
-    rows = {row["arms"]: row for row in in_short(found, "ok in both")}
-    assert set(rows) == {"C against A", "D against B"} and rows["D against B"]["slower"] == "1"
-    assert rows["D against B"]["latency ratio, geometric mean"].startswith("2.0")
+    assert found.summaries(None)[1] == "D against B: 1 timing: 1 slower"
     lines = [line.strip("| ").split("|") for line in text.splitlines() if re.match(r"\| [CD]: ", line)]
     assert {(line[0][0], line[3].strip()) for line in lines} == {("C", "A"), ("D", "B")}
     frame = timings_frame(found)
@@ -107,10 +97,8 @@ def test_how_well_ratios_are_known_is_said_beside_them(tmp_path: Path) -> None:
     new = cells(2, {2: 1.2}, spread=0.004) | {"cell 3": Timed(spread=0.3), "cell 4": Timed(state="oom")}
     found = side_by_side([old, write(tmp_path / "new", new, seed=1)])
     text = markdown.text(compose(found, Files()))
-    (row,) = in_short(found, "ok in both")
-    counted = ("ok in both", "slower", "undecided", "equivalent", "unstable (~)", "no longer ok")
-    assert [row[name] for name in counted] == ["3", "1", "1", "1", "1", "1 oom"]
-    assert row["latency ratio, geometric mean"].startswith("1.") and row["widest 95 % interval"].startswith("0.")
+    (line,) = found.summaries(None)
+    assert line == "5 timings: 1 oom, 1 slower, 1 undecided, 1 equivalent, 1 only in A"
     assert "**undecided** ~" in text and "of 3 ratios between timings that do not differ, 0.15 would be" in text
 
 

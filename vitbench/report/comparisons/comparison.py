@@ -43,9 +43,10 @@ def render_comparison(found: SideBySide, out: Path, draw: Draw = drawn) -> Path:
 def compose(found: SideBySide, files: Files) -> Document:
     """The comparison; its figures and tables are added to ``files``."""
     names = dict.fromkeys(arm.study_name for arm in found.arms)
-    plots = [*forest.ratios(found, files), *forest.accuracies(found, files)]
+    plots = [*forest.ratios(found, files), *forest.differences(found, files)]
+    counted = [escape(line) for line in found.summaries(None)]
     sections = [
-        Section("Summary", [*tables.verdicts(found), *plots]),
+        Section("Summary", [*([bullets(counted)] if counted else []), *plots]),
         Section("What is compared", conditions(found)),
         Section("Timings", tables.timings(found, files), folded=True),
         Section("Accuracy and training", tables.accuracy(found, files), folded=True),

@@ -1,10 +1,9 @@
-"""Tables of a comparison: verdicts by pair of arms, then a row for each timing or cell of each arm, and as numbers."""
+"""Tables of a comparison: a row for each timing or cell of each arm, and as numbers."""
 
 from __future__ import annotations
 
 import math
 import statistics
-from collections import Counter
 from collections.abc import Sequence
 from typing import Any, TypeVar
 
@@ -13,11 +12,12 @@ import pandas as pd
 from vitbench.analysis import timings as samples
 from vitbench.analysis.arms import Trained
 from vitbench.analysis.grouped import words
-from vitbench.analysis.regressions import EQUIVALENT, FASTER, IDENTICAL, OK_NOW, SLOWER, TOO_FEW, UNDECIDED, meanings
+from vitbench.analysis.paired import interval
+from vitbench.analysis.regressions import IDENTICAL, meanings
 from vitbench.analysis.side_by_side import CellRow, SideBySide, TimingRow, verdict
 from vitbench.analysis.timings import LEVEL
-from vitbench.report.comparisons.forest import accuracy_of, decimals_of
-from vitbench.report.document import Block, Heading, bullets, filled, table
+from vitbench.report.comparisons.forest import decimals_of
+from vitbench.report.document import Bar, Block, Heading, bullets, filled, table
 from vitbench.report.inline import NOTHING, Md, bold, escape
 from vitbench.report.output import Files
 from vitbench.report.sections.terms import meanings as of_verdicts
@@ -43,11 +43,9 @@ MOST_ROWS = 500
 """Rows of a table; what is beyond is in the CSV."""
 NOT_PLANNED = "not planned"
 CELL, VERDICT, AGAINST = "arm: cell", "verdict", "against"
-WORDS = frozenset({CELL, VERDICT, AGAINST, "arms", "trained otherwise in", "no longer ok"})
+WORDS = frozenset({CELL, VERDICT, AGAINST, "trained otherwise in"})
 """Columns of text; all others are numbers."""
 OPTIONAL = frozenset({"p", "images/s", "peak (MiB)", "s per run"})
-OF_TIMINGS = (SLOWER, FASTER, EQUIVALENT, UNDECIDED, IDENTICAL, TOO_FEW)
-OF_CELLS = ("better", "worse", "equivalent", "undecided", "underpowered", "invalid", IDENTICAL)
 
 
 def planned(row: TimingRow | CellRow) -> list[int]:
@@ -59,51 +57,6 @@ def planned(row: TimingRow | CellRow) -> list[int]:
 def shared(rows: Sequence[Row]) -> list[Row]:
     """Timings or cells that two arms or more plan."""
     return [row for row in rows if len(planned(row)) > 1]
-
-
-def verdicts(found: SideBySide) -> list[Block]:
-    """A table of timings and one of accuracies, a row for each pair of arms; nothing where nothing is compared."""
-    blocks: list[Block] = []
-    for title, of_pair in (("Timings", _timings_of_pair), ("Test accuracy", _cells_of_pair)):
-        if lines := [line for pair in found.pairs if (line := of_pair(found, *pair))]:
-            columns = {name for line in lines for name in line}
-            blocks += [Heading(title), table(filled(lines, "0"), right=columns - WORDS)]
-    return blocks
-
-
-def _timings_of_pair(found: SideBySide, number: int, base: int) -> dict[str, Md]:
-    """Verdict counts of an arm's timings; empty where none is compared."""
-    changes = found.changes(number, base).changes
-    if not changes:
-        return {}
-    both = [(change, change.ratio) for change in changes if change.ratio]
-    counts, lost = Counter(change.word for change, _ in both), Counter(c.word for c in changes if c.lost)
-    ratios = [ratio.estimate for _, ratio in both] or [math.nan]
-    widest = max((r for change, r in both if change.judged), key=lambda r: r.high / r.low, default=None)
-    return {
-        "arms": escape(found.against(number, base)),
-        "ok in both": count(len(both)),
-        **{word: count(counts[word]) for word in OF_TIMINGS},
-        "unstable (~)": count(sum(change.doubtful for change, _ in both)),
-        "no longer ok": escape(", ".join(f"{n} {word}" for word, n in lost.items()) or "0"),
-        "newly ok": count(sum(change.word == OK_NOW for change in changes)),
-        "latency ratio, geometric mean": fixed(math.exp(statistics.fmean(map(math.log, ratios))), 3),
-        "smallest to largest": ranging(min(ratios), max(ratios), 3),
-        "widest 95 % interval": ranging(widest.low, widest.high, 3) if widest else NOTHING,
-    }
-
-
-def _cells_of_pair(found: SideBySide, number: int, base: int) -> dict[str, Md]:
-    """Verdict counts of an arm's accuracies; empty where no cell is compared."""
-    judged = [each for row in found.cells if row.bases[number] == base and (each := row.judged[number]) is not None]
-    counts = Counter(map(verdict, judged))
-    means = [each.mean for each in judged if math.isfinite(each.mean)] or [math.nan]
-    return {} if not judged else {
-        "arms": escape(found.against(number, base)),
-        "cells": count(len(judged)),
-        **{word: count(counts[word]) for word in OF_CELLS},
-        "differences (points)": ranging(min(means), max(means), 2, sign=True),
-    }  # fmt: skip
 
 
 def timings(found: SideBySide, files: Files) -> list[Block]:
@@ -202,6 +155,15 @@ def _accuracy_shown(found: SideBySide, row: CellRow, number: int) -> dict[str, M
         "peak (MiB)": significant(_median(cell, "peak_memory_mib")),
         "s per run": significant(_median(cell, "seconds")),
     }
+
+
+def accuracy_of(cell: Trained | None) -> Bar | None:
+    """Mean test accuracy over seeds, percent, with its 95 % interval; None where there is no result."""
+    if cell is None or not cell.runs:
+        return None
+    values = tuple(run.test_accuracy_pct for _, run in sorted(cell.runs.items()))
+    width = interval(values)
+    return Bar(math.fsum(values) / len(values), width.low, width.high, values if len(values) > 1 else ())
 
 
 def _median(cell: Trained, column: str) -> float:

@@ -1,18 +1,16 @@
-"""Forest plots of a comparison: ratios of timings to their counterparts', and test accuracy by cell."""
+"""Forest plots of a comparison: ratios of timings to their counterparts', and differences in test accuracy."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
 
-from vitbench.analysis.arms import Trained
-from vitbench.analysis.paired import interval
 from vitbench.analysis.regressions import within
-from vitbench.analysis.side_by_side import SideBySide, TimingRow
+from vitbench.analysis.side_by_side import SideBySide, TimingRow, verdict
 from vitbench.config.trial import TimeTrial
 from vitbench.report.document import Bar, Block, Forest, ForestRow, Scale
 from vitbench.report.output import Files
-from vitbench.report.text import accuracy_decimals, cut, distinct, fixed, interval_text
+from vitbench.report.text import accuracy_decimals, cut, distinct, fixed, interval_text, points, signed
 
 MOST = 40
 """Rows of a plot; what is beyond is in the tables."""
@@ -36,20 +34,30 @@ def ratios(found: SideBySide, files: Files) -> list[Block]:
     return _plot("latency-ratios", "Latency ratio (above 1 is slower)", rows, scale, files, band=band)
 
 
-def accuracies(found: SideBySide, files: Files) -> list[Block]:
-    """Test accuracy by cell, a row for each arm; nothing where fewer than two arms have any."""
-    bars = [(row, n, bar) for row in found.cells for n, cell in enumerate(row.cells) if (bar := accuracy_of(cell))]
-    decimals = decimals_of(found)
+def differences(found: SideBySide, files: Files) -> list[Block]:
+    """Difference in test accuracy of each cell, a row for each arm that is compared seed by seed with another."""
+    decimals = decimals_of(found) + 1
     rows = [
-        ForestRow(row.label, found.arms[n].letter, bar,
-                  (fixed(bar.value, decimals), interval_text(bar.low, bar.high, decimals)), "")
-        for row, n, bar in bars
+        ForestRow(
+            row.label, found.against(number, base),
+            Bar(judged.mean, judged.interval.low, judged.interval.high, judged.comparison.deltas),
+            (signed(judged.mean, decimals),
+             interval_text(judged.interval.low, judged.interval.high, decimals, sign=True)),
+            verdict(judged),
+        )
+        for row in found.cells
+        for number, (judged, base) in enumerate(zip(row.judged, row.bases, strict=True))
+        if judged is not None and judged.n and base is not None
     ]  # fmt: skip
-    return _plot("accuracy", "Test accuracy (%)", rows if len({n for _, n, _ in bars}) > 1 else [], Scale(), files)
+    margins = {arm.info.suite.margin if arm.info else None for arm in found.arms}
+    margin = margins.pop() if len(margins) == 1 else None
+    scale = Scale(0.0, (-margin, margin) if margin else None)
+    band = f"margin: ±{points(margin)}" if margin else ""
+    return _plot("accuracy", "Difference in test accuracy (points)", rows, scale, files, band=band)
 
 
 def _plot(
-    name: str, title: str, rows: Sequence[ForestRow], scale: Scale, files: Files, *, band: str = ""
+    name: str, title: str, rows: Sequence[ForestRow], scale: Scale, files: Files, *, band: str
 ) -> list[Block]:  # fmt: skip
     if not rows:
         return []
@@ -60,15 +68,6 @@ def decimals_of(found: SideBySide) -> int:
     """Decimals of accuracies that the test images of all arms resolve."""
     sizes = [size for arm in found.arms if math.isfinite(size := float(arm.trials["test_images"].min()))]
     return accuracy_decimals(min(sizes, default=math.nan))
-
-
-def accuracy_of(cell: Trained | None) -> Bar | None:
-    """Mean test accuracy over seeds, percent, with its 95 % interval; None where there is no result."""
-    if cell is None or not cell.runs:
-        return None
-    values = tuple(run.test_accuracy_pct for _, run in sorted(cell.runs.items()))
-    width = interval(values)
-    return Bar(math.fsum(values) / len(values), width.low, width.high, values if len(values) > 1 else ())
 
 
 def _parts(row: TimingRow) -> list[str]:

@@ -10,7 +10,7 @@ import pandas as pd
 from vitbench.config.base import digest
 from vitbench.config.trial import TrainTrial
 from vitbench.report.view import MEAN, STD, View
-from vitbench.store import Study
+from vitbench.store import StudyFolder
 
 COLUMNS = (
     "board", "images", "recipe", "rank", "study", "cell", "device", "n", MEAN, STD, "low", "high", "parameters",
@@ -18,7 +18,7 @@ COLUMNS = (
 )  # fmt: skip
 
 
-def leaderboard(studies: Sequence[Study], having: Mapping[str, str] | None = None) -> pd.DataFrame:
+def leaderboard(studies: Sequence[StudyFolder], having: Mapping[str, str] | None = None) -> pd.DataFrame:
     """Finished cells of some studies, on boards of what may be compared, the highest mean first. Equivalent
     implementations are one row.
 
