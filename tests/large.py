@@ -8,10 +8,10 @@ from pathlib import Path
 
 from tests.report.builders import CPU
 from tests.small import SUITE
-from vitbench.config import Suite, TrainTrial, read_suite
+from vitbench.config import ExpandedSuite, TrainTrial, read_suite
 from vitbench.environment import Environment
 from vitbench.runner.plan import plan
-from vitbench.store import Epoch, PlannedTrial, Record, Study, TrainValues
+from vitbench.store import Epoch, PlannedTrial, Record, StudyFolder, TrainValues
 
 SEEDS = """
 [axes]
@@ -38,30 +38,30 @@ train.batch_size = [10, 20, 30, 40, 50]
 """100,000 cells."""
 
 
-def suite_of_seeds(folder: Path, trials: int) -> Suite:
+def suite_of_seeds(folder: Path, trials: int) -> ExpandedSuite:
     """200 cells, as many seeds as give so many trials; 2,000 cells where a suite may not have as many seeds."""
     cells, axes = (200, SEEDS) if trials <= 100_000 else (2000, f"{SEEDS}{RATES}\n")
     return _read(folder, SUITE.replace("[train]", f"[train]\nseeds = {trials // cells}") + axes)
 
 
-def suite_of_cells(folder: Path) -> Suite:
+def suite_of_cells(folder: Path) -> ExpandedSuite:
     """100,000 cells with one seed each."""
     return _read(folder, SUITE + CELLS)
 
 
-def _read(folder: Path, text: str) -> Suite:
+def _read(folder: Path, text: str) -> ExpandedSuite:
     path = folder / "large.toml"
     path.write_text(text)
     return read_suite(path, max_trials=10**6)
 
 
-def study_of(folder: Path, suite: Suite, *, finished: float = 1.0) -> Study:
+def study_of(folder: Path, suite: ExpandedSuite, *, finished: float = 1.0) -> StudyFolder:
     """A study of which a part has been run; every hundredth trial of it failed."""
-    study = Study.start(folder, plan(suite, "cpu"))
+    study = StudyFolder.start(folder, plan(suite, "cpu"))
     count = int(len(study.info.trials) * finished)
     for number, planned in enumerate(study.info.trials[:count]):
         record = record_of(planned, number, "failed" if number % 100 == 99 else "ok", CPU)
-        # Not Study.write: flushing each of them to the disk takes an hour.
+        # Not StudyFolder.write: flushing each of them to the disk takes an hour.
         (study.path / "records" / f"{record.trial_id}-1.json").write_text(record.to_json())
     return study
 

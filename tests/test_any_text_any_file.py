@@ -16,7 +16,7 @@ from tests.bad_input import process, suite_file
 from tests.report.builders import CellPlan, Plan, build
 from tests.small import record, train_trial
 from vitbench.cli.main import cli, main
-from vitbench.store import Leases, Study
+from vitbench.store import Leases, StudyFolder
 from vitbench.store.leases import at_work
 
 BYTES = os.fsdecode(b"a\xff\xed\xa0\x80")
@@ -86,7 +86,7 @@ STRAYS = (
 )  # fmt: skip
 
 
-def littered(folder: Path, how: str) -> Study:
+def littered(folder: Path, how: str) -> StudyFolder:
     """A study of three cells with such a thing in each folder, and in the place of one of its records."""
     study = build(folder / "study", Plan([CellPlan(f"depth {n}", {"depth": n}) for n in (1, 2, 3)], time=False))
     study.history.begin()
@@ -106,14 +106,14 @@ def littered(folder: Path, how: str) -> Study:
 def test_i30_what_is_no_file_of_a_study_is_set_aside_by_name_within_a_second(tmp_path: Path, how: str) -> None:
     study = littered(tmp_path, how)
     began = time.monotonic()
-    opened = Study.read(study.path)
+    opened = StudyFolder.read(study.path)
     assert len(opened.records()) == 2 and len(opened.damaged) == 3
     assert len(opened.set_aside()) == 4, "one of them lay there as damaged"
     assert {each.trial_id for each in at_work(study.path / "claims")} >= {TRIAL}, "it may be a claim, for a while"
     opened.history.unread(1)
     with Leases(study.path / "claims") as leases:
         assert leases.take(TRIAL) is not None and leases.take("1" * 20) is None
-    again = Study.start(study.path, study.info)
+    again = StudyFolder.start(study.path, study.info)
     assert len(again.states()) == 2 and again.history.numbers() == [1, 2]
     assert [again.history.append({"asked": n}, 0) for n in (1, 2)] == [3, 4], "after the number that leaps is no room"
     assert time.monotonic() - began < 10.0
@@ -138,7 +138,7 @@ def test_i30_a_plan_of_30_gb_is_refused_at_once(tmp_path: Path) -> None:
         how(study.path / "study.json")
         began = time.monotonic()
         with pytest.raises(ValueError, match=r"study\.json: "):
-            Study.read(study.path)
+            StudyFolder.read(study.path)
         assert time.monotonic() - began < 10.0
         if (study.path / "study.json").is_dir():
             break
@@ -150,7 +150,7 @@ def test_i30_a_number_that_leaps_is_not_believed(tmp_path: Path) -> None:
     trial = train_trial(seed=77)
     study.write(record(trial, "failed", 2))
     study.write(record(trial, "ok", 1_000_000))
-    opened = Study.read(study.path)
+    opened = StudyFolder.read(study.path)
     assert [each.attempt for each in opened.records()[trial.id]] == [2]
     assert [each.partition(": ")[0] for each in opened.damaged] == [f"{trial.id}, attempt 1000000"]
 
@@ -162,6 +162,6 @@ def test_i30_a_record_that_is_ok_has_values_of_its_kind(tmp_path: Path, values: 
     study = build(tmp_path / "study", Plan([CellPlan("a", {})], time=False))
     trial, of_other = record(train_trial(seed=77), "ok"), record(time_trial(), "ok").values
     path = study.write(trial.model_copy(update={"values": of_other if values else None}))
-    opened = Study.read(study.path)
+    opened = StudyFolder.read(study.path)
     assert trial.trial_id not in opened.records()
     assert opened.damaged == [f'{path.name}: state "ok" of a trial of kind "train", and no values of such a one']

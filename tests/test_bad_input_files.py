@@ -37,7 +37,7 @@ from vitbench.data.sources import torchvision_sets
 from vitbench.model.weights import WeightsError, load_weights, read_spec, save_weights
 from vitbench.report.inline import escape
 from vitbench.report.study_report import render
-from vitbench.store import Study
+from vitbench.store import StudyFolder
 from vitbench.store.record import MAX_BYTES, SCHEMA, BadRecord, from_json
 
 
@@ -160,7 +160,7 @@ def test_i16_foreign_files_are_set_aside_by_name_and_counted(
     study = build(tmp_path / "study", Plan([CellPlan("a", {})], time=False))
     bad = study.path / "records" / "foreign.json"
     bad.write_text(TEXTS[how])
-    opened = Study.read(study.path)
+    opened = StudyFolder.read(study.path)
     assert len(opened.records()) == 1
     assert len(opened.damaged) == 1 and opened.damaged[0].startswith("foreign.json: ")
     assert not bad.exists() and bad.with_name("foreign.json.corrupt").exists()
@@ -174,7 +174,7 @@ def test_i16_what_is_no_file_or_too_large_is_named(tmp_path: Path) -> None:
     (study.path / "records" / "folder.json").mkdir()
     with (study.path / "records" / "large.json").open("wb") as stream:
         stream.truncate(MAX_BYTES + 1)
-    opened = Study.read(study.path)
+    opened = StudyFolder.read(study.path)
     assert len(opened.records()) == 1
     whys = [damaged.partition("cannot be read: ")[2].split(",")[0] for damaged in opened.damaged]
     assert whys == ["Is a directory", "67"]
@@ -184,7 +184,7 @@ def test_i16_a_record_that_was_copied_counts_once(tmp_path: Path) -> None:
     study = build(tmp_path / "study", Plan([CellPlan("a", {})], time=False, state=lambda c, k, s: ("failed", "x")))
     (file,) = (study.path / "records").iterdir()
     file.with_name(f"copy-of-{file.name}").write_bytes(file.read_bytes())
-    opened = Study.read(study.path)
+    opened = StudyFolder.read(study.path)
     ((trial_id, attempts),) = opened.records().items()
     assert len(attempts) == 1, "a copy is no second attempt"
     assert opened.damaged == [f"{trial_id}, attempt 1: the same record in two files"]

@@ -23,7 +23,7 @@ from vitbench.data.catalog import DatasetFacts, unfit
 from vitbench.devices import DeviceError, resolve, unsupported
 from vitbench.registry import PluginError, load_plugin
 from vitbench.report.study_report import render
-from vitbench.store import Study, StudyError, StudyInfo
+from vitbench.store import StudyError, StudyFolder, StudyInfo
 
 ROWS = {*range(1, 35)}
 """Of the table of what bad input shows."""
@@ -71,7 +71,7 @@ def test_i22_unsupported_is_a_state_with_its_reason_and_no_failure(tmp_path: Pat
     done = process(tmp_path, "run", name, "--device", "cpu")
     reason = 'attention "triton" runs on cuda, not on cpu'
     assert done.returncode == 0 and "1 trials: 1 unsupported" in done.stdout and reason in done.stdout
-    study = Study.read(tmp_path / "results" / "small")
+    study = StudyFolder.read(tmp_path / "results" / "small")
     assert [(r.state, r.reason, r.values) for r in study.outcomes().values()] == [("unsupported", reason, None)]
     render(study, tmp_path / "report")
     page = read_page(tmp_path / "report")
@@ -207,7 +207,7 @@ def test_i25_in_a_process_of_its_own(tmp_path: Path) -> None:
 def test_i25_a_plan_that_is_none(tmp_path: Path, text: str, expected: str) -> None:
     (tmp_path / "study.json").write_text(text)
     with pytest.raises(StudyError) as caught:
-        Study.read(tmp_path)
+        StudyFolder.read(tmp_path)
     assert str(caught.value).startswith(f"{tmp_path / 'study.json'}: {expected}") and "\n" not in str(caught.value)
 
 
@@ -219,7 +219,7 @@ def test_i25_a_plan_whose_ids_belong_to_other_trials(tmp_path: Path) -> None:
     (study / "study.json").write_text(json.dumps(whole))
     with pytest.raises(StudyError, match=f"2 of the plan's trials are not what they say: trial {second} has the id "
                                          f"{first}; trial {second} is there twice"):  # fmt: skip
-        Study.read(study)
+        StudyFolder.read(study)
 
 
 @pytest.mark.parametrize("command", ["status", "report", "compare"])

@@ -15,7 +15,7 @@ from vitbench.config.suite_errors import SHOWN
 from vitbench.config.toml import MAX_DEPTH, MAX_SUITE_BYTES
 from vitbench.registry import DEVICE_FILES
 from vitbench.runner.plan import plan
-from vitbench.store import Study
+from vitbench.store import StudyFolder
 
 KNOWN_ATTENTION = ", ".join(registry.names("attention"))
 
@@ -337,7 +337,7 @@ def test_i12_no_record_has_an_id_that_is_a_path(tmp_path: Path, trial_id: str) -
 def test_i12_a_record_stays_in_its_study(tmp_path: Path) -> None:
     from tests.small import record, train_trial
 
-    study = Study.start(tmp_path / "study", plan(read_suite(tmp_path / suite_file(tmp_path)), "cpu"))
+    study = StudyFolder.start(tmp_path / "study", plan(read_suite(tmp_path / suite_file(tmp_path)), "cpu"))
     written = study.write(record(train_trial()))
     assert written.resolve().parent == (tmp_path / "study" / "records").resolve()
 

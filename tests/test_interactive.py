@@ -18,7 +18,7 @@ from vitbench.config.reading import read_suite
 from vitbench.config.suite_errors import SpecError
 from vitbench.own_source import definitions
 from vitbench.runner.plan import plan
-from vitbench.store import Record, Study, StudyError, TrainValues
+from vitbench.store import Record, StudyError, StudyFolder, TrainValues
 
 REFERENCE = REPOSITORY / "results" / "reference"
 SCRIPT = '''
@@ -50,7 +50,7 @@ suite = vitbench.Suite(
 
 
 def records(folder: Path) -> list[Record]:
-    return [each for attempts in Study.read(folder).records().values() for each in attempts]
+    return [each for attempts in StudyFolder.read(folder).records().values() for each in attempts]
 
 
 def losses(found: list[Record]) -> dict[str, float]:
@@ -73,7 +73,7 @@ def test_a_script_runs_a_study_of_its_own_component_and_extends_it(tmp_path: Pat
     of_mine = [r for r in by_script if r.environment is not None and r.environment.plugins]
     assert len(of_mine) == 5, "records have the digest of the component's text"
 
-    made_by = Study.read(tmp_path / "results" / "mine").info.commands[0]
+    made_by = StudyFolder.read(tmp_path / "results" / "mine").info.commands[0]
     command = [sys.executable, "-m", "vitbench", *made_by, "--results", "by-command"]
     again = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=300, check=False)
     assert again.returncode == 0, again.stdout + again.stderr

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -134,6 +135,20 @@ def test_no_component_is_compared_by_name() -> None:
             if isinstance(node, ast.Compare):
                 constants = {c.value for c in ast.walk(node) if isinstance(c, ast.Constant)}
                 assert not constants & known, f"{path}:{node.lineno}: compares a component's name"
+
+
+def test_no_name_of_a_module_or_a_class_has_two_meanings() -> None:
+    """A component's file is named by its slot, too: ``norm/none.py`` and ``bias/none.py``."""
+    named = [path for name, path in modules() if path.stem != "__init__" and name != "components"]
+    named += sorted((PACKAGE.parent / "tools").glob("*.py"))
+    classes = [
+        node.name
+        for path in named
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.ClassDef) and not node.name.startswith("_")
+    ]
+    public = Counter(path.stem for path in named if path.stem != "__main__") + Counter(classes)
+    assert [name for name, number in public.items() if number > 1] == []
 
 
 @pytest.mark.parametrize(

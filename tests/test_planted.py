@@ -10,7 +10,7 @@ import pytest
 
 from tests.conftest import REPOSITORY
 from tests.report.markdown import read_page
-from vitbench.store import Study
+from vitbench.store import StudyFolder
 
 
 @pytest.mark.slow
@@ -22,7 +22,7 @@ def test_planted_effects_are_found_and_planted_nulls_are_not_called_a_difference
         line = [sys.executable, "-m", "vitbench", *command]
         done = subprocess.run(line, cwd=tmp_path, capture_output=True, text=True, timeout=1500, check=False)
         assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
-    facts = Study.read(tmp_path / "study").info.facts
+    facts = StudyFolder.read(tmp_path / "study").info.facts
     rows = {r["claim"]: r for r in read_page(tmp_path / "report").table("claim", "Claims")}
     assert len(rows) == len(facts) == 11
     for fact in facts:

@@ -29,7 +29,7 @@ from vitbench.cli.overview import print_status
 from vitbench.config.suite import Fact, Published
 from vitbench.environment import fingerprint
 from vitbench.report.study_report import render
-from vitbench.store import Study
+from vitbench.store import StudyFolder
 from vitbench.store.record import Record
 
 PACKAGE = Path(vitbench.__file__).parent
@@ -110,7 +110,7 @@ def test_a_version_of_torch_whose_loading_was_bypassed_is_not_taken() -> None:
     assert (int(major), int(minor)) >= (2, 10)
 
 
-def hostile_study(folder: Path) -> Study:
+def hostile_study(folder: Path) -> StudyFolder:
     """A study every text of which is hostile, as a foreign folder may hold it."""
     cells = [
         CellPlan(text, {"depth": i}, Published(test_accuracy=30, source=text)) for i, text in enumerate(HOSTILE, 1)
@@ -132,7 +132,7 @@ def hostile_study(folder: Path) -> Study:
             "suite": study.info.suite.model_copy(update={"cost": HOSTILE[9], "expected": "\n# ".join(HOSTILE)}),
         }
     )  # fmt: skip
-    return Study(study.path, info)
+    return StudyFolder(study.path, info)
 
 
 @pytest.fixture(scope="module")
@@ -185,7 +185,7 @@ def test_hostile_text_in_a_record_is_read_back_as_it_was(tmp_path: Path) -> None
     study = build(tmp_path, Plan([CellPlan("a", {})], time=False, state=lambda c, k, s: ("pending", "")))
     for attempt, text in enumerate(HOSTILE, 1):
         study.write(record(train_trial(), attempt=attempt).model_copy(update={"reason": text}))
-    ((*attempts,),) = Study.read(tmp_path).records().values()
+    ((*attempts,),) = StudyFolder.read(tmp_path).records().values()
     assert tuple(r.reason for r in attempts) == HOSTILE
 
 
@@ -292,6 +292,6 @@ def test_a_record_holds_no_environment_no_host_and_no_user(monkeypatch: pytest.M
 def test_reading_a_study_changes_nothing_in_it(tmp_path: Path) -> None:
     study = hostile_study(tmp_path / "study")
     before = files_of(tmp_path / "study")
-    Study.read(study.path).records()
+    StudyFolder.read(study.path).records()
     render(study, tmp_path / "report")
     assert files_of(tmp_path / "study") == before

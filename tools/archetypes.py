@@ -15,7 +15,7 @@ from vitbench.analysis.side_by_side import SideBySide, side_by_side
 from vitbench.config.suite import Fact, Goal, Published
 from vitbench.config.trial import TrainTrial, TuneTrial
 from vitbench.environment import Environment
-from vitbench.store import Study, TimeValues, TrainValues
+from vitbench.store import StudyFolder, TimeValues, TrainValues
 from vitbench.store.info import Disagreement
 from vitbench.store.record import STATES, Ceilings
 
@@ -205,15 +205,15 @@ PLANS: Mapping[str, Plan] = {
 """Name → what a study is built from."""
 
 
-def with_damage(path: Path) -> Study:
+def with_damage(path: Path) -> StudyFolder:
     """Of the records one is torn and one is of a trial outside the plan."""
     study = build(path, PLANS["retries"])
     whole = sorted((path / "records").iterdir())[0].read_text()
     (path / "records" / "0-torn.json").write_text(whole[:300])
-    return Study(path, study.info.model_copy(update={"trials": study.info.trials[1:]}))
+    return StudyFolder(path, study.info.model_copy(update={"trials": study.info.trials[1:]}))
 
 
-def with_changes(path: Path, letters: str = "a") -> Study:
+def with_changes(path: Path, letters: str = "a") -> StudyFolder:
     """Margin, seeds and claims were changed after results."""
     claims = [CLAIMS[1].model_copy(update={"claim": f"claim {letter}"}) for letter in letters]
     plan = factorial({"positions": ("learned", "sinusoidal")}, seeds=(0, 1), margin=0.5, facts=CLAIMS[1:2])
@@ -221,7 +221,7 @@ def with_changes(path: Path, letters: str = "a") -> Study:
     return build(path, replace(plan, margin=4.0, seeds=(0, 2), facts=tuple(claims)))
 
 
-def with_an_edit(path: Path) -> Study:
+def with_an_edit(path: Path) -> StudyFolder:
     """The plan was edited by hand, an entry of the history is gone, and so are a run and the first run of a trial."""
     plan = factorial(SMALL, seeds=(0, 1), margin=0.5)
     build(path, plan)
@@ -232,10 +232,12 @@ def with_an_edit(path: Path) -> Study:
         (path / "records" / f"{trial.id}-1.json").unlink()
     study.write(record.model_copy(update={"started_at": record.started_at + timedelta(days=1)}))
     (path / "history" / "1.json").unlink()
-    return Study(path, study.info.model_copy(update={"suite": study.info.suite.model_copy(update={"margin": 4.0})}))
+    return StudyFolder(
+        path, study.info.model_copy(update={"suite": study.info.suite.model_copy(update={"margin": 4.0})})
+    )
 
 
-def with_tuning(path: Path) -> Study:
+def with_tuning(path: Path) -> StudyFolder:
     """Each cell is tried with three learning rates, and trained with the default, which is one of them."""
     study = build(path, factorial(SMALL, tuned=(0.0003, 0.001, 0.003), seeds=SEEDS))
     trials = tuple(
@@ -243,23 +245,23 @@ def with_tuning(path: Path) -> Study:
         if isinstance(planned.trial, (TrainTrial, TuneTrial)) else planned
         for planned in study.info.trials
     )  # fmt: skip
-    return Study(path, study.info.model_copy(update={"trials": trials}))
+    return StudyFolder(path, study.info.model_copy(update={"trials": trials}))
 
 
-def without_history(path: Path) -> Study:
+def without_history(path: Path) -> StudyFolder:
     """The history was removed."""
     study = build(path, factorial(SMALL))
     shutil.rmtree(path / "history")
     return study
 
 
-def with_a_late_history(path: Path) -> Study:
+def with_a_late_history(path: Path) -> StudyFolder:
     """The history begins after results."""
     without_history(path)
     return build(path, factorial(SMALL))
 
 
-def with_stand_ins(path: Path) -> Study:
+def with_stand_ins(path: Path) -> StudyFolder:
     """Of equivalent implementations one alone is trained with every seed, and some are said to disagree."""
 
     def state(cell: CellPlan, kind: str, seed: int) -> tuple[str, str]:
@@ -270,10 +272,10 @@ def with_stand_ins(path: Path) -> Study:
     there = study.records()
     kept = tuple(trial for trial in study.info.trials if trial.id in there)
     split = (Disagreement(cells=("per_head · none", "sdpa · none"), reason="test loss 1.6 and 1.7"),)
-    return Study(path, study.info.model_copy(update={"trials": kept, "split": split, "implementations": "one"}))
+    return StudyFolder(path, study.info.model_copy(update={"trials": kept, "split": split, "implementations": "one"}))
 
 
-STUDIES: Mapping[str, Callable[[Path], Study]] = {
+STUDIES: Mapping[str, Callable[[Path], StudyFolder]] = {
     **{name: lambda path, plan=plan: build(path, plan) for name, plan in PLANS.items()},  # type: ignore[misc]
     "damaged": with_damage,
     "changed": with_changes,

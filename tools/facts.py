@@ -34,7 +34,7 @@ from vitbench.report.comparisons import limits
 from vitbench.report.comparisons.comparison import render_comparison
 from vitbench.report.sections.caveats import stated
 from vitbench.report.view import View
-from vitbench.store import Study
+from vitbench.store import StudyFolder
 
 REFERENCE = Path(__file__).parents[1] / "results" / "reference"
 BESIDE_ITSELF = "components-cpu"
@@ -61,7 +61,7 @@ class Report(TypedDict):
 Facts = Mapping[str, Report]
 
 
-class Difference(NamedTuple):
+class Mismatch(NamedTuple):
     """What one report has otherwise than before: the kind, where, how many of it, and one of them in words."""
 
     kind: str
@@ -87,7 +87,7 @@ def collect() -> Facts:
     facts = {}
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        studies = {path.parent.name: Study.read(path.parent) for path in sorted(REFERENCE.glob("*/study.json"))}
+        studies = {path.parent.name: StudyFolder.read(path.parent) for path in sorted(REFERENCE.glob("*/study.json"))}
         studies |= {f"made-{kind}": make(folder / kind / "study") for kind, make in STUDIES.items()}
         for kind, study in studies.items():
             named = [name for name, _ in stated(View(study))]
@@ -134,19 +134,19 @@ def values_of(texts: Sequence[str]) -> Column:
     return [*numbers] if finite else [text or None for text in texts]
 
 
-def differences(old: Facts, new: Facts) -> Iterator[Difference]:
+def differences(old: Facts, new: Facts) -> Iterator[Mismatch]:
     """Every difference between two sets of facts."""
     for gone, study in apart(old, new):
-        yield Difference(f"study {gone}", study)
+        yield Mismatch(f"study {gone}", study)
     for study in [name for name in old if name in new]:
         tables = old[study]["tables"], new[study]["tables"]
         for gone, table in apart(*tables):
-            yield Difference(f"table {gone}", study, table)
+            yield Mismatch(f"table {gone}", study, table)
         for table in [name for name in tables[0] if name in tables[1]]:
             yield from table_differences(study, table, tables[0][table], tables[1][table])
         caveats = Counter(old[study]["caveats"]), Counter(new[study]["caveats"])
         for kind, more in (("gone", caveats[0] - caveats[1]), ("new", caveats[1] - caveats[0])):
-            yield from (Difference(f"caveat {kind}", study, "caveats", name, n) for name, n in more.items())
+            yield from (Mismatch(f"caveat {kind}", study, "caveats", name, n) for name, n in more.items())
 
 
 def apart(old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
@@ -157,18 +157,18 @@ def apart(old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[tuple[str,
 
 def table_differences(
     study: str, table: str, old: Mapping[str, Column], new: Mapping[str, Column]
-) -> Iterator[Difference]:
+) -> Iterator[Mismatch]:
     """Differences between two versions of a table: columns, then rows, then cells."""
     if old == new:
         return
-    yield from (Difference(f"column {kind}", study, table, name) for kind, name in apart(old, new))
+    yield from (Mismatch(f"column {kind}", study, table, name) for kind, name in apart(old, new))
     shared = [name for name in old if name in new]
     frames = [pd.DataFrame(each, dtype=object)[shared] for each in (old, new)]
     keys = key_columns(*frames)
     before, after = (indexed(frame, keys) for frame in frames)
     for kind, rows in (("gone", before.index.difference(after.index)), ("new", after.index.difference(before.index))):
         if len(rows):
-            yield Difference(f"rows {kind}", study, table, ROWS, len(rows), row_in_words(keys, rows[0]))
+            yield Mismatch(f"rows {kind}", study, table, ROWS, len(rows), row_in_words(keys, rows[0]))
     rows = before.index[before.index.isin(after.index)]
     before, after = before.loc[rows], after.loc[rows]
     for name in shared:
@@ -176,7 +176,7 @@ def table_differences(
         if len(unlike):
             first = unlike[0]
             values = f"{before.at[first, name]!s} → {after.at[first, name]!s}"
-            yield Difference("cells differ", study, table, name, len(unlike), f"{row_in_words(keys, first)}: {values}")
+            yield Mismatch("cells differ", study, table, name, len(unlike), f"{row_in_words(keys, first)}: {values}")
 
 
 def key_columns(*frames: pd.DataFrame) -> list[str]:
@@ -254,7 +254,7 @@ def compare(old: Facts, new: Facts, patterns: Sequence[str] = ()) -> list[str]:
     """A line for each kind of difference that is not meant, and for each pattern that matches no difference."""
     every = list(differences(old, new))
     left = [each for each in every if not any(fits(pattern, each.path) for pattern in patterns)]
-    grouped: dict[tuple[str, str], list[Difference]] = {}
+    grouped: dict[tuple[str, str], list[Mismatch]] = {}
     for each in left:
         grouped.setdefault((each.kind, each.subject), []).append(each)
     lines = [in_words(kind, subject, some) for (kind, subject), some in grouped.items()]
@@ -262,7 +262,7 @@ def compare(old: Facts, new: Facts, patterns: Sequence[str] = ()) -> list[str]:
     return [*lines, *(f"meant, but nothing differs there: {pattern}" for pattern in rotten)]
 
 
-def in_words(kind: str, subject: str, some: Sequence[Difference]) -> str:
+def in_words(kind: str, subject: str, some: Sequence[Mismatch]) -> str:
     """Differences of one kind in a line."""
     paths = list(dict.fromkeys(each.path for each in some))
     more = f" and {len(paths) - NAMED} more" if len(paths) > NAMED else ""

@@ -34,7 +34,7 @@ from vitbench.config.base import digest
 from vitbench.config.recipe import DataSpec
 from vitbench.data.sources import folder as image_folder
 from vitbench.errors import UserError
-from vitbench.store import Study
+from vitbench.store import StudyFolder
 
 SECONDS = 60
 """That a command may take."""
@@ -138,7 +138,7 @@ def a_study(draw: random.Random, studies: Studies, work: Path) -> None:
     """Some files of a study."""
     study = Path(shutil.copytree(draw.choice(studies), work / "study"))
     if draw.random() < 0.3:
-        Study.read(study).pack()
+        StudyFolder.read(study).pack()
     files = sorted(f for f in study.rglob("*") if f.is_file() and f.suffix != ".toml")
     plan = [f for f in files if f.name == "study.json"]
     for _ in range(draw.choice((1, 1, 2, 4))):
@@ -201,7 +201,9 @@ def fuzz(reference: Path, minutes: float, first: int, cases: int) -> None:
 
     signal.signal(signal.SIGALRM, too_slow)
     studies = [
-        f.parent for f in sorted(reference.glob("*/study.json")) if len(Study.read(f.parent).states()) <= MOST_RECORDS
+        f.parent
+        for f in sorted(reference.glob("*/study.json"))
+        if len(StudyFolder.read(f.parent).states()) <= MOST_RECORDS
     ]
     done, faults, end = Counter[str](), 0, time.monotonic() + 60 * minutes
     for number in range(first, first + cases):

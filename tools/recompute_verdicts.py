@@ -16,7 +16,7 @@ import numpy as np
 from vitbench.analysis.differences import permutation_p, unpaired
 from vitbench.analysis.paired import sign_flip_p
 from vitbench.report.view import View
-from vitbench.store import Study
+from vitbench.store import StudyFolder
 
 
 def main(folder: Path) -> None:
@@ -24,7 +24,7 @@ def main(folder: Path) -> None:
     click.echo("| study | comparison | difference | sign-flip p | Welch p | permutation p | p (Holm) | verdict |")
     click.echo("| --- | --- | ---: | ---: | ---: | ---: | ---: | --- |")
     for path in sorted(p.parent for p in folder.glob("*/study.json")):
-        for place in View(Study.read(path)).conclusions:
+        for place in View(StudyFolder.read(path)).conclusions:
             labels = {id(each.judged): f"claim: {each.fact.claim}" for each in place.claims}
             for judged in place.judged:
                 c = judged.comparison

@@ -79,7 +79,7 @@ Lap = Callable[[Callable[[], object]], float]
 
 
 @dataclass(frozen=True)
-class Job:
+class TuningJob:
     """One plan, of one shape, type and direction, to be checked."""
 
     shape: tuple[int, int, int, int]
@@ -108,11 +108,11 @@ def label(plan: Plan) -> str:
     return f"{type(plan).__name__.lower()} {' '.join(fields)}"
 
 
-def jobs() -> list[Job]:
+def jobs() -> list[TuningJob]:
     """All checks: present choices first; then those of the type that is timed, the most promising of each shape first;
     then the other types."""
     found = [
-        (place > 0, dtype != TIMED, place, Job(shape, dtype, backward, plan))
+        (place > 0, dtype != TIMED, place, TuningJob(shape, dtype, backward, plan))
         for shape, dtype, backward in itertools.product(SHAPES, CHECKED, (False, True))
         for place, plan in enumerate(candidates(shape[2], shape[3], dtype, backward))
     ]
@@ -266,7 +266,7 @@ def _wanted(
     return (q, k, v, grad), true, allowed, out, lse
 
 
-def check(job: Job, device: str = "cuda") -> dict[str, Any]:
+def check(job: TuningJob, device: str = "cuda") -> dict[str, Any]:
     """A plan's largest errors against float64, and those allowed; or why it gave nothing."""
     began = time.perf_counter()
     row = job.row()
@@ -314,7 +314,7 @@ class _Worker:
         self.process.start()
         theirs.close()
 
-    def check(self, job: Job, seconds: float) -> dict[str, Any]:
+    def check(self, job: TuningJob, seconds: float) -> dict[str, Any]:
         """The job's row. Raises EOFError, OSError or TimeoutError where the worker gave none: it is of no use then."""
         self.pipe.send(job)
         if not self.pipe.poll(seconds):
@@ -329,9 +329,9 @@ class _Worker:
         self.pipe.close()
 
 
-def check_all(todo: list[Job], deadline: float, workers: int = WORKERS) -> list[dict[str, Any]]:
+def check_all(todo: list[TuningJob], deadline: float, workers: int = WORKERS) -> list[dict[str, Any]]:
     """The rows of all jobs that could be begun before the deadline (on the monotonic clock), as they ended."""
-    waiting: queue.SimpleQueue[Job] = queue.SimpleQueue()
+    waiting: queue.SimpleQueue[TuningJob] = queue.SimpleQueue()
     for job in todo:
         waiting.put(job)
     rows: list[dict[str, Any]] = []

@@ -53,6 +53,6 @@ def load(study: str | Path) -> pd.DataFrame:
         StudyError: where the folder holds no study.
     """
     from vitbench.analysis.frames import trials_frame
-    from vitbench.store import Study
+    from vitbench.store import StudyFolder
 
-    return trials_frame(Study.read(Path(study)))
+    return trials_frame(StudyFolder.read(Path(study)))

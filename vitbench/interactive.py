@@ -24,7 +24,7 @@ from vitbench.wording import nearest
 if TYPE_CHECKING:
     import pandas as pd
 
-    from vitbench.config.suite import Suite as ReadSuite
+    from vitbench.config.suite import ExpandedSuite
     from vitbench.report.figures.charts import Drawn
     from vitbench.report.sections.effects import Row
     from vitbench.report.view import View
@@ -104,7 +104,7 @@ class Suite:
         """The file of the suite; ``load`` says which form of it and with which changes."""
         return self.text
 
-    def read(self, device: str = "auto") -> ReadSuite:
+    def read(self, device: str = "auto") -> ExpandedSuite:
         """The suite, read, checked and expanded into its cells. Raises SpecError with every mistake in it."""
         from vitbench.config.reading import read_suite
         from vitbench.runner.device_kind import device_kind
@@ -121,10 +121,10 @@ class Suite:
         from vitbench.analysis.frames import trials_frame
         from vitbench.runner.device_kind import device_kind
         from vitbench.runner.plan import plan
-        from vitbench.store.study import Study as Stored
+        from vitbench.store.study import StudyFolder
 
         info = plan(self.read(device), device_kind(device))
-        frame = trials_frame(Stored(Path(), info))
+        frame = trials_frame(StudyFolder(Path(), info))
         kept = [name for name in frame if name in PLANNED or name in info.axes]
         return frame[kept].dropna(axis="columns", how="all")
 
@@ -168,7 +168,7 @@ class Suite:
         return Study(folder)
 
     @staticmethod
-    def _plugins(read: ReadSuite) -> list[registry.Plugin]:
+    def _plugins(read: ExpandedSuite) -> list[registry.Plugin]:
         """Those that components of the suite come from."""
         models = {id(cell.model): cell.model for cell in read.cells}.values()
         return [*dict.fromkeys(plugin for model in models for plugin in registry.plugins(model.components))]
@@ -196,9 +196,9 @@ class Study:
 
     def _view(self) -> View:
         from vitbench.report.view import View
-        from vitbench.store import Study as Stored
+        from vitbench.store import StudyFolder
 
-        return View(Stored.read(self.path))
+        return View(StudyFolder.read(self.path))
 
     def __repr__(self) -> str:
         from vitbench.report.inline import plain

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Row:
+class ComparedPair:
     """A variant against the baseline: the columns of :func:`compare`.
 
     Attributes:
@@ -65,7 +65,7 @@ def compare(
         higher_is_better: False for losses and times.
 
     Returns:
-        One row for each other name, in their order, with the columns of :class:`Row`.
+        One row for each other name, in their order, with the columns of :class:`ComparedPair`.
 
     Raises:
         ValueError: where there is no such baseline, nothing to compare it with, a score is not finite, the numbers of
@@ -92,10 +92,12 @@ def compare(
     ]  # fmt: skip
     judged = judge(comparisons, margin=margin, noise_floor=None, higher_is_better=higher_is_better)
     rows = [
-        Row(
+        ComparedPair(
             each.comparison.label, first, each.n, each.mean, each.interval.low, each.interval.high, each.p,
             each.p_permutation, each.p_holm, each.improvement, each.words, each.seeds_needed,
         )
         for each in judged
     ]  # fmt: skip
-    return pd.DataFrame([dataclasses.asdict(row) for row in rows], columns=[f.name for f in dataclasses.fields(Row)])
+    return pd.DataFrame(
+        [dataclasses.asdict(row) for row in rows], columns=[f.name for f in dataclasses.fields(ComparedPair)]
+    )

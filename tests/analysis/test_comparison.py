@@ -21,7 +21,7 @@ from vitbench.analysis.timings import Measurement
 from vitbench.config import TimeSpec
 from vitbench.config.suite import Info
 from vitbench.environment import Environment
-from vitbench.store import PlannedTrial, Record, Samples, Study, StudyError, StudyInfo, TimeValues
+from vitbench.store import PlannedTrial, Record, Samples, StudyError, StudyFolder, StudyInfo, TimeValues
 
 
 @dataclass(frozen=True)
@@ -64,7 +64,7 @@ def write(path: Path, cells: Mapping[str, Timed], seed: int = 0) -> Path:
     trials = tuple(planned(cell, timed.device) for cell, timed in cells.items())
     info = StudyInfo(suite=Info(name="small", question="?"), suite_file="small.toml", axes={}, data_name="",
                      data_identity="", trials=trials)  # fmt: skip
-    study = Study.start(path, info)
+    study = StudyFolder.start(path, info)
     tried = study.records()
     for trial, timed in zip(trials, cells.values(), strict=True):
         if timed.state == "pending":
@@ -248,8 +248,9 @@ def protocols(path: Path, *iterations: int) -> Path:
     """A study that trains, and times one model by each of some protocols."""
     trials = [train_trial(), *(time_trial(protocol=TimeSpec(iterations=n)) for n in iterations)]
     plan = tuple(PlannedTrial(id=t.id, cell="a cell", axes={}, exact={}, trial=t) for t in trials)
-    Study.start(path, StudyInfo(suite=Info(name="small", question="?"), suite_file="small.toml", axes={}, data_name="",
-                                data_identity="", trials=plan))  # fmt: skip
+    info = StudyInfo(suite=Info(name="small", question="?"), suite_file="small.toml", axes={}, data_name="",
+                     data_identity="", trials=plan)  # fmt: skip
+    StudyFolder.start(path, info)
     return path
 
 

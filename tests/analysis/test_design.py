@@ -10,7 +10,7 @@ from vitbench.analysis.design import conditions, images
 from vitbench.analysis.outlook import families
 from vitbench.config import read_suite
 from vitbench.report.view import View
-from vitbench.store import Study
+from vitbench.store import StudyFolder
 
 
 def found(name: str) -> set[str]:
@@ -32,7 +32,7 @@ def test_a_report_compares_components_under_each_condition_and_no_conditions(tmp
     axes = {"num_classes": (4, 10), "positions": ("learned", "none")}
     plan = factorial(axes, seeds=tuple(range(8)), time=False, accuracy=accuracy, margin=1.0)
     page = page_of(tmp_path, plan)
-    view = View(Study.read(tmp_path / "study"))
+    view = View(StudyFolder.read(tmp_path / "study"))
     assert (view.conditions, view.under_study, view.equivalent_axes) == (["num_classes"], ["positions"], [])
     assert [r["axis"] for r in page.effects()] == ["positions"]
     (interaction,) = page.table("interaction", "Interactions")

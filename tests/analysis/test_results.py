@@ -16,13 +16,13 @@ from tests.report.builders import CPU, CellPlan, build, factorial
 from vitbench.analysis import columnar, results
 from vitbench.analysis.frames import epochs_frame, processes_frame, timings_frame, trials_frame
 from vitbench.environment import Environment
-from vitbench.store import Attempt, Record, Study, packed
+from vitbench.store import Attempt, Record, StudyFolder, packed
 
 FRAMES = (trials_frame, epochs_frame, processes_frame, timings_frame)
 
 
 @pytest.fixture
-def study(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Study:
+def study(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> StudyFolder:
     """8 cells, trained with 5 seeds and timed in 2 modes, and packed: a segment takes 20 records."""
     monkeypatch.setattr(results, "LEAST_KEPT", 5)
     monkeypatch.setattr(packed, "MOST", 20)
@@ -30,7 +30,7 @@ def study(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Study:
     plan = factorial(axes, seeds=tuple(range(5)), notices=("one; of two", "pairs"))
     found = build(tmp_path / "study", replace(plan, state=_state, attempts=_earlier, environment=_environment))
     found.pack()
-    return Study.read(found.path)
+    return StudyFolder.read(found.path)
 
 
 def _state(cell: CellPlan, kind: str, seed: int) -> tuple[str, str]:
@@ -65,22 +65,22 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return found
 
 
-def number(study: Study) -> int:
+def number(study: StudyFolder) -> int:
     """Records of a study."""
     return sum(map(len, study.attempts().values()))
 
 
-def kept(study: Study) -> list[Path]:
+def kept(study: StudyFolder) -> list[Path]:
     return sorted((study.path / "cache").glob("*.npz"))
 
 
-def frames(study: Study) -> list[pd.DataFrame]:
+def frames(study: StudyFolder) -> list[pd.DataFrame]:
     """All tables of a study."""
     found = results.results_of(study)
     return [frame(study, found) for frame in FRAMES]
 
 
-def afresh(study: Study) -> list[pd.DataFrame]:
+def afresh(study: StudyFolder) -> list[pd.DataFrame]:
     """The same of the records alone: nothing is kept, and what was is gone."""
     shutil.rmtree(study.path / "cache", ignore_errors=True)
     return frames(study)
@@ -92,7 +92,7 @@ def same(some: list[pd.DataFrame], others: list[pd.DataFrame]) -> None:
 
 
 def test_rows_are_the_same_from_the_records_and_from_what_was_kept_and_no_record_is_asked_twice(
-    study: Study, asked: list[str]
+    study: StudyFolder, asked: list[str]
 ) -> None:
     truth = frames(study)
     assert not any(frame.empty for frame in truth)
@@ -114,7 +114,7 @@ def test_rows_are_the_same_from_the_records_and_from_what_was_kept_and_no_record
     ids=["gone", "cut short", "changed", "empty", "of other code"],
 )
 def test_what_was_kept_may_be_deleted_or_damaged_at_any_time(
-    study: Study, asked: list[str], spoil: Callable[[Path], object]
+    study: StudyFolder, asked: list[str], spoil: Callable[[Path], object]
 ) -> None:
     truth = frames(study)
     asked.clear()
@@ -125,7 +125,9 @@ def test_what_was_kept_may_be_deleted_or_damaged_at_any_time(
     assert len(asked) == 20, "it was kept again"
 
 
-def test_rows_of_other_code_are_not_believed(study: Study, asked: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_rows_of_other_code_are_not_believed(
+    study: StudyFolder, asked: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     truth = frames(study)
     asked.clear()
     monkeypatch.setattr(results, "_made_by", lambda: "somebody else")
@@ -133,14 +135,14 @@ def test_rows_of_other_code_are_not_believed(study: Study, asked: list[str], mon
     assert len(asked) == number(study)
 
 
-def test_new_attempts_join_and_segments_that_are_gone_leave(study: Study) -> None:
+def test_new_attempts_join_and_segments_that_are_gone_leave(study: StudyFolder) -> None:
     before, *_ = frames(study)
     failed = before[before["state"] == "failed"].iloc[0]["trial_id"]
     ((attempt,),) = study.records(lambda a: a.trial_id == failed).values()
     study.write(attempt.model_copy(update={"state": "diverged", "attempt": 2}))
     gone = next(s for s in study.segments.now() if all(a and a.trial_id != failed for a in s.attempts))
     gone.path.unlink()
-    study = Study.read(study.path)
+    study = StudyFolder.read(study.path)
     mine = frames(study)
     same(mine, afresh(study))
     row = mine[0].set_index("trial_id").loc[failed]
@@ -149,7 +151,9 @@ def test_new_attempts_join_and_segments_that_are_gone_leave(study: Study) -> Non
     assert left and (mine[0]["state"] == "pending").sum() == (before["state"] == "pending").sum() + len(left)
 
 
-def test_a_study_that_cannot_be_written_is_read_all_the_same(study: Study, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_study_that_cannot_be_written_is_read_all_the_same(
+    study: StudyFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
     truth = afresh(study)
     for file in kept(study):
         file.unlink()
@@ -162,7 +166,7 @@ def _refuse(*_: object) -> None:
     raise OSError(30, "Read-only file system")
 
 
-def test_nothing_in_a_kept_file_is_run(study: Study, tmp_path: Path) -> None:
+def test_nothing_in_a_kept_file_is_run(study: StudyFolder, tmp_path: Path) -> None:
     truth = frames(study)
     mark = tmp_path / "run"
 
@@ -196,7 +200,7 @@ def test_columns_come_back_as_they_were(tmp_path: Path) -> None:
     assert columnar.load(tmp_path / "some.npz", "another") is None
 
 
-def test_environments_are_those_of_the_first_attempt_of_each_origin_in_the_plans_order(study: Study) -> None:
+def test_environments_are_those_of_the_first_attempt_of_each_origin_in_the_plans_order(study: StudyFolder) -> None:
     found = results.results_of(study)
     ids = [planned.id for planned in study.info.trials]
     cores = [[e.cpu_cores for e in found.environments(order).values()] for order in (ids, ids[::-1])]
@@ -214,5 +218,5 @@ def test_only_timings_are_kept_apart_by_their_threads(tmp_path: Path, others: in
     for record in records:
         threads = 1 if record.trial.kind == "train" else 2 if record.trial.model.norm == "pre" else others
         study.write(record.model_copy(update={"environment": CPU.model_copy(update={"threads": threads})}))
-    attempts = results.results_of(Study.read(study.path)).tables["attempts"]
+    attempts = results.results_of(StudyFolder.read(study.path)).tables["attempts"]
     assert set(attempts["threads"]) == {1, 2, others} and (attempts["origin"].nunique() > 1) == several

@@ -23,7 +23,7 @@ from vitbench.runner.plan import plan
 from vitbench.runner.process import Stop
 from vitbench.runner.run import BACKENDS
 from vitbench.runner.session import Session
-from vitbench.store import Leases, PlannedTrial, Study, Trials
+from vitbench.store import Leases, PlannedTrial, StudyFolder, Trials
 
 TRIALS = 100
 WARM = 10
@@ -56,7 +56,7 @@ def test_the_overhead_of_a_trial(name: str, tmp_path: Path, benchmark: Benchmark
 
     def measure() -> list[float]:
         info = plan(suite, "cpu")
-        study = Study.start(options.study, info)
+        study = StudyFolder.start(options.study, info)
         open_backend = pkgutil.resolve_name(BACKENDS[name][0])
         with closing(open_backend(options)) as backend, Leases(options.study / "claims") as leases:
             (options.study / "checkpoints").mkdir()

@@ -23,20 +23,20 @@ from vitbench.config.trial import TrainTrial
 from vitbench.model.build import build_model
 from vitbench.model.weights import save_weights
 from vitbench.report.study_report import render
-from vitbench.store import PlannedTrial, Record, Study, StudyInfo, TrainValues
+from vitbench.store import PlannedTrial, Record, StudyFolder, StudyInfo, TrainValues
 from vitbench.store.explanation import read_explanation
 from vitbench.training.loop import train
 
 EPOCHS = 2
-Trained = tuple[Study, Path, TrainValues]
+Trained = tuple[StudyFolder, Path, TrainValues]
 
 
-def planned_study(folder: Path, trial: TrainTrial) -> tuple[Study, Path]:
+def planned_study(folder: Path, trial: TrainTrial) -> tuple[StudyFolder, Path]:
     """A study of one trial, and where its weights are to be."""
     planned = PlannedTrial(id=trial.id, cell="a [small] model", axes={}, exact={}, trial=trial)
     info = StudyInfo(suite=Info(name="looks", question="What?"), suite_file="looks.toml", axes={}, data_name="images",
                      data_identity=trial.data_identity, trials=(planned,))  # fmt: skip
-    study = Study.start(folder, info)
+    study = StudyFolder.start(folder, info)
     (study.path / "weights").mkdir()
     return study, study.path / "weights" / f"{trial.id}.safetensors"
 

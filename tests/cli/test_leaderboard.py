@@ -10,7 +10,7 @@ import pytest
 from tests.conftest import REPOSITORY
 from vitbench.cli.main import main
 from vitbench.report.comparisons.leaderboard import leaderboard
-from vitbench.store import Study
+from vitbench.store import StudyFolder
 
 REFERENCE = REPOSITORY / "results" / "reference"
 STUDIES = [str(REFERENCE / name) for name in ("components-cpu", "norm-placement-small", "positions-small")]
@@ -38,12 +38,12 @@ def test_cells_are_ranked_among_those_of_one_recipe(tmp_path: Path, capsys: pyte
 
 def test_boards_that_differ_in_more_than_words_stand_apart(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(*STUDIES, "--top", "1") == 0
-    boards = leaderboard([Study.read(Path(study)) for study in STUDIES])["board"].nunique()
+    boards = leaderboard([StudyFolder.read(Path(study)) for study in STUDIES])["board"].nunique()
     assert capsys.readouterr().out.count("seeds") == boards
 
 
 def test_of_one_study_given_twice_cells_stand_side_by_side() -> None:
-    study = Study.read(REFERENCE / "positions-small")
+    study = StudyFolder.read(REFERENCE / "positions-small")
     one, both = leaderboard([study]), leaderboard([study, study])
     assert len(both) == 2 * len(one) and set(both["board"]) == set(one["board"]) == {1}
     assert both["cell"].tolist()[::2] == one["cell"].tolist()

@@ -13,9 +13,9 @@ from tests.conftest import REPOSITORY
 from tests.small import SUITE
 from vitbench.analysis.outlook import outlook
 from vitbench.cli.overview import print_plan
-from vitbench.config import Suite, read_suite
+from vitbench.config import ExpandedSuite, read_suite
 from vitbench.runner.plan import plan
-from vitbench.store import Study, StudyInfo, Trials
+from vitbench.store import StudyFolder, StudyInfo, Trials
 
 SHIPPED = sorted((REPOSITORY / "ablations").glob("*.toml"))
 MIXED = """
@@ -45,7 +45,7 @@ FREE = SUITE.replace("epochs = 1\n", "")
 """Without a budget, so that an axis may give one."""
 
 
-def read(folder: Path, text: str) -> Suite:
+def read(folder: Path, text: str) -> ExpandedSuite:
     path = folder / "suite.toml"
     path.write_text(text)
     return read_suite(path, max_trials=10**6)
@@ -112,7 +112,7 @@ def test_ten_times_the_trials_cost_no_more_than_about_ten_times_as_much(tmp_path
         suite = read(tmp_path, text)
         info = plan(suite, "cpu")
         assert len(info.trials) == 20 * many
-        Study.start(tmp_path / f"study-{many}", info)
+        StudyFolder.start(tmp_path / f"study-{many}", info)
         print_plan(suite, "cpu", tmp_path / f"study-{many}", Console(file=StringIO()))
         outlook(suite)
         return time.process_time() - start

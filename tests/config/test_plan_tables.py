@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from vitbench.config import SpecError, Suite, read_suite
+from vitbench.config import ExpandedSuite, SpecError, read_suite
 from vitbench.config.recipe import Device
 from vitbench.config.suite import RESERVED
 from vitbench.runner.plan import plan
@@ -50,7 +50,7 @@ source = "someone"
 
 def read(
     folder: Path, text: str, *overrides: str, small: bool = False, device: Device | None = None
-) -> Suite:  # fmt: skip
+) -> ExpandedSuite:  # fmt: skip
     path = folder / "suite.toml"
     path.write_text(text, encoding="utf-8")
     return read_suite(path, overrides, small=small, device=device)

@@ -8,7 +8,7 @@ import pytest
 
 from tests.conftest import REPOSITORY
 from vitbench.config import SpecError, read_suite
-from vitbench.config.suite import Suite
+from vitbench.config.suite import ExpandedSuite
 
 MINIMAL = """
 [suite]
@@ -22,7 +22,7 @@ epochs = 1
 """
 
 
-def read(folder: Path, text: str, *overrides: str, max_trials: int = 10_000) -> Suite:
+def read(folder: Path, text: str, *overrides: str, max_trials: int = 10_000) -> ExpandedSuite:
     path = folder / "suite.toml"
     path.write_text(text, encoding="utf-8")
     return read_suite(path, overrides, max_trials)

@@ -26,7 +26,17 @@ from vitbench.report.figures.charts import Chart, Drawn
 from vitbench.report.output import Files
 from vitbench.report.study_report import compose, render_view
 from vitbench.report.view import View
-from vitbench.store import Epoch, PlannedTrial, Record, Samples, Study, StudyInfo, TimeValues, TrainValues, TuneValues
+from vitbench.store import (
+    Epoch,
+    PlannedTrial,
+    Record,
+    Samples,
+    StudyFolder,
+    StudyInfo,
+    TimeValues,
+    TrainValues,
+    TuneValues,
+)
 
 START = datetime(2026, 3, 1, 9, 0, tzinfo=UTC)
 COMPONENTS = {
@@ -144,7 +154,7 @@ def factorial(axes: Mapping[str, Sequence[Any]], **changes: Any) -> Plan:
     return Plan(cells=grid(axes), axes={k: tuple(v) for k, v in axes.items()}, **changes)
 
 
-def build(path: Path, plan: Plan) -> Study:
+def build(path: Path, plan: Plan) -> StudyFolder:
     """Write the study that a run of the plan would have left."""
     every = [trial for cell in plan.cells for trial in planned_trials(plan, cell)]
     # As the runner plans: training first, seed by seed, and each trial once.
@@ -164,7 +174,7 @@ def build(path: Path, plan: Plan) -> Study:
         tuned={"train.learning_rate": plan.tuned} if plan.tuned else {},
         trials=tuple(planned),
     )
-    study = Study.start(path, info)
+    study = StudyFolder.start(path, info)
     labels = {cell.label: cell for cell in plan.cells}
     with mock.patch("os.fsync"):  # nine tenths of the time, and no test that builds a study cuts the power
         for number, trial in enumerate(planned):
@@ -353,10 +363,10 @@ def charts_of(view: View) -> list[Chart]:
 @functools.cache
 def reference(name: str) -> View:
     """One of the studies that this repository ships."""
-    return View(Study.read(Path(__file__).parents[2] / "results" / "reference" / name))
+    return View(StudyFolder.read(Path(__file__).parents[2] / "results" / "reference" / name))
 
 
-def written(study: Study, out: Path, exports: Collection[str] = ()) -> Path:
+def written(study: StudyFolder, out: Path, exports: Collection[str] = ()) -> Path:
     """A study's report without its drawings, which take most of the time; the path of its page."""
     return render_view(View(study), out, draw=blank, exports=exports)
 

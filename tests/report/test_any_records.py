@@ -29,7 +29,7 @@ from vitbench.environment import Environment
 from vitbench.report.figures.charts import drawn
 from vitbench.report.study_report import render_view
 from vitbench.report.view import View
-from vitbench.store import Ceilings, Study, TimeValues, TrainValues
+from vitbench.store import Ceilings, StudyFolder, TimeValues, TrainValues
 from vitbench.store.explanation import FOLDER, write_explanation
 from vitbench.store.record import LARGEST, STATES
 
@@ -128,7 +128,7 @@ def plans(draw: st.DrawFn) -> Plan:
     )  # fmt: skip
 
 
-def hang(study: Study, chance: random.Random) -> None:
+def hang(study: StudyFolder, chance: random.Random) -> None:
     """Explanations of some of a study's models, whole ones and damaged ones, and files that are none."""
     folder = study.path / FOLDER
     folder.mkdir()
@@ -180,7 +180,7 @@ def render_all(plan: Plan, explanations: int | None, *, pictures: bool) -> None:
             hang(study, random.Random(explanations))
         page = render_view(View(study), folder / "report", draw, exports=["latex"])
         check(plan, page.parent)
-        again = render_view(View(Study.read(folder / "study")), folder / "again", draw)
+        again = render_view(View(StudyFolder.read(folder / "study")), folder / "again", draw)
         assert again.read_bytes() == page.read_bytes()
 
 

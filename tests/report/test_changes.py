@@ -14,7 +14,7 @@ from tests.small import SUITE
 from vitbench.config.base import digest
 from vitbench.report.sections.caveats import stated
 from vitbench.report.view import View
-from vitbench.store import Study
+from vitbench.store import StudyFolder
 
 ABOUT = {"history-missing", "history-unreadable", "history-begins-late", "changed-after-results", "seeds-changed",
          "plan-edited", "removed-runs", "repeated-runs", "unlisted-results"}  # fmt: skip
@@ -53,7 +53,7 @@ def runs(finished: Path, tmp_path: Path) -> Runs:
 def told(runs: Runs) -> dict[str, str]:
     """Name of each caveat on the history → its sentences."""
     found: dict[str, str] = {}
-    for name, said in stated(View(Study.read(runs.study))):
+    for name, said in stated(View(StudyFolder.read(runs.study))):
         if name in ABOUT:
             found[name] = found.get(name, "") + said
     return found
@@ -127,7 +127,7 @@ def test_what_is_changed_after_results_is_told(runs: Runs, edits: dict[str, str]
 
 
 def test_the_worst_seeds_are_removed(runs: Runs) -> None:
-    planned = Study.read(runs.study).info.trials
+    planned = StudyFolder.read(runs.study).info.trials
     for trial in planned:
         if trial.trial.kind == "train" and trial.trial.seed == 1:
             (runs.study / "records" / f"{trial.id}-1.json").unlink()
@@ -222,7 +222,7 @@ def test_a_driver_that_is_killed_between_a_record_and_the_list(runs: Runs) -> No
     half.write_text("\ntrain 0123")  # what another killed writer leaves
     again(runs)
     assert told(runs) == {} and half.exists()
-    assert len({*Study.read(runs.study).history.finished()}) == 4
+    assert len({*StudyFolder.read(runs.study).history.finished()}) == 4
 
 
 @pytest.mark.slow
@@ -231,7 +231,7 @@ def test_two_drivers_share_a_history(runs: Runs) -> None:
     drivers = [runs.start(log=f"log{i}") for i in range(2)]
     assert [driver.wait(timeout=300) for driver in drivers] == [0, 0]
     assert entries(runs) == ["1.json"] and told(runs) == {}
-    assert len({*Study.read(runs.study).history.finished()}) == 4
+    assert len({*StudyFolder.read(runs.study).history.finished()}) == 4
 
 
 @pytest.mark.slow

@@ -17,7 +17,7 @@ from vitbench.report.output import Files
 from vitbench.report.sections import recipes, summary
 from vitbench.report.sections.caveats import stated
 from vitbench.report.view import View
-from vitbench.store import Study, TimeValues
+from vitbench.store import StudyFolder, TimeValues
 
 EQUIVALENT_AXES = {"attention": ("per_head", "batched", "sdpa"), "norm": ("pre", "post")}
 LOADED = CPU.model_copy(update={"load_average": 6.33})
@@ -100,7 +100,7 @@ def test_runs_without_a_machine_to_themselves_are_told(tmp_path: Path, changes: 
 @pytest.mark.parametrize("busy", [False, True])
 def test_a_busy_machine_is_named_beside_the_speeds(busy: bool) -> None:
     """Beside other work intervals stay narrow and ratios change: a step with more barriers waits more."""
-    timed = View(Study.read(REPOSITORY / "results" / "reference" / "components-cpu"))
+    timed = View(StudyFolder.read(REPOSITORY / "results" / "reference" / "components-cpu"))
     timed.processes = timed.processes.assign(load_average=6.33 if busy else 2.0)
     said = [block.text for block in summary.section(timed, Files()) if isinstance(block, Note)]
     assert len(said) == busy and all("6.3 on 2 cores" in text for text in said)

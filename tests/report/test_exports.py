@@ -17,7 +17,7 @@ from vitbench.cli.main import main
 from vitbench.report.exports.extras import EXTRAS
 from vitbench.report.study_report import EXPORTS, render_view
 from vitbench.report.view import View
-from vitbench.store import Study
+from vitbench.store import StudyFolder
 
 GRID = {"attention": ("sdpa", "triton"), "positions": ("learned", "none")}
 
@@ -28,7 +28,7 @@ def wanted(name: str) -> None:
         not_there(f"{', '.join(missing)} not installed: pip install 'vitbench[{name}]'")
 
 
-def made(folder: Path) -> Study:
+def made(folder: Path) -> StudyFolder:
     return build(folder / "study", factorial(GRID, seeds=(0, 1), state=no_triton))
 
 

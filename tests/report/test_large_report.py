@@ -12,14 +12,14 @@ from tests.report.builders import COMPONENTS, build, factorial, written
 from tests.report.markdown import read_page
 from vitbench.report.cost import speed
 from vitbench.report.sections import accuracy, curves, timing
-from vitbench.store import Study
+from vitbench.store import StudyFolder
 
 GRID = {"norm": ("pre", "post"), "positions": ("learned", "none"), "depth": (1, 2, 3)}
 
 FIVE_MB = 5_000_000
 
 
-def large_enough(folder: Path) -> Study:
+def large_enough(folder: Path) -> StudyFolder:
     """A study of more than 500 records with all that a report shows: four axes, seven seeds, timings in two dtypes."""
     study = build(folder, factorial(COMPONENTS, seeds=tuple(range(7)), dtypes=("float32", "bfloat16"), epochs=10))
     assert len(list((folder / "records").iterdir())) > 500
@@ -27,12 +27,12 @@ def large_enough(folder: Path) -> Study:
 
 
 @pytest.fixture
-def study(tmp_path: Path) -> Study:
+def study(tmp_path: Path) -> StudyFolder:
     return build(tmp_path / "study", factorial(GRID, seeds=(0, 1, 2)))
 
 
 def test_tables_by_cell_and_curves_are_cut_and_say_so(
-    study: Study, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    study: StudyFolder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     whole = written(study, tmp_path / "whole").with_name("report.md")
     for module in (accuracy, speed, timing):

@@ -17,13 +17,13 @@ from vitbench.report.formats.latex import SPECIAL, escape, exported
 from vitbench.report.output import Files
 from vitbench.report.study_report import compose
 from vitbench.report.view import View
-from vitbench.store import Study
+from vitbench.store import StudyFolder
 
 PLAIN = {written: sign for sign, written in SPECIAL.items()}
 
 
 @pytest.fixture(params=["grid", "hostile"])
-def study(request: pytest.FixtureRequest, tmp_path: Path) -> Study:
+def study(request: pytest.FixtureRequest, tmp_path: Path) -> StudyFolder:
     if request.param == "hostile":
         return hostile_study(tmp_path / "study")
     return build(tmp_path / "study", factorial(COMPONENTS, state=no_triton, seeds=(0, 1)))
@@ -47,7 +47,7 @@ def cells(line: str) -> list[str]:
     return re.split(r"(?<!\\) & ", line)
 
 
-def test_every_table_of_the_page_is_there_row_by_row(study: Study, tmp_path: Path) -> None:
+def test_every_table_of_the_page_is_there_row_by_row(study: StudyFolder, tmp_path: Path) -> None:
     out = written(study, tmp_path / "out", exports=["latex"]).parent
     files = {file.name: file.read_text(encoding="utf-8") for file in (out / "latex").iterdir()}
     document = compose(View(study), Files(blank))
@@ -81,7 +81,7 @@ def test_nothing_in_a_name_is_obeyed(text: str) -> None:
     assert re.sub("\0(\\d+)\0", lambda m: chr(int(m[1])), shown) == text
 
 
-def test_it_compiles(study: Study, tmp_path: Path) -> None:
+def test_it_compiles(study: StudyFolder, tmp_path: Path) -> None:
     if shutil.which("pdflatex") is None:
         not_there("pdflatex is not installed: make latex")
     out = written(study, tmp_path / "out", exports=["latex"]).parent

@@ -27,13 +27,13 @@ from tests.test_security import hostile_study, steers
 from vitbench.cli.console import Terminal
 from vitbench.cli.live import clock, view
 from vitbench.runner.watch import Snapshot, Watch
-from vitbench.store import Leases, Study
+from vitbench.store import Leases, StudyFolder
 from vitbench.store.processes import born, wall_clock
 
 GRID = {"attention": ("per_head", "sdpa", "triton"), "positions": ("learned", "none")}
 
 
-def half_done(folder: Path) -> Study:
+def half_done(folder: Path) -> StudyFolder:
     """12 of 18 training runs have ended, a third of those unsupported and one failed; 12 timings are to come."""
 
     def state(cell: CellPlan, kind: str, seed: int) -> tuple[str, str]:

@@ -17,7 +17,7 @@ from tests.test_security import HOSTILE, as_read, hostile_study
 from vitbench.report.figures import colours
 from vitbench.report.output import PAGE
 from vitbench.report.study_report import render
-from vitbench.store import Study
+from vitbench.store import StudyFolder
 from vitbench.store.record import STATES
 
 pytestmark = pytest.mark.xdist_group("browser")
@@ -26,12 +26,12 @@ STUDIES = sorted(p.parent.name for p in (REPOSITORY / "results" / "reference").g
 GRID = {"attention": ("per_head", "batched", "sdpa", "triton"), "positions": ("learned", "sinusoidal", "none")}
 
 
-def all_states(folder: Path) -> Study:
+def all_states(folder: Path) -> StudyFolder:
     cells = [CellPlan(f"the {state} one", {"depth": depth}) for depth, state in enumerate([*STATES, "pending"], 1)]
     return build(folder, Plan(cells=cells, state=lambda cell, *_: (cell.label.split()[1], "why"), seeds=(0, 1, 2)))
 
 
-def two_machines(folder: Path) -> Study:
+def two_machines(folder: Path) -> StudyFolder:
     other = CPU.model_copy(update={"cpu": "another processor"})
     return build(
         folder, factorial(GRID, environment=lambda cell, seed: other if cell.axes["positions"] == "none" else CPU)
@@ -39,7 +39,7 @@ def two_machines(folder: Path) -> Study:
 
 
 COMMANDS = (("run", "ablations/components.toml", "--small", "--set", "train.seeds=3", "--results", "results/mine"),)
-KINDS: Mapping[str, Callable[[Path], Study]] = {
+KINDS: Mapping[str, Callable[[Path], StudyFolder]] = {
     "grid": lambda folder: build(folder, factorial(GRID, seeds=(0, 1, 2), commands=COMMANDS)),
     "one seed, one cell": lambda folder: build(folder, Plan(cells=[CellPlan("base", {})])),
     "nothing ok": lambda folder: build(folder, factorial(GRID, state=lambda *_: ("failed", "because"))),

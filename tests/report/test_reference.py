@@ -14,7 +14,7 @@ from vitbench.config.trial import TrainTrial
 from vitbench.report.output import Files
 from vitbench.report.study_report import compose, render
 from vitbench.report.view import View
-from vitbench.store import Study
+from vitbench.store import StudyFolder
 
 STUDIES = sorted(p.parent for p in (REPOSITORY / "results" / "reference").glob("*/study.json"))
 
@@ -22,7 +22,7 @@ STUDIES = sorted(p.parent for p in (REPOSITORY / "results" / "reference").glob("
 @pytest.mark.parametrize("folder", STUDIES, ids=lambda p: p.name)
 def test_everything_is_rendered_again_byte_for_byte(folder: Path, tmp_path: Path) -> None:
     """Pictures too, where those of requirements/run.txt draw them: another matplotlib may draw a letter otherwise."""
-    study = Study.read(folder)
+    study = StudyFolder.read(folder)
     page = render(study, tmp_path / folder.name)
     assert study.damaged == []
     shipped = REPOSITORY / "reports" / "reference" / folder.name
@@ -38,9 +38,9 @@ def test_everything_is_rendered_again_byte_for_byte(folder: Path, tmp_path: Path
 @pytest.mark.parametrize("name", ["positions-small", "resolution-small"])
 @pytest.mark.parametrize("seeds", [0, 1, 3])
 def test_a_study_with_looks_has_a_report_before_its_first_look(seeds: int, name: str, tmp_path: Path) -> None:
-    whole = Study.read(REPOSITORY / "results" / "reference" / name)
+    whole = StudyFolder.read(REPOSITORY / "results" / "reference" / name)
     shutil.copy(whole.path / "study.json", tmp_path / "study.json")
-    study = Study.read(tmp_path)
+    study = StudyFolder.read(tmp_path)
     first = study.info.looks.seeds[:seeds] if study.info.looks else ()
     (tmp_path / "records").mkdir()
     for record in (record for records in whole.records().values() for record in records):
@@ -52,7 +52,7 @@ def test_a_study_with_looks_has_a_report_before_its_first_look(seeds: int, name:
 
 def test_what_is_planted_is_found_and_nothing_else() -> None:
     """Every interaction that is there, and no difference where the truth is none."""
-    (place,) = View(Study.read(REPOSITORY / "results" / "reference" / "planted")).conclusions
+    (place,) = View(StudyFolder.read(REPOSITORY / "results" / "reference" / "planted")).conclusions
     assert {each.outcome for each in place.claims} == {"reproduced", "reproduced, within the margin"}
     there = [f"task: {task} only − colour only by change: {change} − base" for task, change in  # noqa: RUF001
              (("position", "no positions"), ("position", "no attention"), ("relation", "no positions"),

@@ -34,7 +34,7 @@ from vitbench.report.sections import accuracy
 from vitbench.report.sections.caveats import stated
 from vitbench.report.study_report import render
 from vitbench.report.view import View
-from vitbench.store import Study
+from vitbench.store import StudyFolder
 from vitbench.store.record import STATES
 
 HOSTILE = [
@@ -50,7 +50,7 @@ SMALL = {"norm": ("pre", "post"), "positions": ("learned", "none")}
 def test_rendering_twice_gives_the_same_bytes(tmp_path: Path) -> None:
     build(tmp_path / "study", factorial(SMALL, seeds=(0, 1)))
     for name in ("first", "second"):
-        render(Study.read(tmp_path / "study"), tmp_path / name)
+        render(StudyFolder.read(tmp_path / "study"), tmp_path / name)
     assert files_of(tmp_path / "first") == files_of(tmp_path / "second")
     suffixes = {file.suffix for file in (tmp_path / "first").rglob("*") if file.is_file()}
     assert suffixes == {".html", ".md", ".png", ".svg", ".csv"}
@@ -59,12 +59,12 @@ def test_rendering_twice_gives_the_same_bytes(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_rendering_is_the_same_in_a_process_of_its_own_with_another_style(tmp_path: Path) -> None:
     build(tmp_path / "study", factorial(SMALL))
-    render(Study.read(tmp_path / "study"), tmp_path / "here")
+    render(StudyFolder.read(tmp_path / "study"), tmp_path / "here")
     code = (
         "import sys, matplotlib; from pathlib import Path\n"
         "matplotlib.rcParams['font.size'] = 20; matplotlib.rcParams['figure.dpi'] = 30\n"
-        "from vitbench.report.study_report import render; from vitbench.store import Study\n"
-        f"render(Study.read(Path({str(tmp_path / 'study')!r})), Path({str(tmp_path / 'there')!r}))\n"
+        "from vitbench.report.study_report import render; from vitbench.store import StudyFolder\n"
+        f"render(StudyFolder.read(Path({str(tmp_path / 'study')!r})), Path({str(tmp_path / 'there')!r}))\n"
         "assert matplotlib.rcParams['font.size'] == 20, 'the caller keeps its own style'\n"
         "assert 'torch' not in sys.modules and 'triton' not in sys.modules\n"
     )
@@ -267,7 +267,7 @@ def test_retries_exclusions_damage_and_leftovers_are_told(tmp_path: Path) -> Non
     gone = study.info.trials[0]
     info = study.info.model_copy(update={"trials": study.info.trials[1:]})
     # The first reading sets the damaged file aside; the second must tell the same.
-    page, again = (read_page(written(Study(tmp_path / "study", info), tmp_path / name).parent) for name in "12")
+    page, again = (read_page(written(StudyFolder(tmp_path / "study", info), tmp_path / name).parent) for name in "12")
     assert page.text == again.text and gone.cell in page.text
     assert {row["states in order"] for row in page.table("states in order")} == {"crashed, ok"}
     assert page.table("rule")[0]["combinations"] == "2"

@@ -26,10 +26,10 @@ from vitbench.report.study_report import render
 from vitbench.report.view import View
 from vitbench.runner.look_plan import Wanted, nothing_seen, nothing_stops
 from vitbench.runner.plan import KINDS, plan
-from vitbench.store import Study, StudyInfo, Trials
+from vitbench.store import StudyFolder, StudyInfo, Trials
 
 
-def commands_of(study: Study) -> list[list[str]]:
+def commands_of(study: StudyFolder) -> list[list[str]]:
     """The command lines in a report's section, as a shell would take them apart."""
     (code,) = [block for block in reproduce.section(View(study), Files()) if isinstance(block, Code)]
     return [shlex.split(line) for line in code.text.splitlines()]
@@ -59,7 +59,7 @@ def test_the_command_of_a_reference_study_plans_its_trials(
     (tmp_path / "data").mkdir()
     (tmp_path / "data" / "cifar10-lossless-6k").symlink_to(lossless)
     monkeypatch.chdir(tmp_path)
-    study = Study.read(folder)
+    study = StudyFolder.read(folder)
     lines = [line for line in commands_of(study) if line[1] != "explain"]
     least, most = ([planned_by(line, wanted) for line in lines] for wanted in (nothing_seen, nothing_stops))
     first, every = ({i for info in found for i in Trials.of(info.trials).ids()} for found in (least, most))
@@ -70,7 +70,7 @@ def test_the_command_of_a_reference_study_plans_its_trials(
 
 def test_what_the_models_look_at_is_made_again_by_the_commands_of_the_report() -> None:
     """Of the study that has explanations: its weights are kept, and each model that the report shows is explained."""
-    study = Study.read(REPOSITORY / "results" / "reference" / "portraits-small")
+    study = StudyFolder.read(REPOSITORY / "results" / "reference" / "portraits-small")
     first, *others = commands_of(study)
     asked = parsed(first)
     assert first[1] == "run" and asked["keep_weights"] and asked["results"] is None
@@ -78,7 +78,7 @@ def test_what_the_models_look_at_is_made_again_by_the_commands_of_the_report() -
     shown = {file.stem for file in (study.path / "explanations").iterdir()}
     assert {parsed(line)["checkpoint"] for line in others} == {weights / f"{i}.safetensors" for i in shown}
     assert shown <= set(Trials.of(study.info.trials).ids())
-    assert "--keep-weights" not in "".join(commands_of(Study.read(REPOSITORY / "results/reference/mae-small"))[0])
+    assert "--keep-weights" not in "".join(commands_of(StudyFolder.read(REPOSITORY / "results/reference/mae-small"))[0])
 
 
 def test_explanations_of_a_study_lie_where_its_command_put_it(tmp_path: Path) -> None:
@@ -89,12 +89,12 @@ def test_explanations_of_a_study_lie_where_its_command_put_it(tmp_path: Path) ->
     for trial_id in [*ids[:2], "0" * 20]:
         (tmp_path / "study" / "explanations").mkdir(exist_ok=True)
         (tmp_path / "study" / "explanations" / f"{trial_id}.safetensors").write_bytes(b"")
-    run, *explained = commands_of(Study.read(tmp_path / "study"))
+    run, *explained = commands_of(StudyFolder.read(tmp_path / "study"))
     assert run == ["vitbench", "run", "mine.toml", "--results", "else where", "--keep-weights"]
     assert explained == [["vitbench", "explain", f"else where/weights/{i}.safetensors"] for i in ids[:2]]
     for trial_id in ids:
         (tmp_path / "study" / "explanations" / f"{trial_id}.safetensors").write_bytes(b"")
-    (_, loop) = commands_of(Study.read(tmp_path / "study"))
+    (_, loop) = commands_of(StudyFolder.read(tmp_path / "study"))
     assert loop[:4] == ["for", "file", "in", "else where/weights/*.safetensors;"]
 
 
@@ -109,7 +109,7 @@ def test_what_was_asked_on_the_command_line_is_in_the_report(tmp_path: Path) -> 
     asked = ("suites/mine.toml", *SETS, "--plugin", str(tmp_path / "own.py"), "--results", "kept/here")
     done = process(tmp_path, "time", *asked, "--device", "cpu")
     assert done.returncode == 0, done.stdout + done.stderr
-    study = Study.read(tmp_path / "kept" / "here")
+    study = StudyFolder.read(tmp_path / "kept" / "here")
     expected = ["vitbench", "time", "suites/mine.toml", *SETS, "--plugin", "own.py", "--results", "kept/here",
                 "--device", "cpu"]  # fmt: skip
     assert commands_of(study) == [expected]
@@ -127,14 +127,14 @@ def test_a_study_keeps_the_commands_of_all_of_its_trials(tmp_path: Path) -> None
         return info.model_copy(update={"commands": (command,) if command else ()})
 
     one, all_of_it = by(train, "run", "--only", "training"), by(whole, "run")
-    assert Study.start(tmp_path / "a", one).info.commands == (("run", "--only", "training"),)
-    assert Study.start(tmp_path / "a", all_of_it).info.commands == (("run",),), "it plans the others' trials, too"
-    assert Study.start(tmp_path / "a", by(whole, "run", "--results", "x")).info.commands == (("run",),)
+    assert StudyFolder.start(tmp_path / "a", one).info.commands == (("run", "--only", "training"),)
+    assert StudyFolder.start(tmp_path / "a", all_of_it).info.commands == (("run",),), "it plans the others' trials, too"
+    assert StudyFolder.start(tmp_path / "a", by(whole, "run", "--results", "x")).info.commands == (("run",),)
     # Two that plan different trials, both run: the study is what both made of it.
     first = build(tmp_path / "b", factorial(axes, seeds=(0,), time=False))
-    Study.start(tmp_path / "b", by(first.info, "run", "one"))
+    StudyFolder.start(tmp_path / "b", by(first.info, "run", "one"))
     second = build(tmp_path / "other", factorial(axes, seeds=(1,), time=False)).info
-    assert Study.start(tmp_path / "b", by(second, "run", "two")).info.commands == (("run", "one"), ("run", "two"))
+    assert StudyFolder.start(tmp_path / "b", by(second, "run", "two")).info.commands == (("run", "one"), ("run", "two"))
     # Of a study without any recorded command a later one would pass for the whole.
     build(tmp_path / "c", factorial(axes, seeds=(0,), time=False))
-    assert Study.start(tmp_path / "c", by(second, "run", "two")).info.commands == ()
+    assert StudyFolder.start(tmp_path / "c", by(second, "run", "two")).info.commands == ()

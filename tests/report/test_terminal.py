@@ -19,12 +19,12 @@ from vitbench.report.formats.terminal import MOST_ROWS, fitting, printed
 from vitbench.report.output import Files
 from vitbench.report.study_report import compose
 from vitbench.report.view import View
-from vitbench.store import Study
+from vitbench.store import StudyFolder
 
 PRINTED = ["Summary", "Effects", "Accuracy", "Speed and memory"]
 
 
-def seen(study: Study, width: int) -> tuple[str, str]:
+def seen(study: StudyFolder, width: int) -> tuple[str, str]:
     """A report's text, and what of it is seen in a terminal of so many characters."""
     document, out = compose(View(study), Files()), io.StringIO()
     console = Console(file=out, width=width, highlight=False, emoji=False, markup=False)

@@ -9,14 +9,14 @@ from tests.runner.runs import Runs
 from tests.small import SUITE
 from vitbench.analysis.image_outcomes import of_bits
 from vitbench.report.study_report import render
-from vitbench.store import Study, TrainValues
+from vitbench.store import StudyFolder, TrainValues
 
 
 def test_records_keep_which_images_were_told_right_and_the_report_says_where_cells_differ(runs: Runs) -> None:
     runs.suite.write_text(SUITE + '[axes]\npositions = ["learned", "none"]\n')
     done = runs.run("--set", "train.seeds=2", "--set", "train.learning_rate=1e-2", "--set", "train.epochs=12")
     assert done.returncode == 0, done.stderr
-    study = Study.read(runs.study)
+    study = StudyFolder.read(runs.study)
     for _, record in study.records_of(a for tried in study.attempts().values() for a in tried):
         values = record.values
         assert isinstance(values, TrainValues) and values.test_right is not None

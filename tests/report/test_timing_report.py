@@ -13,7 +13,7 @@ from tests.report.markdown import Page, read_page
 from tests.small import SUITE
 from vitbench.analysis.timings import WIDE
 from vitbench.report.cost import speed
-from vitbench.store import Study, TimeValues
+from vitbench.store import StudyFolder, TimeValues
 
 pytestmark = pytest.mark.xdist_group("timing_report")  # what its fixtures run is run once
 
@@ -24,19 +24,19 @@ SPEED = "speed (× baseline)"
 
 
 @pytest.fixture(scope="module")
-def timed(tmp_path_factory: pytest.TempPathFactory) -> tuple[Page, Study]:
+def timed(tmp_path_factory: pytest.TempPathFactory) -> tuple[Page, StudyFolder]:
     folder = tmp_path_factory.mktemp("timed")
     (folder / "small.toml").write_text(SUITE)
     sets = [part for text in CHOSEN for part in ("--set", text)]
     done = process(folder, "time", "small.toml", "--results", "study", "--device", "cpu", *sets)
     assert done.returncode == 0, done.stdout + done.stderr
-    study = Study.read(folder / "study")
+    study = StudyFolder.read(folder / "study")
     written(study, folder / "report")
     return read_page(folder / "report"), study
 
 
 @pytest.mark.parametrize("of", ["Attention core (N 17, H 2, K 16), ", ""])
-def test_the_control_stands_in_every_table(timed: tuple[Page, Study], of: str) -> None:
+def test_the_control_stands_in_every_table(timed: tuple[Page, StudyFolder], of: str) -> None:
     rows = timed[0].table(SPEED, f"{of}cpu, float32, batch size 4, inference")
     assert [r["attention"] for r in rows].count(CONTROL) == 1
     shown = {r["attention"]: r[SPEED] for r in rows}
@@ -47,7 +47,7 @@ def test_the_control_stands_in_every_table(timed: tuple[Page, Study], of: str) -
     assert next(r for r in rows if r["attention"] == "triton")["latency p50 (ms)"] == "unsupported"
 
 
-def test_what_is_not_to_be_relied_on_is_marked_with_its_reason(timed: tuple[Page, Study]) -> None:
+def test_what_is_not_to_be_relied_on_is_marked_with_its_reason(timed: tuple[Page, StudyFolder]) -> None:
     page, _ = timed
     marked = [t for t in page.csv("timing") if t["unstable"]]
     shown = [r for above, rows in page.tables for r in rows if "~" in r.get("latency p50 (ms)", "")]
@@ -60,7 +60,7 @@ def test_what_is_not_to_be_relied_on_is_marked_with_its_reason(timed: tuple[Page
     assert not marked or "**~:**" in (page.folder / "report.md").read_text(encoding="utf-8"), "the mark is explained"
 
 
-def test_numbers_of_the_table_are_those_of_the_records(timed: tuple[Page, Study]) -> None:
+def test_numbers_of_the_table_are_those_of_the_records(timed: tuple[Page, StudyFolder]) -> None:
     page, study = timed
     by_cell = {(r.trial.level, r.trial.model.attention): r.values for r in study.outcomes().values() if r.values}
     for row in page.csv("timing"):
@@ -75,7 +75,7 @@ def test_numbers_of_the_table_are_those_of_the_records(timed: tuple[Page, Study]
     assert "figures/roofline-cpu-float32.png" in page.pictures
 
 
-def test_a_table_s_header_does_not_come_from_its_first_row(timed: tuple[Page, Study], tmp_path: Path) -> None:
+def test_a_table_s_header_does_not_come_from_its_first_row(timed: tuple[Page, StudyFolder], tmp_path: Path) -> None:
     """The first planned timing may be the one that did not run: the columns are there all the same."""
     _, study = timed
     first = study.info.trials[0].id
@@ -85,7 +85,7 @@ def test_a_table_s_header_does_not_come_from_its_first_row(timed: tuple[Page, St
         if not file.name.startswith(first):
             target.write_bytes(file.read_bytes())
     (tmp_path / "study" / "study.json").write_bytes((study.path / "study.json").read_bytes())
-    written(Study.read(tmp_path / "study"), tmp_path / "report")
+    written(StudyFolder.read(tmp_path / "study"), tmp_path / "report")
     rows = read_page(tmp_path / "report").csv("timing")
     assert rows[0]["state"] == "pending" and rows[0]["latency_ms_p50"] == ""
     assert any(row["latency_ms_p50"] for row in rows)

@@ -13,7 +13,7 @@ from pathlib import Path
 import psutil
 
 from tests.small import SUITE
-from vitbench.store import Record, Study
+from vitbench.store import Record, StudyFolder
 
 VITBENCH = [sys.executable, "-m", "vitbench"]
 
@@ -90,7 +90,7 @@ class Runs:
         return driver
 
     def records(self) -> list[Record]:
-        return [r for attempts in Study.read(self.study).records().values() for r in attempts]
+        return [r for attempts in StudyFolder.read(self.study).records().values() for r in attempts]
 
     def states(self) -> Counter[str]:
         return Counter(r.state for r in self.records())

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.small import SUITE
-from vitbench.store import Record, Study, TimeValues
+from vitbench.store import Record, StudyFolder, TimeValues
 
 pytestmark = pytest.mark.xdist_group("controls")  # what its fixtures run is run once
 
@@ -88,7 +88,7 @@ def timed(folder: Path, plugin: Path, names: list[str], *sets: str) -> list[Reco
     command += ["--device", "cpu", "--plugin", str(plugin), *(part for text in chosen for part in ("--set", text))]
     done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
     assert done.returncode in (0, 1), done.stdout + done.stderr
-    study = Study.read(folder / "study")
+    study = StudyFolder.read(folder / "study")
     cells = {p.id: p.cell for p in study.info.trials}
     records = [r for attempts in study.records().values() for r in attempts]
     assert {cells[r.trial_id] for r in records} == {"batched", *names}

@@ -25,7 +25,7 @@ from PIL import Image
 
 from tests.conftest import REPOSITORY
 from tests.runner.runs import Runs, all_end, descendants, living, until
-from vitbench.store import Record, Study, TimeValues, TrainValues
+from vitbench.store import Record, StudyFolder, TimeValues, TrainValues
 from vitbench.store.attempts import standing
 from vitbench.store.leases import at_work
 
@@ -57,7 +57,7 @@ def test_f01_f02_sigkill_of_the_driver_loses_what_was_running_and_repeats_nothin
     driver.kill()
     driver.wait()
     finished = {r.trial_id: r for r in runs.records()}
-    assert 2 <= len(finished) < 6 and set(runs.states()) == {"ok"} and Study.read(runs.study).damaged == []
+    assert 2 <= len(finished) < 6 and set(runs.states()) == {"ok"} and StudyFolder.read(runs.study).damaged == []
     assert all_end(children), "processes outlived the driver"
     before = len(list(runs.starts.iterdir()))
 
@@ -290,7 +290,7 @@ def test_f23_results_of_other_code_are_counted_and_run_again_if_asked(runs: Runs
     assert "1 result is of other code than this; --rerun-changed runs it again" in quiet.stdout
     assert len(runs.records()) == 2 and "Results of other code than the latest: 1." in runs.report()
     runs.run("--set", "train.seeds=[0, 1]", "--rerun-changed")
-    records = Study.read(runs.study).records()
+    records = StudyFolder.read(runs.study).records()
     assert len(runs.records()) == 3 and len(records) == 2
     codes = {standing(attempts).environment.code for attempts in records.values() if standing(attempts).environment}
     assert "000000000000" not in codes and len(codes) == 1, "the new result stands"
@@ -327,9 +327,9 @@ def test_f26_text_that_is_no_utf8_costs_one_trial(tmp_path: Path) -> None:
     with contextlib.chdir(runs.folder):
         done = runs.run(*arguments, "--keep-weights")
         assert done.returncode == 1 and "Traceback" not in done.stderr, done.stdout + done.stderr
-        assert runs.states() == {"failed": 2, "ok": 1} and Study.read(runs.study).damaged == []
+        assert runs.states() == {"failed": 2, "ok": 1} and StudyFolder.read(runs.study).damaged == []
         assert next(r.reason for r in runs.records() if r.state == "failed") == r"ValueError: a\udc80\ud800"
-        assert Study.read(runs.study).info.class_names == (r"cat\udcfe", "dog")
+        assert StudyFolder.read(runs.study).info.class_names == (r"cat\udcfe", "dog")
         out = runs.folder / os.fsdecode(b"out\xff")
         (weights,) = runs.study.glob("weights/*")
         for command in (
@@ -391,7 +391,7 @@ def test_f32_two_drivers_with_different_plans_hide_no_result(runs: Runs) -> None
     runs.wait_for_starts(2)
     (runs.folder / "go").touch()
     assert (first.wait(timeout=120), second.wait(timeout=120)) == (0, 0)
-    assert sorted(p.trial.seed for p in Study.read(runs.study).info.trials if p.trial.kind == "train") == [0, 1]
+    assert sorted(p.trial.seed for p in StudyFolder.read(runs.study).info.trials if p.trial.kind == "train") == [0, 1]
     assert runs.states() == {"ok": 3}
     assert "Records of trials outside the plan, in no table here: 1." in runs.report()
     assert "1 record of trials outside the plan" in runs.vitbench("status", str(runs.study)).stdout

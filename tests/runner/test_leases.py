@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from tests.runner.runs import VITBENCH, Runs, until
-from vitbench.store import Leases, Study
+from vitbench.store import Leases, StudyFolder
 from vitbench.store.files import publish
 from vitbench.store.leases import Owner
 from vitbench.store.processes import MARK, born, lives, wall_clock
@@ -67,7 +67,7 @@ def test_f15_four_drivers_share_a_study_and_repeat_nothing(runs: Runs) -> None:
     drivers = [runs.start(*arguments, log=f"log{i}") for i in range(4)]
     for driver in drivers:
         assert driver.wait(timeout=300) == 0
-    records = Study.read(runs.study).records()
+    records = StudyFolder.read(runs.study).records()
     assert len(records) == 16 and all(len(attempts) == 1 for attempts in records.values())
     assert len(list(runs.starts.iterdir())) == 16, "each process leaves a file when it starts"
     outputs = [(runs.folder / f"log{i}").read_text() for i in range(4)]

@@ -13,7 +13,7 @@ from vitbench.report.sections.caveats import stated
 from vitbench.report.view import View
 from vitbench.runner.look_plan import nothing_stops
 from vitbench.runner.plan import plan
-from vitbench.store import Study, StudyInfo
+from vitbench.store import StudyFolder, StudyInfo
 
 pytestmark = pytest.mark.xdist_group("looks")
 
@@ -123,7 +123,7 @@ def test_before_the_first_look_every_cell_has_its_seeds_and_ids_are_those_of_oth
 
 
 def test_what_is_decided_stops_and_everything_says_so(study: Runs) -> None:
-    read = Study.read(study.study)
+    read = StudyFolder.read(study.study)
     assert seeds_of(read.info) == {"base": 8, "one step": 6, "hardly smoothed": 8}
     assert study.states() == {"ok": 22}
     said = (
@@ -167,7 +167,7 @@ def test_two_drivers_come_to_the_same_plan_as_one(study: Runs, tmp_path: Path) -
 
 
 def same_plan_and_verdicts(runs: Runs, study: Runs) -> None:
-    mine, other = Study.read(runs.study), Study.read(study.study)
+    mine, other = StudyFolder.read(runs.study), StudyFolder.read(study.study)
     assert {p.id for p in mine.info.trials} == {p.id for p in other.info.trials}
     ok = [r.trial_id for r in runs.records() if r.state == "ok"]
     assert sorted(ok) == sorted(p.id for p in mine.info.trials), "nothing is trained twice, or beside the plan"
@@ -179,7 +179,7 @@ def test_seeds_outside_the_plan_are_told(study: Runs) -> None:
     """Last, for it adds to the study's plan."""
     runs = study
     more = plan(read_suite(runs.suite, ["train.seeds.at_most=10"]), "cpu", wanted=nothing_stops)
-    begun = Study.start(runs.study, more)
+    begun = StudyFolder.start(runs.study, more)
     before, after = (set(values) for values in begun.history.steps()[-1].entry.changed["seeds"])
     assert after - before == {8, 9} and len(before) == 8, "the seeds of a look that is to come are no news"
     assert "seeds none → 8, 9" in dict(stated(View(begun)))["seeds-changed"]
@@ -191,7 +191,7 @@ def test_equivalent_implementations_are_trained_once_and_go_on_together(tmp_path
     runs.suite.write_text(f'{SUITE}\n[axes]\nattention = ["sdpa", "batched"]\npositions = ["learned", "none"]\n')
     done = runs.run("--set", "train.seeds.at_most=5", "--set", "train.stack_seeds=true")
     assert done.returncode == 0, done.stdout + done.stderr
-    read = Study.read(runs.study)
+    read = StudyFolder.read(runs.study)
     assert seeds_of(read.info) == {"sdpa · learned": 5, "sdpa · none": 5, "batched · learned": 1, "batched · none": 1}
     (place,) = View(read).conclusions
     assert [judged.look for judged in place.judged] == [5] and place.judged[0].n == 5

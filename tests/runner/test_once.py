@@ -15,7 +15,7 @@ from vitbench.analysis.factorial import one_at_a_time, runs_of
 from vitbench.config import SpecError, TrainTrial, read_suite
 from vitbench.report.view import View
 from vitbench.runner.plan import plan
-from vitbench.store import Study, StudyInfo, TrainValues
+from vitbench.store import StudyFolder, StudyInfo, TrainValues
 
 pytestmark = pytest.mark.xdist_group("once")  # what its fixtures run is run once
 
@@ -102,7 +102,7 @@ def test_other_functions_data_and_recipes_are_no_class(tmp_path: Path) -> None:
 
 
 def test_a_grid_is_trained_once_a_seed(grid: Runs) -> None:
-    study = Study.read(grid.study)
+    study = StudyFolder.read(grid.study)
     assert study.info.implementations == "one" and not study.info.split
     assert grid.states() == {"ok": 10} and len(study.info.trials) == 10
     sentence = (
@@ -123,10 +123,12 @@ def test_a_study_of_one_implementation_is_continued_with_all(grid: Runs, tmp_pat
     shutil.copytree(grid.study, other.study)
     done = other.run(*ALL)
     assert done.returncode == 0 and "18 trials, 10 of them finished before" in done.stdout
-    study = Study.read(other.study)
+    study = StudyFolder.read(other.study)
     assert study.info.implementations == "all" and len(study.info.trials) == 18
     back = other.run()
-    assert "10 trials, 10 of them finished before" in back.stdout and len(Study.read(other.study).info.trials) == 18
+    assert (
+        "10 trials, 10 of them finished before" in back.stdout and len(StudyFolder.read(other.study).info.trials) == 18
+    )
 
 
 def test_an_interrupted_study_goes_on_with_the_same_plan(tmp_path: Path) -> None:
@@ -138,7 +140,7 @@ def test_an_interrupted_study_goes_on_with_the_same_plan(tmp_path: Path) -> None
     assert process.wait(60) == 128 + 15
     done = runs.run()
     assert done.returncode == 0, done.stdout + done.stderr
-    assert len(Study.read(runs.study).info.trials) == 10
+    assert len(StudyFolder.read(runs.study).info.trials) == 10
     assert sum(r.state == "ok" for r in runs.records()) == 10
 
 
@@ -155,7 +157,7 @@ def disagreeing(tmp_path_factory: pytest.TempPathFactory) -> Runs:
 
 
 def test_a_class_that_disagrees_with_the_first_seed_is_trained_with_all(disagreeing: Runs) -> None:
-    study = Study.read(disagreeing.study)
+    study = StudyFolder.read(disagreeing.study)
     assert disagreeing.states() == {"ok": 9} and len(study.info.trials) == 9
     (split,) = study.info.split
     assert split.cells == ("pre · sdpa", "pre · mha", "pre · drifts")
@@ -205,7 +207,7 @@ def test_the_effect_is_that_of_the_full_grid_and_a_function_has_one_row(grid: Ru
     effects = {name: page.table("difference (points)") for name, page in pages.items()}
     assert effects["once"] and effects["once"] == effects["full"]
     assert effects["once"][-1]["difference (points)"] != "0.00", "a difference of nothing would prove nothing"
-    views = {name: View(Study.read(runs.study)) for name, runs in (("once", grid), ("full", full))}
+    views = {name: View(StudyFolder.read(runs.study)) for name, runs in (("once", grid), ("full", full))}
     (one,), (other,) = (view.conclusions for view in views.values())
     assert one.judged and [j.comparison for j in one.judged] == [j.comparison for j in other.judged]
     mean = "test_accuracy_pct_mean"
@@ -225,7 +227,7 @@ def test_the_report_says_where_implementations_disagree(disagreeing: Runs) -> No
 
 def test_nobody_is_compared_with_its_own_run(grid: Runs) -> None:
     """Two implementations, of which one stands for the other, differ in the seed that both are trained with alone."""
-    (runs,) = runs_of(View(Study.read(grid.study)).judged, ["norm", "attention"])
+    (runs,) = runs_of(View(StudyFolder.read(grid.study)).judged, ["norm", "attention"])
     (found,) = one_at_a_time(runs, ["pre · per_head", "pre · sdpa"])
     assert found.seeds == (0,) and found.equivalent
     (other,) = one_at_a_time(runs, ["pre · batched", "post · sdpa"])

@@ -12,7 +12,7 @@ from tests.runner.runs import Runs
 from tests.small import record, train_trial
 from vitbench import registry
 from vitbench.environment import code_digest
-from vitbench.store import Record, Study, TrainValues
+from vitbench.store import Record, StudyFolder, TrainValues
 
 REFUSES = """
 import multiprocessing
@@ -104,6 +104,6 @@ def test_cells_that_saw_other_batches_are_told(tmp_path: Path) -> None:
 
     axes = {"positions": ("learned", "sinusoidal", "none")}
     for name, change, expected in (("alike", lambda v: v, False), ("unlike", changed, True)):
-        study: Study = build(tmp_path / name, factorial(axes, seeds=(0, 1), time=False, changed=change))
+        study: StudyFolder = build(tmp_path / name, factorial(axes, seeds=(0, 1), time=False, changed=change))
         text = written(study, tmp_path / f"{name}-report").with_name("report.md").read_text()
         assert ("**Other batches**: with seed 1, none saw other batches than learned" in text) == expected

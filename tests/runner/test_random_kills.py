@@ -20,7 +20,7 @@ import psutil
 import pytest
 
 from tests.runner.runs import Runs, all_end, until
-from vitbench.store import Study
+from vitbench.store import StudyFolder
 from vitbench.store.leases import at_work
 from vitbench.streams import derive
 
@@ -109,7 +109,7 @@ def test_f01_f02_f15_f27_f28_whatever_is_killed_nothing_finished_is_lost_or_repe
     assert all_end(family, within_s=30), "a process outlived its driver"
     assert runs.run(*arguments, timeout=600).returncode == 0
 
-    study = Study.read(runs.study)
+    study = StudyFolder.read(runs.study)
     records = study.records()
     assert study.damaged == [] and list(runs.study.glob("records/*.corrupt")) == []
     assert set(records) == {p.id for p in study.info.trials} and len(records) == count

@@ -17,7 +17,7 @@ import pytest
 
 from tests.runner.ray_cluster import RayNodes
 from tests.runner.runs import Runs, all_end, until
-from vitbench.store import Record, Study, TrainValues
+from vitbench.store import Record, StudyFolder, TrainValues
 
 pytestmark = pytest.mark.xdist_group("ray")  # what its fixtures run is run once
 
@@ -52,7 +52,7 @@ def start(runs: Runs, nodes: RayNodes, body: str, count: int) -> tuple[subproces
 
 
 def each_ok_once(runs: Runs, count: int) -> dict[str, list[Record]]:
-    records = Study.read(runs.study).records()
+    records = StudyFolder.read(runs.study).records()
     assert len(records) == count
     assert all(Counter(r.state for r in attempts)["ok"] == 1 for attempts in records.values()), records
     return records

@@ -11,7 +11,7 @@ import pytest
 
 from tests.runner.runs import VITBENCH, Runs
 from tests.small import SUITE
-from vitbench.store import Study, TimeValues, TrainValues
+from vitbench.store import StudyFolder, TimeValues, TrainValues
 
 TWO_ATTENTIONS = 'axes.attention=["sdpa", "triton"]'
 
@@ -21,7 +21,7 @@ def test_every_planned_trial_is_accounted_for_and_none_is_repeated(runs: Runs) -
     first = runs.run(*arguments)
     assert first.returncode == 0, first.stdout + first.stderr
     assert runs.states() == {"ok": 4, "unsupported": 3}
-    study = Study.read(runs.study)
+    study = StudyFolder.read(runs.study)
     assert {p.id for p in study.info.trials} == set(study.records())
     for record in runs.records():
         if record.state == "unsupported":
@@ -77,18 +77,18 @@ def test_timing_alone_needs_no_data_and_joins_the_study(runs: Runs) -> None:
     assert timed.returncode == 0, timed.stderr
     assert {r.trial.kind for r in runs.records()} == {"time"} and len(runs.records()) == 2
     assert runs.run().returncode == 0  # the suite has no [time] table of its own: training only
-    study = Study.read(runs.study)
+    study = StudyFolder.read(runs.study)
     assert [p.trial.kind for p in study.info.trials] == ["train", "time", "time"]
     assert study.info.data_name == "synthetic" and len(runs.records()) == 3
     assert subprocess.run(command, capture_output=True, timeout=120, check=False).returncode == 0
-    assert len(runs.records()) == 3 and Study.read(runs.study).info.data_name == "synthetic"
+    assert len(runs.records()) == 3 and StudyFolder.read(runs.study).info.data_name == "synthetic"
 
 
 def test_fallback_data_are_named_everywhere_and_never_mixed(runs: Runs, data_root: Path, lossless: Path) -> None:
     changes = ["--set", "data.name=cifar10", "--set", "data.fallback=synthetic"]
     done = runs.run(*changes)
     assert done.returncode == 0 and "synthetic images stand in for cifar10" in done.stdout
-    study = Study.read(runs.study)
+    study = StudyFolder.read(runs.study)
     assert study.info.fallback and study.info.data_name == "synthetic"
     assert all("stand in" in n for r in runs.records() for n in r.notices)
     assert all(r.trial.data.name == "synthetic" for r in runs.records() if r.trial.kind == "train")

@@ -31,7 +31,7 @@ from vitbench.runner.backends.backend import BackendOptions
 from vitbench.runner.plan import plan
 from vitbench.runner.process import Stop
 from vitbench.runner.session import Session
-from vitbench.store import Leases, Study, TrainValues
+from vitbench.store import Leases, StudyFolder, TrainValues
 from vitbench.store.attempts import standing
 
 slow = pytest.mark.slow
@@ -59,7 +59,7 @@ def let_go(tmp_path: Path) -> Iterator[None]:
 def results(runs: Runs) -> dict[str, dict[str, Any]]:
     """Trial → everything that it measured but times and memory."""
     found = {}
-    for trial_id, attempts in Study.read(runs.study).records().items():
+    for trial_id, attempts in StudyFolder.read(runs.study).records().items():
         values = standing(attempts).values
         assert isinstance(values, TrainValues)
         body = values.model_dump(exclude={*TIMES, "resumed_at"})
@@ -216,7 +216,7 @@ def test_a_tuned_suite_is_planned_again_and_its_seeds_are_trained_by_jobs(runs: 
     runs.suite.write_text(TUNED.replace('positions = ["learned", "none"]', 'positions = ["learned"]'))
     done = runs.run(*ONE_CPU, *JOBS)
     assert done.returncode == 0, done.stdout + done.stderr
-    study = Study.read(runs.study)
+    study = StudyFolder.read(runs.study)
     assert Counter(p.trial.kind for p in study.info.trials) == {"tune": 4, "train": 2} and not study.info.untuned
     assert runs.states() == {"ok": 6} and "6 trials: 6 ok" in done.stdout
 
@@ -286,12 +286,12 @@ def test_a_job_gets_what_the_suite_says_and_leaves_the_studys_plan_whole(
     runs.suite.write_text(f"{SUITE}[time]\n")
     suite = read_suite(runs.suite)
     whole, timing = plan(suite, "cpu"), plan(suite, "cpu", kinds=("time",))
-    session = SimpleNamespace(study=Study.start(runs.study, whole))
+    session = SimpleNamespace(study=StudyFolder.start(runs.study, whole))
     seen: list[tuple[tuple[str, ...], dict[str, Any]]] = []
 
     def rounds(_: object, __: object, ___: object, kinds: tuple[str, ...], **how: Any) -> None:
         seen.append((kinds, how))
-        Study.start(runs.study, timing)  # as the driver of a job does
+        StudyFolder.start(runs.study, timing)  # as the driver of a job does
 
     monkeypatch.setattr(slurm, "rounds", rounds)
     monkeypatch.setattr(slurm.SlurmBackend, "_executor", lambda _: None)
@@ -306,7 +306,7 @@ def test_a_job_gets_what_the_suite_says_and_leaves_the_studys_plan_whole(
         assert seen[0] == (("tune", "train"), {"only": "training", "most": slurm.MAX_JOBS, "parameters": shared})
         alone = {**shared, "slurm_exclusive": True}
         assert seen[1] == (("time",), {"only": "timing", "most": 1, "parameters": alone}), "a node of its own"
-        kinds = {p.trial.kind for p in Study.read(runs.study).info.trials}
+        kinds = {p.trial.kind for p in StudyFolder.read(runs.study).info.trials}
         assert kinds == {"train", "time"}, "trials that no job has run yet are still planned"
 
 

@@ -15,7 +15,7 @@ import pytest
 from tests.conftest import REPOSITORY
 from vitbench.runner.sharing import entitled
 from vitbench.runner.spinning import SHORT, VARIABLE
-from vitbench.store import Study, TrainValues
+from vitbench.store import StudyFolder, TrainValues
 
 SUITE = """
 [suite]
@@ -48,21 +48,21 @@ def busy(processes: int) -> Iterator[None]:
             each.wait()
 
 
-def ran(folder: Path, **variables: str) -> Study:
+def ran(folder: Path, **variables: str) -> StudyFolder:
     suite = folder / "spun.toml"
     folder.mkdir()
     suite.write_text(SUITE)
     given = {k: v for k, v in os.environ.items() if k not in (VARIABLE, "OMP_WAIT_POLICY")} | variables
     command = [sys.executable, "-m", "vitbench", "run", str(suite), "--results", str(folder / "study")]
     subprocess.run(command, env=given, cwd=REPOSITORY, check=True, capture_output=True, timeout=300)
-    return Study.read(folder / "study")
+    return StudyFolder.read(folder / "study")
 
 
-def spins(study: Study) -> set[str | None]:
+def spins(study: StudyFolder) -> set[str | None]:
     return {r.environment.spins for records in study.records().values() for r in records if r.environment}
 
 
-def losses(study: Study) -> dict[str, float]:
+def losses(study: StudyFolder) -> dict[str, float]:
     return {
         r.trial_id: r.values.epochs[-1].train_loss
         for records in study.records().values() for r in records if isinstance(r.values, TrainValues)

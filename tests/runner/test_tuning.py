@@ -14,7 +14,7 @@ from tests.small import SUITE
 from vitbench.config import SpecError, TrainTrial, TuneTrial, read_suite
 from vitbench.report.study_report import render
 from vitbench.runner.plan import NO_SETTING, plan
-from vitbench.store import Study, TrainValues, TuneValues
+from vitbench.store import StudyFolder, TrainValues, TuneValues
 
 pytestmark = pytest.mark.xdist_group("tuning")  # what its fixtures run is run once
 
@@ -43,7 +43,7 @@ def tuned(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_every_cell_gets_the_same_number_of_tuning_runs_and_none_reads_the_test_images(tuned: Path) -> None:
-    study = Study.read(tuned / "study")
+    study = StudyFolder.read(tuned / "study")
     tuning = [p for p in study.info.trials if isinstance(p.trial, TuneTrial)]
     assert len(tuning) == 2 * 2 * 2
     for label in ("learned", "none"):
@@ -55,7 +55,7 @@ def test_every_cell_gets_the_same_number_of_tuning_runs_and_none_reads_the_test_
 
 
 def test_the_setting_with_the_best_validation_goes_on_to_all_seeds(tuned: Path) -> None:
-    study = Study.read(tuned / "study")
+    study = StudyFolder.read(tuned / "study")
     outcomes = study.outcomes()
     for label in ("learned", "none"):
         scores: dict[float, list[float]] = {}
@@ -73,7 +73,7 @@ def test_the_setting_with_the_best_validation_goes_on_to_all_seeds(tuned: Path) 
 
 
 def test_tuning_has_seeds_of_its_own(tuned: Path) -> None:
-    trials = [p.trial for p in Study.read(tuned / "study").info.trials]
+    trials = [p.trial for p in StudyFolder.read(tuned / "study").info.trials]
     tuning = {t.seed for t in trials if isinstance(t, TuneTrial)}
     assert not tuning & {t.seed for t in trials if isinstance(t, TrainTrial)}
 
@@ -91,10 +91,10 @@ def test_training_waits_for_tuning(tmp_path: Path) -> None:
     assert {p.trial.kind for p in info.trials} == {"tune"} and info.untuned == ("learned", "none")
 
 
-def diverging(folder: Path, rates: str) -> tuple[int, Study]:
+def diverging(folder: Path, rates: str) -> tuple[int, StudyFolder]:
     text = TUNED.replace("seeds = 2", "seeds = 1").replace("[1e-6, 1e-2]", rates).replace(', "none"', "")
     done = run(folder, text, "--set", "train.schedule=constant")
-    return done.returncode, Study.read(folder / "study")
+    return done.returncode, StudyFolder.read(folder / "study")
 
 
 def test_a_setting_that_diverges_is_not_chosen(tmp_path: Path) -> None:
@@ -127,7 +127,7 @@ def test_a_run_takes_the_steps_of_its_budget(tmp_path: Path, overrides: list[str
     text = TUNED[: TUNED.index("[tune]")].replace("epochs = 1\n", "").replace("seeds = 2", "seeds = 1")
     done = run(tmp_path, text, *(part for o in overrides for part in ("--set", o)))
     assert done.returncode == 0, done.stdout + done.stderr
-    study = Study.read(tmp_path / "study")
+    study = StudyFolder.read(tmp_path / "study")
     found = {p.cell: study.outcomes()[p.id].values for p in study.info.trials}
     assert {cell: values.steps for cell, values in found.items() if isinstance(values, TrainValues)} == steps
 
@@ -173,11 +173,11 @@ def test_matched_parameters_are_those_of_the_first_cell_as_nearly_as_widths_allo
 
 def test_timing_leaves_the_plan_of_training_as_it_is(tuned: Path, tmp_path: Path) -> None:
     shutil.copytree(tuned / "study", tmp_path / "study")
-    before = Study.read(tmp_path / "study").info
+    before = StudyFolder.read(tmp_path / "study").info
     text = TUNED + '[time]\nrounds = 1\niterations = 3\nwarmup = 1\nmodes = ["inference"]\n'
     (tmp_path / "small.toml").write_text(text)
     suite = read_suite(tmp_path / "small.toml")
-    after = Study.start(tmp_path / "study", plan(suite, "cpu", kinds=("time",))).info
+    after = StudyFolder.start(tmp_path / "study", plan(suite, "cpu", kinds=("time",))).info
     assert {p.trial.kind for p in after.trials} == {"tune", "train", "time"}
     assert after.tuned == before.tuned and after.untuned == before.untuned and after.facts == before.facts
     assert {p.id for p in before.trials} < {p.id for p in after.trials}
@@ -186,7 +186,7 @@ def test_timing_leaves_the_plan_of_training_as_it_is(tuned: Path, tmp_path: Path
 def test_a_cell_that_is_tuned_anew_keeps_no_run_of_its_old_setting(tuned: Path, tmp_path: Path) -> None:
     """Even where another cell goes on with that setting now."""
     shutil.copytree(tuned / "study", tmp_path / "study")
-    info = Study.read(tmp_path / "study").info
+    info = StudyFolder.read(tmp_path / "study").info
     swapped = {1e-6: 1e-2, 1e-2: 1e-6}
     trials = []
     for planned in info.trials:
@@ -197,13 +197,13 @@ def test_a_cell_that_is_tuned_anew_keeps_no_run_of_its_old_setting(tuned: Path, 
             trials.append(planned.model_copy(update={"trial": trial, "id": trial.id}))
         else:
             trials.append(planned)
-    again = Study.start(tmp_path / "study", info.model_copy(update={"trials": tuple(trials)})).info
+    again = StudyFolder.start(tmp_path / "study", info.model_copy(update={"trials": tuple(trials)})).info
     assert [p.id for p in again.trials] == [p.id for p in trials]
 
 
 def test_tuning_that_is_stopped_goes_on_where_it_was(tuned: Path, tmp_path: Path) -> None:
     """A study with half of its tuning runs and none of what follows comes to the same choice and the same runs."""
-    study = Study.read(tuned / "study")
+    study = StudyFolder.read(tuned / "study")
     shutil.copytree(tuned / "study", tmp_path / "study")
     tuning = [p.id for p in study.info.trials if p.trial.kind == "tune"]
     for file in (tmp_path / "study" / "records").iterdir():
@@ -211,7 +211,7 @@ def test_tuning_that_is_stopped_goes_on_where_it_was(tuned: Path, tmp_path: Path
             file.unlink()
     done = run(tmp_path)
     assert done.returncode == 0 and "4 of them finished before" in done.stdout, done.stdout + done.stderr
-    again = Study.read(tmp_path / "study")
+    again = StudyFolder.read(tmp_path / "study")
     assert {p.id for p in again.info.trials} == {p.id for p in study.info.trials}
     for trial_id, record in study.outcomes().items():
         if isinstance(record.values, TrainValues):
@@ -220,7 +220,7 @@ def test_tuning_that_is_stopped_goes_on_where_it_was(tuned: Path, tmp_path: Path
 
 
 def test_the_report_shows_every_setting_and_the_chosen_one_in_bold(tuned: Path) -> None:
-    study = Study.read(tuned / "study")
+    study = StudyFolder.read(tuned / "study")
     render(study, tuned / "report")
     page = read_page(tuned / "report")
     rows = page.table("learning_rate=1e-06", "Tuning")

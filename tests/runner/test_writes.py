@@ -20,7 +20,7 @@ from tests.small import SUITE
 from vitbench.cli.main import main
 from vitbench.runner import run
 from vitbench.runner.backends import local
-from vitbench.store import Study
+from vitbench.store import StudyFolder
 from vitbench.store.leases import at_work
 
 CELLS = 'axes.attention=["triton", "sdpa_cudnn"]'
@@ -116,7 +116,7 @@ def test_f28_each_write_of_a_run_fails_once(tmp_path: Path, error: int) -> None:
             continue
         status, text, _ = attempt(place, 0, error)
         assert status == 0, f"after write {number}: {text}"
-        records = Study.read(place / "study").records()
+        records = StudyFolder.read(place / "study").records()
         assert [len(attempts) for attempts in records.values()] == [1, 1], f"write {number}"
         strays = [path for path in (place / "study").rglob(".*.tmp") if not os.utime(path, (1, 1))]
         assert not strays or attempt(place, 0, error)[0] == 0, f"write {number}"

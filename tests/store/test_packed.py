@@ -19,27 +19,27 @@ from tests.large import record_of, study_of, suite_of_seeds
 from tests.report.builders import CPU, build, factorial
 from tests.runner.runs import Runs
 from tests.small import record, time_trial
-from vitbench.store import Record, Study, packed
+from vitbench.store import Record, StudyFolder, packed
 
 TRIALS = 400
 
 
 @pytest.fixture
-def study(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Study:
+def study(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> StudyFolder:
     """Three quarters of 400 trials have been run; a segment takes 100 records."""
     monkeypatch.setattr(packed, "MOST", 100)
     return study_of(tmp_path / "study", suite_of_seeds(tmp_path, TRIALS), finished=0.75)
 
 
-def files(study: Study) -> list[Path]:
+def files(study: StudyFolder) -> list[Path]:
     return sorted((study.path / "records").glob("*.json"))
 
 
-def segments(study: Study) -> list[Path]:
+def segments(study: StudyFolder) -> list[Path]:
     return sorted((study.path / "packed").glob("*"))
 
 
-def told(study: Study) -> dict[str, list[tuple[Any, ...]]]:
+def told(study: StudyFolder) -> dict[str, list[tuple[Any, ...]]]:
     """What running and counting see."""
     return {
         i: [(a.attempt, a.state, a.reason, a.started_at, a.code) for a in mine] for i, mine in study.states().items()
@@ -50,22 +50,22 @@ def as_states(records: dict[str, list[Record]]) -> dict[str, list[tuple[Any, ...
     return {i: [(r.attempt, r.state, r.reason, r.started_at, r.code) for r in mine] for i, mine in records.items()}
 
 
-def rest(study: Study) -> Study:
+def rest(study: StudyFolder) -> StudyFolder:
     """The same study with the last quarter run, too."""
     for number, planned in enumerate(study.info.trials[300:], 300):
         study.write(record_of(planned, number, "ok", CPU))
     return study
 
 
-def same(study: Study, truth: dict[str, list[Record]]) -> None:
+def same(study: StudyFolder, truth: dict[str, list[Record]]) -> None:
     """A reader that has seen nothing before finds every record, each once, and no fault."""
-    found = Study.read(study.path)
+    found = StudyFolder.read(study.path)
     assert found.records() == truth and told(found) == as_states(truth) and found.damaged == []
     texts = ([r.to_json() for mine in each.values() for r in mine] for each in (found.records(), truth))
     assert next(texts) == next(texts)
 
 
-def test_readers_take_packed_and_single_records(study: Study) -> None:
+def test_readers_take_packed_and_single_records(study: StudyFolder) -> None:
     study.write(record(time_trial(), "unsupported", attempt=2))
     truth = study.records()
     assert study.pack() == 301 and files(study) == [] and len(segments(study)) == 4
@@ -75,18 +75,18 @@ def test_readers_take_packed_and_single_records(study: Study) -> None:
     assert len(failed) == 3 and failed == {i: mine for i, mine in truth.items() if mine[-1].state == "failed"}
 
 
-def test_a_study_goes_on_after_it_was_packed_and_is_packed_again(study: Study, tmp_path: Path) -> None:
-    copy = Study.read(shutil.copytree(study.path, tmp_path / "copy"))
+def test_a_study_goes_on_after_it_was_packed_and_is_packed_again(study: StudyFolder, tmp_path: Path) -> None:
+    copy = StudyFolder.read(shutil.copytree(study.path, tmp_path / "copy"))
     truth = rest(copy).records()
     study.pack()
     before = {file: file.read_bytes() for file in segments(study)}
-    rest(Study.start(study.path, study.info))
+    rest(StudyFolder.start(study.path, study.info))
     assert len(files(study)) == 100
     same(study, truth)
-    assert Study.read(study.path).pack() == 100 and files(study) == []
+    assert StudyFolder.read(study.path).pack() == 100 and files(study) == []
     same(study, truth)
     assert all(file.read_bytes() == text for file, text in before.items()), "segments never change"
-    assert Study.read(study.path).pack() == 0
+    assert StudyFolder.read(study.path).pack() == 0
 
 
 def test_a_report_is_the_same_bytes_from_packed_records(tmp_path: Path) -> None:
@@ -118,7 +118,7 @@ def die_at(step: int, study: Path) -> bool:
 
         sys.addaudithook(count)
         try:
-            Study.read(study).pack()
+            StudyFolder.read(study).pack()
         except BaseException:
             os._exit(1)
         os._exit(0)
@@ -154,7 +154,7 @@ def test_it_is_packed_to_the_end_by_the_next_one_where_packing_was_killed(
     same(study, truth)
 
 
-def test_f39_two_that_pack_at_once_lose_nothing_and_count_nothing_twice(study: Study) -> None:
+def test_f39_two_that_pack_at_once_lose_nothing_and_count_nothing_twice(study: StudyFolder) -> None:
     truth = study.records()
     line = [sys.executable, "-m", "vitbench", "pack", str(study.path)]
     both = [subprocess.Popen(line, cwd=REPOSITORY, stdout=subprocess.DEVNULL) for _ in range(2)]
@@ -162,7 +162,7 @@ def test_f39_two_that_pack_at_once_lose_nothing_and_count_nothing_twice(study: S
     same(study, truth)
 
 
-def test_a_record_in_two_segments_counts_once(study: Study) -> None:
+def test_a_record_in_two_segments_counts_once(study: StudyFolder) -> None:
     """As two leave it that pack at once where files have no locks; or one that was killed before it removed files."""
     truth = study.records()
     shutil.copytree(study.path / "records", study.path / "copies")
@@ -173,32 +173,32 @@ def test_a_record_in_two_segments_counts_once(study: Study) -> None:
     same(study, truth)
     assert packed.pack(study.path, names[:70]) == 70 and len(segments(study)) == 4
     same(study, truth)
-    assert Study.read(study.path).pack() == 0 and files(study) == [] and len(segments(study)) == 4
+    assert StudyFolder.read(study.path).pack() == 0 and files(study) == [] and len(segments(study)) == 4
     same(study, truth)
 
 
-def test_f39_a_driver_that_was_there_before_sees_what_was_packed_meanwhile(study: Study) -> None:
-    mine, other = Study.read(study.path), Study.read(study.path)
+def test_f39_a_driver_that_was_there_before_sees_what_was_packed_meanwhile(study: StudyFolder) -> None:
+    mine, other = StudyFolder.read(study.path), StudyFolder.read(study.path)
     planned = mine.info.trials[350]
     known = mine.states().get(planned.id, [])
     assert known == [] and mine.later(planned.id, known) == []
     one = record_of(planned, 350, "failed", CPU)
     other.write(one)
     assert mine.later(planned.id, known) == [one]
-    Study.read(study.path).pack()
+    StudyFolder.read(study.path).pack()
     assert mine.later(planned.id, known) == [one]
     with pytest.raises(FileExistsError):
         mine.write(one)
     two = one.model_copy(update={"attempt": 2, "state": "ok", "values": None})
     mine.write(two.model_copy(update={"state": "failed"}))
-    assert [r.attempt for r in Study.read(study.path).records()[planned.id]] == [1, 2]
+    assert [r.attempt for r in StudyFolder.read(study.path).records()[planned.id]] == [1, 2]
 
 
-def test_a_reader_finds_what_is_packed_between_its_looking_and_its_reading(study: Study) -> None:
+def test_a_reader_finds_what_is_packed_between_its_looking_and_its_reading(study: StudyFolder) -> None:
     truth = study.records()
-    looked = Study.read(study.path)
+    looked = StudyFolder.read(study.path)
     attempts = [a for tried in looked.attempts().values() for a in tried]
-    Study.read(study.path).pack()
+    StudyFolder.read(study.path).pack()
     found = {record.trial_id: [record] for _, record in looked.records_of(attempts)}
     assert found == truth and looked.damaged == []
 
@@ -252,13 +252,13 @@ def a_loop(file: Path) -> None:
     ids=["cut", "one byte", "one record", "second line", "newer", "bomb", "pipe", "loop", "empty", "folder"],
 )  # fmt: skip
 def test_of_a_damaged_segment_what_can_be_read_counts_and_the_rest_is_named(
-    study: Study, damage: Callable[[Path], object], left: tuple[int, int]
+    study: StudyFolder, damage: Callable[[Path], object], left: tuple[int, int]
 ) -> None:
     truth = study.records()
     study.pack()
     bad = next(file for file in segments(study) if b'"failed"' in gzip.decompress(file.read_bytes()))
     damage(bad)
-    found = Study.read(study.path)
+    found = StudyFolder.read(study.path)
     records = found.records()
     assert records.keys() == found.states().keys(), "what cannot be read is run again"
     assert left[0] <= len(records) - 200 <= left[1]
@@ -267,14 +267,14 @@ def test_of_a_damaged_segment_what_can_be_read_counts_and_the_rest_is_named(
     assert os.path.lexists(bad), "the only copy is never set aside"
 
 
-def test_what_is_damaged_stays_where_it_is_while_the_others_are_packed(study: Study) -> None:
+def test_what_is_damaged_stays_where_it_is_while_the_others_are_packed(study: StudyFolder) -> None:
     bad = files(study)[0]
     bad.write_bytes(b"{}")
     assert study.pack() == 299
     assert bad.with_name(f"{bad.name}.corrupt").exists()
 
 
-def test_a_folder_that_cannot_be_packed_is_left_as_it_is(study: Study) -> None:
+def test_a_folder_that_cannot_be_packed_is_left_as_it_is(study: StudyFolder) -> None:
     truth = study.records()
     (study.path / "packed").write_text("in the way")
     line = [sys.executable, "-m", "vitbench", "pack", str(study.path)]

@@ -15,7 +15,7 @@ from tests.conftest import REPOSITORY
 from tests.small import SUITE, record, time_trial, train_trial
 from vitbench.config import read_suite
 from vitbench.runner.plan import plan
-from vitbench.store import Study, StudyError, StudyInfo
+from vitbench.store import StudyError, StudyFolder, StudyInfo
 from vitbench.store.attempts import finished
 from vitbench.store.record import BadRecord, from_json
 
@@ -28,21 +28,21 @@ def info(tmp_path: Path) -> StudyInfo:
 
 
 @pytest.fixture
-def study(tmp_path: Path, info: StudyInfo) -> Study:
-    return Study.start(tmp_path / "study", info)
+def study(tmp_path: Path, info: StudyInfo) -> StudyFolder:
+    return StudyFolder.start(tmp_path / "study", info)
 
 
-def test_what_is_written_is_read_back(study: Study) -> None:
+def test_what_is_written_is_read_back(study: StudyFolder) -> None:
     written = [record(train_trial(seed=s)) for s in range(3)] + [record(time_trial(), "unsupported")]
     for one in written:
         study.write(one)
-    again = Study.read(study.path)
+    again = StudyFolder.read(study.path)
     assert again.info == study.info and again.damaged == []
     assert sorted(again.records()) == sorted(r.trial_id for r in written)
     assert again.outcomes()[written[0].trial_id] == written[0]
 
 
-def test_the_ok_record_stands_for_its_trial(study: Study) -> None:
+def test_the_ok_record_stands_for_its_trial(study: StudyFolder) -> None:
     trial = train_trial()
     for attempt, state in enumerate(["failed", "ok", "failed"], start=1):
         study.write(record(trial, state, attempt))
@@ -87,7 +87,7 @@ DAMAGE: dict[str, Callable[[str], str]] = {
 
 
 @pytest.mark.parametrize("how", DAMAGE)
-def test_f14_damaged_records_are_set_aside_by_name(study: Study, how: str) -> None:
+def test_f14_damaged_records_are_set_aside_by_name(study: StudyFolder, how: str) -> None:
     good = record(train_trial(seed=1))
     study.write(good)
     path = study.write(record(train_trial(seed=2)))
@@ -97,7 +97,7 @@ def test_f14_damaged_records_are_set_aside_by_name(study: Study, how: str) -> No
     assert not path.exists() and path.with_name(f"{path.name}.corrupt").exists()
 
 
-def test_a_study_that_cannot_be_written_is_still_read(study: Study, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_study_that_cannot_be_written_is_still_read(study: StudyFolder, monkeypatch: pytest.MonkeyPatch) -> None:
     path = study.write(record(train_trial()))
     path.write_text("{")
 
@@ -119,35 +119,35 @@ def test_a_record_must_belong_to_its_trial() -> None:
         from_json(json.dumps({"sha256": digest(body, 64), "record": body}))
 
 
-def test_strays_are_ignored(study: Study) -> None:
+def test_strays_are_ignored(study: StudyFolder) -> None:
     study.write(record(train_trial()))
     (study.path / "records" / ".half.json.123.tmp").write_text("{")
     (study.path / "records" / "notes.txt").write_text("hello")
     assert len(study.records()) == 1 and study.damaged == []
 
 
-def test_a_study_is_continued_and_never_mixed(study: Study, info: StudyInfo) -> None:
+def test_a_study_is_continued_and_never_mixed(study: StudyFolder, info: StudyInfo) -> None:
     study.write(record(train_trial()))
-    assert len(Study.start(study.path, info).records()) == 1
+    assert len(StudyFolder.start(study.path, info).records()) == 1
     other = info.model_copy(update={"suite": info.suite.model_copy(update={"name": "other"})})
     with pytest.raises(StudyError, match='holds the study "small", not "other"; choose another folder'):
-        Study.start(study.path, other)
+        StudyFolder.start(study.path, other)
     with pytest.raises(StudyError, match="A study never mixes data"):
-        Study.start(study.path, info.model_copy(update={"data_identity": "cifar10:x"}))
+        StudyFolder.start(study.path, info.model_copy(update={"data_identity": "cifar10:x"}))
 
 
 def test_a_changed_plan_keeps_what_was_run_and_drops_what_was_not(tmp_path: Path, info: StudyInfo) -> None:
     path = tmp_path / "small.toml"
     seeds = plan(read_suite(path, ["train.seeds=[0, 1, 2]"]), "cpu")
-    study = Study.start(tmp_path / "study", seeds)
+    study = StudyFolder.start(tmp_path / "study", seeds)
     done = seeds.trials[1]
     study.write(record(train_trial(seed=1), "ok"))
     assert done.id == train_trial(seed=1).id
-    again = Study.start(study.path, info)
+    again = StudyFolder.start(study.path, info)
     assert [p.id for p in again.info.trials] == [info.trials[0].id, done.id]
-    assert Study.read(study.path).info == again.info
+    assert StudyFolder.read(study.path).info == again.info
     longer = plan(read_suite(path, ["train.epochs=2"]), "cpu")
-    assert Study.start(study.path, longer).info.trials == longer.trials, "another recipe is no further seed"
+    assert StudyFolder.start(study.path, longer).info.trials == longer.trials, "another recipe is no further seed"
 
 
 @pytest.mark.parametrize(
@@ -160,27 +160,27 @@ def test_a_plan_with_numbers_beyond_reason_is_refused(folder: str, old: str, new
     assert re.search(old, re.sub(r"\s+", " ", text))
     (tmp_path / "study.json").write_text(re.sub(old, new, re.sub(r"\s+", " ", text), count=1))
     with pytest.raises(StudyError, match="cannot be read"):
-        Study.read(tmp_path)
+        StudyFolder.read(tmp_path)
 
 
 def test_folders_that_hold_nothing_or_cannot_be_written(tmp_path: Path, info: StudyInfo) -> None:
     with pytest.raises(StudyError, match="holds no study"):
-        Study.read(tmp_path)
+        StudyFolder.read(tmp_path)
     (tmp_path / "study.json").write_text("{")
     with pytest.raises(StudyError, match="cannot be read"):
-        Study.read(tmp_path)
+        StudyFolder.read(tmp_path)
     blocked = tmp_path / "file"
     blocked.write_text("")
     with pytest.raises(StudyError, match="cannot be written"):
-        Study.start(blocked / "study", info)
+        StudyFolder.start(blocked / "study", info)
     if os.geteuid() != 0:
         locked = tmp_path / "locked"
         locked.mkdir(mode=0o500)
         with pytest.raises(StudyError, match="cannot be written"):
-            Study.start(locked / "study", info)
+            StudyFolder.start(locked / "study", info)
 
 
-def test_f13_a_failed_write_leaves_nothing(study: Study, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_f13_a_failed_write_leaves_nothing(study: StudyFolder, monkeypatch: pytest.MonkeyPatch) -> None:
     def full(_: int) -> None:
         raise OSError(28, "No space left on device")
 
@@ -190,7 +190,9 @@ def test_f13_a_failed_write_leaves_nothing(study: Study, monkeypatch: pytest.Mon
     assert list((study.path / "records").iterdir()) == []
 
 
-def test_f13_a_record_counts_once_the_disk_has_it_and_its_name(study: Study, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_f13_a_record_counts_once_the_disk_has_it_and_its_name(
+    study: StudyFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The order that survives a power cut: the content is flushed, then it gets its name, then the name is flushed."""
     happened: list[str] = []
     real = {name: getattr(os, name) for name in ("fsync", "link")}
@@ -209,7 +211,7 @@ def test_f13_a_record_counts_once_the_disk_has_it_and_its_name(study: Study, mon
     assert happened == ["content", "name", "folder"] and path.exists()
 
 
-def test_f15_a_record_is_never_replaced(study: Study) -> None:
+def test_f15_a_record_is_never_replaced(study: StudyFolder) -> None:
     first = record(train_trial())
     path = study.write(first)
     before = path.read_bytes()
@@ -218,11 +220,13 @@ def test_f15_a_record_is_never_replaced(study: Study) -> None:
     assert path.read_bytes() == before and len(list(path.parent.iterdir())) == 1
 
 
-def test_strays_of_killed_writers_are_swept_and_those_of_living_ones_are_not(study: Study, info: StudyInfo) -> None:
+def test_strays_of_killed_writers_are_swept_and_those_of_living_ones_are_not(
+    study: StudyFolder, info: StudyInfo
+) -> None:
     records = study.path / "records"
     for name, age in ((".old.json.1.tmp", 3600), (".new.json.2.tmp", 0)):
         (records / name).write_text("{")
         moment = (records / name).stat().st_mtime - age
         os.utime(records / name, (moment, moment))
-    Study.start(study.path, info)
+    StudyFolder.start(study.path, info)
     assert [p.name for p in records.iterdir()] == [".new.json.2.tmp"]

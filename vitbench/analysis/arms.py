@@ -22,7 +22,7 @@ from vitbench.analysis.results import results_of
 from vitbench.analysis.sides import ComparisonError, Conditions, Timing, benchmarks, conditions, timed
 from vitbench.config.base import digest
 from vitbench.config.trial import TimeTrial, TrainTrial, images_body
-from vitbench.store import PlannedTrial, Record, Study, StudyInfo
+from vitbench.store import PlannedTrial, Record, StudyFolder, StudyInfo
 from vitbench.store.trials import Trials
 
 MOST_ARMS = 16
@@ -188,7 +188,7 @@ def _of_file(path: Path, name: str, place: int) -> list[Arm]:
 
 
 def _of_study(path: Path, name: str, place: int) -> list[Arm]:
-    study = Study.read(path)
+    study = StudyFolder.read(path)
     results = results_of(study)
     frame = trials_frame(study, results)
     frame = frame[frame["kind"] != "tune"]

@@ -17,7 +17,7 @@ from vitbench.analysis.results import NUMBERS as MEASURED
 from vitbench.config.base import Strict
 from vitbench.config.suite import as_text
 from vitbench.config.trial import TimeTrial, TrainTrial, Trial
-from vitbench.store import Epoch, PlannedTrial, Study, StudyInfo
+from vitbench.store import Epoch, PlannedTrial, StudyFolder, StudyInfo
 from vitbench.store.classes import Function, Functions
 from vitbench.store.trials import Trials
 
@@ -33,7 +33,7 @@ Column = TypeVar("Column")
 Places = npt.NDArray[np.intp]
 
 
-def trials_frame(study: Study, results: Results | None = None) -> pd.DataFrame:
+def trials_frame(study: StudyFolder, results: Results | None = None) -> pd.DataFrame:
     """One row for each planned trial, in the plan's order, whatever became of it.
 
     Columns: trial_id, kind, cell, state, reason, attempts, seed, device, dtype, batch_size, mode, level and
@@ -77,7 +77,7 @@ def trials_frame(study: Study, results: Results | None = None) -> pd.DataFrame:
     return frame
 
 
-def epochs_frame(study: Study, results: Results | None = None) -> pd.DataFrame:
+def epochs_frame(study: StudyFolder, results: Results | None = None) -> pd.DataFrame:
     """One row for each epoch of each training trial that finished.
 
     Columns: trial_id, cell, seed, device; one for each axis; the fields of :class:`Epoch`. Columns of text are
@@ -91,7 +91,7 @@ def epochs_frame(study: Study, results: Results | None = None) -> pd.DataFrame:
     return pd.DataFrame(about | columns | {"epoch": columns["epoch"].astype(np.int64)}, copy=False)
 
 
-def processes_frame(study: Study, results: Results | None = None) -> pd.DataFrame:
+def processes_frame(study: StudyFolder, results: Results | None = None) -> pd.DataFrame:
     """One row for each process of each timing trial that finished.
 
     Columns: trial_id, process (from 0), latency_ms_p50 (the process's median), images_per_s (batch size over
@@ -103,7 +103,7 @@ def processes_frame(study: Study, results: Results | None = None) -> pd.DataFram
     return pd.DataFrame(_ids(study, where) | columns | {"process": columns["process"].astype(np.int64)})
 
 
-def timings_frame(study: Study, results: Results | None = None) -> pd.DataFrame:
+def timings_frame(study: StudyFolder, results: Results | None = None) -> pd.DataFrame:
     """One row for each timing trial that finished: what its samples say, see :mod:`vitbench.analysis.timings`.
 
     Columns: trial_id; latency_ms_low and _high (95 % interval); speed, speed_low and speed_high (times as fast as the
@@ -118,7 +118,7 @@ def timings_frame(study: Study, results: Results | None = None) -> pd.DataFrame:
     return pd.DataFrame(_ids(study, where) | columns)
 
 
-def axes_of(study: Study) -> list[str]:
+def axes_of(study: StudyFolder) -> list[str]:
     """Names of the suite's axes, then of the other fields that its variants replace, in the plan's order."""
     given = [*study.info.axes, *(name for planned in _distinct(study)[1] for name in planned.axes)]
     taken = {*TRIAL, *VALUES, *WHERE, *PLAN}
@@ -144,7 +144,7 @@ def level(value: Any) -> str:
     return str(as_text(value))
 
 
-def _ids(study: Study, where: Places) -> dict[str, Any]:
+def _ids(study: StudyFolder, where: Places) -> dict[str, Any]:
     return {"trial_id": pd.Series(_taken(Trials.of(study.info.trials).ids(), where), dtype=object)}
 
 
@@ -163,7 +163,7 @@ def _repeated(values: Sequence[Any], where: Places) -> Any:
 
 
 def _of_finished(
-    study: Study, results: Results, table: str, kind: str, names: Sequence[str]
+    study: StudyFolder, results: Results, table: str, kind: str, names: Sequence[str]
 ) -> tuple[dict[str, pd.Series[Any]], Places]:
     """Columns of a table, for each planned trial of a kind that is ok, in the plan's order, and the rows' places in it.
 
@@ -193,11 +193,11 @@ def _taken(values: Sequence[Column], where: Places) -> list[Column]:
     return taken
 
 
-def _distinct(study: Study) -> tuple[list[int], list[PlannedTrial]]:
+def _distinct(study: StudyFolder) -> tuple[list[int], list[PlannedTrial]]:
     return Trials.of(study.info.trials).up_to_seed
 
 
-def _planned(study: Study) -> dict[str, list[Any]]:
+def _planned(study: StudyFolder) -> dict[str, list[Any]]:
     """The columns of the trials' frame that the plan alone decides."""
     trials = Trials.of(study.info.trials)
     numbers, first = trials.up_to_seed
@@ -211,7 +211,7 @@ def _planned(study: Study) -> dict[str, list[Any]]:
     }
 
 
-def _row(study: Study, planned: PlannedTrial, axes: list[str], functions: _Functions) -> dict[str, Any]:
+def _row(study: StudyFolder, planned: PlannedTrial, axes: list[str], functions: _Functions) -> dict[str, Any]:
     trial = planned.trial
     return {
         "kind": trial.kind,

@@ -12,7 +12,7 @@ from vitbench.analysis.looks import able, levels
 from vitbench.analysis.multiplicity import ALPHA, seeds_for, weight
 from vitbench.analysis.power import POWER, seeds_needed, smallest_effect
 from vitbench.config.base import by_identity
-from vitbench.config.suite import Suite, as_text
+from vitbench.config.suite import ExpandedSuite, as_text
 
 AT = 2.0
 """The effect, in standard deviations of the difference of two runs, that a plan is asked to show."""
@@ -22,7 +22,7 @@ ONE = {"claims": "claim", EQUALITY: "claim of equality", "effects of axes": "eff
        "interactions": "interaction", "cells against the first": "cell against the first"}  # fmt: skip
 
 
-def outlook(suite: Suite) -> list[str]:
+def outlook(suite: ExpandedSuite) -> list[str]:
     """A sentence on the comparisons that the report will judge, as one family; none where nothing is trained.
 
     The unit is the standard deviation of the difference of two runs, which nobody knows before them. On CIFAR-10 the
@@ -35,7 +35,7 @@ def outlook(suite: Suite) -> list[str]:
     return [_sentence(found, seeds, looks, suite.info.spread)] if seeds and found else []
 
 
-def families(suite: Suite) -> dict[str, int]:
+def families(suite: ExpandedSuite) -> dict[str, int]:
     """Kind of comparison → how many of them the report judges; what is a claim as well counts as that."""
     found = dict.fromkeys(ONE, 0)
     grid = [cell for cell in suite.cells if cell.axes.keys() == suite.axes.keys()]
@@ -72,7 +72,7 @@ def burden(found: Mapping[str, int], *, heaviest: bool = False) -> float:
     return sum(count * weights[name] for name, count in found.items()) / (max if heaviest else min)(asked)
 
 
-def all_exact(suite: Suite, axis: str) -> bool:
+def all_exact(suite: ExpandedSuite, axis: str) -> bool:
     """Whether the values of an axis are equivalent."""
     if axis not in registry.slots() or registry.reference(axis) is None:
         return False

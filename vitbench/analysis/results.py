@@ -26,7 +26,7 @@ from vitbench.analysis import columnar, timings
 from vitbench.config.base import STORED, digest, uncollected
 from vitbench.config.trial import TimeTrial, TrainTrial
 from vitbench.environment import ROOT, VERSION, Environment
-from vitbench.store import Epoch, Record, Study, TimeValues, TrainValues
+from vitbench.store import Epoch, Record, StudyFolder, TimeValues, TrainValues
 from vitbench.store.attempts import Attempt, standing
 from vitbench.store.packed import Segment
 
@@ -186,7 +186,7 @@ class Results:
 
 
 @uncollected()
-def results_of(study: Study) -> Results:
+def results_of(study: StudyFolder) -> Results:
     """What a study's records say. Damaged files are set aside and named in ``study.damaged``."""
     own = _Rows()
     tried = study.attempts(own.add)

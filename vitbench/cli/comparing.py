@@ -136,9 +136,9 @@ def leaderboard(studies: tuple[Path, ...], having: dict[str, str], top: int, fil
     accuracies; no test compares cells of different studies.
     """
     from vitbench.report.comparisons.leaderboard import leaderboard as ranked
-    from vitbench.store import Study
+    from vitbench.store import StudyFolder
 
-    frame, console = ranked([Study.read(folder) for folder in studies], having), Terminal(soft_wrap=False)
+    frame, console = ranked([StudyFolder.read(folder) for folder in studies], having), Terminal(soft_wrap=False)
     if file is not None:
         frame.to_csv(file, index=False)
     for _, rows in frame.groupby("board"):

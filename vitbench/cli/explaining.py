@@ -14,7 +14,7 @@ from vitbench.wording import nearest
 
 if TYPE_CHECKING:
     from vitbench.explaining.inputs import Split
-    from vitbench.store import Epoch, Study
+    from vitbench.store import Epoch, StudyFolder
 
 FILE = click.Path(path_type=Path, dir_okay=False)
 EITHER = click.Path(path_type=Path)
@@ -90,9 +90,11 @@ def explain(
 def _of_cell(folder: Path, cell: str | None, seed: int | None) -> Path:
     """The file of weights of a cell's model in a study's folder."""
     from vitbench.config.trial import TrainTrial
-    from vitbench.store import Study, Trials
+    from vitbench.store import StudyFolder, Trials
 
-    trained = [(p.cell, p.trial) for p in Trials.of(Study.read(folder).info.trials) if isinstance(p.trial, TrainTrial)]
+    trained = [
+        (p.cell, p.trial) for p in Trials.of(StudyFolder.read(folder).info.trials) if isinstance(p.trial, TrainTrial)
+    ]
     for name, trial in trained:
         file = folder / "weights" / f"{trial.id}.safetensors"
         if cell in {None, name} and seed in {None, trial.seed} and file.exists():
@@ -114,7 +116,7 @@ def _weights_in(folder: Path) -> str:
     return f": give {files[0]}{more}"
 
 
-def _training(study: Study | None, trial: str | None) -> tuple[str, tuple[Epoch, ...]]:
+def _training(study: StudyFolder | None, trial: str | None) -> tuple[str, tuple[Epoch, ...]]:
     """What a study calls a model, and the epochs of its training; nothing where it knows no such trial."""
     from vitbench.store import TrainValues
     from vitbench.store.attempts import standing

@@ -13,7 +13,7 @@ from rich.text import Text
 from vitbench.cli.console import visible
 from vitbench.cli.progress import COLOURS, result
 from vitbench.runner.watch import PENDING, RUNNING, Snapshot, Watch
-from vitbench.store import Record, Study, TimeValues, TrainValues, TuneValues
+from vitbench.store import Record, StudyFolder, TimeValues, TrainValues, TuneValues
 from vitbench.wording import duration
 
 SECONDS = 1.0
@@ -30,7 +30,7 @@ LEAST_LINES = 2
 """Of each list, however low the terminal is."""
 
 
-def follow(study: Study, console: Console) -> int:
+def follow(study: StudyFolder, console: Console) -> int:
     """Draw a study anew until it has ended. Returns the exit status: 0, or 130 after Ctrl-C.
 
     Raises:

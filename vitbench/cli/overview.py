@@ -12,7 +12,7 @@ from rich.console import Console
 
 from vitbench.cli.console import escape
 from vitbench.cli.progress import COLOURS
-from vitbench.config.suite import Suite
+from vitbench.config.suite import ExpandedSuite
 from vitbench.data import catalog
 from vitbench.data.catalog import DataError
 from vitbench.registry import UnknownComponent
@@ -23,7 +23,7 @@ from vitbench.runner.look_plan import in_words as looks_in_words
 from vitbench.runner.once import decisive, in_words
 from vitbench.runner.plan import plan
 from vitbench.runner.turns import waiting
-from vitbench.store import Study, StudyInfo, Trials
+from vitbench.store import StudyFolder, StudyInfo, Trials
 from vitbench.store.attempts import Attempt, finished, standing
 from vitbench.store.study import study_folder
 
@@ -32,7 +32,7 @@ MAX_PRINTED = 200
 
 
 def print_plan(
-    suite: Suite, device: str, results: Path | None, console: Console, *, every: bool = False,
+    suite: ExpandedSuite, device: str, results: Path | None, console: Console, *, every: bool = False,
     looked: Looked = lambda _: {},
 ) -> None:  # fmt: skip
     """The trials (the first of many, or every one), the count, what is left out, and the estimated cost.
@@ -41,7 +41,7 @@ def print_plan(
     cost is given for them and for all that there may be.
     """
     folder = study_folder(suite, results)
-    study = Study.read(folder) if (folder / "study.json").exists() else None
+    study = StudyFolder.read(folder) if (folder / "study.json").exists() else None
     states = study.attempts() if study else {}
     planned_with = functools.partial(plan, suite, device_kind(device), records=decisive(study) if study else {})
     info = planned_with(wanted=wanted_in(folder, looked))
@@ -107,7 +107,7 @@ def _costs(
     return said
 
 
-def print_status(study: Study, console: Console) -> None:
+def print_status(study: StudyFolder, console: Console) -> None:
     """Counts by state, then everything that is not ok, with its reason."""
     found = study.attempts()
     planned = set(Trials.of(study.info.trials).ids())
@@ -143,7 +143,7 @@ def print_status(study: Study, console: Console) -> None:
         console.print(f"  [yellow]set aside[/] {escape(damaged)}")
 
 
-def _whereabouts(suite: Suite) -> str:
+def _whereabouts(suite: ExpandedSuite) -> str:
     if suite.data.name not in catalog.PUBLISHED:
         return ""
     return f", looked for in {catalog.root()}" + (", downloaded where missing" if suite.data.download else "")

@@ -18,12 +18,12 @@ from vitbench import registry
 from vitbench.cli.console import Terminal, escape
 from vitbench.config.reading import MAX_TRIALS, MOST_TRIALS, read_suite
 from vitbench.config.shipped import names, suite_file
-from vitbench.config.suite import Suite
+from vitbench.config.suite import ExpandedSuite
 from vitbench.config.suite_errors import TooManyTrials
 
 if TYPE_CHECKING:
     from vitbench.runner.run import Options
-    from vitbench.store import Samples, Study, StudyInfo
+    from vitbench.store import Samples, StudyFolder, StudyInfo
 
 FILE = click.Path(path_type=Path, dir_okay=False)
 FOLDER = click.Path(path_type=Path, file_okay=False)
@@ -43,7 +43,7 @@ class Asked:
     yes: bool
     small: bool
 
-    def read(self) -> Suite:
+    def read(self) -> ExpandedSuite:
         """Register the plug-ins and read the suite.
 
         Raises:
@@ -151,7 +151,7 @@ def plan(asked: Asked, every: bool) -> None:
         console.print(escape(sentence))
 
 
-def _looked(study: Study) -> Mapping[str, int]:
+def _looked(study: StudyFolder) -> Mapping[str, int]:
     """Seeds that each cell needs by what a study's report says; asked of plans with looks alone."""
     from vitbench.report.view import View
 
@@ -252,7 +252,7 @@ def _options(
     )  # fmt: skip
 
 
-def _run(suite: Suite, results: Path | None, options: Options) -> int:
+def _run(suite: ExpandedSuite, results: Path | None, options: Options) -> int:
     """Run a study, and say how it went. Returns the exit status."""
     from vitbench.cli.overview import print_status
     from vitbench.cli.progress import LiveReporter
@@ -283,9 +283,9 @@ def status(context: click.Context, study: Path, follow: bool) -> None:
     once.
     """
     from vitbench.cli.overview import print_status
-    from vitbench.store import Study
+    from vitbench.store import StudyFolder
 
-    opened, console = Study.read(study), Terminal()
+    opened, console = StudyFolder.read(study), Terminal()
     if follow and console.is_terminal:
         from vitbench.cli.live import follow as followed
 
@@ -297,9 +297,9 @@ def status(context: click.Context, study: Path, follow: bool) -> None:
 @click.argument("study", type=FOLDER)
 def pack(study: Path) -> None:
     """Pack the records of STUDY into a few files, in place of one each. Every command reads both."""
-    from vitbench.store import Study
+    from vitbench.store import StudyFolder
 
-    opened = Study.read(study)
+    opened = StudyFolder.read(study)
     try:
         sealed = opened.pack()
     except OSError as error:
@@ -345,7 +345,7 @@ def report(study: Path | None, out: Path | None, printed: str | None, exports: t
     from vitbench.report.index import render_all, studies_in
     from vitbench.report.study_report import render_view
     from vitbench.report.view import View
-    from vitbench.store import Study
+    from vitbench.store import StudyFolder
 
     for name in exports:
         require(name)  # what is missing is said before anything is drawn
@@ -356,7 +356,7 @@ def report(study: Path | None, out: Path | None, printed: str | None, exports: t
                 console.print(f"[yellow]set aside[/] {escape(each)}")
             console.print(escape(page))
         return
-    opened = Study.read(study)
+    opened = StudyFolder.read(study)
     folder = out or Path("reports") / study.resolve().name
     view = View(opened)
     page = render_view(view, folder, exports=exports)
@@ -373,9 +373,9 @@ def _print_report(study: Path, *, short: bool) -> None:
     from vitbench.report.output import Files
     from vitbench.report.study_report import compose
     from vitbench.report.view import View
-    from vitbench.store import Study
+    from vitbench.store import StudyFolder
 
-    console, opened = Terminal(soft_wrap=False), Study.read(study)
+    console, opened = Terminal(soft_wrap=False), StudyFolder.read(study)
     for part in printed(compose(View(opened), Files()), console.width, [SUMMARY] if short else SECTIONS):
         console.print(part)
     for damaged in opened.damaged:

@@ -3,15 +3,15 @@
 from vitbench.config.model import ModelSpec
 from vitbench.config.reading import read_suite
 from vitbench.config.recipe import DataSpec, TimeSpec, TrainSpec
-from vitbench.config.suite import Suite
+from vitbench.config.suite import ExpandedSuite
 from vitbench.config.suite_errors import SpecError
 from vitbench.config.trial import TimeTrial, TrainTrial, Trial, TuneTrial
 
 __all__ = [
     "DataSpec",
+    "ExpandedSuite",
     "ModelSpec",
     "SpecError",
-    "Suite",
     "TimeSpec",
     "TimeTrial",
     "TrainSpec",

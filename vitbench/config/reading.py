@@ -23,10 +23,10 @@ from vitbench.config.suite import (
     LABEL,
     RESERVED,
     Cell,
+    ExpandedSuite,
     Info,
     Resources,
     Setting,
-    Suite,
     Tune,
     Value,
     Variant,
@@ -54,7 +54,7 @@ KEYS = ("suite", *TABLES, "axes", "variants", "tune", "facts", "goals", "resourc
 def read_suite(
     path: Path, overrides: Sequence[str] = (), max_trials: int = MAX_TRIALS, *, small: bool = False,
     device: Device | None = None, text: str | None = None,
-) -> Suite:  # fmt: skip
+) -> ExpandedSuite:  # fmt: skip
     """Read, check and expand a suite.
 
     Args:
@@ -164,7 +164,7 @@ class Candidate(NamedTuple):
 
 
 class _Reader(SuiteTables):
-    """Turns a parsed file into a Suite, gathering every complaint on the way."""
+    """Turns a parsed file into an ExpandedSuite, gathering every complaint on the way."""
 
     def __init__(self, file: str, raw: dict[str, Any], messages: list[str]) -> None:
         super().__init__(file, raw, messages)
@@ -172,7 +172,7 @@ class _Reader(SuiteTables):
         self.joint: dict[str, dict[str, dict[str, Any]]] = {}
         """Axis that moves several fields at once → name of its value → field → value."""
 
-    def suite(self, max_trials: int) -> Suite:
+    def suite(self, max_trials: int) -> ExpandedSuite:
         for key in self.raw.keys() - set(KEYS):
             self.complain(key, f"unknown key{nearest(key, KEYS)}; known: {', '.join(KEYS)}")
         info = self.table("suite", Info, required=True)
@@ -209,7 +209,7 @@ class _Reader(SuiteTables):
         if not cells:
             why = f"all {len(excluded)} combinations are excluded: {excluded[0][1]}" if excluded else "an axis is empty"
             raise SpecError([f"{self.file}: 0 trials: {why}"])
-        return Suite(
+        return ExpandedSuite(
             file=self.file, info=info, axes=axes, cells=tuple(cells), data=base["data"], tune=tune, facts=facts,
             goals=goals, resources=resources, notices=tuple(self.notices), excluded=tuple(excluded),
         )  # fmt: skip

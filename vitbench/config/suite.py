@@ -1,4 +1,4 @@
-"""Suite: a TOML file of ``ablations/`` as typed data: cells, plan and claims."""
+"""ExpandedSuite: a TOML file of ``ablations/`` as typed data: cells, plan and claims."""
 
 from __future__ import annotations
 
@@ -198,7 +198,7 @@ class Cell:
     settings: tuple[Setting, ...] = ()
 
 
-class Suite(Strict):
+class ExpandedSuite(Strict):
     """A suite that has been read, checked and expanded."""
 
     file: str = Field(description="name of the file it came from, without its folder")
@@ -214,7 +214,7 @@ class Suite(Strict):
     notices: tuple[str, ...] = ()
     excluded: tuple[tuple[str, str], ...] = Field((), description="(label, rule) of combinations that cannot be built")
 
-    def only(self, labels: Collection[str]) -> Suite:
+    def only(self, labels: Collection[str]) -> ExpandedSuite:
         """The suite with some of its cells; claims and goals about the others are left out.
 
         Raises:

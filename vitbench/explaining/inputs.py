@@ -21,7 +21,7 @@ from vitbench.data import catalog
 from vitbench.data.catalog import DataError, folder_images
 from vitbench.data.load import splits
 from vitbench.data.sources.folder import class_of, decode
-from vitbench.store import Study
+from vitbench.store import StudyFolder
 
 Split = Literal["test", "validation"]
 
@@ -51,7 +51,7 @@ class _Trained(Strict):
     seed: Seed
 
 
-def study_of(weights: Path) -> Study | None:
+def study_of(weights: Path) -> StudyFolder | None:
     """The study that a file of weights lies in; None where it lies elsewhere.
 
     Raises:
@@ -59,10 +59,10 @@ def study_of(weights: Path) -> Study | None:
     """
     folder = weights.resolve().parent.parent
     inside = weights.resolve().parent.name == "weights" and (folder / "study.json").is_file()
-    return Study.read(folder) if inside else None
+    return StudyFolder.read(folder) if inside else None
 
 
-def of_trial(about: Mapping[str, Any], spec: ModelSpec, study: Study | None, split: Split) -> Inputs:
+def of_trial(about: Mapping[str, Any], spec: ModelSpec, study: StudyFolder | None, split: Split) -> Inputs:
     """Test or validation images of the trial that trained a model.
 
     Args:
@@ -144,7 +144,7 @@ def class_names(about: Mapping[str, Any], spec: ModelSpec, file: Path) -> tuple[
     return tuple(found)
 
 
-def _trained(about: Mapping[str, Any], study: Study | None) -> _Trained:
+def _trained(about: Mapping[str, Any], study: StudyFolder | None) -> _Trained:
     """The trial's data: as the study has it, which knows its folder, else as the file says."""
     if study is not None:
         for planned in study.info.trials:

@@ -12,7 +12,7 @@ from vitbench.report.output import Files
 from vitbench.report.sections import summary
 from vitbench.report.study_report import render_view
 from vitbench.report.view import View
-from vitbench.store import Study
+from vitbench.store import StudyFolder
 
 Row = dict[str, Md]
 Made = tuple[Path, list[str]]
@@ -38,7 +38,7 @@ def render_all(folders: Sequence[Path], out: Path, exports: Sequence[str] = (), 
     """
     rows = list[Row]()
     for folder in folders:
-        study = Study.read(folder)
+        study = StudyFolder.read(folder)
         view = View(study)
         yield render_view(view, out / folder.name, draw, exports), study.damaged
         rows.append(_row(view, folder.name))

@@ -36,7 +36,7 @@ from vitbench.report.sections import (
 )
 from vitbench.report.sections.curves import learning_curves
 from vitbench.report.view import View
-from vitbench.store import Study
+from vitbench.store import StudyFolder
 
 
 class Part(NamedTuple):
@@ -84,7 +84,7 @@ EXPORTS: Mapping[str, Callable[[View, Document], Mapping[str, str | bytes]]] = {
 """Name of a further form, and of its folder → the study and its report to files in it."""
 
 
-def render(study: Study, out: Path) -> Path:
+def render(study: StudyFolder, out: Path) -> Path:
     """Write the report of a study: ``index.html``, ``report.md``, ``figures/*.png``, ``*.svg`` and ``*.csv``,
     ``tables/*.csv``.
 
@@ -92,7 +92,7 @@ def render(study: Study, out: Path) -> Path:
     removed. Works from any subset of the study's records.
 
     Args:
-        study: read with :meth:`Study.read`. Record files that turn out damaged are set aside, as always.
+        study: read with :meth:`StudyFolder.read`. Record files that turn out damaged are set aside, as always.
         out: folder of the report, e.g. ``reports/components``; made where it is missing.
 
     Returns:

@@ -47,7 +47,7 @@ from vitbench.report.cost.time_groups import TimeGroup
 from vitbench.report.inline import Md, escape
 from vitbench.report.origins import Origins, of_origin
 from vitbench.report.text import accuracy_decimals
-from vitbench.store import Study
+from vitbench.store import StudyFolder
 from vitbench.store.attempts import finished as has_ended
 from vitbench.store.trials import Trials
 
@@ -108,7 +108,7 @@ class View:
     """
 
     @uncollected()
-    def __init__(self, study: Study) -> None:
+    def __init__(self, study: StudyFolder) -> None:
         self._accuracy_over: dict[tuple[str, str, str], Matched] = {}
         self._contention: dict[str, Contention] = {}
         self.axis_speeds: dict[TimeGroup, list[AxisSpeed]] | None = None

@@ -9,7 +9,7 @@ from functools import partial
 from vitbench.config.base import by_identity
 from vitbench.config.model import ModelSpec
 from vitbench.config.recipe import DataSpec, TrainTable
-from vitbench.config.suite import Cell, Suite
+from vitbench.config.suite import Cell, ExpandedSuite
 from vitbench.config.suite_errors import SpecError
 from vitbench.runner.cost import approximate_flops
 
@@ -17,7 +17,7 @@ FORWARD_AND_BACKWARD = 3
 """Operations of a training step over those of its forward pass: the backward pass makes two products for each."""
 
 
-def with_budgets(suite: Suite, images_of: Callable[[DataSpec], int]) -> Suite:
+def with_budgets(suite: ExpandedSuite, images_of: Callable[[DataSpec], int]) -> ExpandedSuite:
     """The suite with every cell's budget in images, and its parameters matched where that is asked.
 
     Args:

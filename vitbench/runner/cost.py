@@ -17,7 +17,7 @@ from vitbench.config.model import ModelSpec
 from vitbench.config.recipe import DataSpec, Level, TrainSpec
 from vitbench.config.trial import TimeTrial, TrainingTrial, TrainTrial, Trial
 from vitbench.data import catalog
-from vitbench.store import Record, Study, StudyInfo, TimeValues, TrainValues, Trials
+from vitbench.store import Record, StudyFolder, StudyInfo, TimeValues, TrainValues, Trials
 from vitbench.store.attempts import Attempt, Tried, finished, standing
 from vitbench.wording import duration
 
@@ -226,7 +226,7 @@ def cost_of(estimate: Estimate, pace: Pace | None) -> str:
     return f"cost of what is left: {estimate.flops / 1e12:,.1f} TFLOP, {time}"
 
 
-def pace_of(study: Study, states: Mapping[str, Sequence[Attempt]]) -> Pace | None:
+def pace_of(study: StudyFolder, states: Mapping[str, Sequence[Attempt]]) -> Pace | None:
     """The pace of the trials that have finished; where there are many, of a sample spread over all."""
     ok = [attempt for attempts in states.values() if (attempt := standing(attempts)).state == "ok"]
     some = ok[:: math.ceil(len(ok) / MAX_RATED) or 1]

@@ -8,14 +8,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from vitbench.config.suite import Suite
-from vitbench.store import Study, StudyInfo, Trials
+from vitbench.config.suite import ExpandedSuite
+from vitbench.store import StudyFolder, StudyInfo, Trials
 from vitbench.store.info import LookPlan
 
 Wanted = Callable[[StudyInfo], Mapping[str, int]]
 """A plan in which nothing stops early → cell → how many of its seeds are needed; of other cells those of one look."""
 
-Looked = Callable[[Study], Mapping[str, int]]
+Looked = Callable[[StudyFolder], Mapping[str, int]]
 """The same of a study with such a plan, by its records."""
 
 
@@ -32,10 +32,10 @@ def nothing_stops(info: StudyInfo) -> Mapping[str, int]:
 
 def wanted_in(folder: Path, looked: Looked) -> Wanted:
     """The seeds that a plan needs by the records of a study's folder, which may not be there yet."""
-    return (lambda info: looked(Study(folder, info))) if (folder / "study.json").exists() else nothing_seen
+    return (lambda info: looked(StudyFolder(folder, info))) if (folder / "study.json").exists() else nothing_seen
 
 
-def plan_of_looks(suite: Suite, looks: tuple[int, ...], trials: Trials) -> LookPlan:
+def plan_of_looks(suite: ExpandedSuite, looks: tuple[int, ...], trials: Trials) -> LookPlan:
     """The looks of a suite over all trials that there may be."""
     seeds = next(cell.seeds for cell in suite.cells if cell.train)
     return LookPlan(seeds=seeds, at=looks, trainings=sum(kind == "train" for _, kind in trials.kinds()))

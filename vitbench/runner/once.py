@@ -17,7 +17,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from vitbench.config.recipe import DType
-from vitbench.store import Disagreement, PlannedTrial, Record, Study, StudyInfo, TrainValues, Trials
+from vitbench.store import Disagreement, PlannedTrial, Record, StudyFolder, StudyInfo, TrainValues, Trials
 from vitbench.store.attempts import finished, standing
 from vitbench.store.classes import classes
 
@@ -32,7 +32,7 @@ ERRORS = 3.0
 errors on the test images, and as many."""
 
 
-def decisive(study: Study) -> dict[str, list[Record]]:
+def decisive(study: StudyFolder) -> dict[str, list[Record]]:
     """Trial id → records of the runs of a study on which its plan depends: of tuning, and of classes' first seed."""
     firsts = {planned.id for members in classes(Trials.of(study.info.trials)) for planned in members}
     return study.records(lambda attempt: attempt.kind == "tune" or attempt.trial_id in firsts)

@@ -16,7 +16,7 @@ from vitbench import registry
 from vitbench.config.base import by_identity, uncollected
 from vitbench.config.model import ModelSpec
 from vitbench.config.recipe import DataSpec, Device, Level, TimeSpec, TimeTable, TrainTable
-from vitbench.config.suite import Cell, Setting, Suite
+from vitbench.config.suite import Cell, ExpandedSuite, Setting
 from vitbench.config.suite_errors import SpecError
 from vitbench.config.trial import SLOT, TimeTrial, relevant
 from vitbench.data import catalog
@@ -36,7 +36,7 @@ TIMED_ON = "random images"
 
 @uncollected()
 def plan(
-    suite: Suite,
+    suite: ExpandedSuite,
     device: Device,
     *,
     kinds: Collection[str] = KINDS,
@@ -120,12 +120,12 @@ def plan(
     return up_to_look(found, wanted)
 
 
-def _implementations(suite: Suite) -> Literal["one", "all"]:
+def _implementations(suite: ExpandedSuite) -> Literal["one", "all"]:
     """Which of equivalent implementations are trained with further seeds: the same for all cells."""
     return next(cell.train.implementations for cell in suite.cells if cell.train)
 
 
-def _shared_classes(suite: Suite, names: tuple[str, ...]) -> tuple[str, ...]:
+def _shared_classes(suite: ExpandedSuite, names: tuple[str, ...]) -> tuple[str, ...]:
     """Names of the classes, where all cells have these: synthetic images may differ from cell to cell."""
     return names if all(cell.model.num_classes == len(names) for cell in suite.cells) else ()
 
@@ -139,7 +139,7 @@ def _images(data: DataSpec, known: catalog.DatasetFacts | None) -> int:
 class Planner:
     """A suite's trials, added kind by kind. What cells share is worked out once."""
 
-    def __init__(self, suite: Suite, device: Device) -> None:
+    def __init__(self, suite: ExpandedSuite, device: Device) -> None:
         self.suite, self.device = suite, device
         self.builder = TablesBuilder()
         self.exact, self.recipe = by_identity(_exact), by_identity(TrainTable.recipe)
@@ -241,7 +241,7 @@ def _exact(model: ModelSpec) -> dict[str, bool]:
     return {slot: registry.facts(slot, getattr(model, slot)).exact for slot in registry.slots()}
 
 
-def with_data(suite: Suite, data: DataSpec) -> Suite:
+def with_data(suite: ExpandedSuite, data: DataSpec) -> ExpandedSuite:
     """The suite with all cells on the data that were prepared (the suite's own, or the fallback in their place)."""
     drawn = by_identity(catalog.drawn_from)
     cells = tuple(replace(cell, data=drawn(cell.data, data)) for cell in suite.cells)

@@ -5,13 +5,15 @@ from __future__ import annotations
 import os
 import pkgutil
 import signal
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
-from vitbench.config.suite import Suite
+from vitbench.config.recipe import DataSpec
+from vitbench.config.suite import ExpandedSuite
+from vitbench.data import catalog
 from vitbench.data.catalog import Prepared
 from vitbench.runner.backends.backend import BackendOptions, Machines
 from vitbench.runner.forked import forked
@@ -19,8 +21,8 @@ from vitbench.runner.look_plan import wanted_in
 from vitbench.runner.once import decisive
 from vitbench.runner.plan import KINDS, plan, with_data
 from vitbench.runner.process import Stop
-from vitbench.runner.session import Analysis, Reporter, Session, is_of_other_code
-from vitbench.store import Leases, Record, Study, StudyError, StudyInfo, Trials
+from vitbench.runner.session import Analysis, Planner, Reporter, Session, is_of_other_code
+from vitbench.store import Leases, Record, StudyError, StudyFolder, StudyInfo, Trials
 from vitbench.store.attempts import standing
 from vitbench.store.leases import INTERVAL_SECONDS
 from vitbench.store.packed import MOST
@@ -69,12 +71,14 @@ class Options:
 class RunEnd(NamedTuple):
     """How a run has ended: the study, the signal that stopped it (or None), and the exit status."""
 
-    study: Study
+    study: StudyFolder
     signal: int | None
     status: int
 
 
-def run_suite(suite: Suite, results: Path | None, options: Options, reporter: Reporter, analysis: Analysis) -> RunEnd:
+def run_suite(
+    suite: ExpandedSuite, results: Path | None, options: Options, reporter: Reporter, analysis: Analysis
+) -> RunEnd:
     """Prepare the data, plan, and run what is left.
 
     Args:
@@ -105,7 +109,7 @@ def run_suite(suite: Suite, results: Path | None, options: Options, reporter: Re
     return RunEnd(session.study, stop.signal, status)
 
 
-def _pack(study: Study, reporter: Reporter) -> None:
+def _pack(study: StudyFolder, reporter: Reporter) -> None:
     """Seal the records, of which there are many: each file of its own costs every later reader."""
     try:
         if sealed := study.pack():
@@ -117,7 +121,7 @@ def _pack(study: Study, reporter: Reporter) -> None:
 
 
 def _session(
-    suite: Suite,
+    suite: ExpandedSuite,
     folder: Path,
     stop: Stop,
     options: Options,
@@ -127,24 +131,32 @@ def _session(
     analysis: Analysis,
 ) -> Session:
     """Plan the study for the backend, and show the user its state and cost."""
-    trained_on = [cell.data for cell in suite.cells if cell.train] if "train" in options.kinds else []
-    prepared: Prepared | None = None
-    if trained_on:
-        prepared = forked("vitbench.data.load:prepare", suite.data, list(dict.fromkeys(trained_on)))
-    if prepared:
-        suite = with_data(suite, prepared.spec)
-
     device = backend.device if options.device == "auto" else options.device
     commands = (tuple(map(printable, (*options.command, "--device", device))),) if options.command else ()
 
-    def planner(records: Mapping[str, list[Record]]) -> StudyInfo:
-        wanted = wanted_in(folder, analysis.seeds)
-        info = plan(suite, backend.device, kinds=options.kinds, prepared=prepared, records=records, wanted=wanted)
-        return info.model_copy(update={"commands": commands})
+    def planner_on(prepared: Prepared | None) -> Planner:
+        on = with_data(suite, prepared.spec) if prepared else suite
 
-    before = Study.read(folder) if (folder / "study.json").exists() else None
-    info = planner(decisive(before) if before else {})
-    study, trials = Study.start(folder, info), Trials.of(info.trials)
+        def planner(records: Mapping[str, list[Record]]) -> StudyInfo:
+            wanted = wanted_in(folder, analysis.seeds)
+            info = plan(on, backend.device, kinds=options.kinds, prepared=prepared, records=records, wanted=wanted)
+            return info.model_copy(update={"commands": commands})
+
+        return planner
+
+    before = StudyFolder.read(folder) if (folder / "study.json").exists() else None
+    records = decisive(before) if before else {}
+    trained_on = list(dict.fromkeys(c.data for c in suite.cells if c.train)) if "train" in options.kinds else []
+    planner = None if trained_on else planner_on(None)
+    if before and trained_on and (known := _known(suite.data, trained_on, before.info)):
+        planner = planner_on(known)
+        as_planned = StudyFolder(folder, planner(records))
+        left = Session(as_planned, Trials.of(as_planned.info.trials), reporter, planner, analysis, stop,
+                       before.states(), rerun_changed=options.rerun_changed).pending(*KINDS)  # fmt: skip
+        planner = None if left else planner
+    planner = planner or planner_on(forked("vitbench.data.load:prepare", suite.data, trained_on))
+    info = planner(records)
+    study, trials = StudyFolder.start(folder, info), Trials.of(info.trials)
     study.damaged += before.damaged if before else []
     states = study.states()
     session = Session(
@@ -171,6 +183,16 @@ def _session(
     return session
 
 
+def _known(data: DataSpec, trained_on: Sequence[DataSpec], before: StudyInfo) -> Prepared | None:
+    """The images of an earlier run, where they can be no others: None of a folder, or where a fallback stood in.
+
+    Where nothing is left to train nobody looks at them, which would take torch, and three seconds of four.
+    """
+    if before.fallback or not all(map(catalog.facts, trained_on)) or catalog.identity(data) != before.data_identity:
+        return None
+    return Prepared(data, before.data_identity, before.class_names, {})
+
+
 def _without_weights(session: Session) -> int:
     """Trained trials of a study whose weights were not kept."""
     kept = {file.stem for file in (session.study.path / "weights").glob("*.safetensors")}
@@ -183,7 +205,7 @@ def _without_weights(session: Session) -> int:
     return len(session.trials.where(wanting))
 
 
-def exit_status(study: Study, trials: Trials) -> int:
+def exit_status(study: StudyFolder, trials: Trials) -> int:
     """0 where every one of these trials is ok or unsupported, else 1."""
     attempts = study.states()
     states = {standing(attempts[i]).state if i in attempts else "pending" for i in trials.ids()}

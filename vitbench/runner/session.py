@@ -13,7 +13,7 @@ from vitbench.runner.look_plan import Looked, in_words
 from vitbench.runner.once import DISAGREE, decisive
 from vitbench.runner.plan import KINDS
 from vitbench.runner.process import Stop
-from vitbench.store import PlannedTrial, Record, Samples, Study, StudyInfo, Trials
+from vitbench.store import PlannedTrial, Record, Samples, StudyFolder, StudyInfo, Trials
 from vitbench.store.attempts import Tried, finished, standing
 from vitbench.store.classes import classes
 
@@ -53,7 +53,7 @@ Planner = Callable[[Mapping[str, list[Record]]], StudyInfo]
 class Session:
     """One run of a study, whatever carries it out."""
 
-    study: Study
+    study: StudyFolder
     trials: Trials
     """Trials of this run; the study may hold more, of earlier runs."""
     reporter: Reporter
@@ -109,7 +109,7 @@ class Session:
     def plan_again(self) -> None:
         """Plan with the records that there are by now."""
         info = self.planner(decisive(self.study))  # another driver may have run some of it
-        self.study = Study.start(self.study.path, info)
+        self.study = StudyFolder.start(self.study.path, info)
         self.trials, self.attempts = Trials.of(info.trials), self.study.states()
         self.expect()
 

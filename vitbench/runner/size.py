@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from vitbench.config.suite import Cell, Suite
+from vitbench.config.suite import Cell, ExpandedSuite
 from vitbench.config.suite_errors import SpecError, TooManyTrials
 from vitbench.runner.cost import Estimate
 from vitbench.runner.device_kind import device_kind
@@ -21,7 +21,7 @@ def _seconds(error: TooManyTrials, device: str) -> float | None:
     tables = error.tables
     cell = Cell(label="base", axes={}, model=tables["model"], data=tables["data"], train=tables["train"],
                 time=tables["time"], seeds=(0,) if tables["train"] else ())  # fmt: skip
-    suite = Suite(file=error.file, info=tables["suite"], axes={}, cells=(cell,), data=tables["data"])
+    suite = ExpandedSuite(file=error.file, info=tables["suite"], axes={}, cells=(cell,), data=tables["data"])
     kind = device_kind(device)
     try:
         trials = plan(suite, kind).trials

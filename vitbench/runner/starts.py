@@ -10,14 +10,14 @@ from pathlib import Path
 from vitbench.config.base import by_identity
 from vitbench.config.model import ModelSpec
 from vitbench.config.recipe import CONTENT, OF_TIMM, TrainTable
-from vitbench.config.suite import Cell, Suite
+from vitbench.config.suite import Cell, ExpandedSuite
 from vitbench.config.suite_errors import SpecError
 from vitbench.model import timm_names
 
 DIGEST_LENGTH = 16
 
 
-def with_starts(suite: Suite, *, planning: bool) -> Suite:
+def with_starts(suite: ExpandedSuite, *, planning: bool) -> ExpandedSuite:
     """The suite with each file of weights identified by its content, too, which goes into the trials' ids.
 
     Where it is only planned, timm need not be installed.

@@ -8,7 +8,7 @@ import statistics
 from collections.abc import Mapping, Sequence
 
 from vitbench.config.base import dumps
-from vitbench.config.suite import Setting, Suite, Value
+from vitbench.config.suite import ExpandedSuite, Setting, Value
 from vitbench.store import PlannedTrial, Record, TuneValues
 from vitbench.store.attempts import finished, standing
 
@@ -17,7 +17,7 @@ FIRST_SEED = 900
 one of these is not judged by that luck again."""
 
 
-def tuning_seeds(suite: Suite) -> tuple[int, ...]:
+def tuning_seeds(suite: ExpandedSuite) -> tuple[int, ...]:
     """Seeds of the runs of each setting."""
     assert suite.tune is not None
     taken = {seed for cell in suite.cells for seed in cell.seeds}
@@ -26,7 +26,7 @@ def tuning_seeds(suite: Suite) -> tuple[int, ...]:
 
 
 def choose(
-    suite: Suite, planned: Sequence[PlannedTrial], records: Mapping[str, list[Record]]
+    suite: ExpandedSuite, planned: Sequence[PlannedTrial], records: Mapping[str, list[Record]]
 ) -> tuple[dict[str, Setting], list[str]]:
     """(cell → its best setting, cells of which no setting finished), of the cells that have been tuned.
 

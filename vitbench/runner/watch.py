@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from vitbench.runner.turns import waiting
-from vitbench.store import Attempt, Record, Study, StudyError, Trials
+from vitbench.store import Attempt, Record, StudyError, StudyFolder, Trials
 from vitbench.store.attempts import finished, standing
 from vitbench.store.leases import AtWork, at_work
 
@@ -70,7 +70,7 @@ class Snapshot:
 class Watch:
     """A study that is looked at again and again."""
 
-    def __init__(self, study: Study) -> None:
+    def __init__(self, study: StudyFolder) -> None:
         self.study = study
         self.records: dict[str, Record] = {}
         """File → record, of the latest attempts."""
@@ -110,7 +110,7 @@ class Watch:
         """The plan anew, where it has been written anew: tuned cells, further seeds."""
         try:
             if (self.study.path / "study.json").stat().st_mtime_ns != self.planned_at:
-                self.study = Study.read(self.study.path)
+                self.study = StudyFolder.read(self.study.path)
                 self._plan()
         except OSError as error:
             raise StudyError(f"{self.study.path}: the study is not there any more: {error.strerror}") from error

@@ -16,7 +16,7 @@ from vitbench.store.record import (
     TrainValues,
     TuneValues,
 )
-from vitbench.store.study import Study, StudyError
+from vitbench.store.study import StudyError, StudyFolder
 from vitbench.store.trials import Trials
 
 __all__ = [
@@ -31,8 +31,8 @@ __all__ = [
     "Record",
     "Samples",
     "State",
-    "Study",
     "StudyError",
+    "StudyFolder",
     "StudyInfo",
     "TablesBuilder",
     "TimeValues",

@@ -1,4 +1,4 @@
-"""Study: the folder of one suite's plan and records. It has many writers, and readers check every file."""
+"""StudyFolder: the folder of one suite's plan and records. It has many writers, and readers check every file."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from vitbench.config.base import STORED, uncollected
-from vitbench.config.suite import Suite
+from vitbench.config.suite import ExpandedSuite
 from vitbench.errors import UserError
 from vitbench.memory import hand_back
 from vitbench.store.asked import asked
@@ -40,7 +40,7 @@ class StudyError(UserError, ValueError):
 
 
 @dataclass
-class Study:
+class StudyFolder:
     """A study's folder: ``study.json``, ``history/``, and records, in files of their own or packed.
 
     Everything else in it is a cache, or belongs to those at work.
@@ -56,7 +56,7 @@ class Study:
 
     @classmethod
     @uncollected()
-    def read(cls, path: Path) -> Study:
+    def read(cls, path: Path) -> StudyFolder:
         """Open an existing study. Raises StudyError."""
         file = path / "study.json"
         if not os.path.lexists(file):
@@ -75,7 +75,7 @@ class Study:
         return cls(path, info)
 
     @classmethod
-    def start(cls, path: Path, info: StudyInfo) -> Study:
+    def start(cls, path: Path, info: StudyInfo) -> StudyFolder:
         """Begin a study in a folder, or continue the one that is there.
 
         Trials of an earlier plan that have been run, or are at work, stay in the study: further cells, seeds and
@@ -295,6 +295,6 @@ class Study:
         return {trial_id: standing(attempts) for trial_id, attempts in self.records().items()}
 
 
-def study_folder(suite: Suite, results: Path | None) -> Path:
+def study_folder(suite: ExpandedSuite, results: Path | None) -> Path:
     """The default folder of a suite's study."""
     return results or Path("results") / suite.info.name

@@ -19,7 +19,7 @@ WARMUP, ITERATIONS = 3, 5
 
 
 @dataclass(frozen=True)
-class Operation:
+class OperationCost:
     """Calls and time of one kind of operation.
 
     Attributes:
@@ -37,7 +37,7 @@ class Operation:
 
 def profiled(
     spec: ModelSpec, device: torch.device, *, batch_size: int, mode: Mode, dtype: str, trace: Path
-) -> list[Operation]:
+) -> list[OperationCost]:
     """Run some iterations of a model under the profiler; the operation that takes most comes first.
 
     The profiler slows what it watches, small operations most: shares tell where the time goes, and are no timing.
@@ -74,7 +74,7 @@ def profiled(
     }
     whole = sum(us for _, us in own.values())
     found = [
-        Operation(name, count / ITERATIONS, us / 1e3 / ITERATIONS, us / whole)
+        OperationCost(name, count / ITERATIONS, us / 1e3 / ITERATIONS, us / whole)
         for name, (count, us) in own.items()
         if us > 0
     ]

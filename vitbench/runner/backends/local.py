@@ -34,7 +34,10 @@ class LocalBackend:
         """Raises DeviceError where the device is not there."""
         self.options = options
         spinning.choose(self.threads())  # before the server is started, which reads it
-        self.devices: list[str] = forked("vitbench.devices:names", options.device)
+        # A CPU is there without a look, which takes torch, and three seconds where nothing is left to run.
+        self.devices: list[str] = (
+            [options.device] if options.device == "cpu" else forked("vitbench.devices:names", options.device)
+        )
         self.first = self.devices[0]
         self.device = device_kind(self.first)
         self.workers = options.workers or self._side_by_side()

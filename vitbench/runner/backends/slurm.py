@@ -25,7 +25,7 @@ from vitbench.runner.backends.backend import BackendError, BackendOptions
 from vitbench.runner.device_kind import device_kind
 from vitbench.runner.orphans import die_with_parent
 from vitbench.runner.session import Session
-from vitbench.store import Leases, Study
+from vitbench.store import Leases, StudyFolder
 from vitbench.wording import plural
 
 POLL_SECONDS = 1.0
@@ -138,7 +138,7 @@ def submit_study(session: Session, backend: SlurmBackend, leases: Leases) -> Non
     alone = {**shared, **({"slurm_exclusive": True} if on_slurm else {})}
     rounds(session, backend, leases, ("time",), only="timing", most=1, parameters=alone)
     # A job's plan holds the kinds that it runs, and leaves what is pending of others out: the study's is put back.
-    session.study = Study.start(session.study.path, session.study.info)
+    session.study = StudyFolder.start(session.study.path, session.study.info)
 
 
 def rounds(
