@@ -194,7 +194,9 @@ def test_normed_queries_keep_their_type(name: str) -> None:
         norm.float()
 
 
-@pytest.mark.parametrize(("slot", "name"), EXACT)
+@pytest.mark.parametrize(
+    ("slot", "name"), [pytest.param(*each, marks=[pytest.mark.slow] * (each[1] in COMPILED)) for each in EXACT]
+)
 def test_equivalent_implementations_exchange_their_weights(slot: str, name: str) -> None:
     spec = small(slot, name)
     model = build_model(spec, seed=3)

@@ -43,8 +43,10 @@ class Case:
 
     @property
     def set(self) -> str:
-        """Cases that are interpreted together: of one type, and short sequences apart from long ones."""
-        return f"{str(self.dtype).removeprefix('torch.')}, {'short' if self.tokens < LONG else 'long'}"
+        """Cases that are interpreted together: of one type, long sequences and the split kernel, never chosen for
+        float32, apart from the others."""
+        kind = "long" if self.tokens >= LONG else "split" if self.kernel.endswith("split") else "short"
+        return f"{str(self.dtype).removeprefix('torch.')}, {kind}"
 
 
 def cases(dtype: torch.dtype) -> dict[str, Case]:

@@ -67,11 +67,9 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> Pages:
     return Pages(tmp_path_factory.mktemp("pages"))
 
 
-NAMES = [
-    *("grid", "nothing ok", "all states", "hostile"),
-    *(pytest.param(n, marks=pytest.mark.slow) for n in ("one seed, one cell", "nothing planned", "two machines")),
-    *(pytest.param(name, marks=pytest.mark.slow) for name in STUDIES),
-]
+OFTEN = ("grid", "hostile")
+SELDOM = [*(kind for kind in KINDS if kind not in OFTEN), *STUDIES]
+NAMES = [*OFTEN, *(pytest.param(name, marks=pytest.mark.slow) for name in SELDOM)]
 
 
 @pytest.mark.parametrize("width", WIDTHS)

@@ -13,6 +13,15 @@ from tests.runner.runs import VITBENCH, Runs
 from tests.small import SUITE
 from vitbench.store import StudyFolder, TimeValues, TrainValues
 
+ALONE = """
+import sys
+from vitbench.runner import forked
+def start(*_):
+    raise AssertionError("a process with torch was started")
+forked.start = start
+from vitbench.cli.main import main
+main(sys.argv[1:])
+"""
 TWO_ATTENTIONS = 'axes.attention=["sdpa", "triton"]'
 
 
@@ -34,6 +43,9 @@ def test_every_planned_trial_is_accounted_for_and_none_is_repeated(runs: Runs) -
 
     before = sorted(p.name for p in runs.study.glob("records/*"))
     second = runs.run(*arguments)
+    alone = [*VITBENCH[:1], "-c", ALONE, *runs.command(*arguments)[3:]]
+    done = subprocess.run(alone, capture_output=True, text=True, check=False, timeout=60)
+    assert done.returncode == second.returncode, f"of what is over nothing is looked at with torch: {done.stderr}"
     assert second.returncode == 0 and "7 of them finished before" in second.stdout
     assert sorted(p.name for p in runs.study.glob("records/*")) == before
 
