@@ -18,7 +18,7 @@ from tools import tune_attention
 from tools.tune_attention import (
     CHECKED,
     SHAPES,
-    Job,
+    TuningJob,
     finalists,
     floor_bytes,
     flops,
@@ -151,7 +151,7 @@ def lap(call):
 
 found = []
 for backward in (False, True):
-    checks = [t.check(t.Job(shape, torch.float16, backward, plan), "cpu") for plan in plans]
+    checks = [t.check(t.TuningJob(shape, torch.float16, backward, plan), "cpu") for plan in plans]
     right = {t.label(plan): plan for plan in plans[:2]}
     laps, ours, sdpa = t.time_shape(shape, backward, right, lap, "cpu")
     row = t.summary(shape, backward, ours, sdpa, "none", 1e9, 1e9)
@@ -193,12 +193,12 @@ def test_a_plan_that_kills_or_hangs_its_process_costs_itself_alone(monkeypatch: 
     monkeypatch.setattr(tune_attention, "_serve", _serve_and_die)
     monkeypatch.setattr(tune_attention, "CHECK_SECONDS", 20.0)
     plans = [Streamed(16 << i, 16, warps, 2) for i in range(2) for warps in (4, 8, 4, 1, 2, 4)]
-    todo = [Job((1, 1, 17, 16), torch.float16, False, plan) for plan in plans]
+    todo = [TuningJob((1, 1, 17, 16), torch.float16, False, plan) for plan in plans]
     rows = tune_attention.check_all(todo, time.monotonic() + 120, workers=2)
     assert sorted(row["state"] for row in rows) == ["lost"] * 6 + ["right"] * 6
     assert all(row["state"] == "right" for row in rows if " 4 2" in row["plan"])
 
 
 def test_no_check_begins_after_the_deadline() -> None:
-    todo = [Job((1, 1, 17, 16), torch.float16, False, Streamed(16, 16, 4, 2))]
+    todo = [TuningJob((1, 1, 17, 16), torch.float16, False, Streamed(16, 16, 4, 2))]
     assert tune_attention.check_all(todo, time.monotonic() - 1, workers=2) == []
