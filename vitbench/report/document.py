@@ -13,8 +13,8 @@ from vitbench.report.inline import NOTHING, Md, bold, escape
 NO_CAPTION = Md("")
 
 TONES: Mapping[str, str] = {
-    "better": "good", "faster": "good", "worse": "bad", "slower": "bad", "equivalent": "same", "reproduced": "good",
-    "equal within the margin": "good", "not reproduced": "bad",
+    "better": "good", "faster": "good", "worse": "bad", "slower": "bad", "equivalent": "same", "identical": "same",
+    "reproduced": "good", "equal within the margin": "good", "not reproduced": "bad",
 }  # fmt: skip
 """How the word for a verdict or an outcome begins → its colour; all others are "open"."""
 

@@ -10,7 +10,8 @@ from vitbench.analysis.side_by_side import SideBySide, TimingRow, verdict
 from vitbench.config.trial import TimeTrial
 from vitbench.report.document import Bar, Block, Forest, ForestRow, Scale
 from vitbench.report.output import Files
-from vitbench.report.text import accuracy_decimals, cut, distinct, fixed, interval_text, points, signed
+from vitbench.report.sections.effects import note_of, scale_of
+from vitbench.report.text import accuracy_decimals, cut, distinct, fixed, interval_text, signed
 
 MOST = 40
 """Rows of a plot; what is beyond is in the tables."""
@@ -51,9 +52,8 @@ def differences(found: SideBySide, files: Files) -> list[Block]:
     ]  # fmt: skip
     margins = {arm.info.suite.margin if arm.info else None for arm in found.arms}
     margin = margins.pop() if len(margins) == 1 else None
-    scale = Scale(0.0, (-margin, margin) if margin else None)
-    band = f"margin: ±{points(margin)}" if margin else ""
-    return _plot("accuracy", "Difference in test accuracy (points)", rows, scale, files, band=band)
+    note = note_of(margin, [judged for row in found.cells for judged in row.judged if judged is not None])
+    return _plot("accuracy", "Difference in test accuracy (points)", rows, scale_of(margin), files, band=note)
 
 
 def _plot(

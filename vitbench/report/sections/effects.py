@@ -145,19 +145,19 @@ def _table(view: View, rows: Sequence[Row]) -> Table:
     made = table(lines, right=RIGHT)
     bars = [Bar(r.judged.mean, r.judged.interval.low, r.judged.interval.high) for r in rows[:MOST]]
     also = {VERDICT, "p (Holm)", "seeds"} if beside_claim else set()
-    return made.with_bars({DIFFERENCE: (bars, scale_of(view))}).hiding(OPTIONAL | also)
+    return made.with_bars({DIFFERENCE: (bars, scale_of(view.study.info.suite.margin))}).hiding(OPTIONAL | also)
 
 
-def margin_of(view: View) -> str:
-    """What the band around zero is, in words; empty where the suite sets no margin."""
-    margin = view.study.info.suite.margin
-    return f"margin: ±{points(margin)}" if margin else ""
-
-
-def scale_of(view: View) -> Scale:
-    """The scale of differences in accuracy, with the suite's margin around zero."""
-    margin = view.study.info.suite.margin
+def scale_of(margin: float | None) -> Scale:
+    """The scale of differences in accuracy, with the margin around zero where there is one; percentage points."""
     return Scale(0.0, (-margin, margin) if margin else None)
+
+
+def note_of(margin: float | None, rows: Iterable[Judged]) -> str:
+    """What the band around zero is, and over how many comparisons verdicts are corrected; empty where neither is."""
+    family = max((judged.family for judged in rows), default=0)
+    corrected = f"verdicts, not intervals, are corrected for {family} comparisons by Holm" if family > 1 else ""
+    return "; ".join(filter(None, [f"margin: ±{points(margin)}" if margin else "", corrected]))
 
 
 def _named(view: View, row: Row) -> dict[str, Md]:

@@ -24,7 +24,7 @@ from vitbench.report.sections.effects import (
     Row,
     is_marked,
     largest_first,
-    margin_of,
+    note_of,
     outcome,
     rows_of,
     scale_of,
@@ -133,10 +133,9 @@ def _effects(view: View, group: Group, files: Files) -> list[Block]:
 def forest_of(view: View, rows: Sequence[Row], on: str = "") -> Forest:
     """Some differences in test accuracy on one scale; ``on``: which device, where there are several."""
     title = f"Test accuracy{on}, difference in percentage points"
-    family = max((row.judged.family for row in rows), default=0)
-    corrected = f"verdicts, not intervals, are corrected for {family} comparisons by Holm" if family > 1 else ""
-    note = "; ".join(filter(None, [margin_of(view), corrected]))
-    return Forest(title, tuple(_row(view, row) for row in rows), scale_of(view), note)
+    margin = view.study.info.suite.margin
+    note = note_of(margin, [row.judged for row in rows])
+    return Forest(title, tuple(_row(view, row) for row in rows), scale_of(margin), note)
 
 
 def _row(view: View, row: Row) -> ForestRow:
