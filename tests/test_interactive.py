@@ -80,6 +80,7 @@ def test_a_script_runs_a_study_of_its_own_component_and_extends_it(tmp_path: Pat
     assert losses(records(tmp_path / "by-command")) == losses(by_script)
 
 
+@pytest.mark.slow
 def test_a_study_that_is_stopped_goes_on(tmp_path: Path) -> None:
     (tmp_path / "mine.py").write_text(SCRIPT.replace('"epochs": 1', '"epochs": 30') + 'suite.run(device="cpu")\n')
     with (tmp_path / "log").open("w") as log:

@@ -152,6 +152,7 @@ def test_what_differs_by_the_margin_is_called_equivalent_in_at_most_5_percent_of
     assert found.equivalent.any(axis=1).mean() <= 0.055
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("effects", "margin", "runs", "power", "equal"),
     [

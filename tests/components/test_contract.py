@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import re
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 import torch
@@ -155,13 +156,14 @@ COMPILED = {"flex"}
 """Compiling one takes a quarter of a minute, for each type anew."""
 
 
+def marked(*cases: tuple[str, ...]) -> list[Any]:
+    """Cases, slow where they compile."""
+    return [pytest.param(*case, marks=[pytest.mark.slow] * bool(COMPILED & {*case})) for case in cases]
+
+
 @pytest.mark.parametrize(
     ("slot", "name", "dtype"),
-    [
-        pytest.param(*each, dtype, marks=[pytest.mark.slow] if each[1] in COMPILED and dtype != "float32" else [])
-        for each in EXACT
-        for dtype in ("float32", "bfloat16", "float16")
-    ],
+    marked(*((*each, dtype) for each in EXACT for dtype in ("float32", "bfloat16", "float16"))),
 )
 def test_exact_components_keep_the_error_rule(slot: str, name: str, dtype: str) -> None:
     """Output and every gradient against the float64 reference; attention also rotated, with q and k normed, gated."""
@@ -194,9 +196,7 @@ def test_normed_queries_keep_their_type(name: str) -> None:
         norm.float()
 
 
-@pytest.mark.parametrize(
-    ("slot", "name"), [pytest.param(*each, marks=[pytest.mark.slow] * (each[1] in COMPILED)) for each in EXACT]
-)
+@pytest.mark.parametrize(("slot", "name"), marked(*EXACT))
 def test_equivalent_implementations_exchange_their_weights(slot: str, name: str) -> None:
     spec = small(slot, name)
     model = build_model(spec, seed=3)
@@ -210,7 +210,7 @@ def test_equivalent_implementations_exchange_their_weights(slot: str, name: str)
     torch.testing.assert_close(mine, theirs, rtol=1e-4, atol=1e-5)
 
 
-@pytest.mark.parametrize("name", [n for n in registry.names("attention") if registry.facts("attention", n).exact])
+@pytest.mark.parametrize("name", marked(*((name,) for slot, name in EXACT if slot == "attention")))
 @pytest.mark.parametrize("positions", ["learned", "rope_2d"])
 def test_attention_maps_are_those_of_the_reference(name: str, positions: str) -> None:
     spec = SMALL.model_copy(update={"attention": name, "positions": positions})

@@ -120,6 +120,7 @@ def test_under_other_recipes_too(changes: dict[str, object], tmp_path: Path) -> 
     assert numbers(fit(trial, CPU, silent, Checkpointing(tmp_path / "c"))) == numbers(fit(trial, CPU, silent))
 
 
+@pytest.mark.slow
 def test_with_every_component_that_trains_here(tmp_path: Path) -> None:
     seen = set()
     for slot in registry.slots():
