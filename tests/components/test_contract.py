@@ -156,14 +156,14 @@ COMPILED = {"flex"}
 """Compiling one takes a quarter of a minute, for each type anew."""
 
 
-def marked(*cases: tuple[str, ...]) -> list[Any]:
-    """Cases, slow where they compile."""
+def slow_where_compiled(*cases: tuple[str, ...]) -> list[Any]:
+    """Cases as parameters; those of a compiled component are slow tests."""
     return [pytest.param(*case, marks=[pytest.mark.slow] * bool(COMPILED & {*case})) for case in cases]
 
 
 @pytest.mark.parametrize(
     ("slot", "name", "dtype"),
-    marked(*((*each, dtype) for each in EXACT for dtype in ("float32", "bfloat16", "float16"))),
+    slow_where_compiled(*((*each, dtype) for each in EXACT for dtype in ("float32", "bfloat16", "float16"))),
 )
 def test_exact_components_keep_the_error_rule(slot: str, name: str, dtype: str) -> None:
     """Output and every gradient against the float64 reference; attention also rotated, with q and k normed, gated."""
@@ -196,7 +196,7 @@ def test_normed_queries_keep_their_type(name: str) -> None:
         norm.float()
 
 
-@pytest.mark.parametrize(("slot", "name"), marked(*EXACT))
+@pytest.mark.parametrize(("slot", "name"), slow_where_compiled(*EXACT))
 def test_equivalent_implementations_exchange_their_weights(slot: str, name: str) -> None:
     spec = small(slot, name)
     model = build_model(spec, seed=3)
@@ -210,7 +210,9 @@ def test_equivalent_implementations_exchange_their_weights(slot: str, name: str)
     torch.testing.assert_close(mine, theirs, rtol=1e-4, atol=1e-5)
 
 
-@pytest.mark.parametrize("name", marked(*((name,) for slot, name in EXACT if slot == "attention")))
+@pytest.mark.parametrize(
+    "name", slow_where_compiled(*((n,) for n in registry.names("attention") if registry.facts("attention", n).exact))
+)
 @pytest.mark.parametrize("positions", ["learned", "rope_2d"])
 def test_attention_maps_are_those_of_the_reference(name: str, positions: str) -> None:
     spec = SMALL.model_copy(update={"attention": name, "positions": positions})

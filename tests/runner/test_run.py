@@ -13,7 +13,7 @@ from tests.runner.runs import VITBENCH, Runs
 from tests.small import SUITE
 from vitbench.store import StudyFolder, TimeValues, TrainValues
 
-ALONE = """
+WITHOUT_PROCESSES = """
 import sys
 from vitbench.runner import forked
 def start(*_):
@@ -43,9 +43,9 @@ def test_every_planned_trial_is_accounted_for_and_none_is_repeated(runs: Runs) -
 
     before = sorted(p.name for p in runs.study.glob("records/*"))
     second = runs.run(*arguments)
-    alone = [*VITBENCH[:1], "-c", ALONE, *runs.command(*arguments)[3:]]
+    alone = [*VITBENCH[:1], "-c", WITHOUT_PROCESSES, *runs.command(*arguments)[3:]]
     done = subprocess.run(alone, capture_output=True, text=True, check=False, timeout=60)
-    assert done.returncode == second.returncode, f"of what is over nothing is looked at with torch: {done.stderr}"
+    assert done.returncode == second.returncode, f"a study that is over needs no process with torch: {done.stderr}"
     assert second.returncode == 0 and "7 of them finished before" in second.stdout
     assert sorted(p.name for p in runs.study.glob("records/*")) == before
 

@@ -9,7 +9,7 @@ same label and model are one row even where their data or recipe differ, and the
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from operator import attrgetter
@@ -307,7 +307,7 @@ def _cells(arms: Sequence[Arm], candidates: Sequence[tuple[int, ...]]) -> list[C
                 apart[i][number] = _apart(row[base], row[number])
                 if (pair := _compared(row[base], row[number])) is not None:
                     compared[i] = pair
-        found = judge([*compared.values()], margin=_margin(arms[base], arms[number]), noise_floor=None)
+        found = judge([*compared.values()], margin=common_margin((arms[base], arms[number])), noise_floor=None)
         for i, each in zip(compared, found, strict=True):
             judged[i][number] = each
     return [
@@ -339,9 +339,9 @@ def _matched(arms: Sequence[Arm]) -> list[tuple[Trained | None, ...]]:
     return [tuple(row) for row in rows]
 
 
-def _margin(one: Arm, other: Arm) -> float | None:
-    """The difference that does not matter, where both suites name the same."""
-    margins = {arm.info.suite.margin if arm.info else None for arm in (one, other)}
+def common_margin(arms: Iterable[Arm]) -> float | None:
+    """The margin of some arms' suites, percentage points; None where they do not name the same."""
+    margins = {arm.info.suite.margin if arm.info else None for arm in arms}
     return margins.pop() if len(margins) == 1 else None
 
 

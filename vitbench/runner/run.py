@@ -148,6 +148,7 @@ def _session(
     records = decisive(before) if before else {}
     trained_on = list(dict.fromkeys(c.data for c in suite.cells if c.train)) if "train" in options.kinds else []
     planner = None if trained_on else planner_on(None)
+    # A study that is over is planned with what is known of its images; where a trial is left, they are prepared.
     if before and trained_on and (known := _known(suite.data, trained_on, before.info)):
         planner = planner_on(known)
         as_planned = StudyFolder(folder, planner(records))
@@ -184,9 +185,9 @@ def _session(
 
 
 def _known(data: DataSpec, trained_on: Sequence[DataSpec], before: StudyInfo) -> Prepared | None:
-    """The images of an earlier run, where they can be no others: None of a folder, or where a fallback stood in.
+    """The images as the earlier run found them; None where they may have changed: a folder, or after a fallback.
 
-    Where nothing is left to train nobody looks at them, which would take torch, and three seconds of four.
+    A run with nothing left to train does not read them again, which takes torch: three of its four seconds.
     """
     if before.fallback or not all(map(catalog.facts, trained_on)) or catalog.identity(data) != before.data_identity:
         return None

@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 
 from vitbench.analysis.regressions import within
-from vitbench.analysis.side_by_side import SideBySide, TimingRow, verdict
+from vitbench.analysis.side_by_side import SideBySide, TimingRow, common_margin, verdict
 from vitbench.config.trial import TimeTrial
 from vitbench.report.document import Bar, Block, Forest, ForestRow, Scale
 from vitbench.report.output import Files
@@ -50,8 +50,7 @@ def differences(found: SideBySide, files: Files) -> list[Block]:
         for number, (judged, base) in enumerate(zip(row.judged, row.bases, strict=True))
         if judged is not None and judged.n and base is not None
     ]  # fmt: skip
-    margins = {arm.info.suite.margin if arm.info else None for arm in found.arms}
-    margin = margins.pop() if len(margins) == 1 else None
+    margin = common_margin(found.arms)
     note = note_of(margin, [judged for row in found.cells for judged in row.judged if judged is not None])
     return _plot("accuracy", "Difference in test accuracy (points)", rows, scale_of(margin), files, band=note)
 

@@ -154,7 +154,7 @@ def scale_of(margin: float | None) -> Scale:
 
 
 def note_of(margin: float | None, rows: Iterable[Judged]) -> str:
-    """What the band around zero is, and over how many comparisons verdicts are corrected; empty where neither is."""
+    """The note under a forest plot: the margin, and the number of comparisons for which verdicts are corrected."""
     family = max((judged.family for judged in rows), default=0)
     corrected = f"verdicts, not intervals, are corrected for {family} comparisons by Holm" if family > 1 else ""
     return "; ".join(filter(None, [f"margin: ±{points(margin)}" if margin else "", corrected]))

@@ -34,7 +34,7 @@ class LocalBackend:
         """Raises DeviceError where the device is not there."""
         self.options = options
         spinning.choose(self.threads())  # before the server is started, which reads it
-        # A CPU is there without a look, which takes torch, and three seconds where nothing is left to run.
+        # There is always a CPU; whether there are GPUs only torch can tell, and loading it takes three seconds.
         self.devices: list[str] = (
             [options.device] if options.device == "cpu" else forked("vitbench.devices:names", options.device)
         )
