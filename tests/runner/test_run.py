@@ -11,6 +11,8 @@ import pytest
 
 from tests.runner.runs import VITBENCH, Runs
 from tests.small import SUITE
+from vitbench.runner import device_kind
+from vitbench.runner.device_kind import is_cpu
 from vitbench.store import StudyFolder, TimeValues, TrainValues
 
 WITHOUT_PROCESSES = """
@@ -43,7 +45,8 @@ def test_every_planned_trial_is_accounted_for_and_none_is_repeated(runs: Runs) -
 
     before = sorted(p.name for p in runs.study.glob("records/*"))
     second = runs.run(*arguments)
-    alone = [*VITBENCH[:1], "-c", WITHOUT_PROCESSES, *runs.command(*arguments)[3:]]
+    by_default = ["--device", "auto"] if is_cpu("auto") else []
+    alone = [*VITBENCH[:1], "-c", WITHOUT_PROCESSES, *runs.command(*arguments, *by_default)[3:]]
     done = subprocess.run(alone, capture_output=True, text=True, check=False, timeout=60)
     assert done.returncode == second.returncode, f"a study that is over needs no process with torch: {done.stderr}"
     assert second.returncode == 0 and "7 of them finished before" in second.stdout
@@ -51,6 +54,11 @@ def test_every_planned_trial_is_accounted_for_and_none_is_repeated(runs: Runs) -
 
     more = runs.run(*arguments, "--set", "train.seeds=[0, 1, 2]")
     assert "7 of them finished before" in more.stdout and len(runs.records()) == 8
+
+
+def test_a_machine_that_may_have_a_gpu_is_not_taken_for_a_cpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(device_kind, "NODES", ("null",))
+    assert is_cpu("cpu") and not is_cpu("auto") and not is_cpu("cuda")
 
 
 def test_the_values_do_not_depend_on_the_workers_or_the_order(runs: Runs, tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ from vitbench.config.trial import Trial
 from vitbench.environment import Environment
 from vitbench.runner import spinning
 from vitbench.runner.backends.backend import BackendOptions
-from vitbench.runner.device_kind import device_kind
+from vitbench.runner.device_kind import device_kind, is_cpu
 from vitbench.runner.forked import forked
 from vitbench.runner.process import Pool, Slot, Started
 from vitbench.runner.turns import turns
@@ -34,9 +34,8 @@ class LocalBackend:
         """Raises DeviceError where the device is not there."""
         self.options = options
         spinning.choose(self.threads())  # before the server is started, which reads it
-        # There is always a CPU; whether there are GPUs only torch can tell, and loading it takes three seconds.
         self.devices: list[str] = (
-            [options.device] if options.device == "cpu" else forked("vitbench.devices:names", options.device)
+            ["cpu"] if is_cpu(options.device) else forked("vitbench.devices:names", options.device)
         )
         self.first = self.devices[0]
         self.device = device_kind(self.first)
