@@ -74,7 +74,8 @@ class Facts:
             name of an option.
         empty: does nothing: a block goes without the sublayer, its norm and its residual, a model without reduction.
         whole: cannot be timed in parts: an attention whose projections and core are one function.
-        stacks: several models with it can run as one program (torch.vmap has a rule for all that it calls).
+        stacks: several models with it can run as one program (torch.vmap has a rule for all that it calls, and it draws
+            no random numbers); the name of an option: while that has its default.
         flops: products of one image's forward pass, where they are not its slot's usual: letters that are multiplied →
             a factor, ``{"ndd": 8}`` for 8 N D². The letters are those of :data:`SIZES`; an option's value stands as its
             name in parentheses, ``{"pd(kernel)(kernel)": 2}``.
@@ -103,7 +104,7 @@ class Facts:
     at_least: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     empty: bool = False
     whole: bool = False
-    stacks: bool = True
+    stacks: bool | str = True
     flops: Mapping[str, int] | None = None
     every_patch: bool = False
     one_size: bool = False
@@ -182,7 +183,7 @@ def component(
     at_least: Mapping[str, Mapping[str, int]] | None = None,
     empty: bool = False,
     whole: bool = False,
-    stacks: bool = True,
+    stacks: bool | str = True,
     flops: Mapping[str, int] | None = None,
     every_patch: bool = False,
     one_size: bool = False,
@@ -268,6 +269,12 @@ def chosen(slot: str, name: str) -> Callable[..., Any]:
     """A component's class, its options bound; it takes a spec. Raises UnknownComponent."""
     cls, options = load(slot, name), settings(slot, name)
     return functools.partial(cls, **options) if options else cls
+
+
+def stacks(slot: str, name: str) -> bool:
+    """Whether several models with a component, of these options, can run as one program."""
+    given = facts(slot, name).stacks
+    return given if isinstance(given, bool) else given not in options_of(name)
 
 
 def settings(slot: str, name: str) -> dict[str, Value]:

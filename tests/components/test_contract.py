@@ -44,7 +44,7 @@ BASES = {
 }
 
 PROMISED = {
-    "patching": {"conv", "einops", "unfold", "einops_layernorm", "conv_stem"},
+    "patching": {"conv", "einops", "unfold", "einops_layernorm", "conv_stem", "resnet_stem"},
     "attention": {
         "per_head",
         "batched",
@@ -62,6 +62,7 @@ PROMISED = {
         "talking_heads",
         "differential",
         "linear",
+        "nystrom",
         "cross_covariance",
         "token_mlp",
         "fourier",
@@ -78,7 +79,7 @@ PROMISED = {
     "mlp": {"gelu", "gelu_tanh", "relu", "relu2", "silu", "swiglu", "geglu", "reglu", "soft_moe", "none"},
     "pooling": {"cls", "mean", "sequence", "map", "gem"},
     "qk_norm": {"none", "layernorm", "rmsnorm", "l2"},
-    "reduction": {"none", "merge"},
+    "reduction": {"none", "merge", "prune"},
     "head": {"linear", "normed", "pre_logits"},
     "residual": {"plain", "layerscale", "rezero", "none"},
 }
@@ -135,7 +136,7 @@ def test_keeps_the_contract(slot: str, name: str, check: str) -> None:
     assert CHECKS[check](slot, name, device) == ""
 
 
-COUNTED = [where for where in COMPONENTS if where[1] not in ("conv_tokenizer", "conv_stem")]
+COUNTED = [where for where in COMPONENTS if where[1] not in ("conv_tokenizer", "conv_stem", "resnet_stem")]
 
 
 @pytest.mark.parametrize(("slot", "name"), COUNTED)

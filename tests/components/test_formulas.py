@@ -12,6 +12,8 @@ from torch import Tensor
 from tests.components.cases import SMALL
 from vitbench.components.contracts import rotate
 from vitbench.config.model import ModelSpec
+from vitbench.config.recipe import TrainSpec
+from vitbench.config.trial import unstackable
 from vitbench.model.build import build_model
 from vitbench.model.encoder import Block, chosen
 from vitbench.model.initial import initialise
@@ -194,23 +196,36 @@ def test_a_head_with_a_hidden_layer() -> None:
     torch.testing.assert_close(head(x), wanted, rtol=1e-12, atol=1e-12)
 
 
+def convolved(conv: torch.nn.Module, norm: torch.nn.Module, x: Tensor) -> Tensor:
+    """A convolution as a product of unfolded images, and batch norm by running statistics, which are given values."""
+    norm.running_mean += torch.arange(norm.num_features) / norm.num_features
+    norm.running_var *= 1.7
+    (size, _), (stride, _) = conv.kernel_size, conv.stride
+    flat = torch.nn.functional.unfold(x, size, padding=size // 2, stride=stride)
+    x = (conv.weight.flatten(1) @ flat).unflatten(2, (x.shape[2] // stride, x.shape[3] // stride))
+    mean, var, gain, shift = (
+        each[:, None, None] for each in (norm.running_mean, norm.running_var, norm.weight, norm.bias)
+    )
+    return gain * (x - mean) / (var + 1e-5) ** 0.5 + shift
+
+
+@pytest.mark.parametrize("name", ["conv_stem", "resnet_stem"])
 @pytest.mark.parametrize(("patch", "halvings"), [(4, 2), (8, 3)])
-def test_a_stem_of_convolutions(patch: int, halvings: int) -> None:
-    """Convolutions as products of unfolded images, batch norm by its running statistics; widths double up to D."""
-    stem, images = made("patching", "conv_stem", patch_size=patch, image_size=(16, 32)), tokens(0, 2, 3, 16, 32)
-    convolutions, norms = stem.layers[::3], stem.layers[1::3]
-    assert [c.out_channels for c in convolutions] == [D // 2**n for n in range(halvings - 1, -1, -1)]
-    x = images
-    for number, (conv, norm) in enumerate(zip(convolutions, norms, strict=True)):
-        norm.running_mean += 0.1 * (number + 1)
-        norm.running_var *= 1.7
-        flat = torch.nn.functional.unfold(x, 3, padding=1, stride=2)
-        grid = (x.shape[2] // 2, x.shape[3] // 2)
-        x = (conv.weight.flatten(1) @ flat).unflatten(2, grid)
-        mean, var, gain, shift = (
-            each[:, None, None] for each in (norm.running_mean, norm.running_var, norm.weight, norm.bias)
-        )
-        x = (gain * (x - mean) / (var + 1e-5) ** 0.5 + shift).clamp(min=0)
+def test_a_stem_of_convolutions(patch: int, halvings: int, name: str) -> None:
+    """Widths double up to D; a residual block is two convolutions, and a third beside them."""
+    stem, images = made("patching", name, patch_size=patch, image_size=(16, 32)), tokens(0, 2, 3, 16, 32)
+    widths = [D // 2**n for n in range(halvings - 1, -1, -1)]
+    x, parts = images, [*stem.layers]
+    if name == "conv_stem":
+        assert [conv.out_channels for conv in parts[::3]] == widths
+        for conv, norm in zip(parts[::3], parts[1::3], strict=True):
+            x = convolved(conv, norm, x).clamp(min=0)
+    else:
+        x = convolved(parts[0], parts[1], x).clamp(min=0)
+        assert [block.conv2.out_channels for block in parts[3:]] == widths and x.shape[1:] == (widths[0], 16, 32)
+        for block in parts[3:]:
+            inner = convolved(block.conv2, block.bn2, convolved(block.conv1, block.bn1, x).clamp(min=0))
+            x = (inner + convolved(*block.downsample, x)).clamp(min=0)
     wanted = torch.einsum("bchw,dc->bhwd", x, stem.weight[..., 0, 0]).flatten(1, 2) + stem.bias
     assert wanted.shape == (2, 16 * 32 // patch**2, D)
     torch.testing.assert_close(stem(images), wanted, rtol=1e-12, atol=1e-12)
@@ -269,6 +284,23 @@ def test_rotary_positions(name: str, base: int) -> None:
             turn = complex(math.cos(a := place * base ** (-number / (K // 4))), math.sin(a)) if token else 1
             wanted = complex(float(x[0, 0, token, i]), float(x[0, 0, token, i + K // 2])) * turn
             assert complex(float(mine[token, i]), float(mine[token, i + K // 2])) == pytest.approx(wanted, abs=1e-6)
+
+
+def test_coordinates_are_rescaled_in_training_alone() -> None:
+    """By one factor a batch, log-uniform between 1 / s and s: the median is 1, and a quarter lies beyond root s."""
+    spec = SMALL.model_copy(update={"positions": 'rope_2d(coordinates="unit", rescale=2.0)'})
+    rope = build_model(spec, seed=0).positions.double()
+    assert torch.equal(rope.eval().turning(), rope.rotation)
+    torch.manual_seed(0)
+    found = []
+    for _ in range(400):
+        cos, sin = rope.train().turning()
+        ratios = (torch.atan2(sin, cos) / rope.angles)[1:][rope.angles[1:].abs() < 1.5]
+        assert torch.allclose(ratios, ratios[0]), "one factor for all"
+        found.append(math.log2(float(ratios[0])))
+    assert -1 <= min(found) < -0.98 and 0.98 < max(found) <= 1
+    assert abs(sum(each < 0 for each in found) - 200) < 40 and abs(sum(each > 0.5 for each in found) - 100) < 35
+    assert "positions" in str(unstackable(spec, TrainSpec())) and not unstackable(SMALL, TrainSpec())
 
 
 @pytest.mark.parametrize("pooling", ["cls", "mean"])

@@ -20,7 +20,7 @@ SPEC = SMALL.model_copy(update={"reduction": "merge(by=3)", "registers": 1, "dep
 FIRST = SPEC.prefix
 
 
-def by_hand(tokens: Tensor, sizes: Tensor, by: int) -> dict[int, tuple[Tensor, float]]:
+def by_hand(tokens: Tensor, sizes: Tensor, by: int, *, joined: bool) -> dict[int, tuple[Tensor, float]]:
     """One image: number of a token → what stands in its place, and of how many it is made."""
     found = {n: (tokens[n] * sizes[n], float(sizes[n])) for n in range(len(tokens))}
     patches = range(FIRST, len(tokens))
@@ -33,19 +33,21 @@ def by_hand(tokens: Tensor, sizes: Tensor, by: int) -> dict[int, tuple[Tensor, f
     for a in sorted(ones, key=lambda a: -alike(a, partner[a]))[:by]:
         sums, size = found.pop(a)
         into = found[partner[a]]
-        found[partner[a]] = into[0] + sums, into[1] + size
+        found[partner[a]] = (into[0] + sums, into[1] + size) if joined else into
     return {n: (sums / size, size) for n, (sums, size) in found.items()}
 
 
+@pytest.mark.parametrize("name", ["merge", "prune"])
 @pytest.mark.parametrize("patches", [16, 15])
-def test_the_most_similar_pairs_are_merged_weighted_by_their_sizes(patches: int) -> None:
-    merge, x = chosen("reduction", SPEC)(SPEC), tokens(1, B, FIRST + patches, D)
+def test_the_most_similar_pairs_are_merged_weighted_by_their_sizes_or_one_is_pruned(patches: int, name: str) -> None:
+    spec = SPEC.model_copy(update={"reduction": f"{name}(by=3)"})
+    merge, x = chosen("reduction", spec)(spec), tokens(1, B, FIRST + patches, D)
     sizes = torch.randint(1, 5, (B, FIRST + patches, 1), generator=torch.Generator().manual_seed(2)).double()
     out, of, kept = merge(x, sizes)
     assert out.shape == (B, FIRST + patches - 3, D) and kept[:, :FIRST].tolist() == [[*range(FIRST)]] * B
-    torch.testing.assert_close(of.sum(dim=1), sizes.sum(dim=1))
+    assert torch.equal(of.sum(dim=1), sizes.sum(dim=1)) == (name == "merge")
     for image in range(B):
-        wanted = by_hand(x[image], sizes[image, :, 0], 3)
+        wanted = by_hand(x[image], sizes[image, :, 0], 3, joined=name == "merge")
         assert sorted(kept[image].tolist()) == sorted(wanted)
         for place, number in enumerate(kept[image].tolist()):
             torch.testing.assert_close(out[image, place], wanted[number][0])

@@ -263,6 +263,10 @@ class Positions(nn.Module):
         super().__init__()
         self.register_buffer("rotation", None, persistent=False)
 
+    def turning(self) -> Tensor | None:
+        """The rotation of this forward pass: ``rotation``, but of those that vary it in training."""
+        return self.rotation
+
     def forward(self, tokens: Tensor) -> Tensor:
         """Tokens (B, N, D) with positions added, where this component adds any."""
         return tokens

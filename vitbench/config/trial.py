@@ -122,7 +122,7 @@ def mismatches(model: ModelSpec, recipe: TrainSpec) -> list[tuple[str, str]]:
 
 def unstackable(model: ModelSpec, recipe: TrainSpec) -> str | None:
     """Why seeds of a cell cannot be trained as one program with what each gives alone; None if they can."""
-    called = [(slot, name, registry.facts(slot, name).stacks) for slot, name in model.components.items()]
+    called = [(slot, name, registry.stacks(slot, name)) for slot, name in model.components.items()]
     called += [("architecture", model.architecture, ARCHITECTURES[model.architecture].stacks)]
     reasons = [f'{slot} "{name}" has to be called once for each model' for slot, name, stacks in called if not stacks]
     if recipe.pretrain_epochs:

@@ -79,7 +79,7 @@ class VisionTransformer(nn.Module):
 
     def encoded(self, images: Tensor) -> Tensor:
         """Images (B, C, height, width) → what is pooled: the encoder's output without registers, (B, N - R, D)."""
-        return self.without_registers(self.encoder(self.tokens(images), self.positions.rotation))
+        return self.without_registers(self.encoder(self.tokens(images), self.positions.turning()))
 
     def without_registers(self, tokens: Tensor) -> Tensor:
         """(B, N, D) → (B, N - R, D)."""

@@ -26,8 +26,7 @@ class ConvStem(Patching):
 
     def __init__(self, spec: ModelSpec) -> None:
         super().__init__(spec)
-        halvings = self.patch_size[0].bit_length() - 1
-        widths = (spec.channels, *(spec.dim >> (halvings - 1 - number) for number in range(halvings)))
+        widths = (spec.channels, *doubling(self.patch_size[0], spec.dim))
         self.layers = nn.Sequential(
             *itertools.chain.from_iterable(
                 (nn.Conv2d(before, after, 3, stride=2, padding=1, bias=False), nn.BatchNorm2d(after), nn.ReLU())
@@ -39,3 +38,9 @@ class ConvStem(Patching):
     def forward(self, images: Tensor) -> Tensor:
         """(B, C, height, width) → (B, height · width / P², D)."""
         return F.conv2d(self.layers(images), self.weight, self.bias).flatten(2).transpose(1, 2)
+
+
+def doubling(patch_size: int, dim: int) -> list[int]:
+    """The width after each convolution of stride 2, as many as halve an image down to its patches: ``dim`` the last."""
+    halvings = patch_size.bit_length() - 1
+    return [dim >> (halvings - 1 - number) for number in range(halvings)]

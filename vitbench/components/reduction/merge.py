@@ -1,5 +1,7 @@
 """Token merging."""
 
+from typing import ClassVar
+
 import torch
 from torch import Tensor
 from torch.nn import functional as F
@@ -23,6 +25,9 @@ class Merge(Reduction):
     Patches are split in two halves in turn; each of the first half has one partner in the second.
     """
 
+    joins: ClassVar[bool] = True
+    """What goes is added to its partner."""
+
     def __init__(self, spec: ModelSpec, *, by: int = 8) -> None:
         super().__init__(spec)
         self.by, self.first = by, spec.prefix
@@ -40,7 +45,8 @@ class Merge(Reduction):
             into = partner.gather(1, gone)
         sums = torch.cat((patches * weights, weights), dim=-1)
         ones, others = sums[:, ::2], sums[:, 1::2]
-        others = others.scatter_add(1, _wide(into, others), ones.gather(1, _wide(gone, ones)))
+        if self.joins:
+            others = others.scatter_add(1, _wide(into, others), ones.gather(1, _wide(gone, ones)))
         sums = torch.cat((ones.gather(1, _wide(staying, ones)), others), dim=1)
         joined, weights = sums[..., :-1] / sums[..., -1:], sums[..., -1:]
         prefix = torch.arange(self.first, device=tokens.device).expand(len(tokens), -1)

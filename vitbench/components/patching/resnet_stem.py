@@ -1,0 +1,46 @@
+"""Residual blocks in the place of patches: the hybrid of a ResNet and a Vision Transformer."""
+
+import itertools
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+from torchvision.models.resnet import BasicBlock
+
+from vitbench.components.contracts import Patching
+from vitbench.components.patching.conv_stem import doubling
+from vitbench.config.model import ModelSpec
+from vitbench.registry import component
+
+
+@component(
+    among={"patch_size": (2, 4, 8, 16)},
+    multiple_of={"dim": 8},
+    stacks=False,  # batch norms keep statistics
+    source="Dosovitskiy et al. 2020, arXiv 2010.11929, §3.1, Hybrid Architecture; blocks of ResNet-18: He et al. "
+    "2016, arXiv 1512.03385, fig. 5 left and §4.2 (its form for small images)",
+)
+class ResNetStem(Patching):
+    """A 3 × 3 convolution, residual blocks of stride 2, then a 1 × 1 convolution on what they make of each patch.
+
+    As many blocks as halve an image down to its patches; the width doubles from one to the next, up to the model's. The
+    paper takes the stages of a ResNet-50.
+    """
+
+    def __init__(self, spec: ModelSpec) -> None:
+        super().__init__(spec)
+        widths = doubling(self.patch_size[0], spec.dim)
+        first = nn.Conv2d(spec.channels, widths[0], 3, padding=1, bias=False), nn.BatchNorm2d(widths[0]), nn.ReLU()
+        blocks = (
+            BasicBlock(
+                before, after, stride=2,
+                downsample=nn.Sequential(nn.Conv2d(before, after, 1, stride=2, bias=False), nn.BatchNorm2d(after)),
+            )
+            for before, after in itertools.pairwise((widths[0], *widths))
+        )  # fmt: skip
+        self.layers = nn.Sequential(*first, *blocks)
+        self.weight = nn.Parameter(torch.empty(spec.dim, spec.dim, 1, 1))
+
+    def forward(self, images: Tensor) -> Tensor:
+        """(B, C, height, width) → (B, height · width / P², D)."""
+        return F.conv2d(self.layers(images), self.weight, self.bias).flatten(2).transpose(1, 2)
