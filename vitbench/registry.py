@@ -123,8 +123,12 @@ class Facts:
         for given, known in checked:
             if strange := set(given) - set(known):
                 raise ValueError(f"{sorted(strange)} not among {list(known)}")
-        for literal in self.options.values():
-            Option.of(literal)
+        assert self.checked_options.keys() == self.options.keys()
+
+    @functools.cached_property
+    def checked_options(self) -> Mapping[str, Option]:
+        """The options, by name."""
+        return {name: Option.of(literal) for name, literal in self.options.items()}
 
     def runs_on(self, device: str, training: bool) -> bool:
         """Whether the component runs on a device type, forward only or with its backward pass."""
@@ -248,12 +252,8 @@ def facts(slot: str, name: str) -> Facts:
     """The facts of one component, read from its source; options that follow its name change none. Raises
     UnknownComponent.
     """
-    name = name.partition("(")[0]
-    if (slot, name) in _plugin_facts:
-        return _plugin_facts[slot, name]
-    if name not in _tree().get(slot, ()):
-        check_name(slot, name)
-    return _in_tree_facts(slot, name)
+    where = slot, name.partition("(")[0]
+    return _plugin_facts.get(where) or _in_tree_facts(*where)
 
 
 def load(slot: str, name: str) -> type:
@@ -279,8 +279,8 @@ def stacks(slot: str, name: str) -> bool:
 
 def settings(slot: str, name: str) -> dict[str, Value]:
     """Every option of a component, as given behind its name or at its default."""
-    given = options_of(name)
-    known = {option: Option.of(literal) for option, literal in facts(slot, name).options.items()}
+    known = facts(slot, name).checked_options
+    given = options_of(name) if known else {}
     return {option: each.checked(given.get(option, each.default)) for option, each in known.items()}
 
 
@@ -294,28 +294,27 @@ def with_options(slot: str, name: str, options: Mapping[str, Any]) -> str:
     """
     base = name.partition("(")[0]
     check_name(slot, base)
-    known, found = facts(slot, base).options, dict[str, Value]()
+    known, found = facts(slot, base).checked_options, dict[str, Value]()
     for option, given in sorted({**options_of(name), **options}.items()):
         if option not in known:
             has = f"; it has {', '.join(known)}" if known else ""
             raise UnknownComponent(f'{slot} "{base}" has no option "{option}"{nearest(option, known)}{has}')
-        default = Option.of(known[option])
         try:
-            value = default.checked(given)
+            value = known[option].checked(given)
         except ValueError as error:
             raise UnknownComponent(f"{slot}.{option} {error}") from error
-        if value != default.default:
+        if value != known[option].default:
             found[option] = value
     return f"{base}({listed_options(found)})" if found else base
 
 
 def option_problem(slot: str, option: str, given: object) -> str | None:
     """Why no component of a slot can have an option at a value, or None."""
-    known = {n: each.options[option] for n in names(slot) if option in (each := facts(slot, n)).options}
+    known = {n: each.checked_options[option] for n in names(slot) if option in (each := facts(slot, n)).options}
     problems = []
-    for literal in known.values():
+    for default in known.values():
         try:
-            Option.of(literal).checked(given)
+            default.checked(given)
         except ValueError as error:
             problems.append(str(error))
     if not known:
@@ -476,6 +475,7 @@ def digests(components: Mapping[str, str]) -> dict[str, str]:
 
 @functools.cache
 def _in_tree_facts(slot: str, name: str) -> Facts:
+    check_name(slot, name)
     path = COMPONENTS / slot / f"{name}.py"
     found = _read(path, path.read_text(encoding="utf-8"))
     if len(found) != 1 or found[0][:2] != (None, None):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,7 +13,6 @@ from rich.text import Text
 
 from vitbench import registry
 from vitbench.cli.console import Terminal, escape
-from vitbench.options import Option
 
 WIDE = 240
 """Columns of a list that goes into a file or another program, where nothing is cut off."""
@@ -38,7 +38,9 @@ def components(slot: str | None, verbose: bool, as_json: bool, plugins: tuple[Pa
         for name in ([slot] if slot else registry.slots())
     }
     if as_json:
-        listed = {name: {entry: vars(facts) for entry, facts in each.items()} for name, each in known.items()}
+        listed = {
+            name: {entry: dataclasses.asdict(facts) for entry, facts in each.items()} for name, each in known.items()
+        }
         click.echo(json.dumps(listed, indent=2, ensure_ascii=False, default=dict))
         return
     console = Terminal(soft_wrap=False)
@@ -66,8 +68,8 @@ def _more(facts: registry.Facts) -> Iterator[str]:
     for word, each in (("needs", needs), ("offers", facts.offers)):
         if each:
             yield f"{word} {', '.join(each)}"
-    for option, literal in facts.options.items():
-        yield f"option {option}: {Option.of(literal).allowed}"
+    for name, option in facts.checked_options.items():
+        yield f"option {name}: {option.allowed}"
     yield facts.source
 
 

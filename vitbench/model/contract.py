@@ -12,7 +12,6 @@ from vitbench.config.model import ModelSpec
 from vitbench.model.build import build_model
 from vitbench.model.exactness import deviations
 from vitbench.model.resized import at_size
-from vitbench.options import Option
 
 SMALL = ModelSpec(image_size=16, patch_size=4, num_classes=5, dim=32, depth=2, heads=2)
 """The model that components are tried in."""
@@ -92,7 +91,7 @@ def starts_like_the_reference(slot: str, name: str, device: torch.device) -> str
 
 def takes_options(slot: str, name: str, device: torch.device) -> str:
     """Its class takes the options that it declares, with their defaults, and trains with other values of each."""
-    declared = {option: Option.of(literal) for option, literal in registry.facts(slot, name).options.items()}
+    declared = registry.facts(slot, name).checked_options
     signature = inspect.signature(registry.load(slot, name))
     taken = {each.name: each.default for each in signature.parameters.values() if each.kind is each.KEYWORD_ONLY}
     if taken != (defaults := {option: each.default for option, each in declared.items()}):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 import os
 import re
@@ -44,13 +45,15 @@ def approximate_flops(model: ModelSpec, level: Level = "model") -> int:
     """Forward operations of one image by closed form, a multiply-add counting two; softmax and norms left out."""
     if not model.of_components:
         return ARCHITECTURES[model.architecture].flops_per_pixel * math.prod(pair(model.image_size))
-    n, d, by_block = model.tokens, model.dim, model.patches_by_block
-    of = {slot: _products(model, slot) for slot in model.components}
-    block, attention = _block(model, model.patches)
+    d, by_block = model.dim, model.patches_by_block
+    sizes = {patches: _sizes(model, patches) for patches in by_block}
+    first, last = sizes[by_block[0]], sizes[by_block[-1]]
+    n, of = first["n"], {slot: _products(model, slot, first) for slot in model.components}
+    block, attention = _block(model, first)
     heads = of["head"] + (2 * d * model.num_classes if model.answers_teacher else 0)
-    blocks = sum(times * _block(model, patches)[0] for patches, times in Counter(by_block).items())
-    between = sum(_products(model, "reduction", patches) for patches in by_block[:-1])
-    whole = of["patching"] + of["positions"] + blocks + between + _products(model, "pooling", by_block[-1]) + heads
+    blocks = sum(times * _block(model, sizes[patches])[0] for patches, times in Counter(by_block).items())
+    between = sum(_products(model, "reduction", sizes[patches]) for patches in by_block[:-1])
+    whole = of["patching"] + of["positions"] + blocks + between + _products(model, "pooling", last) + heads
     parts: Mapping[Level, int] = {
         "model": whole, "block": block, "patching": of["patching"], "attention": attention,
         "attention_core": max(of["attention"] + of["bias"] - 8 * n * d * d, 0), "norm_layer": 8 * n * d,
@@ -59,11 +62,11 @@ def approximate_flops(model: ModelSpec, level: Level = "model") -> int:
     return parts[level]
 
 
-def _block(model: ModelSpec, patches: int) -> tuple[int, int]:
-    """Operations of a block on so many patches, and those of its attention."""
+def _block(model: ModelSpec, sizes: Mapping[str, int]) -> tuple[int, int]:
+    """Operations of a block, and those of its attention."""
     slots = () if model.leaves_out("attention") else ("attention", "gate", "bias")
-    attention = sum(_products(model, slot, patches) for slot in slots)
-    return attention + _products(model, "mlp", patches), attention
+    attention = sum(_products(model, slot, sizes) for slot in slots)
+    return attention + _products(model, "mlp", sizes), attention
 
 
 USUAL: Mapping[str, Mapping[str, int]] = {
@@ -72,25 +75,32 @@ USUAL: Mapping[str, Mapping[str, int]] = {
 """Slot → the products of most of its components, see :class:`vitbench.registry.Facts`; of the others none."""
 
 
-def _products(model: ModelSpec, slot: str, patches: int | None = None) -> int:
-    """Operations of one component on so many patches; None: on all of the model's."""
+def _sizes(model: ModelSpec, patches: int) -> dict[str, int]:
+    """Letter of :data:`vitbench.registry.SIZES` → its number, of a block that is given so many patches."""
+    height, width = model.grid
+    return {
+        "n": model.prefix + patches, "p": patches, "o": (2 * height - 1) * (2 * width - 1), "d": model.dim,
+        "h": model.heads, "k": model.head_width, "m": model.hidden, "c": model.channels,
+        "s": math.prod(pair(model.patch_size)), "y": model.num_classes, "a": (patches + 1) // 2, "e": patches // 2,
+    }  # fmt: skip
+
+
+def _products(model: ModelSpec, slot: str, sizes: Mapping[str, int]) -> int:
+    """Operations of one component."""
     name: str = getattr(model, slot)
     facts = registry.facts(slot, name)
     terms = {} if facts.empty else USUAL.get(slot, {}) if facts.flops is None else facts.flops
     if not terms:
         return 0
-    (height, width), p = model.grid, model.patches if patches is None else patches
-    sizes = {
-        "n": model.prefix + p, "p": p, "o": (2 * height - 1) * (2 * width - 1), "d": model.dim,
-        "h": model.heads, "k": model.head_width, "m": model.hidden, "c": model.channels,
-        "s": math.prod(pair(model.patch_size)), "y": model.num_classes, "a": (p + 1) // 2, "e": p // 2,
-    }  # fmt: skip
-    options = registry.settings(slot, name)
-    sizes |= {f"({option})": value for option, value in options.items() if isinstance(value, int)}
-    return sum(
-        factor * math.prod(sizes[size] for size in re.findall(r"\(\w+\)|\w", product))
-        for product, factor in terms.items()
-    )
+    options = {f"({option})": value for option, value in registry.settings(slot, name).items()}
+    known = {**sizes, **{option: value for option, value in options.items() if isinstance(value, int)}}
+    return sum(factor * math.prod(known[size] for size in _letters(product)) for product, factor in terms.items())
+
+
+@functools.cache
+def _letters(product: str) -> list[str]:
+    """The letters of a product, and its options in parentheses."""
+    return re.findall(r"\(\w+\)|\w", product)
 
 
 def train_images(data: DataSpec) -> int:
