@@ -37,7 +37,7 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A study of two cells and two seeds that has been run."""
     runs = Runs(tmp_path_factory.mktemp("finished"))
     runs.suite.write_text(CLAIMING)
-    assert runs.run().returncode == 0
+    assert runs.run_here().returncode == 0
     return runs.folder
 
 
@@ -64,7 +64,7 @@ def again(runs: Runs, old: str = "", new: str = "") -> None:
     text = runs.suite.read_text()
     assert old in text
     runs.suite.write_text(text.replace(old, new))
-    assert runs.run().returncode == 0
+    assert runs.run_here().returncode == 0
 
 
 def entries(runs: Runs) -> list[str]:

@@ -14,7 +14,7 @@ from vitbench.store import StudyFolder, TrainValues
 
 def test_records_keep_which_images_were_told_right_and_the_report_says_where_cells_differ(runs: Runs) -> None:
     runs.suite.write_text(SUITE + '[axes]\npositions = ["learned", "none"]\n')
-    done = runs.run("--set", "train.seeds=2", "--set", "train.learning_rate=1e-2", "--set", "train.epochs=12")
+    done = runs.run_here("--set", "train.seeds=2", "--set", "train.learning_rate=1e-2", "--set", "train.epochs=12")
     assert done.returncode == 0, done.stderr
     study = StudyFolder.read(runs.study)
     for _, record in study.records_of(a for tried in study.attempts().values() for a in tried):

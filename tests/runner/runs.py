@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import io
 import subprocess
 import sys
 import time
@@ -11,8 +12,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 import psutil
+import pytest
 
 from tests.small import SUITE
+from vitbench.cli.main import main
 from vitbench.store import Record, StudyFolder
 
 VITBENCH = [sys.executable, "-m", "vitbench"]
@@ -74,12 +77,20 @@ class Runs:
     def run(self, *arguments: str, timeout: float = 300) -> subprocess.CompletedProcess[str]:
         return subprocess.run(self.command(*arguments), capture_output=True, text=True, timeout=timeout, check=False)
 
+    def run_here(self, *arguments: str) -> subprocess.CompletedProcess[str]:
+        """As :meth:`run`, with the driver in this process; trials have processes of their own as ever.
+
+        Their server, which takes three seconds to load torch, is started once for many tests. Without plug-ins, which
+        would stay for the tests that follow.
+        """
+        return here(*self.command(*arguments)[len(VITBENCH) :])
+
     def vitbench(self, *arguments: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run([*VITBENCH, *arguments], capture_output=True, text=True, timeout=120, check=False)
 
     def report(self) -> str:
         """The study's page, rendered anew."""
-        done = self.vitbench("report", str(self.study), "--out", str(self.folder / "report"))
+        done = here("report", str(self.study), "--out", str(self.folder / "report"))
         assert done.returncode == 0, done.stderr
         return (self.folder / "report" / "report.md").read_text()
 
@@ -102,6 +113,14 @@ class Runs:
     def wait_for(self, count: int) -> None:
         """Until so many records are on disk."""
         until(lambda: len(list(self.study.glob("records/*.json"))) >= count, "no record in time")
+
+
+def here(*arguments: str) -> subprocess.CompletedProcess[str]:
+    """A command of vitbench, in this process, and what it printed."""
+    out, errors = io.StringIO(), io.StringIO()
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(errors), pytest.raises(SystemExit) as ended:
+        main(arguments)
+    return subprocess.CompletedProcess(arguments, int(ended.value.code or 0), out.getvalue(), errors.getvalue())
 
 
 def until(happened: Callable[[], bool], else_say: str, within_s: float = 480.0) -> None:

@@ -156,7 +156,7 @@ def test_f08_the_batch_is_never_changed_and_the_next_trial_has_a_fresh_process(r
 
 
 def test_f10_a_rate_that_is_too_high_diverges_and_is_never_ranked(runs: Runs) -> None:
-    done = runs.run("--set", "train.epochs=4", "--set", "axes.train.learning_rate=[1e12, 1e-3]", "--set",
+    done = runs.run_here("--set", "train.epochs=4", "--set", "axes.train.learning_rate=[1e12, 1e-3]", "--set",
                     "axes.train.clip_norm=[1.0]")  # fmt: skip
     lost = next(r for r in runs.records() if r.state == "diverged")
     assert done.returncode == 1 and lost.values is None and "not finite" in lost.reason
@@ -237,10 +237,10 @@ def test_f12_a_folder_that_vanishes_ends_the_run_with_a_message_and_no_process(r
 
 def test_f14_a_damaged_record_is_set_aside_by_name_and_its_trial_run_again(runs: Runs) -> None:
     arguments = ["--set", "train.seeds=[0, 1]"]
-    runs.run(*arguments)
+    runs.run_here(*arguments)
     good, bad = sorted(runs.study.glob("records/*.json"))
     bad.write_bytes(bad.read_bytes()[:200])
-    again = runs.run(*arguments)
+    again = runs.run_here(*arguments)
     assert again.returncode == 0 and "1 of them finished before" in again.stdout
     assert f"set aside {bad.name}" in again.stdout and bad.with_name(f"{bad.name}.corrupt").exists()
     assert runs.states() == {"ok": 2} and good.exists()
@@ -256,7 +256,7 @@ def test_f20_a_gpu_that_is_not_there_is_never_replaced_by_the_cpu() -> None:
 
 
 def test_f20_a_record_says_on_which_device_it_ran(runs: Runs) -> None:
-    runs.run()
+    runs.run_here()
     (record,) = runs.records()
     assert record.environment is not None and record.environment.device == "cpu" == record.trial.device
 
@@ -270,7 +270,7 @@ def test_f21_foreign_load_while_timing_marks_the_timing(runs: Runs) -> None:
     cores = os.cpu_count() or 1
     busy = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(2 * cores)]
     try:
-        runs.run("--set", "time.rounds=4", "--set", "time.modes=['inference']", "--only", "timing")
+        runs.run_here("--set", "time.rounds=4", "--set", "time.modes=['inference']", "--only", "timing")
     finally:
         for process in busy:
             process.kill()
@@ -283,19 +283,19 @@ def test_f21_foreign_load_while_timing_marks_the_timing(runs: Runs) -> None:
 
 
 def test_f23_results_of_other_code_are_counted_and_run_again_if_asked(runs: Runs) -> None:
-    runs.run("--set", "train.seeds=[0, 1]")
+    runs.run_here("--set", "train.seeds=[0, 1]")
     old = sorted(runs.study.glob("records/*.json"))[0]
     rewrite(old, lambda body: body["environment"].update(code="000000000000"))
-    quiet = runs.run("--set", "train.seeds=[0, 1]")
+    quiet = runs.run_here("--set", "train.seeds=[0, 1]")
     assert "1 result is of other code than this; --rerun-changed runs it again" in quiet.stdout
     assert len(runs.records()) == 2 and "Results of other code than the latest: 1." in runs.report()
-    runs.run("--set", "train.seeds=[0, 1]", "--rerun-changed")
+    runs.run_here("--set", "train.seeds=[0, 1]", "--rerun-changed")
     records = StudyFolder.read(runs.study).records()
     assert len(runs.records()) == 3 and len(records) == 2
     codes = {standing(attempts).environment.code for attempts in records.values() if standing(attempts).environment}
     assert "000000000000" not in codes and len(codes) == 1, "the new result stands"
     assert "other code" not in runs.report()
-    assert "other code" not in runs.run("--set", "train.seeds=[0, 1]").stdout
+    assert "other code" not in runs.run_here("--set", "train.seeds=[0, 1]").stdout
 
 
 def test_f25_a_report_of_any_part_of_a_study(runs: Runs) -> None:

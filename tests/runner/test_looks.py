@@ -69,7 +69,7 @@ def study(tmp_path_factory: pytest.TempPathFactory) -> Runs:
     """A large effect, which six seeds show, and a null without a margin, which goes on to the last."""
     runs = Runs(tmp_path_factory.mktemp("looks") / "study")
     runs.suite.write_text(SUITE + VARIANTS)
-    done = runs.run()
+    done = runs.run_here()
     assert done.returncode == 0, done.stdout + done.stderr
     return runs
 
@@ -151,7 +151,7 @@ def test_a_study_that_was_killed_goes_on_with_the_same_plan(study: Runs, tmp_pat
         runs.wait_for(finished)
         process.kill()
         process.wait(60)
-    done = runs.run("--heartbeat", "0.2")
+    done = runs.run_here("--heartbeat", "0.2")
     assert done.returncode == 0, done.stdout + done.stderr
     same_plan_and_verdicts(runs, study)
 
@@ -162,7 +162,7 @@ def test_two_drivers_come_to_the_same_plan_as_one(study: Runs, tmp_path: Path) -
     runs.suite.write_text(SUITE + VARIANTS)
     drivers = [runs.start(log=f"log{i}") for i in range(2)]
     assert [driver.wait(300) for driver in drivers] == [0, 0]
-    assert runs.run().returncode == 0
+    assert runs.run_here().returncode == 0
     same_plan_and_verdicts(runs, study)
 
 
@@ -189,7 +189,7 @@ def test_seeds_outside_the_plan_are_told(study: Runs) -> None:
 def test_equivalent_implementations_are_trained_once_and_go_on_together(tmp_path: Path) -> None:
     runs = Runs(tmp_path / "once")
     runs.suite.write_text(f'{SUITE}\n[axes]\nattention = ["sdpa", "batched"]\npositions = ["learned", "none"]\n')
-    done = runs.run("--set", "train.seeds.at_most=5", "--set", "train.stack_seeds=true")
+    done = runs.run_here("--set", "train.seeds.at_most=5", "--set", "train.stack_seeds=true")
     assert done.returncode == 0, done.stdout + done.stderr
     read = StudyFolder.read(runs.study)
     assert seeds_of(read.info) == {"sdpa · learned": 5, "sdpa · none": 5, "batched · learned": 1, "batched · none": 1}

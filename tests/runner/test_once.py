@@ -64,7 +64,7 @@ def grid(tmp_path_factory: pytest.TempPathFactory) -> Runs:
     """A grid of two functions, three implementations each, in three seeds."""
     runs = Runs(tmp_path_factory.mktemp("once") / "grid")
     runs.suite.write_text(GRID)
-    done = runs.run()
+    done = runs.run_here()
     assert done.returncode == 0, done.stdout + done.stderr
     return runs
 
@@ -112,7 +112,7 @@ def test_a_grid_is_trained_once_a_seed(grid: Runs) -> None:
     asked = grid.vitbench("plan", str(grid.suite), "--results", str(grid.study), "--device", "cpu").stdout
     assert sentence in " ".join(asked.split()) and "0 left to run" in asked
     assert sentence in " ".join(grid.vitbench("status", str(grid.study)).stdout.split())
-    again = grid.run()
+    again = grid.run_here()
     assert "10 trials, 10 of them finished before" in again.stdout and grid.states() == {"ok": 10}
 
 
@@ -121,11 +121,11 @@ def test_a_study_of_one_implementation_is_continued_with_all(grid: Runs, tmp_pat
     other = Runs(tmp_path / "other")
     other.suite.write_text(GRID)
     shutil.copytree(grid.study, other.study)
-    done = other.run(*ALL)
+    done = other.run_here(*ALL)
     assert done.returncode == 0 and "18 trials, 10 of them finished before" in done.stdout
     study = StudyFolder.read(other.study)
     assert study.info.implementations == "all" and len(study.info.trials) == 18
-    back = other.run()
+    back = other.run_here()
     assert (
         "10 trials, 10 of them finished before" in back.stdout and len(StudyFolder.read(other.study).info.trials) == 18
     )
@@ -138,7 +138,7 @@ def test_an_interrupted_study_goes_on_with_the_same_plan(tmp_path: Path) -> None
     runs.wait_for(4)
     process.terminate()
     assert process.wait(60) == 128 + 15
-    done = runs.run()
+    done = runs.run_here()
     assert done.returncode == 0, done.stdout + done.stderr
     assert len(StudyFolder.read(runs.study).info.trials) == 10
     assert sum(r.state == "ok" for r in runs.records()) == 10
@@ -190,7 +190,7 @@ def test_one_that_cannot_be_trained_gives_way(tmp_path: Path) -> None:
 def test_stacked_seeds_of_one_implementation_stand_for_the_others(tmp_path: Path) -> None:
     runs = Runs(tmp_path / "stacked")
     runs.suite.write_text(GRID.replace('"per_head", "batched", "sdpa"', '"sdpa", "batched"'))
-    done = runs.run("--set", "train.stack_seeds=true", "--set", 'axes.norm=["pre"]')
+    done = runs.run_here("--set", "train.stack_seeds=true", "--set", 'axes.norm=["pre"]')
     assert done.returncode == 0, done.stdout + done.stderr
     stacked = {(r.trial.model.attention, getattr(r.trial, "seed", None)): r.values.stacked
                for r in runs.records() if isinstance(r.values, TrainValues)}  # fmt: skip
@@ -240,7 +240,7 @@ def test_what_is_unsupported_is_said_once_and_the_time_left_with_each_trial(tmp_
     asked = runs.vitbench("plan", str(runs.suite), "--results", str(runs.study), "--device", "cpu").stdout
     reason = 'attention "triton" runs on cuda, not on cpu'
     assert asked.count("triton") == 1 and f"unsupported: 2 train: {reason}" in asked
-    done = runs.run()
+    done = runs.run_here()
     assert done.returncode == 0 and runs.states() == {"ok": 6, "unsupported": 2}
     first, *lines = done.stdout.splitlines()
     assert first.endswith("device cpu") and lines[0].startswith("cost of what is left: ")

@@ -29,7 +29,7 @@ TWO_ATTENTIONS = 'axes.attention=["sdpa", "triton"]'
 
 def test_every_planned_trial_is_accounted_for_and_none_is_repeated(runs: Runs) -> None:
     arguments = ["--set", TWO_ATTENTIONS, "--set", "train.seeds=[0, 1]", "--set", "time.rounds=2"]
-    first = runs.run(*arguments)
+    first = runs.run_here(*arguments)
     assert first.returncode == 0, first.stdout + first.stderr
     assert runs.states() == {"ok": 4, "unsupported": 3}
     study = StudyFolder.read(runs.study)
@@ -44,7 +44,7 @@ def test_every_planned_trial_is_accounted_for_and_none_is_repeated(runs: Runs) -
     assert len({v.test_loss for v in trained}) == 2 and all(len(v.processes) == 2 for v in timed)
 
     before = sorted(p.name for p in runs.study.glob("records/*"))
-    second = runs.run(*arguments)
+    second = runs.run_here(*arguments)
     by_default = ["--device", "auto"] if is_cpu("auto") else []
     alone = [*VITBENCH[:1], "-c", WITHOUT_PROCESSES, *runs.command(*arguments, *by_default)[3:]]
     done = subprocess.run(alone, capture_output=True, text=True, check=False, timeout=60)
@@ -52,7 +52,7 @@ def test_every_planned_trial_is_accounted_for_and_none_is_repeated(runs: Runs) -
     assert second.returncode == 0 and "7 of them finished before" in second.stdout
     assert sorted(p.name for p in runs.study.glob("records/*")) == before
 
-    more = runs.run(*arguments, "--set", "train.seeds=[0, 1, 2]")
+    more = runs.run_here(*arguments, "--set", "train.seeds=[0, 1, 2]")
     assert "7 of them finished before" in more.stdout and len(runs.records()) == 8
 
 
@@ -63,9 +63,9 @@ def test_a_machine_that_may_have_a_gpu_is_not_taken_for_a_cpu(monkeypatch: pytes
 
 def test_the_values_do_not_depend_on_the_workers_or_the_order(runs: Runs, tmp_path: Path) -> None:
     arguments = ["--set", "train.seeds=[0, 1, 2]"]
-    runs.run(*arguments)
+    runs.run_here(*arguments)
     other = Runs(tmp_path / "other") if (tmp_path / "other").mkdir() is None else runs
-    other.run("--set", "train.seeds=[2, 0, 1]", "--workers", "2")
+    other.run_here("--set", "train.seeds=[2, 0, 1]", "--workers", "2")
     one = {r.trial_id: r.values for r in runs.records()}
     two = {r.trial_id: r.values for r in other.records()}
     assert one.keys() == two.keys()
@@ -96,7 +96,7 @@ def test_timing_alone_needs_no_data_and_joins_the_study(runs: Runs) -> None:
     timed = subprocess.run([*command, *nowhere], capture_output=True, text=True, timeout=120, check=False)
     assert timed.returncode == 0, timed.stderr
     assert {r.trial.kind for r in runs.records()} == {"time"} and len(runs.records()) == 2
-    assert runs.run().returncode == 0  # the suite has no [time] table of its own: training only
+    assert runs.run_here().returncode == 0  # the suite has no [time] table of its own: training only
     study = StudyFolder.read(runs.study)
     assert [p.trial.kind for p in study.info.trials] == ["train", "time", "time"]
     assert study.info.data_name == "synthetic" and len(runs.records()) == 3
@@ -106,15 +106,15 @@ def test_timing_alone_needs_no_data_and_joins_the_study(runs: Runs) -> None:
 
 def test_fallback_data_are_named_everywhere_and_never_mixed(runs: Runs, data_root: Path, lossless: Path) -> None:
     changes = ["--set", "data.name=cifar10", "--set", "data.fallback=synthetic"]
-    done = runs.run(*changes)
+    done = runs.run_here(*changes)
     assert done.returncode == 0 and "synthetic images stand in for cifar10" in done.stdout
     study = StudyFolder.read(runs.study)
     assert study.info.fallback and study.info.data_name == "synthetic"
     assert all("stand in" in n for r in runs.records() for n in r.notices)
     assert all(r.trial.data.name == "synthetic" for r in runs.records() if r.trial.kind == "train")
-    real = runs.run("--set", "data.name=image_folder", "--set", f"data.path={lossless}", "--set", "data.resize=16")
+    real = runs.run_here("--set", "data.name=image_folder", "--set", f"data.path={lossless}", "--set", "data.resize=16")
     assert real.returncode == 2 and "A study never mixes data" in real.stderr
-    without = runs.run("--set", "data.name=cifar10")
+    without = runs.run_here("--set", "data.name=cifar10")
     assert without.returncode == 2 and "set data.download = true" in without.stderr
 
 
@@ -132,13 +132,13 @@ def test_images_that_do_not_fit_are_refused_before_anything_runs(
 ) -> None:
     runs.suite.write_text(SUITE.replace("resize = 16\n", ""))
     given = {"data.name": "image_folder", "data.path": lossless, "data.train_images": 200, **changes}
-    done = runs.run(*(text for key, value in given.items() for text in ("--set", f"{key}={value}")))
+    done = runs.run_here(*(text for key, value in given.items() for text in ("--set", f"{key}={value}")))
     assert done.returncode == 2 and message in done.stderr and "Traceback" not in done.stderr, done.stderr
     assert not runs.study.exists()
 
 
 def test_a_record_is_json_that_anyone_can_read(runs: Runs) -> None:
-    runs.run()
+    runs.run_here()
     (file,) = runs.study.glob("records/*.json")
     body = json.loads(file.read_text())["record"]
     assert body["state"] == "ok" and body["values"]["epochs"][0]["train_loss"] > 0

@@ -19,7 +19,7 @@ def values(record: Record) -> TrainValues:
 
 
 def test_each_seed_has_its_record_and_says_how_many_were_trained_together(runs: Runs) -> None:
-    done = runs.run(*STACKED, "--set", 'axes.attention=["sdpa", "mha"]', "--set", "train.optimizer=adam")
+    done = runs.run_here(*STACKED, "--set", 'axes.attention=["sdpa", "mha"]', "--set", "train.optimizer=adam")
     assert done.returncode == 0, done.stdout + done.stderr
     records = runs.records()
     assert len(records) == 6 and {r.state for r in records} == {"ok"}
@@ -30,7 +30,7 @@ def test_each_seed_has_its_record_and_says_how_many_were_trained_together(runs: 
         one, other = of_seed["sdpa", seed], of_seed["mha", seed]
         assert one.test_loss == pytest.approx(other.test_loss, abs=1e-3)
         assert one.batches_digest == other.batches_digest
-    again = runs.run(*STACKED, "--set", 'axes.attention=["sdpa", "mha"]', "--set", "train.optimizer=adam")
+    again = runs.run_here(*STACKED, "--set", 'axes.attention=["sdpa", "mha"]', "--set", "train.optimizer=adam")
     assert "6 of them finished before" in again.stdout and len(runs.records()) == 6
 
 

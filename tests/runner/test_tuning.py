@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import shutil
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from tests.report.markdown import read_page
+from tests.runner.runs import here
 from tests.small import SUITE
 from vitbench.config import SpecError, TrainTrial, TuneTrial, read_suite
 from vitbench.report.study_report import render
@@ -29,9 +29,9 @@ train.learning_rate = [1e-6, 1e-2]
 
 
 def run(folder: Path, text: str = TUNED, *options: str) -> subprocess.CompletedProcess[str]:
-    (folder / "small.toml").write_text(text)
-    command = [sys.executable, "-m", "vitbench", "run", "small.toml", "--results", "study", "--device", "cpu", *options]
-    return subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=300, check=False)
+    suite = folder / "small.toml"
+    suite.write_text(text)
+    return here("run", str(suite), "--results", str(folder / "study"), "--device", "cpu", *options)
 
 
 @pytest.fixture(scope="module")

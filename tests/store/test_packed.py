@@ -289,8 +289,8 @@ def test_a_large_study_is_packed_at_its_end(tmp_path: Path) -> None:
     """Trials that this machine cannot run take no time, and have records."""
     runs = Runs(tmp_path / "run")
     many = ["--set", 'model.attention="triton"', "--set", 'axes.norm=["pre", "post"]', "--set", "train.seeds=500"]
-    done = runs.run(*many)
+    done = runs.run_here(*many)
     assert done.returncode == 0 and "1,000 records are packed" in done.stdout, done.stdout + done.stderr
     assert list((runs.study / "records").iterdir()) == [] and runs.states() == {"unsupported": 1000}
-    again = runs.run(*many)
+    again = runs.run_here(*many)
     assert again.returncode == 0 and "1000 of them finished before" in again.stdout

@@ -74,9 +74,9 @@ def test_each_member_of_a_stack_has_its_own(slot: str, name: str, tmp_path: Path
 
 def test_a_run_keeps_them_when_asked_and_says_what_it_lacks(tmp_path: Path) -> None:
     runs = Runs(tmp_path / "runs")
-    assert runs.run().returncode == 0
+    assert runs.run_here().returncode == 0
     assert not (runs.study / "weights").exists()
-    again = runs.run("--keep-weights", "--set", "train.seeds=[0, 1]")
+    again = runs.run_here("--keep-weights", "--set", "train.seeds=[0, 1]")
     assert again.returncode == 0, again.stdout + again.stderr
     assert "1 trained before have no weights" in again.stdout and "1 finished without weights" in again.stdout
     (file,) = (runs.study / "weights").iterdir()
