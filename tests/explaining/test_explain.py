@@ -21,7 +21,7 @@ from vitbench.cli.main import main
 from vitbench.config.model import ModelSpec
 from vitbench.data.catalog import DataError
 from vitbench.explaining.attention_maps import between
-from vitbench.explaining.explain import MEASURED, SHARED, SHOWN, _chosen, explain_model
+from vitbench.explaining.explain import ATTENTION, MEASURED, SHARED, SHOWN, TOKENS, _chosen, explain_model
 from vitbench.explaining.inputs import Inputs, of_folder, statistics
 from vitbench.model.build import build_model
 from vitbench.model.weights import save_weights
@@ -195,14 +195,47 @@ def huge(tensor: torch.Tensor) -> torch.Tensor:
     return tensor * 1e30
 
 
+@pytest.mark.parametrize("pooling", ["cls", "mean"])
+def test_tokens_are_those_of_the_model(pooling: str, tmp_path: Path) -> None:
+    """The patch embedding's channels in the grid, scores of one head, their softmax, and norms after each block."""
+    spec = SMALL.model_copy(update={"pooling": pooling, "registers": 2, "positions": "rope_2d"})
+    images = given([0, 1, 2])
+    found = explanation_of(spec, tmp_path, images)
+    model = build_model(spec, seed=0).eval()
+    shown = [images.names.index(each.name) for each in found.about.shown]
+    x = (images.pixels[shown].float() / 255 - 0.5) / 0.25
+    with torch.no_grad():
+        patches, tokens = model.patching(x), model.tokens(x)
+        assert found.embedded is not None and found.embedded.shape == (16, *spec.grid)
+        close(found.embedded[5, 1, 3], patches[0, spec.grid[1] + 3, 5])
+        block, rotation = model.encoder.blocks[0], model.positions.rotation
+        q, k, _ = block.attention.split(block.attention.qkv(block.attention_norm(tokens)), rotation)
+        scores = q[0, 0] @ k[0, 0].T / spec.head_width**0.5
+        close(found.scores, scores)
+        close(found.weights, scores.exp() / scores.exp().sum(1, keepdim=True))
+        for layer, each in enumerate(model.encoder.blocks):
+            tokens = each(tokens, rotation)
+            assert found.norms is not None
+            close(found.norms[:, layer], tokens.square().sum(-1).sqrt())
+    assert found.norms is not None and found.norms.shape == (3, spec.depth, spec.tokens)
+
+
+def close(mine: object, wanted: torch.Tensor) -> None:
+    torch.testing.assert_close(torch.as_tensor(mine), wanted, rtol=1e-4, atol=1e-5)
+
+
+OF_SHOWN = {*TOKENS, *ATTENTION, "confusion"}
+"""What there is not where the model tells none of the images."""
+
+
 @pytest.mark.filterwarnings("error")
 @pytest.mark.parametrize(
     ("name", "change", "lost"),
     [
         ("", everywhere, {*ARRAYS} - {"pixels", "mapped"}),
-        ("qkv.weight", huge, {"attention", "distances", "last_layer", "rollouts", "confusion"}),
-        ("head.weight", everywhere, {"attention", "distances", "last_layer", "rollouts", "confusion"}),
-        ("patching.weight", huge, {"attention", "distances", "last_layer", "rollouts", "confusion"}),
+        ("qkv.weight", huge, OF_SHOWN),
+        ("head.weight", everywhere, OF_SHOWN),
+        ("patching.weight", huge, OF_SHOWN),
     ],
 )
 def test_weights_that_give_no_finite_numbers_are_told_in_sentences(

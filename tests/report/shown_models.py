@@ -11,7 +11,16 @@ from vitbench.config.model import ModelSpec
 from vitbench.report.figures.charts import Picture
 from vitbench.report.models.examples import ShownModel
 from vitbench.report.models.pictures import MOST, sections
-from vitbench.store.explanation import MOST_FILTERS, MOST_SIMILAR, About, Array, Example, Explanation
+from vitbench.store.explanation import (
+    MOST_EMBEDDED,
+    MOST_FILTERS,
+    MOST_PAIRED,
+    MOST_SIMILAR,
+    About,
+    Array,
+    Example,
+    Explanation,
+)
 
 
 def pictures_of(explanation: Explanation, most: int = MOST) -> list[Picture]:
@@ -55,9 +64,14 @@ def explanation_of(
     if spec.of_components and spec.patches > MOST_SIMILAR:
         absent["similarity"] = "too many patches"
     if not n:
-        absent |= dict.fromkeys(("attention", "last_layer", "rollouts"), "no image is shown")
+        absent |= dict.fromkeys(
+            ("embedded", "scores", "weights", "attention", "norms", "last_layer", "rollouts"), "no image is shown"
+        )
+    if spec.of_components and spec.tokens > MOST_PAIRED:
+        absent |= dict.fromkeys(("scores", "weights"), "too many tokens")
     if not spec.of_components:
-        parts = ("filters", "positions", "similarity", "attention", "distances", "last_layer", "rollouts")
+        parts = ("filters", "embedded", "positions", "similarity", "scores", "weights", "attention", "distances",
+                 "norms", "last_layer", "rollouts")  # fmt: skip
         absent |= dict.fromkeys(parts, "it is made of convolutions")
     kept = {name: array for name, array in arrays.items() if name not in absent}
     if "attention" in kept:
@@ -76,6 +90,10 @@ def _seen(spec: ModelSpec, shown: int, chance: np.random.Generator) -> dict[str,
     patches, patch = spec.patches, pair(spec.patch_size)
     return {
         "filters": chance.normal(size=(min(spec.dim, MOST_FILTERS), *patch, 3)).astype(np.float32),
+        "embedded": chance.normal(size=(min(spec.dim, MOST_EMBEDDED), *spec.grid)).astype(np.float32),
+        "scores": chance.normal(size=(min(spec.tokens, MOST_PAIRED + 1),) * 2).astype(np.float32),
+        "weights": shares(*(min(spec.tokens, MOST_PAIRED + 1),) * 2),
+        "norms": chance.uniform(1, 9, (shown, spec.depth, spec.tokens)).astype(np.float32),
         "positions": chance.normal(size=(spec.tokens, spec.dim)).astype(np.float32),
         "similarity": chance.uniform(-1, 1, (min(patches, MOST_SIMILAR + 1),) * 2).astype(np.float32),
         "attention": shares(shown, spec.depth, spec.heads, patches),

@@ -11,7 +11,7 @@ import tempfile
 from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings
@@ -30,7 +30,7 @@ from vitbench.report.figures.charts import drawn
 from vitbench.report.study_report import render_view
 from vitbench.report.view import View
 from vitbench.store import Ceilings, StudyFolder, TimeValues, TrainValues
-from vitbench.store.explanation import FOLDER, write_explanation
+from vitbench.store.explanation import FOLDER, Picture, write_explanation
 from vitbench.store.record import LARGEST, STATES
 
 AXES = {"norm": ("pre", "post"), "heads": (1, 2, 4), "train.learning_rate": (0.001, 0.01), "qkv_bias": (True, False),
@@ -62,7 +62,7 @@ OF_TUNING: dict[str, tuple[Any, ...]] = {
 LEVELS: tuple[Level, ...] = (
     "model", "block", "patching", "attention", "attention_core", "norm_layer", "positions", "mlp", "pooling",
 )  # fmt: skip
-PICTURES = ("filters", "positions", "similarity", "attention", "distances", "last_layer", "rollouts", "confusion")
+PICTURES = get_args(Picture)
 
 
 def png() -> str:

@@ -24,9 +24,9 @@ from vitbench.store.explanation import Explanation
 
 SMALL: dict[str, Any] = {"image_size": 32, "patch_size": 4, "dim": 64, "depth": 2, "heads": 4, "num_classes": 4}
 WIDE = "WIDE CAPITALS MW " * 4
-SILENT = {"patches", "filters"}
+SILENT = {"patches", "filters", "embedded"}
 """Pictures without a word in them: their captions say what they are."""
-OF_THE_MODEL = ["positions", "similarity", "attention", "distances"]
+OF_THE_MODEL = ["positions", "similarity", "scores", "weights", "norms", "attention", "distances"]
 COUNTS = [4, *(pytest.param(n, marks=pytest.mark.slow) for n in (48, 200))]
 
 
@@ -149,8 +149,8 @@ def test_they_are_those_of_the_explanation() -> None:
     spec = ModelSpec(image_size=(12, 16), patch_size=(3, 8), dim=32, depth=2, heads=2, num_classes=3, pooling="cls")
     explanation = explanation_of(spec, classes=["ant", "bee", "=cat"], learned=False)
     found = tables(explanation)
-    assert set(found) == {"positions", "similarity", "attention-1", "attention-2", "distances",
-                          "examples-right", "examples-wrong", "confusion"}  # fmt: skip
+    assert set(found) == {"positions", "similarity", "scores", "weights", "norms", "attention-1", "attention-2",
+                          "distances", "examples-right", "examples-wrong", "confusion"}  # fmt: skip
     confusion = found["confusion"].set_index("true class")
     assert [*confusion.columns] == ["predicted class ant", "predicted class bee", "predicted class =cat"]
     assert [*confusion.index] == ["ant", "bee", "'=cat"], "a spreadsheet computes nothing"

@@ -22,7 +22,17 @@ from vitbench.explaining.inputs import Inputs, class_names, statistics
 from vitbench.model.build import Model
 from vitbench.model.vit import VisionTransformer
 from vitbench.model.weights import load_model, read_about
-from vitbench.store.explanation import MOST_FILTERS, MOST_SIMILAR, About, Array, Example, Explanation, Picture
+from vitbench.store.explanation import (
+    MOST_EMBEDDED,
+    MOST_FILTERS,
+    MOST_PAIRED,
+    MOST_SIMILAR,
+    About,
+    Array,
+    Example,
+    Explanation,
+    Picture,
+)
 
 SHARED = 12
 """Images that are shown whatever the model says of them: those of all models that are given the same images, which can
@@ -86,10 +96,11 @@ class _Maker:
         self._confusion(predicted)
         if isinstance(self.model, VisionTransformer):
             self._parts(self.model)
+            self._tokens(self.model, chosen)
             self._attention(self.model, chosen)
         else:
             said = f'architecture "{spec.architecture}" is made of convolutions: it has no such thing'
-            names: tuple[Picture, ...] = ("filters", "positions", "similarity", *ATTENTION)
+            names: tuple[Picture, ...] = ("filters", "positions", "similarity", *TOKENS, *ATTENTION)
             self.absent |= dict.fromkeys(names, said)
         shown = tuple(
             Example(name=inputs.names[i], label=inputs.labels[i], predicted=mine, probability=probabilities[i])
@@ -171,6 +182,31 @@ class _Maker:
             self._show(similarity=compare())
 
     @torch.no_grad()
+    def _tokens(self, model: VisionTransformer, chosen: Sequence[int]) -> None:
+        """What becomes of the tokens of the images that are shown; how those of the first look at one another."""
+        if not chosen:
+            self.absent |= dict.fromkeys(TOKENS, f"of all images {NO_OUTPUT}")
+            return
+        spec, seen = model.spec, Inputs(self.inputs.pixels[chosen], (), (), "")
+        (first,) = self._batches(Inputs(seen.pixels[:1], (), (), ""), 1)
+        self._show(embedded=model.eval().patching(first)[0, :, :MOST_EMBEDDED].T.unflatten(-1, spec.grid))
+        reads: tuple[tuple[Picture, Callable[[], Tensor]], ...] = (
+            ("norms", lambda: torch.cat([model.token_norms(images) for images in self._batches(seen, JUDGED_AT_ONCE)])),
+            ("weights", lambda: model.attention_maps(first)[0][0, 0]),
+            ("scores", lambda: model.attention_scores(first)[0][0, 0]),
+        )
+        for name, read in reads:
+            if name != "norms" and spec.tokens > MOST_PAIRED:
+                self.absent[name] = (
+                    f"the model has {spec.tokens:,} tokens, and a picture of all pairs at most {MOST_PAIRED:,}"
+                )
+                continue
+            try:
+                self._show(**{name: read()})
+            except ValueError as error:
+                self.absent[name] = str(error)
+
+    @torch.no_grad()
     def _attention(self, model: VisionTransformer, chosen: Sequence[int]) -> None:
         """What tokens look at: of the images that are shown, and on average."""
         spec, seen = model.spec, Inputs(self.inputs.pixels[chosen], (), (), "")
@@ -217,6 +253,7 @@ class _Maker:
             yield normalised(pixels.to(self.device), self.mean, self.std)
 
 
+TOKENS: tuple[Picture, ...] = ("embedded", "scores", "weights", "norms")
 ATTENTION: tuple[Picture, ...] = ("attention", "distances", "last_layer", "rollouts")
 NOT_FINITE = "with these weights it holds what is no finite number, as after a training that diverged"
 NO_OUTPUT = "the model's output is no finite number"

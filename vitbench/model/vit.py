@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from typing import ClassVar, Literal
 
 import torch
@@ -119,7 +120,6 @@ class VisionTransformer(nn.Module):
     def _attends_exactly(self) -> bool:
         return registry.facts("attention", self.spec.attention).exact
 
-    @torch.no_grad()
     def attention_maps(self, images: Tensor) -> list[Tensor]:
         """Attention probabilities of every layer, (B, H, N, N) each, row = query; in evaluation mode.
 
@@ -127,19 +127,51 @@ class VisionTransformer(nn.Module):
             ValueError: where the attention component has no maps (its tokens do not mix, or it is not exact), and where
                 not every block has all tokens.
         """
-        if self.encoder.reductions:
-            raise ValueError(f'reduction "{self.spec.reduction}" leaves no map of all tokens')
-        maps = []
-
-        def keep(attention: SelfAttention, inputs: tuple[Tensor, Tensor | None], _: Tensor) -> None:
-            maps.append(attention.maps(*inputs))
-
-        attentions = [m for m in self.encoder.modules() if isinstance(m, SelfAttention)]
-        if len(attentions) != self.spec.depth:
-            raise ValueError(f'attention "{self.spec.attention}" has no attention maps')
+        attentions = self._attentions()
         if any(type(a).maps is SelfAttention.maps for a in attentions) and not self._attends_exactly:
             raise ValueError(f'attention "{self.spec.attention}" is not exact, and does not say what its maps are')
-        hooks = [attention.register_forward_hook(keep) for attention in attentions]
+        return self._read(attentions, images, lambda attention, given, _: attention.maps(*given))
+
+    def attention_scores(self, images: Tensor) -> list[Tensor]:
+        """Scores before the softmax of every layer, (B, H, N, N) each, row = query; in evaluation mode.
+
+        Raises:
+            ValueError: where the attention component is not exact, and as of :meth:`attention_maps`.
+        """
+        attentions = self._attentions()
+        if not self._attends_exactly:
+            raise ValueError(f'attention "{self.spec.attention}" is not exact: it may have no scores')
+
+        def scores(attention: SelfAttention, given: tuple[Tensor, Tensor | None], _: Tensor) -> Tensor:
+            tokens, rotation = given
+            q, k, _ = attention.split(attention.qkv(tokens), rotation)
+            return attention.scores(q, k)
+
+        return self._read(attentions, images, scores)
+
+    def token_norms(self, images: Tensor) -> Tensor:
+        """Length of each token after each block, (B, L, N); in evaluation mode. Raises ValueError with a reduction."""
+        self._whole()
+        norms = self._read(self.encoder.blocks, images, lambda _, __, tokens: tokens.float().norm(dim=-1))
+        return torch.stack(norms, dim=1)
+
+    def _whole(self) -> None:
+        if self.encoder.reductions:
+            raise ValueError(f'reduction "{self.spec.reduction}" leaves no map of all tokens')
+
+    def _attentions(self) -> list[SelfAttention]:
+        """Attention of every block. Raises ValueError."""
+        self._whole()
+        found = [m for m in self.encoder.modules() if isinstance(m, SelfAttention)]
+        if len(found) != self.spec.depth:
+            raise ValueError(f'attention "{self.spec.attention}" has no attention maps')
+        return found
+
+    @torch.no_grad()
+    def _read(self, modules: Iterable[nn.Module], images: Tensor, read: Callable[..., Tensor]) -> list[Tensor]:
+        """What is read of some modules, of what each is given and of what it makes of it, in evaluation mode."""
+        found = list[Tensor]()
+        hooks = [m.register_forward_hook(lambda *of: found.append(read(*of))) for m in modules]
         training = self.training
         try:
             self.eval()(images)
@@ -147,4 +179,4 @@ class VisionTransformer(nn.Module):
             self.train(training)
             for hook in hooks:
                 hook.remove()
-        return maps
+        return found

@@ -33,9 +33,16 @@ MAX_BYTES = 256 << 20
 MOST_FILTERS = 64
 MOST_SIMILAR = 1024
 """Patches whose positions are compared, each with each: a million numbers."""
+MOST_EMBEDDED = 16
+"""Channels of the patch embedding's output that are shown."""
+MOST_PAIRED = 260
+"""Tokens whose scores are shown, each with each: those of 16 × 16 patches, and some before them."""
 
 Array = npt.NDArray[Any]
-Picture = Literal["filters", "positions", "similarity", "attention", "distances", "last_layer", "rollouts", "confusion"]
+Picture = Literal[
+    "filters", "embedded", "positions", "similarity", "scores", "weights", "norms", "attention", "distances",
+    "last_layer", "rollouts", "confusion",
+]  # fmt: skip
 """Pictures that an explanation may lack, with the reason."""
 
 
@@ -92,11 +99,17 @@ class Explanation:
         about: what it is of.
         pixels: (n, height, width, 3) uint8, the images that are shown; none where the model tells none.
         filters: (f, height, width, 3) float32, patch-embedding filters, the largest first, f ≤ ``MOST_FILTERS``.
+        embedded: (e, height, width) float32, first channels of the first shown image's patches, each in its place of
+            the grid; e ≤ ``MOST_EMBEDDED``.
         positions: (N - R, D) float32, what is added to the tokens but registers, those before the patches' first.
         similarity: (P, P) float32, of positions of patches, in [-1, 1]; P ≤ ``MOST_SIMILAR``.
+        scores: (N, N) float32, by the first head of the first layer, of the first shown image: row = query, before the
+            softmax; N ≤ ``MOST_PAIRED``.
+        weights: (N, N) float32, what the softmax makes of them.
         attention: (m, L, H, P) float32, attention to each patch by every layer and head, of ``m`` of the shown images.
         mapped: (m,) int64, which of them those are.
         distances: (L, H) float32, mean attention distance, pixels.
+        norms: (n, L, N) float32, length of each token after each block.
         last_layer: (n, P) float32, attention to each patch in the last layer, mean over heads.
         rollouts: (n, P) float32, attention rollout to each patch.
         confusion: (K, K) int64, images by their class (row) and by the class that is predicted (column).
@@ -105,11 +118,15 @@ class Explanation:
     about: About
     pixels: Array
     filters: Array | None = None
+    embedded: Array | None = None
     positions: Array | None = None
     similarity: Array | None = None
+    scores: Array | None = None
+    weights: Array | None = None
     attention: Array | None = None
     mapped: Array | None = None
     distances: Array | None = None
+    norms: Array | None = None
     last_layer: Array | None = None
     rollouts: Array | None = None
     confusion: Array | None = None
@@ -199,9 +216,12 @@ def _of_shapes(explanation: Explanation) -> Iterator[str]:
     """Arrays whose shape or type the model cannot have."""
     spec, shown, classes = explanation.about.model, len(explanation.about.shown), len(explanation.about.classes)
     tokens, patches, heads = (spec.placed, spec.patches, spec.heads) if spec.of_components else (0, 0, 0)
+    every = tokens + spec.registers if spec.of_components else 0
     mapped = 0 if explanation.mapped is None else len(explanation.mapped)
     wanted: dict[str, tuple[int | None, ...]] = {
         "pixels": (shown, *pair(spec.image_size), 3), "filters": (None, None, None, 3), "positions": (tokens, spec.dim),
+        "embedded": (None, *(spec.grid if spec.of_components else (0, 0))), "scores": (every, every),
+        "weights": (every, every), "norms": (shown, spec.depth, every),
         "similarity": (patches, patches), "attention": (mapped, spec.depth, heads, patches), "mapped": (None,),
         "distances": (spec.depth, heads), "last_layer": (shown, patches), "rollouts": (shown, patches),
         "confusion": (classes, classes),
@@ -216,6 +236,10 @@ def _of_shapes(explanation: Explanation) -> Iterator[str]:
             yield f"{name} is {array.dtype} {array.shape}, which is none of this model's"
     if explanation.filters is not None and len(explanation.filters) > MOST_FILTERS:
         yield f"filters are {len(explanation.filters):,}, and an explanation has at most {MOST_FILTERS}"
+    if explanation.embedded is not None and len(explanation.embedded) > MOST_EMBEDDED:
+        yield f"embedded are {len(explanation.embedded):,} channels, and an explanation has at most {MOST_EMBEDDED}"
+    if (explanation.scores is not None or explanation.weights is not None) and every > MOST_PAIRED:
+        yield f"scores and weights are of {every:,} tokens, and an explanation's of at most {MOST_PAIRED:,}"
     if explanation.similarity is not None and patches > MOST_SIMILAR:
         yield f"similarity is of {patches:,} patches, and an explanation's of at most {MOST_SIMILAR:,}"
 

@@ -50,7 +50,9 @@ PALE = 4
 """Times the share of uniform attention, up to which a scale reaches at the least."""
 
 TITLES: dict[Name, str] = {
-    "filters": "patch-embedding filters", "positions": "positions as numbers", "similarity": "similarity of positions",
+    "filters": "patch-embedding filters", "embedded": "embedded patches", "positions": "positions as numbers",
+    "similarity": "similarity of positions", "scores": "scores of all pairs of tokens",
+    "weights": "attention weights of all pairs of tokens", "norms": "norms of tokens",
     "attention": "attention of every layer and head", "distances": "mean attention distance",
     "last_layer": "attention in the last layer", "rollouts": "attention rollout", "confusion": "confusion matrix",
 }  # fmt: skip
@@ -65,6 +67,18 @@ PATCHES = (
     "row by row{after}."
 )
 FILTERS = "Patch-embedding filters, the largest first, in red, green, blue, each at its own contrast; grey is zero."
+EMBEDDED = (
+    "What the patch embedding makes of an image: a map of each of its first channels, with a pixel for each patch, at "
+    "its own contrast; grey is zero."
+)
+PAIRS = (
+    "Every token of an image with every other: scores, and the weights that the softmax makes of them, which sum to 1 "
+    "in each row. Tokens that are no patches come first."
+)
+NORMS = (
+    "Norms of tokens after each block. A point is an image. Patches whose norm is many times the others' are "
+    "artefacts: they hold what a register would (Darcet et al. 2023, arXiv 2309.16588)."
+)
 SIMILARITY = (
     "Cosine similarity of positions: at the place of each patch a map of how alike its position is to those of all "
     "patches, itself (1) among them."
@@ -102,8 +116,13 @@ def sections(models: Sequence[ShownModel], most: int = MOST) -> dict[str, list[P
     """
     mapped = any(model.explanation.last_layer is not None for model in models)
     found = {
-        "Patches": [PictureGroup("", _patches(models)), _each(FILTERS, _filters, models)],
+        "Patches": [
+            PictureGroup("", _patches(models)),
+            _each(FILTERS, _filters, models),
+            _each(EMBEDDED, _embedded, models),
+        ],
         "Positions": [_each(SIMILARITY, _similarity, models), _each("", _added, models)],
+        "Tokens": [PictureGroup(PAIRS, _pairs(models)), _each(NORMS, _norms, models)],
         "Attention by layer and head": [*_attention(models, most), PictureGroup(DISTANCES, _distances(models))],
         PREDICTED: _examples(models, EXAMPLES + (MAPS if mapped else "")),
         "Confusion matrix": [_each(CONFUSION, _confusion, models)],
@@ -169,6 +188,55 @@ def _filters(model: ShownModel) -> Picture | None:
     chart = Tiles([Strip("", [Tile(_as_pixels(each)) for each in filters])], FILTERS_A_LINE)
     alt = f"{len(filters)} patch-embedding filters as small images"
     return model.picture("filters", chart, alt, f"{which}, {height} × {width} pixels.")
+
+
+def _embedded(model: ShownModel) -> Picture | None:
+    if (embedded := model.explanation.embedded) is None:
+        return None
+    tiles = [Tile(np.repeat(_as_pixels(each)[..., None], 3, axis=2)) for each in embedded]
+    name, dim = model.explanation.about.shown[0].name, model.explanation.about.model.dim
+    alt = f"the first {len(embedded)} channels of embedded patches as small images"
+    return model.picture(
+        "embedded",
+        Tiles([Strip("", tiles)], FILTERS_A_LINE),
+        alt,
+        f"{name}: the first {len(embedded)} of {dim} channels.",
+    )
+
+
+def _pairs(models: Sequence[ShownModel]) -> list[Picture]:
+    """Scores and weights of one head, of each model beside one another."""
+    found = []
+    for model in models:
+        explanation = model.explanation
+        for name, values in (("scores", explanation.scores), ("weights", explanation.weights)):
+            if values is not None:
+                what = f"{name} of layer 1, head 1, in {explanation.about.shown[0].name}"
+                chart = Heat(values, name, "query token", "key token", centred=name == "scores")
+                found.append(model.picture(name, chart, f"{what}, a row for each query", f"{what}."))
+    return found
+
+
+def _norms(model: ShownModel) -> Picture | None:
+    explanation, spec = model.explanation, model.explanation.about.model
+    if (norms := explanation.norms) is None:
+        return None
+    kinds = {"class token": norms[:, :, : spec.pooled_prefix],
+             "registers": norms[:, :, spec.pooled_prefix : spec.prefix],
+             "patches": norms[:, :, spec.prefix :]}  # fmt: skip
+    lines = {name: of.mean(axis=2) for name, of in kinds.items() if of.shape[2]}
+    lines["largest patch"] = kinds["patches"].max(axis=2)
+    rows = [(name, float(layer), float(value)) for name, of in lines.items()
+            for each in of for layer, value in enumerate(each, 1)]  # fmt: skip
+    chart = Trends("block", "norm of the token", [float(n) for n in range(1, spec.depth + 1)],
+                   pd.DataFrame(rows, columns=["colour", "at", "value"]), Colouring("", [*lines], [*lines]),
+                   logarithmic=False, from_zero=True)  # fmt: skip
+    last, median = kinds["patches"][:, -1], float(np.median(kinds["patches"][:, -1]))
+    times = f"{float(last.max()) / median:.1f}" if median else "no"
+    caption = (
+        f"{plural(len(norms), 'image')}; after the last block the largest patch is {times} times the median patch."
+    )
+    return model.picture("norms", chart, "norms of class token, registers and patches after each block", caption)
 
 
 def _as_pixels(weights: Array) -> Pixels:
