@@ -50,13 +50,13 @@ setup: $(TEST)
 # everybody can read them.
 browser: $(AXE)
 	@command -v chromium || command -v chromium-browser || command -v google-chrome || \
-		{ apt-get update --quiet=2 && apt-get install --quiet=2 --yes chromium > /dev/null; }
+		{ apt-get update --quiet=2 && apt-get install -o DPkg::Lock::Timeout=300 --quiet=2 --yes chromium > /dev/null; }
 
 # What the tests of tables for papers need.
 latex:
 	@command -v pdflatex || \
 		{ apt-get update --quiet=2 && \
-		apt-get install --no-install-recommends --quiet=2 --yes texlive-latex-recommended > /dev/null; }
+		apt-get install -o DPkg::Lock::Timeout=300 --no-install-recommends --quiet=2 --yes texlive-latex-recommended > /dev/null; }
 
 $(AXE): $(TEST) requirements/npm/package-lock.json
 	cp requirements/npm/package.json requirements/npm/package-lock.json .venv/
