@@ -8,13 +8,14 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import psutil
 import pytest
 
 from tests.small import SUITE
+from vitbench import registry
 from vitbench.cli.main import main
 from vitbench.store import Record, StudyFolder
 
@@ -80,8 +81,7 @@ class Runs:
     def run_here(self, *arguments: str) -> subprocess.CompletedProcess[str]:
         """As :meth:`run`, with the driver in this process; trials have processes of their own as ever.
 
-        Their server, which takes three seconds to load torch, is started once for many tests. Without plug-ins, which
-        would stay for the tests that follow.
+        Their server, which takes three seconds to load torch, is started once for many tests.
         """
         return here(*self.command(*arguments)[len(VITBENCH) :])
 
@@ -116,11 +116,28 @@ class Runs:
 
 
 def here(*arguments: str) -> subprocess.CompletedProcess[str]:
-    """A command of vitbench, in this process, and what it printed."""
+    """A command of vitbench, in this process, and what it printed. Plug-ins that it loads are gone afterwards."""
     out, errors = io.StringIO(), io.StringIO()
-    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(errors), pytest.raises(SystemExit) as ended:
+    with (
+        plugins_apart(),
+        contextlib.redirect_stdout(out),
+        contextlib.redirect_stderr(errors),
+        pytest.raises(SystemExit) as ended,
+    ):
         main(arguments)
     return subprocess.CompletedProcess(arguments, int(ended.value.code or 0), out.getvalue(), errors.getvalue())
+
+
+@contextlib.contextmanager
+def plugins_apart() -> Iterator[None]:
+    """Plug-ins that are loaded meanwhile are no part of the registry of the tests that follow."""
+    before = set(registry._plugin_files)
+    try:
+        yield
+    finally:
+        for where in registry._plugin_files.keys() - before:
+            for known in (registry._classes, registry._plugin_facts, registry._plugin_files):
+                known.pop(where, None)
 
 
 def until(happened: Callable[[], bool], else_say: str, within_s: float = 480.0) -> None:

@@ -85,7 +85,7 @@ def test_f01_f02_sigkill_of_the_driver_loses_what_was_running_and_repeats_nothin
 def test_f03_f04_f05_f08_f09_f10_a_fault_is_a_word_and_costs_one_trial(
     runs: Runs, body: str, state: str, reason: str, tries: int
 ) -> None:
-    done = runs.run(*runs.plugin(body), *BESIDE_A_GOOD_ONE)
+    done = runs.run_here(*runs.plugin(body), *BESIDE_A_GOOD_ONE)
     assert done.returncode == 1, done.stdout + done.stderr
     assert runs.states() == {state: tries, "ok": 1}, "the others are unaffected"
     bad = [r for r in runs.records() if r.state == state]
@@ -96,12 +96,12 @@ def test_f03_f04_f05_f08_f09_f10_a_fault_is_a_word_and_costs_one_trial(
         assert len(bad[0].details.splitlines()) <= 50
     assert len(list(runs.starts.iterdir())) == tries, "each attempt has a process of its own"
     assert reason in done.stdout
-    again = runs.run(*runs.plugin(body), *BESIDE_A_GOOD_ONE)
+    again = runs.run_here(*runs.plugin(body), *BESIDE_A_GOOD_ONE)
     assert again.returncode == 1 and len(list(runs.starts.iterdir())) == tries, "a poison trial is tried for ever"
 
 
 def test_f05_the_number_of_tries_is_the_suites_and_the_report_shows_it(runs: Runs) -> None:
-    runs.run(*runs.plugin("os._exit(3)"), *BESIDE_A_GOOD_ONE, "--set", "suite.max_attempts=3")
+    runs.run_here(*runs.plugin("os._exit(3)"), *BESIDE_A_GOOD_ONE, "--set", "suite.max_attempts=3")
     assert runs.states() == {"crashed": 3, "ok": 1}
     page = runs.report()
     assert "Trials with more than one attempt: 1." in page and "crashed, crashed, crashed" in page
@@ -111,7 +111,7 @@ def test_f05_the_number_of_tries_is_the_suites_and_the_report_shows_it(runs: Run
 @pytest.mark.parametrize("stuck", ["time.sleep(600)", IN_C], ids=["python", "c"])
 def test_f06_hung_trial_is_killed_after_its_grace_whatever_it_ignores(runs: Runs, stuck: str) -> None:
     body = f"signal.signal(signal.SIGTERM, signal.SIG_IGN); {stuck}"
-    done = runs.run(*runs.plugin(body), *ALONE, "--set", "suite.timeout_s=3.0")
+    done = runs.run_here(*runs.plugin(body), *ALONE, "--set", "suite.timeout_s=3.0")
     (record,) = runs.records()
     assert done.returncode == 1 and record.state == "timeout" and "still running after 3 s" in record.reason
     assert 10 <= record.seconds - 3 <= 12 + 3, "10 s of grace and 2 s; 3 more for a machine that is busy with tests"
@@ -120,7 +120,7 @@ def test_f06_hung_trial_is_killed_after_its_grace_whatever_it_ignores(runs: Runs
 
 @QUIET
 def test_f06_hung_trial_in_c_that_heeds_sigterm_ends_at_once(runs: Runs) -> None:
-    runs.run(*runs.plugin(f"signal.signal(signal.SIGTERM, signal.SIG_DFL); {IN_C}"), *ALONE,
+    runs.run_here(*runs.plugin(f"signal.signal(signal.SIGTERM, signal.SIG_DFL); {IN_C}"), *ALONE,
              "--set", "suite.timeout_s=3.0")  # fmt: skip
     (record,) = runs.records()
     assert record.state == "timeout" and record.seconds < 10
@@ -129,7 +129,7 @@ def test_f06_hung_trial_in_c_that_heeds_sigterm_ends_at_once(runs: Runs) -> None
 @pytest.mark.parametrize("after", ["time.sleep(600)", "pass"], ids=["hung", "finished"])
 def test_f07_no_process_of_a_trials_group_outlives_it(runs: Runs, after: str) -> None:
     body = f"import subprocess; c = subprocess.Popen(['sleep', '600']); (STARTS / str(c.pid)).touch(); {after}"
-    runs.run(*runs.plugin(body), *ALONE, "--set", "suite.timeout_s=4.0")
+    runs.run_here(*runs.plugin(body), *ALONE, "--set", "suite.timeout_s=4.0")
     assert runs.states() == ({"ok": 1} if after == "pass" else {"timeout": 1})
     pids = {int(p.name) for p in runs.starts.iterdir()}
     assert len(pids) >= 2 and not living(pids)
@@ -150,7 +150,7 @@ def test_f07_a_sleeper_that_a_killed_driver_leaves_is_ended_by_the_next(runs: Ru
 
 
 def test_f08_the_batch_is_never_changed_and_the_next_trial_has_a_fresh_process(runs: Runs) -> None:
-    runs.run(*runs.plugin("torch.empty(1 << 60)"), "--set", "model.mlp=faulty", "--set", "train.seeds=[0, 1]")
+    runs.run_here(*runs.plugin("torch.empty(1 << 60)"), "--set", "model.mlp=faulty", "--set", "train.seeds=[0, 1]")
     assert runs.states() == {"oom": 2} and len(list(runs.starts.iterdir())) == 2
     assert {r.trial.train.batch_size for r in runs.records() if r.trial.kind == "train"} == {50}
 
@@ -219,7 +219,7 @@ def test_f11_ctrl_c_while_torch_is_loaded_is_quiet_and_leaves_no_process(runs: R
 def test_f12_a_folder_that_cannot_be_written_fails_before_the_first_trial(runs: Runs, place: str) -> None:
     (runs.folder / "file").write_text("")
     runs.study = runs.folder / place
-    done = runs.run(*runs.plugin("pass"), *ALONE)
+    done = runs.run_here(*runs.plugin("pass"), *ALONE)
     assert done.returncode == 2 and "cannot be written" in done.stderr and "Traceback" not in done.stderr
     assert list(runs.starts.iterdir()) == []
 
@@ -299,7 +299,7 @@ def test_f23_results_of_other_code_are_counted_and_run_again_if_asked(runs: Runs
 
 
 def test_f25_a_report_of_any_part_of_a_study(runs: Runs) -> None:
-    runs.run(*runs.plugin("torch.empty(1 << 60)"), "--set", 'axes.mlp=["faulty", "gelu", "relu"]')
+    runs.run_here(*runs.plugin("torch.empty(1 << 60)"), "--set", 'axes.mlp=["faulty", "gelu", "relu"]')
     files = sorted(runs.study.glob("records/*.json"))
     for file in files:
         page = runs.report()
@@ -470,7 +470,7 @@ def test_f30_a_vitbench_in_another_namespace_leaves_the_scratch_of_this_one_alon
 
 def test_f35_threads_that_a_component_leaves_do_not_keep_its_process(runs: Runs) -> None:
     body = "import threading; threading.Thread(target=time.sleep, args=(600,)).start()"
-    assert runs.run(*runs.plugin(body), *ALONE, timeout=100).returncode == 0
+    assert runs.run_here(*runs.plugin(body), *ALONE).returncode == 0
     assert runs.states() == {"ok": 1}
 
 
@@ -485,6 +485,7 @@ def test_f35_a_fork_server_that_is_stopped_delays_no_deadline(runs: Runs) -> Non
 def test_f35_a_fork_server_that_starts_nothing_is_replaced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from tests.small import train_trial
     from vitbench.runner import process
+    from vitbench.runner.forked import end_server
     from vitbench.runner.work import Request
 
     requests = [Request(task="nothing", trial=train_trial(seed=n), timeout_s=60.0) for n in (0, 1)]
@@ -493,6 +494,7 @@ def test_f35_a_fork_server_that_starts_nothing_is_replaced(tmp_path: Path, monke
             assert outcome.state == "ok" and outcome.request.trial == request.trial
             fork_server(os.getpid()).suspend()
             monkeypatch.setattr(process, "START_SECONDS", 1.0)
+    end_server()  # the last one, which other tests would wait for
 
 
 def fork_server(driver: int) -> psutil.Process:

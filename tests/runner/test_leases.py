@@ -287,14 +287,14 @@ def test_f27_an_ok_result_is_kept_beside_a_failure_of_another_driver(runs: Runs)
 @pytest.mark.slow
 def test_f16_the_study_goes_on_where_a_driver_of_another_machine_died(runs: Runs) -> None:
     arguments = [*runs.plugin("pass"), "--set", "model.mlp=faulty", "--heartbeat", "0.5"]
-    assert runs.run(*arguments).returncode == 0
+    assert runs.run_here(*arguments).returncode == 0
     (record,) = runs.study.glob("records/*.json")
     trial = record.name.split("-")[0]
     record.unlink()
     dead = Leases(runs.study / "claims", 5.0)  # longer than a driver needs to start: it has to wait
     dead.take(trial)
     elsewhere(dead.files[trial])
-    done = runs.run(*arguments)
+    done = runs.run_here(*arguments)
     assert (
         done.returncode == 0
         and "in another process (another machine, no heartbeat for" in done.stdout

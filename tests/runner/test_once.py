@@ -150,7 +150,7 @@ def disagreeing(tmp_path_factory: pytest.TempPathFactory) -> Runs:
     runs.suite.write_text(GRID.replace('"per_head", "batched", "sdpa"', '"sdpa", "mha", "drifts"').replace(
         'norm = ["pre", "post"]', 'norm = ["pre"]'))  # fmt: skip
     (runs.folder / "drifts.py").write_text(DRIFTS)
-    done = runs.run("--plugin", str(runs.folder / "drifts.py"))
+    done = runs.run_here("--plugin", str(runs.folder / "drifts.py"))
     assert done.returncode == 0, done.stdout + done.stderr
     assert "these implementations disagree with the first seed, and are trained with every one" in done.stdout
     return runs
@@ -176,7 +176,7 @@ def test_one_that_cannot_be_trained_gives_way(tmp_path: Path) -> None:
             'if len(q) > 8:\n            raise ValueError("no")\n        return super().attend(q, k, v)',
         )
     )
-    done = runs.run("--plugin", str(runs.folder / "fails.py"), "--set", 'axes.norm=["pre"]',
+    done = runs.run_here("--plugin", str(runs.folder / "fails.py"), "--set", 'axes.norm=["pre"]',
                     "--set", "suite.max_attempts=1")  # fmt: skip
     assert done.returncode == 1
     ok = {

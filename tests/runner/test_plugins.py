@@ -43,7 +43,7 @@ def test_a_plug_in_is_loaded_by_trials_that_name_it_alone(runs: Runs) -> None:
     arguments = runs.plugin("pass")
     path = Path(arguments[1])
     path.write_text(path.read_text() + REFUSES)
-    assert runs.run(*arguments, *BOTH, "--set", "suite.max_attempts=1").returncode == 1
+    assert runs.run_here(*arguments, *BOTH, "--set", "suite.max_attempts=1").returncode == 1
     of = {mlp(each): each for each in runs.records()}
     assert (of["gelu"].state, of["faulty"].state) == ("ok", "failed")
     assert "faulty.py:" in of["faulty"].reason and "imported in a trial" in of["faulty"].reason
@@ -61,19 +61,19 @@ def test_f31_a_plug_in_that_is_edited(runs: Runs) -> None:
     arguments = [*runs.plugin(SPOILS), *ALONE]
     path = Path(arguments[1])
     text, before = path.read_text(), digest(path)
-    assert runs.run(*arguments, "--set", "train.seeds=[0, 1]").returncode == 0
+    assert runs.run_here(*arguments, "--set", "train.seeds=[0, 1]").returncode == 0
     assert path.read_text().startswith("raise"), "it was edited by the first trial"
     assert [plugins(each) for each in runs.records()] == [{"mlp.faulty": before}] * 2
 
     path.write_text(text + "# another text\n")
     after = digest(path)
-    done = runs.run(*arguments, "--set", "train.seeds=[0, 1, 2]")
+    done = runs.run_here(*arguments, "--set", "train.seeds=[0, 1, 2]")
     assert done.returncode == 0 and "2 results are of other code than this" in done.stdout
     assert sorted(plugins(each)["mlp.faulty"] for each in runs.records()) == sorted([before, before, after])
     assert "**Results of a plug-in that was edited since: 2** (mlp.faulty)" in runs.report()
 
     path.write_text(text + "# another text\n")
-    assert runs.run(*arguments, "--set", "train.seeds=[0, 1, 2]", "--rerun-changed").returncode == 0
+    assert runs.run_here(*arguments, "--set", "train.seeds=[0, 1, 2]", "--rerun-changed").returncode == 0
     assert len(runs.records()) == 5 and "that was edited since" not in runs.report()
 
 

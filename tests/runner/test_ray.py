@@ -183,7 +183,7 @@ def test_local_and_ray_give_the_same_values_bit_by_bit(runs: Runs, cluster: RayN
                  "--set", 'axes.attention=["sdpa", "batched"]', "--set", "train.implementations=all"]  # fmt: skip
     (tmp_path / "other").mkdir()
     other = Runs(tmp_path / "other")
-    assert runs.run(*arguments).returncode == 0
+    assert runs.run_here(*arguments).returncode == 0
     assert other.run(*arguments, *on(cluster)).returncode == 0
     here, there = ({r.trial_id: results(r) for r in each.records()} for each in (runs, other))
     assert len(here) == 4 and here == there

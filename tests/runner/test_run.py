@@ -84,7 +84,7 @@ def test_an_incorrect_component_gets_no_number(runs: Runs) -> None:
         '@component(slot="attention", name="wrong", exact=True, source="test")\nclass Wrong(SelfAttention):\n'
         '    """Zeros."""\n    def attend(self, q, k, v):\n        return v * 0\n'
     )
-    done = runs.run("--plugin", str(path), "--set", 'axes.attention=["wrong", "sdpa"]', "--set", "time.rounds=1")
+    done = runs.run_here("--plugin", str(path), "--set", 'axes.attention=["wrong", "sdpa"]', "--set", "time.rounds=1")
     assert runs.states() == {"incorrect": 3, "ok": 3} and done.returncode == 1  # trained once, timed in two modes
     assert all(r.values is None and "output: error" in r.reason for r in runs.records() if r.state == "incorrect")
 

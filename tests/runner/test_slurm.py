@@ -95,7 +95,7 @@ def the_job(driver: subprocess.Popen[str]) -> psutil.Process:
 @slow
 def test_a_suite_gives_the_same_bits_on_this_machine_and_as_jobs(runs: Runs) -> None:
     arguments = ["--set", "train.seeds=[0, 1, 2]", "--set", "train.epochs=2", *ALONE, *runs.plugin("pass"), *ONE_CPU]
-    here = runs.run(*arguments)
+    here = runs.run_here(*arguments)
     assert here.returncode == 0, here.stdout + here.stderr
     expected = results(runs)
     runs.study = runs.folder / "as-jobs"

@@ -37,7 +37,7 @@ def test_each_seed_has_its_record_and_says_how_many_were_trained_together(runs: 
 def test_what_ends_a_stack_is_everybodys_attempt_and_the_next_is_ones_own(runs: Runs) -> None:
     """A component that kills its process where it sees more than one batch at once, as a lack of memory would."""
     kills = "torch._C._functorch.is_batchedtensor(hidden) and os.kill(os.getpid(), signal.SIGKILL)"
-    done = runs.run(*runs.plugin(kills), "--set", "model.mlp=faulty", *STACKED, "--set", "suite.max_attempts=2")
+    done = runs.run_here(*runs.plugin(kills), "--set", "model.mlp=faulty", *STACKED, "--set", "suite.max_attempts=2")
     assert done.returncode == 0, done.stdout + done.stderr
     records = sorted(runs.records(), key=lambda r: (r.trial_id, r.attempt))
     assert [(r.attempt, r.state) for r in records] == [(1, "crashed"), (2, "ok")] * 3
@@ -47,7 +47,7 @@ def test_what_ends_a_stack_is_everybodys_attempt_and_the_next_is_ones_own(runs: 
 
 def test_a_stack_that_is_too_large_is_tried_seed_by_seed(runs: Runs) -> None:
     full = 'if torch._C._functorch.is_batchedtensor(hidden): raise torch.OutOfMemoryError("of this device")'
-    done = runs.run(*runs.plugin(full), "--set", "model.mlp=faulty", *STACKED, "--set", "suite.max_attempts=2")
+    done = runs.run_here(*runs.plugin(full), "--set", "model.mlp=faulty", *STACKED, "--set", "suite.max_attempts=2")
     assert done.returncode == 0, done.stdout + done.stderr
     records = sorted(runs.records(), key=lambda r: (r.trial_id, r.attempt))
     assert [(r.attempt, r.state) for r in records] == [(1, "failed"), (2, "ok")] * 3
