@@ -13,7 +13,7 @@ ITERATIONS = 6
 
 @component(
     offers=("qk_norm", "gate"),
-    options={"landmarks": (16, 1, 1024)},
+    options={"landmarks": (16, 1, 256)},
     flops={
         "ndd": 8, "nd(landmarks)": 8, "d(landmarks)(landmarks)": 4, "h(landmarks)(landmarks)(landmarks)": 48,
     },
