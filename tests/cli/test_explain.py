@@ -77,8 +77,8 @@ def test_a_kept_file_becomes_a_page_and_a_section_of_its_study(
     text = (tmp_path / "page" / "report.md").read_text()
     assert text.splitlines()[2] == "# What a model looks at: a \\[small\\] model"
     assert f"({values.test_accuracy_pct:.1f} %)" in text and "gradient norm by epoch" in text
-    wanted = {"patches", "filters", "similarity", "attention-1", "attention-2", "distances", "examples-right",
-              "examples-wrong", "confusion", "training"}  # fmt: skip
+    wanted = {"patches", "filters", "embedded", "similarity", "scores", "weights", "norms", "attention-1",
+              "attention-2", "distances", "examples-right", "examples-wrong", "confusion", "training"}  # fmt: skip
     assert {file.stem for file in (tmp_path / "page" / "figures").glob("*.png")} == wanted
 
     for unused, arguments in (
