@@ -26,7 +26,13 @@ RICH = {"registers": 2, "residual": "layerscale", "norm": "sandwich", "qk_norm":
 SPECS |= {form: MODEL.model_copy(update={**RICH, "block": form, "depth": 2}) for form in registry.names("block")}
 
 
-@pytest.mark.parametrize("name", SPECS)
+COMPILED = "attention-flex"
+"""Takes half a minute to compile."""
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=[pytest.mark.slow] if name == COMPILED else []) for name in SPECS]
+)
 def test_stages_are_all_of_the_model(name: str) -> None:
     spec = SPECS[name]
     if spec.problems() or spec.conflicts():
