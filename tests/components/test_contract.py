@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import torch
 
-from tests.components.cases import COMPONENTS, EXACT, SMALL, device_for, small
+from tests.components.cases import COMPILED, COMPONENTS, EXACT, SMALL, device_for, small
 from tests.conftest import REPOSITORY
 from vitbench import registry
 from vitbench.components import contracts
@@ -151,10 +151,6 @@ def test_patches_of_a_rectangle_are_counted(name: str) -> None:
     spec = small("patching", name).model_copy(update={"image_size": (16, 24)})
     height, width = pair(spec.patch_size)
     assert spec.patches == 16 * 24 / (height * width)
-
-
-COMPILED = {"flex"}
-"""Compiling one takes a quarter of a minute, for each type anew."""
 
 
 def slow_where_compiled(*cases: tuple[str, ...]) -> list[Any]:

@@ -13,6 +13,7 @@ from safetensors.torch import save_file
 from torch import Tensor, nn
 
 import vitbench
+from tests.components.cases import COMPILED
 from vitbench import ModelSpec, registry
 from vitbench.config.presets import PRESETS
 from vitbench.model.encoder import chosen
@@ -72,8 +73,6 @@ def test_logits_are_timms_and_the_way_back_leads_to_the_same(name: str, tmp_path
 
 EXACT = [(slot, name) for slot in ("patching", "attention") for name in registry.names(slot)
          if registry.facts(slot, name).exact and "cpu" in registry.facts(slot, name).devices]  # fmt: skip
-COMPILED = {"flex"}
-"""What torch compiles before it runs: half a minute."""
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 import torch
 
+from tests.components.cases import COMPILED
 from tests.small import MODEL, SUITE
 from vitbench import registry
 from vitbench.config.model import ModelSpec
@@ -26,12 +27,8 @@ RICH = {"registers": 2, "residual": "layerscale", "norm": "sandwich", "qk_norm":
 SPECS |= {form: MODEL.model_copy(update={**RICH, "block": form, "depth": 2}) for form in registry.names("block")}
 
 
-COMPILED = "attention-flex"
-"""Takes half a minute to compile."""
-
-
 @pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=[pytest.mark.slow] if name == COMPILED else []) for name in SPECS]
+    "name", [pytest.param(name, marks=[pytest.mark.slow] * (name.partition("-")[2] in COMPILED)) for name in SPECS]
 )
 def test_stages_are_all_of_the_model(name: str) -> None:
     spec = SPECS[name]
