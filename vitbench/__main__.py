@@ -1,6 +1,18 @@
-"""``python -m vitbench``."""
+"""``vitbench``, and ``python -m vitbench``."""
 
-from vitbench.cli.main import main
+import signal
+
+
+def main() -> None:
+    """Run the command line. A Ctrl-C while it is being imported ends it like any program, without a traceback."""
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:  # and is not ignored, as in a shell's background
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
+    from vitbench.cli.main import main as run
+
+    if signal.getsignal(signal.SIGINT) is signal.SIG_DFL:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+    run()
+
 
 if __name__ == "__main__":
     main()

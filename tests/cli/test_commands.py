@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -121,6 +122,29 @@ def test_one_cell_of_a_suite_by_its_name(tmp_path: Path) -> None:
 
 def test_debug_shows_the_traceback() -> None:
     assert "Traceback" in vitbench("--debug", "plan", "absent.toml").stderr
+
+
+INTERRUPTED = """
+import builtins, os, signal
+from vitbench.__main__ import main
+real = builtins.__import__
+def slow(name, *rest, **more):
+    if name == "vitbench.cli.main":
+        os.kill(os.getpid(), signal.SIGINT)
+    return real(name, *rest, **more)
+builtins.__import__ = slow
+main()
+"""
+
+
+def test_ctrl_c_while_a_command_is_imported_is_quiet() -> None:
+    done = subprocess.run([sys.executable, "-c", INTERRUPTED], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (-signal.SIGINT, "", "")
+
+
+def test_the_public_names_can_be_completed_before_they_are_imported() -> None:
+    code = "import vitbench as v; assert {*v.__all__} <= {*dir(v)}; [getattr(v, name) for name in v.__all__]"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 
 def test_run_status_report_and_load(tmp_path: Path) -> None:
