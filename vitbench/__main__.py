@@ -4,7 +4,7 @@ import signal
 
 
 def main() -> None:
-    """Run the command line. A Ctrl-C while it is being imported ends it like any program, without a traceback."""
+    """Run the command line. A Ctrl-C while commands are imported ends it like any program, without a traceback."""
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:  # and is not ignored, as in a shell's background
         signal.signal(signal.SIGINT, signal.SIG_DFL)
     from vitbench.cli.main import main as run

@@ -142,11 +142,6 @@ def test_ctrl_c_while_a_command_is_imported_is_quiet() -> None:
     assert (done.returncode, done.stdout, done.stderr) == (-signal.SIGINT, "", "")
 
 
-def test_the_public_names_can_be_completed_before_they_are_imported() -> None:
-    code = "import vitbench as v; assert {*v.__all__} <= {*dir(v)}; [getattr(v, name) for name in v.__all__]"
-    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
-
-
 def test_run_status_report_and_load(tmp_path: Path) -> None:
     """The main job from start to end, in a folder of its own, with defaults for every place."""
     (tmp_path / "small.toml").write_text(SUITE)

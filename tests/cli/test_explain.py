@@ -96,7 +96,7 @@ def test_a_kept_file_becomes_a_page_and_a_section_of_its_study(
     assert "What the models look at" in page and "What the models look at" not in without
     report = (tmp_path / "one" / "report.md").read_text()
     assert "heads" in report[report.index("## Summary") : report.index("## Accuracy")], "the first screen says it, too"
-    assert "a [small] model, seed 0" in page and page.count(' class="pixels"') == 8
+    assert "a [small] model, seed 0" in page and page.count(' class="pixels"') == 11
 
     kept = (study.path / "explanations" / weights.name).read_bytes()
     images = tmp_path / "private"
