@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import io
+import signal
 import subprocess
 import sys
 import time
@@ -120,12 +121,29 @@ def here(*arguments: str) -> subprocess.CompletedProcess[str]:
     out, errors = io.StringIO(), io.StringIO()
     with (
         plugins_apart(),
+        within(300),
         contextlib.redirect_stdout(out),
         contextlib.redirect_stderr(errors),
         pytest.raises(SystemExit) as ended,
     ):
         main(arguments)
     return subprocess.CompletedProcess(arguments, int(ended.value.code or 0), out.getvalue(), errors.getvalue())
+
+
+@contextlib.contextmanager
+def within(seconds: int) -> Iterator[None]:
+    """Fail where it takes longer: what hangs in this process would hold up all the tests."""
+
+    def late(*_: object) -> None:
+        pytest.fail(f"not done after {seconds} s")
+
+    before = signal.signal(signal.SIGALRM, late)
+    signal.alarm(seconds)
+    try:
+        yield
+    finally:
+        signal.alarm(0)
+        signal.signal(signal.SIGALRM, before)
 
 
 @contextlib.contextmanager

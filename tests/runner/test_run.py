@@ -57,7 +57,7 @@ def test_every_planned_trial_is_accounted_for_and_none_is_repeated(runs: Runs) -
 
 
 def test_a_machine_that_may_have_a_gpu_is_not_taken_for_a_cpu(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(device_kind, "NODES", ("null",))
+    monkeypatch.setattr(device_kind, "NODES", ("null",))  # every machine has /dev/null: it stands for a GPU's file
     assert is_cpu("cpu") and not is_cpu("auto") and not is_cpu("cuda")
 
 

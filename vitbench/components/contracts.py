@@ -264,7 +264,7 @@ class Positions(nn.Module):
         self.register_buffer("rotation", None, persistent=False)
 
     def turning(self) -> Tensor | None:
-        """The rotation of this forward pass: ``rotation``, but of those that vary it in training."""
+        """The rotation for one forward pass; components that vary it in training override this."""
         return self.rotation
 
     def forward(self, tokens: Tensor) -> Tensor:

@@ -183,7 +183,7 @@ class _Maker:
 
     @torch.no_grad()
     def _tokens(self, model: VisionTransformer, chosen: Sequence[int]) -> None:
-        """What becomes of the tokens of the images that are shown; how those of the first look at one another."""
+        """Embedded patches, scores and weights of the first image that is shown, and token norms of all of them."""
         if not chosen:
             self.absent |= dict.fromkeys(TOKENS, f"of all images {NO_OUTPUT}")
             return

@@ -169,7 +169,7 @@ class VisionTransformer(nn.Module):
 
     @torch.no_grad()
     def _read(self, modules: Iterable[nn.Module], images: Tensor, read: Callable[..., Tensor]) -> list[Tensor]:
-        """What is read of some modules, of what each is given and of what it makes of it, in evaluation mode."""
+        """``read(module, inputs, output)`` of each module, in order, for a forward pass in evaluation mode."""
         found = list[Tensor]()
         hooks = [m.register_forward_hook(lambda *of: found.append(read(*of))) for m in modules]
         training = self.training

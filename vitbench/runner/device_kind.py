@@ -11,7 +11,7 @@ from vitbench.store import StudyError
 KINDS_OF_DEVICE: dict[str, Device] = {"cpu": "cpu", "cuda": "cuda", "mps": "mps"}
 
 NODES = ("nvidia*", "nvhost*", "nvmap", "kfd", "dxg")
-"""What Linux has in /dev where there is a GPU: NVIDIA's, those of a Jetson, AMD's, and a GPU of Windows."""
+"""Files in /dev of a Linux machine with a GPU: NVIDIA, Jetson (nvhost, nvmap), AMD (kfd), Windows Subsystem (dxg)."""
 
 
 def device_kind(requested: str) -> Device:
@@ -27,6 +27,6 @@ def device_kind(requested: str) -> Device:
 
 
 def is_cpu(requested: str) -> bool:
-    """Whether it surely means the CPU: on Linux a GPU shows in /dev. Asking torch takes three seconds."""
+    """Whether this can only mean the CPU. On Linux a GPU has a file in /dev; asking torch takes three seconds."""
     has_none = platform.system() == "Linux" and not any(any(Path("/dev").glob(name)) for name in NODES)
     return requested == "cpu" or (requested == "auto" and has_none)

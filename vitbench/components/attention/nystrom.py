@@ -37,7 +37,7 @@ class Nystrom(SelfAttention):
         from_all = (q @ some_k.transpose(-2, -1)).softmax(dim=-1)
         among = (some_q @ some_k.transpose(-2, -1)).softmax(dim=-1)
         to_all = (some_q @ k.transpose(-2, -1)).softmax(dim=-1)
-        return (from_all @ (_inverse(among) @ (to_all.to(v.dtype) @ v).to(among.dtype)).to(from_all.dtype)).to(v.dtype)
+        return from_all @ (_inverse(among) @ (to_all @ v))
 
     def _means(self, x: Tensor) -> Tensor:
         """(B, H, N, K) → (B, H, landmarks, K)."""

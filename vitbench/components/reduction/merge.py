@@ -26,7 +26,7 @@ class Merge(Reduction):
     """
 
     joins: ClassVar[bool] = True
-    """What goes is added to its partner."""
+    """Whether a removed patch is added to its partner, or dropped."""
 
     def __init__(self, spec: ModelSpec, *, by: int = 8) -> None:
         super().__init__(spec)

@@ -68,16 +68,16 @@ PATCHES = (
 )
 FILTERS = "Patch-embedding filters, the largest first, in red, green, blue, each at its own contrast; grey is zero."
 EMBEDDED = (
-    "What the patch embedding makes of an image: a map of each of its first channels, with a pixel for each patch, at "
-    "its own contrast; grey is zero."
+    "An image after the patch embedding: a map of each of the first channels, one pixel for each patch, at its own "
+    "contrast; grey is zero."
 )
 PAIRS = (
-    "Every token of an image with every other: scores, and the weights that the softmax makes of them, which sum to 1 "
-    "in each row. Tokens that are no patches come first."
+    "Scores between all tokens of an image, and the attention weights after the softmax; each row of weights sums to "
+    "1. Class token and registers come first."
 )
 NORMS = (
-    "Norms of tokens after each block. A point is an image. Patches whose norm is many times the others' are "
-    "artefacts: they hold what a register would (Darcet et al. 2023, arXiv 2309.16588)."
+    "Norms of tokens after each block. A point is an image. Patches with many times the norm of the others are "
+    "artefacts, whose part registers can take (Darcet et al. 2023, arXiv 2309.16588)."
 )
 SIMILARITY = (
     "Cosine similarity of positions: at the place of each patch a map of how alike its position is to those of all "
@@ -231,11 +231,12 @@ def _norms(model: ShownModel) -> Picture | None:
     chart = Trends("block", "norm of the token", [float(n) for n in range(1, spec.depth + 1)],
                    pd.DataFrame(rows, columns=["colour", "at", "value"]), Colouring("", [*lines], [*lines]),
                    logarithmic=False, from_zero=True)  # fmt: skip
-    last, median = kinds["patches"][:, -1], float(np.median(kinds["patches"][:, -1]))
-    times = f"{float(last.max()) / median:.1f}" if median else "no"
-    caption = (
-        f"{plural(len(norms), 'image')}; after the last block the largest patch is {times} times the median patch."
-    )
+    last = kinds["patches"][:, -1]
+    caption = f"{plural(len(norms), 'image')}."
+    if median := float(np.median(last)):
+        caption += (
+            f" After the last block the largest norm of a patch is {float(last.max()) / median:.1f} times the median."
+        )
     return model.picture("norms", chart, "norms of class token, registers and patches after each block", caption)
 
 
