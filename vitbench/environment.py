@@ -20,6 +20,7 @@ VERSION = "0.1.0"
 
 PACKAGES = ("torch", "torchvision", "triton", "numpy", "einops")
 ROOT = Path(__file__).parent
+CPU_FILE = Path("/proc/cpuinfo")
 READERS = frozenset({"report", "analysis", "cli"})
 """Parts of vitbench that read records: they do not change what is measured."""
 
@@ -91,12 +92,19 @@ def fingerprint(device: str, threads: int) -> Environment:
 @functools.cache
 def cpu_model() -> str:
     """Marketing name of the processor, as far as the system tells."""
-    info = Path("/proc/cpuinfo")
-    if info.is_file():
-        for line in info.read_text().splitlines():
-            if line.startswith("model name"):
-                return line.partition(":")[2].strip()
-    return platform.processor() or platform.machine()
+    return _of_cpu("model name") or platform.processor() or platform.machine()
+
+
+def has_bfloat16() -> bool:
+    """Whether the processor computes in bfloat16; True where the system does not tell."""
+    flags = _of_cpu("flags") or _of_cpu("Features")
+    return not flags or not {"avx512_bf16", "amx_bf16", "bf16"}.isdisjoint(flags.split())
+
+
+def _of_cpu(key: str) -> str:
+    """What the system says of the first processor; empty where it says nothing."""
+    lines = CPU_FILE.read_text().splitlines() if CPU_FILE.is_file() else []
+    return next((line.partition(":")[2].strip() for line in lines if line.startswith(key)), "")
 
 
 @functools.cache

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import REPOSITORY
+from vitbench import environment
 from vitbench.config import SpecError, read_suite
 from vitbench.config.suite import ExpandedSuite
 
@@ -152,6 +153,19 @@ def test_other_images_by_name_leave_out_what_the_file_takes_of_its_own(tmp_path:
     assert read(tmp_path, text, "data.name=synthetic").data.subset is None
     given = read(tmp_path, text, "data.path=photos", "data.name=image_folder").data
     assert (given.name, given.path, given.subset) == ("image_folder", "photos", None)
+
+
+@pytest.mark.parametrize(("flags", "said"), [("fma avx2", True), ("avx512f avx512_bf16", False)])
+def test_a_cpu_without_bfloat16_is_told_of(
+    flags: str, said: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "cpuinfo").write_text(f"processor : 0\nflags : {flags}\n")
+    monkeypatch.setattr(environment, "CPU_FILE", tmp_path / "cpuinfo")
+    suite = tmp_path / "suite.toml"
+    suite.write_text(MINIMAL)
+    told = read_suite(suite, ["train.precision=bfloat16"], device="cpu").notices
+    assert ["1 cell in bfloat16, for which this CPU has no instructions" in text for text in told] == [True] * said
+    assert read_suite(suite, device="cpu").notices == read_suite(suite, ["train.precision=bfloat16"]).notices == ()
 
 
 ROPE = '[axes]\npositions = ["learned", "rope_2d", {name = "rope_2d", base = 10000}, {base = 100, name = "rope_2d"}]\n'

@@ -36,6 +36,7 @@ from vitbench.config.suite_errors import SpecError, TooManyTrials, quote
 from vitbench.config.suite_tables import BUDGETS, TABLES, SuiteTables, of_components
 from vitbench.config.toml import apply, leaves, merged, parse
 from vitbench.config.trial import mismatches, unstackable
+from vitbench.environment import has_bfloat16
 from vitbench.wording import nearest, plural, printable
 
 MAX_TRIALS = 10_000
@@ -89,7 +90,9 @@ def read_suite(
         if (budget := key.removeprefix("train.")) in BUDGETS:
             _only_budget(raw, {budget})
     options = [*(["--small"] if small else []), *(part for override in overrides for part in ("--set", override))]
-    return _Reader(path.name, raw, messages).suite(max_trials).model_copy(update={"options": tuple(options)})
+    suite = _Reader(path.name, raw, messages).suite(max_trials)
+    notices = (*suite.notices, *(_slow_precision(suite.cells) if device == "cpu" else ()))
+    return suite.model_copy(update={"options": tuple(options), "notices": notices})
 
 
 def _forms(
@@ -405,6 +408,15 @@ class _Reader(SuiteTables):
             Setting(values=values, train=self.replaced({"train": train}, values, "tune")["train"])
             for values in combined
         )
+
+
+def _slow_precision(cells: Iterable[Cell]) -> list[str]:
+    """A notice where cells train in bfloat16 on a CPU without instructions for it."""
+    slow = sum(cell.train is not None and cell.train.precision == "bfloat16" for cell in cells)
+    if not slow or has_bfloat16():
+        return []
+    return [f"train.precision: {plural(slow, 'cell')} in bfloat16, for which this CPU has no instructions: a step took "
+            f"eight times as long as in float32 on such a CPU; --set train.precision=float32"]  # fmt: skip
 
 
 def _one_by_one(cells: Iterable[Cell]) -> list[str]:

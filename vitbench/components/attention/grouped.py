@@ -1,9 +1,9 @@
 """Grouped-query attention."""
 
 from torch import Tensor, nn
-from torch.nn import functional as F
 
-from vitbench.components.contracts import SelfAttention, rotate
+from vitbench.components.attention._fused import Fused
+from vitbench.components.contracts import rotate
 from vitbench.config.model import ModelSpec
 from vitbench.registry import component
 
@@ -15,7 +15,7 @@ from vitbench.registry import component
     flops={"ndd": 4, "ndk(kv_heads)": 4, "nnd": 4},
     source="Ainslie et al. 2023, GQA, arXiv 2305.13245, §2.2; one for all heads: Shazeer 2019, arXiv 1911.02150",
 )
-class Grouped(SelfAttention):
+class Grouped(Fused):
     """``kv_heads`` heads of keys and values, each for as many heads of queries; 1 is multi-query attention."""
 
     def __init__(self, spec: ModelSpec, *, kv_heads: int = 1) -> None:
@@ -30,9 +30,3 @@ class Grouped(SelfAttention):
         q, k, v = (part.unflatten(-1, (each, -1)).transpose(1, 2) for part, each in zip(parts, heads, strict=True))
         q, k, times = rotate(self.q_norm(q), rotation), rotate(self.k_norm(k), rotation), self.heads // self.kv_heads
         return q, k.repeat_interleave(times, dim=1), v.repeat_interleave(times, dim=1)
-
-    def attend(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-        """(B, H, N, K) → (B, H, N, K)."""
-        bias = self.bias()
-        mask = None if bias is None else bias.to(q.dtype)
-        return F.scaled_dot_product_attention(q, k, v, mask, dropout_p=self.dropout_now, scale=self.scale)

@@ -2,7 +2,7 @@
 
 from torch.nn.attention import SDPBackend
 
-from vitbench.components.attention._one_backend import OneBackend
+from vitbench.components.attention._fused import Fused
 from vitbench.registry import component
 
 
@@ -13,7 +13,7 @@ from vitbench.registry import component
     dtypes=("float16", "bfloat16"),
     source="torch.nn.attention.SDPBackend.CUDNN_ATTENTION; cuDNN, scaled dot product attention",
 )
-class SDPACuDNN(OneBackend):
+class SDPACuDNN(Fused):
     """cuDNN's fused attention."""
 
     backend = SDPBackend.CUDNN_ATTENTION

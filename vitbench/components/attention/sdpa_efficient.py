@@ -2,7 +2,7 @@
 
 from torch.nn.attention import SDPBackend
 
-from vitbench.components.attention._one_backend import OneBackend
+from vitbench.components.attention._fused import Fused
 from vitbench.registry import component
 
 
@@ -12,7 +12,7 @@ from vitbench.registry import component
     devices=("cuda",),
     source="torch.nn.attention.SDPBackend.EFFICIENT_ATTENTION; Rabe and Staats 2021, arXiv 2112.05682; xFormers",
 )
-class SDPAEfficient(OneBackend):
+class SDPAEfficient(Fused):
     """xFormers' memory-efficient attention as torch carries it."""
 
     backend = SDPBackend.EFFICIENT_ATTENTION

@@ -2,7 +2,7 @@
 
 from torch.nn.attention import SDPBackend
 
-from vitbench.components.attention._one_backend import OneBackend
+from vitbench.components.attention._fused import Fused
 from vitbench.registry import component
 
 
@@ -11,7 +11,7 @@ from vitbench.registry import component
     offers=("rotary", "qk_norm", "gate"),
     source="torch.nn.attention.SDPBackend.FLASH_ATTENTION; Dao 2023, FlashAttention-2, arXiv 2307.08691",
 )
-class SDPAFlash(OneBackend):
+class SDPAFlash(Fused):
     """FlashAttention as torch carries it: FlashAttention-2 on a GPU, its own form on a CPU."""
 
     backend = SDPBackend.FLASH_ATTENTION

@@ -2,7 +2,7 @@
 
 from torch.nn.attention import SDPBackend
 
-from vitbench.components.attention._one_backend import OneBackend
+from vitbench.components.attention._fused import Fused
 from vitbench.registry import component
 
 
@@ -11,7 +11,7 @@ from vitbench.registry import component
     offers=("rotary", "dropout", "qk_norm", "gate", "bias"),
     source="torch.nn.attention.SDPBackend.MATH",
 )
-class SDPAMath(OneBackend):
+class SDPAMath(Fused):
     """torch's own composition of products and a softmax, the scores in memory."""
 
     backend = SDPBackend.MATH
