@@ -12,12 +12,13 @@ from pytest_benchmark.fixture import BenchmarkFixture
 from vitbench import registry
 from vitbench.config import TimeSpec, TimeTrial
 from vitbench.config.model import ModelSpec
-from vitbench.config.recipe import Level, Mode
+from vitbench.config.recipe import Device, Level, Mode
 from vitbench.config.trial import SLOT, relevant
 from vitbench.devices import synchronise, unsupported
 from vitbench.timing.subject import Subject
 
-DEVICE = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+KIND: Device = "cuda" if torch.cuda.is_available() else "cpu"
+DEVICE = torch.device(KIND)
 SPEC = ModelSpec(dim=64, depth=2, heads=4)
 BATCH = 64
 MODES: tuple[Mode, ...] = ("inference", "train")
@@ -34,7 +35,7 @@ def timed(benchmark: BenchmarkFixture, slot: str, name: str, level: Level, mode:
     if level in SLOT and spec.leaves_out(slot):
         pytest.skip("an empty sublayer takes no time: the block goes without it")
     trial = TimeTrial(
-        kind="time", level=level, model=relevant(spec, level), protocol=TimeSpec(), device=DEVICE.type,
+        kind="time", level=level, model=relevant(spec, level), protocol=TimeSpec(), device=KIND,
         dtype="float32", batch_size=BATCH, mode=mode,
     )  # fmt: skip
     training = mode == "train"

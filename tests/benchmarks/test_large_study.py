@@ -84,7 +84,7 @@ def test_looking_at_a_study(benchmark: BenchmarkFixture, seeds: Path, command: s
         if form == "cached":
             vitbench("report", study, "--out", seeds / "report")
     print(f"\n{form}: {_size(study)}")  # noqa: T201
-    arguments = {"status": [study], "report": [study, "--out", seeds / "report"],
+    arguments: dict[str, list[object]] = {"status": [study], "report": [study, "--out", seeds / "report"],
                  "plan": [seeds / "large.toml", "--max-trials", 10**6, "--results", study]}  # fmt: skip
     measure(benchmark, command, *arguments[command])
     if form == "packed":

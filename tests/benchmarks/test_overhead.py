@@ -1,10 +1,17 @@
-"""What the harness adds to a trial: lease, process, reply, record. The trials themselves do nothing."""
+"""What a harness adds to a trial: this one beside others, over trials that do nothing, one at a time.
+
+Hydra and Optuna are no dependency: without ``pip install hydra-core optuna`` their rows are skipped.
+"""
 
 from __future__ import annotations
 
+import itertools
 import pkgutil
 import statistics
+import subprocess
+import sys
 import time
+from collections.abc import Callable, Mapping
 from contextlib import closing
 from pathlib import Path
 from typing import Literal
@@ -22,12 +29,16 @@ from vitbench.runner.driver import Driver
 from vitbench.runner.plan import plan
 from vitbench.runner.process import Stop
 from vitbench.runner.run import BACKENDS
-from vitbench.runner.session import Session
-from vitbench.store import Leases, PlannedTrial, StudyFolder, Trials
+from vitbench.runner.session import Analysis, Session
+from vitbench.store import Leases, StudyFolder, Trials
 
-TRIALS = 100
+TRIALS = 200
 WARM = 10
-"""Trials before the clock counts: the fork server, or the cluster, starts."""
+"""Trials before the clock counts: a fork server, or a cluster, starts."""
+COUNT = TRIALS + WARM
+
+NO_ANALYSIS = Analysis(lambda _: {}, lambda info, processes: 0.0)
+"""The suite has no looks and no timings."""
 
 
 class Idle(Driver):
@@ -35,39 +46,113 @@ class Idle(Driver):
 
     ended: list[float]
 
-    def train(self, workers: Workers, pending: list[PlannedTrial], task: Literal["train", "tune"]) -> None:
+    def train(self, workers: Workers, pending: Trials, task: Literal["train", "tune"]) -> None:
         self.ended = []
         requests = (self.request(p.trial, "nothing") for p in self.taken(pending))
         for outcome in workers.run(requests, self.say):
             assert outcome.state == "ok", outcome
             self.keep(self.session.trials.of_id(outcome.request.trial.id), outcome, None)
-            self.ended.append(time.perf_counter())
+            self.ended.append(time.time())
 
 
-@pytest.mark.parametrize("name", ["local", "ray"])
+def vitbench(folder: Path, backend_name: str = "local") -> list[float]:
+    """A lease, a process, a reply and a record for each trial."""
+    path = folder / "small.toml"
+    path.write_text(SUITE)
+    suite = read_suite(path, [f"train.seeds={list(range(COUNT))}"])
+    options = BackendOptions(folder / "study", "cpu", 1, Resources(cpus=1), Stop(), lambda text: None)
+    info = plan(suite, "cpu")
+    study = StudyFolder.start(options.study, info)
+    open_backend = pkgutil.resolve_name(BACKENDS[backend_name][0])
+    with closing(open_backend(options)) as backend, Leases(options.study / "claims") as leases:
+        (options.study / "checkpoints").mkdir()
+        reporter = LiveReporter(Console(quiet=True))
+        session = Session(study, Trials.of(info.trials), reporter, lambda _: info, NO_ANALYSIS, options.stop, {})
+        driver = Idle(session, backend, leases)
+        driver.run()
+    assert len(list((options.study / "records").glob("*.json"))) == COUNT
+    return driver.ended
+
+
+def vitbench_on_ray(folder: Path) -> list[float]:
+    """The same on Ray's processes."""
+    pytest.importorskip("ray")
+    return vitbench(folder, "ray")
+
+
+def ray_tasks(folder: Path) -> list[float]:
+    """A task of Ray for each trial, each in a process of its own; results are in memory."""
+    ray = pytest.importorskip("ray")
+    ray.init(num_cpus=1, include_dashboard=False, log_to_driver=False)
+
+    @ray.remote(max_calls=1)  # type: ignore[untyped-decorator]
+    def task() -> float:
+        return time.time()
+
+    ended = [ray.get(task.remote()) for _ in range(COUNT)]
+    ray.shutdown()
+    return ended
+
+
+def submitit_local(folder: Path) -> list[float]:
+    """A Python process for each trial, as submitit's local executor starts it; its result is a file."""
+    submitit = pytest.importorskip("submitit")
+    executor = submitit.LocalExecutor(folder=folder / "jobs")
+    return [executor.submit(time.time).result() for _ in range(COUNT)]
+
+
+HYDRA = """
+import hydra, pathlib, time
+@hydra.main(version_base=None)
+def trial(config):
+    with open({ends!r}, "a") as file:
+        print(time.time(), file=file)
+trial()
+"""
+
+
+def hydra_basic(folder: Path) -> list[float]:
+    """Hydra's basic launcher: trials in one process, a folder with the configuration of each."""
+    pytest.importorskip("hydra")
+    script, ends = folder / "script.py", folder / "ends"
+    script.write_text(HYDRA.format(ends=str(ends)))
+    numbers = ",".join(map(str, range(COUNT)))
+    subprocess.run([sys.executable, script, "--multirun", f"+seed={numbers}"], cwd=folder, check=True,
+                   stdout=subprocess.DEVNULL)  # fmt: skip
+    return [float(line) for line in ends.read_text().splitlines()]
+
+
+def optuna_sqlite(folder: Path) -> list[float]:
+    """Optuna with a SQLite file: trials in one process, a row of the database for each."""
+    optuna = pytest.importorskip("optuna")
+    optuna.logging.set_verbosity(optuna.logging.WARNING)
+    study = optuna.create_study(storage=f"sqlite:///{folder / 'study.db'}", sampler=optuna.samplers.RandomSampler())
+    ended: list[float] = []
+
+    def trial(asked: object) -> float:
+        ended.append(time.time())
+        return 0.0
+
+    study.optimize(trial, n_trials=COUNT)
+    return ended
+
+
+HARNESSES: Mapping[str, Callable[[Path], list[float]]] = {
+    "vitbench": vitbench,
+    "vitbench on Ray": vitbench_on_ray,
+    "Ray, a process a task": ray_tasks,
+    "submitit, local": submitit_local,
+    "Hydra, basic launcher": hydra_basic,
+    "Optuna, SQLite": optuna_sqlite,
+}
+
+
+@pytest.mark.parametrize("name", HARNESSES)
 def test_the_overhead_of_a_trial(name: str, tmp_path: Path, benchmark: BenchmarkFixture) -> None:
     """``extra_info`` has milliseconds a trial, one at a time: median of the intervals between ends, and their mean."""
-    if name == "ray":
-        pytest.importorskip("ray")
-    path = tmp_path / "small.toml"
-    path.write_text(SUITE)
-    suite = read_suite(path, [f"train.seeds={list(range(TRIALS + WARM))}"])
-    options = BackendOptions(tmp_path / "study", "cpu", 1, Resources(cpus=1), Stop(), lambda text: None)
-
-    def measure() -> list[float]:
-        info = plan(suite, "cpu")
-        study = StudyFolder.start(options.study, info)
-        open_backend = pkgutil.resolve_name(BACKENDS[name][0])
-        with closing(open_backend(options)) as backend, Leases(options.study / "claims") as leases:
-            (options.study / "checkpoints").mkdir()
-            reporter = LiveReporter(Console(quiet=True))
-            session = Session(study, Trials.of(info.trials), reporter, lambda _: info, options.stop, {})
-            driver = Idle(session, backend, leases)
-            driver.run()
-        return driver.ended
-
-    ended = benchmark.pedantic(measure, rounds=1)
-    assert len(ended) == TRIALS + WARM == len(list((options.study / "records").glob("*.json")))
-    intervals = [(b - a) * 1000 for a, b in zip(ended[WARM - 1 :], ended[WARM:], strict=False)]
-    benchmark.extra_info["ms_per_trial_p50"] = round(statistics.median(intervals), 1)
-    benchmark.extra_info["ms_per_trial_mean"] = round(statistics.fmean(intervals), 1)
+    ended = benchmark.pedantic(HARNESSES[name], (tmp_path,), rounds=1)
+    assert len(ended) == COUNT
+    intervals = [(after - before) * 1000 for before, after in itertools.pairwise(ended[WARM - 1 :])]
+    median, mean = statistics.median(intervals), statistics.fmean(intervals)
+    benchmark.extra_info |= {"ms_per_trial_p50": round(median, 1), "ms_per_trial_mean": round(mean, 1)}
+    benchmark.extra_info["ratio"] = f"{name}: {median:.1f} ms a trial (mean {mean:.1f})"

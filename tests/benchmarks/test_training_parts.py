@@ -17,6 +17,7 @@ from torch.profiler import ProfilerActivity, profile, record_function
 
 from vitbench.ceilings import measure_products
 from vitbench.config import DataSpec, ModelSpec, TrainSpec, TrainTrial
+from vitbench.config.recipe import Device
 from vitbench.data.batches import Batch, Batches
 from vitbench.data.catalog import identity
 from vitbench.data.images import Splits
@@ -28,7 +29,8 @@ from vitbench.training.loop import train
 from vitbench.training.stack import Stack
 from vitbench.training.stepper import Course, Stepper
 
-DEVICE = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+KIND: Device = "cuda" if torch.cuda.is_available() else "cpu"
+DEVICE = torch.device(KIND)
 MODEL = ModelSpec(dim=64, depth=3, heads=2) if DEVICE.type == "cpu" else ModelSpec()
 DATA = DataSpec(name="synthetic", train_images=1024, test_images=64, validation_images=64)
 RECIPE = TrainSpec(
@@ -75,7 +77,7 @@ def test_step_epoch_and_trial(benchmark: BenchmarkFixture, capsys: pytest.Captur
     epoch_seconds(one, batches)
     steps, epochs, trials = [], [], []
     trial = TrainTrial(
-        kind="train", model=MODEL, data=DATA, train=RECIPE, seed=0, device=DEVICE.type, data_identity=identity(DATA)
+        kind="train", model=MODEL, data=DATA, train=RECIPE, seed=0, device=KIND, data_identity=identity(DATA)
     )
 
     def one_round() -> None:
