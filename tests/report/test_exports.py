@@ -1,16 +1,22 @@
-"""Records as runs of MLflow and TensorBoard, read back by these themselves; and what is said where they are absent."""
+"""Records as runs of trackers, read back, and as a page to explore; and what is said where a library is absent."""
 
 from __future__ import annotations
 
 import importlib.util
+import json
 import socket
+import struct
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
+from playwright.sync_api import Browser
 
 from tests.conftest import REPOSITORY, not_there
+from tests.report.browser import opened
 from tests.report.builders import CellPlan, Plan, blank, build, factorial, no_triton, written
 from tests.test_security import hostile_study
 from vitbench.cli.main import main
@@ -49,8 +55,8 @@ def test_where_the_extra_is_missing_one_line_says_how_to_get_it(
 def test_the_library_is_loaded_by_its_own_export_alone() -> None:
     code = (
         "import sys, vitbench.report.study_report;"
-        "import vitbench.report.exports.export_mlflow, vitbench.report.exports.export_tensorboard;"
-        "print(sorted({'mlflow', 'tensorboard', 'tensorboardX', 'sqlalchemy', 'torch'} & set(sys.modules)))"
+        "libraries = {'mlflow', 'tensorboard', 'tensorboardX', 'sqlalchemy', 'torch', 'wandb', 'plotly'};"
+        "print(sorted(libraries & set(sys.modules)))"
     )
     done = subprocess.run([sys.executable, "-c", code], cwd=REPOSITORY, capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]" and EXPORTS.keys() >= EXTRAS.keys()
@@ -122,7 +128,59 @@ def scalars(events, name: str) -> list[tuple[int, float]]:
     return [(event.step, float(tensor_util.make_ndarray(event.tensor_proto))) for event in events.Tensors(name)]
 
 
-@pytest.mark.parametrize("name", [pytest.param("mlflow", marks=pytest.mark.slow), "tensorboard"])
+def test_wandb_has_every_record_as_a_run(tmp_path: Path) -> None:
+    wanted("wandb")
+    study = made(tmp_path)
+    out = written(study, tmp_path / "out", exports=["wandb"]).parent / "wandb"
+    outcomes, files = study.outcomes(), sorted(out.glob("offline-run-*/run-*.wandb"))
+    assert {file.stem.removeprefix("run-") for file in files} == set(outcomes)
+    for file in files:
+        record, parts = outcomes[file.stem.removeprefix("run-")], [*entries(file)]
+        (run,) = (part.run for part in parts if part.WhichOneof("record_type") == "run")
+        config = {each.key: json.loads(each.value_json) for each in run.config.update}
+        assert run.project == "example" and config["model.attention"] == record.trial.model.attention
+        assert config["vitbench"]["state"] == record.state and run.host == ""
+        assert config["vitbench"]["began"] == record.started_at.isoformat()
+        (end,) = (part.exit for part in parts if part.WhichOneof("record_type") == "exit")
+        assert end.exit_code == (record.state != "ok")
+        losses = [
+            json.loads(item.value_json) for part in parts if part.WhichOneof("record_type") == "history"
+            for item in part.history.item if "train_loss" in (item.key, *item.nested_key)
+        ]  # fmt: skip
+        assert losses == [epoch.train_loss for epoch in getattr(record.values, "epochs", ())]
+        whole = file.read_bytes()
+        assert not [word for word in (str(tmp_path), str(Path.cwd())) if word.encode() in whole]
+
+
+def entries(file: Path) -> Iterator[Any]:
+    """The records of a W&B file: LevelDB's log, in blocks of 32 KiB, in which no record of ours is split."""
+    from wandb.proto.wandb_internal_pb2 import Record
+
+    data, at = file.read_bytes(), 7
+    assert len(data) < 2**15
+    while at < len(data):
+        length, kind = struct.unpack_from("<HB", data, at + 4)
+        assert kind == 1
+        yield Record.FromString(data[at + 7 : at + 7 + length])
+        at += 7 + length
+
+
+DRAWN = """[...document.querySelectorAll('.js-plotly-plot')].map(plot =>
+    [plot.id, plot.data[0].dimensions.map(d => d.label), plot.data[0].dimensions[0].values.length])"""
+
+
+def test_the_page_to_explore_has_every_run_and_asks_for_nothing(tmp_path: Path, browser: Browser) -> None:
+    wanted("explore")
+    for study, runs in ((made(tmp_path), [("train", 4), ("time", 4)]), (hostile_study(tmp_path / "hostile"), None)):
+        page = written(study, tmp_path / "out", exports=["explore"]).parent / "explore" / "index.html"
+        with opened(browser, page) as shown:
+            assert shown.requests == [page.as_uri()] and not [m for m in shown.messages if "GL Driver" not in m]
+            drawn = shown.value(DRAWN)
+            assert runs is None or [(kind, number) for kind, _, number in drawn] == runs, drawn
+            assert "test accuracy (%)" in drawn[0][1] and not shown.value("document.querySelectorAll('img').length")
+
+
+@pytest.mark.parametrize("name", [pytest.param("mlflow", marks=pytest.mark.slow), "tensorboard", "wandb", "explore"])
 def test_hostile_names_and_empty_studies_are_exported(tmp_path: Path, name: str) -> None:
     wanted(name)
     out = tmp_path / "out"

@@ -325,8 +325,9 @@ def pack(study: Path) -> None:
     "--export",
     "exports",
     multiple=True,
-    type=click.Choice(["latex", "mlflow", "tensorboard"]),
-    help="Write into a folder of that name, too: its tables for a paper, or its records as runs of a tracker.",
+    type=click.Choice(["latex", "explore", "mlflow", "tensorboard", "wandb"]),
+    help="Write into a folder of that name, too: its tables for a paper, a page to explore, or its records as runs "
+    "of a tracker.",
 )
 def report(study: Path | None, out: Path | None, printed: str | None, exports: tuple[str, ...]) -> None:
     """Render the report of the study in the folder STUDY; of a folder of studies all of them, with an index.html."""

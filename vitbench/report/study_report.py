@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from vitbench.config.base import uncollected_so_far
 from vitbench.report.document import Block, Document, Section
-from vitbench.report.exports import export_mlflow, export_tensorboard
+from vitbench.report.exports import export_explore, export_mlflow, export_tensorboard, export_wandb
 from vitbench.report.figures.charts import Draw, drawn
 from vitbench.report.formats import latex
 from vitbench.report.models import explained_page
@@ -80,6 +80,8 @@ EXPORTS: Mapping[str, Callable[[View, Document], Mapping[str, str | bytes]]] = {
     "latex": lambda _, document: latex.exported(document),
     "mlflow": lambda view, _: export_mlflow.exported(view),
     "tensorboard": lambda view, _: export_tensorboard.exported(view),
+    "wandb": lambda view, _: export_wandb.exported(view),
+    "explore": lambda view, _: export_explore.exported(view),
 }
 """Name of a further form, and of its folder → the study and its report to files in it."""
 

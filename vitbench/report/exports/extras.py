@@ -10,6 +10,8 @@ from vitbench.errors import UserError
 EXTRAS: Mapping[str, Sequence[str]] = {
     "mlflow": ("mlflow", "sqlalchemy", "alembic"),
     "tensorboard": ("tensorboard",),
+    "wandb": ("wandb",),
+    "explore": ("plotly",),
 }
 """Extra of vitbench → what it takes."""
 

@@ -1,0 +1,67 @@
+"""Weights & Biases: the records of a study as runs that were offline, which ``wandb sync`` uploads."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+import time
+from pathlib import Path
+
+from vitbench.report.exports.export_runs import TrackedRun, runs
+from vitbench.report.exports.extras import require
+from vitbench.report.view import View
+
+LONGEST = 128
+"""Letters that W&B takes of a name; longer text ends in an ellipsis."""
+SLASHES = str.maketrans(dict.fromkeys("/\\#?%:", "-"))
+"""Letters that no project of W&B's has in its name."""
+PRIVATE = {
+    "silent": True, "console": "off", "save_code": False, "disable_git": True, "disable_job_creation": True,
+    "x_disable_stats": True, "x_disable_meta": True, "x_disable_machine_info": True, "x_disable_viewer": True,
+    "x_save_requirements": False, "host": "", "program": "",
+}  # fmt: skip
+"""Settings: nothing of this machine and this process, which only write down what others measured."""
+
+
+def exported(view: View) -> dict[str, bytes]:
+    """Path of a file → its content: a folder for each run, as W&B's own code writes it.
+
+    Raises:
+        MissingExtra: where wandb is not installed.
+    """
+    require("wandb")
+    os.environ.update({"WANDB_ERROR_REPORTING": "false", "WANDB_SILENT": "true"})
+    import wandb
+
+    with tempfile.TemporaryDirectory(prefix="vitbench-") as scratch:
+        found = {f"{folder(run)}/run-{run.planned.id}.wandb": _written(view, run, Path(scratch)) for run in runs(view)}
+        wandb.teardown()
+    return found
+
+
+def folder(run: TrackedRun) -> str:
+    """W&B's own name for it, with the moment when the trial began."""
+    return f"offline-run-{time.strftime('%Y%m%d_%H%M%S', time.gmtime(run.began))}-{run.planned.id}"
+
+
+def _written(view: View, run: TrackedRun, scratch: Path) -> bytes:
+    """The content of the run's file."""
+    import wandb
+
+    settings = wandb.Settings(**PRIVATE)
+    about = {**run.tags, "began": run.record.started_at.isoformat()}  # W&B's own beginning is that of the export
+    made = wandb.init(
+        mode="offline", dir=scratch, id=run.planned.id, job_type=run.planned.trial.kind, settings=settings,
+        project=_cut(view.study.info.suite.name.translate(SLASHES)), name=_cut(run.planned.description),
+        group=_cut(run.planned.cell), config={**run.parameters, "vitbench": about},
+    )  # fmt: skip
+    for number, step in enumerate(run.steps):  # W&B's steps only grow, and each stage of a training counts from 0
+        made.log({"epoch": step.number, **step.metrics, "_timestamp": step.at}, step=number)
+    made.summary.update({f"final/{key}": value for key, value in run.final.items()})
+    made.finish(exit_code=0 if run.record.state == "ok" else 1)
+    (file,) = scratch.rglob(f"run-{run.planned.id}.wandb")
+    return file.read_bytes()
+
+
+def _cut(name: str) -> str:
+    return name if len(name) <= LONGEST else f"{name[: LONGEST - 1]}…"
