@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import signal
 import subprocess
@@ -39,6 +40,28 @@ def test_a_gpu_plans_all_of_the_images(tmp_path: Path) -> None:
     assert "batch 256" in said[1] and "batch 64" not in said[1] and "bfloat16" in said[1]
     flops = [float(re.findall(r"cost of what is left: ([\d,.]+) TFLOP", text)[0].replace(",", "")) for text in said]
     assert flops[1] > 20 * flops[0]
+
+
+@pytest.mark.parametrize(
+    ("typed", "offered"),
+    [
+        ("run posi", {"positions"}),
+        ("components qk", {"qk_norm"}),
+        ("plan positions --set model.qk_norm=r", {"model.qk_norm=rmsnorm"}),
+        ("plan positions --set train.warm", {"train.warmup_epochs="}),
+        ("summary simple", {"simple-vit"}),
+        ("data fash", {"fashion_mnist"}),
+        ("init mine --from posi", {"positions"}),
+    ],
+)
+def test_a_shell_completes_names(typed: str, offered: set[str]) -> None:
+    words = f"vitbench {typed}"
+    environment = {**os.environ, "_VITBENCH_COMPLETE": "bash_complete", "COMP_WORDS": words,
+                   "COMP_CWORD": str(len(words.split()) - 1)}  # fmt: skip
+    done = subprocess.run([Path(sys.executable).with_name("vitbench")], env=environment, capture_output=True, text=True,
+                          timeout=60, check=True)  # fmt: skip
+    answers = [line.split(",", 1) for line in done.stdout.splitlines()]
+    assert {word for kind, word in answers if kind == "plain"} == offered
 
 
 TIMED = str(REPOSITORY / "results" / "reference" / "attention-timing-cpu")

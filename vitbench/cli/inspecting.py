@@ -12,6 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from vitbench import registry
+from vitbench.cli import completion
 from vitbench.cli.console import Terminal, escape
 
 WIDE = 240
@@ -19,7 +20,7 @@ WIDE = 240
 
 
 @click.command()
-@click.argument("slot", required=False)
+@click.argument("slot", required=False, shell_complete=completion.slots)
 @click.option("-v", "--verbose", is_flag=True, help="With source, options, needs and offers.")
 @click.option("--json", "as_json", is_flag=True, help="All that is known of each, as JSON.")
 @click.option(

@@ -14,6 +14,7 @@ from rich.table import Table
 from rich.text import Text
 
 from vitbench import registry
+from vitbench.cli import completion
 from vitbench.cli.console import Terminal, escape
 from vitbench.config.model import ModelSpec
 from vitbench.config.presets import PRESETS
@@ -51,9 +52,9 @@ def of_one_model(function: Callable[..., None]) -> Callable[..., None]:
                      help="A file with components."),
         click.option("--small", is_flag=True, help="The suite's small form."),
         click.option("--set", "overrides", multiple=True, metavar="TABLE.KEY=VALUE",
-                     help="Replace a value of the suite."),
+                     help="Replace a value of the suite.", shell_complete=completion.settings),
         click.option("--cell", help="Label of a cell of the suite, as `vitbench plan` prints it. Default: the first."),
-        click.argument("name", metavar="PRESET|SUITE"),
+        click.argument("name", metavar="PRESET|SUITE", shell_complete=completion.models),
     ):  # fmt: skip
         command = option(command)
     return command

@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
-from click.shell_completion import CompletionItem
 
 from vitbench import registry
+from vitbench.cli import completion
 from vitbench.cli.console import Terminal, escape
 from vitbench.config.reading import MAX_TRIALS, MOST_TRIALS, read_suite
 from vitbench.config.shipped import names, suite_file
@@ -81,12 +81,6 @@ class Asked:
         return (*made, *(["--yes"] if self.yes else []))
 
 
-def complete(context: click.Context, parameter: click.Parameter, begun: str) -> list[CompletionItem]:
-    """Suites of the package and TOML files, for a shell that completes what is typed."""
-    known = [CompletionItem(name) for name in names() if name.startswith(begun)]
-    return [*known, CompletionItem(begun, type="file")]
-
-
 def _from_here(path: Path) -> str:
     """A path as a user who has the same folder elsewhere would write it: relative, if it is in the working folder."""
     whole, here = path.absolute(), Path.cwd()
@@ -103,8 +97,9 @@ def suite_options(function: Callable[..., None]) -> Callable[..., None]:
 
     return _with(
         command,
-        click.argument("suite", shell_complete=complete),
-        click.option("--set", "overrides", multiple=True, metavar="TABLE.KEY=VALUE", help="Replace a value."),
+        click.argument("suite", shell_complete=completion.suites),
+        click.option("--set", "overrides", multiple=True, metavar="TABLE.KEY=VALUE", help="Replace a value.",
+                     shell_complete=completion.settings),
         click.option("--cell", "cells", multiple=True, metavar="NAME", help="Only this cell. Repeatable."),
         click.option("--plugin", "plugins", multiple=True, type=FILE, help="A file with components of your own."),
         click.option("--device", default="auto", metavar="auto|cpu|cuda[:i]|mps", help="Where to run. Default: auto."),

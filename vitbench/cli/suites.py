@@ -10,8 +10,8 @@ from rich import box
 from rich.table import Table
 from rich.text import Text
 
+from vitbench.cli import completion
 from vitbench.cli.console import Terminal, escape
-from vitbench.cli.studies import complete
 from vitbench.config import shipped
 from vitbench.errors import UserError
 
@@ -32,7 +32,7 @@ def suites() -> None:
 
 @click.command()
 @click.argument("name")
-@click.option("--from", "origin", default="positions", show_default=True, shell_complete=complete,
+@click.option("--from", "origin", default="positions", show_default=True, shell_complete=completion.suites,
               help="The suite to start from: a name or a path.")  # fmt: skip
 def init(name: str, origin: str) -> None:
     """Write NAME.toml, a suite of your own: a copy of another suite, under its new name."""
@@ -53,7 +53,7 @@ def init(name: str, origin: str) -> None:
 
 
 @click.command()
-@click.argument("name")
+@click.argument("name", shell_complete=completion.published)
 def data(name: str) -> None:
     """Download the data set NAME (cifar10, cifar100, mnist, fashion_mnist), verify it, and say where it is."""
     from vitbench.config.recipe import DataSpec
