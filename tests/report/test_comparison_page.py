@@ -19,6 +19,7 @@ from tests.report.builders import CPU, GPU, blank, build, factorial
 from tests.report.markdown import read_page
 from tests.test_security import HOSTILE, hostile_study
 from vitbench.analysis.side_by_side import side_by_side
+from vitbench.report.comparisons import trend
 from vitbench.report.comparisons.comparison import compose, render_comparison
 from vitbench.report.comparisons.comparison_tables import timings_frame
 from vitbench.report.comparisons.forest import ratios
@@ -100,6 +101,21 @@ def test_how_well_ratios_are_known_is_said_beside_them(tmp_path: Path) -> None:
     (line,) = found.summaries(None)
     assert line == "5 timings: 1 oom, 1 slower, 1 undecided, 1 equivalent, 1 only in A"
     assert "**undecided** ~" in text and "of 3 ratios between timings that do not differ, 0.15 would be" in text
+
+
+def test_latencies_of_three_studies_are_a_trend_of_those_that_changed_most(tmp_path: Path) -> None:
+    slower = [{}, {2: 1.2}, {2: 1.5}]
+    paths = [write(tmp_path / f"v{n}", cells(12, times), seed=n) for n, times in enumerate(slower, 1)]
+    assert trend.latencies(side_by_side(paths[:2]), Files(blank)) == [], "of two studies the forest says all"
+    files = Files()
+    page = files.write(tmp_path / "out", compose(side_by_side(paths), files))
+    drawn = pd.read_csv(page.parent / "figures" / "latency-trend.csv")
+    points = drawn[drawn["what"] == "point"]
+    assert points["colour"].nunique() == 8 and points["colour"].iloc[0] == "cell 2", "8 of 12, the most changed first"
+    of_first = points[points["colour"] == "cell 2"]
+    assert of_first["at"].tolist() == [1, 2, 3]
+    assert of_first["value"].tolist() == pytest.approx([1, 1.2, 1.5], rel=0.05)
+    assert "3 is C: v3" in (page.parent / "report.md").read_text()
 
 
 def test_what_differs_stands_before_and_what_is_the_same_after_the_results(pages: dict[str, Path]) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 from vitbench.analysis.side_by_side import SideBySide
 from vitbench.config.base import uncollected_so_far
 from vitbench.report.comparisons import comparison_tables as tables
-from vitbench.report.comparisons import forest, limits
+from vitbench.report.comparisons import forest, limits, trend
 from vitbench.report.document import Block, Document, Section, bullets, table
 from vitbench.report.figures.charts import Draw, drawn
 from vitbench.report.inline import NOTHING, Md, bold, escape, listed
@@ -43,7 +43,7 @@ def render_comparison(found: SideBySide, out: Path, draw: Draw = drawn) -> Path:
 def compose(found: SideBySide, files: Files) -> Document:
     """The comparison; its figures and tables are added to ``files``."""
     names = dict.fromkeys(arm.study_name for arm in found.arms)
-    plots = [*forest.ratios(found, files), *forest.differences(found, files)]
+    plots = [*forest.ratios(found, files), *trend.latencies(found, files), *forest.differences(found, files)]
     counted = [escape(line) for line in found.summaries(None)]
     sections = [
         Section("Summary", [*([bullets(counted)] if counted else []), *plots]),

@@ -19,14 +19,13 @@ MOST = 40
 
 def ratios(found: SideBySide, files: Files) -> list[Block]:
     """Latency of each arm over that of its counterpart, a row for each timing that both have; nothing without any."""
-    timings = [row for row in found.timings if any(change and change.ratio for change in row.changes)]
     rows = [
         ForestRow(
             name, f"{found.arms[number].letter}/{found.arms[base].letter}",
             Bar(change.ratio.estimate, change.ratio.low, change.ratio.high),
             (f"×{fixed(change.ratio.estimate, 3)}", interval_text(change.ratio.low, change.ratio.high, 3)), change.word,
         )
-        for row, name in zip(timings, distinct([_parts(row) for row in timings], keep=1), strict=True)
+        for name, row in names_of(found.timings).items()
         for number, change in enumerate(row.changes)
         if change is not None and change.ratio is not None and (base := row.bases[number]) is not None
     ]  # fmt: skip
@@ -67,6 +66,12 @@ def decimals_of(found: SideBySide) -> int:
     """Decimals of accuracies that the test images of all arms resolve."""
     sizes = [size for arm in found.arms if math.isfinite(size := float(arm.trials["test_images"].min()))]
     return accuracy_decimals(min(sizes, default=math.nan))
+
+
+def names_of(rows: Sequence[TimingRow]) -> dict[str, TimingRow]:
+    """Timings that two arms have, by the shortest names that tell them apart."""
+    compared = [row for row in rows if any(change and change.ratio for change in row.changes)]
+    return dict(zip(distinct([_parts(row) for row in compared], keep=1), compared, strict=True))
 
 
 def _parts(row: TimingRow) -> list[str]:
