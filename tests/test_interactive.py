@@ -63,6 +63,7 @@ def script(folder: Path, text: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=300, check=False)
 
 
+@pytest.mark.slow
 def test_a_script_runs_a_study_of_its_own_component_and_extends_it(tmp_path: Path) -> None:
     done = script(tmp_path, 'print("started")\nstudy = suite.run(device="cpu")\nprint(study.verdicts["n"].tolist())\n'
                             'print(study.extend(5).verdicts["n"].tolist())\n')  # fmt: skip

@@ -62,6 +62,7 @@ def explained(*arguments: str) -> int:
     return int(ended.value.code or 0)
 
 
+@pytest.mark.slow
 def test_a_kept_file_becomes_a_page_and_a_section_of_its_study(
     trained: Trained, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

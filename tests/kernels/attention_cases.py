@@ -43,9 +43,9 @@ class Case:
 
     @property
     def set(self) -> str:
-        """Cases that are interpreted together: of one type, long sequences and the split kernel, never chosen for
-        float32, apart from the others."""
-        kind = "long" if self.tokens >= LONG else "split" if self.kernel.endswith("split") else "short"
+        """Cases that are interpreted together: of one type, long sequences and kernels that are not the operator's
+        choice apart from the others."""
+        kind = "long" if self.tokens >= LONG else "named" if self.kernel != "chosen" else "short"
         return f"{str(self.dtype).removeprefix('torch.')}, {kind}"
 
 

@@ -50,6 +50,7 @@ def vitbench(*arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run([sys.executable, "-m", "vitbench", *arguments], capture_output=True, text=True, check=False)
 
 
+@pytest.mark.slow
 def test_the_command_shows_a_preset_and_a_cell_of_a_suite(tmp_path: Path) -> None:
     done = vitbench("summary", "cifar-tiny", "--device", "cpu", "--batch", "1")
     assert done.returncode == 0, done.stderr
