@@ -11,6 +11,7 @@ import torch
 from tests.small import SUITE, TRAIN, time_trial, train_trial
 from vitbench.config import ModelSpec, TrainSpec
 from vitbench.config.architectures import ARCHITECTURES
+from vitbench.config.presets import PRESETS
 from vitbench.config.reading import read_suite
 from vitbench.config.suite_errors import SpecError
 from vitbench.config.trial import TimeTrial, unstackable
@@ -46,12 +47,15 @@ def suite(folder: Path, text: str) -> Path:
 def test_resnet18_has_the_published_size() -> None:
     # kuangliu/pytorch-cifar, whose ResNet18 has the same stem
     assert parameters_of(ModelSpec(architecture="resnet18")) == 11_173_962
+    assert parameters_of(PRESETS["resnet18-imagenet"]) == 11_689_512  # torchvision's documentation
 
 
 @pytest.mark.parametrize("size", [16, 32, 64])
 @pytest.mark.parametrize("name", BASELINES)
 def test_operations_by_closed_form(name: str, size: int) -> None:
     spec = ModelSpec.model_validate({"architecture": name, "image_size": size})
+    if name == "resnet18_imagenet" and size % 32:
+        pytest.skip("its last stage would be of less than a pixel")
     assert approximate_flops(spec) == pytest.approx(forward_flops(spec), rel=0.01)
 
 

@@ -10,15 +10,16 @@ from typing import Any
 
 import pytest
 import torch
+import torchvision
 from safetensors.torch import save_file
 
 from tests.small import MODEL, SUITE, TRAIN, train_trial
 from tests.training.stages import CPU, silent
-from vitbench.config import TrainSpec
+from vitbench.config import ModelSpec, TrainSpec
 from vitbench.config.reading import read_suite
 from vitbench.config.suite_errors import SpecError
 from vitbench.model.build import build_model
-from vitbench.model.start import load_start
+from vitbench.model.start import check_start, load_start
 from vitbench.model.timm_weights import to_timm
 from vitbench.model.vit import VisionTransformer
 from vitbench.model.weights import WeightsError, save_weights
@@ -89,6 +90,25 @@ def test_ours_of_another_function_of_the_same_tensors_are_refused(
     with pytest.raises(WeightsError, match=f"{file}: its weights are of another function: {said}"):
         load_start(model, str(file))
     assert all(torch.equal(before[name], tensor) for name, tensor in model.state_dict().items())
+
+
+def test_a_resnet_starts_from_torchvisions_weights_and_computes_what_it_does(tmp_path: Path) -> None:
+    theirs = torchvision.models.resnet18(num_classes=7).eval()
+    save_file(theirs.state_dict(), tmp_path / "resnet18.safetensors")
+    source = str(tmp_path / "resnet18.safetensors")
+    images = torch.rand(2, 3, 64, 64)
+    for classes in (7, 10):
+        spec = ModelSpec(architecture="resnet18_imagenet", image_size=64, num_classes=classes)
+        check_start(spec, source)
+        model, fresh = (build_model(spec, 0).eval() for _ in range(2))
+        load_start(model, source)
+        if classes == 7:
+            torch.testing.assert_close(model(images), theirs(images))
+        else:
+            assert torch.equal(model.head.weight, fresh.head.weight), "other classes: the head is its own"
+    small = build_model(ModelSpec(architecture="resnet18"), 0)
+    with pytest.raises(WeightsError, match=r"body.conv1.weight is \(64, 3, 7, 7\)"):
+        load_start(small, source)
 
 
 @pytest.mark.parametrize("attention", ["per_head", "batched"])

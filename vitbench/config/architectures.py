@@ -38,5 +38,11 @@ ARCHITECTURES: Mapping[str, ArchitectureFacts] = {
         flops_per_pixel=2 * (9 * 3 * 64 + 9 * 4 * 64 * 64 + 3 * (9 * 7 * 64 * 64 + 64 * 64) // 2),
         stacks=False,
     ),
+    # A stem of 7 x 7 on a quarter of the pixels, and the same stages on a sixteenth: sides are multiples of 32.
+    "resnet18_imagenet": ArchitectureFacts(
+        "He et al. 2015, arXiv 1512.03385, table 1; torchvision.models.resnet18",
+        flops_per_pixel=2 * (49 * 3 * 64 // 4 + (9 * 4 * 64 * 64 + 3 * (9 * 7 * 64 * 64 + 64 * 64) // 2) // 16),
+        stacks=False,
+    ),
 }  # fmt: skip
 """Name → facts."""

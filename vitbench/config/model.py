@@ -29,7 +29,7 @@ class ModelSpec(Strict):
     of trial ids, and so must never change.
     """
 
-    architecture: Literal["vit", "cnn", "resnet18"] = Field(
+    architecture: Literal["vit", "cnn", "resnet18", "resnet18_imagenet"] = Field(
         "vit", description="a Vision Transformer of the components below, or a baseline that is of itself as it is"
     )
 

@@ -62,6 +62,7 @@ PRESETS: Mapping[str, ModelSpec] = MappingProxyType(
         # baselines
         "cnn": ModelSpec(architecture="cnn"),
         "resnet18": ModelSpec(architecture="resnet18"),
+        "resnet18-imagenet": ModelSpec(architecture="resnet18_imagenet", image_size=224, num_classes=1000),
         "vit-ti/16": _vit(192, 12, 3, 16),
         "vit-s/16": _vit(384, 12, 6, 16),
         "vit-b/16": _vit(768, 12, 12, 16),

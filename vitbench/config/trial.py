@@ -109,8 +109,6 @@ def mismatches(model: ModelSpec, recipe: TrainSpec) -> list[tuple[str, str]]:
         found += [("test_sizes", f"{size}: {problem}") for problem in wrong]
     if recipe.randaugment_scale == "timm" and recipe.randaugment_level > MOST_OF_TIMM:
         found.append(("randaugment_level", f"{recipe.randaugment_level}, but timm's scale ends at {MOST_OF_TIMM}"))
-    if recipe.start is not None and not model.of_components:
-        found.append(("start", f'architecture "{model.architecture}" is trained from random weights alone'))
     if taught and not model.of_components:
         found.append(("distillation", f'architecture "{model.architecture}" is a teacher, and no pupil'))
     if taught and recipe.frozen:

@@ -59,11 +59,17 @@ def resnet18(spec: ModelSpec) -> Convolutional:
 
     Source: He et al. 2015, arXiv 1512.03385, §4.2 for the stem.
     """
+    model = resnet18_imagenet(spec)
+    model.body.conv1 = nn.Conv2d(spec.channels, 64, 3, padding=1, bias=False)
+    model.body.maxpool = nn.Identity()
+    return model
+
+
+def resnet18_imagenet(spec: ModelSpec) -> Convolutional:
+    """torchvision's ResNet-18 as it is, for images of some 224 pixels: it can start from the published weights."""
     from torchvision.models import resnet18 as build  # a second, which models without it do not wait for
 
     body = build(weights=None)
-    body.conv1 = nn.Conv2d(spec.channels, 64, 3, padding=1, bias=False)
-    body.maxpool = nn.Identity()
     features = body.fc.in_features
     body.fc = nn.Identity()
     return Convolutional(spec, body, features)
@@ -72,7 +78,7 @@ def resnet18(spec: ModelSpec) -> Convolutional:
 Model = VisionTransformer | Convolutional
 
 ARCHITECTURES: Mapping[str, Callable[[ModelSpec], Model]] = {
-    "vit": VisionTransformer, "cnn": small_cnn, "resnet18": resnet18,
+    "vit": VisionTransformer, "cnn": small_cnn, "resnet18": resnet18, "resnet18_imagenet": resnet18_imagenet,
 }  # fmt: skip
 """Name in a spec → what builds it, its weights not drawn yet."""
 

@@ -13,18 +13,19 @@ from vitbench import registry
 from vitbench.config.model import ModelSpec
 from vitbench.config.recipe import CONTENT, OF_TIMM
 from vitbench.model import timm_names
-from vitbench.model.build import network
+from vitbench.model.build import Model, network
 from vitbench.model.timm_weights import load_timm
 from vitbench.model.vit import VisionTransformer
 from vitbench.model.weights import WeightsError, mismatch, read_shapes, read_spec, read_weights, save_weights
 
 
-def load_start(model: VisionTransformer, source: str) -> None:
+def load_start(model: Model, source: str) -> None:
     """Copy weights into a model; its head stays as it is where theirs tells other classes.
 
     Args:
         model: as built.
-        source: ``FILE.safetensors``, as it is in a recipe with the digest of its content, or ``timm:NAME``.
+        source: ``FILE.safetensors``, as it is in a recipe with the digest of its content, or ``timm:NAME``. It is of
+            vitbench, or of timm; of a ResNet-18 torchvision's is the same.
 
     Raises:
         WeightsError: where they are not there, are of another model, or are others than those that were planned with.
@@ -38,7 +39,7 @@ def check_start(spec: ModelSpec, source: str) -> None:
     """Whether a model can start from weights, as far as their file's header tells: nothing of their size is made.
 
     Args:
-        spec: of a :class:`~vitbench.model.vit.VisionTransformer`.
+        spec: of the model.
         source: see :func:`load_start`. Weights that are still to be downloaded are not judged.
 
     Raises:
@@ -51,18 +52,23 @@ def check_start(spec: ModelSpec, source: str) -> None:
     with torch.device("meta"):
         model = network(spec)
         tensors = {tensor: torch.empty(shape) for tensor, shape in read_shapes(file).items()}
-        assert isinstance(model, VisionTransformer)  # plans with another in its place are refused
         _take(model, source, tensors, read_spec(file))
 
 
-def _take(model: VisionTransformer, source: str, tensors: Mapping[str, Tensor], spec: ModelSpec | None) -> None:
+def _take(model: Model, source: str, tensors: Mapping[str, Tensor], spec: ModelSpec | None) -> None:
     """Copy the tensors of a source into a model, if their own model, as far as it is known, is the same function."""
+    if not _is_ours(model, tensors) and not isinstance(model, VisionTransformer):
+        tensors = {name.replace("fc.", "head.") if name.startswith("fc.") else f"body.{name}": tensor
+                   for name, tensor in tensors.items()}  # fmt: skip
     classes = tensors.get("head.bias")
     head = classes is not None and len(classes) == model.spec.num_classes
     try:
         if spec is not None and (other := differences(spec, model.spec, head=head)):
             raise WeightsError(f"its weights are of another function: {'; '.join(other)}")
-        _own(model, tensors, head=head) if _is_ours(model, tensors) else load_timm(model, tensors, head=head)
+        if isinstance(model, VisionTransformer) and not _is_ours(model, tensors):
+            load_timm(model, tensors, head=head)
+        else:
+            _own(model, tensors, head=head)
     except WeightsError as error:
         raise WeightsError(f"{source.partition(CONTENT)[0]}: {error}") from error
 
@@ -95,12 +101,12 @@ HEADS = ("head.", "teacher_head.")
 """How names of tensors begin that tell classes."""
 
 
-def _is_ours(model: VisionTransformer, tensors: Mapping[str, Tensor]) -> bool:
+def _is_ours(model: Model, tensors: Mapping[str, Tensor]) -> bool:
     """Whether the names are those of our models: timm's have only the head's in common with them."""
     return any(name in tensors for name in model.state_dict() if not name.startswith(HEADS))
 
 
-def _own(model: VisionTransformer, tensors: Mapping[str, Tensor], *, head: bool) -> None:
+def _own(model: Model, tensors: Mapping[str, Tensor], *, head: bool) -> None:
     mine = model.state_dict()
     wanted, found = (
         {name: tensor for name, tensor in each.items() if head or not name.startswith(HEADS)}
