@@ -254,15 +254,15 @@ def _exponential(estimate: float, drawn: Floats, reach: float) -> Measurement:
 
 
 def _draws(processes: Sequence[Floats], name: str) -> Floats:
-    """The statistic over resamples: processes first, then rounds within each. Seeded by the samples themselves.
+    """The statistic over resamples: processes first, then rounds within each. Empty where there are too few samples.
 
-    Empty where there are too few samples.
+    Seeded by the samples themselves, but for the digits in which logarithms differ from one processor to another.
     """
     if sum(map(len, processes)) < FEW:
         return np.empty(0)
     whole = hashlib.sha256(name.encode())
     for process in processes:
-        whole.update(process.tobytes())
+        whole.update(process.round(9).tobytes())
     return _cached(whole.hexdigest(), tuple(p.tobytes() for p in processes))
 
 
