@@ -102,7 +102,7 @@ def has_bfloat16() -> bool:
 
 
 def _of_cpu(key: str) -> str:
-    """What the system says of the first processor; empty where it says nothing."""
+    """Value of a key in the first processor's entry; empty where there is none."""
     lines = CPU_FILE.read_text().splitlines() if CPU_FILE.is_file() else []
     return next((line.partition(":")[2].strip() for line in lines if line.startswith(key)), "")
 

@@ -57,7 +57,8 @@ def check_start(spec: ModelSpec, source: str) -> None:
 
 def _take(model: Model, source: str, tensors: Mapping[str, Tensor], spec: ModelSpec | None) -> None:
     """Copy the tensors of a source into a model, if their own model, as far as it is known, is the same function."""
-    if not _is_ours(model, tensors) and not isinstance(model, VisionTransformer):
+    ours = _is_ours(model, tensors)
+    if not ours and not isinstance(model, VisionTransformer):
         tensors = {name.replace("fc.", "head.") if name.startswith("fc.") else f"body.{name}": tensor
                    for name, tensor in tensors.items()}  # fmt: skip
     classes = tensors.get("head.bias")
@@ -65,7 +66,7 @@ def _take(model: Model, source: str, tensors: Mapping[str, Tensor], spec: ModelS
     try:
         if spec is not None and (other := differences(spec, model.spec, head=head)):
             raise WeightsError(f"its weights are of another function: {'; '.join(other)}")
-        if isinstance(model, VisionTransformer) and not _is_ours(model, tensors):
+        if isinstance(model, VisionTransformer) and not ours:
             load_timm(model, tensors, head=head)
         else:
             _own(model, tensors, head=head)
