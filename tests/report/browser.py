@@ -12,9 +12,9 @@ from playwright.sync_api import Browser, Page
 
 from tests.conftest import REPOSITORY, not_there
 
-WIDTHS = (390, 1280, 1920)
-"""Of windows: a phone, a laptop, a screen; CSS pixels."""
 SCHEMES = ("light", "dark")
+WINDOWS = ((390, "dark"), (1280, "light"))
+"""Width in CSS pixels and scheme: a phone at night, a laptop by day. Each page is opened in both."""
 
 AXE = REPOSITORY / ".venv" / "node_modules" / "axe-core" / "axe.min.js"
 
@@ -84,7 +84,7 @@ FORMS = """Object.fromEntries([...document.querySelectorAll('figure .scroll')].m
 """Of a chart's two forms, one for wide windows and one for phones, the page shows the one that fits."""
 
 
-def faults_of_page(browser: Browser, file: Path, *, width: int, scheme: str, axe: bool = True) -> list[str]:
+def faults_of_page(browser: Browser, file: Path, *, width: int, scheme: str) -> list[str]:
     """What is wrong with a page in a window: it speaks, asks for something, is wider, or cannot be read by everybody.
 
     Args:
@@ -92,7 +92,6 @@ def faults_of_page(browser: Browser, file: Path, *, width: int, scheme: str, axe
         file: the page.
         width: of the window, CSS pixels.
         scheme: light or dark.
-        axe: whether axe-core looks at it, too.
     """
     with opened(browser, file, width=width, scheme=scheme) as shown:
         shown.value(ALL_COLUMNS)
@@ -105,4 +104,4 @@ def faults_of_page(browser: Browser, file: Path, *, width: int, scheme: str, axe
             found.append(f"is {'dark' if dark else 'light'}")
         found += [f"{figure}: a picture without words" for figure in shown.value(SILENT_PICTURES)]
         found += [f"{figure}: {n} forms of a chart at once" for figure, n in shown.value(FORMS).items() if n != 1]
-        return [*found, *(violations(shown) if axe else [])]
+        return [*found, *violations(shown)]

@@ -14,7 +14,7 @@ from playwright.sync_api import Browser
 from tests.analysis.test_comparison import Timed, cells, write
 from tests.analysis.test_side_by_side import on_two_machines
 from tests.bad_input import files_of
-from tests.report.browser import SCHEMES, WIDTHS, faults_of_page, opened
+from tests.report.browser import WINDOWS, faults_of_page, opened
 from tests.report.builders import CPU, GPU, blank, build, factorial
 from tests.report.markdown import read_page
 from tests.test_security import HOSTILE, hostile_study
@@ -125,13 +125,6 @@ def test_what_differs_stands_before_and_what_is_the_same_after_the_results(pages
     assert {"optimizer", "data"} <= {row["condition"] for row in alike} and set(alike[0]) == {"condition", "in all"}
     assert not {row["condition"] for row in apart} & {row["condition"] for row in alike}
     assert page.headings.index("What is the same") == len(page.headings) - 1
-
-
-WINDOWS = [
-    pytest.param(width, scheme, marks=[] if (width, scheme) in ((390, "dark"), (1280, "light")) else pytest.mark.slow)
-    for width in WIDTHS
-    for scheme in SCHEMES
-]
 
 
 @pytest.mark.xdist_group("browser")

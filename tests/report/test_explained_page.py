@@ -10,7 +10,7 @@ import pytest
 from playwright.sync_api import Browser
 
 from tests.conftest import REPOSITORY
-from tests.report.browser import SCHEMES, WIDTHS, faults_of_page, opened
+from tests.report.browser import SCHEMES, WINDOWS, faults_of_page, opened
 from tests.report.builders import CellPlan, Plan, build, train_values
 from tests.report.contrast import LEAST_TEXT, contrast, hexadecimal
 from tests.report.shown_models import explanation_of, pictures_of
@@ -57,11 +57,6 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
     return functools.cache(lambda name: MADE[name](tmp_path_factory.mktemp("explanations")))
 
 
-WINDOWS = [
-    pytest.param(width, scheme, marks=[] if (width, scheme) == (390, "dark") else pytest.mark.slow)
-    for width in WIDTHS
-    for scheme in SCHEMES
-]
 KINDS = ["a model", pytest.param("a study", marks=pytest.mark.slow)]
 
 
