@@ -77,7 +77,7 @@ PROMISED = {
     "norm": {"pre", "post", "res_post", "sandwich", "none"},
     "norm_layer": {"layernorm", "rmsnorm", "rmsnorm_plain", "dyt"},
     "positions": {"none", "learned", "sinusoidal", "sinusoidal_2d", "rope_2d", "learned_rope_2d", "conditional"},
-    "mlp": {"gelu", "gelu_tanh", "relu", "relu2", "silu", "swiglu", "geglu", "reglu", "soft_moe", "none"},
+    "mlp": {"gelu", "gelu_tanh", "relu", "relu2", "silu", "swiglu", "geglu", "reglu", "soft_moe", "moe", "none"},
     "pooling": {"cls", "mean", "sequence", "map", "gem"},
     "qk_norm": {"none", "layernorm", "rmsnorm", "l2"},
     "reduction": {"none", "merge", "prune"},

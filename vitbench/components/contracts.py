@@ -7,7 +7,7 @@ P patch size. ``tokens`` is (B, N, D), with the class token first where there is
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
@@ -190,6 +190,37 @@ class MLP(Sublayer):
         hidden = self.dropout(self.activate(self.up(tokens)))
         out: Tensor = self.dropout(self.down(hidden))
         return out
+
+
+class _WithLoss(torch.autograd.Function):
+    """x as it is; backward, the loss has the gradient that the model's own has, 1."""
+
+    generate_vmap_rule = True
+
+    @staticmethod
+    def forward(x: Tensor, loss: Tensor) -> Tensor:
+        """x."""
+        return x.view_as(x)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Tensor, Tensor], output: Tensor) -> None:
+        """A number of the loss' type and place."""
+        ctx.save_for_backward(inputs[1].detach())
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, Tensor]:
+        """(gradient of x, 1)."""
+        return grad, torch.ones_like(ctx.saved_tensors[0])
+
+
+def with_loss(x: Tensor, loss: Tensor) -> Tensor:
+    """x, and a component's own loss, a scalar, beside it: it is added to the loss that the model is trained for.
+
+    Its gradient is that of the sum; the loss that is shown is the model's alone. x needs a part in that one.
+    Source: Dai et al. 2024, DeepSeekMoE, arXiv 2401.06066; its modeling_deepseek.py, AddAuxiliaryLoss.
+    """
+    out: Tensor = _WithLoss.apply(x, loss)
+    return out
 
 
 Transform = Callable[[Tensor], Tensor]
