@@ -63,7 +63,7 @@ def test_each_component_is_shown_or_the_reason_why_not(slot: str, name: str, tmp
     assert (lacking & {"attention", "last_layer", "rollouts"} != set()) == unseen
     assert ("distances" in lacking) == (not mapped)
     assert bool(explanation.about.attention_of) != unseen
-    assert ("similarity" in lacking) == (slot == "positions" and name in {"none", "conditional"})
+    assert ("similarity" in lacking) == (slot == "positions" and name in {"none", "conditional", "rope_2d_mixed"})
     assert explanation.confusion is not None and explanation.confusion.sum(axis=1).tolist() == [1] * 5
     if explanation.last_layer is not None and explanation.rollouts is not None:
         for looks in (explanation.last_layer, explanation.rollouts):

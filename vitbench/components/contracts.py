@@ -160,8 +160,8 @@ def rotate(x: Tensor, rotation: Tensor | None) -> Tensor:
 
     Args:
         x: (B, H, N, K) queries or keys.
-        rotation: (2, N, K), cosines and sines, or (2, B, 1, N, K) where each image has its own tokens; None leaves x as
-            it is.
+        rotation: cosines and sines: (2, N, K), or (2, H, N, K) where each head has its own, and (2, B, 1 or H, N, K)
+            where each image has its own tokens; None leaves x as it is.
 
     Source: RoFormer, Su et al. 2021, arXiv 2104.09864, eq. 34, in the half-split pairing of GPT-NeoX.
     """
@@ -288,14 +288,14 @@ class Positions(nn.Module):
     """What is added depends on the tokens: there is no table of it."""
 
     rotation: Tensor | None
-    """(2, N, K) cosines and sines for :func:`rotate`, or None."""
+    """(2, N, K) cosines and sines for :func:`rotate`, where they are the same in every pass; or None."""
 
     def __init__(self, spec: ModelSpec) -> None:
         super().__init__()
         self.register_buffer("rotation", None, persistent=False)
 
     def turning(self) -> Tensor | None:
-        """The rotation for one forward pass; components that vary it in training override this."""
+        """The rotation for one forward pass: (2, N, K), or (L, 2, H, N, K) where each block and head has its own."""
         return self.rotation
 
     def forward(self, tokens: Tensor) -> Tensor:

@@ -158,15 +158,18 @@ class _Maker:
             self._show(filters=filters[largest].permute(0, 2, 3, 1))
         else:
             self.absent["filters"] = f'patching "{spec.patching}" has no filters over three channels'
-        table, rotation = position_maps.added(model.positions, spec), model.positions.rotation
+        table, rotation = position_maps.added(model.positions, spec), model.positions.turning()
         self.words["learned"] = any(parameter.requires_grad for parameter in model.positions.parameters())
         self.words["added"] = table is not None
         if table is not None:
             self._show(positions=table)
             self._similarity(spec.patches, lambda: position_maps.alike(table[spec.pooled_prefix :]))
         elif rotation is not None:
-            self._similarity(spec.patches, lambda: position_maps.turned(rotation[:, spec.prefix :]))
             self.absent["positions"] = f'positions "{spec.positions}" add nothing to tokens: they turn queries and keys'
+            if rotation.ndim == 3:
+                self._similarity(spec.patches, lambda: position_maps.turned(rotation[:, spec.prefix :]))
+            else:
+                self.absent["similarity"] = f'positions "{spec.positions}" are other ones in each block and head'
         else:
             none = "are made of the tokens" if model.positions.of_tokens else "give the model no positions"
             said = f'positions "{spec.positions}" {none}'
@@ -276,7 +279,7 @@ class _Seen:
     def of(cls, model: VisionTransformer, images: Tensor) -> _Seen:
         """Of normalised images. Raises ValueError where the model has no attention maps."""
         maps, prefix = model.attention_maps(images), model.spec.prefix
-        shares = model.shares(model.encoder(model.tokens(images), model.positions.rotation))
+        shares = model.shares(model.encoder(model.tokens(images), model.positions.turning()))
         if shares is None:
             nothing = images.new_zeros(0)
             return cls(None, nothing, nothing, nothing)

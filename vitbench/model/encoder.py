@@ -91,19 +91,26 @@ class Encoder(nn.Module):
         self.reductions = nn.ModuleList(chosen("reduction", spec)(spec) for _ in range(between))
         self.final_norm = chosen("norm_layer", spec)(spec) if spec.final_norm else nn.Identity()
 
-    def forward(self, tokens: Tensor, rotation: Tensor | None = None) -> Tensor:
-        """(B, N, D) → (B, N, D)."""
+    def forward(self, tokens: Tensor, rotation: Tensor | None = None, places: Tensor | None = None) -> Tensor:
+        """(B, N, D) → (B, N, D).
+
+        Args:
+            tokens: of images.
+            rotation: of queries and keys, see :meth:`vitbench.components.contracts.Positions.turning`.
+            places: (B, N) numbers of the tokens in the rotation, where some are left out; None: it is of these.
+        """
         sizes = tokens.new_ones(*tokens.shape[:2], 1) if self.reductions else None
         for number, block in enumerate(self.blocks):
             if number and self.reductions:
                 tokens, sizes, kept = self.reductions[number - 1](tokens, sizes)
-                rotation = None if rotation is None else _at(rotation, kept)
-            tokens = block(tokens, rotation)
+                places = kept if places is None else places.gather(1, kept)
+            own = rotation if rotation is None or rotation.ndim == 3 else rotation[number]
+            tokens = block(tokens, own if own is None or places is None else _at(own, places))
         out: Tensor = self.final_norm(tokens)
         return out
 
 
-def _at(rotation: Tensor, kept: Tensor) -> Tensor:
-    """The rotation (2, N, K) or (2, B, 1, N, K) of some tokens of each image, by numbers (B, N') → (2, B, 1, N', K)."""
-    of_images = rotation if rotation.ndim > 3 else rotation[:, None, None].expand(-1, len(kept), 1, -1, -1)
-    return of_images.gather(3, kept[None, :, None, :, None].expand(2, -1, 1, -1, rotation.shape[-1]))
+def _at(rotation: Tensor, places: Tensor) -> Tensor:
+    """The rotation (2, N, K) or (2, H, N, K) of some tokens of each image, (B, N') → (2, B, 1 or H, N', K)."""
+    by_head = rotation.reshape(2, 1, -1, *rotation.shape[-2:]).expand(-1, len(places), -1, -1, -1)
+    return by_head.gather(3, places[None, :, None, :, None].expand(2, -1, by_head.shape[2], -1, rotation.shape[-1]))

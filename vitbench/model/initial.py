@@ -60,7 +60,7 @@ def initialise(model: nn.Module, std: float | Literal["fan_in", "he"], seed: int
     """
     tables, constants, spreads = token_tables(model), own_starts(model, "constants"), own_starts(model, "spreads")
     for name, parameter in model.named_parameters():
-        if parameter.ndim < 2:
+        if name in constants or parameter.ndim < 2:
             parameter.fill_(constants.get(name, 0.0 if name.endswith("bias") else 1.0))
             continue
         if name in spreads:

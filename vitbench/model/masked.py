@@ -99,10 +99,7 @@ class MaskedAutoencoder(nn.Module):
         first = torch.arange(self.prefix, device=seen.device).expand(len(seen), -1)
         kept = torch.cat((first, seen + self.prefix), dim=1)
         tokens = tokens.gather(1, kept[..., None].expand(-1, -1, tokens.shape[-1]))
-        rotation = self.model.positions.turning()
-        if rotation is not None:
-            rotation = rotation[:, kept].unsqueeze(2)  # of each image's own tokens, (2, B, 1, N, K)
-        encoded = self.model.without_registers(self.model.encoder(tokens, rotation))
+        encoded = self.model.without_registers(self.model.encoder(tokens, self.model.positions.turning(), kept))
         patches: Tensor = self.decoder(encoded, seen)
         return patches
 

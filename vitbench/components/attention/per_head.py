@@ -11,7 +11,7 @@ from vitbench.registry import component
 @component(
     exact=True,
     whole=True,
-    offers=("rotary", "dropout", "qk_norm", "gate", "bias"),
+    offers=("rotary", "rotary by head", "dropout", "qk_norm", "gate", "bias"),
     source="Vaswani et al. 2017, arXiv 1706.03762, §3.2.2; tintn/vision-transformer-from-scratch, vit.py",
 )
 class PerHead(SelfAttention):
@@ -26,9 +26,10 @@ class PerHead(SelfAttention):
             q, k, v = (
                 F.linear(tokens, weights[i, head], None if biases is None else biases[i, head]) for i in range(3)
             )
-            q, k = (
-                rotate(norm(x.unsqueeze(1)), rotation).squeeze(1) for norm, x in ((self.q_norm, q), (self.k_norm, k))
-            )
+            own = rotation
+            if rotation is not None and rotation.ndim > 3 and rotation.shape[-3] > 1:
+                own = rotation[..., head : head + 1, :, :]
+            q, k = (rotate(norm(x.unsqueeze(1)), own).squeeze(1) for norm, x in ((self.q_norm, q), (self.k_norm, k)))
             scores = q @ k.transpose(-2, -1) * self.scale
             probabilities = (scores if bias is None else scores + bias[head].to(scores.dtype)).softmax(dim=-1)
             outputs.append(F.dropout(probabilities, self.dropout_now) @ v)

@@ -9,7 +9,7 @@ from vitbench.registry import component
 
 
 @component(
-    offers=("rotary", "dropout", "qk_norm", "gate", "bias"),
+    offers=("rotary", "rotary by head", "dropout", "qk_norm", "gate", "bias"),
     flops={"ndd": 8, "nnd": 4, "nnhh": 4},
     source="Shazeer et al. 2020, Talking-Heads Attention, arXiv 2003.02436; with biases, as timm/models/cait.py",
 )

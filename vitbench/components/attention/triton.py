@@ -9,7 +9,7 @@ from vitbench.registry import component
 
 @component(
     exact=True,
-    offers=("rotary", "qk_norm", "gate"),
+    offers=("rotary", "rotary by head", "qk_norm", "gate"),
     devices=("cuda",),
     packages=("triton",),
     among={"head_width": (16, 32, 64, 80, 96, 128)},

@@ -10,7 +10,7 @@ from vitbench.registry import component
 
 
 @component(
-    offers=("rotary", "dropout", "qk_norm", "gate"),
+    offers=("rotary", "rotary by head", "dropout", "qk_norm", "gate"),
     every_patch=True,
     needs={"pooling": "patches"},
     multiple_of={"grid_height": "size", "grid_width": "size"},
