@@ -114,10 +114,10 @@ def test_a_study_without_any_effect_names_one_in_at_most_one_of_twenty() -> None
     """Six comparisons that share their reference, corrected together; and nothing equivalent that is not."""
     chance = np.random.default_rng(7)
     named = wrong = 0
-    for _ in range(100):
+    for _ in range(60):
         rows = measured(lambda a, n, p, r: math.exp(chance.normal(0, 0.03)), repetitions=4)
         verdicts = [each.verdict for each in judge(axis_speeds(rows, AXES, AXES))]
         named += any(v in ("faster", "slower") for v in verdicts)
         apart = measured(lambda a, n, p, r: (1.06 if a == "sdpa" else 1) * math.exp(chance.normal(0, 0.03)))
         wrong += of(judge(axis_speeds(apart, AXES, AXES)), "sdpa").verdict == "equivalent"
-    assert named / 100 <= 0.05 and wrong / 100 <= 0.05
+    assert named / 60 <= 0.05 and wrong / 60 <= 0.05

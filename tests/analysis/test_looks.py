@@ -126,7 +126,7 @@ STUDIES = 2000
 NULL = [0.0] * 10
 
 
-@pytest.mark.parametrize("margin", [None, 2.0, pytest.param(3.0, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("margin", [None, pytest.param(3.0, marks=pytest.mark.slow)])
 @pytest.mark.parametrize(
     "noise", [normal, *(pytest.param(noise, marks=pytest.mark.slow) for noise in (heavy, exponential, uneven))]
 )
