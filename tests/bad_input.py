@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Callable
 from contextlib import chdir
 from pathlib import Path
 
@@ -14,8 +13,6 @@ import pytest
 from tests.conftest import REPOSITORY
 from tests.small import SUITE
 from vitbench.cli.main import main
-
-Refused = Callable[..., str]
 
 
 def files_of(folder: Path) -> dict[str, bytes | None]:

@@ -55,12 +55,12 @@ def _read(folder: Path, text: str) -> ExpandedSuite:
     return read_suite(path, max_trials=10**6)
 
 
-def study_of(folder: Path, suite: ExpandedSuite, *, finished: float = 1.0) -> StudyFolder:
-    """A study of which a part has been run; every hundredth trial of it failed."""
+def study_of(folder: Path, suite: ExpandedSuite, *, finished: float = 1.0, failing: int = 100) -> StudyFolder:
+    """A study of which a part has been run; one trial of so many of it failed."""
     study = StudyFolder.start(folder, plan(suite, "cpu"))
     count = int(len(study.info.trials) * finished)
     for number, planned in enumerate(study.info.trials[:count]):
-        record = record_of(planned, number, "failed" if number % 100 == 99 else "ok", CPU)
+        record = record_of(planned, number, "failed" if number % failing == failing - 1 else "ok", CPU)
         # Not StudyFolder.write: flushing each of them to the disk takes an hour.
         (study.path / "records" / f"{record.trial_id}-1.json").write_text(record.to_json())
     return study

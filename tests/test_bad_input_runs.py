@@ -11,37 +11,32 @@ from pathlib import Path
 import pytest
 import torch
 
-from tests.bad_input import files_of, process, refused_by_process, refused_here, suite_file
+from tests.bad_input import refused_here, suite_file
 from tests.conftest import REPOSITORY
 from tests.report.builders import CellPlan, Plan, build, factorial
-from tests.report.markdown import read_page
-from tests.small import SUITE
-from tests.test_registry import PLUGIN
+from tests.runner.runs import here, plugins_apart
 from vitbench import registry
 from vitbench.config import DataSpec, ModelSpec, TrainSpec
 from vitbench.data.catalog import DatasetFacts, unfit
 from vitbench.devices import DeviceError, resolve, unsupported
 from vitbench.registry import PluginError, load_plugin
-from vitbench.report.study_report import render
 from vitbench.store import StudyError, StudyFolder, StudyInfo
 
-ROWS = {*range(1, 35)}
-"""Of the table of what bad input shows."""
 
-
-def test_every_row_has_a_test_of_its_own() -> None:
-    """A test is named after the row of the table of bad input that it keeps."""
+def test_every_row_of_the_page_has_a_test_that_bears_its_number() -> None:
+    """A test is named after the rows of docs/reliability.md that it keeps."""
     found = set()
     for path in Path(__file__).parent.rglob("test_*.py"):
-        for node in ast.parse(path.read_text(encoding="utf-8")).body:
-            if isinstance(node, ast.FunctionDef) and (row := re.match(r"test_i(\d\d)_", node.name)):
-                found.add(int(row[1]))
-    assert found == ROWS
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.FunctionDef) and (rows := re.match(r"test((?:_[fi]\d\d)+)_", node.name)):
+                found |= set(re.findall(r"[fi]\d\d", rows[1]))
+    page = (REPOSITORY / "docs" / "reliability.md").read_text(encoding="utf-8")
+    assert found == {f"{kind.lower()}{int(row):02}" for kind, row in re.findall(r"^\| ([FI])(\d+) \|", page, re.M)}
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
-def test_i21_a_gpu_that_is_not_there_is_never_replaced(tmp_path: Path) -> None:
-    said = refused_by_process(tmp_path, "run", suite_file(tmp_path), "--device", "cuda:7")
+def test_i21_a_gpu_that_is_not_there_is_never_replaced(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    said = refused_here(tmp_path, capsys, "run", suite_file(tmp_path), "--device", "cuda:7")
     build_of = "a CPU build" if torch.version.cuda is None else f"built for CUDA {torch.version.cuda}"
     assert said == f"vitbench: cuda:7 requested, and torch {torch.__version__}, {build_of}, sees no GPU\n"
 
@@ -66,19 +61,6 @@ def test_i21_what_is_no_device(device: str) -> None:
         resolve(device)
 
 
-def test_i22_unsupported_is_a_state_with_its_reason_and_no_failure(tmp_path: Path) -> None:
-    name = suite_file(tmp_path, base=SUITE.replace("heads = 2", 'heads = 2\nattention = "triton"'))
-    done = process(tmp_path, "run", name, "--device", "cpu")
-    reason = 'attention "triton" runs on cuda, not on cpu'
-    assert done.returncode == 0 and "1 trials: 1 unsupported" in done.stdout and reason in done.stdout
-    study = StudyFolder.read(tmp_path / "results" / "small")
-    assert [(r.state, r.reason, r.values) for r in study.outcomes().values()] == [("unsupported", reason, None)]
-    render(study, tmp_path / "report")
-    page = read_page(tmp_path / "report")
-    assert "Without a result here: unsupported: 1 cell." in page.text
-    assert reason in [row["reason"] for row in page.table("reason")]
-
-
 def test_i22_a_dtype_or_a_package_that_is_missing_is_unsupported(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(registry._plugin_facts, ("mlp", "half"), registry.Facts(source="a test", dtypes=("float16",)))
     half = ModelSpec(mlp="half").unsupported("cuda", "bfloat16", training=True)
@@ -93,14 +75,6 @@ def test_i22_a_dtype_or_a_package_that_is_missing_is_unsupported(monkeypatch: py
     assert said == 'attention "triton" needs the package triton, which is not installed'
 
 
-def test_i23_a_batch_larger_than_the_data_is_said_before_training(tmp_path: Path) -> None:
-    said = refused_by_process(tmp_path, "run", suite_file(tmp_path), "--set", "train.batch_size=161", "--device", "cpu")
-    assert said == (
-        "vitbench: suite.toml: train.batch_size: 161, but there are only 160 training images "
-        "(200 less 40 for validation)\n"
-    )
-
-
 @pytest.mark.parametrize(
     ("changes", "expected"),
     [
@@ -111,7 +85,8 @@ def test_i23_a_batch_larger_than_the_data_is_said_before_training(tmp_path: Path
         (("model.num_classes=11",), "model.num_classes: 11, but synthetic has 10 classes"),
         (("data.colour_classes=1", "data.texture_classes=0", "data.position_classes=0", "model.num_classes=1"),
          "1, and telling apart takes two"),
-        (("axes.train.batch_size=[20, 500]",), "train.batch_size: 500, but there are only 160 training images"),
+        (("axes.train.batch_size=[20, 500]",), "train.batch_size: 500, but there are only 160 training images (200 "),
+        (("tune.train.batch_size=[50, 1000]",), "train.batch_size: 1000, but there are only 160 training images"),
     ],
 )  # fmt: skip
 def test_i23_too_few_images_or_classes(
@@ -122,12 +97,6 @@ def test_i23_too_few_images_or_classes(
     assert f"suite.toml: {expected}" in said or (expected in said and "telling apart" in expected)
 
 
-def test_i23_what_is_tuned_fits_too(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    text = "[tune]\ntrain.batch_size = [50, 1000]"
-    said = refused_here(tmp_path, capsys, "plan", suite_file(tmp_path, text), "--device", "cpu")
-    assert "train.batch_size: 1000, but there are only 160 training images" in said
-
-
 def test_i23_as_many_images_as_a_batch_are_enough() -> None:
     known = DatasetFacts(16, 2, 50, 10)
     assert unfit(TrainSpec(batch_size=50), DataSpec(), known) == []
@@ -136,19 +105,6 @@ def test_i23_as_many_images_as_a_batch_are_enough() -> None:
 
 
 AXES = {"norm": ("pre", "post"), "positions": ("learned", "none")}
-
-
-def test_i24_one_seed_is_allowed_and_says_so_and_infers_nothing(tmp_path: Path) -> None:
-    render(build(tmp_path / "one", factorial(AXES, time=False)), tmp_path / "report")
-    page = read_page(tmp_path / "report")
-    assert "n = 1, no inference" in page.text
-    assert not [row for row in page.table("test accuracy (%)") if "±" in row["test accuracy (%)"]]
-    for word in ("95 % interval of", "p ="):
-        assert word not in page.text
-    render(build(tmp_path / "many", factorial(AXES, seeds=tuple(range(8)), time=False)), tmp_path / "more")
-    more = read_page(tmp_path / "more")
-    assert "n = 1, no inference" not in more.text
-    assert all("±" in row["test accuracy (%)"] for row in more.table("test accuracy (%)"))
 
 
 def study_of(folder: Path, name: str = "other") -> Path:
@@ -164,9 +120,9 @@ def newer(study: Path) -> None:
     file.write_text(json.dumps(whole))
 
 
-def test_i25_results_of_another_suite_are_not_mixed(tmp_path: Path) -> None:
+def test_i25_results_of_another_suite_are_not_mixed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     study_of(tmp_path / "theirs")
-    said = refused_by_process(tmp_path, "run", suite_file(tmp_path), "--results", "theirs", "--device", "cpu")
+    said = refused_here(tmp_path, capsys, "run", suite_file(tmp_path), "--results", "theirs", "--device", "cpu")
     assert said == 'vitbench: theirs: holds the study "other", not "small"; choose another folder with --results\n'
 
 
@@ -185,11 +141,6 @@ def test_i25_results_of_a_newer_version_are_refused_by_name(
         rf"\(\S+\) reads up to {latest}; use that version, or choose another folder with --results\n",
         said,
     )
-
-
-def test_i25_in_a_process_of_its_own(tmp_path: Path) -> None:
-    newer(study_of(tmp_path / "theirs"))
-    assert "written by a newer vitbench" in refused_by_process(tmp_path, "status", "theirs")
 
 
 @pytest.mark.parametrize(
@@ -241,11 +192,6 @@ def test_i26_a_folder_that_holds_no_study(
     assert expected[what] in said and "folder" in said
 
 
-def test_i26_in_a_process_of_its_own(tmp_path: Path) -> None:
-    said = refused_by_process(tmp_path, "report", "nowhere")
-    assert said == "vitbench: nowhere: holds no study (no study.json); `vitbench run SUITE` makes one\n"
-
-
 def test_i26_a_report_that_cannot_be_written(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     study_of(tmp_path / "study")
     (tmp_path / "taken").write_text("")
@@ -253,9 +199,7 @@ def test_i26_a_report_that_cannot_be_written(tmp_path: Path, capsys: pytest.Capt
     assert "taken/report" in said and "cannot be written: Not a directory" in said
 
 
-@pytest.mark.parametrize(
-    "command", ["report study --out page", "report --print study", "status study", "compare study study"]
-)
+@pytest.mark.parametrize("command", ["report study --out page", "status study"])
 def test_i26_records_that_cannot_be_listed(command: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     study_of(tmp_path / "study")
     shutil.rmtree(tmp_path / "study" / "records")
@@ -264,19 +208,39 @@ def test_i26_records_that_cannot_be_listed(command: str, tmp_path: Path, capsys:
     assert "study/records: cannot be read: Not a directory" in said
 
 
-def test_i27_plugin_that_is_missing(tmp_path: Path) -> None:
-    said = refused_by_process(tmp_path, "plan", suite_file(tmp_path), "--plugin", "mine.py")
+PLUGIN = '''
+from vitbench import component
+from vitbench.components.contracts import MLP
+
+@component(slot="mlp", name="{name}", source="test")
+class Mine(MLP):
+    """Mine."""
+    def activate(self, hidden):
+        return hidden.sin()
+'''
+GOOD = PLUGIN.format(name="a")
+
+
+def test_i27_plugin_that_is_missing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    said = refused_here(tmp_path, capsys, "plan", suite_file(tmp_path), "--plugin", "mine.py")
     assert said == f"vitbench: {tmp_path.resolve() / 'mine.py'}: no such file\n"
 
 
 BAD_PLUGINS: dict[str, tuple[str | bytes, str]] = {
-    "import error": ("import nonsense_of_mine\n" + PLUGIN.format(name="a"), ":1: ModuleNotFoundError: No module named"),
-    "raises": (PLUGIN.format(name="a") + "1 / 0\n", ":10: ZeroDivisionError: division by zero"),
-    "exits": (PLUGIN.format(name="a") + "raise SystemExit(0)\n", ":10: SystemExit: 0"),
+    "import error": ("import nonsense_of_mine\n" + GOOD, ":1: ModuleNotFoundError: No module named"),
+    "raises": (GOOD + "1 / 0\n", ":10: ZeroDivisionError: division by zero"),
+    "exits": (GOOD + "raise SystemExit(0)\n", ":10: SystemExit: 0"),
     "syntax": ("x = 1\ndef broken(:\n", ":2: "),
     "existing name": (PLUGIN.format(name="gelu"), ':5: mlp "gelu" exists already'),
-    "same name twice": (PLUGIN.format(name="a") * 2, ':5: mlp "a" exists already'),
+    "same name twice": (GOOD * 2, ':5: mlp "a" exists already'),
     "name of a device": (PLUGIN.format(name="con"), ':5: "con" is not a name: Windows keeps it for a device'),
+    "name that is a path": (PLUGIN.format(name="../x"), ':5: "../x" is not a name'),
+    "unknown fact": (GOOD.replace("source=", "sauce="), ':5: unknown fact "sauce"; did you mean "source"?'),
+    "no literal": (GOOD.replace('"test"', "str(1)"), ":5: source must be a literal"),
+    "no slot": (GOOD.replace('slot="mlp", ', ""), ":5: a plug-in's component must give slot=... and name=..."),
+    "unknown slot": (GOOD.replace('"mlp"', '"mpl"'), ':5: "mpl" is not a slot; did you mean "mlp"?'),
+    "unknown device": (GOOD.replace('"test"', '"t", devices=("gpu",)'), ":5: "),
+    "no option": (GOOD.replace('"test"', '"t", options={"b": 1.0}'), ":5: "),
     "no text": (b"\xff\xfe\x00", ": 'utf-8' codec can't decode"),
     "null byte": (b"x = 1\x00", ":1: source code string cannot contain null bytes"),
     "deep": ("x = " + "-" * 100_000 + "1", ": "),
@@ -300,19 +264,12 @@ def test_i27_plugin_of_another_suffix(tmp_path: Path) -> None:
         load_plugin(tmp_path / "mine.txt")
 
 
-def test_i27_plugin_error_in_a_process_of_its_own(tmp_path: Path) -> None:
-    (tmp_path / "mine.py").write_text(PLUGIN.format(name="a") + "raise SystemExit(0)\n")
-    said = refused_by_process(tmp_path, "components", "mlp", "--plugin", "mine.py")
-    assert said == f"vitbench: {tmp_path.resolve() / 'mine.py'}:10: SystemExit: 0\n"
-    assert set(files_of(tmp_path)) <= {"mine.py", "__pycache__"}
-
-
 def test_i27_plugins_are_said_to_be_code_that_is_trusted() -> None:
     said = "A plug-in is code and runs with your rights: pass only files that you trust."
     assert said in (REPOSITORY / "docs" / "guide" / "components.md").read_text(encoding="utf-8")
 
 
-@pytest.mark.parametrize("command", ["plan", "run", "time"])
+@pytest.mark.parametrize("command", ["plan", "time"])
 def test_i33_more_gpus_than_a_trial_can_use(tmp_path: Path, capsys: pytest.CaptureFixture[str], command: str) -> None:
     said = refused_here(tmp_path, capsys, command, suite_file(tmp_path), "--set", "resources.gpus=2")
     why = "2, but a trial runs on one GPU: 1 at the most, or a fraction where several share one"
@@ -329,13 +286,16 @@ UNBUILDABLE = {
 
 
 @pytest.mark.parametrize("how", UNBUILDABLE)
-def test_i34_a_plug_in_that_cannot_be_built_is_told_by_plan(tmp_path: Path, how: str) -> None:
+def test_i34_a_plug_in_that_cannot_be_built_is_told_by_plan(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], how: str
+) -> None:
     body, line, reason = UNBUILDABLE[how]
     (tmp_path / "mine.py").write_text(
         "from vitbench import component\nfrom vitbench.components.contracts import MLP\n\n\n"
         f'@component(slot="mlp", name="mine", source="test")\nclass Mine(MLP):\n    {body}\n'
     )
-    said = refused_by_process(tmp_path, "plan", suite_file(tmp_path), "--plugin", "mine.py", "--set", "model.mlp=mine")
+    arguments = ("plan", suite_file(tmp_path), "--plugin", "mine.py")
+    with plugins_apart():
+        said = refused_here(tmp_path, capsys, *arguments, "--set", "model.mlp=mine")
     assert said.startswith(f'vitbench: {tmp_path / "mine.py"}:{line}: mlp "mine" cannot be built: {reason}')
-    done = process(tmp_path, "plan", suite_file(tmp_path), "--plugin", "mine.py")
-    assert done.returncode == 0, "no model has it"
+    assert here(*arguments, cwd=tmp_path).returncode == 0, "no model has it"

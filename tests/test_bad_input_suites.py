@@ -8,16 +8,15 @@ from pathlib import Path
 import pytest
 
 from tests.bad_input import files_of, refused_by_process, refused_here, suite_file
+from tests.runner.runs import here
 from tests.small import SUITE
 from vitbench import registry
 from vitbench.config import SpecError, read_suite
 from vitbench.config.suite_errors import SHOWN
 from vitbench.config.toml import MAX_DEPTH, MAX_SUITE_BYTES
-from vitbench.registry import DEVICE_FILES
 from vitbench.runner.plan import plan
-from vitbench.store import StudyFolder
 
-KNOWN_ATTENTION = ", ".join(registry.names("attention"))
+DOTTED = ".".join("a" * 20_000)
 
 
 def error(folder: Path, *overrides: str, text: str = "") -> str:
@@ -27,85 +26,56 @@ def error(folder: Path, *overrides: str, text: str = "") -> str:
     return str(caught.value)
 
 
-def test_i01_unknown_key_names_the_nearest(tmp_path: Path) -> None:
-    said = refused_by_process(tmp_path, "plan", suite_file(tmp_path, base=SUITE.replace("depth = 1", "depht = 1")))
-    assert said == 'vitbench: suite.toml: model.depht: unknown key; did you mean "depth"?\n'
-
-
 @pytest.mark.parametrize(
-    ("override", "expected"),
+    ("override", "said"),
     [
+        ("model.depht=1", 'model.depht: unknown key; did you mean "depth"?'),
         ("trian.epochs=1", 'trian: unknown key; did you mean "train"?'),
-        ("train.epocs=1", 'train.epocs: unknown key; did you mean "epochs"?'),
-        ("axes.dpeth=[3]", 'axes.dpeth: "dpeth": unknown key; did you mean "depth"?'),
+        ("axes.train.epocs=[3]", 'axes.train.epocs: "train.epocs": unknown key; did you mean "train.epochs"?'),
         ("time.cpu.iteration=3", 'time.cpu.iteration: unknown key; did you mean "iterations"?'),
+        (
+            'axes.attention=["sdpa", "spda"]',
+            'axes.attention: "spda" is not a component of this slot; did you mean "sdpa"?; '
+            f"known: {', '.join(registry.names('attention'))}",
+        ),
+        ('model.depth="8"', 'model.depth: must be an integer, got string "8"'),
+        ("model.depth=8.0", "model.depth: must be an integer, got number 8.0"),
+        ("model.depth=[8]", "model.depth: must be an integer, got array (8,)"),
+        ("model.depth=1979-05-27", "model.depth: must be an integer, got date 1979-05-27"),
+        ("model.depth={ x = 1 }", "model.depth: must be an integer, got table {'x': 1}"),
+        ("axes.depth=[1, true]", "axes.depth: must be an integer, got boolean true"),
+        ("axes.depth=3", "axes.depth: must be an array of values, got integer 3"),
+        ("train.seeds=[]", "train.seeds: must be an array of 1 or more values"),
+        ("train.optimizer=adamm", 'train.optimizer: string "adamm" is not allowed; did you mean "adam"?'),
+        ("model.image_size=[32]", "model.image_size: must be"),
+        ("model.preset=vit-x", 'model.preset: string "vit-x" is no preset; did you mean "vit-s/16"?'),
+        ('axes.data.name=["cifar10", "synthetic"]', "axes.data.name: a study never mixes data"),
+        ("model.depth=0", "model.depth: must be > 0, got integer 0"),
+        ("model.depth=100000000000000000000000", "model.depth: must be <= 1024, got integer 100000000000000000000000"),
+        ("model.dropout=1.5", "model.dropout: must be < 1.0, got number 1.5"),
+        ("train.seeds=[18446744073709551616]", "train.seeds: must be < 18446744073709551616"),
+        ("train.learning_rate=inf", "train.learning_rate: must be finite, got number inf"),
+        ("train.learning_rate=nan", "train.learning_rate: must be finite, got number nan"),
+        ("model.heads=5", "model.heads: 5 does not divide dim 32"),
+        ("model.patch_size=3", "model.patch_size: 3 does not divide the image height 16 and 3 does not divide the"),
     ],
 )
-def test_i01_unknown_key_in_any_table(tmp_path: Path, override: str, expected: str) -> None:
-    assert error(tmp_path, override).startswith(f"suite.toml: {expected}")
-
-
-def test_i02_unknown_component_names_the_nearest_and_all(tmp_path: Path) -> None:
-    said = refused_by_process(tmp_path, "plan", suite_file(tmp_path, '[axes]\nattention = ["sdpa", "spda"]'))
-    assert said.startswith(
-        'vitbench: suite.toml: axes.attention: "spda" is not a component of this slot; did you mean "sdpa"?; '
-        f"known: {KNOWN_ATTENTION}"
-    )
-
-
-@pytest.mark.parametrize(
-    ("given", "shown"),
-    [('"8"', 'string "8"'), ("true", "boolean true"), ("8.0", "number 8.0"), ("[8]", "array (8,)"),
-     ("1979-05-27", "date 1979-05-27"), ("{ x = 1 }", "table {'x': 1}")],
-)  # fmt: skip
-def test_i03_wrong_type_is_not_converted(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], given: str, shown: str
+def test_i01_i02_i03_i04_i05_a_mistake_is_named_with_file_key_value_and_what_is_allowed(
+    tmp_path: Path, override: str, said: str
 ) -> None:
-    said = refused_here(tmp_path, capsys, "plan", suite_file(tmp_path), "--set", f"model.depth={given}")
-    assert said == f"vitbench: suite.toml: model.depth: must be an integer, got {shown}\n"
+    assert error(tmp_path, override).startswith(f"suite.toml: {said}")
 
 
-def test_i03_wrong_type_through_the_command_line(tmp_path: Path) -> None:
-    said = refused_by_process(tmp_path, "run", suite_file(tmp_path, base=SUITE.replace("depth = 1", 'depth = "8"')))
-    assert said == 'vitbench: suite.toml: model.depth: must be an integer, got string "8"\n'
-
-
-@pytest.mark.parametrize(
-    ("override", "bound"),
-    [
-        ("model.depth=0", "must be > 0, got integer 0"),
-        ("model.depth=100000000000000000000000", "must be <= 1024, got integer 100000000000000000000000"),
-        ("model.dropout=1.5", "must be < 1.0, got number 1.5"),
-        ("train.epochs=-1", "must be > 0, got integer -1"),
-        ("train.seeds=[18446744073709551616]", "must be < 18446744073709551616"),
-        ("train.learning_rate=inf", "must be finite, got number inf"),
-        ("train.learning_rate=nan", "must be finite, got number nan"),
-        ("suite.timeout_s=0.0", "must be >= 1.0, got number 0.0"),
-        ("data.validation_images=-1", "must be >= 0, got integer -1"),
-    ],
-)
-def test_i04_out_of_range_names_the_bound(tmp_path: Path, override: str, bound: str) -> None:
-    key = override.partition("=")[0]
-    assert error(tmp_path, override).startswith(f"suite.toml: {key}: {bound}")
+@pytest.mark.parametrize("override", ["depth=3", "model.depth"])
+def test_i01_what_is_set_is_a_table_s_key_and_a_value(tmp_path: Path, override: str) -> None:
+    assert error(tmp_path, override).startswith("--set ")
 
 
 def test_i04_out_of_range_numbers_of_any_length(tmp_path: Path) -> None:
     """Python neither reads nor writes an integer of more than 4300 digits; as hexadecimal it reads one."""
     assert "4300 digits" in error(tmp_path, text="[time]\nrounds = " + "9" * 5000)
-    assert "4300 digits" in error(tmp_path, "model.depth=" + "9" * 5000)
     said = error(tmp_path, "model.depth=0x" + "f" * 5000)
     assert said.startswith("suite.toml: model.depth: must be ") and "more digits than can be shown" in said
-    assert "Traceback" not in refused_by_process(tmp_path, "plan", "suite.toml", "--set", "model.depth=-1")
-
-
-def test_i05_what_does_not_divide_is_said_with_both_numbers(tmp_path: Path) -> None:
-    said = refused_by_process(tmp_path, "run", suite_file(tmp_path), "--set", "model.heads=5", "--set",
-                              "model.patch_size=3")  # fmt: skip
-    assert "suite.toml: model.heads: 5 does not divide dim 32\n" in said
-    assert (
-        "suite.toml: model.patch_size: 3 does not divide the image height 16 and 3 does not divide the image width 16"
-        in said
-    )
 
 
 def test_i05_images_of_another_size_than_the_models(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -130,8 +100,7 @@ def test_i06_incompatible_components_are_listed_with_the_rule_and_counted(
 
 def test_i06_incompatible_components_of_a_named_variant_are_a_mistake(tmp_path: Path) -> None:
     text = '[[variants]]\nname = "turned"\nset.attention = "mha"\nset.positions = "rope_2d"'
-    said = refused_by_process(tmp_path, "plan", suite_file(tmp_path, text))
-    assert 'suite.toml: variant string "turned": positions "rope_2d" needs "rotary"' in said
+    assert 'suite.toml: variant string "turned": positions "rope_2d" needs "rotary"' in error(tmp_path, text=text)
 
 
 @pytest.mark.parametrize(
@@ -148,22 +117,24 @@ def test_i07_empty_grid_is_zero_trials(
     assert expected in refused_here(tmp_path, capsys, "run", suite_file(tmp_path, f"[axes]\n{axes}"))
 
 
-def test_i07_empty_grid_in_a_process_of_its_own(tmp_path: Path) -> None:
-    assert "0 trials" in refused_by_process(tmp_path, "run", suite_file(tmp_path, "[axes]\ndepth = []"))
-
-
 def numbers(count: int) -> str:
     return f"[{', '.join(str(i) for i in range(1, count + 1))}]"
 
 
-def test_i08_a_grid_of_a_million_is_counted_and_costed_not_expanded(tmp_path: Path) -> None:
-    axes = "\n".join(f"{axis} = {numbers(100)}" for axis in ("depth", "train.batch_size", "train.epochs"))
-    said = refused_by_process(tmp_path, "run", suite_file(tmp_path, f"[axes]\n{axes}"), "--device", "cpu")
-    assert said.startswith(
-        "vitbench: suite.toml: 1,000,000 cells × 1 seed exceed 10,000 trials; if that is meant, allow it with "
-        "--max-trials 1000000 or --yes (estimated cost: about "
-    )
-    assert said.rstrip().endswith(" days)")
+@pytest.mark.parametrize(
+    ("values", "allowed", "said"),
+    [
+        (100, (), "1,000,000 cells × 1 seed exceed 10,000 trials; if that is meant, allow it with "
+                  "--max-trials 1000000 or --yes (estimated cost: about "),
+        (200, ("--yes",), "8,000,000 cells × 1 seed exceed 1,000,000 trials"),
+    ],
+)  # fmt: skip
+def test_i08_a_grid_that_no_memory_holds_is_counted_and_costed_not_expanded(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], values: int, allowed: tuple[str, ...], said: str
+) -> None:
+    axes = "\n".join(f"{axis} = {numbers(values)}" for axis in ("depth", "train.batch_size", "train.epochs"))
+    suite = suite_file(tmp_path, f"[axes]\n{axes}")
+    assert f"suite.toml: {said}" in refused_here(tmp_path, capsys, "plan", suite, *allowed, "--device", "cpu")
 
 
 def test_i08_a_larger_grid_is_allowed_by_number_or_by_yes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -172,20 +143,9 @@ def test_i08_a_larger_grid_is_allowed_by_number_or_by_yes(tmp_path: Path, capsys
     assert "12 cells × 1 seed exceed 11 trials" in said and "--max-trials 12 or --yes" in said
     said = refused_here(tmp_path, capsys, "plan", name, "--max-trials", "11", "--device", "cuda")
     assert "its time is unknown until a trial has been measured" in said
-    from contextlib import chdir
-
-    from vitbench.cli.main import main
-
     for allowed in (("--max-trials", "12"), ("--max-trials", "11", "--yes")):
-        with chdir(tmp_path), pytest.raises(SystemExit) as end:
-            main(["plan", name, *allowed, "--device", "cpu"])
-        assert not end.value.code and "12 trials (12 train; 12 cells" in capsys.readouterr().out
-
-
-def test_i08_not_even_yes_plans_what_no_memory_holds(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    axes = "\n".join(f"{axis} = {numbers(200)}" for axis in ("depth", "train.batch_size", "train.epochs"))
-    said = refused_here(tmp_path, capsys, "plan", suite_file(tmp_path, f"[axes]\n{axes}"), "--yes", "--device", "cpu")
-    assert "8,000,000 cells × 1 seed exceed 1,000,000 trials" in said
+        done = here("plan", str(tmp_path / name), *allowed, "--device", "cpu")
+        assert done.returncode == 0 and "12 trials (12 train; 12 cells" in done.stdout
 
 
 def test_i08_seeds_and_tuning_count(tmp_path: Path) -> None:
@@ -199,19 +159,11 @@ def test_i09_repeated_values_and_trials_are_left_out_with_a_notice(tmp_path: Pat
     suite = read_suite(tmp_path / suite_file(tmp_path, "[axes]\ndepth = [1, 2, 1, 1]"))
     assert [c.model.depth for c in suite.cells] == [1, 2]
     assert suite.notices == ("axes.depth: 2 repeated values left out",)
+    many = f"[axes]\ndepth = [{', '.join(['1', '2'] * 15_000)}]"  # looked through once
+    assert read_suite(tmp_path / suite_file(tmp_path, many)).notices == ("axes.depth: 29,998 repeated values left out",)
     twice = '[[variants]]\nname = "a"\n[[variants]]\nname = "b"\nset.depth = 1'
     info = plan(read_suite(tmp_path / suite_file(tmp_path, twice)), "cpu")
     assert len(info.trials) == 1, "one trial, whatever its cells are called"
-
-
-def test_i09_a_long_axis_is_looked_through_once(tmp_path: Path) -> None:
-    values = f"[{', '.join(['1', '2'] * 15_000)}]"
-    suite = read_suite(tmp_path / suite_file(tmp_path, f"[axes]\ndepth = {values}"))
-    assert suite.notices == ("axes.depth: 29,998 repeated values left out",)
-
-
-def test_i09_one_and_true_are_two_values(tmp_path: Path) -> None:
-    assert "got boolean true" in error(tmp_path, "axes.depth=[1, true]")
 
 
 @pytest.mark.parametrize(
@@ -230,13 +182,7 @@ def test_i10_syntax_errors_have_line_and_column(
     assert said.startswith("vitbench: suite.toml: ") and place in said and ("column" in said or "end of" in said)
 
 
-def test_i10_duplicate_key_in_a_process_of_its_own(tmp_path: Path) -> None:
-    (tmp_path / "twice.toml").write_text("a = 1\na = 2\n")
-    said = refused_by_process(tmp_path, "plan", "twice.toml")
-    assert said == "vitbench: twice.toml: Cannot overwrite a value (at line 2, column 6)\n"
-
-
-@pytest.mark.parametrize("name", ["suite.yaml", "suite.yml", "SUITE.YAML"])
+@pytest.mark.parametrize("name", ["suite.yml", "SUITE.YAML"])
 def test_i11_yaml_is_not_even_opened(tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str) -> None:
     (tmp_path / name).write_text("a: &a [lol, lol]\nb: [*a, *a]\n!!python/object/apply:os.system ['touch ran']\n")
     said = refused_here(tmp_path, capsys, "plan", name)
@@ -249,34 +195,32 @@ def test_i11_yaml_is_not_even_opened(tmp_path: Path, capsys: pytest.CaptureFixtu
         "x = " + "[" * 5000 + "]" * 5000,
         "x = " + "{a=" * 300 + "1" + "}" * 300,
         "x = " + "[" * (MAX_DEPTH + 1) + "]" * (MAX_DEPTH + 1),
-        ".".join("a" * 2000) + " = 1",
-        "[" + ".".join("a" * 2000) + "]",
+        DOTTED + " = 1",
+        f"[{DOTTED}]",
+        f"x = {{ {DOTTED} = 1 }}",
     ],
-    ids=["arrays", "tables", "one too many", "dotted key", "dotted table"],
+    ids=["arrays", "tables", "one too many", "dotted key", "dotted table", "dotted key inside"],
 )
-def test_i11_nesting_has_a_bound(tmp_path: Path, text: str) -> None:
+def test_i11_i31_nesting_has_a_bound(tmp_path: Path, text: str) -> None:
     (tmp_path / "deep.toml").write_text(text)
+    began = time.process_time()
     with pytest.raises(SpecError) as caught:
         read_suite(tmp_path / "deep.toml")
     assert str(caught.value) == f"deep.toml: tables and arrays are nested more than {MAX_DEPTH} deep"
+    assert time.process_time() - began < 1.0
 
 
-@pytest.mark.parametrize(
-    "override", ["model.x=" + "[" * 3000, ".".join("a" * 3000) + "=1", "model." + ".".join("a" * 30) + "=1"]
-)
-def test_i11_nesting_has_a_bound_on_the_command_line(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], override: str
-) -> None:
-    said = refused_here(tmp_path, capsys, "plan", suite_file(tmp_path), "--set", override)
+@pytest.mark.parametrize("override", ["model.x=" + "[" * 3000, DOTTED + "=1", "model." + ".".join("a" * 30) + "=1"])
+def test_i11_nesting_has_a_bound_on_the_command_line(tmp_path: Path, override: str) -> None:
+    said = error(tmp_path, override)
     assert "--set" in said and len(said) < 300 and f"nested more than {MAX_DEPTH} deep" in said
 
 
 def test_i11_size_has_a_bound(tmp_path: Path) -> None:
     (tmp_path / "large.toml").write_text("#" * (MAX_SUITE_BYTES + 1))
-    said = refused_by_process(tmp_path, "plan", "large.toml")
-    assert said == "vitbench: large.toml: larger than 1,048,576 bytes, which is the most that a suite has\n"
-    with pytest.raises(SpecError, match="zero: larger than"):
-        read_suite(Path("/dev/zero"))
+    for path in (tmp_path / "large.toml", Path("/dev/zero")):
+        with pytest.raises(SpecError, match=f"{path.name}: larger than 1,048,576 bytes"):
+            read_suite(path)
 
 
 def test_i11_messages_have_a_bound(tmp_path: Path) -> None:
@@ -305,7 +249,7 @@ def test_i12_names_that_are_no_folder(tmp_path: Path, name: str) -> None:
     assert said.endswith('is not a name: letters, digits, ".", "_", "-", at most 64, the first a letter or a digit')
 
 
-@pytest.mark.parametrize("name", [*sorted(DEVICE_FILES), "CON", "Nul.txt", "com1.a.b"])
+@pytest.mark.parametrize("name", ["con", "lpt9", "CON", "Nul.txt", "com1.a.b"])
 def test_i12_names_that_windows_keeps(tmp_path: Path, name: str) -> None:
     said = error(tmp_path, f"suite.name={name}")
     assert said == f'suite.toml: suite.name: "{name}" is not a name: Windows keeps it for a device'
@@ -316,30 +260,11 @@ def test_i12_names_that_are_allowed(tmp_path: Path, name: str) -> None:
     assert read_suite(tmp_path / suite_file(tmp_path), [f'suite.name="{name}"']).info.name == name
 
 
-def test_i12_a_name_leaves_no_folder_in_a_process_of_its_own(tmp_path: Path) -> None:
+def test_i12_a_name_leaves_no_folder(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (inside := tmp_path / "inside").mkdir()
     suite_file(inside, base=SUITE.replace('"small"', '"../../outside"'))
-    assert "is not a name" in refused_by_process(inside, "run", "suite.toml")
+    assert "is not a name" in refused_here(inside, capsys, "run", "suite.toml")
     assert set(files_of(tmp_path)) == {"inside", "inside/suite.toml"}
-
-
-@pytest.mark.parametrize("trial_id", ["../../../escaped", "/tmp/escaped", "a/b", "", "0" * 19, "A" * 20, "0" * 21])
-def test_i12_no_record_has_an_id_that_is_a_path(tmp_path: Path, trial_id: str) -> None:
-    from pydantic import ValidationError
-
-    from tests.small import record, train_trial
-    from vitbench.store import Record
-
-    with pytest.raises(ValidationError, match="trial_id"):
-        Record.model_validate({**dict(record(train_trial())), "trial_id": trial_id})
-
-
-def test_i12_a_record_stays_in_its_study(tmp_path: Path) -> None:
-    from tests.small import record, train_trial
-
-    study = StudyFolder.start(tmp_path / "study", plan(read_suite(tmp_path / suite_file(tmp_path)), "cpu"))
-    written = study.write(record(train_trial()))
-    assert written.resolve().parent == (tmp_path / "study" / "records").resolve()
 
 
 @pytest.mark.parametrize("axis", ["a\nb", "a\x1b[31mb", "a\x9bb"])
@@ -361,24 +286,17 @@ HUGE = {
     "a float of an axis": [f"axes.train.learning_rate=[{BEYOND}, 1.0]"],
     "an integer": ["train.epochs=" + BEYOND],
     "a tiny time": ["suite.timeout_s=1e-300"],
-    "a key": [".".join("a" * 20_000) + "=1"],
-    "a key in a value": ["train.x={" + ".".join("a" * 20_000) + "=1}"],
+    "a key": [DOTTED + "=1"],
+    "a key in a value": ["train.x={" + DOTTED + "=1}"],
 }
 
 
 @pytest.mark.parametrize("how", HUGE)
 def test_i31_numbers_and_keys_beyond_measure(tmp_path: Path, capsys: pytest.CaptureFixture[str], how: str) -> None:
     arguments = [part for override in HUGE[how] for part in ("--set", override)]
-    began = time.monotonic()
+    began = time.process_time()
     said = refused_here(tmp_path, capsys, "plan", suite_file(tmp_path), *arguments)
-    assert time.monotonic() - began < 1.0 and len(said) < 300 and said.count("\n") == 1
-
-
-@pytest.mark.parametrize("form", ["{} = 1", "[{}]", "x = {{ {} = 1 }}"])
-def test_i31_a_dotted_key_of_20_000_parts(tmp_path: Path, capsys: pytest.CaptureFixture[str], form: str) -> None:
-    suite, began = suite_file(tmp_path, form.format(".".join("a" * 20_000))), time.monotonic()
-    assert "nested more than 16 deep" in refused_here(tmp_path, capsys, "plan", suite)
-    assert time.monotonic() - began < 1.0
+    assert time.process_time() - began < 1.0 and len(said) < 300 and said.count("\n") == 1
 
 
 def test_i31_a_parameter_of_an_engine_that_is_no_number_is_text(

@@ -18,7 +18,7 @@ from vitbench.config.reading import read_suite
 from vitbench.config.suite_errors import SpecError
 from vitbench.own_source import definitions
 from vitbench.runner.plan import plan
-from vitbench.store import Record, StudyError, StudyFolder, TrainValues
+from vitbench.store import Record, StudyFolder, TrainValues
 
 REFERENCE = REPOSITORY / "results" / "reference"
 SCRIPT = '''
@@ -196,11 +196,6 @@ def test_effects_against_another_value_turn_round() -> None:
     for axis, against, said in (("nrm", None, 'did you mean "norm"'), ("norm", "pst", 'did you mean "post"')):
         with pytest.raises(ValueError, match=said):
             study.effects(axis, against=against)
-
-
-def test_a_folder_without_a_study_is_named(tmp_path: Path) -> None:
-    with pytest.raises(StudyError, match="holds no study"):
-        vitbench.Study(tmp_path)
 
 
 @pytest.mark.slow

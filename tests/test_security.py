@@ -148,7 +148,7 @@ def as_read(text: str) -> str:
     return " ".join("".join(c if c.isprintable() else " " for c in text).split())
 
 
-def test_hostile_text_in_a_report_is_text(page: Page) -> None:
+def test_i13_hostile_text_in_a_report_is_text(page: Page) -> None:
     rows = page.table("published (%)")
     assert sorted(row["cell"] for row in rows) == sorted(map(as_read, HOSTILE))
     assert {row["source"] for row in page.table("published (%)")} == set(map(as_read, HOSTILE))

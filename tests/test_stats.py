@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 from scipy import stats as scipy_stats
 
-import vitbench
 from vitbench.stats import compare
 
 SCORES = {
@@ -69,7 +68,3 @@ def test_what_cannot_be_compared_is_refused(
 ) -> None:
     with pytest.raises(ValueError, match=message):
         compare(scores, **options)  # type: ignore[arg-type]
-
-
-def test_it_is_there_after_import_vitbench() -> None:
-    assert vitbench.stats.compare is compare

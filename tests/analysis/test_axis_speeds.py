@@ -69,9 +69,13 @@ def test_blocks_without_their_partner_are_left_out_and_one_repetition_tells_noth
     assert absent.blocks == 0 and math.isnan(absent.ratio)
 
 
-@pytest.mark.parametrize("blocks", [3, 12])
-@pytest.mark.parametrize("heavy", [False, True])
-@pytest.mark.parametrize(("cells", "runs", "noise"), [(0.0, 0.0, 1.0), (1.0, 0.0, 0.3), (0.0, 1.0, 0.3), (0.5, 0.5, 1)])
+@pytest.mark.parametrize(
+    ("blocks", "heavy", "cells", "runs", "noise"),
+    [
+        (3, False, 0.0, 0.0, 1.0), (12, True, 0.0, 0.0, 1.0), (12, False, 1.0, 0.0, 0.3), (3, True, 1.0, 0.0, 0.3),
+        (3, False, 0.0, 1.0, 0.3), (12, True, 0.5, 0.5, 1.0),
+    ],
+)  # fmt: skip
 def test_intervals_hold_the_truth(blocks: int, heavy: bool, cells: float, runs: float, noise: float) -> None:
     """Of 2,000 studies of 5 processes at most 6 % miss the truth, whichever source is larger."""
     chance = np.random.default_rng(blocks)
@@ -87,7 +91,7 @@ def test_intervals_hold_the_truth(blocks: int, heavy: bool, cells: float, runs: 
     assert missed / 2000 <= 0.06
 
 
-@pytest.mark.parametrize(("cells", "runs", "noise"), [(0.0, 0.01, 0.01), (0.02, 0.02, 0.005), (0.0, 0.03, 0.005)])
+@pytest.mark.parametrize(("cells", "runs", "noise"), [(0.0, 0.01, 0.01), (0.02, 0.02, 0.005)])
 def test_more_processes_until_the_interval_is_narrow_miss_the_truth_hardly_more_often(
     cells: float, runs: float, noise: float
 ) -> None:
@@ -110,10 +114,10 @@ def test_a_study_without_any_effect_names_one_in_at_most_one_of_twenty() -> None
     """Six comparisons that share their reference, corrected together; and nothing equivalent that is not."""
     chance = np.random.default_rng(7)
     named = wrong = 0
-    for _ in range(100):
+    for _ in range(60):
         rows = measured(lambda a, n, p, r: math.exp(chance.normal(0, 0.03)), repetitions=4)
         verdicts = [each.verdict for each in judge(axis_speeds(rows, AXES, AXES))]
         named += any(v in ("faster", "slower") for v in verdicts)
         apart = measured(lambda a, n, p, r: (1.06 if a == "sdpa" else 1) * math.exp(chance.normal(0, 0.03)))
         wrong += of(judge(axis_speeds(apart, AXES, AXES)), "sdpa").verdict == "equivalent"
-    assert named / 100 <= 0.05 and wrong / 100 <= 0.05
+    assert named / 60 <= 0.05 and wrong / 60 <= 0.05

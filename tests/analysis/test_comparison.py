@@ -14,10 +14,9 @@ import pytest
 
 from tests.report.builders import CPU
 from tests.small import MODEL, time_trial, train_trial
-from vitbench.analysis.regressions import Change, meanings, within
+from vitbench.analysis.regressions import Change, within
 from vitbench.analysis.side_by_side import SideBySide, side_by_side
 from vitbench.analysis.sides import ComparisonError
-from vitbench.analysis.timings import Measurement
 from vitbench.config import TimeSpec
 from vitbench.config.suite import Info
 from vitbench.environment import Environment
@@ -106,7 +105,7 @@ def words(found: SideBySide) -> dict[str, str]:
     return {change.label.split(",")[0]: change.word for change in changes(found)}
 
 
-@pytest.mark.parametrize(("regressions", "status"), [(0, 0), (1, 1), (2, 1), (6, 1)])
+@pytest.mark.parametrize(("regressions", "status"), [(0, 0), (1, 1), (6, 1)])
 def test_any_number_of_regressions_fails_one_too(between: Between, regressions: int, status: int) -> None:
     """A defect in another harness: a gate that lets exactly one regression through."""
     found = between(cells(6), cells(6, dict.fromkeys(range(1, regressions + 1), 1.5)))
@@ -140,14 +139,6 @@ def test_the_limit_itself_is_allowed(between: Between, slower: float, status: in
     assert found.exit_status(0.05) == status
 
 
-def test_the_last_bits_of_an_estimate_are_no_slowdown() -> None:
-    def change(estimate: float) -> Change:
-        return Change("a cell", "slower", ratio=Measurement(1.01, 1.1, estimate))
-
-    assert not change(math.nextafter(1.05, 2.0)).regressed(0.05)
-    assert change(1.0500001).regressed(0.05) and not change(1.0499999).regressed(0.05)
-
-
 def test_a_large_difference_within_the_noise_is_no_regression(between: Between) -> None:
     found = between(cells(1, spread=0.8, processes=3), cells(1, {1: 2.2}, spread=0.8, processes=3))
     (change,) = changes(found)
@@ -178,12 +169,6 @@ def test_a_margin_means_the_same_in_either_direction_and_moves_no_gate(between: 
     assert (found.exit_status(0.02), found.exit_status(0.05)) == (1, 0)
 
 
-def test_words_are_explained_where_they_are_used() -> None:
-    assert meanings([], 0.05) == meanings(["oom", "only in A"], 0.05) == []
-    begin = [text.partition(":")[0] for text in meanings(["undecided", "faster", "slower"], 0.1)]
-    assert begin == ["Slower and faster", "Undecided", "Equivalent"], "undecided is told by what equivalent is"
-
-
 @pytest.mark.slow
 def test_noise_alone_is_seldom_flagged(tmp_path: Path) -> None:
     """120 timings of two studies that differ in nothing: few are called slower, and the gate is passed."""
@@ -192,7 +177,7 @@ def test_noise_alone_is_seldom_flagged(tmp_path: Path) -> None:
     assert found.exit_status(0.05) == 0
 
 
-@pytest.mark.parametrize("state", ["failed", "oom", "incorrect", "timeout", "crashed", "unsupported", "pending"])
+@pytest.mark.parametrize("state", ["failed", "oom", "pending"])
 def test_what_was_ok_and_is_not_any_more_is_a_regression(between: Between, state: str) -> None:
     found = between(cells(3), cells(3) | {"cell 2": Timed(state=state)})
     (first, *rest) = changes(found)
@@ -233,15 +218,6 @@ def test_nothing_that_was_ok_is_an_error(tmp_path: Path) -> None:
     old = write(tmp_path / "oom", {"cell 1": Timed(state="oom")})
     with pytest.raises(ComparisonError, match="none of the 1 timing was ok in A"):
         side_by_side([old, write(tmp_path / "ok", {"cell 1": Timed()})]).exit_status(None)
-
-
-def test_a_damaged_record_is_set_aside_and_its_timing_is_lost(tmp_path: Path) -> None:
-    old, new = (write(tmp_path / name, cells(2), seed) for seed, name in enumerate("AB"))
-    for file in (new / "records").glob(f"{planned('cell 1').id}-*.json"):
-        file.write_text("{")
-    found = side_by_side([old, new])
-    assert words(found)["cell 1"] == "pending" and found.exit_status(0.05) == 1
-    assert [len(arm.damaged) for arm in found.arms] == [0, 1]
 
 
 def protocols(path: Path, *iterations: int) -> Path:

@@ -2,21 +2,10 @@
 
 from __future__ import annotations
 
-import base64
-
 import numpy as np
 import pytest
 
-from vitbench.analysis.image_outcomes import Right, differing, mcnemar, of_bits, two_sources
-
-
-def test_bits_come_back_as_they_went() -> None:
-    chance = np.random.default_rng(0)
-    for n in (1, 7, 8, 9, 1000):
-        flags = chance.random(n) < 0.5
-        assert np.array_equal(of_bits(base64.b64encode(np.packbits(flags)).decode(), n), flags)
-    with pytest.raises(ValueError, match="8 bits for 9 images"):
-        of_bits("/w==", 9)
+from vitbench.analysis.image_outcomes import Right, differing, mcnemar, two_sources
 
 
 def pair(
@@ -31,7 +20,7 @@ def pair(
     return cells[0], cells[1]
 
 
-@pytest.mark.parametrize(("lean", "spread"), [(0.0, 0.3), (0.8, 0.0), (0.8, 0.15)])
+@pytest.mark.parametrize(("lean", "spread"), [(0.8, 0.0), (0.8, 0.15)])
 def test_the_interval_holds_the_true_difference_over_other_seeds_and_images(lean: float, spread: float) -> None:
     """Coverage in 600 simulated studies; by the seeds alone, images that lean one way are taken for an effect."""
     chance = np.random.default_rng(1)

@@ -29,8 +29,7 @@ def test_one_look_is_no_look() -> None:
     assert levels(AT, 0.05, (False, False, True)) == (0.0, 0.0, 0.05)
 
 
-@pytest.mark.parametrize("at", [(4, 6, 8), (4, 8, 12, 16), (4, 5, 6, 30)])
-@pytest.mark.parametrize("alpha", [0.05, 0.005])
+@pytest.mark.parametrize(("at", "alpha"), [((4, 6, 8), 0.05), ((4, 8, 12, 16), 0.005), ((4, 5, 6, 30), 0.05)])
 def test_a_look_has_spent_its_share_and_no_more(at: tuple[int, ...], alpha: float) -> None:
     """By a million random walks."""
     chance = np.random.default_rng(0)
@@ -127,7 +126,7 @@ STUDIES = 2000
 NULL = [0.0] * 10
 
 
-@pytest.mark.parametrize("margin", [None, 2.0, pytest.param(3.0, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("margin", [None, pytest.param(3.0, marks=pytest.mark.slow)])
 @pytest.mark.parametrize(
     "noise", [normal, *(pytest.param(noise, marks=pytest.mark.slow) for noise in (heavy, exponential, uneven))]
 )
@@ -138,13 +137,6 @@ def test_with_looks_too_at_most_5_percent_of_reports_name_a_difference_where_non
     found = simulated(*samples(STUDIES, NULL, AT, noise), AT, margin)
     assert found.different.any(axis=1).mean() <= 0.055
     assert found.runs < 99
-
-
-@pytest.mark.slow
-def test_the_same_of_four_looks_and_five_comparisons() -> None:
-    at = (4, 6, 8, 10)
-    found = simulated(*samples(STUDIES, NULL[:5], at), at, None)
-    assert found.different.any(axis=1).mean() <= 0.055
 
 
 def test_what_differs_by_the_margin_is_called_equivalent_in_at_most_5_percent_of_reports() -> None:

@@ -37,11 +37,6 @@ def test_equivalent_implementations_are_in_no_family(tmp_path: Path) -> None:
     assert families(read_suite(tmp_path / "suite.toml")) == {"effects of axes": 3, "interactions": 2}
 
 
-def test_an_axis_may_say_by_true_and_false_whether_there_is_a_residual_connection(tmp_path: Path) -> None:
-    named = read(tmp_path, SUITE, 'axes.residual=["plain", "none"]')
-    assert read(tmp_path, SUITE, "axes.residual=[true, false]") == named != read(tmp_path)
-
-
 def test_the_smallest_effect_is_the_one_with_the_power_that_is_said(tmp_path: Path) -> None:
     (said,) = read(tmp_path)
     assert said.startswith("3 effects of axes, 2 interactions, 8 seeds: the smallest effect found 80% of the time is ")

@@ -18,22 +18,6 @@ from vitbench.analysis.power import power, seeds_needed, smallest_effect
 probabilities = st.lists(st.floats(0, 1), min_size=1, max_size=12)
 
 
-def test_holm_by_hand() -> None:
-    assert holm([0.01, 0.04, 0.03]) == pytest.approx([0.03, 0.06, 0.06])
-    assert holm([0.5, 0.6, 0.001]) == pytest.approx([1.0, 1.0, 0.003])
-    assert holm([]) == []
-
-
-@given(probabilities)
-def test_holm_keeps_the_order_and_lies_between_p_and_bonferroni(p: list[float]) -> None:
-    adjusted = holm(p)
-    for (a, b), (c, d) in itertools.combinations(zip(p, adjusted, strict=True), 2):
-        assert (a - c) * (b - d) >= 0
-    m = len(p)
-    assert all(a <= b <= min(1, m * a) for a, b in zip(p, adjusted, strict=True))
-    assert min(adjusted) == min(1, m * min(p))
-
-
 @given(probabilities, st.floats(0.001, 0.5))
 def test_holm_rejects_what_its_steps_reject(p: list[float], alpha: float) -> None:
     """The procedure as Holm gives it: from the smallest p, until one is larger than α over those that are left."""

@@ -125,16 +125,6 @@ def test_what_was_kept_may_be_deleted_or_damaged_at_any_time(
     assert len(asked) == 20, "it was kept again"
 
 
-def test_rows_of_other_code_are_not_believed(
-    study: StudyFolder, asked: list[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    truth = frames(study)
-    asked.clear()
-    monkeypatch.setattr(results, "_made_by", lambda: "somebody else")
-    same(frames(study), truth)
-    assert len(asked) == number(study)
-
-
 def test_new_attempts_join_and_segments_that_are_gone_leave(study: StudyFolder) -> None:
     before, *_ = frames(study)
     failed = before[before["state"] == "failed"].iloc[0]["trial_id"]

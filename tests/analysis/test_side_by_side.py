@@ -89,15 +89,6 @@ def test_devices_and_conditions_of_one_study_stand_apart(tmp_path: Path) -> None
         assert (row.cells[1] is None) == ("none" in row.label) and (row.cells[2] is None) == ("none" not in row.label)
 
 
-def test_any_study_that_became_slower_fails_the_gate(tmp_path: Path) -> None:
-    same, slow = write(tmp_path / "same", cells(3), seed=1), write(tmp_path / "slow", cells(3, {2: 1.5}), seed=2)
-    first = write(tmp_path / "first", cells(3))
-    assert side_by_side([first, same, slow]).exit_status(0.05) == 1
-    assert side_by_side([first, same]).exit_status(0.05) == 0
-    lost = write(tmp_path / "lost", cells(2) | {"cell 3": Timed(state="oom")})
-    assert side_by_side([first, same, lost]).exit_status(5.0) == 1
-
-
 THERE = CPU.model_copy(update={"cpu": "Other CPU", "device_name": "Other CPU"})
 NEXT = {"code": "fedcba987654"}
 ON_GPU = CPU.model_copy(update={"device_name": "Example GPU 9000", "cuda": "13.0"})
@@ -115,11 +106,10 @@ def on_two_devices(cpu: float = 1.0, gpu: float = 0.1, *, first: str = "cpu") ->
     return dict(sorted(both.items(), key=lambda each: not each[0].startswith(first)))
 
 
-@pytest.mark.parametrize("version", [{}, NEXT])
-def test_each_machine_is_compared_with_itself_in_the_first_study(tmp_path: Path, version: dict[str, str]) -> None:
+def test_each_machine_is_compared_with_itself_in_the_first_study(tmp_path: Path) -> None:
     old = write(tmp_path / "old", on_two_machines())
-    same = side_by_side([old, write(tmp_path / "same", on_two_machines(version=version), seed=1)])
-    slow = side_by_side([old, write(tmp_path / "slow", on_two_machines(2.0, version), seed=1)])
+    same = side_by_side([old, write(tmp_path / "same", on_two_machines(version=NEXT), seed=1)])
+    slow = side_by_side([old, write(tmp_path / "slow", on_two_machines(2.0, NEXT), seed=1)])
     assert same.pairs == slow.pairs == ((1, 0), (2, 0), (3, 1))
     assert (same.exit_status(0.05), slow.exit_status(0.05)) == (0, 1)
     assert [line.partition(":")[0] for line in slow.summaries(0.05)] == ["C against A", "D against B"]
@@ -135,9 +125,8 @@ def test_one_set_of_conditions_is_compared_with_all_of_the_first_study(tmp_path:
     assert [row.bases[2] for row in found.timings] == [0, 1] and found.exit_status(0.05) == 1
 
 
-@pytest.mark.parametrize("first", ["cpu", "cuda"])
-def test_a_device_of_the_first_study_is_no_regression_and_hides_none(tmp_path: Path, first: str) -> None:
-    old = write(tmp_path / "old", on_two_devices(first=first))
+def test_a_device_of_the_first_study_is_no_regression_and_hides_none(tmp_path: Path) -> None:
+    old = write(tmp_path / "old", on_two_devices(first="cuda"))
 
     def status(**slower: float) -> int:
         name = "-".join(slower) or "same"

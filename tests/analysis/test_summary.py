@@ -19,7 +19,6 @@ from vitbench.analysis.grouped import (
     noise_floor_of,
     over_seeds,
     texts,
-    words,
 )
 
 AXES = {axis: tuple(values) for axis, values in COMPONENTS.items()}
@@ -123,28 +122,12 @@ def test_cells_that_differ_in_more_than_exact_components_are_not_equivalent(tmp_
     assert list(frame["function"]) == ["base", "base", "no attention", "rate", "wide"]
 
 
-def test_over_seeds_tells_mean_deviation_and_count(tmp_path: Path) -> None:
-    frame = train_rows(tmp_path, factorial({"norm": ("pre", "post")}, seeds=(0, 1, 2), time=False))
-    table = over_seeds(frame).set_index("cell")
-    values = list(frame.loc[frame["cell"] == "pre", ACCURACY])
-    assert table.loc["pre", f"{ACCURACY}_mean"] == pytest.approx(statistics.fmean(values))
-    assert table.loc["pre", f"{ACCURACY}_std"] == pytest.approx(statistics.stdev(values))
-    assert table.loc["pre", "n"] == 3
-    single = over_seeds(frame[frame["seed"] == 0])
-    assert single[f"{ACCURACY}_std"].isna().all()
-
-
 def test_values_that_are_equal_as_numbers_have_texts_of_their_own() -> None:
     assert texts(pd.Series([1, True, 1.0, "1", None, False, 0, True], dtype=object)) == [
         "1", "true", "1", "1", "n/a", "false", "0", "true"]  # fmt: skip
     assert texts(pd.Series([0.1, 0.1 + 1e-15, float("nan"), 2.0])) == ["0.1", "0.1", "n/a", "2"]
     assert texts(pd.Series(["b", "a", "b"])) == ["b", "a", "b"]
     assert texts(pd.Series([], dtype=object)) == []
-
-
-def test_words_for_states() -> None:
-    assert words(["ok", "ok"]) == "ok"
-    assert words(["pending", "ok", "failed", "ok"]) == "2 ok, 1 failed, 1 pending"
 
 
 def test_frames_hold_every_planned_trial_and_no_invented_number(tmp_path: Path) -> None:

@@ -161,8 +161,3 @@ def test_rates_are_fractions_of_what_the_device_was_seen_to_do() -> None:
     assert (rates.flops_per_s, rates.bytes_per_s, rates.intensity) == (2e6, 5e5, 4.0)
     assert (rates.of_flops, rates.of_bytes, rates.of_roofline) == (0.25, 0.5, 0.5)
     assert timings.rate(values.model_copy(update={"flops": None})) == timings.Rates()
-
-
-def test_the_same_samples_give_the_same_interval() -> None:
-    one, two = (timings.ratio(made(np.random.default_rng(7), slower=1.1)) for _ in range(2))
-    assert one == two

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+
+from tests.runner.runs import here
 
 HEAD = """import torch
 from torch import nn
@@ -58,8 +59,7 @@ class Flawed(Batched):
 
 def check(folder: Path, text: str) -> subprocess.CompletedProcess[str]:
     (folder / "mine.py").write_text(HEAD + text)
-    command = [sys.executable, "-m", "vitbench", "check", "mine.py", "--device", "cpu"]
-    return subprocess.run(command, capture_output=True, text=True, timeout=120, check=False, cwd=folder)
+    return here("check", "mine.py", "--device", "cpu", cwd=folder)
 
 
 def test_components_that_keep_the_contract_are_ok(tmp_path: Path) -> None:

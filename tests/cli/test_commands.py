@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import signal
 import subprocess
@@ -11,31 +10,26 @@ import sys
 from pathlib import Path
 
 import pytest
+from click.shell_completion import ShellComplete
 
 from tests.conftest import REPOSITORY
+from tests.runner.runs import here
 from tests.small import SUITE
 from vitbench import load, registry
+from vitbench.cli.main import cli
 from vitbench.runner.doctor import _torch, torchvision_finding
 
 COMPONENTS = str(REPOSITORY / "ablations" / "components.toml")
 
 
-def vitbench(*arguments: str, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "vitbench", *arguments]
-    return subprocess.run(command, capture_output=True, text=True, timeout=120, check=False, cwd=cwd)
-
-
-def test_plan_lists_every_trial_and_runs_nothing(tmp_path: Path) -> None:
-    done = vitbench("plan", COMPONENTS, "--device", "cpu", cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
-    assert "126 trials (78 train, 48 time; 48 cells; 0 excluded; 24 unsupported on cpu), 126 left to run" in done.stdout
-    assert done.stdout.count("conv · sdpa · pre · learned") == 2 and done.stdout.count("seed 5") == 6
-    assert "cost of what is left:" in done.stdout and list(tmp_path.iterdir()) == []
-
-
-def test_a_gpu_plans_all_of_the_images(tmp_path: Path) -> None:
+def test_plan_lists_every_trial_and_runs_nothing_and_a_gpu_takes_all_of_the_images(tmp_path: Path) -> None:
     """By the same command: what the suite says of the device's type takes the place of what it says of all."""
-    said = [vitbench("plan", COMPONENTS, "--device", device, cwd=tmp_path).stdout for device in ("cpu", "cuda")]
+    done = [here("plan", COMPONENTS, "--device", device, cwd=tmp_path) for device in ("cpu", "cuda")]
+    assert [each.returncode for each in done] == [0, 0], done
+    said = [each.stdout for each in done]
+    assert "126 trials (78 train, 48 time; 48 cells; 0 excluded; 24 unsupported on cpu), 126 left to run" in said[0]
+    assert said[0].count("conv · sdpa · pre · learned") == 2 and said[0].count("seed 5") == 6
+    assert list(tmp_path.iterdir()) == []
     assert "batch 64" in said[0] and "batch 256" not in said[0] and "float32" in said[0]
     assert "batch 256" in said[1] and "batch 64" not in said[1] and "bfloat16" in said[1]
     flops = [float(re.findall(r"cost of what is left: ([\d,.]+) TFLOP", text)[0].replace(",", "")) for text in said]
@@ -55,13 +49,9 @@ def test_a_gpu_plans_all_of_the_images(tmp_path: Path) -> None:
     ],
 )
 def test_a_shell_completes_names(typed: str, offered: set[str]) -> None:
-    words = f"vitbench {typed}"
-    environment = {**os.environ, "_VITBENCH_COMPLETE": "bash_complete", "COMP_WORDS": words,
-                   "COMP_CWORD": str(len(words.split()) - 1)}  # fmt: skip
-    done = subprocess.run([Path(sys.executable).with_name("vitbench")], env=environment, capture_output=True, text=True,
-                          timeout=60, check=True)  # fmt: skip
-    answers = [line.split(",", 1) for line in done.stdout.splitlines()]
-    assert {word for kind, word in answers if kind == "plain"} == offered
+    *words, last = typed.split()
+    answers = ShellComplete(cli, {}, "vitbench", "_VITBENCH_COMPLETE").get_completions(words, last)
+    assert {each.value for each in answers if each.type == "plain"} == offered
 
 
 TIMED = str(REPOSITORY / "results" / "reference" / "attention-timing-cpu")
@@ -69,11 +59,7 @@ TIMED = str(REPOSITORY / "results" / "reference" / "attention-timing-cpu")
 
 @pytest.mark.parametrize(
     ("arguments", "judges"),
-    [
-        *((each, False) for each in (("components",), ("components", "attention"), ("--help",), ("compare", "--help"))),
-        (("plan", COMPONENTS), False),
-        (("compare", TIMED, TIMED), True),
-    ],
+    [(("components", "attention"), False), (("plan", COMPONENTS), False), (("compare", TIMED, TIMED), True)],
 )
 def test_what_needs_no_torch_does_not_load_it(arguments: tuple[str, ...], judges: bool) -> None:
     """Nor numpy, unless something is judged: planning has the formulas of its own."""
@@ -89,45 +75,33 @@ def test_what_needs_no_torch_does_not_load_it(arguments: tuple[str, ...], judges
 
 
 def test_components_shows_what_is_exact_and_where_it_runs() -> None:
-    lines = [" ".join(line.split()) for line in vitbench("components", "attention").stdout.splitlines()]
+    lines = [" ".join(line.split()) for line in here("components", "attention").stdout.splitlines()]
     (triton,) = (line for line in lines if line.startswith("triton "))
     (flex,) = (line for line in lines if line.startswith("flex "))
     assert triton.startswith("triton exact cuda ") and flex.startswith("flex exact cpu (inference) cuda ")
     assert len(lines) == 1 + len(registry.names("attention"))
-    assert "did you mean" in vitbench("components", "atention").stderr
+    assert "did you mean" in here("components", "atention").stderr
 
 
 def test_components_with_all_that_is_known_of_each() -> None:
-    everything = json.loads(vitbench("components", "--json").stdout)
+    everything = json.loads(here("components", "--json").stdout)
     assert set(everything) == set(registry.slots())
     assert everything["attention"]["triton"]["devices"] == ["cuda"] and everything["attention"]["sdpa"]["exact"]
-    told = vitbench("components", "qk_norm", "--verbose").stdout
-    for name, facts in json.loads(vitbench("components", "qk_norm", "--json").stdout)["qk_norm"].items():
+    told = here("components", "qk_norm", "--verbose").stdout
+    for name, facts in json.loads(here("components", "qk_norm", "--json").stdout)["qk_norm"].items():
         assert f"\n{name} " in told and facts["source"] in told
 
 
-@pytest.mark.parametrize(
-    ("arguments", "expected"),
-    [
+def test_a_mistake_is_a_message_and_status_2(tmp_path: Path) -> None:
+    """Those of suites, devices, folders and plug-ins: tests/test_bad_input_*.py."""
+    for arguments, expected in (
         (("plan", "absent.toml"), "absent.toml: No such file"),
-        (("plan", COMPONENTS, "--set", "model.depht=3"), 'did you mean "depth"?'),
-        (("plan", COMPONENTS, "--set", "model.image_size=64"), "the images of cifar10 are 32×32; set data.resize = 64"),
-        (("plan", COMPONENTS, "--set", "model.num_classes=7"), "cifar10 has 10 classes"),
-        (("plan", COMPONENTS, "--set", "data.train_images=60000"), "cifar10 has 5000"),
-        (("plan", COMPONENTS, "--device", "tpu"), '"tpu" is no device'),
-        (("run", COMPONENTS, "--device", "cuda:7"), "cuda:7 requested"),
         (("run", COMPONENTS, "--launcher", "magic"), "'magic' is not"),
         (("run",), "Missing argument"),
-        (("status", "nowhere"), "holds no study"),
-        (("report", "nowhere"), "holds no study"),
-        (("plan", COMPONENTS, "--plugin", "nowhere.py"), "no such file"),
         (("plam",), "No such command 'plam'"),
-    ],
-)
-def test_a_mistake_is_a_message_and_status_2(tmp_path: Path, arguments: tuple[str, ...], expected: str) -> None:
-    done = vitbench(*arguments, cwd=tmp_path)
-    assert done.returncode == 2
-    assert expected in done.stderr and "Traceback" not in done.stderr
+    ):
+        done = here(*arguments, cwd=tmp_path)
+        assert done.returncode == 2 and expected in done.stderr and "Traceback" not in done.stderr, done.stderr
     assert list(tmp_path.iterdir()) == []
 
 
@@ -135,16 +109,17 @@ def test_one_cell_of_a_suite_by_its_name(tmp_path: Path) -> None:
     suite = tmp_path / "suite.toml"
     heads = '[[variants]]\nname = "{} head"\nset = {{ heads = {} }}\n'
     suite.write_text(SUITE + heads.format("one", 1) + heads.format("two", 2))
-    done = vitbench("plan", str(suite), "--device", "cpu", "--cell", "two head", cwd=tmp_path)
+    done = here("plan", str(suite), "--device", "cpu", "--cell", "two head", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert "; 1 cells;" in done.stdout and "two head" in done.stdout and "one head" not in done.stdout
-    wrong = vitbench("plan", str(suite), "--cell", "two haed", cwd=tmp_path)
+    wrong = here("plan", str(suite), "--cell", "two haed", cwd=tmp_path)
     assert wrong.returncode == 2
     assert '--cell "two haed": no cell of suite.toml; did you mean "two head"?' in wrong.stderr
 
 
 def test_debug_shows_the_traceback() -> None:
-    assert "Traceback" in vitbench("--debug", "plan", "absent.toml").stderr
+    command = [sys.executable, "-m", "vitbench", "--debug", "plan", "absent.toml"]
+    assert "Traceback" in subprocess.run(command, capture_output=True, text=True, check=False).stderr
 
 
 INTERRUPTED = """
@@ -169,10 +144,10 @@ def test_run_status_report_and_load(tmp_path: Path) -> None:
     """The main job from start to end, in a folder of its own, with defaults for every place."""
     (tmp_path / "small.toml").write_text(SUITE)
     grid = ("--set", 'axes.attention=["sdpa", "triton"]', "--set", "time.rounds=1", "--device", "cpu")
-    assert vitbench("run", "small.toml", *grid, cwd=tmp_path).returncode == 0
-    status = vitbench("status", "results/small", cwd=tmp_path).stdout
+    assert here("run", "small.toml", *grid, cwd=tmp_path).returncode == 0
+    status = here("status", "results/small", cwd=tmp_path).stdout
     assert "6 trials: 3 ok, 3 unsupported" in status and 'attention "triton" runs on cuda' in status
-    report = vitbench("report", "results/small", cwd=tmp_path)
+    report = here("report", "results/small", cwd=tmp_path)
     assert report.returncode == 0, report.stderr
     page = tmp_path / "reports" / "small" / "index.html"
     assert report.stdout.startswith("reports/small/index.html  (")
@@ -203,5 +178,5 @@ def test_doctor_names_a_torchvision_of_another_build() -> None:
     finding = torchvision_finding("2.13.0+cpu", False, "RuntimeError: operator torchvision::nms does not exist")
     assert finding.level == "bad" and "CPU-only torch" in finding.text and "2.13.0+cpu" in finding.text
     assert torchvision_finding("2.15.0", True, "0.29.2").level == "ok"
-    done = vitbench("doctor")
+    done = here("doctor")
     assert done.returncode == 0 and "torchvision: " in done.stdout and "BAD" not in done.stdout

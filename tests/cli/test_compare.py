@@ -12,8 +12,6 @@ from typing import Any
 import pytest
 
 from tests.analysis.test_comparison import Timed, cells, write
-from tests.analysis.test_side_by_side import on_two_devices, on_two_machines
-from tests.report.builders import CPU
 from vitbench.cli.main import main
 
 pytestmark = pytest.mark.xdist_group("compare")  # what its fixtures run is run once
@@ -27,7 +25,6 @@ def test_sleep(benchmark):
 def test_sum(benchmark):
     benchmark.pedantic(sum, args=(range(20_000),), rounds=300, iterations=1)
 """
-WORDS = ("oom, regression", "equivalent", "only in A", "only in C")
 SLEEP, SUM = "test_tiny.py::test_sleep", "test_tiny.py::test_sum"
 
 Compare = Callable[..., tuple[int, str, str]]
@@ -94,17 +91,6 @@ def test_a_slowdown_of_20_percent_fails_a_gate_of_5_and_passes_one_of_30(tmp_pat
     assert compare(old, new, "--equivalent-within", "0")[0] == 2
 
 
-def test_lost_and_new_timings_and_other_machines_are_shown(tmp_path: Path, compare: Compare) -> None:
-    other = CPU.model_copy(update={"cpu": "Other CPU", "device_name": "Other CPU"})
-    old = write(tmp_path / "A", cells(3))
-    new = write(tmp_path / "B", {"cell 1": Timed(state="oom"), "cell 2": Timed(environment=other), "cell 4": Timed()})
-    status, out, _ = compare(old, new, "--fail-over", "500%")
-    assert status == 1
-    assert "Other CPU in B" in out and "different machines" in out
-    rows = [word for line in out.splitlines() if (word := line.split("  ")[0]) in WORDS]
-    assert sorted(rows) == sorted(WORDS) and "batch 8 (a test)" in out
-
-
 def test_benchmarks_of_pytest_are_compared_by_their_rounds(benchmarked: Path, tmp_path: Path, compare: Compare) -> None:
     """One was slower, and one of 300 rounds, so in batches, is slower by what is planted."""
     old = benchmarked / "old.json"
@@ -143,7 +129,6 @@ def test_another_machine_of_pytest_benchmark_is_named_and_not_its_node(
         (lambda c: c["benchmarks"][0]["stats"].update(data=[]), "has no raw rounds (stats.data)"),
         (lambda c: c["benchmarks"][0]["stats"].update(data=[1.0, "2"]), "are not positive, finite seconds"),
         (lambda c: c["benchmarks"][0]["stats"].update(data=[float("nan")]), "are not positive, finite seconds"),
-        (lambda c: c["benchmarks"][0]["stats"].update(data=[-1.0]), "are not positive, finite seconds"),
         (lambda c: c["benchmarks"][0]["stats"].update(data=[0.0]), "are not positive, finite seconds"),
         (lambda c: c["benchmarks"][0].pop("fullname"), "benchmark 0 has no full name"),
         (lambda c: c["benchmarks"].append(c["benchmarks"][0]), f"{SLEEP} is there twice"),
@@ -181,20 +166,15 @@ def test_inputs_that_cannot_be_compared(benchmarked: Path, tmp_path: Path, compa
         assert (status, out) == (2, "") and expected in err and "Traceback" not in err, arguments
 
 
-@pytest.mark.parametrize(
-    "limit", ["5", "1", "0", "0%", "0.0", "-5%", "nan", "nan%", "inf", "inf%", "%", "", "five", "5%%", "1e-2", "5,0%",
-              "9" * 400 + "%"],
-)  # fmt: skip
+@pytest.mark.parametrize("limit", ["5", "0%", "-5%", "nan", "inf%", "%", "five", "5,0%", "9" * 400 + "%"])
 def test_a_limit_that_is_no_percentage_is_a_mistake_in_usage(tmp_path: Path, compare: Compare, limit: str) -> None:
     study = write(tmp_path / "A", cells(1))
     status, out, err = compare(study, study, "--fail-over", limit)
     assert (status, out) == (2, "") and "Usage:" in err and 'write "5%" or "0.05"' in err
 
 
-@pytest.mark.parametrize("width", [40, 80])
-def test_a_narrow_terminal_shows_all_of_it(
-    tmp_path: Path, compare: Compare, monkeypatch: pytest.MonkeyPatch, width: int
-) -> None:
+def test_a_narrow_terminal_shows_all_of_it(tmp_path: Path, compare: Compare, monkeypatch: pytest.MonkeyPatch) -> None:
+    width = 40
     monkeypatch.setenv("COLUMNS", str(width))
     old, new = write(tmp_path / "A", cells(2)), write(tmp_path / "B", cells(2, {2: 1.5}), seed=1)
     plain = compare(old, new, "--fail-over", "5%")[1]
@@ -226,28 +206,6 @@ def test_three_studies_are_printed_against_the_first_and_rendered(
     assert (tmp_path / "reports" / "compare-one+two+three" / "report.md").is_file()
     status, out, _ = compare(*paths, "--fail-over", "5%")
     assert status == 1 and "slower, regression" in out
-
-
-def test_the_gate_is_the_same_with_a_page_and_without(
-    tmp_path: Path, compare: Compare, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    write(tmp_path / "old", on_two_machines())
-    write(tmp_path / "new", on_two_machines(2.0), seed=1)
-    for page in ((), ("--out", "page")):
-        status, out, err = compare("old", "new", "--fail-over", "5%", *page)
-        assert (status, err) == (1, "") and (tmp_path / "page" / "index.html").is_file() == bool(page)
-        assert "D against B: 1 timing: 1 slower; 1 regression beyond 5 %" in out
-
-
-def test_one_study_on_two_devices_is_a_page(tmp_path: Path, compare: Compare, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    write(tmp_path / "one", on_two_devices())
-    status, out, err = compare("one", "--out", "page")
-    assert (status, err) == (0, "") and out.startswith("A = one, cpu\nB = one, cuda\n")
-    assert (tmp_path / "page" / "index.html").is_file()
-    status, _, err = compare("one")
-    assert status == 2 and "with --out, the devices" in " ".join(err.split())
 
 
 @pytest.mark.parametrize(

@@ -13,18 +13,26 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import REPOSITORY
+from tests.runner.runs import here
 
 SHIPPED = {path.stem: tomllib.loads(path.read_text()) for path in (REPOSITORY / "ablations").glob("*.toml")}
 
 
-def vitbench(*arguments: str, cwd: Path, package: Path | None = None) -> subprocess.CompletedProcess[str]:
-    environment = {**os.environ, "COLUMNS": "200", **({"PYTHONPATH": str(package)} if package else {})}
+@pytest.fixture(autouse=True)
+def _wide(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A row of a table is a line."""
+    monkeypatch.setenv("COLUMNS", "200")
+
+
+def vitbench(*arguments: str, cwd: Path, package: Path) -> subprocess.CompletedProcess[str]:
+    """With a folder before all others that modules are imported from."""
+    environment = {**os.environ, "PYTHONPATH": str(package)}
     command = [sys.executable, "-m", "vitbench", *arguments]
     return subprocess.run(command, capture_output=True, text=True, timeout=120, check=False, cwd=cwd, env=environment)
 
 
 def test_every_suite_is_listed_with_its_question(tmp_path: Path) -> None:
-    listed = vitbench("suites", cwd=tmp_path).stdout
+    listed = here("suites", cwd=tmp_path).stdout
     for name, tables in SHIPPED.items():
         (row,) = [line for line in listed.splitlines() if line.split()[:1] == [name]]
         assert tables["suite"]["question"].split()[0] in row and row.rstrip().endswith("--small") == ("small" in tables)
@@ -32,7 +40,7 @@ def test_every_suite_is_listed_with_its_question(tmp_path: Path) -> None:
 
 def test_a_suite_is_planned_by_its_name_from_any_folder(tmp_path: Path) -> None:
     by_name, by_path = (
-        vitbench("plan", suite, "--device", "cpu", cwd=tmp_path).stdout
+        here("plan", suite, "--device", "cpu", cwd=tmp_path).stdout
         for suite in ("positions", str(REPOSITORY / "ablations" / "positions.toml"))
     )
     assert by_name == by_path and "trials" in by_name
@@ -50,23 +58,23 @@ def test_weights_of_timm_are_planned_with_where_timm_is_not_installed(tmp_path: 
     [("position", 'did you mean "positions"?'), ("zebra", "is no suite of vitbench"), ("gone.toml", "gone.toml")],
 )
 def test_a_wrong_name_is_one_line_with_the_nearest(tmp_path: Path, name: str, said: str) -> None:
-    done = vitbench("plan", name, cwd=tmp_path)
+    done = here("plan", name, cwd=tmp_path)
     assert done.returncode == 2 and said in done.stderr and len(done.stderr.splitlines()) == 1
 
 
 def test_a_suite_of_ones_own_begins_as_a_copy(tmp_path: Path) -> None:
-    assert vitbench("init", "mine", "--from", "pooling", cwd=tmp_path).returncode == 0
+    assert here("init", "mine", "--from", "pooling", cwd=tmp_path).returncode == 0
     text = (tmp_path / "mine.toml").read_text()
     own, origin = tomllib.loads(text), SHIPPED["pooling"]
     assert own == {**origin, "suite": {**origin["suite"], "name": "mine"}}
-    assert vitbench("plan", "mine.toml", "--small", cwd=tmp_path).returncode == 0
-    again = vitbench("init", "mine", cwd=tmp_path)
+    assert here("plan", "mine.toml", "--small", cwd=tmp_path).returncode == 0
+    again = here("init", "mine", cwd=tmp_path)
     assert again.returncode == 2 and "exists already" in again.stderr and (tmp_path / "mine.toml").read_text() == text
-    assert vitbench("init", "../mine", cwd=tmp_path).returncode == 2
+    assert here("init", "../mine", cwd=tmp_path).returncode == 2
 
 
 def test_what_cannot_be_downloaded_is_said(tmp_path: Path) -> None:
-    done = vitbench("data", "cifar11", cwd=tmp_path)
+    done = here("data", "cifar11", cwd=tmp_path)
     assert done.returncode == 2 and 'did you mean "cifar10"?' in done.stderr
 
 

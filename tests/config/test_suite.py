@@ -49,31 +49,6 @@ def test_the_default_suite_is_the_full_factorial() -> None:
     assert {c.label for c in suite.cells} >= {"conv · per_head · pre · learned", "einops · triton · post · none"}
 
 
-WRONG = [
-    ("model.attention=spda", 'model.attention: "spda" is not a component of this slot; did you mean "sdpa"?'),
-    ("train.seeds=[]", "train.seeds: must be an array of 1 or more values"),
-    ("train.optimizer=adamm", 'train.optimizer: string "adamm" is not allowed; did you mean "adam"?'),
-    ("model.patch_size=5", "model.patch_size: 5 does not divide the image height 32"),
-    ("model.image_size=[32]", "model.image_size: must be"),
-    ('axes.depth=[1, "a"]', 'axes.depth: must be an integer, got string "a"'),
-    ("axes.depth=3", "axes.depth: must be an array of values, got integer 3"),
-    ("axes.train.epocs=[3]", 'axes.train.epocs: "train.epocs": unknown key; did you mean "train.epochs"?'),
-    ('axes.data.name=["cifar10", "synthetic"]', "axes.data.name: a study never mixes data"),
-    ("modle.depth=3", 'modle: unknown key; did you mean "model"?'),
-    ("variants=3", "variants"),
-    ("model.preset=vit-x", 'model.preset: string "vit-x" is no preset; did you mean "vit-s/16"?'),
-    ("depth=3", "name the table too, e.g. model.depth"),
-    ("model.depth", "write table.key=value"),
-]
-
-
-@pytest.mark.parametrize(("override", "expected"), WRONG, ids=[w[0] for w in WRONG])
-def test_a_mistake_is_named_with_file_key_value_and_nearest(tmp_path: Path, override: str, expected: str) -> None:
-    (message,) = messages(tmp_path, MINIMAL, override)
-    assert expected in message
-    assert message.startswith(("suite.toml: ", "--set "))
-
-
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
@@ -86,11 +61,6 @@ def test_a_mistake_is_named_with_file_key_value_and_nearest(tmp_path: Path, over
 )
 def test_broken_files_say_where(tmp_path: Path, text: str, expected: str) -> None:
     assert expected in "\n".join(messages(tmp_path, text))
-
-
-def test_absent_files(tmp_path: Path) -> None:
-    with pytest.raises(SpecError, match="No such file"):
-        read_suite(tmp_path / "absent.toml")
 
 
 def test_variants_are_the_base_with_some_fields_replaced(tmp_path: Path) -> None:

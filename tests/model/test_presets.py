@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 import torch
 
-import vitbench
 from vitbench import registry
 from vitbench.config.model import ModelSpec
 from vitbench.config.presets import PRESETS
@@ -41,20 +40,6 @@ def test_rounded_parameter_counts(name: str, millions: float) -> None:
 @pytest.mark.parametrize(("name", "count"), PUBLISHED.items())
 def test_parameter_counts(name: str, count: int) -> None:
     assert parameters(on_meta(PRESETS[name])) == count
-
-
-def test_the_notebook_encoder_alone() -> None:
-    assert parameters(on_meta(PRESETS["notebook-encoder"]).encoder) == 18_906_112
-
-
-def test_shapes_of_the_lesson() -> None:
-    model = vitbench.build(PRESETS["lesson-tiny"])
-    images = torch.randn(2, 3, 64, 64)
-    patches = model.patching(images)
-    tokens = model.tokens(images)
-    pooled = model.pooling(model.encoder(tokens))
-    shapes = [tuple(t.shape) for t in (patches, tokens, pooled, model(images))]
-    assert shapes == [(2, 16, 192), (2, 17, 192), (2, 192), (2, 10)]
 
 
 @pytest.mark.parametrize("name", ["vit-ti/16", "vit-s/16", "vit-b/16"])

@@ -116,10 +116,11 @@ class Runs:
         until(lambda: len(list(self.study.glob("records/*.json"))) >= count, "no record in time")
 
 
-def here(*arguments: str) -> subprocess.CompletedProcess[str]:
+def here(*arguments: str, cwd: Path | str = ".") -> subprocess.CompletedProcess[str]:
     """A command of vitbench, in this process, and what it printed. Plug-ins that it loads are gone afterwards."""
     out, errors = io.StringIO(), io.StringIO()
     with (
+        contextlib.chdir(cwd),
         plugins_apart(),
         within(300),
         contextlib.redirect_stdout(out),

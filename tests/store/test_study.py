@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import stat
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from tests.conftest import REPOSITORY
-from tests.small import SUITE, record, time_trial, train_trial
+from tests.small import SUITE, record, train_trial
 from vitbench.config import read_suite
 from vitbench.runner.plan import plan
 from vitbench.store import StudyError, StudyFolder, StudyInfo
 from vitbench.store.attempts import finished
-from vitbench.store.record import BadRecord, from_json
 
 
 @pytest.fixture
@@ -30,16 +27,6 @@ def info(tmp_path: Path) -> StudyInfo:
 @pytest.fixture
 def study(tmp_path: Path, info: StudyInfo) -> StudyFolder:
     return StudyFolder.start(tmp_path / "study", info)
-
-
-def test_what_is_written_is_read_back(study: StudyFolder) -> None:
-    written = [record(train_trial(seed=s)) for s in range(3)] + [record(time_trial(), "unsupported")]
-    for one in written:
-        study.write(one)
-    again = StudyFolder.read(study.path)
-    assert again.info == study.info and again.damaged == []
-    assert sorted(again.records()) == sorted(r.trial_id for r in written)
-    assert again.outcomes()[written[0].trial_id] == written[0]
 
 
 def test_the_ok_record_stands_for_its_trial(study: StudyFolder) -> None:
@@ -69,29 +56,12 @@ def test_when_a_trial_needs_no_further_attempt(states: list[str], enough: bool) 
     assert finished(attempts, max_attempts=2) == enough
 
 
-def newer(text: str) -> str:
-    wrapper = json.loads(text)
-    wrapper["record"]["schema_version"] = 99
-    return json.dumps(wrapper)
-
-
-DAMAGE: dict[str, Callable[[str], str]] = {
-    "truncated": lambda text: text[: len(text) // 2],
-    "bit flip": lambda text: text.replace('"attempt": 1', '"attempt": 2'),
-    "newer schema": newer,
-    "nan": lambda text: text.replace('"seconds": 1.0', '"seconds": NaN'),
-    "not an object": lambda _: "[1, 2]",
-    "deep": lambda _: "[" * 100_000,
-    "empty": lambda _: "",
-}
-
-
-@pytest.mark.parametrize("how", DAMAGE)
-def test_f14_damaged_records_are_set_aside_by_name(study: StudyFolder, how: str) -> None:
+def test_f14_a_damaged_record_is_set_aside_by_name(study: StudyFolder) -> None:
+    """Of all that a file may hold: tests/test_bad_input_files.py."""
     good = record(train_trial(seed=1))
     study.write(good)
     path = study.write(record(train_trial(seed=2)))
-    path.write_text(DAMAGE[how](path.read_text()))
+    path.write_text(path.read_text()[:200])
     assert list(study.records()) == [good.trial_id]
     assert len(study.damaged) == 1 and study.damaged[0].startswith(path.name)
     assert not path.exists() and path.with_name(f"{path.name}.corrupt").exists()
@@ -107,23 +77,6 @@ def test_a_study_that_cannot_be_written_is_still_read(study: StudyFolder, monkey
     monkeypatch.setattr("pathlib.Path.rename", refuse)
     assert study.records() == study.records() == {} and path.exists()
     assert len(study.damaged) == 1, "a damaged file is named once, however often it is read"
-
-
-def test_a_record_must_belong_to_its_trial() -> None:
-    text = record(train_trial()).to_json()
-    assert from_json(text).trial_id == train_trial().id
-    body = json.loads(text)["record"] | {"trial_id": "0" * 20}
-    from vitbench.config.base import digest
-
-    with pytest.raises(BadRecord, match="is not that of its trial"):
-        from_json(json.dumps({"sha256": digest(body, 64), "record": body}))
-
-
-def test_strays_are_ignored(study: StudyFolder) -> None:
-    study.write(record(train_trial()))
-    (study.path / "records" / ".half.json.123.tmp").write_text("{")
-    (study.path / "records" / "notes.txt").write_text("hello")
-    assert len(study.records()) == 1 and study.damaged == []
 
 
 def test_a_study_is_continued_and_never_mixed(study: StudyFolder, info: StudyInfo) -> None:
@@ -161,23 +114,6 @@ def test_a_plan_with_numbers_beyond_reason_is_refused(folder: str, old: str, new
     (tmp_path / "study.json").write_text(re.sub(old, new, re.sub(r"\s+", " ", text), count=1))
     with pytest.raises(StudyError, match="cannot be read"):
         StudyFolder.read(tmp_path)
-
-
-def test_folders_that_hold_nothing_or_cannot_be_written(tmp_path: Path, info: StudyInfo) -> None:
-    with pytest.raises(StudyError, match="holds no study"):
-        StudyFolder.read(tmp_path)
-    (tmp_path / "study.json").write_text("{")
-    with pytest.raises(StudyError, match="cannot be read"):
-        StudyFolder.read(tmp_path)
-    blocked = tmp_path / "file"
-    blocked.write_text("")
-    with pytest.raises(StudyError, match="cannot be written"):
-        StudyFolder.start(blocked / "study", info)
-    if os.geteuid() != 0:
-        locked = tmp_path / "locked"
-        locked.mkdir(mode=0o500)
-        with pytest.raises(StudyError, match="cannot be written"):
-            StudyFolder.start(locked / "study", info)
 
 
 def test_f13_a_failed_write_leaves_nothing(study: StudyFolder, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 import torch
 
 from tests.components.cases import COMPILED
+from tests.conftest import REPOSITORY
+from tests.runner.runs import here
 from tests.small import MODEL, SUITE
 from vitbench import registry
 from vitbench.config.model import ModelSpec
@@ -46,18 +46,14 @@ def test_stages_are_all_of_the_model(name: str) -> None:
         assert found.stages[0].shape[-1] == spec.dim
 
 
-def vitbench(*arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([sys.executable, "-m", "vitbench", *arguments], capture_output=True, text=True, check=False)
-
-
 @pytest.mark.slow
 def test_the_command_shows_a_preset_and_a_cell_of_a_suite(tmp_path: Path) -> None:
-    done = vitbench("summary", "cifar-tiny", "--device", "cpu", "--batch", "1")
+    done = here("summary", "cifar-tiny", "--device", "cpu", "--batch", "1")
     assert done.returncode == 0, done.stderr
     assert f"{parameters_of(PRESETS['cifar-tiny']):,}" in done.stdout and "blocks 2 to 6" in done.stdout
     suite = tmp_path / "small.toml"
     suite.write_text(SUITE + '[axes]\nmlp = ["gelu", "none"]\n')
-    shown = [vitbench("summary", str(suite), "--cell", cell, "--device", "cpu").stdout for cell in ("gelu", "none")]
+    shown = [here("summary", str(suite), "--cell", cell, "--device", "cpu").stdout for cell in ("gelu", "none")]
     assert "\n block 1 " in shown[0] and ("  mlp " in shown[0], "  mlp " in shown[1]) == (True, False)
     assert all("  attention " in each for each in shown)
 
@@ -73,5 +69,5 @@ def test_the_command_shows_a_preset_and_a_cell_of_a_suite(tmp_path: Path) -> Non
     ],
 )
 def test_what_is_not_there_is_said_with_the_nearest_name(arguments: tuple[str, ...], said: str) -> None:
-    done = vitbench("summary", *arguments)
+    done = here("summary", *arguments, cwd=REPOSITORY)
     assert done.returncode == 2 and said in done.stderr and "Traceback" not in done.stderr, done.stderr
