@@ -13,7 +13,7 @@ import torch
 
 from tests.bad_input import files_of, process, refused_by_process, refused_here, suite_file
 from tests.conftest import REPOSITORY
-from tests.report.builders import CellPlan, Plan, build, factorial
+from tests.report.builders import CellPlan, Plan, build, factorial, render
 from tests.report.markdown import read_page
 from tests.small import SUITE
 from tests.test_registry import PLUGIN
@@ -22,7 +22,6 @@ from vitbench.config import DataSpec, ModelSpec, TrainSpec
 from vitbench.data.catalog import DatasetFacts, unfit
 from vitbench.devices import DeviceError, resolve, unsupported
 from vitbench.registry import PluginError, load_plugin
-from vitbench.report.study_report import render
 from vitbench.store import StudyError, StudyFolder, StudyInfo
 
 ROWS = {*range(1, 35)}

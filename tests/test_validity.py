@@ -18,7 +18,7 @@ import torch
 from scipy import stats
 
 from tests.conftest import REPOSITORY
-from tests.report.builders import CellPlan, Plan, build, factorial, no_triton
+from tests.report.builders import CellPlan, Plan, build, factorial, no_triton, render
 from tests.report.markdown import Page, read_page
 from tests.small import DATA, MODEL, train_trial
 from vitbench import registry
@@ -37,7 +37,6 @@ from vitbench.data.batches import Batches
 from vitbench.data.images import Images
 from vitbench.data.load import splits
 from vitbench.model.build import build_model
-from vitbench.report.study_report import render
 from vitbench.store import TuneValues
 from vitbench.streams import derive
 from vitbench.training import loop
