@@ -20,7 +20,7 @@ from safetensors.torch import save_file
 
 import vitbench
 from tests.bad_input import refused_here, suite_file
-from tests.report.builders import CellPlan, Plan, build
+from tests.report.builders import CellPlan, Plan, build, render
 from tests.report.markdown import csv_text, read_page
 from tests.small import MODEL, SUITE, TRAIN_VALUES, record, time_trial
 from tests.test_security import HOSTILE
@@ -33,8 +33,7 @@ from vitbench.data.checks import checked
 from vitbench.data.images import DataSet, Images
 from vitbench.data.load import prepare, read
 from vitbench.model.weights import WeightsError, load_weights, read_spec, save_weights
-from vitbench.report.inline import escape
-from vitbench.report.study_report import render
+from vitbench.report.text import escape
 from vitbench.store import StudyFolder
 from vitbench.store.record import SCHEMA, BadRecord, from_json
 

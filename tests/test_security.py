@@ -20,7 +20,7 @@ import pytest
 import vitbench
 from tests.bad_input import files_of, suite_file
 from tests.conftest import REPOSITORY
-from tests.report.builders import CellPlan, Plan, build
+from tests.report.builders import CellPlan, Plan, build, render
 from tests.report.markdown import Page, read_page
 from tests.small import SUITE, record, train_trial
 from vitbench.cli.console import Terminal, escape, visible
@@ -28,7 +28,6 @@ from vitbench.cli.main import main
 from vitbench.cli.overview import print_status
 from vitbench.config.suite import Fact, Published
 from vitbench.environment import fingerprint
-from vitbench.report.study_report import render
 from vitbench.store import StudyFolder
 from vitbench.store.record import Record
 

@@ -13,14 +13,13 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import REPOSITORY
-from tests.report.builders import CellPlan, Plan, build, factorial
+from tests.report.builders import CellPlan, Plan, build, factorial, render
 from tests.report.markdown import Page, read_page
 from vitbench.analysis.frames import trials_frame
 from vitbench.analysis.grouped import noise_floor_of
 from vitbench.analysis.outlook import outlook
 from vitbench.config import read_suite
 from vitbench.config.recipe import TrainTable
-from vitbench.report.study_report import render
 
 pytestmark = pytest.mark.xdist_group("validity")  # what its fixtures run is run once
 

@@ -201,8 +201,8 @@ class Study:
         return View(StudyFolder.read(self.path))
 
     def __repr__(self) -> str:
-        from vitbench.report.inline import plain
         from vitbench.report.sections.summary import answer
+        from vitbench.report.text import plain
 
         return f'<vitbench.Study "{self.view.study.info.suite.name}": {plain(answer(self.view))}>'
 
@@ -210,8 +210,8 @@ class Study:
         """The question, the answer, and every effect on one scale, for a notebook."""
         from html import escape
 
-        from vitbench.report.inline import plain
         from vitbench.report.sections.summary import answer
+        from vitbench.report.text import plain
 
         asked = escape(self.view.study.info.suite.question)
         shown = [f"<p><b>{asked}</b></p>", f"<p>{escape(plain(answer(self.view)))}</p>"]

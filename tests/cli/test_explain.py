@@ -14,6 +14,7 @@ from PIL import Image
 from safetensors.torch import save_file
 
 from tests.bad_input import files_of
+from tests.report.builders import render
 from tests.small import MODEL, TRAIN, train_trial
 from tests.training.stages import CPU, silent
 from vitbench.cli.main import main
@@ -22,7 +23,6 @@ from vitbench.config.suite import Info
 from vitbench.config.trial import TrainTrial
 from vitbench.model.build import build_model
 from vitbench.model.weights import save_weights
-from vitbench.report.study_report import render
 from vitbench.store import PlannedTrial, Record, StudyFolder, StudyInfo, TrainValues
 from vitbench.store.explanation import read_explanation
 from vitbench.training.loop import train

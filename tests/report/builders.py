@@ -21,10 +21,10 @@ from vitbench.config.recipe import DataSpec, Level, TimeSpec, TrainSpec
 from vitbench.config.suite import Fact, Goal, Info, Published
 from vitbench.config.trial import SLOT, TimeTrial, TrainTrial, TuneTrial, relevant
 from vitbench.environment import Environment
-from vitbench.report import document
+from vitbench.report import document, study_report
 from vitbench.report.figures.charts import Chart, Drawn
 from vitbench.report.output import Files
-from vitbench.report.study_report import compose, render_view
+from vitbench.report.study_report import compose
 from vitbench.report.view import View
 from vitbench.store import (
     Epoch,
@@ -366,9 +366,14 @@ def reference(name: str) -> View:
     return View(StudyFolder.read(Path(__file__).parents[2] / "results" / "reference" / name))
 
 
+def render(study: StudyFolder, out: Path) -> Path:
+    """A study's report with its drawings; the path of its page."""
+    return study_report.render(View(study), out)
+
+
 def written(study: StudyFolder, out: Path, exports: Collection[str] = ()) -> Path:
     """A study's report without its drawings, which take most of the time; the path of its page."""
-    return render_view(View(study), out, draw=blank, exports=exports)
+    return study_report.render(View(study), out, draw=blank, exports=exports)
 
 
 def page_of(folder: Path, plan: Plan) -> Page:

@@ -11,10 +11,10 @@ import pandas as pd
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
-from vitbench.report import inline
+from vitbench.report import output
 from vitbench.report.document import Block, Document, Table
 from vitbench.report.formats import markdown
-from vitbench.report.inline import plain
+from vitbench.report.text import plain
 
 
 @dataclass(frozen=True)
@@ -86,7 +86,7 @@ class Page:
 
 def csv_text(frame: pd.DataFrame) -> str:
     """A frame as a report's CSV file holds it."""
-    inline.csv(frame, stream := io.StringIO(newline=""))
+    output.csv(frame, stream := io.StringIO(newline=""))
     return stream.getvalue()
 
 

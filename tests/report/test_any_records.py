@@ -27,7 +27,7 @@ from vitbench.config.suite import Fact, Goal
 from vitbench.config.trial import TrainTrial
 from vitbench.environment import Environment
 from vitbench.report.figures.charts import drawn
-from vitbench.report.study_report import render_view
+from vitbench.report.study_report import render
 from vitbench.report.view import View
 from vitbench.store import Ceilings, StudyFolder, TimeValues, TrainValues
 from vitbench.store.explanation import FOLDER, Picture, write_explanation
@@ -178,9 +178,9 @@ def render_all(plan: Plan, explanations: int | None, *, pictures: bool) -> None:
         study = build(folder / "study", plan)
         if explanations is not None:
             hang(study, random.Random(explanations))
-        page = render_view(View(study), folder / "report", draw, exports=["latex"])
+        page = render(View(study), folder / "report", draw, exports=["latex"])
         check(plan, page.parent)
-        again = render_view(View(StudyFolder.read(folder / "study")), folder / "again", draw)
+        again = render(View(StudyFolder.read(folder / "study")), folder / "again", draw)
         assert again.read_bytes() == page.read_bytes()
 
 

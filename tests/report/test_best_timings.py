@@ -9,10 +9,8 @@ import pytest
 
 from tests.report.builders import reference
 from vitbench.report.cost import speed
-from vitbench.report.cost.beside import beside_baseline
-from vitbench.report.cost.heat_map import heat_map
-from vitbench.report.inline import plain
-from vitbench.report.text import ratio_ends
+from vitbench.report.cost.beside import beside_baseline, heat_map
+from vitbench.report.text import plain, ratio_ends
 
 
 def row(name: str, latency: float, speeds: tuple[float, float], **changes: Any) -> dict[str, Any]:

@@ -94,14 +94,6 @@ def test_a_wider_margin(runs: Runs) -> None:
     assert entries(runs) == ["1.json", "2.json", "3.json"]
 
 
-def test_many_changes_of_the_recipe_hide_none_of_the_margin(runs: Runs) -> None:
-    recipe = "weight_decay = 0.1\nlabel_smoothing = 0.1\nclip_norm = 1.0\ncrop_padding = 1\nflip = true\n"
-    again(runs, "[train]", f'[train]\n{recipe}warmup_epochs = 0.5\nschedule = "constant"\n')
-    again(runs, "margin = 0.5", "margin = 4")
-    said = told(runs)["changed-after-results"]
-    assert "margin 0.5 → 4" in said and "(2 more)" in said
-
-
 RELU = '[[variants]]\nname = "relu"\nset = { mlp = "relu", "train.learning_rate" = 0.003 }\n'
 NAMED = '[[variants]]\nname = "gelu"\nset = { mlp = "gelu" }\n' + RELU
 
@@ -186,17 +178,6 @@ def test_a_plan_that_is_edited_by_hand_and_a_list_that_is_cut(runs: Runs) -> Non
         path.unlink()
     assert told(runs).keys() == {"plan-edited", "unlisted-results"}
     assert "finished runs: 4." in told(runs)["unlisted-results"]
-
-
-def test_a_history_that_is_gone_with_its_number_in_the_plan(runs: Runs) -> None:
-    shutil.rmtree(runs.study / "history")
-    plan = runs.study / "study.json"
-    body = json.loads(plan.read_text())
-    del body["history"]
-    plan.write_text(json.dumps(body))
-    assert "history-missing" in told(runs)
-    again(runs, "margin = 0.5", "margin = 4")
-    assert told(runs).keys() == {"history-begins-late"}
 
 
 KILLED = """

@@ -19,11 +19,11 @@ from tests.report.builders import CPU, GPU, blank, build, factorial
 from tests.report.markdown import read_page
 from tests.test_security import HOSTILE, hostile_study
 from vitbench.analysis.side_by_side import side_by_side
-from vitbench.report.comparisons import trend
+from vitbench.report.comparisons import plots
 from vitbench.report.comparisons.comparison import compose, render_comparison
 from vitbench.report.comparisons.comparison_tables import timings_frame
-from vitbench.report.comparisons.forest import ratios
 from vitbench.report.comparisons.limits import differences
+from vitbench.report.comparisons.plots import ratios
 from vitbench.report.document import Forest
 from vitbench.report.formats import markdown
 from vitbench.report.output import Files
@@ -92,21 +92,10 @@ def test_every_ratio_says_over_which_arm_it_is(tmp_path: Path) -> None:
     assert [row.bar.value for row in plot.rows] == pytest.approx(frame["ratio"].dropna().tolist())
 
 
-def test_how_well_ratios_are_known_is_said_beside_them(tmp_path: Path) -> None:
-    """Ratios that agree are no narrow interval, and a timing that is marked shows nothing to be equivalent."""
-    old = write(tmp_path / "old", cells(3, spread=0.004) | {"cell 4": Timed(), "cell 5": Timed()})
-    new = cells(2, {2: 1.2}, spread=0.004) | {"cell 3": Timed(spread=0.3), "cell 4": Timed(state="oom")}
-    found = side_by_side([old, write(tmp_path / "new", new, seed=1)])
-    text = markdown.text(compose(found, Files()))
-    (line,) = found.summaries(None)
-    assert line == "5 timings: 1 oom, 1 slower, 1 undecided, 1 equivalent, 1 only in A"
-    assert "**undecided** ~" in text and "of 3 ratios between timings that do not differ, 0.15 would be" in text
-
-
 def test_latencies_of_three_studies_are_a_trend_of_those_that_changed_most(tmp_path: Path) -> None:
     slower = [{}, {2: 1.2}, {2: 1.5}]
     paths = [write(tmp_path / f"v{n}", cells(12, times), seed=n) for n, times in enumerate(slower, 1)]
-    assert trend.latencies(side_by_side(paths[:2]), Files(blank)) == [], "of two studies the forest says all"
+    assert plots.trends(side_by_side(paths[:2]), Files(blank)) == [], "of two studies the forest says all"
     files = Files()
     page = files.write(tmp_path / "out", compose(side_by_side(paths), files))
     drawn = pd.read_csv(page.parent / "figures" / "latency-trend.csv")
@@ -142,12 +131,6 @@ def test_hostile_names_are_text(browser: Browser, pages: dict[str, Path]) -> Non
         assert shown.value("document.scripts.length") == 1
         names = shown.value("[...document.querySelectorAll('.forest tbody th')].map(th => th.firstChild.data.trim())")
         assert set(names) & set(HOSTILE) and all(name.isprintable() for name in names)
-
-
-def test_it_says_what_differs_first_and_what_limits_the_comparison(pages: dict[str, Path]) -> None:
-    opening, _, below = read_page(pages["devices and versions"].parent).text.partition("Summary")
-    assert "cpu in A and B; cuda in C" in opening and "2.15.0 in A and C; 2.16.0 in B" in opening
-    assert "epochs 3 → 4 in 6 cells" in below
 
 
 def test_every_number_is_in_a_table_and_the_same_as_in_the_studies(pages: dict[str, Path]) -> None:

@@ -8,16 +8,15 @@ from typing import Any
 
 import pytest
 
-from tests.conftest import REPOSITORY
 from tests.report.builders import CPU, CellPlan, Plan, Values, build, factorial, reference
 from tests.report.markdown import Shown
 from vitbench.report.cost import by_axis
-from vitbench.report.document import Block, Forest, Note, Table
+from vitbench.report.document import Block, Forest, Table
 from vitbench.report.output import Files
-from vitbench.report.sections import recipes, summary
+from vitbench.report.sections import setup, summary
 from vitbench.report.sections.caveats import stated
 from vitbench.report.view import View
-from vitbench.store import StudyFolder, TimeValues
+from vitbench.store import TimeValues
 
 EQUIVALENT_AXES = {"attention": ("per_head", "batched", "sdpa"), "norm": ("pre", "post")}
 LOADED = CPU.model_copy(update={"load_average": 6.33})
@@ -97,23 +96,14 @@ def test_runs_without_a_machine_to_themselves_are_told(tmp_path: Path, changes: 
     )
 
 
-@pytest.mark.parametrize("busy", [False, True])
-def test_a_busy_machine_is_named_beside_the_speeds(busy: bool) -> None:
-    """Beside other work intervals stay narrow and ratios change: a step with more barriers waits more."""
-    timed = View(StudyFolder.read(REPOSITORY / "results" / "reference" / "components-cpu"))
-    timed.processes = timed.processes.assign(load_average=6.33 if busy else 2.0)
-    said = [block.text for block in summary.section(timed, Files()) if isinstance(block, Note)]
-    assert len(said) == busy and all("6.3 on 2 cores" in text for text in said)
-
-
 def test_what_cells_are_given_is_said_where_it_differs(tmp_path: Path) -> None:
-    assert recipes.in_words(reference("mae-small"), "learning_rate") == "0.01 (linear probe) or 0.001 (everything)"
+    assert setup.who_has(reference("mae-small"), "learning_rate") == "0.01 (linear probe) or 0.001 (everything)"
     assert "settings-by-cell" in dict(stated(reference("mae-small")))
     cells = [CellPlan("slow", {"train.learning_rate": 1e-4}), CellPlan("quick", {}), CellPlan("post", {"norm": "post"})]
     named = view(tmp_path / "named", Plan(cells, seeds=(0, 1), time=False))
-    assert recipes.in_words(named, "learning_rate") == "0.0001 (slow) or 0.001 (quick, post)"
+    assert setup.who_has(named, "learning_rate") == "0.0001 (slow) or 0.001 (quick, post)"
     axis = view(tmp_path / "axis", factorial({"train.learning_rate": (1e-3, 3e-3)}, seeds=(0, 1), time=False))
-    assert recipes.in_words(axis, "learning_rate") is None, "that is what is compared"
+    assert setup.who_has(axis, "learning_rate") is None, "that is what is compared"
     assert "settings-by-cell" not in dict(stated(axis))
     longer = view(tmp_path / "longer", factorial({"train.epochs": (2, 6), "norm": ("pre", "post")}, time=False))
     assert "train.epochs" in dict(stated(longer))["unequal-budgets"]

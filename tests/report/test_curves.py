@@ -11,15 +11,14 @@ import pytest
 from matplotlib.collections import LineCollection
 from matplotlib.lines import Line2D
 
-from tests.report.builders import CellPlan, Plan, Values, build, factorial, reference
+from tests.report.builders import CellPlan, Plan, build, factorial, reference
 from vitbench.report.figures.charts import MEAN, MOST_DASHED, Curves
 from vitbench.report.figures.draw import figure, style
-from vitbench.report.figures.lines import DASHES, FEW_EPOCHS
+from vitbench.report.figures.marks import DASHES, FEW_EPOCHS
 from vitbench.report.figures.parts import colours, tip
 from vitbench.report.sections import curves
 from vitbench.report.text import significant
 from vitbench.report.view import View
-from vitbench.store import TrainValues
 
 
 def test_without_validation_learning_curves_show_the_accuracy_in_training(tmp_path: Path) -> None:
@@ -41,20 +40,6 @@ def test_lines_are_dashed_where_few_cross(tmp_path: Path) -> None:
             (legend,) = figure(picture.chart).legends
         patterns = {str(pattern(line)) for line in legend.get_lines()}
         assert (len(patterns) > 1) == (number <= MOST_DASHED and epochs > 1)
-
-
-def test_learning_curves_say_what_the_recipes_and_the_records_have(tmp_path: Path) -> None:
-    def with_norms(values: Values) -> Values:
-        assert isinstance(values, TrainValues)
-        every = tuple(epoch.model_copy(update={"gradient_norm": 1.0}) for epoch in values.epochs)
-        return values.model_copy(update={"epochs": every})
-
-    plain, flipped = CellPlan("plain", {}), CellPlan("flipped", {"train.flip": True})
-    for name, cells, changes in (("none", [plain], {}), ("some", [plain, flipped], {"changed": with_norms})):
-        plan = Plan(cells, validation_images=0, time=False, **changes)
-        (picture,) = curves.pictures(View(build(tmp_path / name, plan)))
-        assert ("augmented" in picture.caption) == (flipped in cells)
-        assert ("Gradient norm: in the records of 0 of" in picture.caption) == (not changes)
 
 
 def test_what_a_claim_compares_stands_in_one_panel_and_a_mean_is_of_one_setting() -> None:

@@ -11,7 +11,7 @@ from playwright.sync_api import Browser
 
 from tests.conftest import REPOSITORY
 from tests.report.browser import SCHEMES, WINDOWS, faults_of_page, opened
-from tests.report.builders import CellPlan, Plan, build, train_values
+from tests.report.builders import CellPlan, Plan, build, render, train_values
 from tests.report.contrast import LEAST_TEXT, contrast, hexadecimal
 from tests.report.shown_models import explanation_of, pictures_of
 from tests.test_security import HOSTILE, as_read
@@ -19,7 +19,6 @@ from vitbench.config.model import ModelSpec
 from vitbench.config.trial import TrainTrial
 from vitbench.report.figures import colours
 from vitbench.report.models.explained_page import render_explanation
-from vitbench.report.study_report import render
 from vitbench.store.explanation import FOLDER, read_explanation, write_explanation
 
 pytestmark = pytest.mark.xdist_group("browser")

@@ -17,7 +17,7 @@ from tests.report.markdown import csv_text
 from tests.report.shown_models import explanation_of, pictures_of
 from tests.report.test_figures import LONG, faults, texts
 from vitbench.config.model import ModelSpec
-from vitbench.report.figures import heat, sheet
+from vitbench.report.figures import pixels
 from vitbench.report.figures.charts import Chart, Heat, Nested, Tiles
 from vitbench.report.models import pictures
 from vitbench.store.explanation import Explanation
@@ -126,10 +126,10 @@ def test_of_many_places_evenly_chosen_ones_have_a_map() -> None:
 def test_the_measure_sees_what_touches(monkeypatch: pytest.MonkeyPatch) -> None:
     """Two defects are planted: names that are not shortened, and names where they have no room."""
     names = [f"{n} {WIDE}" for n in range(8)]
-    monkeypatch.setattr(sheet, "fit", lambda names, *_: [*names])
+    monkeypatch.setattr(pixels, "fit", lambda names, *_, **__: [*names])
     without = [*OF_THE_MODEL, "confusion"]
     assert any(" / " in fault for fault in found({"num_classes": 8}, classes=names, without=without))
-    monkeypatch.setattr(heat, "LINE", 0.0)
+    monkeypatch.setattr(pixels, "LINE", 0.0)
     (matrix,) = (chart for chart in charts({"num_classes": 48}) if is_matrix(chart))
     assert "class 1 / class 2" in faults(matrix)
 

@@ -11,7 +11,7 @@ from tests.report.shown_models import explanation_of
 from vitbench.analysis.attention_distance import likeness, uniform_distance
 from vitbench.config.model import ModelSpec
 from vitbench.report.figures.charts import Tile, Tiles, Trends
-from vitbench.report.figures.sheet import LAID, MOST_OPAQUE, overlaid
+from vitbench.report.figures.pixels import LAID, MOST_OPAQUE, overlaid
 from vitbench.report.models import explanation_text
 from vitbench.report.models.examples import PictureGroup, ShownModel, chosen, in_full
 from vitbench.report.models.pictures import PREDICTED, sections

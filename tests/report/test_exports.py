@@ -20,8 +20,8 @@ from tests.report.browser import opened
 from tests.report.builders import CellPlan, Plan, blank, build, factorial, no_triton, written
 from tests.test_security import hostile_study
 from vitbench.cli.main import main
-from vitbench.report.exports.extras import EXTRAS
-from vitbench.report.study_report import EXPORTS, render_view
+from vitbench.report.exports.export_runs import EXTRAS
+from vitbench.report.study_report import EXPORTS, render
 from vitbench.report.view import View
 from vitbench.store import StudyFolder
 
@@ -67,7 +67,7 @@ def test_mlflow_reads_every_record_as_a_run(tmp_path: Path) -> None:
     wanted("mlflow")
     study = made(tmp_path)
     view = View(study)
-    out = render_view(view, tmp_path / "out", blank, exports=["mlflow"]).parent
+    out = render(view, tmp_path / "out", blank, exports=["mlflow"]).parent
     from mlflow import MlflowClient
 
     client = MlflowClient(tracking_uri=f"sqlite:///{out / 'mlflow' / 'mlflow.db'}")

@@ -30,9 +30,8 @@ from PIL import Image
 
 from tests.report.builders import CPU, GPU, CellPlan, Plan, build, charts_of, factorial, reference
 from tests.report.contrast import LEAST_MARK, LEAST_TEXT, contrast
-from vitbench.report.cost import roofline as costs
 from vitbench.report.document import Bar, Forest, ForestRow, Scale
-from vitbench.report.figures import colours, parts, scatter
+from vitbench.report.figures import colours, marks, parts
 from vitbench.report.figures.charts import (
     SPOT,
     Chart,
@@ -44,10 +43,10 @@ from vitbench.report.figures.charts import (
     Roofline,
     Trends,
 )
-from vitbench.report.figures.colours import PAPER
+from vitbench.report.figures.colours import PAPER, alone
 from vitbench.report.figures.draw import draw, figure, style
 from vitbench.report.figures.parts import fit, inches
-from vitbench.report.formats.styles import alone
+from vitbench.report.sections import timing
 from vitbench.report.view import View
 from vitbench.store.record import STATES
 
@@ -202,9 +201,9 @@ def test_labels_of_each_kind_neither_touch_nor_are_cut_off(chart: Chart) -> None
 
 def test_the_measure_sees_what_touches_and_what_is_cut_off(monkeypatch: pytest.MonkeyPatch) -> None:
     rows = next(chart for chart in of_each_kind() if isinstance(chart, Forest) and len(chart.rows) == 40)
-    monkeypatch.setattr(scatter, "ROW", 0.05)
+    monkeypatch.setattr(marks, "ROW", 0.05)
     assert any(" / " in fault for fault in faults(rows))
-    monkeypatch.setattr(scatter, "in_two", lambda label, room: 20 * label)
+    monkeypatch.setattr(marks, "in_two", lambda label, room: 20 * label)
     assert any("is cut off" in fault for fault in faults(rows))
 
 
@@ -216,8 +215,8 @@ NAMES = st.lists(st.lists(WORDS, min_size=1, max_size=8).map(" ".join), min_size
 @settings(deadline=None, max_examples=60)
 @given(NAMES)
 def test_names_that_differ_are_never_cut_to_the_same_text(names: list[str]) -> None:
-    for lines in (1, 2):
-        labels = fit(names, ROOM, 7.5, lines=lines)
+    for most in (1, 2):
+        labels = fit(names, ROOM, 7.5, lines=most)
         assert len(set(labels)) == len(names)
         assert all(inches(line, 7.5) <= ROOM or len(line) <= 12 for label in labels for line in label.split("\n"))
 
@@ -242,7 +241,7 @@ def test_a_name_of_45_letters_is_whole_in_forest_plots_and_in_legends() -> None:
 
 def test_a_roofline_has_no_word_on_its_line_and_every_mark_open_at_its_place() -> None:
     timed = reference("attention-timing-cpu")
-    (picture,) = costs.rooflines(timed, list(timed.axes))
+    (picture,) = timing.rooflines(timed, list(timed.axes))
     ceilings = timed.time.loc[timed.time["state"] == "ok", "ceiling_bytes_per_s"]
     assert picture.chart.bytes_per_s == (ceilings.min(), ceilings.max())
     with style():

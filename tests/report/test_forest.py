@@ -19,7 +19,7 @@ from vitbench.report.document import Bar, Document, Figure, Forest, ForestRow, H
 from vitbench.report.figures.charts import SPOT, Colouring, Front, drawn
 from vitbench.report.formats import html
 from vitbench.report.formats.bars import MOST_POINTS
-from vitbench.report.inline import Md, escape
+from vitbench.report.text import Md, escape
 
 pytestmark = pytest.mark.xdist_group("browser")
 
@@ -41,7 +41,7 @@ def plot(bars: tuple[Bar, ...], scale: Scale, name: str = "a long name of a valu
 
 def numbers() -> Section:
     rows = [{"cell": Md(f"cell {n}"), "value": Md(f"{bar.value:.1f}"), "steps": Md("7")} for n, bar in enumerate(BARS)]
-    made = table(rows[:3], right={"value", "steps"}).with_bars({"value": (BARS[:3], Scale())}).hiding({"steps"})
+    made = table(rows[:3], {"value", "steps"}, bars={"value": (BARS[:3], Scale())}, optional={"steps"})
     return Section("Numbers", [made])
 
 
@@ -194,8 +194,8 @@ def test_a_click_on_a_row_marks_its_cells_in_tables_and_figures_and_the_link_lea
     spots = [(name, "", 100.0 + n, 90.0, 120.0, False, 50.0 + n, 1.0, not n, "") for n, name in enumerate(names)]
     chart = Front("cost", "gain", False, pd.DataFrame(spots, columns=SPOT), Colouring(), logarithmic=False)
     picture = Figure("a.png", "cells", Md(""), {"CSV": "a.csv"}, lambda: drawn(chart).svg)
-    rows = table([{"cell": escape(name)} for name in names], right=set()).about([name] for name in names)
-    both = table([{"function": Md("f")}], right=set()).about([names[:2]])
+    rows = table([{"cell": escape(name)} for name in names], set(), cells=[[name] for name in names])
+    both = table([{"function": Md("f")}], set(), cells=[names[:2]])
     document = Document("Cells", [], [Section("One", [rows, both, picture])])
     file = tmp_path / "index.html"
     file.write_text(html.page(document), encoding="utf-8")

@@ -13,7 +13,7 @@ from tests.report.builders import CPU, blank, build, factorial
 from tests.report.markdown import Page, read_page
 from tests.test_security import HOSTILE
 from vitbench.cli.main import cli
-from vitbench.report.index import render_all, studies_in
+from vitbench.report.study_report import render_all, studies_in
 
 AXES = {"norm": ("pre", "post")}
 NAME = "b" + "".join(text for text in HOSTILE if text.isprintable() and "/" not in text)

@@ -11,12 +11,11 @@ from playwright.sync_api import Browser, Page
 
 from tests.conftest import REPOSITORY
 from tests.report.browser import SCHEMES, WINDOWS, faults_of_page, opened
-from tests.report.builders import CPU, CellPlan, Plan, build, factorial
+from tests.report.builders import CPU, CellPlan, Plan, build, factorial, render
 from tests.report.contrast import LEAST_MARK, LEAST_TEXT, contrast, hexadecimal, over
 from tests.test_security import HOSTILE, as_read, hostile_study
 from vitbench.report.figures import colours
 from vitbench.report.output import PAGE
-from vitbench.report.study_report import render
 from vitbench.store import StudyFolder
 from vitbench.store.record import STATES
 

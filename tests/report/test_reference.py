@@ -10,9 +10,10 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import REPOSITORY
+from tests.report.builders import render
 from vitbench.config.trial import TrainTrial
 from vitbench.report.output import Files
-from vitbench.report.study_report import compose, render
+from vitbench.report.study_report import compose
 from vitbench.report.view import View
 from vitbench.store import StudyFolder
 

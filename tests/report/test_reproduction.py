@@ -10,7 +10,7 @@ import pytest
 
 from tests.bad_input import process
 from tests.conftest import REPOSITORY
-from tests.report.builders import build, factorial
+from tests.report.builders import build, factorial, render
 from tests.report.markdown import read_page
 from tests.report.test_reference import STUDIES
 from tests.small import SUITE
@@ -22,7 +22,6 @@ from vitbench.config.shipped import suite_file
 from vitbench.report.document import Code
 from vitbench.report.output import Files
 from vitbench.report.sections import reproduce
-from vitbench.report.study_report import render
 from vitbench.report.view import View
 from vitbench.runner.look_plan import Wanted, nothing_seen, nothing_stops
 from vitbench.runner.plan import KINDS, plan

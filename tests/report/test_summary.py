@@ -4,26 +4,22 @@ from __future__ import annotations
 
 import functools
 import math
-import re
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
-from tests.conftest import REPOSITORY
 from tests.report.builders import CellPlan, Values, blank, build, factorial, reference
 from tests.report.markdown import Shown, tables
 from vitbench.analysis.multiplicity import ALPHA, holm
-from vitbench.config import read_suite
 from vitbench.config.trial import TrainTrial
-from vitbench.report.document import Block, Chips, Document, Figure, Forest, ForestRow, Note, Table
-from vitbench.report.inline import plain
+from vitbench.report.document import Block, Chips, Document, Forest, ForestRow, Note, Table
 from vitbench.report.output import Files
-from vitbench.report.sections import accuracy, caveats, effects, pareto, reconstructions, summary, timing
+from vitbench.report.sections import accuracy, caveats, effects, pareto, summary
 from vitbench.report.sections.caveats import stated
 from vitbench.report.study_report import compose
-from vitbench.report.text import MINUS
+from vitbench.report.text import MINUS, plain
 from vitbench.report.view import View
 from vitbench.store import TimeValues, TrainValues
 
@@ -106,17 +102,6 @@ def test_a_certain_difference_within_the_margin_is_not_told_as_none(tmp_path: Pa
     }, "what another margin would change; the interaction is equivalent whatever it is"  # fmt: skip
 
 
-def test_claims_of_a_small_form_are_told_as_such() -> None:
-    """On the first screen, in the table and in the numbers; and of a whole suite nothing of it."""
-    view = reference("pooling-small")
-    outcome = "not reproduced, opposite sign (small form)"
-    assert [chip for block in first_screen(view) if isinstance(block, Chips) for chip, _ in block.items] == [outcome]
-    assert [row[1] for row in shown(view, "outcome").rows] == [outcome]
-    assert effects.frame(view)["small"].iloc[0]
-    whole = reference("planted")
-    assert not any("small form" in row[1] for row in shown(whole, "outcome").rows)
-
-
 def test_an_effect_over_tasks_is_their_mean_and_each_task_is_shown() -> None:
     view = reference("planted")
     under = shown(view, "position only (points)")
@@ -139,21 +124,6 @@ def test_the_best_cell_is_one_of_its_task() -> None:
         assert view.noise and best.mean >= others["test_accuracy_pct_mean"].max() - view.noise.largest
     (refused,) = pareto.section(view, Files(blank))
     assert isinstance(refused, str) and "different images" in refused, "accuracy in one task buys nothing in another"
-
-
-def test_equivalent_implementations_are_one_row() -> None:
-    view = reference("components-cpu")
-    functions = accuracy.functions(view, view.groups[0])
-    of_cells = view.by_cell.set_index("cell")
-    assert sorted(cell for each in functions for cell in each.cells) == sorted(of_cells.index)
-    assert len({view.function_of[each.cells[0]] for each in functions}) == len(functions) == 6
-    assert [each.mean for each in functions] == sorted((each.mean for each in functions), reverse=True)
-    by_cell = shown(view, "parameters")
-    for each, row in zip(functions, by_cell.rows, strict=True):
-        assert row[:2] == ["conv | einops", "batched | per_head | sdpa"] and row[2:4] == each.name.split(" · ")
-        rates = of_cells.loc[list(each.cells), "train_images_per_s"]
-        assert row[by_cell.columns.index("training (images/s)")] == f"{rates.min():,.0f} to {rates.max():,.0f}"
-    assert functions[0].name in said(view)
 
 
 @pytest.mark.parametrize("name", ["attention-timing-cpu", "components-cpu", "planted"])
@@ -232,63 +202,6 @@ def test_counts_of_the_reference_timings_are_what_their_numbers_say() -> None:
     assert 0 < slower.total() < (others["speed_high"] < 1).sum(), "some were chance"
     counted = ", ".join(f"{name} in {times}" for name, times in slower.most_common())
     assert counted in said(view) and f"{len(adjusted)} comparisons" in said(view)
-
-
-def test_an_equal_picture_is_shown_once_and_names_its_cells() -> None:
-    (sheet,) = reconstructions.section(reference("mae-small"), Files(blank))
-    assert (
-        isinstance(sheet, Figure) and "linear probe and masked autoencoder · everything (the same in" in sheet.caption
-    )
-
-
-def test_a_cell_is_called_by_the_values_that_its_columns_have() -> None:
-    view = reference("norm-placement-small")
-    suite = read_suite(REPOSITORY / "ablations/norm-placement.toml", view.study.info.options[2:], small=True)
-    assert view.cells == [cell.label for cell in suite.cells]
-    assert "pre · depth=6 · warmup_epochs=2 · learning_rate=0.0005" in view.cells
-
-
-def test_a_roofline_is_drawn_where_ceilings_were_measured(tmp_path: Path) -> None:
-    timed_alone = View(build(tmp_path / "timed", factorial(AXES, train=False)))
-    planned = View(build(tmp_path / "planned", factorial(AXES, train=False, state=lambda *_: ("pending", ""))))
-    for view, drawn in ((timed_alone, 0), (planned, 0), (reference("planted"), 0), (reference("components-cpu"), 1)):
-        blocks = timing.details(view, Files(blank))
-        assert sum(isinstance(block, Figure) and "roofline" in block.path for block in blocks) == drawn
-    assert not [*stated(planned)] and "Caveats" not in {section.title for section in document(planned).sections}
-
-
-def test_the_byline_names_the_form_and_the_commit_of_the_records() -> None:
-    view = reference("positions-small")
-    assert summary.facts(view)["form"] == "small form"
-    records = [record for attempts in view.study.records().values() for record in attempts]
-    (commit,) = {record.environment.commit or "" for record in records if record.environment}
-    assert summary.facts(view)["commit"] == f"commit {commit[:7]}"
-    assert "form" not in summary.facts(reference("components-cpu"))
-
-
-def test_what_runs_in_part_is_named_apart_from_what_does_not_run() -> None:
-    view = reference("attention-timing-cpu")
-    states = view.trials.groupby("attention")["state"].agg(set)
-    assert states["flex"] == {"ok", "unsupported"} and states["triton"] == {"unsupported"}
-    none, part = re.findall(r"upported (?:on|in part on) cpu: (.*?)\.(?:\s|$)", said(view))
-    assert "triton" in none and "flex" not in none and part == "attention flex"
-
-
-def test_a_study_of_timings_says_how_near_the_device_s_limit_the_fastest_come() -> None:
-    view = reference("attention-timing-cpu")
-    timed = view.measured.loc[view.measured.groupby(["level_shape", "mode"])["latency_ms_p50"].idxmin()]
-    low, high = (100 * getattr(timed["of_roofline"], name)() for name in ("min", "max"))
-    assert len(timed) == 10 and f"the fastest of each setting reaches {low:.0f} to {high:.0f} %" in said(view)
-    assert "roofline" not in said(reference("components-cpu"))
-
-
-def test_a_table_says_where_its_means_are_of_other_seeds_than_the_differences() -> None:
-    captions = {
-        name: "\n".join(str(t.caption) for t in document(reference(name)).sections[2].blocks if isinstance(t, Table))
-        for name in ("positions-small", "components-cpu")
-    }
-    assert accuracy.UNEQUAL_SEEDS in captions["positions-small"] and accuracy.NOT_ALONE in captions["positions-small"]
-    assert accuracy.UNEQUAL_SEEDS not in captions["components-cpu"], "all of its cells have as many seeds"
 
 
 def test_at_other_image_sizes_the_best_cells_are_those_of_the_records() -> None:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pandas as pd
 import pytest
 
+from tests.report.builders import render
 from tests.runner.runs import Runs
 from tests.small import SUITE
 from vitbench.analysis.image_outcomes import of_bits
-from vitbench.report.study_report import render
 from vitbench.store import StudyFolder, TrainValues
 
 

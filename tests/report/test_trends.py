@@ -9,7 +9,7 @@ import pytest
 
 from tests.report.builders import build, factorial
 from vitbench.report.figures.charts import Trends, drawn
-from vitbench.report.sections.trends import TEST_ACCURACY, THROUGHPUT, Quantity, trends
+from vitbench.report.sections.curves import TEST_ACCURACY, THROUGHPUT, Quantity, trends
 from vitbench.report.text import significant
 from vitbench.report.view import View
 

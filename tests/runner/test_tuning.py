@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
+from tests.report.builders import render
 from tests.report.markdown import read_page
 from tests.runner.runs import here
 from tests.small import SUITE
 from vitbench.config import SpecError, TrainTrial, TuneTrial, read_suite
-from vitbench.report.study_report import render
 from vitbench.runner.plan import NO_SETTING, plan
 from vitbench.store import StudyFolder, TrainValues, TuneValues
 

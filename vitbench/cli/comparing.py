@@ -167,7 +167,7 @@ def print_comparison(comparison: SideBySide, fail_over: float | None, console: T
     """A table of what changed for each pair of arms, what limits it, and a summary."""
     from vitbench.analysis.regressions import meanings
     from vitbench.report.comparisons.limits import differences, stated
-    from vitbench.report.inline import plain
+    from vitbench.report.text import plain
 
     if not console.is_terminal:
         console.width = 100_000

@@ -337,9 +337,8 @@ def report(study: Path | None, out: Path | None, printed: str | None, exports: t
             raise click.UsageError("--print writes no report: leave out --out and --export")
         _print_report(study, short=printed == "short")
         return
-    from vitbench.report.exports.extras import require
-    from vitbench.report.index import render_all, studies_in
-    from vitbench.report.study_report import render_view
+    from vitbench.report.exports.export_runs import require
+    from vitbench.report.study_report import render, render_all, studies_in
     from vitbench.report.view import View
     from vitbench.store import StudyFolder
 
@@ -355,7 +354,7 @@ def report(study: Path | None, out: Path | None, printed: str | None, exports: t
     opened = StudyFolder.read(study)
     folder = out or Path("reports") / study.resolve().name
     view = View(opened)
-    page = render_view(view, folder, exports=exports)
+    page = render(view, folder, exports=exports)
     console = Terminal()
     for damaged in opened.damaged:
         console.print(f"[yellow]set aside[/] {escape(damaged)}")

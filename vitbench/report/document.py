@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
+from types import MappingProxyType
 
 import pandas as pd
 
-from vitbench.report.inline import NOTHING, Md, bold, escape
-
-NO_CAPTION = Md("")
+from vitbench.report.text import NOTHING, Md, bold, escape
 
 TONES: Mapping[str, str] = {
     "better": "good", "faster": "good", "worse": "bad", "slower": "bad", "equivalent": "same", "identical": "same",
@@ -28,21 +27,17 @@ def tone(word: str) -> str:
 
 @dataclass(frozen=True)
 class Heading:
-    """A heading within a section, as plain text.
-
-    Attributes:
-        level: 3 below a section's title, 4 below that.
-    """
+    """A heading within a section, as plain text."""
 
     text: str
-    level: int = 3
+    level: int = 3  # 3 below a section's title, 4 below that
 
 
 @dataclass(frozen=True)
 class Bullets:
-    """A list."""
+    """A list, an item a line."""
 
-    items: tuple[Md, ...]
+    items: Sequence[Md]
 
 
 @dataclass(frozen=True)
@@ -63,7 +58,7 @@ class Byline:
 class Chips:
     """Short findings, each a word in the colour of its tone, and a sentence."""
 
-    items: tuple[tuple[str, Md], ...]
+    items: Sequence[tuple[str, Md]]
 
 
 @dataclass(frozen=True)
@@ -78,57 +73,34 @@ class Bar:
 
 @dataclass(frozen=True)
 class Scale:
-    """The scale that bars share.
+    """The scale that bars share."""
 
-    Attributes:
-        neutral: where nothing differs; None for no line.
-        margin: ends of what is too small to matter; None for no band.
-        logarithmic: whether equal lengths are equal ratios.
-    """
-
-    neutral: float | None = None
-    margin: tuple[float, float] | None = None
-    logarithmic: bool = False
+    neutral: float | None = None  # where nothing differs; None for no line
+    margin: tuple[float, float] | None = None  # ends of what is too small to matter; None for no band
+    logarithmic: bool = False  # whether equal lengths are equal ratios
 
 
 @dataclass(frozen=True)
 class ForestRow:
-    """A row of a forest plot.
+    """A row of a forest plot."""
 
-    Attributes:
-        name: what is compared, such as the value of an axis.
-        context: its axis, and what it is compared with.
-        bar: the difference or ratio.
-        number: the same as text, and its interval.
-        verdict: in words.
-        detail: what a reader may want to know beside: p, seeds, family.
-    """
-
-    name: str
-    context: str
-    bar: Bar
-    number: tuple[str, str]
-    verdict: str
-    detail: str = ""
+    name: str  # what is compared, such as the value of an axis
+    context: str  # its axis, and what it is compared with
+    bar: Bar  # the difference or ratio
+    number: tuple[str, str]  # the same as text, and its interval
+    verdict: str  # in words
+    detail: str = ""  # what a reader may want to know beside: p, seeds, family
 
 
 @dataclass(frozen=True)
 class Forest:
-    """A forest plot: effects by row on one scale.
+    """A forest plot: effects by row on one scale."""
 
-    Attributes:
-        title: what is compared, with its unit.
-        rows: the effects.
-        scale: of all of them.
-        note: what the band around the neutral value is; empty where there is none.
-        files: kinds of its files → path, such as CSV.
-    """
-
-    title: str
-    rows: tuple[ForestRow, ...]
-    scale: Scale
-    note: str = ""
-    files: Mapping[str, str] = field(default_factory=dict)
+    title: str  # what is compared, with its unit
+    rows: Sequence[ForestRow]  # the effects
+    scale: Scale  # of all of them
+    note: str = ""  # what the band around the neutral value is; empty where there is none
+    files: Mapping[str, str] = field(default_factory=dict)  # kinds of its files → path, such as CSV
 
     @property
     def frame(self) -> pd.DataFrame:
@@ -157,7 +129,7 @@ class Forest:
             for each in self.rows
         ]
         note = f" ({self.note})" if self.note else ""
-        return table(rows, right={"value", "interval"}).captioned(escape(f"{self.title}{note}"))
+        return table(rows, right={"value", "interval"}, caption=escape(f"{self.title}{note}"))
 
 
 @dataclass(frozen=True)
@@ -170,65 +142,32 @@ class Code:
 
 @dataclass(frozen=True)
 class Figure:
-    """A picture.
+    """A picture."""
 
-    Attributes:
-        path: of its PNG file, relative to the report.
-        alt: plain text, for who does not see it.
-        caption: what it shows; empty where the text around it says so.
-        files: kinds of its files → path, such as CSV.
-        element: draws it for a page, as HTML without an accessible name; ids in it begin with
-            :data:`vitbench.report.figures.charts.OWN`.
-    """
-
-    path: str
-    alt: str
-    caption: Md
-    files: Mapping[str, str]
+    path: str  # of its PNG file, relative to the report
+    alt: str  # plain text, for who does not see it
+    caption: Md  # what it shows; empty where the text around it says so
+    files: Mapping[str, str]  # kinds of its files → path, such as CSV
+    # draws it for a page, as HTML without an accessible name; ids in it begin with
+    # :data:`vitbench.report.figures.charts.OWN`
     element: Callable[[], str]
 
 
 @dataclass(frozen=True)
 class Table:
-    """A table.
+    """A table."""
 
-    Attributes:
-        columns: heads, plain text.
-        right: whether each column is aligned to the right.
-        rows: cells.
-        bars: number of a column → for each row the bar beneath its text, or None; and their scale.
-        shades: (row, column) → from -1 to 1, the colour behind a cell.
-        caption: what is in it; empty where the heading above says so.
-        optional: heads of columns that a page hides until a reader wants them.
-        cells: for each row the labels of the cells that it is about, by which a page marks them in figures and tables;
-            empty where rows are about something else.
-    """
-
-    columns: tuple[str, ...]
-    right: tuple[bool, ...]
-    rows: tuple[tuple[Md, ...], ...]
-    bars: Mapping[int, tuple[Sequence[Bar | None], Scale]] = field(default_factory=dict)
-    shades: Mapping[tuple[int, int], float] = field(default_factory=dict)
-    caption: Md = NO_CAPTION
-    optional: frozenset[str] = frozenset()
-    cells: tuple[tuple[str, ...], ...] = ()
-
-    def with_bars(self, bars: Mapping[str, tuple[Sequence[Bar | None], Scale]]) -> Table:
-        """The table with bars beneath the text of some columns, by their heads."""
-        numbered = {number: bars[name] for number, name in enumerate(self.columns) if name in bars}
-        return replace(self, bars={**self.bars, **numbered})
-
-    def captioned(self, caption: Md) -> Table:
-        """The table with a caption."""
-        return replace(self, caption=caption)
-
-    def hiding(self, optional: Set[str]) -> Table:
-        """The table with some columns that a page hides until a reader wants them."""
-        return replace(self, optional=frozenset(optional))
-
-    def about(self, cells: Iterable[Sequence[str]]) -> Table:
-        """The table with the cells that its first rows are about."""
-        return replace(self, cells=tuple(map(tuple, cells)))
+    columns: tuple[str, ...]  # heads, plain text
+    right: tuple[bool, ...]  # whether each column is aligned to the right
+    rows: tuple[tuple[Md, ...], ...]  # cells
+    # number of a column → for each row the bar beneath its text, or None; and their scale
+    bars: Mapping[int, tuple[Sequence[Bar | None], Scale]]
+    caption: Md  # what is in it; empty where the heading above says so
+    optional: frozenset[str]  # heads of columns that a page hides until a reader wants them
+    # for each row the labels of the cells that it is about, by which a page marks them in figures and tables; empty
+    # where rows are about something else
+    cells: tuple[tuple[str, ...], ...]
+    shades: Mapping[tuple[int, int], float] = field(default_factory=dict)  # (row, column) → -1 to 1, colour of a cell
 
     @property
     def telling(self) -> int:
@@ -247,30 +186,20 @@ Block = Md | Heading | Bullets | Note | Byline | Chips | Code | Figure | Table |
 
 @dataclass(frozen=True)
 class Section:
-    """A title and its blocks.
-
-    Attributes:
-        folded: whether a page shows the title alone until a reader opens it.
-    """
+    """A title and its blocks."""
 
     title: str
     blocks: Sequence[Block]
-    folded: bool = False
+    folded: bool = False  # whether a page shows the title alone until a reader opens it
 
 
 @dataclass(frozen=True)
 class Document:
-    """A report.
+    """A report."""
 
-    Attributes:
-        title: plain text.
-        opening: before the first section.
-        sections: in their order, those without anything left out.
-    """
-
-    title: str
-    opening: Sequence[Block]
-    sections: Sequence[Section]
+    title: str  # plain text
+    opening: Sequence[Block]  # before the first section
+    sections: Sequence[Section]  # in their order, those without anything left out
 
     def tables(self) -> Iterator[tuple[tuple[str, ...], Table]]:
         """The headings over each table, and the table."""
@@ -283,27 +212,37 @@ class Document:
                     yield above, block
 
 
-def table(rows: Sequence[Mapping[str, Md]], right: Set[str], columns: Iterable[str] = ()) -> Table:
-    """A table of rows, its columns in the order of the first row that has them.
+def table(
+    rows: Sequence[Mapping[str, Md]],
+    right: Set[str],
+    *,
+    columns: Iterable[str] = (),
+    caption: str = "",
+    bars: Mapping[str, tuple[Sequence[Bar | None], Scale]] = MappingProxyType({}),
+    optional: Set[str] = frozenset(),
+    cells: Iterable[Sequence[str]] = (),
+) -> Table:
+    """A table of rows (column → cell), its columns in the order of the first row that has them, those in ``right``
+    aligned to the right. A row without a column shows :data:`NOTHING` there.
 
     Args:
-        rows: column → cell. A row without a column shows :data:`NOTHING` there.
-        right: columns aligned to the right.
         columns: the first columns, in their order, where it is not that of the rows.
+        bars: column → what is drawn beneath its text.
     """
     columns = tuple(dict.fromkeys([*columns, *(name for row in rows for name in row)]))
-    cells = tuple(tuple(row.get(name, NOTHING) for name in columns) for row in rows)
-    return Table(columns, tuple(name in right for name in columns), cells)
+    return Table(
+        columns,
+        tuple(name in right for name in columns),
+        tuple(tuple(row.get(name, NOTHING) for name in columns) for row in rows),
+        {number: bars[name] for number, name in enumerate(columns) if name in bars},
+        Md(caption),
+        frozenset(optional),
+        tuple(map(tuple, cells)),
+    )
 
 
-def filled(rows: Sequence[Mapping[str, Md]], *empty: str) -> list[dict[str, Md]]:
-    """Rows without the columns that hold nothing, or one of some words for it, in any of them."""
-    none = {NOTHING, *empty}
+def filled(rows: Sequence[Mapping[str, Md]]) -> list[dict[str, Md]]:
+    """Rows without the columns that hold nothing in any of them."""
     names = [name for name in dict.fromkeys(name for row in rows for name in row)
-             if any(row.get(name, NOTHING) not in none for row in rows)]  # fmt: skip
+             if any(row.get(name, NOTHING) != NOTHING for row in rows)]  # fmt: skip
     return [{name: row[name] for name in names if name in row} for row in rows]
-
-
-def bullets(items: Iterable[Md]) -> Bullets:
-    """A list, an item a line."""
-    return Bullets(tuple(items))

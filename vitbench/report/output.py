@@ -2,31 +2,36 @@
 
 from __future__ import annotations
 
-import base64
 import functools
 import os
 import secrets
 import shutil
 import tempfile
 import weakref
+from base64 import b64encode
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any, TextIO
 
 import pandas as pd
 
 from vitbench.errors import UserError
 from vitbench.report.document import Block, Document, Figure, Forest
 from vitbench.report.figures.charts import Chart, Draw, Drawn, Picture, Tiles, drawn
+from vitbench.report.figures.colours import alone
 from vitbench.report.formats import html, markdown
 from vitbench.report.formats.latex import TEX_MARK
 from vitbench.report.formats.markdown import MARK
-from vitbench.report.formats.styles import alone
-from vitbench.report.inline import Md, csv, escape, printable
+from vitbench.report.text import Md, escape, printable
 
 TEXT, PAGE = "report.md", "index.html"
-OURS = b'<meta name="generator" content="vitbench">'
-"""In the head of every page of ours."""
+OURS = b'<meta name="generator" content="vitbench">'  # In the head of every page of ours
+
+
+PART = 50_000  # Rows of a CSV that are written at once: a million take a gigabyte beside their frame
+
+_FORMULA = ("=", "+", "-", "@", "\t", "\r")
 
 
 class ReportError(UserError):
@@ -34,11 +39,7 @@ class ReportError(UserError):
 
 
 class Files:
-    """Relative path → content of a report in the making.
-
-    Args:
-        draw: draws its pictures.
-    """
+    """Relative path → content of a report in the making."""
 
     def __init__(self, draw: Draw = drawn) -> None:
         self.draw = draw
@@ -79,7 +80,8 @@ class Files:
         """Add ``figures/<name>.png``, a picture that is no chart."""
         path = f"figures/{name}.png"
         self._add(path, lambda file: file.write_bytes(png()))
-        return Figure(path, printable(alt), escape(caption), {"PNG": path}, lambda: _pixels(png()))
+        element, files = '<img src="data:image/png;base64,{}">', {"PNG": path}
+        return Figure(path, printable(alt), escape(caption), files, lambda: element.format(b64encode(png()).decode()))
 
     def export(self, folder: str, files: Mapping[str, str | bytes]) -> None:
         """Add ``<folder>/<name>``, which is in another language or form than the page."""
@@ -155,10 +157,6 @@ def _stale(out: Path, contents: Collection[str]) -> list[Path]:
     return [file for file in ours if file.relative_to(out).as_posix() not in contents]
 
 
-def _pixels(png: bytes) -> str:
-    return f'<img src="data:image/png;base64,{base64.b64encode(png).decode()}">'
-
-
 def _is_ours(page: Path) -> bool:
     try:
         return page.read_text(encoding="utf-8", errors="replace").startswith(MARK)
@@ -175,3 +173,34 @@ def _replace(path: Path, made: Path) -> None:
     except BaseException:
         temporary.unlink(missing_ok=True)
         raise
+
+
+def csv(frame: pd.DataFrame, stream: TextIO) -> None:
+    """Write a frame as CSV that a spreadsheet opens without computing anything: numbers as they are, text as text.
+
+    A ``'`` goes before text that begins with one of ``= + - @``, a tab or a carriage return (CWE-1236).
+    """
+    safe = frame.copy(deep=False)
+    parts = [slice(start, start + PART) for start in range(0, len(frame) or 1, PART)]
+    for place in range(safe.shape[1]):
+        column = safe.iloc[:, place]
+        if column.dtype.kind not in "biufc" and not all(_is_plain(column.iloc[part]) for part in parts):
+            safe.isetitem(place, list(column.map(_as_text, na_action="ignore")))
+    safe.columns = pd.Index([str(_as_text(name)) for name in safe.columns])
+    for part in parts:
+        safe.iloc[part].to_csv(stream, index=False, header=not part.start, lineterminator="\n", float_format="%.10g")
+
+
+def _is_plain(column: pd.Series[Any]) -> bool:
+    """Whether a column is of text that stands in a file as it is."""
+    text = pd.api.types.infer_dtype(column, skipna=True) == "string"
+    return text and all(_as_text(value) is value for value in column.dropna().unique())
+
+
+def _as_text(value: object) -> object:
+    """A cell of a column of text; a number among text stays a number."""
+    if isinstance(value, (bool, int, float)):
+        return value
+    text = str(value)
+    guarded = f"'{text}" if text.startswith(_FORMULA) else text
+    return guarded.replace("\r", " ")  # which some readers take for the end of the row

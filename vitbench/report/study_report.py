@@ -1,18 +1,18 @@
 """Study report: the report of one study, as a page and as Markdown, with figures and tables beside them.
 
-A report is a pure function of the study's plan, records and explanations: rendered twice it is the same bytes. It
-knows no date of its own, no path and no machine but those in the records.
+A report is a pure function of the study's plan, records and explanations: rendered twice it is the same bytes.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
-from pathlib import Path
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from pathlib import Path, PurePosixPath
 from typing import NamedTuple
 
 from vitbench.config.base import uncollected_so_far
-from vitbench.report.document import Block, Document, Section
+from vitbench.report.document import Block, Document, Section, table
 from vitbench.report.exports import export_explore, export_mlflow, export_tensorboard, export_wandb
+from vitbench.report.exports.export_runs import require
 from vitbench.report.figures.charts import Draw, drawn
 from vitbench.report.formats import latex
 from vitbench.report.models import explained_page
@@ -35,22 +35,17 @@ from vitbench.report.sections import (
     tuned_settings,
 )
 from vitbench.report.sections.curves import learning_curves
+from vitbench.report.text import NOTHING, Md, escape
 from vitbench.report.view import View
 from vitbench.store import StudyFolder
 
 
 class Part(NamedTuple):
-    """A section of the report.
+    """A section of the report."""
 
-    Attributes:
-        title: its heading.
-        blocks: makes its blocks; where there are none it is left out.
-        folded: whether a page shows its title alone until a reader opens it.
-    """
-
-    title: str
-    blocks: Callable[[View, Files], list[Block]]
-    folded: bool = False
+    title: str  # its heading
+    blocks: Callable[[View, Files], list[Block]]  # makes its blocks; where there are none it is left out
+    folded: bool = False  # whether a page shows its title alone until a reader opens it
 
 
 PARTS = (
@@ -85,57 +80,69 @@ EXPORTS: Mapping[str, Callable[[View, Document], Mapping[str, str | bytes]]] = {
 }
 """Name of a further form, and of its folder → the study and its report to files in it."""
 
+Made = tuple[Path, list[str]]  # Path of a page, and the damaged files of its study that were set aside
 
-def render(study: StudyFolder, out: Path) -> Path:
+
+def render(view: View, out: Path, draw: Draw = drawn, exports: Collection[str] = ()) -> Path:
     """Write the report of a study: ``index.html``, ``report.md``, ``figures/*.png``, ``*.svg`` and ``*.csv``,
-    ``tables/*.csv``.
+    ``tables/*.csv``; returns the path of the first.
 
     Files of the same names are replaced; figures and tables of an earlier rendering that this one does not write are
     removed. Works from any subset of the study's records.
 
     Args:
-        study: read with :meth:`StudyFolder.read`. Record files that turn out damaged are set aside, as always.
-        out: folder of the report, e.g. ``reports/components``; made where it is missing.
-
-    Returns:
-        The path of ``index.html``.
-
-    Raises:
-        ReportError: where the folder cannot be written, or holds a page of somebody else's.
-    """
-    return render_view(View(study), out)
-
-
-def render_view(view: View, out: Path, draw: Draw = drawn, exports: Collection[str] = ()) -> Path:
-    """Write the report of a study that has been read.
-
-    Args:
         view: the study.
-        out: folder of the report.
+        out: folder of the report, made where it is missing.
         draw: draws its figures.
         exports: of :data:`EXPORTS`. Those to trackers hold what these add: ids and the time of writing.
 
     Raises:
         MissingExtra: where what an export takes is not installed.
+        ReportError: where the folder cannot be written, or holds a page of somebody else's.
     """
     files = Files(draw)
     with uncollected_so_far():
         document = compose(view, files)
         for name in exports:
+            require(name)
             files.export(name, EXPORTS[name](view, document))
         return files.write(out, document)
 
 
 def compose(view: View, files: Files) -> Document:
-    """A study's report; its figures and tables are added to ``files``."""
-    sections = []
+    """A study's report; its figures and tables are added to ``files``. Suite positions-small is "Positions small"."""
+    sections, name = [], view.study.info.suite.name.replace("-", " ").replace("_", " ")
     for part in PARTS:
         sections.append(Section(part.title, part.blocks(view, files), part.folded))
         view.hand_back()
-    return Document(_title(view), summary.opening(view), [section for section in sections if section.blocks])
+    return Document(name[:1].upper() + name[1:], summary.opening(view), [each for each in sections if each.blocks])
 
 
-def _title(view: View) -> str:
-    """The name of the suite as a title: positions-small is "Positions small"."""
-    name = view.study.info.suite.name.replace("-", " ").replace("_", " ")
-    return name[:1].upper() + name[1:]
+def studies_in(folder: Path) -> list[Path]:
+    """The folders of studies in a folder, by name."""
+    return sorted(path.parent for path in folder.glob("*/study.json"))
+
+
+def render_all(folders: Sequence[Path], out: Path, exports: Sequence[str] = (), draw: Draw = drawn) -> Iterable[Made]:
+    """Write the report of each study into a folder of its name, and at last ``index.html`` over all of them; see
+    :func:`render`.
+    """
+    rows = list[dict[str, Md]]()
+    for folder in folders:
+        study = StudyFolder.read(folder)
+        view = View(study)
+        yield render(view, out / folder.name, draw, exports), study.damaged
+        rows.append(_row(view, folder.name))
+    files = Files(draw)
+    document = Document("Studies", [], [Section("All studies", [table(rows, right=set())])])
+    yield files.write(out, document), []
+
+
+def _row(view: View, name: str) -> dict[str, Md]:
+    facts, page = summary.facts(view), PurePosixPath(f"/{name}/index.html").as_uri().removeprefix("file:///")
+    return {
+        "study": Md(f"[{escape(name)}]({page})"),
+        "question": escape(view.study.info.suite.question),
+        "answer": summary.answer(view),
+        **{key: escape(facts.get(key, NOTHING)) for key in ("data", "device", "date")},
+    }

@@ -1,4 +1,4 @@
-"""Text of numbers: as many digits as say something, intervals, p-values, lists, and marks beside them."""
+"""Text: names and messages as they are, whatever they hold; numbers with as many digits as say something; lists."""
 
 from __future__ import annotations
 
@@ -7,16 +7,86 @@ import math
 import re
 from collections.abc import Callable, Collection, Iterable, Sequence
 from decimal import ROUND_HALF_UP, Decimal, localcontext
+from typing import NamedTuple, NewType
 
-from vitbench.report.inline import NOTHING, Md
+from markdown_it import MarkdownIt
+
+Md = NewType("Md", str)
+"""A piece of Markdown: written here, or escaped. Plain text becomes one through :func:`escape` alone."""
+
+NOTHING = Md("n/a")
+"""What a table shows where a value does not exist. Where a trial gave none, it shows the state instead."""
+
+_SPECIAL = re.compile(r"[\\`*\[\]|~]")
+_LONE_UNDERSCORE = re.compile(r"(?<![^\W_])_|_(?![^\W_])")
+_BLOCK_START = re.compile(r"^([-+=#]|\d+(?=[.)](\s|$)))")
+_MARKED = re.compile(r"[\\`*_\[\]&<!~|]")
+_PARSER = MarkdownIt("commonmark", {"html": False})
+
+
+def printable(text: str) -> str:
+    """Plain text on one line, without what steers a terminal or turns letters round."""
+    return " ".join("".join(c if c.isprintable() else " " for c in text).split())
+
+
+def escape(text: object) -> Md:
+    """Any text as Markdown that shows just this text, in a paragraph or a table cell: one line, no markup.
+
+    An underscore between letters or digits stays as it is, so that names such as ``per_head`` can be read in
+    the source; it cannot begin emphasis there. ``$`` becomes an entity, since some renderers set formulas.
+    """
+    line = printable(str(text))
+    line = line.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+    line = _LONE_UNDERSCORE.sub(r"\\_", _SPECIAL.sub(r"\\\g<0>", line)).replace("$", "&#36;")
+    return Md(_BLOCK_START.sub(lambda m: f"{m[0]}\\" if m[0].isdigit() else f"\\{m[0]}", line))
+
+
+def bold(text: Md) -> Md:
+    """Marked as the best of its column."""
+    return Md(f"**{text}**")
+
+
+def listed(items: Sequence[str], limit: int = 8, more: str = "more") -> Md:
+    """Plain names in a row, escaped; above the limit the number of the others in their place."""
+    shown = ", ".join(escape(item) for item in items[:limit])
+    return Md(f"{shown} and {len(items) - limit:,} {more}" if len(items) > limit else shown)
+
+
+class Span(NamedTuple):
+    """Letters of a line that look alike."""
+
+    text: str  # as a reader sees it
+    styles: tuple[str, ...] = ()  # "strong", "em", "code": HTML's names, the outer one first
+    link: str = ""  # where they lead; empty if nowhere
+
+
+def spans(text: Md) -> list[Span]:
+    """A line of Markdown taken apart."""
+    if not _MARKED.search(text):
+        return [Span(text)]
+    found, styles, link = list[Span](), list[str](), ""
+    for token in _PARSER.parseInline(text)[0].children or []:
+        if token.type in ("strong_open", "em_open"):
+            styles.append(token.tag)
+        elif token.type in ("strong_close", "em_close"):
+            styles.pop()
+        elif token.type in ("link_open", "link_close"):
+            link = str(token.attrGet("href") or "")
+        elif token.content or token.type == "softbreak":
+            code = ["code"] if token.type == "code_inline" else []
+            found.append(Span(token.content or " ", (*styles, *code), link))
+    return found
+
+
+def plain(text: Md) -> str:
+    """What a reader sees of a line, without its markup."""
+    return "".join(span.text for span in spans(text))
+
 
 MINUS = "\N{MINUS SIGN}"
-SURVIVORS = Md("†")
-"""Marks a mean over fewer seeds than were planned."""
-AT_CHANCE = Md("at chance")
-"""Of a cell whose interval reaches down to the accuracy of a guess."""
-UNSTABLE = "~"
-"""Marks a timing that is not to be relied on."""
+SURVIVORS = Md("†")  # Marks a mean over fewer seeds than were planned
+AT_CHANCE = Md("at chance")  # Of a cell whose interval reaches down to the accuracy of a guess
+UNSTABLE = "~"  # Marks a timing that is not to be relied on
 
 
 def decimals_for(value: float, digits: int = 3) -> int:
@@ -59,13 +129,6 @@ def signed(value: float, decimals: int) -> Md:
 def spread(mean: float, std: float, decimals: int) -> Md:
     """Mean ± standard deviation; the mean alone where there is no deviation to tell."""
     return Md(f"{fixed(mean, decimals)} ± {fixed(std, decimals)}") if math.isfinite(std) else fixed(mean, decimals)
-
-
-def measured(value: float, std: float, digits: int = 3) -> Md:
-    """A positive quantity with so many significant digits ± its standard deviation, to the same decimal."""
-    if not math.isfinite(value) or not math.isfinite(std) or decimals_for(value, digits) > 6:
-        return significant(value, digits)
-    return spread(value, std, decimals_for(value, digits))
 
 
 def accuracy_decimals(test_images: float) -> int:
@@ -126,11 +189,8 @@ def ratio_ends(low: float, high: float, fewest: int = 2) -> Md:
 
 
 def distinct(names: Sequence[Sequence[str]], keep: int = 0) -> list[str]:
-    """Names made of parts, without those that it does not take to tell them apart; the last parts go first.
-
-    Args:
-        names: parts of each name, of all as many.
-        keep: how many of the first parts every name has.
+    """Names of as many parts each, without those that it does not take to tell them apart: the last go first, of the
+    first ones so many are kept.
     """
     every = {tuple(parts) for parts in names}
     kept = list(range(len(names[0]))) if names else []

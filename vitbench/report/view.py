@@ -4,38 +4,18 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Collection, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import replace
 from functools import cached_property
 
 import pandas as pd
 
+from vitbench.analysis import frames, grouped
 from vitbench.analysis.axis_speeds import AxisSpeed
 from vitbench.analysis.conclusions import Conclusions, conclude
 from vitbench.analysis.contention import FOREIGN, Contention, contention
 from vitbench.analysis.design import conditions, images
 from vitbench.analysis.factorial import runs_of
-from vitbench.analysis.frames import (
-    axes_of,
-    epochs_frame,
-    level,
-    processes_frame,
-    timings_frame,
-    trials_frame,
-    where,
-)
-from vitbench.analysis.grouped import (
-    ACCURACY,
-    TIME_BLOCK,
-    TRAIN_BLOCK,
-    Matched,
-    NoiseFloor,
-    by_effect,
-    finished,
-    matched,
-    noise_floor_of,
-    over_seeds,
-)
 from vitbench.analysis.paired import Interval, interval
 from vitbench.analysis.replay import Looking
 from vitbench.analysis.results import LASTING, results_of
@@ -43,97 +23,57 @@ from vitbench.analysis.stand_ins import RUN_OF, with_stand_ins
 from vitbench.config.base import by_identity, uncollected
 from vitbench.config.trial import TrainTrial
 from vitbench.memory import hand_back
-from vitbench.report.cost.time_groups import TimeGroup
-from vitbench.report.inline import Md, escape
-from vitbench.report.origins import Origins, of_origin
-from vitbench.report.text import accuracy_decimals
+from vitbench.report.document import Block
+from vitbench.report.groups import Group, Origins, TimeGroup, of_origin
+from vitbench.report.text import Md, accuracy_decimals, escape
 from vitbench.store import StudyFolder
 from vitbench.store.attempts import finished as has_ended
 from vitbench.store.trials import Trials
 
-MEAN, STD = f"{ACCURACY}_mean", f"{ACCURACY}_std"
+MEAN, STD = f"{grouped.ACCURACY}_mean", f"{grouped.ACCURACY}_std"
 
-STANDING = ("cell", "state", "origin", "seed", "function")
-"""Columns that say what a run is of and whether it counts."""
-
-MAX_CELLS = 500
-"""Rows of a table by cell; what is beyond is in the CSV."""
-
+STANDING = ("cell", "state", "origin", "seed", "function")  # Columns that say what a run is of and whether it counts
+MAX_CELLS = 500  # Rows of a table by cell; what is beyond is in the CSV
 MANY = 20_000
 """Trials from which memory is worth giving back: of a million the frames take a fifth, the first section a quarter."""
-
-JOIN = " | "
-"""Between the values of an axis that equivalent implementations of one function have."""
-
-MAX_AXIS_COLUMNS = 6
-"""Axes above which a table names its cells by their labels, not by a column for each axis."""
-
-
-@dataclass(frozen=True)
-class Group:
-    """What a mean may be taken over: training runs of one device and one environment.
-
-    Attributes:
-        device: where.
-        origin: whose results; empty where nothing has one.
-        label: what tells it from the other groups; empty where it is the only one.
-        slug: the same as the ending of a file's name.
-        conclusions: verdicts on its runs; None where nothing has a result.
-    """
-
-    device: str
-    origin: str
-    label: str
-    slug: str
-    conclusions: Conclusions | None
+JOIN = " | "  # Between the values of an axis that equivalent implementations of one function have
+MAX_AXIS_COLUMNS = 6  # Axes above which a table names its cells by their labels, not by a column for each axis
 
 
 class View:
-    """A study's records, read once.
-
-    Attributes:
-        study: the study.
-        planned: its trials, those that differ in the seed alone as one: the first of them.
-        results: what its records say.
-        trials: see :func:`vitbench.analysis.frames.trials_frame`.
-        train: its rows of kind "train", with validation_accuracy_pct (last epoch) joined.
-        judged: the same with the runs that stand for cells, see :mod:`vitbench.analysis.stand_ins`; what a run costs
-            is in ``train`` alone.
-        time: its rows of kind "time", with the columns of :func:`vitbench.analysis.frames.timings_frame`.
-        epochs: see :func:`vitbench.analysis.frames.epochs_frame`.
-        processes: see :func:`vitbench.analysis.frames.processes_frame`.
-        damaged: (name, reason) of files that are no records, whether set aside now or by an earlier reading.
-        axes: axes of the full factorial with two values or more → their values as text.
-        axis_speeds: filled by :func:`vitbench.report.cost.by_axis.judged` when it is first asked.
-    """
+    """A study's records, read once; for its frames see :mod:`vitbench.analysis.frames`."""
 
     @uncollected()
     def __init__(self, study: StudyFolder) -> None:
-        self._accuracy_over: dict[tuple[str, str, str], Matched] = {}
+        self._accuracy_over: dict[tuple[str, str, str], grouped.Matched] = {}
         self._contention: dict[str, Contention] = {}
-        self.axis_speeds: dict[TimeGroup, list[AxisSpeed]] | None = None
+        self.axis_speeds: dict[TimeGroup, list[AxisSpeed]] | None = None  # filled by by_axis.judged when first asked
         self.study = study
-        _, self.planned = Trials.of(study.info.trials).up_to_seed
+        _, self.planned = Trials.of(study.info.trials).up_to_seed  # of those that differ in the seed alone the first
         self.results = results_of(study)
-        self.damaged = study.set_aside()
-        self.trials = trials_frame(study, self.results)
+        self.damaged = study.set_aside()  # (name, reason) of files that are no records, set aside now or earlier
+        self.trials = frames.trials_frame(study, self.results)
         self.results = self.results.less("attempts", LASTING)
-        self.epochs = epochs_frame(study, self.results)
+        self.epochs = frames.epochs_frame(study, self.results)
         self.results = self.results.less("epochs")
-        self.processes = processes_frame(study, self.results)
+        self.processes = frames.processes_frame(study, self.results)
         last = self.epochs.drop_duplicates("trial_id", keep="last")
         accuracies = zip(last["trial_id"].tolist(), last["validation_accuracy_pct"].tolist(), strict=True)
         validation = pd.Series(dict(accuracies), dtype="float64")
-        train = where(self.trials, self.trials["kind"] == "train")
+        train = frames.where(self.trials, self.trials["kind"] == "train")
         self.train = train.assign(validation_accuracy_pct=train["trial_id"].map(validation).astype("float64"))
+        # With the runs that stand for equivalent cells, see :mod:`vitbench.analysis.stand_ins`; costs are in ``train``.
         once = study.info.implementations == "one"
         self.judged = with_stand_ins(self.train) if once else self.train.assign(**{RUN_OF: self.train["cell"]})
-        time = where(self.trials, self.trials["kind"] == "time")
+        time = frames.where(self.trials, self.trials["kind"] == "time")
         # A frame without any row of one kind has no type for the key.
-        found = timings_frame(study, self.results).astype({"trial_id": time["trial_id"].dtype})
+        found = frames.timings_frame(study, self.results).astype({"trial_id": time["trial_id"].dtype})
         self.time = time.merge(found, on="trial_id", how="left")
-        known = set(axes_of(study))
-        axes = {axis: tuple(dict.fromkeys(map(level, v))) for axis, v in study.info.axes.items() if axis in known}
+        known = set(frames.axes_of(study))
+        # Axes of the full factorial with two values or more → their values as text.
+        axes = {
+            axis: tuple(dict.fromkeys(map(frames.level, v))) for axis, v in study.info.axes.items() if axis in known
+        }
         self.axes = {axis: values for axis, values in axes.items() if len(values) > 1}
         self.hand_back()
 
@@ -153,11 +93,6 @@ class View:
     def cells(self) -> list[str]:
         """Labels of the planned cells, in the plan's order."""
         return list(self.trials["cell"].unique())
-
-    @cached_property
-    def first_cell(self) -> str:
-        """Label of the first cell that is trained, with which named ones are compared; empty where none is."""
-        return next(iter(self.train["cell"]), "")
 
     @cached_property
     def small(self) -> bool:
@@ -211,7 +146,11 @@ class View:
         All columns, or some, since of a million runs all take half a gigabyte.
         """
         runs = self.judged if judged else self.train
-        return where(runs[[*STANDING, *columns]] if columns else runs, runs["device"] == device)
+        return frames.where(runs[[*STANDING, *columns]] if columns else runs, runs["device"] == device)
+
+    def done(self, group: Group, columns: Sequence[str] = (), *, judged: bool = False) -> pd.DataFrame:
+        """The finished training runs of a group; see :meth:`runs`."""
+        return grouped.finished(of_origin(self.runs(group.device, columns, judged=judged), group.origin))
 
     def timings(self, group: TimeGroup) -> pd.DataFrame:
         """The planned timings of a group, a row for each cell, in whatever environment."""
@@ -223,7 +162,7 @@ class View:
     @cached_property
     def measured(self) -> pd.DataFrame:
         """The finished timings."""
-        rows = finished(self.time)
+        rows = grouped.finished(self.time)
         return rows[rows["latency_ms_p50"].notna()]
 
     def timed(self, group: TimeGroup) -> pd.DataFrame:
@@ -234,7 +173,7 @@ class View:
     @cached_property
     def by_cell(self) -> pd.DataFrame:
         """Finished training runs over their seeds; see :func:`vitbench.analysis.grouped.over_seeds`."""
-        return over_seeds(self.judged)
+        return grouped.over_seeds(self.judged)
 
     @cached_property
     def decimals(self) -> int:
@@ -243,36 +182,30 @@ class View:
 
     def task(self, cell: str) -> str:
         """What a cell classifies: its values of the axes that change that; empty where all classify the same."""
-        return " · ".join(self.values_of(cell)[axis] for axis in self.conditions)
+        return " · ".join(self.values_of[cell][axis] for axis in self.conditions)
 
     def ranked(self, device: str) -> list[str]:
         """Cells planned on a device: the best mean test accuracy first, those without a result last, in plan order."""
         planned = list(self.train.loc[self.train["device"] == device, "cell"].unique())
         found = self.by_cell[self.by_cell["device"] == device]
-        best = found.groupby("cell", sort=False)[f"{ACCURACY}_mean"].max().to_dict()
+        best = found.groupby("cell", sort=False)[f"{grouped.ACCURACY}_mean"].max().to_dict()
         return sorted(planned, key=lambda cell: -best.get(cell, -math.inf))
 
     @cached_property
     def cost_by_cell(self) -> pd.DataFrame:
         """The same of the runs that are each cell's own."""
-        return over_seeds(self.train) if self.stood_for else self.by_cell
+        return grouped.over_seeds(self.train) if self.stood_for else self.by_cell
 
-    def intervals(self, device: str) -> dict[tuple[str, str], Interval]:
-        """(cell, origin) → 95 % interval of its mean test accuracy, percent, over the two or more seeds on a device.
+    @cached_property
+    def intervals(self) -> dict[tuple[str, str, str], Interval]:
+        """(device, cell, origin) → 95 % interval of its mean test accuracy, percent, over two seeds or more.
 
         Its ends are cut off at 0 and 100, beyond which there is no accuracy.
         """
-        return self._intervals.get(device, {})
-
-    @cached_property
-    def _intervals(self) -> dict[str, dict[tuple[str, str], Interval]]:
-        done = finished(self.judged[[*STANDING, "device", ACCURACY]])
-        found: dict[str, dict[tuple[str, str], Interval]] = {}
-        runs = done[done[ACCURACY].notna()].groupby(["device", "cell", "origin"], sort=False)[ACCURACY]
-        for (device, cell, origin), values in runs:
-            if len(values) > 1:
-                found.setdefault(str(device), {})[str(cell), str(origin)] = cut_off(interval(values.tolist()))
-        return found
+        done = grouped.finished(self.judged[[*STANDING, "device", grouped.ACCURACY]])
+        runs = done[done[grouped.ACCURACY].notna()].groupby(["device", "cell", "origin"], sort=False)[grouped.ACCURACY]
+        several = ((map(str, key), values.tolist()) for key, values in runs if len(values) > 1)
+        return {(device, cell, origin): cut_off(interval(v)) for (device, cell, origin), v in several}
 
     @cached_property
     def _chance(self) -> dict[str, float]:
@@ -288,7 +221,7 @@ class View:
     def contention(self, device: str) -> Contention:
         """How far the finished training runs on a device had their machine to themselves."""
         if device not in self._contention:
-            done = finished(self.runs(device, ["trial_id"]))
+            done = grouped.finished(self.runs(device, ["trial_id"]))
             self._contention[device] = contention(self.results, done["trial_id"].tolist())
         return self._contention[device]
 
@@ -300,9 +233,9 @@ class View:
         return (load, cores) if math.isfinite(load) and cores and load > cores + FOREIGN else None
 
     @cached_property
-    def noise(self) -> NoiseFloor | None:
+    def noise(self) -> grouped.NoiseFloor | None:
         """Spread of test accuracy, in points, between equivalent implementations."""
-        return noise_floor_of(self.train)
+        return grouped.noise_floor_of(self.train)
 
     @cached_property
     def under_study(self) -> list[str]:
@@ -312,8 +245,14 @@ class View:
 
     @cached_property
     def equivalent_axes(self) -> list[str]:
-        """The axes whose values are all equivalent."""
-        return [axis for axis, values in self.axes.items() if all(self.exact(axis, value) for value in values)]
+        """The axes of whose values every trial has an exact component: they cannot change what is computed."""
+        having = {
+            (axis, frames.level(p.axes.get(axis)), p.exact.get(axis, False)) for p in self.planned for axis in self.axes
+        }
+        return [
+            axis for axis, values in self.axes.items()
+            if all((axis, value, True) in having and (axis, value, False) not in having for value in values)
+        ]  # fmt: skip
 
     @cached_property
     def conditions(self) -> list[str]:
@@ -360,6 +299,11 @@ class View:
             for device, origin, (on, suffix) in found
         ]  # fmt: skip
 
+    def by_group(self, blocks: Callable[[Group], list[Block]]) -> list[Block]:
+        """What there is of each group, under its name where there are several."""
+        found = [(group, of_group) for group in self.groups if (of_group := blocks(group))]
+        return [block for group, some in found for block in (*group.heading, *some)]
+
     @cached_property
     def looking(self) -> Looking | None:
         """The looks of the plan; None where it has none."""
@@ -378,18 +322,19 @@ class View:
                 found[cell] = max(seeds, found.get(cell, 0))
         return found
 
-    def accuracy_over(self, axis: str, origin: str, device: str) -> Matched:
+    def accuracy_over(self, axis: str, origin: str, device: str) -> grouped.Matched:
         """Test accuracy (percent) over the matched blocks of an axis, of one device and origin."""
         if (axis, origin, device) not in self._accuracy_over:
             trained = self.train if axis in self.equivalent_axes else self.judged
-            rows = of_origin(where(trained, trained["device"] == device), origin)
-            found = matched(rows, self.axes, axis, ACCURACY, TRAIN_BLOCK)
-            self._accuracy_over[axis, origin, device] = found
+            rows = of_origin(frames.where(trained, trained["device"] == device), origin)
+            self._accuracy_over[axis, origin, device] = grouped.matched(
+                rows, self.axes, axis, grouped.ACCURACY, grouped.TRAIN_BLOCK
+            )
         return self._accuracy_over[axis, origin, device]
 
-    def timing_over(self, axis: str, group: TimeGroup, value: str) -> Matched:
+    def timing_over(self, axis: str, group: TimeGroup, value: str) -> grouped.Matched:
         """A measured value over the matched blocks of an axis, of one group of timings."""
-        return matched(of_origin(self.timings(group), group.origin), self.axes, axis, value, TIME_BLOCK)
+        return grouped.matched(of_origin(self.timings(group), group.origin), self.axes, axis, value, grouped.TIME_BLOCK)
 
     @cached_property
     def telling(self) -> list[str]:
@@ -401,41 +346,29 @@ class View:
         devices = self.train.groupby("device", sort=False)
         places = [(origin, str(device)) for device, rows in devices for origin in self.origins.of(rows)]
         if len(places) == 1:  # what the tables show, too
-            found = by_effect([self.accuracy_over(axis, *places[0]) for axis in self.axes])
+            found = grouped.by_effect([self.accuracy_over(axis, *places[0]) for axis in self.axes])
         else:
-            found = by_effect([matched(self.judged, self.axes, axis, ACCURACY, TRAIN_BLOCK) for axis in self.axes])
+            found = grouped.by_effect(
+                [
+                    grouped.matched(self.judged, self.axes, axis, grouped.ACCURACY, grouped.TRAIN_BLOCK)
+                    for axis in self.axes
+                ]
+            )
         return sorted(found, key=lambda axis: axis not in claimed)
-
-    def exact(self, axis: str, value: str) -> bool:
-        """Whether a value of an axis is an exact component: it cannot change what is computed."""
-        return self._exact.get((axis, value), False)
-
-    @cached_property
-    def _exact(self) -> dict[tuple[str, str], bool]:
-        """(axis, value as text) → whether every trial that has it has it of an exact component."""
-        found: dict[tuple[str, str], bool] = {}
-        for planned in self.planned:
-            for axis in self.axes:
-                key = axis, level(planned.axes.get(axis))
-                found[key] = found.get(key, True) and planned.exact.get(axis, False)
-        return found
 
     def identity(self, cells: Sequence[str], axes: Collection[str] | None = None) -> dict[str, Md]:
         """The columns that name cells of one row: for each axis of a grid (or of some) their values, else a label."""
         shown = list(self.axes) if not axes else [axis for axis in self.axes if axis in axes]
         if not self.factorial or len(shown) > MAX_AXIS_COLUMNS:
             return {"cell": escape(cells[0])}
-        values = {axis: dict.fromkeys(self.values_of(cell)[axis] for cell in cells) for axis in shown}
+        values = {axis: dict.fromkeys(self.values_of[cell][axis] for cell in cells) for axis in shown}
         return {self.axis_names[axis]: escape(JOIN.join(values[axis])) for axis in shown}
 
-    def values_of(self, cell: str) -> dict[str, str]:
-        """Axis → value, as text, of one cell."""
-        return self._values[cell]
-
     @cached_property
-    def _values(self) -> dict[str, dict[str, str]]:
+    def values_of(self) -> dict[str, dict[str, str]]:
+        """Cell → axis → value, as text."""
         rows = self.trials.drop_duplicates("cell").to_dict("records")
-        return {str(row["cell"]): {axis: level(row[axis]) for axis in self.axes} for row in rows}
+        return {str(row["cell"]): {axis: frames.level(row[axis]) for axis in self.axes} for row in rows}
 
 
 def cut_off(of_mean: Interval) -> Interval:

@@ -1,7 +1,4 @@
-"""Comparison: several studies side by side, as a page and as Markdown, with pictures and tables beside them.
-
-Like a study's report it is a pure function of what the studies hold: rendered twice it is the same bytes.
-"""
+"""Comparison: several studies side by side, as a page and as Markdown, with pictures and tables beside them."""
 
 from __future__ import annotations
 
@@ -10,31 +7,17 @@ from pathlib import Path
 from vitbench.analysis.side_by_side import SideBySide
 from vitbench.config.base import uncollected_so_far
 from vitbench.report.comparisons import comparison_tables as tables
-from vitbench.report.comparisons import forest, limits, trend
-from vitbench.report.document import Block, Document, Section, bullets, table
+from vitbench.report.comparisons import limits, plots
+from vitbench.report.document import Block, Bullets, Document, Section, table
 from vitbench.report.figures.charts import Draw, drawn
-from vitbench.report.inline import NOTHING, Md, bold, escape, listed
 from vitbench.report.output import Files
-from vitbench.report.text import count
+from vitbench.report.text import NOTHING, Md, bold, count, escape, listed
 
-MOST_NAMED = 12
-"""Timings or cells that a row of what only some have lists before it counts the others."""
+MOST_NAMED = 12  # Timings or cells that a row of what only some have lists before it counts the others
 
 
 def render_comparison(found: SideBySide, out: Path, draw: Draw = drawn) -> Path:
-    """Write a comparison: ``index.html``, ``report.md``, ``figures/*.png`` and ``*.csv``, ``tables/*.csv``.
-
-    Args:
-        found: the studies, side by side.
-        out: folder of the page; made where it is missing. What an earlier rendering left there is replaced.
-        draw: draws its figures.
-
-    Returns:
-        The path of ``index.html``.
-
-    Raises:
-        ReportError: where the folder cannot be written, or holds a page of somebody else's.
-    """
+    """Write a comparison of studies into a folder, see :meth:`Files.write`; returns the path of ``index.html``."""
     files = Files(draw)
     with uncollected_so_far():
         return files.write(out, compose(found, files))
@@ -43,14 +26,14 @@ def render_comparison(found: SideBySide, out: Path, draw: Draw = drawn) -> Path:
 def compose(found: SideBySide, files: Files) -> Document:
     """The comparison; its figures and tables are added to ``files``."""
     names = dict.fromkeys(arm.study_name for arm in found.arms)
-    plots = [*forest.ratios(found, files), *trend.latencies(found, files), *forest.differences(found, files)]
+    shown = [*plots.ratios(found, files), *plots.trends(found, files), *plots.differences(found, files)]
     counted = [escape(line) for line in found.summaries(None)]
     sections = [
-        Section("Summary", [*([bullets(counted)] if counted else []), *plots]),
+        Section("Summary", [*([Bullets(counted)] if counted else []), *shown]),
         Section("What is compared", conditions(found)),
         Section("Timings", tables.timings(found, files), folded=True),
         Section("Accuracy and training", tables.accuracy(found, files), folded=True),
-        Section("Caveats", [bullets([sentence for _, sentence in limits.stated(found)])]),
+        Section("Caveats", [Bullets([sentence for _, sentence in limits.stated(found)])]),
         Section("What only some have", only_in_some(found), folded=True),
         Section("What is the same", alike(found), folded=True),
     ]

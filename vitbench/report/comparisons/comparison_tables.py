@@ -12,20 +12,23 @@ import pandas as pd
 from vitbench.analysis import timings as samples
 from vitbench.analysis.arms import Trained
 from vitbench.analysis.grouped import words
-from vitbench.analysis.paired import interval
+from vitbench.analysis.paired import Interval, interval
 from vitbench.analysis.regressions import IDENTICAL, meanings
 from vitbench.analysis.side_by_side import CellRow, SideBySide, TimingRow, verdict
 from vitbench.analysis.timings import LEVEL
-from vitbench.report.comparisons.forest import decimals_of
-from vitbench.report.document import Bar, Block, Heading, bullets, filled, table
-from vitbench.report.inline import NOTHING, Md, bold, escape
+from vitbench.report.comparisons.plots import decimals_of
+from vitbench.report.document import Block, Bullets, Heading, filled, table
 from vitbench.report.output import Files
 from vitbench.report.sections.terms import meanings as of_verdicts
 from vitbench.report.text import (
+    NOTHING,
     SURVIVORS,
     UNSTABLE,
+    Md,
+    bold,
     count,
     cut,
+    escape,
     fixed,
     probability,
     ranging,
@@ -39,12 +42,11 @@ from vitbench.wording import plural
 Row = TypeVar("Row", TimingRow, CellRow)
 Line = dict[str, Any]
 
-MOST_ROWS = 500
-"""Rows of a table; what is beyond is in the CSV."""
+MOST_ROWS = 500  # Rows of a table; what is beyond is in the CSV
 NOT_PLANNED = "not planned"
+TESTED = ("paired_seeds", "difference_points", "difference_low", "difference_high", "p", "p_holm")
 CELL, VERDICT, AGAINST = "arm: cell", "verdict", "against"
-WORDS = frozenset({CELL, VERDICT, AGAINST, "trained otherwise in"})
-"""Columns of text; all others are numbers."""
+WORDS = frozenset({CELL, VERDICT, AGAINST, "trained otherwise in"})  # Columns of text; all others are numbers
 OPTIONAL = frozenset({"p", "images/s", "peak (MiB)", "s per run"})
 
 
@@ -82,7 +84,7 @@ def _terms(found: SideBySide) -> list[Block]:
         terms.append(Md(f"No verdict is corrected for the number of ratios: of {plural(tested, 'ratio')} between "
                         f"timings that do not differ, {(1 - LEVEL) * tested:.2g} would be called slower or faster by "
                         "chance."))  # fmt: skip
-    return [Md("Ratios are of latencies: above 1 is slower than the reference."), bullets(terms)]
+    return [Md("Ratios are of latencies: above 1 is slower than the reference."), Bullets(terms)]
 
 
 def _timing_shown(found: SideBySide, row: TimingRow, number: int) -> dict[str, Md]:
@@ -123,18 +125,14 @@ def accuracy(found: SideBySide, files: Files) -> list[Block]:
            "over the cells of one pair of arms. Training speed, memory and time are medians over seeds; runs of "
            "different studies are not interleaved, so that their ratios say little."),
         *_table([_accuracy_shown(found, row, number) for row in rows for number in planned(row)]),
-        *([bullets(terms)] if terms else []),
+        *([Bullets(terms)] if terms else []),
         Md(f"As numbers: {files.table('accuracy', every)}; every run: {files.table('training-runs', _runs(found))}."),
     ]  # fmt: skip
 
 
 def _accuracy_shown(found: SideBySide, row: CellRow, number: int) -> dict[str, Md]:
-    line, cell, judged, decimals = (
-        _accuracy(found, row, number),
-        row.cells[number],
-        row.judged[number],
-        decimals_of(found),
-    )
+    line, decimals = _accuracy(found, row, number), decimals_of(found)
+    cell, judged = row.cells[number], row.judged[number]
     assert cell is not None
     without = Md("no common seed on the same images") if line["against"] else _reference(row, number)
     survivors = f" of {judged.comparison.planned} {SURVIVORS}" if judged and judged.survivors else ""
@@ -157,22 +155,13 @@ def _accuracy_shown(found: SideBySide, row: CellRow, number: int) -> dict[str, M
     }
 
 
-def accuracy_of(cell: Trained | None) -> Bar | None:
-    """Mean test accuracy over seeds, percent, with its 95 % interval; None where there is no result."""
-    if cell is None or not cell.runs:
-        return None
-    values = tuple(run.test_accuracy_pct for _, run in sorted(cell.runs.items()))
-    width = interval(values)
-    return Bar(math.fsum(values) / len(values), width.low, width.high, values if len(values) > 1 else ())
-
-
 def _median(cell: Trained, column: str) -> float:
     return float(statistics.median([getattr(run, column) for run in cell.runs.values()] or [math.nan]))
 
 
 def _table(lines: Sequence[dict[str, Md]]) -> list[Block]:
     right = {column for line in lines for column in line} - WORDS
-    return [table(filled(lines[:MOST_ROWS]), right).hiding(OPTIONAL), *cut(len(lines), MOST_ROWS)]
+    return [table(filled(lines[:MOST_ROWS]), right, optional=OPTIONAL), *cut(len(lines), MOST_ROWS)]
 
 
 def timings_frame(found: SideBySide) -> pd.DataFrame:
@@ -188,39 +177,36 @@ def _timing(found: SideBySide, row: TimingRow, number: int) -> Line:
     return {
         **_where(found, "timing", row, number),
         "state": timing.state if timing else NOT_PLANNED,
-        **_ends("latency_ms", "latency_ms", latency),
+        **_ends("latency_ms", latency),
         "images_per_s": values.images_per_s if values else math.nan,
         "peak_memory_mib": values.peak_memory_mib if values else math.nan,
         "against": _letter(found, row, number),
-        **_ends("ratio", "ratio", ratio),
+        **_ends("ratio", ratio),
         "change": change.word if change else "",
         "equivalent_within": found.margin,
         "unstable": "; ".join(timing.unstable) if timing else "",
     }
 
 
-def _ends(name: str, prefix: str, measured: samples.Measurement | None) -> Line:
+def _ends(name: str, measured: samples.Measurement | None) -> Line:
     ends = (measured.estimate, measured.low, measured.high) if measured else (math.nan,) * 3
-    return dict(zip((name, f"{prefix}_low", f"{prefix}_high"), ends, strict=True))
+    return dict(zip((name, f"{name}_low", f"{name}_high"), ends, strict=True))
 
 
 def _accuracy(found: SideBySide, row: CellRow, number: int) -> Line:
     cell, judged = row.cells[number], row.judged[number]
-    estimate = accuracy_of(cell)
+    values = [run.test_accuracy_pct for _, run in sorted(cell.runs.items())] if cell else []
+    ends = interval(values) if values else Interval(math.nan, math.nan)
+    tested = judged and (judged.n, judged.mean, judged.interval.low, judged.interval.high, judged.p, judged.p_holm)
     return {
         **_where(found, "cell", row, number),
         "states": words(cell.states) if cell else NOT_PLANNED,
-        "seeds": len(cell.runs) if cell else 0,
-        "test_accuracy_pct": estimate.value if estimate else math.nan,
-        "low": estimate.low if estimate else math.nan,
-        "high": estimate.high if estimate else math.nan,
+        "seeds": len(values),
+        "test_accuracy_pct": math.fsum(values) / len(values) if values else math.nan,
+        "low": ends.low,
+        "high": ends.high,
         "against": _letter(found, row, number),
-        "paired_seeds": judged.n if judged else 0,
-        "difference_points": judged.mean if judged else math.nan,
-        "difference_low": judged.interval.low if judged else math.nan,
-        "difference_high": judged.interval.high if judged else math.nan,
-        "p": judged.p if judged else math.nan,
-        "p_holm": judged.p_holm if judged else math.nan,
+        **dict(zip(TESTED, tested or (0, *[math.nan] * 5), strict=True)),
         "verdict": verdict(judged),
         "trained_otherwise_in": "; ".join(row.apart[number]),
     }
@@ -236,7 +222,6 @@ def _letter(found: SideBySide, row: TimingRow | CellRow, number: int) -> str:
 
 
 def _runs(found: SideBySide) -> pd.DataFrame:
-    """Every finished training run as numbers."""
     columns = ["test_accuracy_pct", "images_per_s", "peak_memory_mib", "seconds"]
     lines = [
         {**_where(found, "cell", row, number), "seed": seed, **{name: getattr(run, name) for name in columns}}

@@ -20,15 +20,13 @@ COLUMNS = (
 
 def leaderboard(studies: Sequence[StudyFolder], having: Mapping[str, str] | None = None) -> pd.DataFrame:
     """Finished cells of some studies, on boards of what may be compared, the highest mean first. Equivalent
-    implementations are one row.
+    implementations are one row; no test compares cells of different studies.
 
     Columns: board (a number for each combination of images and recipe, the one with most cells first), images, recipe
     (in words); rank, on its board; study, cell, device, n (seeds), test_accuracy_pct_mean and _std, low and high (ends
-    of its 95 % interval, percent), parameters, forward_flops (of one image). No test compares cells of different
-    studies: the order is that of the means.
+    of its 95 % interval, percent), parameters, forward_flops (of one image).
 
     Args:
-        studies: any.
         having: field of the model → its value as text; cells with others are left out.
     """
     rows = [row for study in studies for row in _rows(View(study), having or {})]
@@ -45,29 +43,19 @@ def _rows(view: View, having: Mapping[str, str]) -> Iterator[dict[str, Any]]:
     info = view.study.info
     trials = {p.cell: p.trial for p in view.planned if isinstance(p.trial, TrainTrial)}
     for row in view.by_cell.to_dict("records"):
-        trial = trials[row["cell"]]
-        model = trial.model
-        other = view.function_of[row["cell"]] != row["cell"]  # equivalent implementations are one row
-        if other or any(str(getattr(model, field, None)) != value for field, value in having.items()):
+        trial, other = trials[row["cell"]], view.function_of[row["cell"]] != row["cell"]
+        # Equivalent implementations are one row.
+        if other or any(str(getattr(trial.model, field, None)) != value for field, value in having.items()):
             continue
-        body = trial.canonical()
-        interval = view.intervals(row["device"]).get((row["cell"], row["origin"]))
+        body, n = trial.canonical(), trial.data.train_images
+        counted = f", {n:,} training images" if n else ""
+        recipe = [f"{trial.train.epochs} epochs", f"batch size {trial.train.batch_size}"]
+        recipe += [f"{k} {v}" for k, v in trial.train.canonical().items() if k not in ("epochs", "batch_size")]
+        interval = view.intervals.get((row["device"], row["cell"], row["origin"]))
         yield {
             "key": digest([info.data_identity or info.data_name, body.get("data"), body.get("train")]),
-            "images": _images(trial, info.data_name), "recipe": _recipe(trial), "study": info.suite.name,
+            "images": f"{info.data_name}{counted}", "recipe": ", ".join(recipe), "study": info.suite.name,
             "cell": row["cell"], "device": row["device"], "n": row["n"], MEAN: row[MEAN], STD: row[STD],
             "low": interval.low if interval else None, "high": interval.high if interval else None,
             "parameters": row["parameters"], "forward_flops": row["forward_flops"],
         }  # fmt: skip
-
-
-def _images(trial: TrainTrial, name: str) -> str:
-    counted = f", {trial.data.train_images:,} training images" if trial.data.train_images else ""
-    return f"{name}{counted}"
-
-
-def _recipe(trial: TrainTrial) -> str:
-    recipe = trial.train
-    given = {key: value for key, value in recipe.canonical().items() if key not in ("epochs", "batch_size")}
-    others = ", ".join(f"{key} {value}" for key, value in given.items())
-    return f"{recipe.epochs} epochs, batch size {recipe.batch_size}{', ' if others else ''}{others}"

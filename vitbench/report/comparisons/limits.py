@@ -5,24 +5,20 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-import pandas as pd
-
 from vitbench.analysis.arms import Arm
 from vitbench.analysis.conditions import Condition
 from vitbench.analysis.side_by_side import SideBySide
 from vitbench.analysis.sides import Timing
 from vitbench.report.comparisons.comparison_tables import shared
-from vitbench.report.inline import Md, escape, listed
-from vitbench.report.origins import with_changes
-from vitbench.report.sections.caveats import Caveat, in_words
+from vitbench.report.groups import with_changes
+from vitbench.report.sections.caveats import Caveat, holding, in_words
 from vitbench.report.sections.changes import Facts
-from vitbench.report.text import enumerated
+from vitbench.report.text import Md, enumerated, escape, listed
 from vitbench.store import TimeValues
 from vitbench.wording import plural
 
 MOST_NAMED = 8
-MOST_BROKEN = 5
-"""Damaged files that are named."""
+MOST_BROKEN = 5  # Damaged files that are named
 
 KINDS = {"machine": "machine", "software": "software", "data": "data", "recipe": "recipe", "protocol": "timing"}
 """Kinds of conditions, as a reader says them."""
@@ -80,33 +76,25 @@ def _by_pair(facts: Callable[[SideBySide, int, int], Mapping[str, str]]) -> Call
     return grouped
 
 
-def _if(applies: Callable[[SideBySide], object]) -> Callable[[SideBySide], Facts]:
-    """States a sentence without facts."""
-    return lambda found: [{}] if applies(found) else []
+def _of_arms(found: SideBySide, numbers: Sequence[int]) -> Facts:
+    return [{"arms": letters(found, numbers)}] if numbers else []
 
 
 def _arms(applies: Callable[[Arm], object]) -> Callable[[SideBySide], Facts]:
     """States which arms a sentence is about."""
-
-    def facts(found: SideBySide) -> Facts:
-        arms = [number for number, arm in enumerate(found.arms) if applies(arm)]
-        return [{"arms": letters(found, arms)}] if arms else []
-
-    return facts
+    return lambda found: _of_arms(found, [number for number, arm in enumerate(found.arms) if applies(arm)])
 
 
 def _unrecorded(found: SideBySide) -> Facts:
     compared = {number for pair in found.pairs if found.compared(*pair) for number in pair}
-    unknown = [n for n in sorted(compared) if found.arms[n].conditions is None or _partly(found.arms[n].trials)]
-    return [{"arms": letters(found, unknown)}] if unknown else []
+    return _of_arms(found, [n for n in sorted(compared) if _is_unrecorded(found.arms[n])])
 
 
-def _partly(trials: pd.DataFrame) -> bool:
-    return bool((trials["origin"].isna() & (trials["state"] == "ok")).any())
+def _is_unrecorded(arm: Arm) -> bool:
+    return arm.conditions is None or bool((arm.trials["origin"].isna() & (arm.trials["state"] == "ok")).any())
 
 
 def _apart(found: SideBySide, number: int, base: int, kind: str) -> Md:
-    """The conditions of a kind in which two arms are known to differ."""
     if found.arms[number].conditions is None or found.arms[base].conditions is None:
         return Md("")
     return listed([e.name for e in found.conditions if e.kind == kind and e.between(base, number)])
@@ -138,7 +126,6 @@ def _recipes(found: SideBySide, number: int, base: int) -> Mapping[str, str]:
 
 
 def _studies(found: SideBySide) -> list[list[int]]:
-    """The numbers of each study's arms."""
     paths = [arm.path.resolve() for arm in found.arms]
     return [[number for number, each in enumerate(paths) if each == path] for path in dict.fromkeys(paths)]
 
@@ -183,10 +170,10 @@ LIMITS: tuple[Caveat[SideBySide], ...] = (
           "{pairs}: **different software** ({what}). A difference may be due to any of it."),
     Caveat("uncommitted-changes", _arms(lambda arm: with_changes(arm.trials).any()),
           "Results of {arms} come from a working tree with uncommitted changes."),
-    Caveat("timings-not-in-turns", _if(lambda found: shared(found.timings)),
+    Caveat("timings-not-in-turns", holding(lambda found: shared(found.timings)),
           "Timings of different studies are not interleaved as those within one study are: intervals include the noise "
           "within each, not what changed on the machine in between."),
-    Caveat("matched-without-device", _if(lambda found: len({arm.device for arm in found.arms}) > 1),
+    Caveat("matched-without-device", holding(lambda found: len({arm.device for arm in found.arms}) > 1),
           "Trials have another id on another device: rows are matched by model, data, recipe and setting, without the "
           "device."),
     Caveat("one-study-in-arms", lambda found: _arms_of_one_study(found, copies=False),
@@ -200,9 +187,9 @@ LIMITS: tuple[Caveat[SideBySide], ...] = (
           "{pairs}: **different recipes** ({what}). A difference in accuracy may be due to that."),
     Caveat("fallback-data", _arms(lambda arm: arm.info and arm.info.fallback is not None),
           "{arms}: the data are a fallback, not those that the suite names."),
-    Caveat("one-seed", _if(lambda found: min(_seeds(found), default=2) == 1),
+    Caveat("one-seed", holding(lambda found: min(_seeds(found), default=2) == 1),
           "**n = 1, no inference** for cells with one seed."),
-    Caveat("drift-of-equal-seeds", _if(_seeds),
+    Caveat("drift-of-equal-seeds", holding(_seeds),
           "Equal seeds give equal initial weights, data order and augmentation everywhere; on another device or "
           "version sums are made in another order, so that equal runs drift apart. The test by seed allows for that."),
     Caveat("one-process", lambda found: _of_timings(found, lambda _, values: len(values.processes) == 1),

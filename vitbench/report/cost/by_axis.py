@@ -15,11 +15,9 @@ from vitbench.analysis.frames import level
 from vitbench.analysis.grouped import finished, texts
 from vitbench.analysis.paired import CONFIDENCE
 from vitbench.report.cost.speed import CONTROL, geometric_mean
-from vitbench.report.cost.time_groups import RUNS, TimeGroup
 from vitbench.report.document import Bar, Block, Scale, table
-from vitbench.report.inline import NOTHING, Md, bold, escape
-from vitbench.report.origins import of_origin
-from vitbench.report.text import count, fixed, probability, ranging
+from vitbench.report.groups import RUNS, TimeGroup, of_origin
+from vitbench.report.text import NOTHING, Md, bold, count, escape, fixed, probability, ranging
 from vitbench.report.view import View
 from vitbench.wording import plural
 
@@ -68,8 +66,7 @@ def table_of(view: View, group: TimeGroup) -> list[Block]:
         words = [view.origins.absence(rows[[text == e.value for text in texts(rows[e.axis])]]) for e in without]
         named = (f"{view.axis_names[e.axis]} {e.value} ({word})" for e, word in zip(without, words, strict=True))
         caption += f" Without a result: {', '.join(named)}."
-    made = table(lines, right=RIGHT).with_bars({SPEED: (bars, scale())})
-    return [made.captioned(escape(caption)).hiding(OPTIONAL)]
+    return [table(lines, RIGHT, caption=escape(caption), bars={SPEED: (bars, scale())}, optional=OPTIONAL)]
 
 
 def axes_frame(view: View) -> pd.DataFrame:

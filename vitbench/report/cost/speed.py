@@ -11,10 +11,9 @@ import pandas as pd
 
 from vitbench.analysis.frames import level
 from vitbench.analysis.timings import BESIDE, UNSTEADY, WIDE
-from vitbench.report.cost.time_groups import TimeGroup
 from vitbench.report.document import Bar, Scale, Table, filled, table
-from vitbench.report.inline import Md, bold, escape, listed
-from vitbench.report.text import UNSTABLE, count, fixed, ratio_ends, significant
+from vitbench.report.groups import TimeGroup
+from vitbench.report.text import UNSTABLE, Md, bold, count, escape, fixed, listed, ratio_ends, significant
 from vitbench.report.view import MAX_CELLS, View
 from vitbench.wording import plural
 
@@ -23,8 +22,7 @@ OPTIONAL = frozenset({"by the host's clock (ms)", "GFLOP/s", "first iteration (m
 CONTROL = "A/A control: the baseline again"
 
 WIDER = f"{WIDE}{100 * UNSTEADY:.0f} % or wider"
-MAX_MARKED = 12
-"""Marked timings that are named for each reason; the CSV has them all."""
+MAX_MARKED = 12  # Marked timings that are named for each reason; the CSV has them all
 
 
 def baseline(view: View, group: TimeGroup) -> dict[str, Any] | None:
@@ -56,9 +54,9 @@ def by_cell(view: View, group: TimeGroup) -> Table:
     lines = filled(lines)
     right = {name for line in lines for name in line} - {"cell", *view.axis_names.values()}
     named = called(view, group, [base["cell"]])[base["cell"]]
-    caption = Md(f"{escape(group.mode_name.capitalize())}, the lowest latency first. Baseline: {escape(named)}.")
-    made = table(lines, right=right).with_bars({LATENCY: (bars, Scale())}).captioned(caption)
-    return made.about([cell] for cell in cells).hiding(OPTIONAL)
+    caption = f"{escape(group.mode_name.capitalize())}, the lowest latency first. Baseline: {escape(named)}."
+    drawn = {LATENCY: (bars, Scale())}
+    return table(lines, right, caption=caption, bars=drawn, optional=OPTIONAL, cells=[[cell] for cell in cells])
 
 
 def unstable(view: View, group: TimeGroup) -> list[Md]:
@@ -100,20 +98,14 @@ def _values(
 
 
 def fastest(rows: Sequence[Mapping[Any, Any]], baseline: str) -> set[str]:
-    """Trial ids of the lowest latency and of those whose speed has an interval that overlaps with its.
-
-    A lowest number alone may be luck: what cannot be told from it stands out, too. Where that is everything, or where
-    nothing is known of the luck, nothing does. Speeds are those beside the baseline: timings made one after the other
-    hold what the machine did meanwhile.
-
-    Args:
-        rows: finished timings of one group and origin; those that are marked take no part.
-        baseline: trial id of the one that speeds are relative to.
+    """Trial ids of the lowest latency and of those whose speed beside the baseline has an interval that overlaps with
+    its; none where that is everything, or where nothing is known of the luck. Marked timings take no part.
     """
     sure = [row for row in rows if not row["unstable"]]
     if not sure:
         return set()
-    spans = {row["trial_id"]: _span(row, baseline) for row in sure}
+    spans = {row["trial_id"]: (row["speed_low"], row["speed_high"]) for row in sure}
+    spans |= {baseline: (1.0, 1.0)} if baseline in spans else {}
     low, high = spans[min(sure, key=lambda row: row["latency_ms_p50"])["trial_id"]]
     # An end that is not a number is neither above nor below anything: such a timing cannot be told from another.
     level = {trial for trial, (a, b) in spans.items() if not (b < low or a > high)}
@@ -131,11 +123,6 @@ def leanest(rows: Sequence[Mapping[Any, Any]]) -> set[str]:
     least = significant(min((row["peak_memory_mib"] for row in rows), default=math.nan))
     level = {trial for trial, memory in shown.items() if memory == least}
     return level if len(level) < len(shown) else set()
-
-
-def _span(row: Mapping[Any, Any], baseline: str) -> tuple[float, float]:
-    """Interval of the speed relative to the baseline's, whose own is 1 by definition."""
-    return (1.0, 1.0) if row["trial_id"] == baseline else (row["speed_low"], row["speed_high"])
 
 
 def ratio(result: Mapping[Any, Any], base: Mapping[Any, Any]) -> Md:
@@ -161,7 +148,7 @@ def axes_of(view: View, group: TimeGroup) -> list[str]:
 def called(view: View, group: TimeGroup, cells: Iterable[str]) -> dict[str, str]:
     """Cell of a group → what tells it from the others: its values of the axes along which they differ."""
     axes = axes_of(view, group) if view.factorial else ()
-    return {cell: " · ".join(view.values_of(cell)[axis] for axis in axes) or cell for cell in cells}
+    return {cell: " · ".join(view.values_of[cell][axis] for axis in axes) or cell for cell in cells}
 
 
 def shared(view: View, group: TimeGroup) -> str:

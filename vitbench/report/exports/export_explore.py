@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 import pandas as pd
 
 from vitbench.analysis.frames import axes_of
-from vitbench.report.exports.extras import require
 from vitbench.report.view import View
 
 if TYPE_CHECKING:
@@ -42,12 +41,7 @@ PAGE = """<!DOCTYPE html>
 
 
 def exported(view: View) -> dict[str, bytes]:
-    """Name of a file → its content: the page.
-
-    Raises:
-        MissingExtra: where plotly is not installed.
-    """
-    require("explore")
+    """Name of a file → its content: the page."""
     from plotly.graph_objects import Figure
 
     charts = ""

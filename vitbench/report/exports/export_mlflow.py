@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import logging
 import os
+import re
 import tempfile
 import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from vitbench.report.exports.export_runs import TrackedRun, runs
-from vitbench.report.exports.extras import require
 from vitbench.report.view import View
 
 if TYPE_CHECKING:
@@ -23,19 +23,14 @@ if TYPE_CHECKING:
 DATABASE = "mlflow.db"
 LONGEST = {"parameter": 6000, "tag": 5000, "name": 250}
 """Letters that MLflow takes of each; longer text ends in an ellipsis."""
-MOST_METRICS, MOST_PARAMETERS = 1000, 100
-"""Entries that one call takes."""
+MOST_METRICS, MOST_PARAMETERS = 1000, 100  # Entries that one call takes
+REFUSED = re.compile(r"[^\w. /:-]")  # What no name of a parameter may hold
 NOWHERE = "mlflow-artifacts:/"
 """Where MLflow would put artifacts, of which there are none: it would write this machine's working folder otherwise."""
 
 
 def exported(view: View) -> dict[str, bytes]:
-    """Name of a file → its content: the database with all runs.
-
-    Raises:
-        MissingExtra: where MLflow is not installed.
-    """
-    require("mlflow")
+    """Name of a file → its content: the database with all runs."""
     # It reports its use over the network unless told not to, before it is imported.
     os.environ.update({"MLFLOW_DISABLE_TELEMETRY": "true", "DO_NOT_TRACK": "true"})
     with warnings.catch_warnings(), tempfile.TemporaryDirectory(prefix="vitbench-") as folder:
@@ -68,7 +63,13 @@ def _log(client: MlflowClient, experiment: str, run: TrackedRun) -> None:
         for step in run.steps for name, value in step.metrics.items()
     ]  # fmt: skip
     metrics += [Metric(f"final/{name}", value, ended, 0) for name, value in run.final.items()]
-    parameters = [Param(_key(name), _cut(str(value), "parameter")) for name, value in run.parameters.items()]
+    parameters = [
+        Param(
+            "".join(c if c.isalnum() or c in "_-. /:" else "_" for c in name)[: LONGEST["name"]],
+            _cut(str(value), "parameter"),
+        )
+        for name, value in run.parameters.items()
+    ]
     for start in range(0, len(metrics), MOST_METRICS):
         client.log_batch(made, metrics=metrics[start : start + MOST_METRICS])
     for start in range(0, len(parameters), MOST_PARAMETERS):
@@ -79,8 +80,3 @@ def _log(client: MlflowClient, experiment: str, run: TrackedRun) -> None:
 def _cut(text: str, what: str) -> str:
     longest = LONGEST[what]
     return text if len(text) <= longest else f"{text[: longest - 1]}…"
-
-
-def _key(name: str) -> str:
-    """A name as MLflow takes it: letters, digits and some signs."""
-    return "".join(c if c.isalnum() or c in "_-. /:" else "_" for c in name)[: LONGEST["name"]]

@@ -1,19 +1,44 @@
-"""Runs for experiment trackers: what each record says, in the form that all of them know.
+"""Runs for experiment trackers: what each record says, in the form that all of them know, and what each export takes.
 
 One way: a tracker shows what vitbench measured, and nothing is read back from it.
 """
 
 from __future__ import annotations
 
+import importlib.util
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from vitbench.config.suite import as_text
 from vitbench.config.trial import TimeTrial, images_body
+from vitbench.errors import UserError
 from vitbench.report.view import View
 from vitbench.store import Epoch, PlannedTrial, Record
 from vitbench.store.trials import Trials
+
+EXTRAS: Mapping[str, Sequence[str]] = {
+    "mlflow": ("mlflow", "sqlalchemy", "alembic"),
+    "tensorboard": ("tensorboard",),
+    "wandb": ("wandb",),
+    "explore": ("plotly",),
+}
+"""Extra of vitbench → what it takes."""
+
+
+class MissingExtra(UserError, RuntimeError):
+    """What an export takes is not installed. The message says how it is."""
+
+
+def require(name: str) -> None:
+    """Raise MissingExtra where what an export takes is not installed; of exports that take nothing, never."""
+    missing = [module for module in EXTRAS.get(name, ()) if importlib.util.find_spec(module) is None]
+    if missing:
+        raise MissingExtra(
+            f"--export {name} takes {', '.join(missing)}, not installed here: pip install 'vitbench[{name}]' (in a "
+            f"checkout: pip install '.[{name}]')"
+        )
+
 
 OF_EPOCHS = tuple(name for name in Epoch.model_fields if name not in ("epoch", "seconds"))
 """Metrics of an epoch: all that it holds but its number and its time."""
@@ -31,17 +56,11 @@ class LoggedStep(NamedTuple):
 
 @dataclass(frozen=True)
 class TrackedRun:
-    """A record as trackers know it.
+    """A record as trackers know it."""
 
-    Attributes:
-        planned: whose it is.
-        record: the record.
-        tags: state, device, commit and what else tells where the numbers come from.
-    """
-
-    planned: PlannedTrial
-    record: Record
-    tags: Mapping[str, str]
+    planned: PlannedTrial  # whose it is
+    record: Record  # the record
+    tags: Mapping[str, str]  # state, device, commit and what else tells where the numbers come from
 
     @property
     def began(self) -> float:

@@ -13,23 +13,16 @@ from typing import Any
 
 from vitbench.config.trial import TimeTrial
 from vitbench.report.exports.export_runs import TrackedRun, runs
-from vitbench.report.exports.extras import require
 from vitbench.report.text import unique
 from vitbench.report.view import View
 
 FILE = "events.out.tfevents.{began:010d}.vitbench"
 """TensorBoard's own name for it holds the host's name, which no report of ours does."""
-LONGEST = 120
-"""Letters of a folder's name."""
+LONGEST = 120  # Letters of a folder's name
 
 
 def exported(view: View) -> dict[str, bytes]:
-    """Path of a file → its content: the events of each run.
-
-    Raises:
-        MissingExtra: where TensorBoard is not installed.
-    """
-    require("tensorboard")
+    """Path of a file → its content: the events of each run."""
     found: dict[str, dict[str, bytes]] = {}
     with tempfile.TemporaryDirectory(prefix="vitbench-") as scratch:
         for number, run in enumerate(
@@ -41,7 +34,6 @@ def exported(view: View) -> dict[str, bytes]:
 
 
 def _folder(run: TrackedRun, taken: Collection[str]) -> str:
-    """The run's name in TensorBoard: kind, cell, and the rest of what it is called."""
     trial, cell = run.planned.trial, run.planned.cell
     rest = run.planned.description.removeprefix(f"{cell}, ")
     if isinstance(trial, TimeTrial):
@@ -54,7 +46,6 @@ def _slug(text: str) -> str:
 
 
 def _written(run: TrackedRun, folder: Path) -> bytes:
-    """The content of the run's event file."""
     from tensorboard.summary.writer.event_file_writer import EventFileWriter
 
     writer = EventFileWriter(str(folder))
@@ -87,7 +78,6 @@ def _events(run: TrackedRun) -> Iterator[Any]:
 
 
 def _plain(value: Any) -> bool | float | str:
-    """A parameter as TensorBoard compares them."""
     return value if isinstance(value, (bool, float, str)) else float(value) if isinstance(value, int) else str(value)
 
 

@@ -8,11 +8,9 @@ import time
 from pathlib import Path
 
 from vitbench.report.exports.export_runs import TrackedRun, runs
-from vitbench.report.exports.extras import require
 from vitbench.report.view import View
 
-LONGEST = 128
-"""Letters that W&B takes of a name; longer text ends in an ellipsis."""
+LONGEST = 128  # Letters that W&B takes of a name; longer text ends in an ellipsis
 SLASHES = str.maketrans(dict.fromkeys("/\\#?%:", "-"))
 """Letters that no project of W&B's has in its name."""
 PRIVATE = {
@@ -24,12 +22,7 @@ PRIVATE = {
 
 
 def exported(view: View) -> dict[str, bytes]:
-    """Path of a file → its content: a folder for each run, as W&B's own code writes it.
-
-    Raises:
-        MissingExtra: where wandb is not installed.
-    """
-    require("wandb")
+    """Path of a file → its content: a folder for each run, as W&B's own code writes it."""
     os.environ.update({"WANDB_ERROR_REPORTING": "false", "WANDB_SILENT": "true"})
     import wandb
 
@@ -45,7 +38,6 @@ def folder(run: TrackedRun) -> str:
 
 
 def _written(view: View, run: TrackedRun, scratch: Path) -> bytes:
-    """The content of the run's file."""
     import wandb
 
     settings = wandb.Settings(**PRIVATE)

@@ -1,11 +1,8 @@
 """Charts: what figures show, as data, each with the numbers of its CSV file.
 
 A chart knows neither colours nor sizes: rows and lines name the value that colours them. Nothing here imports a
-plotting library, so that a report's text is made without one; :mod:`vitbench.report.figures.draw` draws charts.
-
-Charts with marks have a row for each number; ``what`` says which mark it is. Those made of pixels have the shape of
-what is seen: a similarity of 1,024 positions is a million numbers, and with a row for each it would be tens of
-megabytes.
+plotting library: :mod:`vitbench.report.figures.draw` draws charts. Frames of charts with marks have a row for each
+number, those of pixels the shape of what is seen, since a million rows would be tens of megabytes.
 """
 
 from __future__ import annotations
@@ -28,48 +25,31 @@ Ends = tuple[float, float]
 
 OWN = "\ue000"
 """Begins the ids of a drawn figure, until a page gives it a name of its own. It is not printable: no text has it."""
-DIGITS = 6
-"""Behind the point: more are not known of float32."""
-MEAN = "mean"
-"""In place of the number of a run."""
-MOST_DASHED = 8
-"""Colours whose lines each have dashes of their own."""
+DIGITS = 6  # Behind the point: more are not known of float32
+MEAN = "mean"  # In place of the number of a run
+MOST_DASHED = 8  # Colours whose lines each have dashes of their own
 
 
 @dataclass(frozen=True)
 class Colouring:
-    """What the colours stand for.
+    """What the colours stand for."""
 
-    Attributes:
-        title: of the legend, e.g. an axis of the suite; may be empty.
-        values: each has a colour, in this order; empty where everything has one colour and there is no legend.
-        shown: those that the legend names.
-        others: a value that is grey, and the last in the legend; empty for none.
-    """
-
-    title: str = ""
+    title: str = ""  # of the legend, e.g. an axis of the suite; may be empty
+    # each has a colour, in this order; empty where everything has one colour and there is no legend
     values: Sequence[str] = ()
-    shown: Sequence[str] = ()
-    others: str = ""
+    shown: Sequence[str] = ()  # those that the legend names
+    others: str = ""  # a value that is grey, and the last in the legend; empty for none
 
 
 @dataclass(frozen=True, eq=False)
 class Curves:
-    """Learning curves: a row of panels for each metric, a column for each value of an axis.
+    """Learning curves: a row of panels for each metric, a column for each value of an axis."""
 
-    Attributes:
-        metrics: labels of the rows, with units.
-        facet_axis: name of the axis whose values have a column each; empty where their names say it.
-        facets: its values.
-        frame: facet, colour, metric, run (a number as text, or :data:`MEAN`), epoch, value.
-        colouring: what the colours stand for.
-    """
-
-    metrics: Sequence[str]
-    facet_axis: str
-    facets: Sequence[str]
-    frame: pd.DataFrame
-    colouring: Colouring
+    metrics: Sequence[str]  # labels of the rows, with units
+    facet_axis: str  # name of the axis whose values have a column each; empty where their names say it
+    facets: Sequence[str]  # its values
+    frame: pd.DataFrame  # facet, colour, metric, run (a number as text, or :data:`MEAN`), epoch, value
+    colouring: Colouring  # what the colours stand for
 
     @property
     def epochs(self) -> int:
@@ -84,27 +64,16 @@ class Curves:
 
 @dataclass(frozen=True, eq=False)
 class Trends:
-    """A measured quantity along an axis of numbers.
+    """A measured quantity along an axis of numbers."""
 
-    Attributes:
-        axis: its name.
-        label: of the quantity, with the unit.
-        numbers: of the axis, in ascending order.
-        points: colour, at (a number of the axis), value: what each run measured.
-        colouring: what the colours stand for.
-        logarithmic: whether the axis is.
-        from_zero: whether the quantity begins at 0.
-        levels: (name, value) of lines across, by which the quantity is judged.
-    """
-
-    axis: str
-    label: str
-    numbers: Sequence[float]
-    points: pd.DataFrame
-    colouring: Colouring
-    logarithmic: bool
-    from_zero: bool = False
-    levels: Sequence[tuple[str, float]] = ()
+    axis: str  # its name
+    label: str  # of the quantity, with the unit
+    numbers: Sequence[float]  # of the axis, in ascending order
+    points: pd.DataFrame  # colour, at (a number of the axis), value: what each run measured
+    colouring: Colouring  # what the colours stand for
+    logarithmic: bool  # whether the axis is
+    from_zero: bool = False  # whether the quantity begins at 0
+    levels: Sequence[tuple[str, float]] = ()  # (name, value) of lines across, by which the quantity is judged
 
     @property
     def frame(self) -> pd.DataFrame:
@@ -116,18 +85,12 @@ class Trends:
 
 @dataclass(frozen=True, eq=False)
 class Roofline:
-    """Two ceilings, each the smallest and the largest that was measured, and the timings under them.
+    """Two ceilings, each the smallest and the largest that was measured, and the timings under them."""
 
-    Attributes:
-        flops_per_s, bytes_per_s: the ceilings.
-        colouring: what the colours stand for.
-        points: setting (chooses the mark), colour, flops_per_byte, flops_per_s.
-    """
-
-    flops_per_s: Ends
+    flops_per_s: Ends  # the ceilings
     bytes_per_s: Ends
-    colouring: Colouring
-    points: pd.DataFrame
+    colouring: Colouring  # what the colours stand for
+    points: pd.DataFrame  # setting (chooses the mark), colour, flops_per_byte, flops_per_s
 
     @property
     def frame(self) -> pd.DataFrame:
@@ -147,46 +110,30 @@ SPOT = ("cell", "colour", "cost", "cost_low", "cost_high", "marked", "gain", "sp
 
 @dataclass(frozen=True, eq=False)
 class Front:
-    """Cells between cost and gain, and the line of those that no other surpasses in both.
+    """Cells between cost and gain, and the line of those that no other surpasses in both."""
 
-    Attributes:
-        cost, gain: labels of the axes, with the unit.
-        cheap: whether less of the cost's quantity is better (memory), or more (throughput).
-        frame: a row for each cell, with the columns of :data:`SPOT`: its name, its colour, its cost with the ends of an
-            interval, whether the cost is unreliable, its gain with half the length of an error bar, whether it is on
-            the line, and whether it is on the front, in a word. Where there is no interval or bar: not a number.
-        colouring: what the colours stand for.
-        logarithmic: whether the x axis is.
-    """
-
-    cost: str
+    cost: str  # labels of the axes, with the unit
     gain: str
-    cheap: bool
+    cheap: bool  # whether less of the cost's quantity is better (memory), or more (throughput)
+    # a row for each cell, with the columns of :data:`SPOT`: its name, its colour, its cost with the ends of an
+    # interval, whether the cost is unreliable, its gain with half the length of an error bar, whether it is on the
+    # line, and whether it is on the front, in a word. Where there is no interval or bar: not a number
     frame: pd.DataFrame
-    colouring: Colouring
-    logarithmic: bool
+    colouring: Colouring  # what the colours stand for
+    logarithmic: bool  # whether the x axis is
 
 
 @dataclass(frozen=True)
 class Heat:
-    """A matrix of numbers as colours.
+    """A matrix of numbers as colours."""
 
-    Attributes:
-        values: (rows, columns).
-        label: of the values, with the unit.
-        row, column: labels of the axes.
-        names: of both rows and columns; empty where they are numbered from 0.
-        centred: whether zero is the middle of the scale, and not its beginning.
-        shares: whether a colour stands for the value over the sum of its row, and the value is written.
-    """
-
-    values: Numbers
-    label: str
-    row: str
+    values: Numbers  # (rows, columns)
+    label: str  # of the values, with the unit
+    row: str  # labels of the axes
     column: str
-    names: Sequence[str] = ()
-    centred: bool = False
-    shares: bool = False
+    names: Sequence[str] = ()  # of both rows and columns; empty where they are numbered from 0
+    centred: bool = False  # whether zero is the middle of the scale, and not its beginning
+    shares: bool = False  # whether a colour stands for the value over the sum of its row, and the value is written
 
     @property
     def frame(self) -> pd.DataFrame:
@@ -199,20 +146,13 @@ class Heat:
 
 @dataclass(frozen=True)
 class Nested:
-    """For places in a grid a map over that grid.
+    """For places in a grid a map over that grid."""
 
-    Attributes:
-        values: (places that have a map, rows x columns of the grid), in [-1, 1], row by row.
-        grid: its rows and columns.
-        rows, columns: numbers, from 0, of those at whose crossings are the places that have a map.
-        label: of the values.
-    """
-
-    values: Numbers
-    grid: tuple[int, int]
-    rows: Sequence[int]
+    values: Numbers  # (places that have a map, rows x columns of the grid), in [-1, 1], row by row
+    grid: tuple[int, int]  # its rows and columns
+    rows: Sequence[int]  # numbers, from 0, of those at whose crossings are the places that have a map
     columns: Sequence[int]
-    label: str
+    label: str  # of the values
 
     @property
     def frame(self) -> pd.DataFrame:
@@ -223,49 +163,31 @@ class Nested:
 
 @dataclass(frozen=True)
 class Tile:
-    """One image of a sheet.
+    """One image of a sheet."""
 
-    Attributes:
-        pixels: (height, width, 3).
-        title: lines above it; may be empty.
-        values: (rows, columns), over it, each in a rectangle of its own, as opaque as it is large; None for none.
-    """
-
-    pixels: Pixels
-    title: Sequence[str] = ()
+    pixels: Pixels  # (height, width, 3)
+    title: Sequence[str] = ()  # lines above it; may be empty
+    # (rows, columns), over it, each in a rectangle of its own, as opaque as it is large; None for none
     values: Numbers | None = None
 
 
 @dataclass(frozen=True)
 class Strip:
-    """Tiles side by side, under a title.
+    """Tiles side by side, under a title."""
 
-    Attributes:
-        title: above them; may be empty.
-        tiles: as many as fit are in one line.
-        most: of the values over them, that which is most opaque; zero is clear.
-        scale: the same in words; empty where they have no values.
-    """
-
-    title: str
-    tiles: Sequence[Tile]
-    most: float = 1.0
-    scale: str = ""
+    title: str  # above them; may be empty
+    tiles: Sequence[Tile]  # as many as fit are in one line
+    most: float = 1.0  # of the values over them, that which is most opaque; zero is clear
+    scale: str = ""  # the same in words; empty where they have no values
 
 
 @dataclass(frozen=True)
 class Tiles:
-    """A sheet of images.
+    """A sheet of images."""
 
-    Attributes:
-        strips: from the top.
-        columns: tiles in a line.
-        label: of the values over the tiles; empty where none has any.
-    """
-
-    strips: Sequence[Strip]
-    columns: int
-    label: str = ""
+    strips: Sequence[Strip]  # from the top
+    columns: int  # tiles in a line
+    label: str = ""  # of the values over the tiles; empty where none has any
 
     @property
     def frame(self) -> pd.DataFrame:
@@ -318,16 +240,9 @@ def drawn(chart: Chart) -> Drawn:
 
 @dataclass(frozen=True)
 class Picture:
-    """A figure in a report.
+    """A figure in a report."""
 
-    Attributes:
-        name: of its files, without folder and ending.
-        chart: what it shows.
-        alt: the same in words, for those who do not see it; plain text.
-        caption: how to read it; plain text.
-    """
-
-    name: str
-    chart: Chart
-    alt: str
-    caption: str
+    name: str  # of its files, without folder and ending
+    chart: Chart  # what it shows
+    alt: str  # the same in words, for those who do not see it; plain text
+    caption: str  # how to read it; plain text

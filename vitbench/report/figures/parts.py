@@ -17,18 +17,13 @@ from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormat
 
 from vitbench.report.figures.charts import Colouring
 from vitbench.report.figures.colours import GREY, colours_of
-from vitbench.report.inline import printable
-from vitbench.report.text import MINUS
+from vitbench.report.text import MINUS, printable
 
-WIDEST = 7.2
-"""Inches: 720 pixels of a page."""
 TEXT_POINTS, NAME_POINTS = 9.0, 8.5
 LONGEST, FEWEST = 60, 4
 """Letters of a name at the most, whatever room there is, and at the least, however little there is."""
-MOST_NAMED = 12
-"""Values in a legend; of more, evenly chosen ones."""
-NAMED_INCHES, MARK = 3.0, 0.46
-"""Inches of a legend: of a name at the most, and of its mark with the air around both."""
+MOST_NAMED = 12  # Values in a legend; of more, evenly chosen ones
+NAMED_INCHES, MARK = 3.0, 0.46  # Inches of a legend: of a name at the most, and of its mark with the air around both
 MOST_TICKS, EVEN = 6, (1, 2, 2.5, 5, 10)
 
 TIP, BETWEEN = "tip:", "\u2063"
@@ -97,13 +92,9 @@ def colours(colouring: Colouring) -> dict[str, str]:
 def legend(
     figure: Figure, colouring: Colouring, marks: Mapping[str, Mapping[str, Any]] | None = None, *, below: bool = False
 ) -> None:
-    """A legend above the panels, or below them; none where no value is to be named.
+    """A legend above the panels, or below them, by which the figure grows; none where no value is to be named.
 
-    Args:
-        figure: with its width; it grows by the legend's height.
-        colouring: what the colours stand for.
-        marks: value → how :class:`Line2D` draws its mark. Default: dots.
-        below: whether it is below the panels.
+    ``marks``: value → how :class:`Line2D` draws its mark; dots where there are none.
     """
     names = [*colouring.shown, *([colouring.others] if colouring.shown and colouring.others else [])]
     if not names:

@@ -10,20 +10,13 @@ from markupsafe import Markup
 from vitbench.report.document import Bar, Scale
 from vitbench.report.text import MINUS
 
-HIGH, FLAT = 26, 9
-"""Pixels: the height of a row of a forest plot, and of a bar beneath a number."""
+HIGH, FLAT = 26, 9  # Pixels: the height of a row of a forest plot, and of a bar beneath a number
 MOST_TICKS = 6
-MOST_POINTS = 60
-"""Single values that are drawn; of more the interval alone."""
+MOST_POINTS = 60  # Single values that are drawn; of more the interval alone
 
 
 class Axis:
-    """Values as shares of a width.
-
-    Args:
-        bars: all that is drawn on it.
-        scale: of the bars.
-    """
+    """The values of some bars as shares of a width."""
 
     def __init__(self, bars: Iterable[Bar | None], scale: Scale) -> None:
         self.scale = scale

@@ -5,8 +5,7 @@ from __future__ import annotations
 import textwrap
 
 from vitbench.report.document import Document, Table
-from vitbench.report.inline import Md, Span, plain, spans
-from vitbench.report.text import slug
+from vitbench.report.text import Md, Span, plain, slug, spans
 
 SUFFIX = ".tex"
 TEX_MARK = "% Rendered by vitbench from a study's records; rendered again it is overwritten."
@@ -67,7 +66,6 @@ def whole(table: Table, title: str) -> str:
 
 
 def _head(name: str, *, right: bool) -> str:
-    """The head of a column, in lines where it is long."""
     lines = [escape(line) for line in textwrap.wrap(name, HEAD, break_long_words=False, break_on_hyphens=False)] or [""]
     stacked = r" \\ ".join(lines)
     return stacked if len(lines) == 1 else rf"\shortstack[{'r' if right else 'l'}]{{{stacked}}}"

@@ -6,26 +6,14 @@ import re
 
 from tabulate import tabulate
 
-from vitbench.report.document import (
-    Block,
-    Bullets,
-    Byline,
-    Chips,
-    Code,
-    Document,
-    Figure,
-    Forest,
-    Heading,
-    Note,
-    Table,
-)
-from vitbench.report.inline import escape
+from vitbench.report import document
+from vitbench.report.text import escape
 
 MARK = "<!-- Rendered by vitbench from the study's records; rendered again it is overwritten. -->"
 """First line of every report: by it a later rendering knows that a folder's figures and tables are its own."""
 
 
-def text(document: Document) -> str:
+def text(document: document.Document) -> str:
     """A document as Markdown."""
     parts = [MARK, f"# {escape(document.title)}", *map(_written, document.opening)]
     for section in document.sections:
@@ -33,28 +21,28 @@ def text(document: Document) -> str:
     return "\n\n".join(parts).rstrip() + "\n"
 
 
-def _written(block: Block) -> str:
+def _written(block: document.Block) -> str:
     match block:
-        case Heading(title, level):
+        case document.Heading(title, level):
             made = f"{'#' * level} {escape(title)}"
-        case Bullets(items):
+        case document.Bullets(items):
             made = "\n".join(f"- {item}" for item in items)
-        case Note(line):
+        case document.Note(line):
             made = f"> {line}"
-        case Byline(line):
+        case document.Byline(line):
             made = f"*{line}*"
-        case Chips(items):
+        case document.Chips(items):
             made = "\n".join(f"- **{escape(word)}**: {line}" for word, line in items)
-        case Forest():
+        case document.Forest():
             links = " · ".join(f"[{kind}]({path})" for kind, path in block.files.items())
             made = "\n\n".join(filter(None, (_written(block.table), links)))
-        case Code(lines, language):  # its fence is longer than any run of backticks inside
+        case document.Code(lines, language):  # its fence is longer than any run of backticks inside
             safe = "".join(c if c.isprintable() or c == "\n" else " " for c in lines)
             fence = "`" * max(3, 1 + max((len(run) for run in re.findall(r"`+", safe)), default=0))
             made = f"{fence}{language}\n{safe}\n{fence}"
-        case Figure():
+        case document.Figure():
             made = f"![{escape(block.alt)}]({block.path})" + (f"\n\n*{block.caption}*" if block.caption else "")
-        case Table():
+        case document.Table():
             align = ["right" if right else "left" for right in block.right]
             heads = [escape(column) for column in block.columns]
             rows = tabulate(block.rows, headers=heads, tablefmt="pipe", colalign=align, disable_numparse=True)

@@ -14,17 +14,15 @@ from rich.text import Text
 
 from vitbench.report.document import Bar, Block, Bullets, Byline, Chips, Document, Forest, Heading, Note, Table, tone
 from vitbench.report.formats.bars import Axis
-from vitbench.report.inline import Md, escape, plain, spans
+from vitbench.report.text import Md, escape, plain, spans
 from vitbench.wording import plural
 
 SUMMARY = "Summary"
 SECTIONS = (SUMMARY, "Effects", "Accuracy", "Speed and memory", "Time to accuracy")
 """Titles of the sections that are printed; the page has them all."""
 MOST_ROWS = 40
-GAP = 3
-"""Characters around a column: its rule, and a space on each side."""
-LONG = 24
-"""Characters from which a text is broken into lines, at its spaces."""
+GAP = 3  # Characters around a column: its rule, and a space on each side
+LONG = 24  # Characters from which a text is broken into lines, at its spaces
 
 KEPT = frozenset({"verdict", "outcome", "difference (points)", "test accuracy (%)", "latency p50 (ms)", "images/s",
                   "speed (× baseline)"})  # fmt: skip
@@ -35,18 +33,11 @@ LEAST_BAR, MOST_BAR = 12, 48
 """Characters of the bars of a forest plot; where there is no room for them, a table has its numbers."""
 
 COLOURS = {"good": "green", "bad": "red", "same": "blue", "open": "yellow"}
-JUDGED = frozenset({"verdict", "outcome"})
-"""Columns whose words have a colour."""
+JUDGED = frozenset({"verdict", "outcome"})  # Columns whose words have a colour
 
 
 def printed(document: Document, width: int, sections: Sequence[str] = SECTIONS) -> Iterator[RenderableType]:
-    """A report for a terminal: the question, the answer, and the tables of some sections.
-
-    Args:
-        document: the report.
-        width: of the terminal, in characters.
-        sections: titles; of the summary alone, it is the answer in short.
-    """
+    """A report for a terminal of a width in characters: the question, the answer, and the tables of some sections."""
     yield Text(document.title, style="bold")
     yield from (Text(plain(block if isinstance(block, str) else block.text)) for block in document.opening
                 if isinstance(block, (str, Note, Byline)))  # fmt: skip
@@ -79,12 +70,10 @@ def _shown(block: Block, section: str, width: int) -> Iterator[RenderableType]:
 
 
 def fitting(table: Table, width: int) -> list[int]:
-    """Numbers of the columns that a terminal shows side by side, none of them broken within a word.
+    """Numbers of the columns that a terminal of a width in characters shows side by side, no word of them broken.
 
-    Args:
-        table: of its columns optional ones give way first, then the last ones; the first one never does, nor does what
-            distinguishes the rows as long as anything else can.
-        width: of the terminal, in characters.
+    Optional ones give way first, then the last ones; the first one never does, nor does what distinguishes the rows as
+    long as anything else can.
     """
     needs = [_need(table, number) for number in range(len(table.columns))]
     shown = list(range(len(table.columns)))
@@ -109,7 +98,6 @@ def _widths(table: Table, shown: Sequence[int], width: int) -> list[int]:
 
 
 def _need(table: Table, number: int) -> int:
-    """Characters that a column needs at least."""
     words = table.columns[number].split(" ")
     cells = [plain(row[number]) for row in table.rows]
     least = LONG if number == 0 else LONG // 2  # what a row is about is read first

@@ -1,8 +1,4 @@
-"""Examples: the models that are shown together, and on which images.
-
-They are shown on the same images wherever they keep some in common: what is seen of one model on one image, and of
-another on another, compares nothing.
-"""
+"""Examples: the models that are shown together, on the same images wherever they keep some in common."""
 
 from __future__ import annotations
 
@@ -23,17 +19,11 @@ IN_FULL: Mapping[Outcome, int] = {"right": 1, "wrong": 1, "unlabelled": 2}
 
 @dataclass(frozen=True)
 class ShownModel:
-    """A model that is shown.
+    """A model that is shown."""
 
-    Attributes:
-        explanation: what there is to see of it.
-        name: what it is called among others; empty where it is shown alone.
-        slug: begins the names of its pictures' files.
-    """
-
-    explanation: Explanation
-    name: str = ""
-    slug: str = ""
+    explanation: Explanation  # what there is to see of it
+    name: str = ""  # what it is called among others; empty where it is shown alone
+    slug: str = ""  # begins the names of its pictures' files
 
     def picture(self, name: str, chart: Chart, alt: str, caption: str) -> Picture:
         """A picture of this model, whose name begins the description and the caption."""
@@ -50,17 +40,12 @@ class PictureGroup(NamedTuple):
 
 
 class Shown(NamedTuple):
-    """Images of one outcome.
+    """Images of one outcome."""
 
-    Attributes:
-        outcome: which.
-        places: of each model the places of the images among its own; as many for all where they are the same images.
-        same: whether they are.
-    """
-
-    outcome: Outcome
+    outcome: Outcome  # which
+    # of each model the places of the images among its own; as many for all where they are the same images
     places: tuple[tuple[int, ...], ...]
-    same: bool = True
+    same: bool = True  # whether they are
 
 
 def chosen(

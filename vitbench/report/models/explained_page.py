@@ -8,23 +8,21 @@ from pathlib import Path
 import pandas as pd
 
 from vitbench.config.trial import TrainTrial
-from vitbench.report.document import Block, Document, Heading, Section, bullets
+from vitbench.report.document import Block, Bullets, Document, Heading, Section
 from vitbench.report.figures.charts import Colouring, Curves, Draw, Picture, drawn
-from vitbench.report.inline import Md, escape
 from vitbench.report.models import explanation_text, pictures
 from vitbench.report.models.examples import PictureGroup, ShownModel
 from vitbench.report.output import Files
+from vitbench.report.text import Md, escape
 from vitbench.report.view import View
 from vitbench.store import Epoch
 from vitbench.store.explanation import FOLDER, SUFFIX, BadExplanation, Explanation, read_explanation
 from vitbench.store.trials import Trials
 from vitbench.wording import plural
 
-MOST = 3
-"""Explanations in a study's report; each has a dozen pictures, and more cannot be seen beside one another."""
+MOST = 3  # Explanations in a study's report; each has a dozen pictures, and more cannot be seen beside one another
 
-MOST_MAPS = 6
-"""Layers, and heads, whose attention a study's report shows: the model's own page has more."""
+MOST_MAPS = 6  # Layers, and heads, whose attention a study's report shows: the model's own page has more
 
 MADE = (
     "What there is to see of models whose weights `vitbench run --keep-weights` has kept, on the test images of their "
@@ -45,20 +43,10 @@ MEASURED = (
 def render_explanation(
     explanation: Explanation, title: str, epochs: Sequence[Epoch], out: Path, draw: Draw = drawn
 ) -> Path:
-    """Write the page of one model: ``index.html``, ``report.md``, ``figures/*``; twice, it is the same bytes.
+    """Write the page of one model into a folder, see :meth:`Files.write`; returns the path of ``index.html``.
 
     Args:
-        explanation: of the model.
-        title: what the model is called.
-        epochs: of its training, where its record is there.
-        out: folder of the page.
-        draw: draws its figures.
-
-    Returns:
-        The path of ``index.html``.
-
-    Raises:
-        ReportError: where the folder cannot be written, or holds a page of somebody else's.
+        epochs: of the model's training, where its record is there.
     """
     files = Files(draw)
     groups = pictures.sections([ShownModel(explanation)])
@@ -66,7 +54,7 @@ def render_explanation(
         groups["Training"] = [PictureGroup("", [training(epochs)])]
     sections = [Section(heading, _drawn(some, files)) for heading, some in groups.items()]
     if missing := [*pictures.missing(explanation), *_no_training(epochs)]:
-        sections.append(Section(MISSING, [bullets(missing)]))
+        sections.append(Section(MISSING, [Bullets(missing)]))
     return files.write(out, Document(f"What a model looks at: {title}", [pictures.about(explanation)], sections))
 
 
@@ -78,7 +66,7 @@ def of_study(view: View, files: Files) -> list[Block]:
     names = {model.name: pictures.about(model.explanation) for model in models}
     names |= {name: Md(f"Its explanation cannot be read: {escape(why)}.") for name, why in unread.items()}
     blocks: list[Block] = [Md(MADE)]
-    blocks.append(bullets([Md(f"**{escape(name)}.** {said}") for name, said in names.items()]))
+    blocks.append(Bullets([Md(f"**{escape(name)}.** {said}") for name, said in names.items()]))
     if every > MOST:
         blocks.append(Md(f"Of {plural(every, 'explanation')} the first {MOST} are shown."))
     if models:
@@ -86,7 +74,7 @@ def of_study(view: View, files: Files) -> list[Block]:
             blocks += [Heading(heading), *_drawn(groups, files)]
     lacking = {model.name: pictures.missing(model.explanation) for model in models}
     missing = [Md(f"{escape(name)}: {line}") for name, lines in lacking.items() for line in lines]
-    return [*blocks, Heading(MISSING), bullets(missing)] if missing else blocks
+    return [*blocks, Heading(MISSING), Bullets(missing)] if missing else blocks
 
 
 def in_short(view: View) -> list[Md]:

@@ -17,37 +17,23 @@ import pandas as pd
 
 from vitbench.analysis.attention_distance import reach
 from vitbench.config.base import pair
-from vitbench.report.figures.charts import (
-    Colouring,
-    Heat,
-    Nested,
-    Numbers,
-    Picture,
-    Pixels,
-    Strip,
-    Tile,
-    Tiles,
-    Trends,
-)
-from vitbench.report.inline import Md, escape
+from vitbench.report.figures import charts
 from vitbench.report.models import explanation_text
 from vitbench.report.models.examples import Outcome, PictureGroup, Shown, ShownModel, chosen, in_full, sentence
+from vitbench.report.text import Md, escape
 from vitbench.store.explanation import Array, Explanation
 from vitbench.store.explanation import Picture as Name
 from vitbench.wording import plural
 
-MOST = 12
-"""Layers, and heads, whose attention is shown; of more, evenly chosen ones."""
+MOST = 12  # Layers, and heads, whose attention is shown; of more, evenly chosen ones
 FILTERS_A_LINE, IMAGES_A_LINE = 8, 4
-MOST_TOKENS = 260
-"""In a heatmap of positions, whose rows are tokens: those of 16 × 16 patches, and some before them."""
+MOST_TOKENS = 260  # In a heatmap of positions, whose rows are tokens: those of 16 × 16 patches, and some before them
 MOST_PLACES = 16
 """Rows, and columns, of patches that have a map of similarity; of more, evenly chosen ones: a map of 24 × 24 or
 32 × 32 places takes so much room that no more of them can be seen side by side, and a table of them all is a million
 numbers."""
 SHARE = "attention to the patch"
-PALE = 4
-"""Times the share of uniform attention, up to which a scale reaches at the least."""
+PALE = 4  # Times the share of uniform attention, up to which a scale reaches at the least
 
 TITLES: dict[Name, str] = {
     "filters": "patch-embedding filters", "embedded": "embedded patches", "positions": "positions as numbers",
@@ -108,11 +94,8 @@ CONFUSION = (
 
 
 def sections(models: Sequence[ShownModel], most: int = MOST) -> dict[str, list[PictureGroup]]:
-    """Heading → what can be seen of some models, in the order in which an image passes through them.
-
-    Args:
-        models: the models.
-        most: layers, and heads, whose attention is shown; of more, evenly chosen ones.
+    """Heading → what can be seen of some models, in the order in which an image passes through them; of ``most`` layers
+    and heads, evenly chosen ones, the attention.
     """
     mapped = any(model.explanation.last_layer is not None for model in models)
     found = {
@@ -154,14 +137,13 @@ def missing(explanation: Explanation) -> list[Md]:
     return [Md(escape(line[:1].upper() + line[1:])) for line in lines]
 
 
-def _each(said: str, make: Callable[[ShownModel], Picture | None], models: Sequence[ShownModel]) -> PictureGroup:
-    """The picture of one kind of every model that has one."""
+def _each(said: str, make: Callable[[ShownModel], charts.Picture | None], models: Sequence[ShownModel]) -> PictureGroup:
     return PictureGroup(said, [picture for model in models if (picture := make(model)) is not None])
 
 
-def _patches(models: Sequence[ShownModel]) -> list[Picture]:
+def _patches(models: Sequence[ShownModel]) -> list[charts.Picture]:
     """An image cut into patches; once for models that cut the same one in the same way."""
-    first, found = chosen(models), dict[tuple[str, bytes], Picture]()
+    first, found = chosen(models), dict[tuple[str, bytes], charts.Picture]()
     for number, model in enumerate(models):
         explanation, spec = model.explanation, model.explanation.about.model
         if not spec.of_components or not len(explanation.pixels):
@@ -174,37 +156,37 @@ def _patches(models: Sequence[ShownModel]) -> list[Picture]:
         cut = np.full((rows, height + 1, columns, width + 1, 3), 255, dtype=np.uint8)
         cut[:, :height, :, :width] = image.reshape(rows, height, columns, width, 3)
         whole = cut.reshape(rows * (height + 1), columns * (width + 1), 3)[:-1, :-1]
-        chart = Tiles([Strip("", [Tile(image), Tile(whole)])], 2)
+        chart = charts.Tiles([charts.Strip("", [charts.Tile(image), charts.Tile(whole)])], 2)
         alt = f"an image, and the same image cut into {rows} by {columns} patches"
-        found.setdefault((caption, image.tobytes()), Picture(f"{model.slug}patches", chart, alt, caption))
+        found.setdefault((caption, image.tobytes()), charts.Picture(f"{model.slug}patches", chart, alt, caption))
     return [*found.values()]
 
 
-def _filters(model: ShownModel) -> Picture | None:
+def _filters(model: ShownModel) -> charts.Picture | None:
     if (filters := model.explanation.filters) is None:
         return None
     dim, (height, width) = model.explanation.about.model.dim, filters.shape[1:3]
     which = f"all {dim} filters" if len(filters) == dim else f"the {len(filters)} largest of {dim} filters"
-    chart = Tiles([Strip("", [Tile(_as_pixels(each)) for each in filters])], FILTERS_A_LINE)
+    chart = charts.Tiles([charts.Strip("", [charts.Tile(_as_pixels(each)) for each in filters])], FILTERS_A_LINE)
     alt = f"{len(filters)} patch-embedding filters as small images"
     return model.picture("filters", chart, alt, f"{which}, {height} × {width} pixels.")
 
 
-def _embedded(model: ShownModel) -> Picture | None:
+def _embedded(model: ShownModel) -> charts.Picture | None:
     if (embedded := model.explanation.embedded) is None:
         return None
-    tiles = [Tile(np.repeat(_as_pixels(each)[..., None], 3, axis=2)) for each in embedded]
+    tiles = [charts.Tile(np.repeat(_as_pixels(each)[..., None], 3, axis=2)) for each in embedded]
     name, dim = model.explanation.about.shown[0].name, model.explanation.about.model.dim
     alt = f"the first {len(embedded)} channels of embedded patches as small images"
     return model.picture(
         "embedded",
-        Tiles([Strip("", tiles)], FILTERS_A_LINE),
+        charts.Tiles([charts.Strip("", tiles)], FILTERS_A_LINE),
         alt,
         f"{name}: the first {len(embedded)} of {dim} channels.",
     )
 
 
-def _pairs(models: Sequence[ShownModel]) -> list[Picture]:
+def _pairs(models: Sequence[ShownModel]) -> list[charts.Picture]:
     """Scores and weights of one head, of each model beside one another."""
     found = []
     for model in models:
@@ -212,12 +194,12 @@ def _pairs(models: Sequence[ShownModel]) -> list[Picture]:
         for name, values in (("scores", explanation.scores), ("weights", explanation.weights)):
             if values is not None:
                 what = f"{name} of layer 1, head 1, in {explanation.about.shown[0].name}"
-                chart = Heat(values, name, "query token", "key token", centred=name == "scores")
+                chart = charts.Heat(values, name, "query token", "key token", centred=name == "scores")
                 found.append(model.picture(name, chart, f"{what}, a row for each query", f"{what}."))
     return found
 
 
-def _norms(model: ShownModel) -> Picture | None:
+def _norms(model: ShownModel) -> charts.Picture | None:
     explanation, spec = model.explanation, model.explanation.about.model
     if (norms := explanation.norms) is None:
         return None
@@ -228,8 +210,8 @@ def _norms(model: ShownModel) -> Picture | None:
     lines["largest patch"] = kinds["patches"].max(axis=2)
     rows = [(name, float(layer), float(value)) for name, of in lines.items()
             for each in of for layer, value in enumerate(each, 1)]  # fmt: skip
-    chart = Trends("block", "norm of the token", [float(n) for n in range(1, spec.depth + 1)],
-                   pd.DataFrame(rows, columns=["colour", "at", "value"]), Colouring("", [*lines], [*lines]),
+    chart = charts.Trends("block", "norm of the token", [float(n) for n in range(1, spec.depth + 1)],
+                   pd.DataFrame(rows, columns=["colour", "at", "value"]), charts.Colouring("", [*lines], [*lines]),
                    logarithmic=False, from_zero=True)  # fmt: skip
     last = kinds["patches"][:, -1]
     caption = f"{plural(len(norms), 'image')}."
@@ -240,13 +222,13 @@ def _norms(model: ShownModel) -> Picture | None:
     return model.picture("norms", chart, "norms of class token, registers and patches after each block", caption)
 
 
-def _as_pixels(weights: Array) -> Pixels:
+def _as_pixels(weights: Array) -> charts.Pixels:
     """Zero in the middle, the largest weight at an end."""
     most = float(np.abs(weights).max()) or 1.0
     return np.asarray((127.5 + 127.5 * (weights / most)).round(), dtype=np.uint8)
 
 
-def _similarity(model: ShownModel) -> Picture | None:
+def _similarity(model: ShownModel) -> charts.Picture | None:
     explanation = model.explanation
     if (similarity := explanation.similarity) is None:
         return None
@@ -261,18 +243,19 @@ def _similarity(model: ShownModel) -> Picture | None:
         caption += (f" Shown, and in the table of numbers, are the maps of {len(down)} of {plural(rows, 'row')} and "
                     f"{len(across)} of {plural(columns, 'column')} of patches.")  # fmt: skip
     maps = similarity.reshape(rows, columns, -1)[np.ix_(down, across)].reshape(-1, rows * columns)
-    chart = Nested(maps, explanation.about.model.grid, down, across, "cosine similarity")
+    chart = charts.Nested(maps, explanation.about.model.grid, down, across, "cosine similarity")
     alt = f"cosine similarity of positions: maps in {plural(len(down), 'row')} and {plural(len(across), 'column')}"
-    return Picture(f"{model.slug}similarity", chart, f"{model.name or 'model'}: {alt}, one for each patch", caption)
+    return charts.Picture(
+        f"{model.slug}similarity", chart, f"{model.name or 'model'}: {alt}, one for each patch", caption
+    )
 
 
-def _added(model: ShownModel) -> Picture | None:
-    """Position vectors that are not learned."""
+def _added(model: ShownModel) -> charts.Picture | None:
     table, spec = model.explanation.positions, model.explanation.about.model
     if table is None or model.explanation.about.learned:
         return None
     which = f" of the first {MOST_TOKENS} of {len(table)} tokens" if len(table) > MOST_TOKENS else ""
-    chart = Heat(table[:MOST_TOKENS], "added to the token", "token", "channel", centred=True)
+    chart = charts.Heat(table[:MOST_TOKENS], "added to the token", "token", "channel", centred=True)
     first = f" ({plural(spec.pooled_prefix, 'token')} before the patches' first)" if spec.pooled_prefix else ""
     caption = f"what is added to the tokens{which}: a row for each token{first}, a column for each channel."
     return model.picture("positions", chart, "position embeddings as a heatmap of tokens by channels", caption)
@@ -296,13 +279,13 @@ def _titled(models: Sequence[ShownModel], shown: Shown, read: str) -> str:
     return " ".join(filter(None, (outcome, read)))
 
 
-def _maps(explanation: Explanation, place: int) -> Numbers:
+def _maps(explanation: Explanation, place: int) -> charts.Numbers:
     """(L, H, P), attention to the patches of one image."""
     assert explanation.attention is not None and explanation.mapped is not None
     return np.asarray(explanation.attention[explanation.mapped.tolist().index(place)])
 
 
-def _tops(of_models: Sequence[tuple[ShownModel, Numbers]]) -> Numbers:
+def _tops(of_models: Sequence[tuple[ShownModel, charts.Numbers]]) -> charts.Numbers:
     """Where the scale of each layer, or row, ends, over models of which some may have fewer, by the largest shares."""
     found = np.zeros(max((len(tops) for _, tops in of_models), default=0))
     for model, tops in of_models:
@@ -311,11 +294,11 @@ def _tops(of_models: Sequence[tuple[ShownModel, Numbers]]) -> Numbers:
     return found
 
 
-def _heads(name: str, model: ShownModel, place: int, tops: Numbers, most: int) -> Picture:
+def _heads(name: str, model: ShownModel, place: int, tops: charts.Numbers, most: int) -> charts.Picture:
     """The image, and maps over it: a row for each layer and a column for each head."""
     explanation, spec = model.explanation, model.explanation.about.model
     layers, heads = _evenly(spec.depth, most), _evenly(spec.heads, most)
-    strips, maps = [Strip("", [Tile(explanation.pixels[place])])], _maps(explanation, place)
+    strips, maps = [charts.Strip("", [charts.Tile(explanation.pixels[place])])], _maps(explanation, place)
     strips += [
         _strip(f"layer {n + 1}", model, [(place, maps[n, head]) for head in heads], float(tops[n]), heads)
         for n in layers
@@ -325,20 +308,22 @@ def _heads(name: str, model: ShownModel, place: int, tops: Numbers, most: int) -
     if len(layers) < spec.depth or len(heads) < spec.heads:
         caption += f" Shown are {len(layers)} of {spec.depth} layers and {len(heads)} of {spec.heads} heads."
     alt = f"attention maps of {plural(len(layers), 'layer')} and {plural(len(heads), 'head')} over {example.name}"
-    return model.picture(name, Tiles(strips, len(heads), SHARE), alt, caption)
+    return model.picture(name, charts.Tiles(strips, len(heads), SHARE), alt, caption)
 
 
 def _strip(
-    title: str, model: ShownModel, maps: Sequence[tuple[int, Numbers]], top: float, heads: Sequence[int] = ()
-) -> Strip:
+    title: str, model: ShownModel, maps: Sequence[tuple[int, charts.Numbers]], top: float, heads: Sequence[int] = ()
+) -> charts.Strip:
     """Maps over the images at some places, under a title with the end of their scale."""
     pixels, grid = model.explanation.pixels, model.explanation.about.model.grid
     titles: list[Sequence[str]] = [[f"head {head + 1}"] for head in heads] or [[]] * len(maps)
-    tiles = [Tile(pixels[place], of, values.reshape(grid)) for (place, values), of in zip(maps, titles, strict=True)]
-    return Strip(title, tiles, top, f"to {100 * top:.{0 if top >= 0.0995 else 1}f} %")
+    tiles = [
+        charts.Tile(pixels[place], of, values.reshape(grid)) for (place, values), of in zip(maps, titles, strict=True)
+    ]
+    return charts.Strip(title, tiles, top, f"to {100 * top:.{0 if top >= 0.0995 else 1}f} %")
 
 
-def _distances(models: Sequence[ShownModel]) -> list[Picture]:
+def _distances(models: Sequence[ShownModel]) -> list[charts.Picture]:
     """How far heads look: all models in one chart, so that they have one scale."""
     having = [(model, of) for model in models if (of := reach(model.explanation)) is not None]
     if not having:
@@ -349,13 +334,13 @@ def _distances(models: Sequence[ShownModel]) -> list[Picture]:
             for layer, heads in enumerate(of_layers, 1) for value in heads]  # fmt: skip
     names = [model.name for model, _ in having]
     depth = max(model.explanation.about.model.depth for model, _ in having)
-    chart = Trends("layer", "mean attention distance (pixels)", [float(layer) for layer in range(1, depth + 1)],
-                   pd.DataFrame(rows, columns=["colour", "at", "value"]),
-                   Colouring("", names, names) if len(names) > 1 else Colouring(), logarithmic=False, from_zero=True,
-                   levels=list(levels.items()))  # fmt: skip
+    colouring = charts.Colouring("", names, names) if len(names) > 1 else charts.Colouring()
+    chart = charts.Trends("layer", "mean attention distance (pixels)", [*map(float, range(1, depth + 1))],
+                          pd.DataFrame(rows, columns=["colour", "at", "value"]), colouring, logarithmic=False,
+                          from_zero=True, levels=list(levels.items()))  # fmt: skip
     name = f"{models[0].slug}distances" if len(models) == 1 else "explanations-distances"
     alt = "mean attention distance of every head by layer, pixels"
-    return [Picture(name, chart, alt, explanation_text.heads(models))]
+    return [charts.Picture(name, chart, alt, explanation_text.heads(models))]
 
 
 def _examples(models: Sequence[ShownModel], read: str) -> list[PictureGroup]:
@@ -379,30 +364,32 @@ def _examples(models: Sequence[ShownModel], read: str) -> list[PictureGroup]:
 
 
 def _look(
-    model: ShownModel, places: Sequence[int], outcome: Outcome, rows: Sequence[Numbers], tops: Numbers
-) -> Picture:
+    model: ShownModel, places: Sequence[int], outcome: Outcome, rows: Sequence[charts.Numbers], tops: charts.Numbers
+) -> charts.Picture:
     explanation = model.explanation
     shown, classes = [explanation.about.shown[place] for place in places], explanation.about.classes
     titles = [[classes[each.predicted], f"p = {each.probability:.2f}"] for each in shown]
     if outcome in ("differing", "wrong"):  # a third line for every model, so that rows are level
         titles = [[*title, "" if each.label in (None, each.predicted) else f"({classes[each.label]})"]
                   for title, each in zip(titles, shown, strict=True)]  # fmt: skip
-    tiles = [Tile(explanation.pixels[place], title) for place, title in zip(places, titles, strict=True)]
-    strips = [Strip("", tiles)]
+    tiles = [charts.Tile(explanation.pixels[place], title) for place, title in zip(places, titles, strict=True)]
+    strips = [charts.Strip("", tiles)]
     for title, values, top in zip(("last layer, mean over heads", "attention rollout"), rows, tops, strict=False):
         strips.append(_strip(title, model, [*zip(places, values, strict=True)], float(top)))
     what = f"images {WORDS[outcome]}: {'; '.join(sentence(explanation, each) for each in shown)}"
     alt = f"what {explanation.about.attention_of} looks at in {what}" if rows else what
     whose = f" Attention is that of {explanation.about.attention_of}." if rows else ""
     caption = f"{WORDS[outcome]}: {', '.join(each.name for each in shown)}.{whose}"
-    return model.picture(f"examples-{outcome}", Tiles(strips, IMAGES_A_LINE, SHARE if rows else ""), alt, caption)
+    return model.picture(
+        f"examples-{outcome}", charts.Tiles(strips, IMAGES_A_LINE, SHARE if rows else ""), alt, caption
+    )
 
 
-def _confusion(model: ShownModel) -> Picture | None:
+def _confusion(model: ShownModel) -> charts.Picture | None:
     if (counts := model.explanation.confusion) is None:
         return None
     names = model.explanation.about.classes
-    chart = Heat(counts, "share of the true class (%)", "true class", "predicted class", names, shares=True)
+    chart = charts.Heat(counts, "share of the true class (%)", "true class", "predicted class", names, shares=True)
     wrong = counts - np.diag(np.diag(counts))
     label, predicted = np.unravel_index(int(wrong.argmax()), wrong.shape)
     caption = f"{model.explanation.about.images}."

@@ -14,15 +14,18 @@ import pandas as pd
 from vitbench.analysis.grouped import ACCURACY, finished
 from vitbench.analysis.paired import Interval, interval
 from vitbench.report.document import Bar, Block, Heading, Scale, Table, table
-from vitbench.report.inline import NOTHING, Md, bold, escape
-from vitbench.report.origins import of_origin, states_of
+from vitbench.report.groups import Group, of_origin, states_of
 from vitbench.report.output import Files
 from vitbench.report.sections.effects import is_marked, words_of
 from vitbench.report.text import (
     AT_CHANCE,
+    NOTHING,
     SURVIVORS,
+    Md,
+    bold,
     count,
     cut,
+    escape,
     probability,
     ranging,
     seeds,
@@ -31,13 +34,12 @@ from vitbench.report.text import (
     span,
     spread,
 )
-from vitbench.report.view import MAX_CELLS, MEAN, STD, Group, View, cut_off
+from vitbench.report.view import MAX_CELLS, MEAN, STD, View, cut_off
 from vitbench.wording import plural
 
 TEST, INTERVAL = "test accuracy (%)", "95 % interval (%)"
 EQUIVALENT = "equivalent cells"
-SHARED = "Equal in every row"
-"""Begins the sentence on columns that are left out, since every row has the same there."""
+SHARED = "Equal in every row"  # Begins the sentence on columns that are left out, since every row has the same there
 UNEQUAL_SEEDS = "Means are over all seeds of a cell; differences under Effects are over the seeds that both cells have."
 NOT_ALONE = "Runs shared the machine: images/s and seconds cannot be compared."
 OPTIONAL = frozenset(
@@ -48,25 +50,15 @@ NAMING = frozenset({"cell", "state", "verdict", EQUIVALENT})
 
 @dataclass(frozen=True)
 class Function:
-    """Cells that compute one function from the same weights, and what their runs in one group came to.
+    """Cells that compute one function from the same weights, and what their runs in one group came to."""
 
-    Attributes:
-        cells: their labels, in the plan's order.
-        values: axis → its values among them; empty where cells have names.
-        n: seeds with a result.
-        planned: seeds.
-        mean: test accuracy, percent, over seeds; of each seed over the cells.
-        std: sample standard deviation over seeds; NaN of one.
-        interval: 95 % interval of the mean; NaN of one seed.
-    """
-
-    cells: Sequence[str]
-    values: Mapping[str, Sequence[str]]
-    n: int
-    planned: int
-    mean: float
-    std: float
-    interval: Interval
+    cells: Sequence[str]  # their labels, in the plan's order
+    values: Mapping[str, Sequence[str]]  # axis → its values among them; empty where cells have names
+    n: int  # seeds with a result
+    planned: int  # seeds
+    mean: float  # test accuracy, percent, over seeds; of each seed over the cells
+    std: float  # sample standard deviation over seeds; NaN of one
+    interval: Interval  # 95 % interval of the mean; NaN of one seed
 
     @property
     def name(self) -> str:
@@ -84,30 +76,20 @@ def functions(view: View, group: Group) -> list[Function]:
     found = []
     for first, rows in runs.groupby("function", sort=False):
         cells = list(dict.fromkeys(rows["cell"].tolist()))
+        by_axis = {axis: list(dict.fromkeys(view.values_of[cell][axis] for cell in cells)) for axis in view.axes}
         values = rows.groupby("seed", sort=False)[ACCURACY].mean().tolist()
         found.append(
             Function(
-                cells, _values(view, cells), len(values), int(planned[first]), statistics.fmean(values),
+                cells, by_axis if view.factorial else {}, len(values), int(planned[first]), statistics.fmean(values),
                 statistics.stdev(values) if len(values) > 1 else math.nan, cut_off(interval(values)),
             )
         )  # fmt: skip
     return sorted(found, key=lambda each: -each.mean)
 
 
-def _values(view: View, cells: Sequence[str]) -> dict[str, list[str]]:
-    if not view.factorial:
-        return {}
-    return {axis: list(dict.fromkeys(view.values_of(cell)[axis] for cell in cells)) for axis in view.axes}
-
-
 def section(view: View, files: Files) -> list[Block]:
     """The table of each group, the noise floor, and published numbers beside measured ones."""
-    blocks: list[Block] = []
-    for group in view.groups:
-        blocks += [Heading(f"On {group.label}")] if group.label else []
-        blocks += _by_function(view, group)
-        if (beside := published(view, group)) is not None:
-            blocks += [Heading("Published and measured", 4), beside]
+    blocks = view.by_group(lambda group: [*_by_function(view, group), *published(view, group)])
     if not blocks:
         return []
     links = [files.table("accuracy", by_cell_frame(view))]
@@ -166,10 +148,11 @@ def _table(view: View, group: Group, found: Sequence[Function]) -> Table:
         UNEQUAL_SEEDS if view.study.info.looks and len({each.n for each in found}) > 1 else "",
         "" if view.contention(group.device).alone else NOT_ALONE,
     ]
-    caption = Md(" ".join(filter(None, sentences)))
+    caption = " ".join(filter(None, sentences))
     right = {name for line in made for name in line} - NAMING - set(view.axis_names.values())
-    shown_table = table(made, right).with_bars({TEST: (bars, Scale())}).captioned(caption)
-    return shown_table.hiding(OPTIONAL).about(each.cells for each in found)
+    return table(
+        made, right, caption=caption, bars={TEST: (bars, Scale())}, optional=OPTIONAL, cells=[f.cells for f in found]
+    )
 
 
 def without_equal(lines: Sequence[dict[str, Md]], keep: set[str]) -> tuple[list[dict[str, Md]], dict[str, Md]]:
@@ -207,7 +190,6 @@ COSTS: Mapping[str, tuple[str, float]] = {
 
 
 def _cost(of_cells: Sequence[Mapping[Any, Any]], key: str, factor: float) -> Md:
-    """A value of some cells: one, or the least and the largest."""
     values = [float(cost[key]) * factor for cost in of_cells if cost[key] == cost[key]]
     if key in ("warm_up_seconds", "of_peak") and not any(values):
         return NOTHING
@@ -231,8 +213,7 @@ def by_cell_frame(view: View) -> pd.DataFrame:
     planned = view.judged.groupby(["device", "cell"], sort=False).size().rename("planned").reset_index()
     frame = planned.merge(view.by_cell.drop(columns="planned"), on=["device", "cell"], how="left")
     frame = frame.join(values, on="cell")
-    of_mean = {device: view.intervals(device) for device in view.train_devices}
-    found = [of_mean[d].get((c, o)) for d, c, o in frame[["device", "cell", "origin"]].itertuples(index=False)]
+    found = [view.intervals.get(key) for key in frame[["device", "cell", "origin"]].itertuples(index=False, name=None)]
     place = list(frame.columns).index(STD) + 1
     for name in ("high", "low"):
         frame.insert(place, f"{ACCURACY}_{name}", [getattr(each, name) if each else math.nan for each in found])
@@ -263,8 +244,8 @@ def axes_frame(view: View) -> pd.DataFrame:
     return pd.DataFrame(lines, columns=columns)
 
 
-def published(view: View, group: Group) -> Table | None:
-    """Published and measured test accuracy side by side; None where the suite names no published number."""
+def published(view: View, group: Group) -> list[Block]:
+    """Published and measured test accuracy side by side; nothing where the suite names no published number."""
     rows = view.train[(view.train["device"] == group.device) & view.train["published"].notna()]
     of_group = (view.by_cell["device"] == group.device) & (view.by_cell["origin"] == group.origin)
     results, states = {r["cell"]: r for r in view.by_cell[of_group].to_dict("records")}, states_of(rows)
@@ -281,4 +262,4 @@ def published(view: View, group: Group) -> Table | None:
             line["difference (points)"] = apart if view.study.info.fallback is None else Md("other data")
         lines.append(line | {"source": escape(row["published_source"])})
     right = {"published (%)", "measured (%)", "difference (points)", "seeds"}
-    return table(lines, right=right) if lines else None
+    return [Heading("Published and measured", 4), table(lines, right)] if lines else []

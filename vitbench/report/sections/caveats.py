@@ -15,12 +15,12 @@ from vitbench.config.recipe import TrainSpec
 from vitbench.config.suite import as_text
 from vitbench.config.trial import TrainTrial
 from vitbench.environment import Environment
-from vitbench.report.document import Block, bullets
-from vitbench.report.inline import Md, escape, listed
-from vitbench.report.origins import with_changes
-from vitbench.report.sections import changes, recipes
+from vitbench.report.document import Block, Bullets
+from vitbench.report.groups import with_changes
+from vitbench.report.sections import changes
 from vitbench.report.sections.changes import Facts
-from vitbench.report.text import SURVIVORS, UNSTABLE, count, enumerated, fixed, significant, span
+from vitbench.report.sections.setup import who_has
+from vitbench.report.text import SURVIVORS, UNSTABLE, Md, count, enumerated, escape, fixed, listed, significant, span
 from vitbench.report.view import MEAN, View
 from vitbench.wording import plural
 
@@ -28,19 +28,12 @@ Subject = TypeVar("Subject")
 
 
 class Caveat(NamedTuple, Generic[Subject]):
-    """What may limit a conclusion.
+    """What may limit a conclusion."""
 
-    Attributes:
-        name: that it keeps, whatever its words.
-        when: the facts that make it apply; none where it does not.
-        text: the sentence, with a field for each fact.
-        short: what the first screen calls it; empty where it does not change the conclusion.
-    """
-
-    name: str
-    when: Callable[[Subject], Facts]
-    text: str
-    short: str = ""
+    name: str  # that it keeps, whatever its words
+    when: Callable[[Subject], Facts]  # the facts that make it apply; none where it does not
+    text: str  # the sentence, with a field for each fact
+    short: str = ""  # what the first screen calls it; empty where it does not change the conclusion
 
 
 def stated(view: View) -> Iterator[tuple[str, Md]]:
@@ -78,7 +71,7 @@ def notes(view: View) -> list[Md]:
 def section(view: View, _: object) -> list[Block]:
     """All caveats, in full."""
     found = [sentence for _, sentence in stated(view)]
-    return [bullets(found)] if found else []
+    return [Bullets(found)] if found else []
 
 
 MAX_NAMED, FEW_NAMED, MAX_NOTICES = 12, 3, 8
@@ -89,13 +82,12 @@ DIFFERING = {
 """Fields of Environment as a reader says them."""
 NUISANCES = ("learning_rate", "weight_decay", "warmup_epochs", "schedule", "optimizer", "batch_size", "epochs")
 """Fields of the recipe on whose tuning a comparison may hang."""
-UNEQUAL = 1.1
-"""Largest over smallest budget, in operations, from which cells count as differently paid."""
+UNEQUAL = 1.1  # Largest over smallest budget, in operations, from which cells count as differently paid
 
 
-def _if(applies: Callable[[View], object]) -> Callable[[View], Facts]:
+def holding(applies: Callable[[Subject], object]) -> Callable[[Subject], Facts]:
     """States a sentence without facts."""
-    return lambda view: [{}] if applies(view) else []
+    return lambda subject: [{}] if applies(subject) else []
 
 
 def _number(count: Callable[[View], int]) -> Callable[[View], Facts]:
@@ -106,11 +98,6 @@ def _number(count: Callable[[View], int]) -> Callable[[View], Facts]:
 def _listed(names: Callable[[View], Iterable[str]]) -> Callable[[View], Facts]:
     """States a sentence with some names, where there are any."""
     return lambda view: [{"names": listed(found, MAX_NAMED)}] if (found := list(dict.fromkeys(names(view)))) else []
-
-
-def _at_chance(view: View) -> Iterable[str]:
-    of_means = [each for device in view.train_devices for each in view.intervals(device).items()]
-    return (cell for (cell, _), interval in of_means if view.is_at_chance(cell, interval))
 
 
 def _without_interval(view: View) -> bool:
@@ -248,7 +235,7 @@ def _untuned(view: View) -> Facts:
 
 def _by_cell(view: View) -> Facts:
     trained, left = _recipes(view)
-    apart = [f"{_called(n)} {words}" for n in left if not _alike(trained, n) and (words := recipes.in_words(view, n))]
+    apart = [f"{_called(n)} {words}" for n in left if not _alike(trained, n) and (words := who_has(view, n))]
     return [{"settings": "; ".join(apart)}] if apart else []
 
 
@@ -277,7 +264,7 @@ def _apart(flops: pd.Series[float]) -> float:
 def _deciding(view: View, rows: pd.DataFrame) -> list[str]:
     """The axes between whose values some cells' operations differ on average."""
     values = {
-        axis: rows["cell"].map({cell: view.values_of(cell)[axis] for cell in rows["cell"]})
+        axis: rows["cell"].map({cell: view.values_of[cell][axis] for cell in rows["cell"]})
         for axis in (view.axes if view.factorial else ())
     }
     return [axis for axis, of in values.items() if _apart(rows.groupby(of)["train_flops"].mean()) >= UNEQUAL]
@@ -329,7 +316,8 @@ CAVEATS: tuple[Caveat[View], ...] = (
     Caveat("test-images-read", _readings,
            "The test images were read {times} for {runs}. Sorting cells by test accuracy is a selection and flatters "
            "the first."),
-    Caveat("at-chance", _listed(_at_chance),
+    Caveat("at-chance",
+           _listed(lambda view: (cell for (_, cell, _), of in view.intervals.items() if view.is_at_chance(cell, of))),
            "**At chance**: {names}. The 95 % interval of the mean test accuracy includes that of a guess. Nothing is "
            "known to be learned there, so that two such cells are alike shows nothing."),
     Caveat("disagreeing-implementations",
@@ -348,10 +336,10 @@ CAVEATS: tuple[Caveat[View], ...] = (
            short="{marked} of {timings} timings are unstable"),
     Caveat("one-process", _number(lambda view: (view.processes.groupby("trial_id").size() == 1).sum()),
            "Timings from a single process: {number}. How another process would differ is unknown and in no interval."),
-    Caveat("uncorrected-intervals", _if(lambda view: view.measured["speed_low"].notna().any()),
+    Caveat("uncorrected-intervals", holding(lambda view: view.measured["speed_low"].notna().any()),
            "Intervals of ratios of timings are not corrected: 1 in 20 excludes 1 by chance. Verdicts on speed are "
            "corrected for the number of comparisons (Holm)."),
-    Caveat("no-interval-of-ratios", _if(_without_interval),
+    Caveat("no-interval-of-ratios", holding(_without_interval),
            "Timings were made side by side, with too few samples for an interval of their ratios."),
     Caveat("load-while-timing",
            lambda view: [{"load": view.load_while_timing}] if view.load_while_timing else [],
@@ -372,7 +360,7 @@ CAVEATS: tuple[Caveat[View], ...] = (
            short="a plug-in was edited between runs"),
     Caveat("uncommitted-changes", _number(lambda view: with_changes(view.trials).sum()),
            "Results from a working tree with uncommitted changes: {number}."),
-    Caveat("fallback-data", _if(lambda view: len(view.train) and view.study.info.fallback is not None),
+    Caveat("fallback-data", holding(lambda view: len(view.train) and view.study.info.fallback is not None),
            "The data are a fallback: accuracies say nothing about the data that the suite names."),
     Caveat("near-duplicate-test-images", _near_duplicates,
            "{share} of the test images of {data} have near-duplicates among its training images (ciFAIR, Barz and "

@@ -9,15 +9,14 @@ from vitbench.config.base import Strict, digest, dumps
 from vitbench.config.model import ModelSpec
 from vitbench.config.recipe import DataSpec, TrainSpec
 from vitbench.config.suite import Info, as_text
-from vitbench.report.inline import Md, escape, listed
+from vitbench.report.text import Md, escape, listed
 from vitbench.report.view import View
 from vitbench.store.asked import CELLS, CLAIM, GOAL, SEEDS, asked, by_cell
 from vitbench.store.history import Ended, Step, ended
 from vitbench.store.trials import Trials
 from vitbench.wording import plural
 
-MOST = 6
-"""Changes that are named before they are counted."""
+MOST = 6  # Changes that are named before they are counted
 MAX_NAMED = 8
 MOST_CELLS = 3
 MOST_LETTERS = 80
@@ -110,7 +109,6 @@ def _words(step: Step, left: set[str]) -> Iterator[tuple[str, str]]:
 
 
 def _rank(name: str) -> int:
-    """Place of a name in the order in which changes are stated."""
     return next(rank for rank, begin in enumerate(ORDER) if name.startswith(begin))
 
 

@@ -1,31 +1,34 @@
-"""Learning curves: how loss and accuracy came to be, by epoch."""
+"""Curves: loss and accuracy by epoch, and what training runs measured along an axis of numbers."""
 
 from __future__ import annotations
 
 import itertools
 import math
 from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
+import numpy as np
 import pandas as pd
 
 from vitbench.analysis.frames import level, where
-from vitbench.analysis.grouped import finished
+from vitbench.analysis.grouped import ACCURACY, texts
 from vitbench.config.suite import BETWEEN, in_label
 from vitbench.config.trial import TrainTrial
 from vitbench.report.document import Block
-from vitbench.report.figures.charts import MEAN, MOST_DASHED, Colouring, Curves, Picture
-from vitbench.report.inline import Md
-from vitbench.report.origins import of_origin
+from vitbench.report.figures.charts import MEAN, MOST_DASHED, Colouring, Curves, Picture, Trends
+from vitbench.report.groups import Group
 from vitbench.report.output import Files
-from vitbench.report.view import Group, View
+from vitbench.report.text import Md, slug
+from vitbench.report.view import View
 from vitbench.wording import plural
 
 MAX_FACETS = 5
-MAX_RUNS = 1000
-"""Single runs that are drawn, shared by panels and colours; the mean is of all."""
+MAX_RUNS = 1000  # Single runs that are drawn, shared by panels and colours; the mean is of all
 MAX_NAMED_CURVES = MOST_DASHED
 OTHERS = "other cells"
 VALIDATION, TRAINING, NORM = "validation_accuracy_pct", "train_accuracy_pct", "gradient_norm"
+DIGITS = {"train_loss": 5, "validation_loss": 5, TRAINING: 3, VALIDATION: 3, "seconds": 3, NORM: 4}
+"""Decimals of the numbers, of which no more have meaning."""
 METRICS = {VALIDATION: "validation accuracy (%)", TRAINING: "training accuracy (%)",
            "train_loss": "training loss (nats)",
            NORM: "gradient norm"}  # fmt: skip
@@ -35,31 +38,19 @@ METRICS = {VALIDATION: "validation accuracy (%)", TRAINING: "training accuracy (
 def learning_curves(view: View, files: Files) -> list[Block]:
     """The curves of each device and origin, and their numbers; nothing where no training run finished."""
     blocks = files.pictures(pictures(view))
-    return [*blocks, Md(f"As numbers: {files.table('epochs', epochs_table(view))}.")] if blocks else []
+    unknown = [NORM] if view.epochs[NORM].isna().all() else []  # of records made before it was
+    numbers = view.epochs.drop(columns=["trial_id", *unknown]).round(DIGITS)
+    return [*blocks, Md(f"As numbers: {files.table('epochs', numbers)}.")] if blocks else []
 
 
 def pictures(view: View) -> list[Picture]:
     """One picture of every finished run of each group that has one."""
     made = []
     for group in view.groups:
-        done = of_origin(finished(view.runs(group.device, ["trial_id"])), group.origin)
+        done = view.done(group, ["trial_id"])
         epochs = where(view.epochs, view.epochs["trial_id"].isin(done["trial_id"]))
         made += [_picture(view, group, epochs)] if len(epochs) else []
     return made
-
-
-def epochs_table(view: View) -> pd.DataFrame:
-    """The curves as numbers, with no more digits than they have meaning."""
-    digits = {
-        "train_loss": 5,
-        "validation_loss": 5,
-        "train_accuracy_pct": 3,
-        "validation_accuracy_pct": 3,
-        "seconds": 3,
-        "gradient_norm": 4,
-    }
-    unknown = [NORM] if view.epochs[NORM].isna().all() else []  # of records made before it was
-    return view.epochs.drop(columns=["trial_id", *unknown]).round(digits)
 
 
 def _picture(view: View, group: Group, epochs: pd.DataFrame) -> Picture:
@@ -79,7 +70,7 @@ def _picture(view: View, group: Group, epochs: pd.DataFrame) -> Picture:
     largest = int(drawn.groupby(["facet", "colour"], sort=False)["run"].nunique().max())
     most = max(1, MAX_RUNS // len(facets) // (len(colouring.values) + bool(colouring.others)))
     chart = Curves(list(metrics.values()), facet_axis, facets, _frame(drawn, metrics, most), colouring)
-    on = group.label or group.device
+    on = group.place
     caption = f"Learning curves of {plural(runs, 'run')} on {on}"
     if largest > 1:
         over = f", whatever their {' and '.join(view.axis_names[axis] for axis in pooled)}" if pooled else ""
@@ -110,11 +101,10 @@ def _of_names(view: View, group: Group, cells: Sequence[str]) -> Layout:
 
 
 def _of_a_grid(view: View, cells: Sequence[str]) -> Layout:
-    """Panels and colours by the values of some axes."""
     colours, facets = _shared_out(view)
     called = {axis: _named(view, axis, alone=axes == [axis]) for axes in (colours, facets) for axis in axes}
     colour_of, facet_of = (
-        {cell: BETWEEN.join(called[axis][view.values_of(cell)[axis]] for axis in axes) for cell in cells}
+        {cell: BETWEEN.join(called[axis][view.values_of[cell][axis]] for axis in axes) for cell in cells}
         for axes in (colours, facets)
     )
     every, panels = (
@@ -170,3 +160,77 @@ def _frame(epochs: pd.DataFrame, metrics: Mapping[str, str], most: int) -> pd.Da
     runs = tidy[tidy["run"] <= most]
     whole = pd.concat([runs.astype({"run": str}), means.assign(run=MEAN)])
     return whole[[*panel, "run", "epoch", "value"]]
+
+
+FEWEST = 3  # Numbers of an axis along which there is a trend
+
+MOST_LINES = 8
+WIDE = 8.0  # Largest over smallest number, from which the axis is logarithmic
+
+
+class Quantity(NamedTuple):
+    """What is looked at along an axis: a column of the training runs, as a reader says it, and its unit."""
+
+    column: str
+    name: str
+    unit: str
+    from_zero: bool
+
+
+TEST_ACCURACY = Quantity(ACCURACY, "test accuracy", "%", from_zero=False)
+THROUGHPUT = Quantity("train_images_per_s", "training throughput", "images/s", from_zero=True)
+
+
+def trends(view: View, quantity: Quantity) -> list[Picture]:
+    """A picture of each axis of numbers for each group, a line for each combination of the others, if they are few."""
+    return [
+        picture
+        for group in view.groups
+        for axis in (view.axes if view.factorial else ())
+        if (picture := _along(view, group, axis, quantity)) is not None
+    ]
+
+
+def _along(view: View, group: Group, axis: str, quantity: Quantity) -> Picture | None:
+    others, numbers = [name for name in view.axes if name != axis], _numbers(view.axes[axis])
+    judged = quantity is TEST_ACCURACY
+    named = list(dict.fromkeys(_combined(view.runs(group.device, judged=judged), others)))
+    runs = view.done(group, judged=judged)
+    runs = runs[runs[quantity.column].notna()]
+    if numbers is None or len(numbers) < FEWEST or len(named) > MOST_LINES or runs.empty:
+        return None
+    at, of = np.array(texts(runs[axis]), dtype=np.float64), _combined(runs, others)
+    points = pd.DataFrame({"colour": of, "at": at, "value": runs[quantity.column].to_numpy()})
+    points = points.iloc[np.lexsort((at, np.array([named.index(name) for name in of])))]
+    called, each = view.axis_names[axis], [view.axis_names[name] for name in others]
+    legend = tuple(named if others else ())
+    chart = Trends(
+        called, f"{quantity.name} ({quantity.unit})", numbers, points, Colouring(", ".join(each), legend, legend),
+        logarithmic=min(numbers) > 0 and max(numbers) / min(numbers) >= WIDE, from_zero=quantity.from_zero,
+    )  # fmt: skip
+    by = f", a line for each {' and '.join(each)}" if others else ""
+    alt = f"{quantity.name.capitalize()} along {called} on {group.place}{by}"
+    name = f"{quantity.name.split()[-1]}-along-{_slugs(view)[axis]}-{group.device}{group.slug}"
+    return Picture(name, chart, alt, f"{alt}: points are single runs, lines join their means.")
+
+
+def _combined(rows: pd.DataFrame, axes: Sequence[str]) -> list[str]:
+    columns = [texts(rows[axis]) for axis in axes]
+    return [", ".join(values) for values in zip(*columns, strict=True)] if columns else [""] * len(rows)
+
+
+def _numbers(values: Sequence[str]) -> list[float] | None:
+    """The values of an axis in ascending order, where all are numbers."""
+    try:
+        found = sorted(float(value) for value in values)
+    except ValueError:
+        return None
+    return found if all(map(math.isfinite, found)) else None
+
+
+def _slugs(view: View) -> dict[str, str]:
+    """Axis → its name as part of a file's, none of them twice."""
+    found: dict[str, str] = {}
+    for axis in view.axes:
+        found[axis] = slug(axis, "axis", found.values())
+    return found

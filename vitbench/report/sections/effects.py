@@ -12,17 +12,23 @@ from vitbench.analysis.conclusions import Conclusions, Tested
 from vitbench.analysis.factorial import LESS
 from vitbench.analysis.paired import interval
 from vitbench.analysis.verdicts import Judged, judge
+from vitbench.config.suite import Fact
 from vitbench.report.document import Bar, Block, Heading, Scale, Table, filled, table
-from vitbench.report.inline import NOTHING, Md, bold, escape, listed
+from vitbench.report.groups import Group
 from vitbench.report.output import Files
-from vitbench.report.sections.trends import TEST_ACCURACY, trends
+from vitbench.report.sections.curves import TEST_ACCURACY, trends
 from vitbench.report.text import (
     AT_CHANCE,
+    NOTHING,
     SURVIVORS,
+    Md,
+    bold,
     count,
     cut,
     enumerated,
+    escape,
     fixed,
+    listed,
     points,
     probability,
     ranging,
@@ -30,43 +36,31 @@ from vitbench.report.text import (
 )
 from vitbench.report.view import View
 
-BELOW_NOISE = Md("‡")
-"""Marks a difference that is no larger than equivalent implementations differ by."""
+BELOW_NOISE = Md("‡")  # Marks a difference that is no larger than equivalent implementations differ by
 DIFFERENCE, INTERVAL, VERDICT = "difference (points)", "95 % interval", "verdict"
-OF_LOOK = "interval"
-"""Head of the column where the confidence is that of the look that decided a row."""
+OF_LOOK = "interval"  # Head of the column where the confidence is that of the look that decided a row
 RIGHT = frozenset({DIFFERENCE, INTERVAL, OF_LOOK, "p (Holm)", "p", "p (permutation)", "P(better)", "seeds",
                    "pairs of cells", "claimed (points)"})  # fmt: skip
 OPTIONAL = frozenset({"p", "p (permutation)", "P(better)", "pairs of cells", "source", "expected"})
-MOST, MOST_NAMED = 60, 12
-"""Rows of a table; the CSV has them all."""
-MOST_CONDITIONS = 8
-"""Combinations of conditions that a table has columns for."""
+MOST, MOST_NAMED = 60, 12  # Rows of a table; the CSV has them all
+MOST_CONDITIONS = 8  # Combinations of conditions that a table has columns for
 
 
 class Row(NamedTuple):
-    """A comparison of the report.
+    """A comparison of the report."""
 
-    Attributes:
-        family: "claims", "effects", "variants" or "interactions".
-        name: what is compared, such as the value of an axis.
-        context: with what it is compared, and under which axis.
-        judged: what the runs say.
-        tested: the claim; None of all others.
-    """
-
-    family: str
-    name: str
-    context: str
-    judged: Judged
-    tested: Tested | None = None
+    family: str  # "claims", "effects", "variants" or "interactions"
+    name: str  # what is compared, such as the value of an axis
+    context: str  # with what it is compared, and under which axis
+    judged: Judged  # what the runs say
+    tested: Tested | None = None  # the claim; None of all others
 
 
 def rows_of(view: View, found: Conclusions) -> list[Row]:
     """The comparisons of one group: claims, effects, named cells, interactions."""
-    called, first = view.axis_names, view.first_cell
+    called, first = view.axis_names, next(iter(view.train["cell"]), "")
     return [
-        *(Row("claims", each.fact.claim, _compared(view, each), each.judged, each) for each in found.claims),
+        *(Row("claims", each.fact.claim, _compared(view, each.fact), each.judged, each) for each in found.claims),
         *(Row("effects", e.value, f"{called[e.axis]}, against {e.against}", e.judged) for e in found.effects),
         *(Row("variants", j.comparison.label, f"against {first}", j) for j in found.variants),
         *(Row("interactions", label(view, j), "interaction", j) for j in found.interactions),
@@ -84,8 +78,7 @@ def label(view: View, judged: Judged) -> str:
     return " by ".join(named) or judged.comparison.label
 
 
-def _compared(view: View, tested: Tested) -> str:
-    fact = tested.fact
+def _compared(view: View, fact: Fact) -> str:
     held = "".join(f", {view.axis_names.get(axis, axis)} {value}" for axis, value in fact.where.items())
     which = f"{view.axis_names.get(fact.axis, fact.axis)} " if fact.axis else ""
     return f"{which}{fact.value} against {fact.against}{held}"
@@ -96,24 +89,24 @@ TITLES = {"effects": "Main effects", "variants": "Named cells", "claims": "Claim
 
 def section(view: View, files: Files) -> list[Block]:
     """Main effects and named cells of each group, effects by condition, and trends along axes of numbers."""
-    blocks: list[Block] = []
-    for group in view.groups:
-        if group.conclusions is not None:
-            found = _tables(view, group.conclusions, ("effects", "variants"))
-            found += _under_conditions(view, group.conclusions)
-            blocks += [Heading(f"On {group.label}")] if group.label and found else []
-            blocks += found
-    return [*blocks, *files.pictures(trends(view, TEST_ACCURACY))]
+
+    def of_group(group: Group) -> list[Block]:
+        if (found := group.conclusions) is None:
+            return []
+        return [*_tables(view, found, ("effects", "variants")), *_under_conditions(view, found)]
+
+    return [*view.by_group(of_group), *files.pictures(trends(view, TEST_ACCURACY))]
 
 
 def details(view: View, files: Files) -> list[Block]:
     """Claims and interactions of each group, and which verdicts hang on the margin; all comparisons as numbers."""
-    blocks: list[Block] = []
-    for group in view.groups:
-        if group.conclusions is not None:
-            blocks += [Heading(f"On {group.label}")] if group.label else []
-            blocks += _tables(view, group.conclusions, ("claims", "interactions"))
-            blocks += _other_margins(view, rows_of(view, group.conclusions))
+
+    def of_group(group: Group) -> list[Block]:
+        if (found := group.conclusions) is None:
+            return []
+        return [*_tables(view, found, ("claims", "interactions")), *_other_margins(view, rows_of(view, found))]
+
+    blocks = view.by_group(of_group)
     if len(numbers := frame(view)):
         links = [files.table("verdicts", numbers), files.table("effects-by-seed", by_seed(view))]
         blocks.append(Md(f"As numbers: {links[0]}; each seed's difference: {links[1]}."))
@@ -136,16 +129,15 @@ def _tables(view: View, found: Conclusions, families: Sequence[str]) -> list[Blo
 
 
 def _table(view: View, rows: Sequence[Row]) -> Table:
-    """Comparisons of one family."""
     beside_claim = rows[0].tested is not None
     lines = [{**_named(view, row), **_numbers(view, row.judged, beside=not beside_claim)} for row in rows[:MOST]]
     lines = filled(lines)
     if all(line["pairs of cells"] == "1" for line in lines):
         lines = [{name: cell for name, cell in line.items() if name != "pairs of cells"} for line in lines]
-    made = table(lines, right=RIGHT)
     bars = [Bar(r.judged.mean, r.judged.interval.low, r.judged.interval.high) for r in rows[:MOST]]
     also = {VERDICT, "p (Holm)", "seeds"} if beside_claim else set()
-    return made.with_bars({DIFFERENCE: (bars, scale_of(view.study.info.suite.margin))}).hiding(OPTIONAL | also)
+    drawn = {DIFFERENCE: (bars, scale_of(view.study.info.suite.margin))}
+    return table(lines, right=RIGHT, bars=drawn, optional=OPTIONAL | also)
 
 
 def scale_of(margin: float | None) -> Scale:

@@ -5,21 +5,21 @@ from __future__ import annotations
 import pandas as pd
 
 from vitbench.analysis.frames import PENDING
-from vitbench.report.document import Block, bullets, table
-from vitbench.report.inline import Md, escape, listed
+from vitbench.report.document import Block, Bullets, table
 from vitbench.report.output import Files
 from vitbench.report.sections.setup import KINDS
-from vitbench.report.text import count, cut
+from vitbench.report.text import Md, count, cut, escape, listed
 from vitbench.report.view import View
 
-MAX_ROWS = 50
-"""Rows of a table; the CSV has them all."""
+NOT_RUN = ["kind", "cell", "seed", "device", "dtype", "batch_size", "mode", "state", "reason", "attempts"]
+MAX_ROWS = 50  # Rows of a table; the CSV has them all
 
 
 def section(view: View, files: Files) -> list[Block]:
     """Trials that are not ok, retries, excluded combinations, damaged files."""
     blocks = not_run(view)
-    links = [Md(f"Each of them: {files.table('not-run', not_run_frame(view))}.")] if blocks else []
+    numbers = view.trials.loc[view.trials["state"] != "ok", NOT_RUN]
+    links = [Md(f"Each of them: {files.table('not-run', numbers)}.")] if blocks else []
     return [*blocks, *links, *retries(view), *left_out(view)]
 
 
@@ -46,8 +46,8 @@ def retries(view: View) -> list[Block]:
         seed = "" if pd.isna(row["seed"]) else f", seed {row['seed']}"
         cells = {"cell": escape(row["cell"]), "trial": Md(f"{what}{seed}"), "attempts": count(row["attempts"])}
         lines.append(cells | {"states in order": Md(", ".join(states)), "counted": escape(row["state"])})
-    caption = Md(f"Trials with more than one attempt: {len(again):,}.")
-    return [table(lines, {"attempts"}).captioned(caption), *cut(len(again), MAX_ROWS, "trial")] if lines else []
+    caption = f"Trials with more than one attempt: {len(again):,}."
+    return [table(lines, {"attempts"}, caption=caption), *cut(len(again), MAX_ROWS, "trial")] if lines else []
 
 
 def left_out(view: View) -> list[Block]:
@@ -59,25 +59,16 @@ def left_out(view: View) -> list[Block]:
     lines = [{"rule": escape(rule), "combinations": count(len(labels)), "which": listed(labels)}
              for rule, labels in rules.items()]  # fmt: skip
     if lines:
-        caption = Md(
-            f"Combinations that cannot be built or tuned, and are left out: {len(view.study.info.excluded):,}."
-        )
-        blocks.append(table(lines[:MAX_ROWS], right={"combinations"}).captioned(caption))
+        caption = f"Combinations that cannot be built or tuned, and are left out: {len(view.study.info.excluded):,}."
+        blocks.append(table(lines[:MAX_ROWS], right={"combinations"}, caption=caption))
     planned = set(view.trials["trial_id"].tolist())
     if orphans := sum(len(attempts) for trial_id, attempts in view.results.tried.items() if trial_id not in planned):
         blocks.append(Md(f"Records of trials outside the plan, in no table here: {orphans:,}."))
     if view.damaged:
-        named = [Md(f"{escape(name)}: {escape(why)}") for name, why in view.damaged[:MAX_ROWS]]
         blocks.append(Md(f"Record files that could not be read and are set aside: {len(view.damaged):,}. The next "
                          "`vitbench run` runs their trials again."))  # fmt: skip
-        blocks.append(bullets(named))
+        blocks.append(Bullets([Md(f"{escape(name)}: {escape(why)}") for name, why in view.damaged[:MAX_ROWS]]))
     return blocks
-
-
-def not_run_frame(view: View) -> pd.DataFrame:
-    """Every planned trial that is not ok."""
-    columns = ["kind", "cell", "seed", "device", "dtype", "batch_size", "mode", "state", "reason", "attempts"]
-    return view.trials.loc[view.trials["state"] != "ok", columns]
 
 
 def _which(view: View, group: pd.DataFrame) -> Md:
@@ -89,7 +80,7 @@ def _which(view: View, group: pd.DataFrame) -> Md:
     if len(mine) > 1:
         for axis, values in view.axes.items():
             for value in values:
-                having = {cell for cell in view.cells if view.values_of(cell).get(axis) == value}
+                having = {cell for cell in view.cells if view.values_of[cell].get(axis) == value}
                 if mine == having & planned:
                     return Md(f"all {len(mine):,} cells with {escape(axis)} = {escape(value)}")
     return listed(list(group["cell"].unique()))

@@ -2,24 +2,21 @@
 
 from __future__ import annotations
 
-import statistics
-
 import pandas as pd
 
-from vitbench.analysis.grouped import finished
 from vitbench.analysis.paired import interval
 from vitbench.config.base import pair
 from vitbench.config.trial import TrainTrial
-from vitbench.report.document import Block, Heading, table
+from vitbench.report.document import Block, table
 from vitbench.report.figures.charts import Colouring, Picture, Trends
-from vitbench.report.inline import Md, escape
-from vitbench.report.origins import of_origin
+from vitbench.report.groups import Group
 from vitbench.report.output import Files
-from vitbench.report.text import cut, fixed, ranging, signed, spread
-from vitbench.report.view import MAX_CELLS, Group, View
+from vitbench.report.text import Md, cut, escape, fixed, ranging, signed, spread
+from vitbench.report.view import MAX_CELLS, View
 from vitbench.store import TrainValues
 
 MOST_LINES = 8
+SHORT = "**Other image sizes{on}**, the highest mean and the best change in points (neither is tested): {sizes}."
 EXPLAINED = Md(
     "Trained at one size, judged at others: learned positions are resampled, computed ones are those of the larger or "
     "smaller grid. The change is that from the size of training, in points, with its 95 % interval over seeds; "
@@ -29,18 +26,20 @@ EXPLAINED = Md(
 
 def section(view: View, files: Files) -> list[Block]:
     """A table and a picture of each group, and the numbers; nothing where the suite asks for no other size."""
-    blocks: list[Block] = []
-    for group in view.groups if _asked(view) else ():
+
+    def of_group(group: Group) -> list[Block]:
         if (found := frame(view, group)).empty:
-            continue
+            return []
         order = [cell for cell in view.ranked(group.device) if cell in set(found["cell"])]
-        blocks += [Heading(group.label)] if group.label else []
         lines = [_line(view, found, cell) for cell in order[:MAX_CELLS]]
-        blocks.append(table(lines, right={name for line in lines for name in line} - {"cell"}))
-        blocks += cut(len(order), MAX_CELLS, "cell")
-        if len(order) <= MOST_LINES:
-            blocks += files.pictures([_picture(found, group, order)])
-        blocks.append(Md(f"As numbers: {files.table(f'other-sizes{group.slug}', found)}."))
+        return [
+            table(lines, right={name for line in lines for name in line} - {"cell"}),
+            *cut(len(order), MAX_CELLS, "cell"),
+            *files.pictures([_picture(found, group, order)] if len(order) <= MOST_LINES else []),
+            Md(f"As numbers: {files.table(f'other-sizes{group.slug}', found)}."),
+        ]
+
+    blocks = view.by_group(of_group) if _asked(view) else []
     return [EXPLAINED, *blocks] if blocks else []
 
 
@@ -48,27 +47,23 @@ def in_short(view: View) -> list[Md]:
     """At each other size the cell of the highest mean, and the one that changes least; nothing where there is none."""
     said = []
     for group in view.groups if _asked(view) else ():
-        if (found := frame(view, group)).empty:
-            continue
+        found = frame(view, group)
         runs = found.pivot_table(index=["cell", "seed"], columns="image_size", values="test_accuracy_pct")
         trained = found[found["trained_at"]].set_index(["cell", "seed"])["test_accuracy_pct"]
         means, changes = (each.groupby("cell", sort=False).mean() for each in (runs, runs.sub(trained, axis=0)))
-        sizes = [size for size in means if size not in set(found.loc[found["trained_at"], "image_size"])]
         parts = [
             f"{size} px: {escape(means[size].idxmax())} {fixed(means[size].max(), view.decimals)} %, "
             f"{escape(changes[size].idxmax())} {signed(changes[size].max(), view.decimals)}"
-            for size in sizes
+            for size in means
+            if size not in set(found.loc[found["trained_at"], "image_size"])
         ]
-        on = f" on {group.label}" if group.label else ""
-        if parts:
-            said.append(Md(f"**Other image sizes{on}**, the highest mean and the best change in points (neither is "
-                           f"tested): {'; '.join(parts)}."))  # fmt: skip
+        said += [Md(SHORT.format(on=group.on, sizes="; ".join(parts)))] if parts else []
     return said
 
 
 def frame(view: View, group: Group) -> pd.DataFrame:
     """A row for each cell, seed and size in a group: its test accuracy, and whether the model was trained at it."""
-    runs = of_origin(finished(view.runs(group.device, ["trial_id"])), group.origin)
+    runs = view.done(group, ["trial_id"])
     standing, rows = view.results.standing, []
     for _, record in view.study.records_of([standing[trial_id] for trial_id in runs["trial_id"]]):
         if isinstance(record.trial, TrainTrial) and isinstance(record.values, TrainValues):
@@ -89,40 +84,26 @@ def _sizes(trial: TrainTrial) -> tuple[int, ...]:
     return trial.train.test_sizes
 
 
-def _titles(found: pd.DataFrame) -> dict[str, int]:
-    trained = set(found.loc[found["trained_at"], "image_size"])
-    sizes = sorted(found["image_size"].unique())
-    return {f"{size} px (%){', trained' if size in trained else ''}": int(size) for size in sizes}
-
-
 def _line(view: View, found: pd.DataFrame, cell: str) -> dict[str, Md]:
     mine = found[found["cell"] == cell].pivot_table(index="seed", columns="image_size", values="test_accuracy_pct")
     base = mine[int(found.loc[(found["cell"] == cell) & found["trained_at"], "image_size"].iloc[0])]
-    line = {"cell": escape(cell)}
-    for title, size in _titles(found).items():
-        if size not in mine:
-            continue
-        values = mine[size].dropna().tolist()
-        line[title] = spread(statistics.fmean(values), _deviation(values), view.decimals)
+    line, trained = {"cell": escape(cell)}, set(found.loc[found["trained_at"], "image_size"])
+    for size in (size for size in sorted(found["image_size"].unique()) if size in mine):
+        title = f"{size} px (%){', trained' if size in trained else ''}"
+        line[title] = spread(mine[size].mean(), mine[size].std(), view.decimals)
         if size != base.name:
-            change = (mine[size] - base).dropna().tolist()
-            ends = interval(change)
-            line[f"change at {size} px"] = Md(
-                f"{signed(statistics.fmean(change), view.decimals)} "
-                f"({ranging(ends.low, ends.high, view.decimals, sign=True)})"
-            )
+            change = (mine[size] - base).dropna()
+            ends = interval(change.tolist())
+            reach = ranging(ends.low, ends.high, view.decimals, sign=True)
+            line[f"change at {size} px"] = Md(f"{signed(change.mean(), view.decimals)} ({reach})")
     return line
-
-
-def _deviation(values: list[float]) -> float:
-    return statistics.stdev(values) if len(values) > 1 else float("nan")
 
 
 def _picture(found: pd.DataFrame, group: Group, order: list[str]) -> Picture:
     points = found[["cell", "image_size", "test_accuracy_pct"]].set_axis(["colour", "at", "value"], axis=1)
     points = points.assign(at=points["at"].astype("float64"), place=points["colour"].map(order.index))
     points = points.sort_values(["place", "at"], kind="stable").drop(columns="place")
-    alt, sizes = f"Test accuracy by image size on {group.label or group.device}", sorted(points["at"].unique())
+    alt, sizes = f"Test accuracy by image size on {group.place}", sorted(points["at"].unique())
     colouring = Colouring("cell", order, order)
     chart = Trends("image size (pixels)", "test accuracy (%)", sizes, points, colouring, logarithmic=False)
     return Picture(f"other-sizes{group.slug}", chart, alt, f"{alt}: points are single runs, lines join their means.")

@@ -13,8 +13,7 @@ from vitbench.report.view import View
 from vitbench.store import TrainValues
 from vitbench.wording import plural
 
-MOST = 6
-"""Cells that are shown."""
+MOST = 6  # Cells that are shown
 CAPTION = (
     "{cells}{same}: {whose} images, below them what was seen of each, and below that what {epochs} of masked "
     "pre-training made of it (loss {first:.3f} in the first, {last:.3f} in the last). Mean and contrast of each hidden "
@@ -23,10 +22,8 @@ CAPTION = (
 
 
 def section(view: View, files: Files) -> list[Block]:
-    """Of each cell that was pre-trained without labels, the picture of its first seed; of the first ``MOST`` cells.
-
-    Cells that start from the same pre-training have the same picture, which is shown once. Nothing where no cell was
-    pre-trained.
+    """The picture of the first seed of each of the first ``MOST`` cells that were pre-trained without labels; the same
+    picture once.
     """
     trained = [p for p in view.planned if isinstance(p.trial, TrainTrial) and p.trial.train.pretrain_epochs]
     standing = view.results.standing

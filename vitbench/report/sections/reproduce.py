@@ -7,17 +7,15 @@ from collections.abc import Sequence
 
 from vitbench.config.trial import TrainTrial, TuneTrial
 from vitbench.report.document import Block, Code
-from vitbench.report.inline import Md, escape, listed
 from vitbench.report.output import Files
+from vitbench.report.text import Md, escape, listed
 from vitbench.report.view import View
 from vitbench.store.explanation import FOLDER as EXPLANATIONS
 from vitbench.store.explanation import SUFFIX
 
-RESULTS = "results"
-"""Folder of studies, where a study does not say where its own lay."""
+RESULTS = "results"  # Folder of studies, where a study does not say where its own lay
 KEEP = "--keep-weights"
-MOST_EXPLAINED = 8
-"""Files of weights that are named one by one."""
+MOST_EXPLAINED = 8  # Files of weights that are named one by one
 
 
 def section(view: View, _: Files) -> list[Block]:
@@ -53,7 +51,6 @@ def _explained(view: View) -> list[str]:
 
 
 def _explaining(study: str, trials: Sequence[str]) -> list[str]:
-    """The lines that make explanations of some trials."""
     if len(trials) > MOST_EXPLAINED:
         return [f'for file in {shlex.quote(study)}/weights/*{SUFFIX}; do vitbench explain "$file"; done']
     return [_line(("explain", f"{study}/weights/{trial_id}{SUFFIX}")) for trial_id in trials]

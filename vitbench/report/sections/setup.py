@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import UTC
 from typing import Any
 
@@ -13,12 +13,10 @@ from vitbench.config.base import Strict
 from vitbench.config.dead_fields import dead
 from vitbench.config.model import OF_ANY
 from vitbench.config.recipe import TimeSpec, TrainSpec
-from vitbench.config.trial import RELEVANT, TimeTrial, TrainTrial, Trial
-from vitbench.report.document import Block, Bullets, bullets, table
-from vitbench.report.inline import Md, escape, listed
+from vitbench.config.trial import RELEVANT, TimeTrial, TrainTrial
+from vitbench.report.document import Block, Bullets, table
 from vitbench.report.output import Files
-from vitbench.report.sections import recipes
-from vitbench.report.text import count, significant, span
+from vitbench.report.text import Md, count, escape, listed, significant, span
 from vitbench.report.view import View
 from vitbench.runner.look_plan import in_words as looks_in_words
 from vitbench.store.record import STATES
@@ -59,7 +57,7 @@ def settings(view: View) -> Bullets:
     trained = [p.trial.train for p in view.planned if isinstance(p.trial, TrainTrial)]
     if trained:
         always = tuple(name for name in TRAIN_ALWAYS if not dead(name, trained))
-        rows.append(("training", _fields(TrainSpec, trained, always, apart=functools.partial(recipes.in_words, view))))
+        rows.append(("training", _fields(TrainSpec, trained, always, apart=functools.partial(who_has, view))))
         seeds = [str(seed) for seed in view.train["seed"].unique()]
         each = "cell"
         if view.stood_for:
@@ -78,25 +76,19 @@ def settings(view: View) -> Bullets:
         rows.append(("first and last start", Md(f"{first} UTC, {last} UTC")))
     rows += [(f"environment {view.origins.letter(o)}" if view.origins.several else "environment", _environment(view, o))
              for o in view.origins.environments]  # fmt: skip
-    return bullets(Md(f"**{name}**: {value}") for name, value in rows)
+    return Bullets([Md(f"**{name}**: {value}") for name, value in rows])
 
 
 def _design(view: View) -> Md:
-    grid = view.trials.loc[view.trials["factorial"].astype(bool), "cell"].nunique()
-    axes = view.study.info.axes
-    said = []
+    info, grid = view.study.info, view.trials.loc[view.trials["factorial"].astype(bool), "cell"].nunique()
+    parts = []
     if grid:
-        product = " × ".join(
-            f"{escape(view.axis_names.get(axis, axis))} ({len(values)})" for axis, values in axes.items()
-        )
-        excluded = (
-            f", {plural(len(view.study.info.excluded), 'combination')} excluded" if view.study.info.excluded else ""
-        )
-        said.append(f"full factorial, {product}{excluded}: {plural(grid, 'cell')}")
-    if len(view.cells) > grid:
-        named = len(view.cells) - grid
-        said.append(f"{plural(named, 'named variant')} of one base")
-    return Md("; ".join(said) or "no cell")
+        product = " × ".join(f"{escape(view.axis_names.get(a, a))} ({len(values)})" for a, values in info.axes.items())
+        excluded = f", {plural(len(info.excluded), 'combination')} excluded" if info.excluded else ""
+        parts.append(f"full factorial, {product}{excluded}: {plural(grid, 'cell')}")
+    if named := len(view.cells) - grid:
+        parts.append(f"{plural(named, 'named variant')} of one base")
+    return Md("; ".join(parts) or "no cell")
 
 
 def _data(view: View) -> Md:
@@ -109,7 +101,6 @@ def _data(view: View) -> Md:
 
 
 def _budget(view: View) -> Md:
-    """What a run takes in steps and operations, and all of them in time."""
     seconds = float(view.train.loc[view.train["state"] == "ok", "seconds"].sum())
     steps, flops = span(view.by_cell["steps"]), span(view.by_cell["train_flops"] / 1e12, significant)
     return Md(f"{steps} steps and {flops} TFLOP a run; the finished runs add up to {duration(seconds)}")
@@ -120,7 +111,8 @@ def _model(view: View) -> Md:
     if not models:
         return Md("none")
     # Where parts are timed, and nothing is trained, most of the model is not there.
-    live = {field for planned in view.planned for field in _live(planned.trial)}
+    levels = {trial.level if isinstance(trial := p.trial, TimeTrial) else "model" for p in view.planned}
+    live = {field for each in levels for field in RELEVANT[each]}
     spec = type(models[0])
     axes = (*view.study.info.axes, *(name for name in spec.model_fields if name not in live))
     made = [model for model in models if model.of_components]
@@ -131,11 +123,6 @@ def _model(view: View) -> Md:
     parts = [_fields(spec, models, tuple(OF_ANY), leave=(*axes, *(spec.model_fields.keys() - OF_ANY)))]
     parts += [_fields(spec, made, always, leave=(*axes, *OF_ANY))] if made else []
     return Md("; of the ViTs ".join(part for part in parts if part))
-
-
-def _live(trial: Trial) -> frozenset[str]:
-    """Fields of the model on which a trial's work depends."""
-    return RELEVANT[trial.level if isinstance(trial, TimeTrial) else "model"]
 
 
 def _fields(
@@ -162,17 +149,14 @@ def _timing(view: View, protocols: list[TimeSpec]) -> Md:
     columns = ["device", "dtype", "batch_size", "level"]
     what = ["/".join(dict.fromkeys(level(v) for v in view.time[name])) for name in columns]
     modes = " and ".join(dict.fromkeys(group.mode_name for group in view.time_groups))
-    how = [f"{_processes(p)} × {plural(p.iterations, 'iteration')} after {p.warmup} for "
-           + "warm-up" + (", compiled" if p.compile else "") + (", as CUDA graphs" if p.cuda_graphs else "")
-           for p in protocols]  # fmt: skip
+    how = [
+        (plural(p.rounds, "process", "processes") if p.within is None else f"{p.rounds} to {p.rounds_most} processes")
+        + f" × {plural(p.iterations, 'iteration')} after {p.warmup} for warm-up"
+        + (", compiled" if p.compile else "") + (", as CUDA graphs" if p.cuda_graphs else "")
+        for p in protocols
+    ]  # fmt: skip
     parts = "" if what[3] == "model" else f"{escape(what[3].replace('_', ' '))}; "
     return Md(f"{parts}on {what[0]}; {what[1]}; batch size {what[2]}; {modes}; {'; '.join(dict.fromkeys(how))}")
-
-
-def _processes(protocol: TimeSpec) -> str:
-    if protocol.within is None:
-        return plural(protocol.rounds, "process", "processes")
-    return f"{protocol.rounds} to {protocol.rounds_most} processes"
 
 
 WORDS = {"tune": "tuning run", "train": "training run", "time": "timing"}
@@ -196,3 +180,37 @@ def _environment(view: View, origin: str) -> Md:
         ", ".join(counted[kind] for kind in WORDS if kind in counted),
     ]  # fmt: skip
     return Md("; ".join(filter(None, parts)))
+
+
+MOST_NAMED = 3  # Values of an axis, or cells, that are named for one value of a field before they are counted
+MOST_VALUES = 4  # Values of a field that are told apart by who has them
+
+
+def who_has(view: View, field: str) -> Md | None:
+    """The values of a field of the recipe, each with the values of the axis that sets it, or with its cells by name.
+
+    None where all cells have one value, or where the field is an axis of its own.
+    """
+    of_cell = {p.cell: level(getattr(p.trial.train, field)) for p in view.planned if isinstance(p.trial, TrainTrial)}
+    if f"train.{field}" in view.axes or len(set(of_cell.values())) < 2:
+        return None
+    found = _by_axis(view, of_cell)
+    for cell, value in of_cell.items() if not found else ():
+        found.setdefault(value, []).append(cell)
+    shown = [f"{escape(value)} ({listed(who, MOST_NAMED)})" for value, who in list(found.items())[:MOST_VALUES]]
+    shown += [plural(len(found) - MOST_VALUES, "further value")] if len(found) > MOST_VALUES else []
+    return Md(f"{', '.join(shown[:-1])} or {shown[-1]}")
+
+
+def _by_axis(view: View, of_cell: Mapping[str, str]) -> dict[str, list[str]]:
+    """Value → the values of the one axis that decides it; nothing where no axis alone does."""
+    for axis in view.axes if view.factorial else ():
+        chosen: dict[str, set[str]] = {}
+        for cell, value in of_cell.items():
+            chosen.setdefault(view.values_of[cell][axis], set()).add(value)
+        if all(len(values) == 1 for values in chosen.values()):
+            having: dict[str, list[str]] = {}
+            for name, (value,) in chosen.items():
+                having.setdefault(value, []).append(name)
+            return having
+    return {}

@@ -11,31 +11,31 @@ from vitbench.analysis.axis_speeds import MARGIN
 from vitbench.analysis.conclusions import Tested
 from vitbench.config.trial import TrainTrial
 from vitbench.report.cost import by_axis
-from vitbench.report.cost.beside import Beside, beside_baseline
-from vitbench.report.cost.heat_map import heat_map
-from vitbench.report.cost.roofline import SETTING
-from vitbench.report.cost.time_groups import RUNS
+from vitbench.report.cost.beside import Beside, beside_baseline, heat_map
 from vitbench.report.document import Bar, Block, Byline, Chips, Forest, ForestRow, Note, Scale
-from vitbench.report.inline import Md, escape, listed
+from vitbench.report.groups import RUNS, Group
 from vitbench.report.models import explained_page
 from vitbench.report.output import Files
-from vitbench.report.sections import accuracy, caveats, other_sizes
-from vitbench.report.sections.effects import (
-    Row,
-    is_marked,
-    largest_first,
-    note_of,
-    outcome,
-    rows_of,
-    scale_of,
-    words_of,
+from vitbench.report.sections import accuracy, caveats, effects, other_sizes
+from vitbench.report.sections.timing import SETTING
+from vitbench.report.text import (
+    Md,
+    enumerated,
+    escape,
+    fixed,
+    interval_text,
+    listed,
+    probability,
+    seeds,
+    signed,
+    significant,
+    span,
+    spread,
 )
-from vitbench.report.text import enumerated, fixed, interval_text, probability, seeds, signed, significant, span, spread
-from vitbench.report.view import JOIN, Group, View
+from vitbench.report.view import JOIN, View
 from vitbench.wording import plural
 
-MOST = 12
-"""Rows of a forest plot on the first screen; the sections below have all."""
+MOST = 12  # Rows of a forest plot on the first screen; the sections below have all
 MOST_NAMED = 6
 OPEN = ("undecided", "underpowered")
 SHOWN = ("better", "worse")
@@ -61,8 +61,9 @@ def section(view: View, files: Files) -> list[Block]:
         if group.conclusions is not None:
             blocks += _effects(view, group, files)
     blocks += _speeds(view, files)
-    sentences = [*map(Md, _sentences(view)), *other_sizes.in_short(view)]
-    return [*blocks, *sentences, *explained_page.in_short(view)]
+    sentences = [_best(view, group) for group in view.groups if group.conclusions is not None]
+    sentences += [_of_roofline(view), _to_decide(view), _equivalent(view), _without_result(view)]
+    return [*blocks, *map(Md, filter(None, sentences)), *other_sizes.in_short(view), *explained_page.in_short(view)]
 
 
 def facts(view: View) -> dict[str, str]:
@@ -96,11 +97,12 @@ def facts(view: View) -> dict[str, str]:
 
 def answer(view: View) -> Md:
     """The verdicts in a line: what is better or worse, and how many comparisons are left."""
-    rows = [row for found in view.conclusions for row in rows_of(view, found) if row.family in ("effects", "variants")]
+    rows = [row for found in view.conclusions for row in effects.rows_of(view, found)]
+    rows = [row for row in rows if row.family in ("effects", "variants")]
     shown = sorted((r for r in rows if r.judged.verdict in SHOWN), key=lambda r: -abs(r.judged.mean))
     parts = [
-        f"**{escape(row.name)}** {words_of(view, row.judged)} ({signed(row.judged.mean, view.decimals + 1)} points, "
-        f"{escape(row.context)})"
+        f"**{escape(row.name)}** {effects.words_of(view, row.judged)} "
+        f"({signed(row.judged.mean, view.decimals + 1)} points, {escape(row.context)})"
         for row in shown[:MOST_NAMED]
     ]
     rest = Counter(row.judged.verdict for row in rows if row not in shown[:MOST_NAMED])
@@ -111,38 +113,36 @@ def answer(view: View) -> Md:
 
 
 def _effects(view: View, group: Group, files: Files) -> list[Block]:
-    """The forest plot of one group, and its claims."""
     assert group.conclusions is not None
-    rows = rows_of(view, group.conclusions)
+    rows = effects.rows_of(view, group.conclusions)
     drawn = [row for row in rows if row.judged.n and row.family != "claims"]
-    drawn = largest_first(row for row in drawn if row.family != "interactions" or row.judged.verdict in SHOWN)
-    on = f" on {group.label}" if group.label else ""
+    drawn = effects.largest_first(row for row in drawn if row.family != "interactions" or row.judged.verdict in SHOWN)
     blocks: list[Block] = []
     if drawn:
-        forest = forest_of(view, drawn[:MOST], on)
+        forest = forest_of(view, drawn[:MOST], group.on)
         blocks.append(files.forest("-".join(filter(None, ("effects", *re.findall(r"\w+", group.label)))), forest))
     if len(drawn) > MOST:
         blocks.append(Md(f"The {MOST} largest of {len(drawn):,} effects are shown; all are under Effects."))
     if claims := [(row, row.tested) for row in rows if row.tested is not None]:
         reproduced = sum(tested.outcome.startswith("reproduced") for _, tested in claims)
         blocks.append(Md(f"**Claims:** {reproduced} of {len(claims)} reproduced."))
-        blocks.append(Chips(tuple((outcome(view, tested), _chip(view, row, tested)) for row, tested in claims)))
+        blocks.append(Chips(tuple((effects.outcome(view, tested), _chip(view, row, tested)) for row, tested in claims)))
     return blocks
 
 
-def forest_of(view: View, rows: Sequence[Row], on: str = "") -> Forest:
+def forest_of(view: View, rows: Sequence[effects.Row], on: str = "") -> Forest:
     """Some differences in test accuracy on one scale; ``on``: which device, where there are several."""
     title = f"Test accuracy{on}, difference in percentage points"
     margin = view.study.info.suite.margin
-    note = note_of(margin, [row.judged for row in rows])
-    return Forest(title, tuple(_row(view, row) for row in rows), scale_of(margin), note)
+    note = effects.note_of(margin, [row.judged for row in rows])
+    return Forest(title, tuple(_row(view, row) for row in rows), effects.scale_of(margin), note)
 
 
-def _row(view: View, row: Row) -> ForestRow:
+def _row(view: View, row: effects.Row) -> ForestRow:
     judged, decimals = row.judged, view.decimals + 1
     bar = Bar(judged.mean, judged.interval.low, judged.interval.high, judged.comparison.deltas)
     ends = interval_text(bar.low, bar.high, decimals, sign=True)
-    noise, mean = " ‡" if is_marked(judged) else "", signed(judged.mean, decimals)
+    noise, mean = " ‡" if effects.is_marked(judged) else "", signed(judged.mean, decimals)
     corrected = f" after Holm's correction for {judged.family} comparisons" if judged.family > 1 else ""
     p = f"p {'' if judged.p_holm < 0.0005 else '= '}{probability(judged.p_holm)}{corrected}"
     detail = [
@@ -151,15 +151,17 @@ def _row(view: View, row: Row) -> ForestRow:
         "‡ no larger than equivalent implementations differ by" if noise else "",
     ]  # fmt: skip
     number = f"{mean}{noise}", ends
-    return ForestRow(row.name, row.context, bar, number, words_of(view, judged), "; ".join(filter(None, detail)))
+    return ForestRow(
+        row.name, row.context, bar, number, effects.words_of(view, judged), "; ".join(filter(None, detail))
+    )
 
 
-def _chip(view: View, row: Row, tested: Tested) -> Md:
+def _chip(view: View, row: effects.Row, tested: Tested) -> Md:
     fact, judged, decimals = tested.fact, row.judged, view.decimals + 1
     claimed = fact.expected if fact.size is None else f"{fact.expected}, {signed(fact.size, 1)} points"
     ends = interval_text(judged.interval.low, judged.interval.high, decimals, sign=True)
     found = f"{signed(judged.mean, decimals)} points{f' ({ends})' if ends else ''}" if judged.n else "no seed"
-    found += f", {words_of(view, judged)}"
+    found += f", {effects.words_of(view, judged)}"
     return Md(f"{escape(fact.claim)} (claimed: {escape(claimed)}; found: {escape(found)})")
 
 
@@ -225,16 +227,9 @@ def _counted(found: Sequence[Beside]) -> Md:
               f"{plural(sum(math.isfinite(each.p_holm) for each in found), 'comparison')} (Holm).")  # fmt: skip
 
 
-def _sentences(view: View) -> list[str]:
-    """At most four: the best cell, what is open, equivalent implementations, what has no result."""
-    said = [_best(view, group) for group in view.groups if group.conclusions is not None]
-    return list(filter(None, [*said, _of_roofline(view), _to_decide(view), _equivalent(view), _without_result(view)]))
-
-
 def _best(view: View, group: Group) -> str:
     """The cell with the highest mean; where axes change what is classified, that of each task."""
     found = accuracy.functions(view, group)
-    on = f" on {group.label}" if group.label else ""
     shown = []
     for task in dict.fromkeys(view.task(each.cells[0]) for each in found):
         first, *others = [each for each in found if view.task(each.cells[0]) == task]
@@ -245,7 +240,7 @@ def _best(view: View, group: Group) -> str:
             best += f"; next: {escape(others[0].name)}, {spread(others[0].mean, others[0].std, view.decimals)} %"
         shown.append(best)
     rest = f"; {plural(len(shown) - 4, 'more task')} under Accuracy" if len(shown) > 4 else ""
-    return f"**Highest test accuracy{on}:** {'; '.join(shown[:4])}{rest}." if shown else ""
+    return f"**Highest test accuracy{group.on}:** {'; '.join(shown[:4])}{rest}." if shown else ""
 
 
 def _called(view: View, each: accuracy.Function) -> str:
@@ -269,7 +264,7 @@ def _to_decide(view: View) -> str:
     left = {
         row.judged.comparison.key or row.judged.comparison.label: row.judged
         for found in view.conclusions
-        for row in rows_of(view, found)
+        for row in effects.rows_of(view, found)
         if row.family != "interactions" and row.judged.verdict in OPEN and row.judged.n > 1
     }
     if not left:
@@ -282,7 +277,6 @@ def _to_decide(view: View) -> str:
 
 
 def _equivalent(view: View) -> str:
-    """By how much equivalent implementations differ."""
     if not view.equivalent_axes or view.noise is None:
         return ""
     floor = view.noise.largest
@@ -292,7 +286,6 @@ def _equivalent(view: View) -> str:
 
 
 def _without_result(view: View) -> str:
-    """The cells that are unsupported, wholly or in part, and those that wait for tuning."""
     parts = []
     refused = view.trials[view.trials["state"] == "unsupported"]
     touched = set(refused["cell"])
@@ -313,6 +306,6 @@ def _values_of(view: View, cells: Collection[str]) -> list[str]:
         f"{view.axis_names[axis]} {value}"
         for axis, of_axis in view.axes.items()
         for value in of_axis
-        for having in [{cell for cell in view.cells if view.values_of(cell)[axis] == value}]
+        for having in [{cell for cell in view.cells if view.values_of[cell][axis] == value}]
         if having and having.issubset(cells)
     ]

@@ -4,39 +4,21 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Collection, Iterator, Mapping
-from typing import NamedTuple
+from collections.abc import Callable, Collection, Mapping
 
 from vitbench.analysis.axis_speeds import MARGIN
 from vitbench.analysis.multiplicity import ALPHA, seeds_for
 from vitbench.analysis.timings import UNSTEADY
 from vitbench.analysis.verdicts import BY_LESS, Judged
 from vitbench.report.cost import by_axis
-from vitbench.report.document import Block, bullets
-from vitbench.report.inline import Md, escape
+from vitbench.report.document import Block, Bullets
 from vitbench.report.output import Files
+from vitbench.report.sections.caveats import Caveat, holding, in_words
+from vitbench.report.sections.changes import Facts
 from vitbench.report.sections.effects import is_marked
-from vitbench.report.text import SURVIVORS, UNSTABLE, enumerated, points
+from vitbench.report.text import SURVIVORS, UNSTABLE, Md, enumerated, escape, points
 from vitbench.report.view import View
 from vitbench.wording import plural
-
-Facts = Mapping[str, object] | None
-"""What is put into a term's sentence; None where a report does not have the term."""
-
-
-class Term(NamedTuple):
-    """A word that a report uses.
-
-    Attributes:
-        name: the word, as the report writes it.
-        when: the facts of a study that has it.
-        text: its meaning, with a field for each fact.
-    """
-
-    name: str
-    when: Callable[[View], Facts]
-    text: str
-
 
 VERDICTS: Mapping[str, str] = {
     "better": f"p (Holm) is at most {ALPHA:g}, and the difference is positive.",
@@ -76,157 +58,140 @@ def _judged(view: View) -> list[Judged]:
     return [judged for found in view.conclusions for judged in found.judged]
 
 
-def _compared(view: View) -> Facts:
-    return {} if _judged(view) else None
-
-
 def _interval(view: View) -> Facts:
     level = "95 %" if view.looking is None else "95 %; more at a look that may spend less error"
-    return {"level": level} if _judged(view) else None
+    return [{"level": level}] if _judged(view) else []
 
 
-def _if(condition: Callable[[View], object]) -> Callable[[View], Facts]:
-    return lambda view: {} if condition(view) else None
+def _with_verdict(word: str) -> Callable[[View], Facts]:
+    return holding(lambda view: any(judged.verdict == word for judged in _judged(view)))
 
 
-def _verdict(word: str) -> Term:
-    return Term(word, _if(lambda view: any(j.verdict == word for j in _judged(view))), VERDICTS[word])
-
-
-def _outcome(word: str) -> Term:
-    having = _if(lambda view: any(t.outcome == word for found in view.conclusions for t in found.claims))
-    return Term(f"claim: {word}", having, OUTCOMES[word])
+def _with_outcome(word: str) -> Callable[[View], Facts]:
+    return holding(lambda view: any(claim.outcome == word for found in view.conclusions for claim in found.claims))
 
 
 def _margin(view: View) -> Facts:
     margin = view.study.info.suite.margin
-    return {"margin": points(margin)} if margin and _judged(view) else None
+    return [{"margin": points(margin)}] if margin and _judged(view) else []
 
 
 def _family(view: View) -> Facts:
-    if not (judged := _judged(view)):
-        return None
-    fewest = seeds_for(min(j.burden for j in judged))
-    return {"family": plural(judged[0].family, "comparison"), "fewest": plural(fewest, "seed")}
+    if judged := _judged(view):
+        fewest = seeds_for(min(j.burden for j in judged))
+        yield {"family": plural(judged[0].family, "comparison"), "fewest": plural(fewest, "seed")}
 
 
 def _looks(view: View) -> Facts:
-    if view.looking is None:
-        return None
-    plan = view.looking.plan
-    planned = sum(int(seed) in set(plan.seeds) for seed in view.train["seed"])
-    decided = enumerated([str(look) for look in sorted({j.look for j in _judged(view) if j.look})]) or "none yet"
-    return {"at": enumerated([*map(str, plan.at)]), "planned": planned, "of": plan.trainings, "decided": decided,
-            "fewer": max(plan.trainings - planned, 0)}  # fmt: skip
+    if view.looking is not None:
+        plan = view.looking.plan
+        planned = sum(int(seed) in set(plan.seeds) for seed in view.train["seed"])
+        decided = enumerated([str(look) for look in sorted({j.look for j in _judged(view) if j.look})]) or "none yet"
+        yield {"at": enumerated([*map(str, plan.at)]), "planned": planned, "of": plan.trainings, "decided": decided,
+               "fewer": max(plan.trainings - planned, 0)}  # fmt: skip
 
 
 def _of_timings(column: str) -> Callable[[View], Facts]:
-    return _if(lambda view: view.measured[column].notna().any())
+    return holding(lambda view: view.measured[column].notna().any())
 
 
 def _parts(view: View) -> Facts:
     parts = view.measured.loc[lambda rows: rows["level"] != "model"]
     letters = {letter for shape in parts["level_shape"].unique() for letter in re.findall(r"\b([A-Z]) \d", shape)}
     named = ", ".join(name for letter, name in LETTERS.items() if letter in letters)
-    return {"letters": f" ({named})" if named else ""} if len(parts) else None
+    return [{"letters": f" ({named})" if named else ""}] if len(parts) else []
 
 
 def _memory(view: View) -> Facts:
     trained = view.train.loc[view.train["state"] == "ok", "device"].unique()
     devices = {device.split(":")[0] for device in [*view.measured["device"], *trained]}
-    return {"what": "; ".join(MEMORY[d] for d in MEMORY if d in devices)} if devices & MEMORY.keys() else None
+    return [{"what": "; ".join(MEMORY[d] for d in MEMORY if d in devices)}] if devices & MEMORY.keys() else []
 
 
 def _speeds(view: View) -> Facts:
     family = sum(bool(each.verdict) for found in by_axis.judged(view).values() for each in found)
-    return {"family": plural(family, "comparison"), "margin": f"{100 * MARGIN:.0f} %"} if family else None
+    return [{"family": plural(family, "comparison"), "margin": f"{100 * MARGIN:.0f} %"}] if family else []
 
 
 def _conditions(view: View) -> Facts:
     under = any(each.under for found in view.conclusions for each in found.effects)
-    return {"axes": enumerated([escape(view.axis_names[a]) for a in view.conditions])} if under else None
+    return [{"axes": enumerated([escape(view.axis_names[a]) for a in view.conditions])}] if under else []
 
 
-TERMS: tuple[Term, ...] = (
-    Term("difference", _compared,
+TERMS: tuple[Caveat[View], ...] = (
+    Caveat("difference", holding(_judged),
          "of test accuracies, in percentage points; its mean over seeds."),
-    Term("interval", _interval,
+    Caveat("interval", _interval,
          "confidence interval of that mean by Welch's t ({level}), not corrected: it may exclude 0 where the corrected "
          "verdict leaves the difference open."),
-    Term("p", _compared,
+    Caveat("p", holding(_judged),
          "two-sided, the larger of a permutation test's and of Welch's t (at most ten times the former). Under normal, "
          "heavy-tailed and unequal noise at most 5 % of reports without an effect claim one; up to 9 % where "
          "one arm's noise is skewed and twice as wide."),
-    Term("p (Holm)", _family,
+    Caveat("p (Holm)", _family,
          "p corrected for the {family} of this report; claims weigh twice, differences where equality is expected a "
          "quarter. At least {fewest} are needed to show a difference."),
-    Term("paired", _if(lambda view: any(j.paired for j in _judged(view))),
+    Caveat("paired", holding(lambda view: any(j.paired for j in _judged(view))),
          "arms that start from the same weights are compared seed by seed: Student's t, with the sign-flip test."),
-    Term("margin", _margin, "{margin}, set by the suite: a smaller difference does not matter to it."),
-    Term("P(better)", _if(lambda view: any(not math.isnan(j.improvement) for j in _judged(view))),
+    Caveat("margin", _margin, "{margin}, set by the suite: a smaller difference does not matter to it."),
+    Caveat("P(better)", holding(lambda view: any(not math.isnan(j.improvement) for j in _judged(view))),
          "how often a run of the one beats a run of the other, over all pairs of runs; ties count half."),
-    Term("pairs of cells", _if(lambda view: any(j.comparison.blocks > 1 for j in _judged(view))),
+    Caveat("pairs of cells", holding(lambda view: any(j.comparison.blocks > 1 for j in _judged(view))),
          "matched pairs, alike in all other axes, over which each seed is averaged; those that equivalent "
          "implementations repeat are not distinct."),
-    Term("looks", _looks,
+    Caveat("looks", _looks,
          "results are tested after {at} seeds, and what is decided stops (here decided at: {decided}). Of at most {of} "
          "trainings {planned} were planned by the last look, {fewer} fewer. After a share t of the seeds t² of the 5 % "
          "error may be spent (Kim and DeMets 1987). A difference that "
          "was shown early is on average a little too large."),
-    *map(_verdict, VERDICTS),
-    *map(_outcome, OUTCOMES),
-    Term("small form", _if(lambda view: view.small and any(found.claims for found in view.conclusions)),
+    *(Caveat(word, _with_verdict(word), text) for word, text in VERDICTS.items()),
+    *(Caveat(f"claim: {word}", _with_outcome(word), text) for word, text in OUTCOMES.items()),
+    Caveat("small form", holding(lambda view: view.small and any(found.claims for found in view.conclusions)),
          "this is the suite's small form, which tests another claim than the published one."),
-    Term("interaction", _if(lambda view: any(found.interactions for found in view.conclusions)),
+    Caveat("interaction", holding(lambda view: any(found.interactions for found in view.conclusions)),
          "by how much the effect of one axis changes with the value of another: *A: a − b by C: c − d* is the effect "  # noqa: RUF001
          "of a against b with c, less that with d."),
-    Term("effects by condition", _conditions,
+    Caveat("effects by condition", _conditions,
          "{axes} changes what is classified. Main effects are means over its values; each value by itself has no "
          "verdict."),
-    Term("‡", _if(lambda view: any(map(is_marked, _judged(view)))),
+    Caveat("‡", holding(lambda view: any(map(is_marked, _judged(view)))),
          "no larger than equivalent implementations differ by."),
-    Term(str(SURVIVORS), _if(lambda view: any(j.survivors for j in _judged(view))),
+    Caveat(str(SURVIVORS), holding(lambda view: any(j.survivors for j in _judged(view))),
          "over survivors: not every planned seed has a result."),
-    Term("bold accuracy", _if(lambda view: len(view.by_cell) > 1),
+    Caveat("bold accuracy", holding(lambda view: len(view.by_cell) > 1),
          "the highest mean, and what is no further from it than the noise floor."),
-    Term("equivalent implementations", _if(lambda view: len(set(view.function_of.values())) < len(view.function_of)),
+    Caveat("equivalent implementations", holding(lambda view: {*view.function_of.values()} < view.function_of.keys()),
          "cells that compute the same function from the same weights: one row, the values of their axes joined by “|”, "
          "costs from the least to the largest."),
-    Term("speed by axis", _speeds,
+    Caveat("speed by axis", _speeds,
          "times as fast, the geometric mean over matched blocks. The interval is over blocks and repetitions; the "
          "verdict is corrected for the {family} of speed by axis (Holm). Equivalent: within {margin}."),
-    Term("latency p50", _of_timings("latency_ms_p50"),
+    Caveat("latency p50", _of_timings("latency_ms_p50"),
          "the median of the processes' medians; its 95 % interval is a bootstrap over processes and rounds, no "
          "narrower than Student's t."),
-    Term("speed", _of_timings("speed"),
+    Caveat("speed", _of_timings("speed"),
          "the median over rounds of the baseline's latency over the cell's in the same round; above 1 is faster. Bold: "
          "the lowest latency, and those whose interval of the speed overlaps with its."),
-    Term("A/A control", _of_timings("control"),
+    Caveat("A/A control", _of_timings("control"),
          "the baseline against itself, timed once more in each round: 1 but for noise."),
-    Term(UNSTABLE, _if(lambda view: (view.measured["unstable"].fillna("") != "").any()),
+    Caveat(UNSTABLE, holding(lambda view: (view.measured["unstable"].fillna("") != "").any()),
          f"unstable: the interval of its speed beside the baseline is ±{100 * UNSTEADY:.0f} % or wider (a latency's "
          "may be wider: rounds are compared one by one), or for a reason below the table. No verdict "
          "uses such a timing."),
-    Term("parts of a model", _parts, "timed by themselves{letters}. Attention core: softmax(QKᵀ / √K) V."),
-    Term("first iteration", _of_timings("first_ms"), "in a fresh process, compilation and all else that is done once "
+    Caveat("parts of a model", _parts, "timed by themselves{letters}. Attention core: softmax(QKᵀ / √K) V."),
+    Caveat("first iteration", _of_timings("first_ms"), "in a fresh process, compilation and all else that is done once "
          "included."),
-    Term("training (images/s)", _if(lambda view: (view.train["state"] == "ok").any()),
+    Caveat("training (images/s)", holding(lambda view: (view.train["state"] == "ok").any()),
          "throughput of the median step of the cells' own runs."),
-    Term("peak memory", _memory, "{what}."),
+    Caveat("peak memory", _memory, "{what}."),
 )  # fmt: skip
 """Every term, in the order of the list."""
 
 
 def section(view: View, _: Files) -> list[Block]:
     """The terms that a report has."""
-    found = [Md(f"**{term.name}:** {term.text.format_map(facts)}") for term, facts in _present(view)]
-    return [bullets(found)] if found else []
-
-
-def _present(view: View) -> Iterator[tuple[Term, Mapping[str, object]]]:
-    for term in TERMS:
-        if (facts := term.when(view)) is not None:
-            yield term, facts
+    found = [Md(f"**{name}:** {text}") for name, text in in_words(TERMS, view)]
+    return [Bullets(found)] if found else []
 
 
 def meanings(verdicts: Collection[str]) -> list[Md]:

@@ -8,8 +8,8 @@ import numpy as np
 
 from vitbench.analysis.image_outcomes import Right, differing, mcnemar, of_bits, two_sources
 from vitbench.report.document import Block, Heading, table
-from vitbench.report.inline import Md, escape
 from vitbench.report.output import Files
+from vitbench.report.text import Md, escape
 from vitbench.report.view import MAX_CELLS, View
 from vitbench.store import TrainValues
 

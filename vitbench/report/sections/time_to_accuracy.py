@@ -11,9 +11,8 @@ import pandas as pd
 from vitbench.analysis.grouped import ACCURACY, finished
 from vitbench.analysis.paired import interval
 from vitbench.report.document import Block, table
-from vitbench.report.inline import Md, escape
 from vitbench.report.output import Files
-from vitbench.report.text import fixed, ranging, seeds, significant
+from vitbench.report.text import Md, escape, fixed, ranging, seeds, significant
 from vitbench.report.view import View
 
 SECONDS = {"training (s)": "training_seconds", "warm-up (s)": "warm_up_seconds"}

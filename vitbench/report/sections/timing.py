@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import pandas as pd
 
+from vitbench.analysis.grouped import finished
 from vitbench.analysis.results import TIMING
-from vitbench.report.cost import by_axis, roofline, speed
+from vitbench.report.cost import by_axis, speed
 from vitbench.report.document import Block, Heading
-from vitbench.report.inline import Md
+from vitbench.report.figures.charts import Colouring, Picture, Roofline
+from vitbench.report.groups import of_origin
 from vitbench.report.output import Files
-from vitbench.report.sections.trends import THROUGHPUT, trends
-from vitbench.report.text import cut
+from vitbench.report.sections.curves import THROUGHPUT, trends
+from vitbench.report.text import Md, cut, span
 from vitbench.report.view import MAX_CELLS, View
 from vitbench.wording import plural
 
-FEW = 2
-"""Settings up to which their tables are not folded away."""
+FEW = 2  # Settings up to which their tables are not folded away
 
 
 def section(view: View, _: Files) -> list[Block]:
@@ -26,7 +29,7 @@ def section(view: View, _: Files) -> list[Block]:
 def details(view: View, files: Files) -> list[Block]:
     """Every setting with its cells, the roofline, training runs by axis, and the numbers."""
     blocks = _settings(view) if len(view.time_groups) > FEW or _by_axis(view) else []
-    blocks += files.pictures(roofline.rooflines(view, speed.telling(view)))
+    blocks += files.pictures(rooflines(view, speed.telling(view)))
     for device in view.train_devices:
         found = [block for group in by_axis.training(view, device) for block in by_axis.table_of(view, group)]
         blocks += [Heading(f"Training runs on {device}"), *found] if found else []
@@ -38,11 +41,9 @@ def details(view: View, files: Files) -> list[Block]:
 
 
 def _by_axis(view: View) -> list[Block]:
-    blocks: list[Block] = []
-    for group in view.time_groups:
-        found = by_axis.table_of(view, group) if len(speed.axes_of(view, group)) > 1 else []
-        blocks += [Heading(speed.headed(view, group)), *found] if found else []
-    return blocks
+    groups = [group for group in view.time_groups if len(speed.axes_of(view, group)) > 1]
+    found = [(speed.headed(view, group), tables) for group in groups if (tables := by_axis.table_of(view, group))]
+    return [block for title, tables in found for block in (Heading(title), *tables)]
 
 
 def _settings(view: View) -> list[Block]:
@@ -71,3 +72,69 @@ def frame(view: View) -> pd.DataFrame:
     found = view.time[columns].copy()
     found["origin"] = [view.origins.letter(o) if isinstance(o, str) else "" for o in found["origin"]]
     return found
+
+
+SETTING = ["level", "level_shape", "batch_size", "mode"]
+CEILINGS = ["ceiling_flops_per_s", "ceiling_bytes_per_s"]
+"""What the device was seen to do beside a timing: of operations, and of bytes."""
+CAPTION = (
+    "Roofline of {title}{common}. The slope is the measured copy ({copy} GB/s{over}), the level the measured matrix "
+    "product ({product} GFLOP/s{over}){bands}. A point is one timing: operations and least necessary traffic over its "
+    "latency."
+)
+
+
+def rooflines(view: View, colour_by: Sequence[str]) -> list[Picture]:
+    """For each device, dtype and origin achieved operations per second over operations per byte; one point a timing.
+
+    The first axis of ``colour_by`` that differs between timings colours them. Source: Williams, Waterman and Patterson
+    2009, "Roofline: an insightful visual performance model".
+    """
+    rows = finished(view.time)
+    measured = (rows["ceiling_flops_per_s"] > 0) & (rows["ceiling_bytes_per_s"] > 0)
+    rows = rows[measured & (rows["flops_per_s"] > 0) & (rows["intensity"] > 0)]
+    pictures = []
+    for (device, dtype), of_device in rows.groupby(["device", "dtype"], sort=False):
+        origins = view.origins.of(of_device)
+        for origin in origins:
+            on, suffix = view.origins.on(origin, origins)
+            mine = of_origin(of_device, origin)
+            colour, points, common = _points(view, mine, colour_by)
+            ceilings = mine[[*SETTING, *CEILINGS]].drop_duplicates()
+            flops, of_bytes = ((float(ceilings[c].min()), float(ceilings[c].max())) for c in CEILINGS)
+            several = len(ceilings) > 1
+            facts = {
+                "title": f"{device}, {dtype}{on}", "common": f": {common}" if common else "",
+                "copy": span([end / 1e9 for end in of_bytes]), "product": span([end / 1e9 for end in flops]),
+                "over": f" over {plural(len(ceilings), 'measurement')}" if several else "",
+                "bands": ", bands from the smallest to the largest" if several else "",
+            }  # fmt: skip
+            chart, alt = Roofline(flops, of_bytes, colour, points), f"Roofline plot: {facts['title']}"
+            pictures.append(Picture(f"roofline-{device}-{dtype}{suffix}", chart, alt, CAPTION.format_map(facts)))
+    return pictures
+
+
+def _points(view: View, rows: pd.DataFrame, colour_by: Sequence[str]) -> tuple[Colouring, pd.DataFrame, str]:
+    """What the colours stand for (an axis of the suite, or the cell), the points, and what all of these share."""
+    # A setting in words, of which those that all settings share need not be said of each.
+    groups = {
+        (g.level, g.shape, g.batch_size, g.mode): (
+            g.level.replace("_", " "), g.shape, f"batch {g.batch_size}", g.mode_name
+        )
+        for g in view.time_groups
+    }  # fmt: skip
+    axis = next((a for a in colour_by if rows[a].nunique() > 1), None) if view.factorial else None
+    present = {key: groups[key] for key in rows[SETTING].drop_duplicates().itertuples(index=False, name=None)}
+    varied = [len(set(parts)) > 1 for parts in zip(*present.values(), strict=True)]
+    points = []
+    for row in rows.to_dict("records"):
+        parts = present[row["level"], row["level_shape"], int(row["batch_size"]), row["mode"]]
+        setting = ", ".join(part for part, varies in zip(parts, varied, strict=True) if varies and part)
+        points.append((setting, str(row[axis] if axis else row["cell"]), row["intensity"], row["flops_per_s"]))
+    first = next(iter(present.values()))
+    common = ", ".join(part for part, varies in zip(first, varied, strict=True) if part and not varies)
+    frame = pd.DataFrame(points, columns=["setting", "colour", "flops_per_byte", "flops_per_s"])
+    shown = [*frame["colour"].unique()]
+    # A value has the colour that it has in the other pictures of the axis, whatever else was timed.
+    values = view.axes[axis] if axis else shown
+    return Colouring(axis or "cell", values, [value for value in values if value in shown]), frame, common

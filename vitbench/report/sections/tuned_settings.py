@@ -12,24 +12,16 @@ from vitbench.analysis.results import TUNING
 from vitbench.config.suite import as_text, setting_in_words
 from vitbench.config.trial import TuneTrial
 from vitbench.report.document import Block, table
-from vitbench.report.inline import Md, bold, escape
 from vitbench.report.output import Files
-from vitbench.report.text import cut, fixed
+from vitbench.report.text import Md, bold, cut, escape, fixed
 from vitbench.report.view import View
 from vitbench.store.trials import Trials
 
-MAX_ROWS = 50
-"""Cells of the table; the CSV has them all."""
+MAX_ROWS = 50  # Cells of the table; the CSV has them all
 
 
 def section(view: View, files: Files) -> list[Block]:
     """The choice of each cell's setting; nothing where the suite tunes none."""
-    blocks = by_cell(view)
-    return [*blocks, Md(f"As numbers: {files.table('tuning', frame(view))}.")] if blocks else []
-
-
-def by_cell(view: View) -> list[Block]:
-    """Blocks on the choice of each cell's setting; nothing where the suite tunes none."""
     runs = frame(view)
     if runs.empty:
         return []
@@ -44,7 +36,8 @@ def by_cell(view: View) -> list[Block]:
         lines.append(line)
     said = Md("Validation accuracy (%) after the last epoch, mean over the tuning runs of each setting. Bold: chosen "
               "for all seeds. Tuning never reads the test images.")  # fmt: skip
-    return [said, table(lines[:MAX_ROWS], right=set(settings)), *cut(len(lines), MAX_ROWS, "cell")]
+    link = Md(f"As numbers: {files.table('tuning', runs)}.")
+    return [said, table(lines[:MAX_ROWS], right=set(settings)), *cut(len(lines), MAX_ROWS, "cell"), link]
 
 
 def frame(view: View) -> pd.DataFrame:

@@ -1,30 +1,110 @@
-"""Origins: on which machine, and by which code, results were made; the letters by which tables name them."""
+"""Groups: what a mean may be taken over, and origins: on which machine, and by which code, results were made."""
 
 from __future__ import annotations
 
+import re
 import string
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 
 import pandas as pd
 
+from vitbench.analysis.conclusions import Conclusions
 from vitbench.analysis.frames import where
 from vitbench.analysis.grouped import ACCURACY, words
 from vitbench.environment import Environment
+from vitbench.report.document import Heading
+
+RUNS = "training run"  # The mode of training runs, whose speed is that of their median step
+
+
+@dataclass(frozen=True)
+class TimeGroup:
+    """Timings that may be compared: one device, dtype, batch size, mode, level and shape, and one environment."""
+
+    device: str
+    dtype: str = ""
+    batch_size: int = 0
+    mode: str = RUNS
+    level: str = "model"
+    shape: str = ""
+    origin: str = ""  # the environment; empty where nothing has a result
+    letter: str = ""  # tells it from others of the same setting; empty where it is the only one
+
+    @property
+    def setting(self) -> str:
+        """All but the mode, as a heading."""
+        return f"{self.what}{self.device}, {self.dtype}, batch size {self.batch_size}{self.on}"
+
+    @property
+    def on(self) -> str:
+        """Its environment as the end of a heading; empty where it is the only one."""
+        return f" on {self.letter}" if self.letter else ""
+
+    @property
+    def title(self) -> str:
+        """As a heading."""
+        return f"{self.setting}, {self.mode_name}"
+
+    @property
+    def what(self) -> str:
+        """The part of a model that is timed, and its shape; empty for whole models."""
+        return "" if self.level == "model" else f"{self.level.replace('_', ' ')} ({self.shape}), "
+
+    @property
+    def mode_name(self) -> str:
+        """The mode as a reader says it: what it is for a whole model, and for a part of one."""
+        if self.mode != "train":
+            return self.mode
+        return "training step" if self.level == "model" else "forward and backward"
+
+    @property
+    def item(self) -> str:
+        """What a batch has so many of: what comes after the patching are sequences of tokens."""
+        return "image" if self.level in ("model", "patching") else "sequence"
+
+    @property
+    def slug(self) -> str:
+        """As part of a file's name."""
+        part = "" if self.level == "model" else re.sub(r"[^A-Za-z0-9]+", "-", f"{self.level} {self.shape}") + "-"
+        on = f"-{self.letter if self.letter.isalnum() else 'unknown'}" if self.letter else ""  # "?" would end a link
+        return f"{part}{self.device}-{self.dtype}-{self.batch_size}-{self.mode}{on}"
+
+
+@dataclass(frozen=True)
+class Group:
+    """What a mean may be taken over: training runs of one device and one environment."""
+
+    device: str  # where
+    origin: str  # whose results; empty where nothing has one
+    label: str  # what tells it from the other groups; empty where it is the only one
+    slug: str  # the same as the ending of a file's name
+    conclusions: Conclusions | None  # verdicts on its runs; None where nothing has a result
+
+    @property
+    def on(self) -> str:
+        """Its name as the end of a heading; empty where it is the only one."""
+        return f" on {self.label}" if self.label else ""
+
+    @property
+    def heading(self) -> list[Heading]:
+        """Its name as a heading; none where it is the only one."""
+        return [Heading(f"On {self.label}")] if self.label else []
+
+    @property
+    def place(self) -> str:
+        """Its name, or its device where it is the only one."""
+        return self.label or self.device
 
 
 class Origins:
-    """The origins of a study's results, in the plan's order.
-
-    Attributes:
-        environments: origin → environment of the first record from it that stands.
-        letters: origin → the letter by which tables name it.
-    """
+    """The origins of a study's results, in the plan's order: each with the environment of its first standing record."""
 
     def __init__(self, environments: Mapping[str, Environment]) -> None:
         names = [*string.ascii_uppercase, *(f"{a}{b}" for a in string.ascii_uppercase for b in string.digits)]
         self.environments = dict(environments)
-        self.letters: dict[str, str] = dict(zip(self.environments, names, strict=False))
+        self.letters: dict[str, str] = dict(zip(self.environments, names, strict=False))  # by which tables name them
 
     @property
     def several(self) -> bool:
