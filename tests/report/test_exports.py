@@ -165,19 +165,43 @@ def entries(file: Path) -> Iterator[Any]:
         at += 7 + length
 
 
-DRAWN = """[...document.querySelectorAll('.js-plotly-plot')].map(plot =>
-    [plot.id, plot.data[0].dimensions.map(d => d.label), plot.data[0].dimensions[0].values.length])"""
+DRAWN = """document.getElementById('plot').data.flatMap(trace =>
+    trace.x.map((x, i) => [x, trace.y[i], trace.name, trace.xaxis]))"""
 
 
 def test_the_page_to_explore_has_every_run_and_asks_for_nothing(tmp_path: Path, browser: Browser) -> None:
     wanted("explore")
-    for study, runs in ((made(tmp_path), [("train", 4), ("time", 4)]), (hostile_study(tmp_path / "hostile"), None)):
-        page = written(study, tmp_path / "out", exports=["explore"]).parent / "explore" / "index.html"
-        with opened(browser, page) as shown:
-            assert shown.requests == [page.as_uri()] and not [m for m in shown.messages if "GL Driver" not in m]
-            drawn = shown.value(DRAWN)
-            assert runs is None or [(kind, number) for kind, _, number in drawn] == runs, drawn
-            assert "test accuracy (%)" in drawn[0][1] and not shown.value("document.querySelectorAll('img').length")
+    study = build(
+        tmp_path / "study", factorial({"norm": ("pre", "post"), "positions": ("learned", "none")}, seeds=(0, 1))
+    )
+    page = written(study, tmp_path / "out", exports=["explore"]).parent / "explore" / "index.html"
+    accuracy = {(r["norm"], r["positions"], r["seed"]): r["test_accuracy_pct"]
+                for r in View(study).trials.query("kind == 'train'").to_dict("records")}  # fmt: skip
+    with opened(browser, page) as shown:
+        assert shown.requests == [page.as_uri()] and not [m for m in shown.messages if "GL Driver" not in m]
+        drawn = shown.value(DRAWN)
+        assert sorted((x, y, name) for x, y, name, _ in drawn) == sorted(
+            (norm, y, positions) for (norm, positions, _), y in accuracy.items()
+        )
+        shown.page.select_option("[name=baseline]", label="positions = learned")
+        shown.page.select_option("[name=facet]", label="norm")
+        differences = sorted((norm, y - accuracy[norm, "learned", seed]) for (norm, _, seed), y in accuracy.items())
+        drawn = shown.value(DRAWN)
+        assert {panel for _, _, _, panel in drawn} == {"x", "x2"}
+        assert [x for x, *_ in sorted(drawn)] == [x for x, _ in differences]
+        assert [y for _, y, *_ in sorted(drawn)] == pytest.approx([y for _, y in differences])
+        shown.page.select_option("[name=show]", label="timings")
+        assert len(shown.value(DRAWN)) == len(View(study).trials.query("kind == 'time'"))
+
+
+def test_hostile_names_are_text_to_the_page_to_explore(tmp_path: Path, browser: Browser) -> None:
+    wanted("explore")
+    page = written(hostile_study(tmp_path / "hostile"), tmp_path / "out", exports=["explore"]).parent / "explore"
+    with opened(browser, page / "index.html") as shown:
+        for axis in shown.value("[...document.querySelectorAll('[name=facet] option')].map(o => o.value)"):
+            shown.page.select_option("[name=facet]", value=axis)
+        assert shown.value(DRAWN) and not shown.value("document.querySelectorAll('img, #plot script').length")
+        assert not [m for m in shown.messages if "GL Driver" not in m] and len(shown.requests) == 1
 
 
 @pytest.mark.parametrize("name", [pytest.param("mlflow", marks=pytest.mark.slow), "tensorboard", "wandb", "explore"])

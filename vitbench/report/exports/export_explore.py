@@ -1,24 +1,25 @@
-"""Explore: one page with every run and every timing as a line across its settings and values, to brush and reorder.
+"""Explore: one page on which a reader chooses x, y, colour, panels and a baseline for all runs or all timings.
 
 plotly draws it, and is in the page: it opens without a network.
 """
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
-from html import escape
-from typing import TYPE_CHECKING
 
 import pandas as pd
+from jinja2 import Environment, FileSystemLoader
+from markupsafe import Markup
 
 from vitbench.analysis.frames import axes_of
+from vitbench.report.formats.html import TEMPLATES
 from vitbench.report.view import View
 
-if TYPE_CHECKING:
-    from plotly.graph_objects import Parcoords
-
 FILE = "index.html"
-MEASURED: Mapping[str, Mapping[str, str]] = {
+MATCHED = {"seed", "device", "dtype", "mode", "level", "batch_size"}
+"""What a run and its baseline share, beside all axes but one."""
+COLUMNS: Mapping[str, Mapping[str, str]] = {
     "train": {
         "seed": "seed", "train_flops": "training FLOPs", "parameters": "parameters", "step_ms_p50": "step (ms)",
         "peak_memory_mib": "peak memory (MiB)", "test_loss": "test loss", "test_accuracy_pct": "test accuracy (%)",
@@ -29,59 +30,35 @@ MEASURED: Mapping[str, Mapping[str, str]] = {
         "images_per_s": "images/s",
     },
 }  # fmt: skip
-"""Kind of trial → column → what the page calls it. The last one gives the lines their colours."""
-TITLES = {"train": "Training runs", "time": "Timings"}
-PAGE = """<!DOCTYPE html>
-<html lang="en"><head><meta charset="utf-8"><title>{title}</title>
-<style>body {{ font-family: sans-serif; margin: 1em; background: #fff; color: #111; }}</style></head>
-<body><h1>{title}</h1><p>{question}</p>
-<p>A line is a run. Drag along an axis to keep the lines that pass there; drag a name to move its axis.</p>
-{charts}</body></html>
-"""
+"""Kind of trial → column → what the page calls it. The last one is what it shows first."""
+TITLES = {"train": "training runs", "time": "timings"}
 
 
 def exported(view: View) -> dict[str, bytes]:
     """Name of a file → its content: the page."""
-    from plotly.graph_objects import Figure
+    from plotly.offline import get_plotlyjs
 
-    charts = ""
+    axes, kinds = [*axes_of(view.study)], dict[str, object]()
     for kind, title in TITLES.items():
         rows = view.trials[(view.trials["kind"] == kind) & (view.trials["state"] == "ok")]
-        if rows.empty:
-            continue
-        figure = Figure(lines(rows, [*axes_of(view.study)], MEASURED[kind]), layout={"margin": {"t": 80}})
-        drawn = figure.to_html(full_html=False, include_plotlyjs=not charts, div_id=kind, config={"displaylogo": False})
-        charts += f"<h2>{title}</h2>\n{drawn}\n"
-    title, question = escape(view.study.info.suite.name), escape(view.study.info.suite.question)
-    page = PAGE.format(title=title, question=question, charts=charts or "<p>No results yet.</p>")
+        if len(rows):
+            kinds[kind] = {"title": title, **_points(rows, axes, COLUMNS[kind])}
+    suite = view.study.info.suite
+    text = json.dumps(kinds, allow_nan=False).replace("<", "\\u003c")
+    page = Environment(loader=FileSystemLoader(TEMPLATES), autoescape=True).get_template("explore.html.j2").render(
+        title=suite.name, question=suite.question, library=Markup(get_plotlyjs()), kinds=Markup(text)
+    )  # fmt: skip
     return {FILE: page.encode()}
 
 
-def lines(rows: pd.DataFrame, axes: list[str], measured: Mapping[str, str]) -> Parcoords:
-    """One line a row, across the axes that vary and what was measured of every row."""
-    from plotly.graph_objects import Parcoords
-
-    named = {**{axis: axis for axis in axes if axis in rows}, **measured}
-    *_, last = measured
-    kept = {
-        column: label for column, label in named.items()
-        if rows[column].notna().all() and (column == last or rows[column].astype(str).nunique() > 1)
-    }  # fmt: skip
-    dimensions = [_dimension(rows[column], label, as_text=column in axes) for column, label in kept.items()]
-    colours = {"color": rows[last].astype(float).tolist(), "colorscale": "Viridis", "showscale": True,
-               "colorbar": {"title": measured[last]}}  # fmt: skip
-    return Parcoords(line=colours, dimensions=dimensions, labelfont={"size": 14}, tickfont={"size": 12})
-
-
-def _dimension(values: pd.Series[str], label: str, *, as_text: bool) -> dict[str, object]:
-    """An axis of the chart: numbers as they are, anything else by its names."""
-    label = escape(label)
-    if not as_text and pd.api.types.is_numeric_dtype(values):
-        return {"label": label, "values": values.astype(float).tolist()}
-    places, names = pd.factorize(values.astype(str))
-    return {
-        "label": label,
-        "values": places.tolist(),
-        "tickvals": [*range(len(names))],
-        "ticktext": [*map(escape, names)],
-    }
+def _points(rows: pd.DataFrame, axes: list[str], measured: Mapping[str, str]) -> dict[str, object]:
+    """What is known of every row: the cell, its axes as text, and numbers; "last" is the column shown first."""
+    named = {"cell": "cell", **{axis: axis for axis in axes if axis in rows}, **measured}
+    named = {column: label for column, label in named.items() if rows[column].notna().all()}
+    numbers = {c for c in named if c in measured and pd.api.types.is_numeric_dtype(rows[c])}
+    kept = rows[[*named]].astype({column: float if column in numbers else str for column in named})
+    columns = [
+        {"key": key, "label": label, "number": key in numbers, "axis": key in axes, "matched": key in {*axes, *MATCHED}}
+        for key, label in named.items()
+    ]
+    return {"columns": columns, "rows": kept.to_dict("records"), "last": [*named][-1]}
