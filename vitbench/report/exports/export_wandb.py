@@ -27,9 +27,11 @@ def exported(view: View) -> dict[str, bytes]:
     import wandb
 
     with tempfile.TemporaryDirectory(prefix="vitbench-") as scratch:
-        found = {f"{folder(run)}/run-{run.planned.id}.wandb": _written(view, run, Path(scratch)) for run in runs(view)}
-        wandb.teardown()
-    return found
+        names = {f"run-{run.planned.id}.wandb": _write(view, run, scratch) for run in runs(view)}
+        wandb.teardown()  # which waits for its writer: a run that is finished need not be in its file
+        return {
+            f"{names[file.name]}/{file.name}": file.read_bytes() for file in sorted(Path(scratch).rglob("run-*.wandb"))
+        }
 
 
 def folder(run: TrackedRun) -> str:
@@ -37,7 +39,8 @@ def folder(run: TrackedRun) -> str:
     return f"offline-run-{time.strftime('%Y%m%d_%H%M%S', time.gmtime(run.began))}-{run.planned.id}"
 
 
-def _written(view: View, run: TrackedRun, scratch: Path) -> bytes:
+def _write(view: View, run: TrackedRun, scratch: str) -> str:
+    """Write a run; its folder's name."""
     import wandb
 
     settings = wandb.Settings(**PRIVATE)
@@ -51,8 +54,7 @@ def _written(view: View, run: TrackedRun, scratch: Path) -> bytes:
         made.log({"epoch": step.number, **step.metrics, "_timestamp": step.at}, step=number)
     made.summary.update({f"final/{key}": value for key, value in run.final.items()})
     made.finish(exit_code=0 if run.record.state == "ok" else 1)
-    (file,) = scratch.rglob(f"run-{run.planned.id}.wandb")
-    return file.read_bytes()
+    return folder(run)
 
 
 def _cut(name: str) -> str:
