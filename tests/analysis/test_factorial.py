@@ -16,7 +16,7 @@ from tests.report.builders import COMPONENTS, CPU, GPU, CellPlan, Plan, build, f
 from vitbench.analysis.factorial import Runs, effect, interactions, main_effects, one_at_a_time, reference_of, runs_of
 from vitbench.analysis.frames import trials_frame
 from vitbench.analysis.grouped import ACCURACY
-from vitbench.analysis.verdicts import Comparison
+from vitbench.analysis.verdicts import Comparison, judge
 
 AXES = {axis: tuple(values) for axis, values in COMPONENTS.items()}
 SMALL = {"norm": ("pre", "post"), "positions": ("learned", "sinusoidal", "none")}
@@ -86,6 +86,17 @@ def test_rule_10_a_main_effect_is_over_every_matched_pair_averaged_within_its_se
         "norm: post \N{MINUS SIGN} pre": 3,
         "positions: none \N{MINUS SIGN} learned": 2,
     }
+
+
+def test_what_does_not_run_on_the_device_is_invalid_and_leaves_the_other_axes_alone(
+    whole: tuple[Runs, dict[tuple[str, ...], float]],
+) -> None:
+    found = by_label(main_effects(whole[0], AXES))
+    triton = found["attention: triton \N{MINUS SIGN} per_head"]
+    assert (triton.deltas, triton.failed, triton.planned, triton.unmatched) == ((), 3, 3, 36)
+    assert judge([triton], margin=None, noise_floor=None)[0].verdict == "invalid"
+    assert found["norm: post \N{MINUS SIGN} pre"].unmatched == 2 * 3 * 3  # patching x positions x seeds, of triton
+    assert found["norm: post \N{MINUS SIGN} pre"].failed == 0
 
 
 def test_an_interaction_is_a_difference_of_differences_over_every_matched_quadruple(

@@ -27,6 +27,7 @@ def test_holm_rejects_what_its_steps_reject(p: list[float], alpha: float) -> Non
             break
         rejected.add(int(i))
     assert {i for i, q in enumerate(holm(p)) if q <= alpha} == rejected
+    assert max(holm(p)) <= 1
 
 
 @pytest.mark.parametrize("bad", [-0.1, 1.1, math.nan])

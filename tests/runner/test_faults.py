@@ -5,7 +5,6 @@ Rows of a cluster are in test_ray.py, of several drivers in test_leases.py, of f
 
 from __future__ import annotations
 
-import ast
 import contextlib
 import io
 import itertools
@@ -23,8 +22,7 @@ import psutil
 import pytest
 from PIL import Image
 
-from tests.conftest import REPOSITORY
-from tests.runner.runs import Runs, all_end, descendants, living, until
+from tests.runner.runs import Runs, all_end, descendants, here, living, until
 from vitbench.store import Record, StudyFolder, TimeValues, TrainValues
 from vitbench.store.attempts import standing
 from vitbench.store.leases import at_work
@@ -37,16 +35,6 @@ QUIET = pytest.mark.xdist_group("quiet")
 """Tests that measure how long something takes, and those that keep all cores busy: one worker has them, in turn."""
 IN_C = "import re; re.match('(a+)+$', 'a' * 64 + 'b')"
 """Busy for ages in C code that never gives the GIL up."""
-
-
-def test_every_row_of_the_page_has_a_test_that_bears_its_number() -> None:
-    found = set()
-    for path in (REPOSITORY / "tests").rglob("test_*.py"):
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-            if isinstance(node, ast.FunctionDef) and (rows := re.match(r"test((?:_[fi]\d\d)+)_", node.name)):
-                found |= set(re.findall(r"[fi]\d\d", rows[1]))
-    page = (REPOSITORY / "docs" / "reliability.md").read_text(encoding="utf-8")
-    assert found == {f"{kind.lower()}{int(row):02}" for kind, row in re.findall(r"^\| ([FI])(\d+) \|", page, re.M)}
 
 
 def test_f01_f02_sigkill_of_the_driver_loses_what_was_running_and_repeats_nothing(runs: Runs) -> None:
@@ -90,6 +78,7 @@ def test_f03_f04_f05_f08_f09_f10_a_fault_is_a_word_and_costs_one_trial(
     assert runs.states() == {state: tries, "ok": 1}, "the others are unaffected"
     bad = [r for r in runs.records() if r.state == state]
     assert all(reason in r.reason and r.values is None for r in bad), bad
+    assert {r.trial.train.batch_size for r in bad if r.trial.kind == "train"} == {50}, "never a smaller batch"
     assert [r.attempt for r in sorted(bad, key=lambda r: r.attempt)] == list(range(1, tries + 1))
     if state == "failed":
         assert body[len("raise RuntimeError('") : -2] in bad[0].details and "faulty.py" in bad[0].details
@@ -149,20 +138,6 @@ def test_f07_a_sleeper_that_a_killed_driver_leaves_is_ended_by_the_next(runs: Ru
     assert all_end(pids)
 
 
-def test_f08_the_batch_is_never_changed_and_the_next_trial_has_a_fresh_process(runs: Runs) -> None:
-    runs.run_here(*runs.plugin("torch.empty(1 << 60)"), "--set", "model.mlp=faulty", "--set", "train.seeds=[0, 1]")
-    assert runs.states() == {"oom": 2} and len(list(runs.starts.iterdir())) == 2
-    assert {r.trial.train.batch_size for r in runs.records() if r.trial.kind == "train"} == {50}
-
-
-def test_f10_a_rate_that_is_too_high_diverges_and_is_never_ranked(runs: Runs) -> None:
-    done = runs.run_here("--set", "train.epochs=4", "--set", "axes.train.learning_rate=[1e12, 1e-3]", "--set",
-                    "axes.train.clip_norm=[1.0]")  # fmt: skip
-    lost = next(r for r in runs.records() if r.state == "diverged")
-    assert done.returncode == 1 and lost.values is None and "not finite" in lost.reason
-    assert "diverged" in runs.report()
-
-
 @QUIET
 @pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 def test_f11_a_signal_ends_the_study_cleanly_and_it_goes_on_from_there(
@@ -215,10 +190,9 @@ def test_f11_ctrl_c_while_torch_is_loaded_is_quiet_and_leaves_no_process(runs: R
     assert all_end(children) and not (runs.study / "study.json").exists()
 
 
-@pytest.mark.parametrize("place", ["/proc/study", "file/study"])
-def test_f12_a_folder_that_cannot_be_written_fails_before_the_first_trial(runs: Runs, place: str) -> None:
+def test_f12_a_folder_that_cannot_be_written_fails_before_the_first_trial(runs: Runs) -> None:
     (runs.folder / "file").write_text("")
-    runs.study = runs.folder / place
+    runs.study = runs.folder / "file" / "study"
     done = runs.run_here(*runs.plugin("pass"), *ALONE)
     assert done.returncode == 2 and "cannot be written" in done.stderr and "Traceback" not in done.stderr
     assert list(runs.starts.iterdir()) == []
@@ -253,12 +227,6 @@ def test_f20_a_gpu_that_is_not_there_is_never_replaced_by_the_cpu() -> None:
     trial = train_trial().model_copy(update={"device": "cuda"})
     reply = perform(Request(task="train", trial=trial, device="cuda:7", timeout_s=60.0), lambda *_: None)
     assert reply.state == "failed" and "cuda:7 requested" in reply.reason and reply.values is None
-
-
-def test_f20_a_record_says_on_which_device_it_ran(runs: Runs) -> None:
-    runs.run_here()
-    (record,) = runs.records()
-    assert record.environment is not None and record.environment.device == "cpu" == record.trial.device
 
 
 @QUIET
@@ -306,7 +274,7 @@ def test_f25_a_report_of_any_part_of_a_study(runs: Runs) -> None:
         assert all(cell in page for cell in ("faulty", "gelu", "relu")), "a missing result is told, not left blank"
         file.unlink()
     page = runs.report()
-    assert "pending" in page and runs.vitbench("status", str(runs.study)).returncode == 0
+    assert "pending" in page and here("status", str(runs.study)).returncode == 0
 
 
 def test_f26_text_that_is_no_utf8_costs_one_trial(tmp_path: Path) -> None:
@@ -394,7 +362,7 @@ def test_f32_two_drivers_with_different_plans_hide_no_result(runs: Runs) -> None
     assert sorted(p.trial.seed for p in StudyFolder.read(runs.study).info.trials if p.trial.kind == "train") == [0, 1]
     assert runs.states() == {"ok": 3}
     assert "Records of trials outside the plan, in no table here: 1." in runs.report()
-    assert "1 record of trials outside the plan" in runs.vitbench("status", str(runs.study)).stdout
+    assert "1 record of trials outside the plan" in here("status", str(runs.study)).stdout
 
 
 def test_f38_a_compiler_killed_in_the_middle_spoils_no_later_trial(runs: Runs, monkeypatch: pytest.MonkeyPatch) -> None:

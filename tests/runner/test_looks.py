@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.runner.runs import Runs
+from tests.runner.runs import Runs, here
 from vitbench.config import SpecError, TrainTrial, read_suite
 from vitbench.report.sections.caveats import stated
 from vitbench.report.view import View
@@ -130,8 +130,8 @@ def test_what_is_decided_stops_and_everything_says_so(study: Runs) -> None:
         "results are looked at after 4, 6, 8 seeds: 22 trainings by now, at most 24; "
         "cells by their seeds: 1 with 6, 2 with 8"
     )
-    assert said in " ".join(study.vitbench("status", str(study.study)).stdout.split())
-    asked = study.vitbench("plan", str(study.suite), "--results", str(study.study), "--device", "cpu").stdout
+    assert said in " ".join(here("status", str(study.study)).stdout.split())
+    asked = here("plan", str(study.suite), "--results", str(study.study), "--device", "cpu").stdout
     assert said in " ".join(asked.split()) and "0 left to run" in asked and "if nothing stops early, cost" in asked
     (place,) = View(read).conclusions
     assert [(j.verdict, j.look) for j in place.variants] == [("worse", 6), ("undecided", 8)]

@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from tests.report.builders import CPU, build, factorial, written
-from tests.runner.runs import Runs
+from tests.report.builders import CPU
+from tests.runner.runs import Runs, plugins_apart
 from tests.small import record, train_trial
 from vitbench import registry
 from vitbench.environment import code_digest
-from vitbench.store import Record, StudyFolder, TrainValues
+from vitbench.store import Record
 
 REFUSES = """
 import multiprocessing
@@ -77,17 +77,16 @@ def test_f31_a_plug_in_that_is_edited(runs: Runs) -> None:
     assert len(runs.records()) == 5 and "that was edited since" not in runs.report()
 
 
-def test_a_text_that_was_read_is_not_read_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for known in ("_classes", "_plugin_facts", "_plugin_files"):
-        monkeypatch.setattr(registry, known, dict(getattr(registry, known)))
+def test_a_text_that_was_read_is_not_read_again(tmp_path: Path) -> None:
     text = (
         'import vitbench\n@vitbench.component(slot="mlp", name="own", source="a test")\nclass Own:\n    """Mine."""\n'
     )
-    registry.load_plugin(tmp_path / "nowhere.py", text)
-    assert registry.load("mlp", "own").__name__ == "Own"
-    (plugin,) = registry.plugins({"mlp": "own", "attention": "sdpa"})
-    assert plugin.text == text and registry.digests({"mlp": "own", "norm": "pre"}) == {"mlp.own": plugin.digest}
-    assert registry.plugins({"mlp": "gelu"}) == ()
+    with plugins_apart():
+        registry.load_plugin(tmp_path / "nowhere.py", text)
+        assert registry.load("mlp", "own").__name__ == "Own"
+        (plugin,) = registry.plugins({"mlp": "own", "attention": "sdpa"})
+        assert plugin.text == text and registry.digests({"mlp": "own", "norm": "pre"}) == {"mlp.own": plugin.digest}
+        assert registry.plugins({"mlp": "gelu"}) == ()
 
 
 def test_a_record_without_a_plug_in_is_of_the_code_alone() -> None:
@@ -95,15 +94,3 @@ def test_a_record_without_a_plug_in_is_of_the_code_alone() -> None:
     assert plain.code == CPU.code
     own = CPU.model_copy(update={"plugins": {"mlp.own": "0" * 12}})
     assert plain.model_copy(update={"environment": own}).code not in (None, CPU.code)
-
-
-def test_cells_that_saw_other_batches_are_told(tmp_path: Path) -> None:
-    def changed(values: object) -> object:
-        other = isinstance(values, TrainValues) and values.parameters == 103_754  # of the cell without positions
-        return values.model_copy(update={"batches_digest": "cd" * 8}) if other else values  # type: ignore[attr-defined]
-
-    axes = {"positions": ("learned", "sinusoidal", "none")}
-    for name, change, expected in (("alike", lambda v: v, False), ("unlike", changed, True)):
-        study: StudyFolder = build(tmp_path / name, factorial(axes, seeds=(0, 1), time=False, changed=change))
-        text = written(study, tmp_path / f"{name}-report").with_name("report.md").read_text()
-        assert ("**Other batches**: with seed 1, none saw other batches than learned" in text) == expected

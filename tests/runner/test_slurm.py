@@ -23,6 +23,7 @@ import pytest
 from tests.runner.runs import Runs, all_end, descendants, until
 from tests.runner.test_tuning import TUNED
 from tests.small import SUITE
+from tests.training import stages
 from vitbench.cli.main import main
 from vitbench.config import read_suite
 from vitbench.config.suite import Resources
@@ -45,8 +46,6 @@ SLOWED = "time.sleep(0.05 * (STARTS.parent / 'slow').exists())"
 """Takes long as long as there is a file."""
 ALONE = ("--set", "model.mlp=faulty")
 BESIDE_GOOD_ONES = ("--set", 'axes.mlp=["gelu", "faulty"]', "--set", "train.seeds=[0, 1]")
-TIMES = {"seconds", "step_ms_p50", "first_step_ms", "train_images_per_s", "train_seconds", "peak_memory_mib",
-         "warm_up_seconds"}  # fmt: skip
 
 
 @pytest.fixture(autouse=True)
@@ -58,14 +57,8 @@ def let_go(tmp_path: Path) -> Iterator[None]:
 
 def results(runs: Runs) -> dict[str, dict[str, Any]]:
     """Trial → everything that it measured but times and memory."""
-    found = {}
-    for trial_id, attempts in StudyFolder.read(runs.study).records().items():
-        values = standing(attempts).values
-        assert isinstance(values, TrainValues)
-        body = values.model_dump(exclude={*TIMES, "resumed_at"})
-        body["epochs"] = [{k: v for k, v in epoch.items() if k != "seconds"} for epoch in body["epochs"]]
-        found[trial_id] = body
-    return found
+    values = {i: standing(tried).values for i, tried in StudyFolder.read(runs.study).records().items()}
+    return {i: stages.results(each) for i, each in values.items() if isinstance(each, TrainValues)}
 
 
 def starts(runs: Runs) -> int:
@@ -111,7 +104,7 @@ def test_a_suite_gives_the_same_bits_on_this_machine_and_as_jobs(runs: Runs) -> 
 @slow
 @pytest.mark.parametrize(
     ("first", "then", "whole_group"),
-    [("local", "slurm", False), ("slurm", "local", False), ("slurm", "slurm", True)],
+    [("local", "slurm", False), ("slurm", "local", True)],
 )
 def test_f11_ctrl_c_ends_the_study_and_either_backend_goes_on(
     runs: Runs, first: str, then: str, whole_group: bool

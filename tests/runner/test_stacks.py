@@ -34,24 +34,31 @@ def test_each_seed_has_its_record_and_says_how_many_were_trained_together(runs: 
     assert "6 of them finished before" in again.stdout and len(runs.records()) == 6
 
 
-def test_what_ends_a_stack_is_everybodys_attempt_and_the_next_is_ones_own(runs: Runs) -> None:
-    """A component that kills its process where it sees more than one batch at once, as a lack of memory would."""
-    kills = "torch._C._functorch.is_batchedtensor(hidden) and os.kill(os.getpid(), signal.SIGKILL)"
-    done = runs.run_here(*runs.plugin(kills), "--set", "model.mlp=faulty", *STACKED, "--set", "suite.max_attempts=2")
+BATCHED = "torch._C._functorch.is_batchedtensor(hidden)"
+"""Whether the component sees more than one batch at once."""
+
+
+@pytest.mark.parametrize(
+    ("body", "state", "reason"),
+    [
+        (f"{BATCHED} and os.kill(os.getpid(), signal.SIGKILL)", "crashed", "SIGKILL"),
+        (
+            f'if {BATCHED}: raise torch.OutOfMemoryError("of this device")',
+            "failed",
+            "oom in a program of 3 seeds: batch",
+        ),
+    ],
+    ids=["killed", "too large"],
+)
+def test_what_ends_a_stack_is_everybodys_attempt_and_the_next_is_ones_own(
+    runs: Runs, body: str, state: str, reason: str
+) -> None:
+    done = runs.run_here(*runs.plugin(body), "--set", "model.mlp=faulty", *STACKED, "--set", "suite.max_attempts=2")
     assert done.returncode == 0, done.stdout + done.stderr
     records = sorted(runs.records(), key=lambda r: (r.trial_id, r.attempt))
-    assert [(r.attempt, r.state) for r in records] == [(1, "crashed"), (2, "ok")] * 3
-    assert all("SIGKILL" in r.reason for r in records if r.state == "crashed")
+    assert [(r.attempt, r.state) for r in records] == [(1, state), (2, "ok")] * 3
+    assert all(reason in r.reason for r in records if r.state == state)
     assert [values(r).stacked for r in records if r.state == "ok"] == [1, 1, 1]
-
-
-def test_a_stack_that_is_too_large_is_tried_seed_by_seed(runs: Runs) -> None:
-    full = 'if torch._C._functorch.is_batchedtensor(hidden): raise torch.OutOfMemoryError("of this device")'
-    done = runs.run_here(*runs.plugin(full), "--set", "model.mlp=faulty", *STACKED, "--set", "suite.max_attempts=2")
-    assert done.returncode == 0, done.stdout + done.stderr
-    records = sorted(runs.records(), key=lambda r: (r.trial_id, r.attempt))
-    assert [(r.attempt, r.state) for r in records] == [(1, "failed"), (2, "ok")] * 3
-    assert all(r.reason.startswith("oom in a program of 3 seeds: batch") for r in records if r.state == "failed")
 
 
 def test_what_was_interrupted_together_is_taken_up_together() -> None:

@@ -15,6 +15,9 @@ from vitbench.training.loop import train
 from vitbench.training.stepper import Stepper
 
 CPU = torch.device("cpu")
+TIMED = {"seconds", "train_seconds", "warm_up_seconds", "peak_memory_mib", "step_ms_p50", "first_step_ms",
+         "train_images_per_s"}  # fmt: skip
+"""What depends on the clock, or on the process."""
 
 
 def silent(_: str) -> None:
@@ -23,18 +26,9 @@ def silent(_: str) -> None:
 
 def results(values: TrainValues) -> dict[str, Any]:
     """All that does not depend on the clock, or on the process."""
-    timed = {
-        "seconds",
-        "train_seconds",
-        "warm_up_seconds",
-        "peak_memory_mib",
-        "step_ms_p50",
-        "first_step_ms",
-        "train_images_per_s",
-    }
     stages = {name: {"__all__": {"seconds"}} for name in ("epochs", "pretraining", "teaching")}
     resumed = {"resumed_at", "preparation_resumed_at"}
-    return values.model_dump(exclude={**dict.fromkeys({*timed, *resumed}, True), **stages})
+    return values.model_dump(exclude={**dict.fromkeys({*TIMED, *resumed}, True), **stages})
 
 
 def resumed(trial: TrainTrial, at: int, path: Path) -> TrainValues:

@@ -15,14 +15,12 @@ from vitbench.config import ModelSpec, TrainSpec
 from vitbench.config.trial import TrainTrial, mismatches
 from vitbench.data.batches import Batches
 from vitbench.data.load import splits
-from vitbench.devices import PeakMemory
 from vitbench.model.build import build_model
 from vitbench.model.counting import forward_flops
 from vitbench.model.vit import VisionTransformer
 from vitbench.training.checkpoint import discard
-from vitbench.training.distillation import DISTANCES, Student, hard, soft, taught, teach
+from vitbench.training.distillation import DISTANCES, Student, hard, soft, taught
 from vitbench.training.loop import train
-from vitbench.training.stage import StageSetting
 
 RECIPE = TrainSpec.model_validate({**TRAIN.model_dump(), "distillation": "hard", "teacher_epochs": 2})
 TOKEN = MODEL.model_copy(update={"pooling": "distilled"})
@@ -57,8 +55,7 @@ def test_the_token_is_a_second_head_and_the_answer_the_mean_of_both() -> None:
     assert student.train()(images).shape == (3, 2, 10) and student.eval()(images).shape == (3, 10)
 
 
-@pytest.mark.parametrize("model", [MODEL, TOKEN], ids=["class token", "token for the teacher"])
-@pytest.mark.parametrize("kind", DISTANCES)
+@pytest.mark.parametrize(("kind", "model"), [*zip(DISTANCES, (MODEL, TOKEN), strict=True)])
 def test_it_runs_repeats_and_is_told(kind: str, model: ModelSpec) -> None:
     lines: list[str] = []
     one, other = (
@@ -78,13 +75,6 @@ def test_a_student_learns_what_its_teacher_says() -> None:
     alone = train(trial(distillation_share=1.0, teacher_epochs=1, teacher_learning_rate=1e-12, epochs=12), CPU, silent)
     assert taught.epochs[-1].train_accuracy_pct is not None and alone.epochs[-1].train_accuracy_pct is not None
     assert taught.epochs[-1].train_accuracy_pct > alone.epochs[-1].train_accuracy_pct + 15
-
-
-def test_the_teacher_learns_and_is_left_alone() -> None:
-    where = StageSetting(trial(teacher_epochs=6), splits(DATA, TOKEN, 0), CPU, PeakMemory(CPU), silent, None)
-    teacher = teach(where)
-    assert teacher.epochs[-1].train_loss < 0.8 * teacher.epochs[0].train_loss
-    assert not teacher.model.training and not any(p.requires_grad for p in teacher.model.parameters())
 
 
 @pytest.mark.parametrize(("share", "head"), [(0.0, "head"), (1.0, "teacher_head")])
@@ -107,7 +97,7 @@ def test_a_share_of_nothing_is_training_without_a_teacher() -> None:
     assert beside.batches_digest == without.batches_digest
 
 
-@pytest.mark.parametrize("at", [3, 8, 10])
+@pytest.mark.parametrize("at", [3, 10])
 def test_an_interruption_in_either_stage_changes_nothing(at: int, tmp_path: Path) -> None:
     """8 steps of the teacher, then 4 of the student; ``at`` counts over both."""
     path = tmp_path / "trial.safetensors"

@@ -12,6 +12,7 @@ import pytest
 import torch
 
 from tests.small import DATA, MODEL, TRAIN, train_trial
+from tests.training.stages import silent
 from vitbench.config import TrainSpec
 from vitbench.config.dead_fields import CONDITIONS, dead_letters
 from vitbench.model.build import build_model
@@ -113,10 +114,6 @@ def trained(device: str, folder: Path, seeds: int = 1, **changes: Any) -> list[T
 @functools.cache
 def losses(device: str, seeds: int, changes: tuple[tuple[str, Any], ...]) -> list[float]:
     return [values.test_loss for values in trained(device, Path(), seeds, **dict(changes))]
-
-
-def silent(_: str) -> None:
-    pass
 
 
 def wants_compiler() -> None:

@@ -90,7 +90,7 @@ def test_of_a_stack_too(replayed: list[int]) -> None:
         assert results(one) == results(other)
 
 
-@pytest.mark.parametrize("at", [2, 11, 12, 20])
+@pytest.mark.parametrize("at", [2, 12])
 def test_a_resumed_run_is_captured_anew(at: int, tmp_path: Any, replayed: list[int]) -> None:
     one = trial(cuda_graphs=True, ema=0.9, optimizer="muon")
     assert results(resumed(one, at, tmp_path / "checkpoint")) == results(train(one, CPU, silent))

@@ -148,14 +148,6 @@ def test_its_loss_falls_and_it_moves_the_encoder_and_not_the_head(lossless: Path
     assert {name for name in fresh if name.startswith(("patching.", "encoder."))} <= moved
 
 
-def test_seeds_differ_and_repeat() -> None:
-    (one, first), (again, second), (_, other) = pretrained(), pretrained(), pretrained(seed=1)
-    assert first.epochs[-1].train_loss == second.epochs[-1].train_loss != other.epochs[-1].train_loss
-    assert first.sheet == second.sheet
-    for name, tensor in one.state_dict().items():
-        assert torch.equal(tensor, again.state_dict()[name]), name
-
-
 def test_a_record_tells_of_it() -> None:
     lines: list[str] = []
     values, plain = train(trial(), CPU, lines.append), train(trial(pretrain_epochs=0), CPU, silent)
@@ -168,10 +160,6 @@ def test_a_record_tells_of_it() -> None:
     assert values.reconstructions is not None
     with Image.open(io.BytesIO(base64.b64decode(values.reconstructions))) as sheet:
         assert sheet.format == "PNG" and sheet.size == (8 * 98, 3 * 98), "16 pixels, six times as large, and a margin"
-
-
-def test_fewer_patches_are_seen_so_that_it_costs_less() -> None:
-    assert masked_flops(MODEL, recipe(mask_ratio=0.75)) < masked_flops(MODEL, recipe(mask_ratio=0.25))
 
 
 @pytest.mark.parametrize(("ratio", "visible"), [(0.01, 15), (0.5, 8), (0.75, 4), (0.99, 1)])
@@ -192,9 +180,8 @@ def test_nothing_of_labels_is_in_its_recipe() -> None:
     assert not any((mine.label_smoothing, mine.mixup, mine.cutmix, mine.erasing, mine.ema, mine.frozen))
 
 
-@pytest.mark.parametrize("dropout", [0.0, 0.5])
-def test_a_probe_trains_the_head_alone(dropout: float) -> None:
-    asked = trial(MODEL.model_copy(update={"dropout": dropout}), frozen=True, pretrain_epochs=0, epochs=3)
+def test_a_probe_trains_the_head_alone() -> None:
+    asked = trial(MODEL.model_copy(update={"dropout": 0.5}), frozen=True, pretrain_epochs=0, epochs=3)
     fitted = loop.fit([asked], CPU, silent)
     fresh = build_model(asked.model, 0).state_dict()
     probe = fitted.stepper.module
@@ -216,7 +203,7 @@ def test_a_probe_sees_features_on_one_scale() -> None:
     assert not torch.allclose(probe.eval()(given), answers, atol=1e-2), "judged by what it has seen of all batches"
 
 
-@pytest.mark.parametrize("at", [1, 5, 8, 9])
+@pytest.mark.parametrize("at", [5, 9])
 def test_an_interruption_in_either_stage_changes_nothing(at: int, tmp_path: Path) -> None:
     """8 steps without labels, then 4 with; ``at`` counts over both."""
     path = tmp_path / "trial.safetensors"
@@ -254,11 +241,10 @@ def test_a_probe_and_what_is_fine_tuned_begin_with_the_same() -> None:
     assert recipe_of(recipe(weight_decay=0.0, frozen=True)) == recipe_of(recipe(weight_decay=0.1))
 
 
-@pytest.mark.parametrize("images", [51, 101])
-def test_a_probe_takes_a_last_batch_of_one_image(images: int) -> None:
+def test_a_probe_takes_a_last_batch_of_one_image() -> None:
     asked = train_trial(
         train=recipe(frozen=True, pretrain_epochs=0, batch_size=50),
-        data=DATA.model_copy(update={"train_images": images, "validation_images": 0}),
+        data=DATA.model_copy(update={"train_images": 101, "validation_images": 0}),
     )
     assert math.isfinite(train(asked, CPU, silent).test_loss)
 
