@@ -20,6 +20,10 @@ points = st.integers(-2000, 2000).map(lambda k: k / 100)
 some = st.lists(points, min_size=2, max_size=8)
 
 
+def mean_of(sample: np.ndarray, axis: int) -> np.ndarray:
+    return sample.mean(axis=axis)
+
+
 @given(st.lists(points, min_size=1, max_size=9))
 @example([0.1, 0.2, -0.3])  # the sum of which is not 0 in floats
 @example([0.1] * 3 + [0.3])
@@ -28,6 +32,24 @@ def test_sign_flip_p_is_the_share_of_arrangements_in_exact_arithmetic(deltas: li
     arrangements = [sum(map(int.__mul__, signs, cents)) for signs in itertools.product((1, -1), repeat=len(cents))]
     expected = sum(abs(a) >= abs(sum(cents)) for a in arrangements) / len(arrangements)
     assert sign_flip_p(deltas) == expected
+
+
+@pytest.mark.parametrize("n", [2, 5, 9, 12])
+def test_sign_flip_p_is_that_of_scipy(n: int) -> None:
+    deltas = np.random.default_rng(n).normal(0.4, 1, n)
+    expected = stats.permutation_test(
+        (deltas,), mean_of, permutation_type="samples", vectorized=True, n_resamples=np.inf
+    ).pvalue
+    assert sign_flip_p(list(deltas)) == pytest.approx(expected)
+
+
+@given(st.lists(points, min_size=1, max_size=12), st.sampled_from([0.001, 0.1, 3.0, 1000.0]), st.randoms())
+def test_sign_flip_p_keeps_under_sign_scale_and_order(deltas: list[float], scale: float, chance: object) -> None:
+    p = sign_flip_p(deltas)
+    shuffled = list(deltas)
+    chance.shuffle(shuffled)
+    assert sign_flip_p([-d for d in deltas]) == sign_flip_p([scale * d for d in deltas]) == sign_flip_p(shuffled) == p
+    assert 2 / 2 ** len(deltas) <= p <= 1
 
 
 def test_sign_flip_p_at_its_ends() -> None:
@@ -59,7 +81,7 @@ def test_a_table_of_comparisons_has_the_p_of_each(monkeypatch: pytest.MonkeyPatc
     assert len(set(found[:1] + found[4:6])) == 3
 
 
-@pytest.mark.parametrize("n", [4, 9])
+@pytest.mark.parametrize("n", [4, 6, 8, 9])
 def test_bca_is_that_of_scipy(n: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Without the expansion and without t, and up to the noise of scipy's random resamples."""
     deltas = np.random.default_rng(n).gamma(2, size=n)
@@ -70,6 +92,14 @@ def test_bca_is_that_of_scipy(n: int, monkeypatch: pytest.MonkeyPatch) -> None:
     ).confidence_interval
     assert deltas.mean() + scale * low == pytest.approx(found.low, abs=0.01 * scale)
     assert deltas.mean() + scale * high == pytest.approx(found.high, abs=0.01 * scale)
+
+
+def test_the_interval_reaches_as_far_as_students_t_and_further_to_the_side_of_the_skew() -> None:
+    deltas = [0.1, 0.2, 0.15, 0.3, 2.5]
+    low, high = stats.t.interval(0.95, 4, np.mean(deltas), stats.sem(deltas))
+    found = interval(deltas)
+    assert found.low == pytest.approx(low)
+    assert found.high > high + 0.1
 
 
 @given(some, st.sampled_from([0.1, 1.0, 7.0]), points)
@@ -100,6 +130,14 @@ def test_resamples_are_all_there_are_with_their_probabilities() -> None:
         assert weight == pytest.approx(same / len(every))
 
 
+def test_more_deltas_than_can_be_enumerated() -> None:
+    deltas = list(np.random.default_rng(3).normal(1, 1, 30))
+    found = interval(deltas)
+    assert found == interval(deltas)
+    low, high = stats.t.interval(0.95, 29, np.mean(deltas), stats.sem(deltas))
+    assert (found.low, found.high) == pytest.approx((low, high), abs=0.1)
+
+
 def test_equal_deltas_have_an_interval_of_no_width() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
@@ -123,6 +161,12 @@ def test_what_is_not_finite_is_refused(bad: float) -> None:
             function([1.0, bad, 2.0])
     with pytest.raises(ValueError, match="not finite"):
         probability_of_improvement([1.0], [bad])
+
+
+def test_within_is_of_the_whole_interval() -> None:
+    assert Interval(-0.4, 0.5).within(0.5)
+    assert not Interval(-0.6, 0.5).within(0.5)
+    assert not Interval(-0.4, 0.51).within(0.5)
 
 
 @given(st.lists(points, min_size=1, max_size=6), st.lists(points, min_size=1, max_size=6))

@@ -95,3 +95,9 @@ def test_seeds_needed_are_the_fewest_that_show_the_effect() -> None:
     assert seeds_needed(0.0, 0.0) is None
     assert seeds_needed(0.0, 1.0) is None
     assert seeds_needed(0.001, 1.0) is None
+
+
+def test_holm_by_hand() -> None:
+    assert holm([0.01, 0.04, 0.03]) == pytest.approx([0.03, 0.06, 0.06])
+    assert holm([0.5, 0.6, 0.001]) == pytest.approx([1.0, 1.0, 0.003])
+    assert holm([]) == []

@@ -152,3 +152,14 @@ def test_processes_are_medians_of_their_iterations(tmp_path: Path) -> None:
     samples = attempts[0].values.processes
     assert list(frame["latency_ms_p50"]) == [statistics.median(s.latencies_ms) for s in samples]
     assert list(frame["images_per_s"]) == pytest.approx([8000 / statistics.median(s.latencies_ms) for s in samples])
+
+
+def test_over_seeds_tells_mean_deviation_and_count(tmp_path: Path) -> None:
+    frame = train_rows(tmp_path, factorial({"norm": ("pre", "post")}, seeds=(0, 1, 2), time=False))
+    table = over_seeds(frame).set_index("cell")
+    values = list(frame.loc[frame["cell"] == "pre", ACCURACY])
+    assert table.loc["pre", f"{ACCURACY}_mean"] == pytest.approx(statistics.fmean(values))
+    assert table.loc["pre", f"{ACCURACY}_std"] == pytest.approx(statistics.stdev(values))
+    assert table.loc["pre", "n"] == 3
+    single = over_seeds(frame[frame["seed"] == 0])
+    assert single[f"{ACCURACY}_std"].isna().all()

@@ -153,6 +153,37 @@ def test_tables_of_biases_start_as_positions_do_and_neither_decay_nor_turn() -> 
 Heads = Callable[[nn.Module, list[Tensor], list[Tensor], list[Tensor], list[Tensor]], list[Tensor]]
 
 
+def _talking(module: nn.Module, q: list[Tensor], k: list[Tensor], v: list[Tensor], bias: list[Tensor]) -> list[Tensor]:
+    p = dict(module.named_parameters())
+    scores = [a @ b.mT / K**0.5 + c for a, b, c in zip(q, k, bias, strict=True)]
+
+    def over(name: str, each: list[Tensor]) -> list[Tensor]:
+        weight, shift = p[f"{name}.weight"], p[f"{name}.bias"]
+        return [sum((weight[i, j] * each[j] for j in range(H)), shift[i]) for i in range(H)]  # type: ignore[misc]
+
+    mixed = over("of_probabilities", [softmax(s) for s in over("of_scores", scores)])
+    return [w @ x for w, x in zip(mixed, v, strict=True)]
+
+
+def _differential(
+    module: nn.Module, q: list[Tensor], k: list[Tensor], v: list[Tensor], _: list[Tensor]
+) -> list[Tensor]:
+    """Of block 2: λ₀ = 0.8 - 0.6 exp(-0.6)."""
+    p, half = dict(module.named_parameters()), K // 2
+    start = 0.8 - 0.6 * math.exp(-0.6)
+    a, b, c, d = p["lambdas"].tolist()
+    weight = math.exp(math.fsum(x * y for x, y in zip(a, b, strict=True)))
+    weight += start - math.exp(math.fsum(x * y for x, y in zip(c, d, strict=True)))
+    found = []
+    for q_, k_, v_ in zip(q, k, v, strict=True):
+        first, second = (
+            softmax(q_[..., part] @ k_[..., part].mT / half**0.5) for part in (slice(half), slice(half, K))
+        )
+        y = (first - weight * second) @ v_
+        found.append((1 - start) * y / ((y**2).sum(-1, keepdim=True) / K + 1e-5) ** 0.5 * p["norm.weight"])
+    return found
+
+
 def _linear(_: nn.Module, q: list[Tensor], k: list[Tensor], v: list[Tensor], __: list[Tensor]) -> list[Tensor]:
     """As N × N weights, which the component never makes."""
 
@@ -161,6 +192,15 @@ def _linear(_: nn.Module, q: list[Tensor], k: list[Tensor], v: list[Tensor], __:
 
     weights_ = [feature(a) @ feature(b).mT for a, b in zip(q, k, strict=True)]
     return [w / w.sum(-1, keepdim=True) @ x for w, x in zip(weights_, v, strict=True)]
+
+
+def _channels(module: nn.Module, q: list[Tensor], k: list[Tensor], v: list[Tensor], _: list[Tensor]) -> list[Tensor]:
+    found = []
+    for head, (q_, k_, v_) in enumerate(zip(q, k, v, strict=True)):
+        lengths = (q_**2).sum(1)[..., None] ** 0.5 * (k_**2).sum(1)[:, None] ** 0.5
+        weights_ = softmax(torch.einsum("bni,bnj->bij", q_, k_) / lengths * module.temperature[head])
+        found.append(torch.einsum("bij,bnj->bni", weights_, v_))
+    return found
 
 
 def _landmarks(_: nn.Module, q: list[Tensor], k: list[Tensor], v: list[Tensor], __: list[Tensor]) -> list[Tensor]:
@@ -191,13 +231,14 @@ FORMULAS: Mapping[str, Heads] = {
     "sigmoid": lambda _, q, k, v, bias: [
         1 / (1 + N * torch.exp(-(a @ b.mT / K**0.5 + d))) @ c for a, b, c, d in zip(q, k, v, bias, strict=True)
     ],
-    "linear": _linear, "nystrom(landmarks=6)": _landmarks,
+    "talking_heads": _talking, "differential": _differential, "linear": _linear, "cross_covariance": _channels,
+    "nystrom(landmarks=6)": _landmarks,
 }  # fmt: skip
 
 
 @pytest.mark.parametrize("name", FORMULAS)
 def test_attention_that_is_not_exact(name: str) -> None:
-    """Head by head; with a bias where it takes one. Those that timm has are below, beside timm's."""
+    """Head by head; with a bias where it takes one."""
     biased = name in BIASED
     module, x = made("attention", name, bias="relative" if biased else "none"), tokens()
     module.block = 2
@@ -222,8 +263,11 @@ def convolved(patches: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
 
 
 def test_what_mixes_tokens_without_attention() -> None:
-    """But for the MLP over tokens, which is below beside timm's."""
-    x = tokens()
+    module, x = made("attention", "token_mlp"), tokens()
+    p = dict(module.named_parameters())
+    hidden = gelu(torch.einsum("bnd,hn->bhd", x, p["up.weight"]) + p["up.bias"][:, None])
+    assert hidden.shape[1] == D // 2
+    close(module(x), torch.einsum("bhd,nh->bnd", hidden, p["down.weight"]) + p["down.bias"][:, None])
 
     def waves(count: int) -> Tensor:
         return torch.tensor(
@@ -345,6 +389,16 @@ def test_groups_of_heads_share_keys_and_values(heads: int, kv_heads: int) -> Non
         weights = torch.exp(torch.einsum("bik,bjk->bij", q, k) / width**0.5)
         out.append(torch.einsum("bij,bjk->bik", weights / weights.sum(-1, keepdim=True), v))
     close(module(x), torch.cat(out, -1) @ module.proj.weight.T + module.proj.bias)
+
+
+def test_as_many_groups_as_heads_are_plain_attention() -> None:
+    spec = SMALL.model_copy(update={"attention": f"grouped(kv_heads={SMALL.heads})"})
+    plain = SMALL.model_copy(update={"attention": "batched"})
+    one, other = (filled(chosen("attention", each)(each)) for each in (spec, plain))
+    assert {name: tensor.shape for name, tensor in one.state_dict().items()} == {
+        name: tensor.shape for name, tensor in other.state_dict().items()
+    }
+    close(one(tokens()), other(tokens()))
 
 
 @pytest.mark.parametrize("shift", [True, False])

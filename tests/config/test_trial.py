@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from vitbench.config import DataSpec, ModelSpec, TrainSpec, TrainTrial
+from vitbench.config import DataSpec, ModelSpec, TimeSpec, TimeTrial, TrainSpec, TrainTrial
 
 
 def trial(**changes: object) -> TrainTrial:
@@ -51,3 +51,13 @@ def test_the_least_sizes_of_a_component_hold_on_the_device_that_has_them() -> No
     assert reason == 'attention "flex" needs a head_width of at least 16 on cuda, not 8'
     assert narrow.unsupported("cpu", "float32", training=False) is None
     assert ModelSpec(attention="flex", dim=64, heads=4).unsupported("cuda", "bfloat16", training=True) is None
+
+
+def test_ids_are_the_same_in_every_version() -> None:
+    """These two stand in records of released versions. A change here orphans every study: do not make it."""
+    assert trial().id == "9e34a2fbc35bbfdbff1f"
+    timed = TimeTrial(
+        kind="time", model=ModelSpec(attention="batched"), protocol=TimeSpec(), device="cpu", dtype="float32",
+        batch_size=64, mode="train",
+    )  # fmt: skip
+    assert timed.id == "4de6b35b975a57b43732"

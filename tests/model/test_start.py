@@ -50,10 +50,24 @@ def test_weights_of_ours_and_of_timms_names(tmp_path: Path) -> None:
         assert same(model, trained)
 
 
+def test_a_head_for_other_classes_keeps_its_own(tmp_path: Path) -> None:
+    trained, model = built(1, num_classes=7), built(0)
+    fresh = built(0)
+    save_file(to_timm(trained), tmp_path / "timm.safetensors")
+    load_start(model, str(tmp_path / "timm.safetensors"))
+    assert same(model, trained, but="head.") and torch.equal(model.head.weight, fresh.head.weight)
+
+
 def test_ours_for_other_classes_keep_the_models_head_too(tmp_path: Path) -> None:
     trained, model, fresh = built(1, num_classes=7), built(0), built(0)
     load_start(model, str(save_weights(trained, tmp_path / "ours.safetensors")))
     assert same(model, trained, but="head.") and torch.equal(model.head.weight, fresh.head.weight)
+
+
+def test_ours_of_another_model_are_told_in_our_names(tmp_path: Path) -> None:
+    file = save_weights(built(1, depth=2), tmp_path / "deep.safetensors")
+    with pytest.raises(WeightsError, match=rf"{file}: unexpected: encoder.blocks.1"):
+        load_start(built(0), str(file))
 
 
 @pytest.mark.parametrize(
@@ -160,6 +174,19 @@ def test_weights_of_another_model_are_refused_before_anything_runs(
         return
     with pytest.raises(SpecError, match=re.escape(f"suite.toml: train.start: {file}: {said}")):
         plan(read_suite(planned), "cpu")
+
+
+def test_weights_of_another_function_are_refused_before_anything_runs(tmp_path: Path) -> None:
+    file = save_weights(built(1, heads=4), tmp_path / "w.safetensors")
+    with pytest.raises(SpecError, match=r"train.start: .*its weights are of another function: their heads is 4"):
+        plan(read_suite(suite(tmp_path, file)), "cpu")
+
+
+def test_a_file_that_is_no_safetensors_is_refused_before_anything_runs(tmp_path: Path) -> None:
+    file = tmp_path / "w.safetensors"
+    file.write_bytes(b"no weights")
+    with pytest.raises(SpecError, match=r"train.start: .*this file is none or is damaged"):
+        plan(read_suite(suite(tmp_path, file)), "cpu")
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
 import signal
@@ -15,6 +16,7 @@ import pytest
 
 from tests.runner.runs import VITBENCH, Runs, until
 from vitbench.store import Leases, StudyFolder
+from vitbench.store.files import publish
 from vitbench.store.leases import Owner
 from vitbench.store.processes import MARK, born, lives, wall_clock
 
@@ -39,15 +41,7 @@ def test_f15_a_lease_is_taken_once(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize("links", [True, False])
-def test_f15_f34_of_many_that_try_one_succeeds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, links: bool) -> None:
-    """With hard links, and on a file system without."""
-
-    def link(*_: object) -> None:
-        raise OSError(errno.EPERM, "Operation not permitted")
-
-    if not links:
-        monkeypatch.setattr(os, "link", link)
+def test_f15_of_many_that_try_one_succeeds(tmp_path: Path) -> None:
     for number in range(20):
         drivers = [Leases(tmp_path, 10.0) for _ in range(8)]
         start, won = threading.Barrier(8), []
@@ -121,7 +115,7 @@ def test_f16_f27_a_silent_lease_is_taken_over_after_three_intervals_and_not_befo
         assert living.holds(TRIAL), "and takes nothing away from the new one"
 
 
-@pytest.mark.parametrize("age_s", [7200.0], ids=["stopped for hours"])
+@pytest.mark.parametrize("age_s", [7200.0, -7200.0], ids=["stopped for hours", "set back"])
 def test_f27_on_this_machine_a_living_process_keeps_its_lease_whatever_its_age(tmp_path: Path, age_s: float) -> None:
     owner = Leases(tmp_path, 0.1)
     assert owner.take(TRIAL) is None
@@ -143,6 +137,15 @@ def test_f27_a_process_is_told_by_its_start_however_the_wall_clock_steps() -> No
         assert since_boot - 30 < begun <= since_boot and abs(wall_clock(begun) - time.time()) < 30
         process.kill()
         until(lambda: born(process.pid) is None, "a zombie passes for a living process")
+
+
+def test_f16_a_heartbeat_keeps_a_lease(tmp_path: Path) -> None:
+    with Leases(tmp_path, 0.2) as living:
+        assert living.take(TRIAL) is None
+        elsewhere_path = living.files[TRIAL]
+        elsewhere(elsewhere_path)
+        time.sleep(1.5)
+        assert Leases(tmp_path, 0.2).take(TRIAL) is not None
 
 
 def test_f16_a_dead_process_of_this_machine_needs_no_waiting_for(tmp_path: Path) -> None:
@@ -205,6 +208,28 @@ def test_f34_without_hard_links_each_trial_is_run_once_all_the_same(runs: Runs) 
     drivers = [subprocess.Popen(command, stdout=subprocess.DEVNULL) for _ in range(3)]
     assert [driver.wait(timeout=300) for driver in drivers] == [0, 0, 0]
     assert runs.states() == {"ok": 6} and len(list(runs.starts.iterdir())) == 6
+
+
+def test_f34_of_many_that_publish_one_name_one_does(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def link(*_: object) -> None:
+        raise OSError(errno.EPERM, "Operation not permitted")
+
+    monkeypatch.setattr(os, "link", link)
+    for number in range(50):
+        path, start, won = tmp_path / f"{number}", threading.Barrier(8), []
+
+        def attempt(text: str, path: Path = path, start: threading.Barrier = start, won: list[str] = won) -> None:
+            start.wait()
+            with contextlib.suppress(FileExistsError):
+                publish(path, text, durable=False)
+                won.append(text)
+
+        threads = [threading.Thread(target=attempt, args=(f"{n}",)) for n in range(8)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert [path.read_text()] == won
 
 
 @pytest.mark.slow

@@ -224,3 +224,15 @@ def test_without_ray_the_launcher_says_what_to_install(runs: Runs, monkeypatch: 
     monkeypatch.setitem(sys.modules, "ray", None)
     done = runs.run_here("--launcher", "ray")
     assert done.returncode == 2 and "pip install 'vitbench[ray]'" in done.stderr
+
+
+@pytest.mark.slow
+def test_a_study_begun_here_continued_under_ray_and_finished_here(runs: Runs, cluster: RayNodes) -> None:
+    arguments = [*runs.plugin("pass"), *FAULTY, *ONE_CPU]
+    for count, place in ((2, []), (4, on(cluster)), (6, [])):
+        done = runs.run(*arguments, *seeds(count), *place)
+        assert done.returncode == 0, done.stdout + done.stderr
+        assert f"{count - 2} of them finished before" in done.stdout
+    records = each_ok_once(runs, 6)
+    assert all(len(attempts) == 1 for attempts in records.values()) and len(pids(runs)) == 6
+    assert all(r.environment is not None and r.environment.threads == 1 for r in runs.records())

@@ -278,3 +278,17 @@ def test_a_large_study_is_packed_at_its_end(tmp_path: Path) -> None:
     assert list((runs.study / "records").iterdir()) == [] and runs.states() == {"unsupported": 1000}
     again = runs.run_here(*many)
     assert again.returncode == 0 and "1000 of them finished before" in again.stdout
+
+
+def test_it_is_packed_to_the_end_by_the_next_one_where_packing_was_killed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(packed, "MOST", 8)
+    study = begun(tmp_path, 0.25)
+    truth = study.records()
+    for step in range(20, 400, 7):
+        if die_at(step, study.path):
+            break
+        same(study, truth)
+    assert files(study) == []
+    same(study, truth)

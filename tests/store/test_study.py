@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import stat
@@ -12,9 +13,11 @@ import pytest
 from tests.conftest import REPOSITORY
 from tests.small import SUITE, record, train_trial
 from vitbench.config import read_suite
+from vitbench.config.base import digest
 from vitbench.runner.plan import plan
 from vitbench.store import StudyError, StudyFolder, StudyInfo
 from vitbench.store.attempts import finished
+from vitbench.store.record import BadRecord, from_json
 
 
 @pytest.fixture
@@ -166,3 +169,11 @@ def test_strays_of_killed_writers_are_swept_and_those_of_living_ones_are_not(
         os.utime(records / name, (moment, moment))
     StudyFolder.start(study.path, info)
     assert [p.name for p in records.iterdir()] == [".new.json.2.tmp"]
+
+
+def test_a_record_must_belong_to_its_trial() -> None:
+    text = record(train_trial()).to_json()
+    assert from_json(text).trial_id == train_trial().id
+    body = json.loads(text)["record"] | {"trial_id": "0" * 20}
+    with pytest.raises(BadRecord, match="is not that of its trial"):
+        from_json(json.dumps({"sha256": digest(body, 64), "record": body}))

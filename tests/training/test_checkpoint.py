@@ -6,6 +6,7 @@ import json
 import os
 import pickle
 import random
+import signal
 import subprocess
 import sys
 import textwrap
@@ -19,7 +20,6 @@ import torch
 from safetensors.torch import load
 
 from tests.small import DATA, MODEL, TRAIN, train_trial
-from tests.training.stages import CPU, silent
 from vitbench import registry
 from vitbench.config import TrainSpec, TrainTrial
 from vitbench.config.trial import TuneTrial
@@ -29,6 +29,7 @@ from vitbench.training.checkpoint import BadCheckpoint, Checkpointing, Interrupt
 from vitbench.training.loop import Fitted, train, tune
 from vitbench.training.stepper import CHECK_EVERY, Diverged, Stepper
 
+CPU = torch.device("cpu")
 NEVER = 1e9
 
 # 160 training images: epochs of 50 + 50 + 50 + 10, and a last one that the budget ends after 50 + 50 + 10.
@@ -42,6 +43,10 @@ DROPPING = MODEL.model_copy(update={"depth": 2, "dropout": 0.1, "attention_dropo
 
 def rich(**changes: object) -> TrainTrial:
     return train_trial(model=DROPPING, train=RICH.model_copy(update=changes))
+
+
+def silent(_: str) -> None:
+    pass
 
 
 def fit(trial: TrainTrial | TuneTrial, *rest: Any) -> Fitted:
@@ -132,7 +137,7 @@ def test_with_every_component_that_trains_here(tmp_path: Path) -> None:
     assert seen == set(registry.slots())
 
 
-@pytest.mark.parametrize("reading", [0, 3], ids=["first", "test"])
+@pytest.mark.parametrize("reading", [0, 1, 2, 3], ids=["first", "second", "last", "test"])
 def test_interrupted_while_it_evaluates(reading: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """After each epoch's last step, and while the test images are read."""
     trial = rich()
@@ -164,6 +169,33 @@ def test_a_tuning_run_is_resumed(tmp_path: Path) -> None:
     resumed, whole = tune(trial, CPU, silent, Checkpointing(tmp_path / "c")), tune(trial, CPU, silent)
     assert (resumed.resumed_at, whole.resumed_at) == ((6,), ())
     assert resumed.validation_loss == whole.validation_loss and resumed.steps == whole.steps == STEPS
+
+
+def test_a_killed_process_is_resumed(tmp_path: Path) -> None:
+    """SIGKILL in the middle of a step, after saves of the steps before."""
+    trial, path = rich(), tmp_path / "c"
+    code = """
+        import os, signal, sys, torch
+        from pathlib import Path
+        from vitbench.config import TrainTrial
+        from vitbench.training.checkpoint import Checkpointing
+        from vitbench.training.loop import fit
+        from vitbench.training.stepper import Stepper
+        original = Stepper.step
+        def step(self, *batch):
+            if self.steps == 6:
+                os.kill(os.getpid(), signal.SIGKILL)
+            return original(self, *batch)
+        Stepper.step = step
+        torch.set_num_threads(int(sys.argv[3]))
+        trial = TrainTrial.model_validate_json(sys.argv[1])
+        fit([trial], torch.device("cpu"), print, Checkpointing(Path(sys.argv[2]), every_s=0.0))
+    """
+    done = python(code, trial.model_dump_json(), str(path), str(torch.get_num_threads()))
+    assert done.returncode == -signal.SIGKILL, done.stderr
+    resumed = fit(trial, CPU, silent, Checkpointing(path))
+    assert resumed.course.resumed_at == (6,)
+    assert numbers(resumed) == numbers(fit(trial, CPU, silent))
 
 
 def test_sigterm_saves_and_the_next_process_goes_on(tmp_path: Path) -> None:
@@ -230,6 +262,11 @@ def flip(content: bytes, index: int, bit: int = 0) -> bytes:
 
 DAMAGE: dict[str, Callable[[bytes, Path], bytes]] = {
     "empty": lambda c, _: b"",
+    "cut short": lambda c, _: c[:-10],
+    "cut in the header": lambda c, _: c[:100],
+    "tensor bit": lambda c, _: flip(c, len(c) - 1000),
+    "number in the JSON": lambda c, _: c.replace(rb"\"steps\":6", rb"\"steps\":7"),
+    "a tensor's name": lambda c, _: c.replace(b'"model.head.bias"', b'"model.bead.bias"'),
     "pickle": lambda c, sentinel: pickle.dumps(Payload(sentinel)),
     "JSON": lambda c, _: b'{"steps": 6}',
     "other safetensors": lambda c, _: (8).to_bytes(8, "little") + b"{}      ",
