@@ -44,7 +44,7 @@ def test_the_masks_are_at_work_in_the_tests_of_the_kernels(backward: bool) -> No
             continue
         cover = sum(plan.segments) if isinstance(plan, Whole) else -(-case.tokens // plan.held) * plan.held
         padded[type(plan)] += cover > case.tokens
-    assert all(count >= 3 for count in padded.values()), padded
+    assert all(count >= 2 for count in padded.values()), padded
 
 
 SHAPES = ((65, 64), (65, 32), (197, 64), (257, 64), (577, 64))

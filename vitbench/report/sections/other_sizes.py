@@ -47,7 +47,8 @@ def in_short(view: View) -> list[Md]:
     """At each other size the cell of the highest mean, and the one that changes least; nothing where there is none."""
     said = []
     for group in view.groups if _asked(view) else ():
-        found = frame(view, group)
+        if (found := frame(view, group)).empty:
+            continue
         runs = found.pivot_table(index=["cell", "seed"], columns="image_size", values="test_accuracy_pct")
         trained = found[found["trained_at"]].set_index(["cell", "seed"])["test_accuracy_pct"]
         means, changes = (each.groupby("cell", sort=False).mean() for each in (runs, runs.sub(trained, axis=0)))
