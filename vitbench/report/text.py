@@ -79,7 +79,7 @@ def spans(text: Md) -> list[Span]:
 
 
 def plain(text: Md) -> str:
-    """What a reader sees of a line, without its markup."""
+    """The text of a line without its markup."""
     return "".join(span.text for span in spans(text))
 
 

@@ -24,7 +24,8 @@ from vitbench.config.base import by_identity, uncollected
 from vitbench.config.trial import TrainTrial
 from vitbench.memory import hand_back
 from vitbench.report.document import Block
-from vitbench.report.groups import Group, Origins, TimeGroup, of_origin
+from vitbench.report.groups import Group, TimeGroup
+from vitbench.report.origins import Origins, of_origin
 from vitbench.report.text import Md, accuracy_decimals, escape
 from vitbench.store import StudyFolder
 from vitbench.store.attempts import finished as has_ended
@@ -300,7 +301,7 @@ class View:
         ]  # fmt: skip
 
     def by_group(self, blocks: Callable[[Group], list[Block]]) -> list[Block]:
-        """What there is of each group, under its name where there are several."""
+        """Each group's blocks, headed by the group's name if there are several groups."""
         found = [(group, of_group) for group in self.groups if (of_group := blocks(group))]
         return [block for group, some in found for block in (*group.heading, *some)]
 

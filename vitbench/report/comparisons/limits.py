@@ -10,7 +10,7 @@ from vitbench.analysis.conditions import Condition
 from vitbench.analysis.side_by_side import SideBySide
 from vitbench.analysis.sides import Timing
 from vitbench.report.comparisons.comparison_tables import shared
-from vitbench.report.groups import with_changes
+from vitbench.report.origins import with_changes
 from vitbench.report.sections.caveats import Caveat, holding, in_words
 from vitbench.report.sections.changes import Facts
 from vitbench.report.text import Md, enumerated, escape, listed

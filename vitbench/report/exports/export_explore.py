@@ -18,7 +18,7 @@ from vitbench.report.view import View
 
 FILE = "index.html"
 MATCHED = {"seed", "device", "dtype", "mode", "level", "batch_size"}
-"""What a run and its baseline share, beside all axes but one."""
+"""Columns in which a point and its baseline agree, together with every axis but the chosen one."""
 COLUMNS: Mapping[str, Mapping[str, str]] = {
     "train": {
         "seed": "seed", "train_flops": "training FLOPs", "parameters": "parameters", "step_ms_p50": "step (ms)",
@@ -52,7 +52,7 @@ def exported(view: View) -> dict[str, bytes]:
 
 
 def _points(rows: pd.DataFrame, axes: list[str], measured: Mapping[str, str]) -> dict[str, object]:
-    """What is known of every row: the cell, its axes as text, and numbers; "last" is the column shown first."""
+    """Columns that every row has a value in, and the rows; "last" is the column that y shows first."""
     named = {"cell": "cell", **{axis: axis for axis in axes if axis in rows}, **measured}
     named = {column: label for column, label in named.items() if rows[column].notna().all()}
     numbers = {c for c in named if c in measured and pd.api.types.is_numeric_dtype(rows[c])}

@@ -23,15 +23,15 @@ EXTRAS: Mapping[str, Sequence[str]] = {
     "wandb": ("wandb",),
     "explore": ("plotly",),
 }
-"""Extra of vitbench → what it takes."""
+"""Extra of vitbench → the packages that it needs."""
 
 
 class MissingExtra(UserError, RuntimeError):
-    """What an export takes is not installed. The message says how it is."""
+    """A package that an export needs is not installed. The message says how to install it."""
 
 
 def require(name: str) -> None:
-    """Raise MissingExtra where what an export takes is not installed; of exports that take nothing, never."""
+    """Raise MissingExtra where a package that an export needs is not installed."""
     missing = [module for module in EXTRAS.get(name, ()) if importlib.util.find_spec(module) is None]
     if missing:
         raise MissingExtra(
@@ -60,7 +60,7 @@ class TrackedRun:
 
     planned: PlannedTrial  # whose it is
     record: Record  # the record
-    tags: Mapping[str, str]  # state, device, commit and what else tells where the numbers come from
+    tags: Mapping[str, str]  # state, device, commit and other origins of the numbers
 
     @property
     def began(self) -> float:

@@ -93,7 +93,7 @@ def _classes(looks: Mapping[str, object]) -> str:
 
 
 def _label(names: Sequence[Md]) -> Md:
-    """What names a row, as one; broken into lines, if at all, after a dot."""
+    """The names of a row as one label; lines break only after a dot."""
     return Md("\u00a0· ".join(name for name in names if name != NOTHING) or NOTHING)
 
 

@@ -14,7 +14,8 @@ import pandas as pd
 from vitbench.analysis.grouped import ACCURACY, finished
 from vitbench.analysis.paired import Interval, interval
 from vitbench.report.document import Bar, Block, Heading, Scale, Table, table
-from vitbench.report.groups import Group, of_origin, states_of
+from vitbench.report.groups import Group
+from vitbench.report.origins import of_origin, states_of
 from vitbench.report.output import Files
 from vitbench.report.sections.effects import is_marked, words_of
 from vitbench.report.text import (

@@ -16,7 +16,7 @@ from vitbench.config.suite import as_text
 from vitbench.config.trial import TrainTrial
 from vitbench.environment import Environment
 from vitbench.report.document import Block, Bullets
-from vitbench.report.groups import with_changes
+from vitbench.report.origins import with_changes
 from vitbench.report.sections import changes
 from vitbench.report.sections.changes import Facts
 from vitbench.report.sections.setup import who_has

@@ -169,7 +169,7 @@ WIDE = 8.0  # Largest over smallest number, from which the axis is logarithmic
 
 
 class Quantity(NamedTuple):
-    """What is looked at along an axis: a column of the training runs, as a reader says it, and its unit."""
+    """A column of the training runs that is plotted along an axis: its name and unit."""
 
     column: str
     name: str

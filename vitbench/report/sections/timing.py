@@ -11,7 +11,7 @@ from vitbench.analysis.results import TIMING
 from vitbench.report.cost import by_axis, speed
 from vitbench.report.document import Block, Heading
 from vitbench.report.figures.charts import Colouring, Picture, Roofline
-from vitbench.report.groups import of_origin
+from vitbench.report.origins import of_origin
 from vitbench.report.output import Files
 from vitbench.report.sections.curves import THROUGHPUT, trends
 from vitbench.report.text import Md, cut, span
@@ -76,7 +76,7 @@ def frame(view: View) -> pd.DataFrame:
 
 SETTING = ["level", "level_shape", "batch_size", "mode"]
 CEILINGS = ["ceiling_flops_per_s", "ceiling_bytes_per_s"]
-"""What the device was seen to do beside a timing: of operations, and of bytes."""
+"""Peak rates of the device, measured with each timing: operations and bytes per second."""
 CAPTION = (
     "Roofline of {title}{common}. The slope is the measured copy ({copy} GB/s{over}), the level the measured matrix "
     "product ({product} GFLOP/s{over}){bands}. A point is one timing: operations and least necessary traffic over its "
