@@ -63,8 +63,8 @@ def test_each_block_is_given_fewer_patches_turned_by_the_places_they_stand_for(p
     for reduction in model.encoder.reductions:
         reduction.register_forward_hook(lambda _, __, out: kept.append(out[2]))
     model(tokens(0, 2, 3, 16, 16))
-    assert spec.patches_by_block == [16, 13, 10]
-    assert [x.shape[1] for x, _ in given] == [FIRST + n for n in spec.patches_by_block]
+    assert spec.patches_by_block() == [16, 13, 10]
+    assert [x.shape[1] for x, _ in given] == [FIRST + n for n in spec.patches_by_block()]
     if positions == "rope_2d":
         first = model.positions.rotation
         for image in range(2):
@@ -80,7 +80,7 @@ def test_fewer_tokens_are_fewer_operations_and_half_of_them_are_the_least() -> N
         return forward_flops(spec)
 
     assert operations(8) < operations(4) < operations(2)
-    assert ModelSpec(depth=4, reduction="merge(by=4096)").patches_by_block == [64, 32, 16, 8]
+    assert ModelSpec(depth=4, reduction="merge(by=4096)").patches_by_block() == [64, 32, 16, 8]
 
 
 def test_what_takes_all_tokens_goes_with_none_of_it() -> None:

@@ -58,7 +58,7 @@ def test_all_but_mha_biases_and_batch_statistics_can_be_stacked() -> None:
     assert alone == {"mha", "relative", "relative_mlp", "alibi_2d", "conv_stem", "resnet_stem"}
 
 
-@pytest.mark.parametrize("chance", ["dropout", "attention_dropout", "drop_path"])
+@pytest.mark.parametrize("chance", ["dropout", "attention_dropout", "drop_path", "patch_drop"])
 def test_what_draws_as_it_trains_is_refused(chance: str) -> None:
     with pytest.raises(ValueError, match=f"cannot be stacked: {chance} would draw other numbers"):
         train_stack(trials(MODEL.model_copy(update={chance: 0.1})), CPU, silent)

@@ -325,14 +325,14 @@ def _derived(record: Record) -> dict[str, float]:
         return {}
     recipe, values = record.trial.train, record.values
     images = recipe.images or recipe.epochs * values.train_images
-    passes = 1.0 if recipe.frozen else 3.0
-    found = {"train_flops": passes * values.forward_flops * images + values.preparation_flops}
+    of_image = values.forward_flops if recipe.frozen else 3.0 * (values.trained_flops or values.forward_flops)
+    found = {"train_flops": of_image * images + values.preparation_flops}
     for name, seconds in (("epoch_images_per_s", values.train_seconds), ("trial_images_per_s", values.seconds)):
         if seconds:
             found[name] = images / seconds
     found["preparation_seconds"] = sum(epoch.seconds for epoch in (*values.pretraining, *values.teaching))
     if values.peak_flops_per_s:
-        found["of_peak"] = passes * values.forward_flops * values.train_images_per_s / values.peak_flops_per_s
+        found["of_peak"] = of_image * values.train_images_per_s / values.peak_flops_per_s
     return found
 
 

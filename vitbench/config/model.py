@@ -68,6 +68,7 @@ class ModelSpec(Strict):
     dropout: Probability = Field(0.0, description="after positions, attention projection and each MLP layer")
     attention_dropout: Probability = Field(0.0, description="on attention probabilities")
     drop_path: Probability = Field(0.0, description="stochastic depth rate of the last block; earlier ones less")
+    patch_drop: Probability = Field(0.0, description="share of its patches that each image is trained without")
     init_std: Annotated[float, Field(gt=0.0, le=10.0)] | Literal["fan_in"] = Field(
         0.02,
         description='standard deviation of initial weights; "fan_in" for sqrt(1 / (3 fan_in)), PyTorch\'s own',
@@ -153,11 +154,15 @@ class ModelSpec(Strict):
         return self.prefix + self.patches
 
     @property
-    def patches_by_block(self) -> list[int]:
+    def patches_kept(self) -> int:
+        """Patches that the blocks are given in training: those that ``patch_drop`` leaves, one at least."""
+        return max(1, int(self.patches * (1.0 - self.patch_drop)))
+
+    def patches_by_block(self, *, training: bool = False) -> list[int]:
         """Patches, or what they have become, that each block is given."""
         removes = registry.facts("reduction", self.reduction).removes
         fewer = int(registry.settings("reduction", self.reduction)[removes]) if removes else 0
-        found = [self.patches]
+        found = [self.patches_kept if training else self.patches]
         while len(found) < self.depth:
             found.append(found[-1] - min(fewer, found[-1] // 2))
         return found
@@ -218,12 +223,13 @@ class ModelSpec(Strict):
                 if getattr(self, quantity) not in values:
                     allowed = ", ".join(map(str, values))
                     found.append(f"{who} takes a {quantity} of {allowed}, not {getattr(self, quantity)}")
-        if chosen and not chosen["reduction"].empty:
-            found += [
-                f'{slot} "{names[slot]}" needs every patch, and reduction "{self.reduction}" makes them fewer'
-                for slot in ("attention", "bias")
-                if chosen[slot].every_patch
-            ]
+        fewer = [] if not chosen or chosen["reduction"].empty else [f'reduction "{self.reduction}"']
+        fewer += [f"patch_drop {self.patch_drop:g}"] if self.patch_drop else []
+        found += [
+            f'{slot} "{names[slot]}" needs every patch, and {" and ".join(fewer)} makes them fewer'
+            for slot in ("attention", "bias")
+            if fewer and chosen[slot].every_patch
+        ]
         if self.attention_dropout > 0 and chosen and "dropout" not in chosen["attention"].offers:
             found.append(
                 f'attention "{self.attention}" has no attention_dropout, and {self.attention_dropout} is asked'

@@ -129,7 +129,9 @@ def unstackable(model: ModelSpec, recipe: TrainSpec) -> str | None:
         reasons.append("each seed has a teacher of its own")
     if recipe.frozen:
         reasons.append("a head alone is trained for each model by itself")
-    if chances := [name for name in ("dropout", "attention_dropout", "drop_path") if getattr(model, name)]:
+    if chances := [
+        name for name in ("dropout", "attention_dropout", "drop_path", "patch_drop") if getattr(model, name)
+    ]:
         reasons.append(f"{' and '.join(chances)} would draw other numbers for each model than it draws alone")
     return reasons[0] if reasons else None
 

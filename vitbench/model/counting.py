@@ -22,20 +22,21 @@ def parameters_of(spec: ModelSpec) -> int:
         return parameters(network(spec))
 
 
-def forward_flops(spec: ModelSpec) -> int:
+def forward_flops(spec: ModelSpec, *, training: bool = False) -> int:
     """Floating-point operations of one image's forward pass; see :func:`flops_by_module`."""
-    return flops_by_module(spec)[""]
+    return flops_by_module(spec, training=training)[""]
 
 
-def flops_by_module(spec: ModelSpec) -> dict[str, int]:
+def flops_by_module(spec: ModelSpec, *, training: bool = False) -> dict[str, int]:
     """Path of a module → floating-point operations of one image in it, ``""`` for all; a multiply-add counts two.
 
     Counts the function, not the implementation: exact components are counted as their slot's reference, on the
     ``meta`` device, because the counter sees nothing inside a fused CPU kernel. Products only (linear layers,
-    convolutions, attention), as is the field's habit; softmax, norms and activations are left out.
+    convolutions, attention), as is the field's habit; softmax, norms and activations are left out. In training the
+    blocks go without the patches that ``patch_drop`` leaves out.
     """
     with torch.device("meta"):
-        model = network(spec.reference()).eval()
+        model = network(spec.reference()).train(training and spec.patch_drop > 0)
         images = torch.empty(1, spec.channels, *pair(spec.image_size))
     with FlopCounterMode(display=False) as counter, torch.no_grad():
         model(images)
@@ -48,4 +49,4 @@ def training_flops(spec: ModelSpec) -> int:
 
     Source: Kaplan et al. 2020, arXiv 2001.08361, §2.1.
     """
-    return 3 * forward_flops(spec)
+    return 3 * forward_flops(spec, training=True)

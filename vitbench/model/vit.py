@@ -39,6 +39,25 @@ class Registers(nn.Module):
         return torch.cat((tokens[:, : self.after], tokens[:, self.after + self.count :]), dim=1)
 
 
+class PatchDrop(nn.Module):
+    """Patch dropout: in training each image goes into the encoder without some of its patches, drawn for each step.
+
+    Tokens before the patches stay. Source: Liu et al. 2022, PatchDropout, arXiv 2208.07220; timm's PatchDropout.
+    """
+
+    def __init__(self, spec: ModelSpec) -> None:
+        super().__init__()
+        self.prefix, self.patches, self.kept = spec.prefix, spec.patches, spec.patches_kept
+
+    def forward(self, tokens: Tensor) -> tuple[Tensor, Tensor]:
+        """(B, N, D) → (B, N', D), and the numbers (B, N') of the tokens that are kept, in their order."""
+        first = torch.arange(self.prefix, device=tokens.device).expand(len(tokens), -1)
+        chance = torch.rand(len(tokens), self.patches, device=tokens.device)
+        drawn = chance.argsort(dim=1)[:, : self.kept].sort(dim=1).values
+        places = torch.cat((first, drawn + self.prefix), dim=1)
+        return tokens.gather(1, places[..., None].expand(-1, -1, tokens.shape[-1])), places
+
+
 class VisionTransformer(nn.Module):
     """Images (B, C, height, width) → logits (B, classes).
 
@@ -54,6 +73,7 @@ class VisionTransformer(nn.Module):
         self.positions: Positions = chosen("positions", spec)(spec)
         self.registers = Registers(spec) if spec.registers else None
         self.dropout = nn.Dropout(spec.dropout)
+        self.patch_drop = PatchDrop(spec) if spec.patch_drop else None
         self.encoder = Encoder(spec)
         self.head = chosen("head", spec)(spec)
         self.teacher_head = nn.Linear(spec.dim, spec.num_classes) if spec.answers_teacher else None
@@ -80,7 +100,10 @@ class VisionTransformer(nn.Module):
 
     def encoded(self, images: Tensor) -> Tensor:
         """Images (B, C, height, width) → what is pooled: the encoder's output without registers, (B, N - R, D)."""
-        return self.without_registers(self.encoder(self.tokens(images), self.positions.turning()))
+        tokens, places = self.tokens(images), None
+        if self.patch_drop is not None and self.training:
+            tokens, places = self.patch_drop(tokens)
+        return self.without_registers(self.encoder(tokens, self.positions.turning(), places))
 
     def without_registers(self, tokens: Tensor) -> Tensor:
         """(B, N, D) → (B, N - R, D)."""

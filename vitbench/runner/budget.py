@@ -52,12 +52,12 @@ def _with_images(cell: Cell, train_images: int, budgeted: Callable[..., TrainTab
 
 
 def _budgeted(train: TrainTable, model: ModelSpec, train_images: int, *, first: ModelSpec) -> TrainTable:
-    each = FORWARD_AND_BACKWARD * approximate_flops(model)
+    each = FORWARD_AND_BACKWARD * approximate_flops(model, training=True)
     if train.flops is not None:
         return train.model_copy(update={"images": max(int(train.flops / each), 1)})
     if train.match == "flops":
         images = train.images or train.epochs * train_images
-        share = approximate_flops(first) / approximate_flops(model)
+        share = approximate_flops(first, training=True) / approximate_flops(model, training=True)
         return train if share == 1 else train.model_copy(update={"images": max(round(images * share), 1)})
     return train
 

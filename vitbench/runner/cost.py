@@ -41,13 +41,16 @@ START_SECONDS = 1.0
 """Overhead of each process: fork, data, model, evaluation; used until a trial has been measured."""
 
 
-def approximate_flops(model: ModelSpec, level: Level = "model") -> int:
-    """Forward operations of one image by closed form, a multiply-add counting two; softmax and norms left out."""
+def approximate_flops(model: ModelSpec, level: Level = "model", training: bool = False) -> int:
+    """Forward operations of one image by closed form, a multiply-add counting two; softmax and norms left out.
+
+    In training the blocks of a whole model go without the patches that ``patch_drop`` leaves out.
+    """
     if not model.of_components:
         return ARCHITECTURES[model.architecture].flops_per_pixel * math.prod(pair(model.image_size))
-    d, by_block = model.dim, model.patches_by_block
+    d, by_block = model.dim, model.patches_by_block(training=training and level == "model")
     sizes = {patches: _sizes(model, patches) for patches in by_block}
-    first, last = sizes[by_block[0]], sizes[by_block[-1]]
+    first, last = _sizes(model, model.patches), sizes[by_block[-1]]
     n, of = first["n"], {slot: _products(model, slot, first) for slot in model.components}
     block, attention = _block(model, first)
     heads = of["head"] + (2 * d * model.num_classes if model.answers_teacher else 0)
@@ -125,14 +128,14 @@ def trial_flops(trial: Trial, train_images: int, forward: Callable[..., int] = a
     protocol = trial.protocol
     warmup = max(protocol.warmup, LEAST_WARMUP)
     images = (warmup * (protocol.rounds + 1) + protocol.iterations * protocol.rounds) * trial.batch_size
-    return (3 if trial.mode == "train" else 1) * forward(trial.model, trial.level) * images
+    return (3 if trial.training else 1) * forward(trial.model, trial.level, trial.training) * images
 
 
 def training_flops(trial: TrainingTrial, train_images: int, forward: Callable[..., int] = approximate_flops) -> int:
     """Operations of a run of so many images an epoch, pre-training and a teacher included."""
     model, recipe = trial.model, trial.train
     passes = 1 if recipe.frozen else 3
-    flops = passes * forward(model) * (recipe.images or train_images * recipe.epochs)
+    flops = passes * forward(model, "model", not recipe.frozen) * (recipe.images or train_images * recipe.epochs)
     if recipe.pretrain_epochs:
         of_decoder = forward(model.decoder(recipe.decoder_dim, recipe.decoder_depth))
         seen = (1.0 - recipe.mask_ratio) * forward(model)  # nearly: attention is less than in proportion

@@ -110,6 +110,9 @@ class TrainValues(Strict):
     test_images: Count
     parameters: Count
     forward_flops: Count = Field(description="of one image; a multiply-add counts two")
+    trained_flops: Count | None = Field(
+        None, description="the same in training, where the blocks are given fewer patches there"
+    )
     steps: Count
     step_ms_p50: NonNegative = Field(description="median over steps, first steps of the trial apart")
     first_step_ms: NonNegative

@@ -41,7 +41,7 @@ def count(trial: TimeTrial) -> Sizes:
 
 def _forward_flops(trial: TimeTrial) -> int:
     if trial.level == "model":
-        return forward_flops(trial.model)
+        return forward_flops(trial.model, training=trial.training)
     reference = trial.model.reference()
     with FlopCounterMode(display=False) as counter, torch.no_grad():
         UNITS[trial.level](reference).eval()(torch.empty(input_shape(reference, trial.level, 1)))
@@ -58,7 +58,7 @@ def _bytes(trial: TimeTrial) -> int:
     """
     if not trial.model.of_components:
         return _of_layers(trial.model, trial.batch_size, training=trial.training) * DTYPES[trial.dtype].itemsize
-    parts = PARTS[trial.level](trial.model) if trial.level in PARTS else {trial.level: Times(1, 1)}
+    parts = PARTS[trial.level](trial.model, trial.training) if trial.level in PARTS else {trial.level: Times(1, 1)}
     values = sum(_values(trial, level, times) for level, times in parts.items())
     if trial.level == "model":
         with torch.device("meta"):
@@ -90,7 +90,7 @@ def _of_layers(spec: ModelSpec, batch: int, *, training: bool) -> int:
     return sum(found)
 
 
-def _of_block(spec: ModelSpec) -> Mapping[Level, Times]:
+def _of_block(spec: ModelSpec, training: bool) -> Mapping[Level, Times]:
     with torch.device("meta"):
         model = VisionTransformer(spec.model_copy(update={"depth": 1}))
     (block,) = model.encoder.blocks
@@ -100,18 +100,18 @@ def _of_block(spec: ModelSpec) -> Mapping[Level, Times]:
     return {"norm_layer": Times(norms, norms), **parts}
 
 
-def _of_model(spec: ModelSpec) -> Mapping[Level, Times]:
-    shares = [(spec.prefix + patches) / spec.tokens for patches in spec.patches_by_block]
+def _of_model(spec: ModelSpec, training: bool) -> Mapping[Level, Times]:
+    shares = [(spec.prefix + patches) / spec.tokens for patches in spec.patches_by_block(training=training)]
     parts: dict[Level, Times] = {
-        level: Times(n * spec.depth, n * sum(shares)) for level, (n, _) in _of_block(spec).items()
+        level: Times(n * spec.depth, n * sum(shares)) for level, (n, _) in _of_block(spec, training).items()
     }
     norms = parts["norm_layer"]
     parts["norm_layer"] = Times(norms.part + spec.final_norm, norms.tokens + spec.final_norm * shares[-1])
     return {**parts, "patching": Times(1, 1)}
 
 
-PARTS: Mapping[Level, Callable[[ModelSpec], Mapping[Level, Times]]] = {"block": _of_block, "model": _of_model}
-"""Level → of which parts, and how many of each, it is made."""
+PARTS: Mapping[Level, Callable[[ModelSpec, bool], Mapping[Level, Times]]] = {"block": _of_block, "model": _of_model}
+"""Level → of which parts, and how many of each, it is made, in inference or in training."""
 
 
 OUTPUT_TOKENS: Mapping[Level, Callable[[ModelSpec], int]] = {"patching": lambda s: s.patches, "pooling": lambda _: 1}

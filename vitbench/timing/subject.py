@@ -164,7 +164,8 @@ class Subject:
         for quantity, value in mine.items():
             if not bool(value.isfinite().all()):
                 raise Incorrect(f"after timing, {quantity}: not finite")
-        if self.trial.training and (self.trial.model.dropout or self.trial.model.attention_dropout):
+        spec = self.trial.model
+        if self.trial.training and (spec.dropout or spec.attention_dropout or spec.patch_drop):
             return  # what is dropped differs from call to call: there is no value to compare with
         count = self.trial.batch_size
         some = torch.linspace(0, count - 1, min(CHECKED_IMAGES, count)).round().long()

@@ -161,6 +161,7 @@ def _trained(
             test_images=len(data[member].test),
             parameters=parameters_of(trial.model),
             forward_flops=flops,
+            trained_flops=forward_flops(trial.model, training=True) if trial.model.patch_drop else None,
             steps=stepper.steps,
             step_ms_p50=median,
             first_step_ms=course.step_ms[0],
