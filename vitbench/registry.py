@@ -41,6 +41,7 @@ DTYPES = ("float32", "float16", "bfloat16")
 SIZES = {
     "n": "tokens", "p": "patches", "o": "offsets between patches", "d": "width", "h": "heads", "k": "width of a head",
     "m": "hidden width", "c": "channels", "s": "pixels of a patch", "y": "classes",
+    "v": "width of what is pooled",
     "a": "every second patch, the first included", "e": "the other patches",
 }  # fmt: skip
 """Letters of :attr:`Facts.flops`."""
@@ -81,6 +82,7 @@ class Facts:
             name in parentheses, ``{"pd(kernel)(kernel)": 2}``.
         every_patch: needs all patches of an image, each in its place: none may be hidden.
         one_size: has weights for each place of the grid, and none for images of another size.
+        vectors: of width D, side by side, that a pooling gives.
         prefix: tokens that it puts before those of the patches (the class token).
         removes: of a reduction the option that says how many patches fewer go on from block to block, half at most.
         options: what may be chosen of it: name → (default, least, most) of a number, words with the default first, or
@@ -109,6 +111,7 @@ class Facts:
     every_patch: bool = False
     one_size: bool = False
     prefix: int = 0
+    vectors: int = 1
     removes: str = ""
     options: Mapping[str, Any] = field(default_factory=dict)
     summary: str = ""
@@ -192,6 +195,7 @@ def component(
     every_patch: bool = False,
     one_size: bool = False,
     prefix: int = 0,
+    vectors: int = 1,
     removes: str = "",
     options: Mapping[str, Any] | None = None,
 ) -> Callable[[Class], Class]:

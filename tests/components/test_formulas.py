@@ -168,6 +168,8 @@ def test_pooling() -> None:
     power = gem.power.item()
     wanted = (x.clamp(min=1e-6) ** power).mean(1) ** (1 / power)
     torch.testing.assert_close(gem(x), wanted, rtol=1e-12, atol=1e-12)
+    both = torch.stack([x[:, 0], x[:, 1:].sum(1) / (x.shape[1] - 1)], dim=1).reshape(B, 2 * D)
+    assert torch.equal(made("pooling", "cls_mean")(x), both)
     pooling = made("pooling", "map")
     p = dict(pooling.named_parameters())
     q = (p["probe"][0] @ p["q.weight"].T + p["q.bias"])[0]

@@ -326,9 +326,10 @@ class Reduction(nn.Module):
 
 
 class Pooling(nn.Module):
-    """Encoder output (B, N, D) → one vector for each image (B, D).
+    """Encoder output (B, N, D) → one vector for each image, (B, D).
 
-    The fact ``prefix`` says how many tokens :meth:`prepend` puts before those of the patches.
+    The fact ``prefix`` says how many tokens :meth:`prepend` puts before those of the patches, ``vectors`` how many
+    vectors it gives, side by side.
     """
 
     token_tables: ClassVar[tuple[str, ...]] = ()

@@ -144,6 +144,11 @@ class ModelSpec(Strict):
         return registry.facts("pooling", self.pooling).prefix
 
     @property
+    def pooled_width(self) -> int:
+        """Width of what is pooled of an image, which the head is given."""
+        return self.dim * registry.facts("pooling", self.pooling).vectors
+
+    @property
     def answers_teacher(self) -> bool:
         """Whether one of the tokens before the patches, and a head of its own, answers a teacher."""
         return self.of_components and "teacher" in registry.facts("pooling", self.pooling).offers

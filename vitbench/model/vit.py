@@ -94,7 +94,7 @@ class VisionTransformer(nn.Module):
         return logits
 
     def features(self, images: Tensor) -> Tensor:
-        """Images (B, C, height, width) → what the head sees, (B, D)."""
+        """Images (B, C, height, width) → what the head sees, (B, V), V the pooled width."""
         pooled: Tensor = self.pooling(self.encoded(images))
         return pooled
 

@@ -84,7 +84,8 @@ def _sizes(model: ModelSpec, patches: int) -> dict[str, int]:
     return {
         "n": model.prefix + patches, "p": patches, "o": (2 * height - 1) * (2 * width - 1), "d": model.dim,
         "h": model.heads, "k": model.head_width, "m": model.hidden, "c": model.channels,
-        "s": math.prod(pair(model.patch_size)), "y": model.num_classes, "a": (patches + 1) // 2, "e": patches // 2,
+        "s": math.prod(pair(model.patch_size)), "y": model.num_classes,
+        "v": model.pooled_width, "a": (patches + 1) // 2, "e": patches // 2,
     }  # fmt: skip
 
 

@@ -114,7 +114,9 @@ PARTS: Mapping[Level, Callable[[ModelSpec, bool], Mapping[Level, Times]]] = {"bl
 """Level → of which parts, and how many of each, it is made, in inference or in training."""
 
 
-OUTPUT_TOKENS: Mapping[Level, Callable[[ModelSpec], int]] = {"patching": lambda s: s.patches, "pooling": lambda _: 1}
+OUTPUT_TOKENS: Mapping[Level, Callable[[ModelSpec], int]] = {
+    "patching": lambda s: s.patches, "pooling": lambda s: s.pooled_width // s.dim,
+}  # fmt: skip
 """Level → vectors of width D that come out for each image, where it is not N."""
 
 

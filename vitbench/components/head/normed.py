@@ -7,11 +7,11 @@ from vitbench.registry import component
 
 
 @component(
-    flops={"dy": 2},
+    flops={"vy": 2},
     source="lucidrains/vit-pytorch until 1.2, mlp_head: a layer norm and a linear layer",
 )
 class Normed(nn.Sequential):
     """One linear layer on the layer-normed vector, whatever norms the model has before."""
 
     def __init__(self, spec: ModelSpec) -> None:
-        super().__init__(nn.LayerNorm(spec.dim), nn.Linear(spec.dim, spec.num_classes))
+        super().__init__(nn.LayerNorm(spec.pooled_width), nn.Linear(spec.pooled_width, spec.num_classes))

@@ -7,7 +7,7 @@ from vitbench.registry import component
 
 
 @component(
-    flops={"dd": 2, "dy": 2},
+    flops={"vd": 2, "dy": 2},
     source="Dosovitskiy et al. 2020, arXiv 2010.11929, §3.1, pre-training; google-research/vision_transformer, "
     "vit_jax/models_vit.py, pre_logits",
 )
@@ -16,9 +16,9 @@ class PreLogits(nn.Module):
 
     def __init__(self, spec: ModelSpec) -> None:
         super().__init__()
-        self.hidden, self.out = nn.Linear(spec.dim, spec.dim), nn.Linear(spec.dim, spec.num_classes)
+        self.hidden, self.out = nn.Linear(spec.pooled_width, spec.dim), nn.Linear(spec.dim, spec.num_classes)
 
     def forward(self, pooled: Tensor) -> Tensor:
-        """(B, D) → (B, classes)."""
+        """(B, V) → (B, classes), V the pooled width."""
         out: Tensor = self.out(self.hidden(pooled).tanh())
         return out
