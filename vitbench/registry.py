@@ -41,7 +41,7 @@ DTYPES = ("float32", "float16", "bfloat16")
 SIZES = {
     "n": "tokens", "p": "patches", "o": "offsets between patches", "d": "width", "h": "heads", "k": "width of a head",
     "m": "hidden width", "c": "channels", "s": "pixels of a patch", "y": "classes",
-    "v": "width of what is pooled",
+    "i": "width of all heads", "v": "width of what is pooled",
     "a": "every second patch, the first included", "e": "the other patches",
 }  # fmt: skip
 """Letters of :attr:`Facts.flops`."""

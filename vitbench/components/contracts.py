@@ -1,7 +1,7 @@
 """What a component of each slot must be: the base classes that the model is put together from.
 
-Shapes, here and everywhere: B batch, C channels, N tokens, D model width, H heads, K = D / H head width,
-P patch size. ``tokens`` is (B, N, D), with the class token first where there is one.
+Shapes, here and everywhere: B batch, C channels, N tokens, D model width, H heads, K head width (D / H unless
+``head_dim`` is given), P patch size. ``tokens`` is (B, N, D), with the class token first where there is one.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ class Gate(nn.Module):
         super().__init__()
 
     def forward(self, mixed: Tensor, tokens: Tensor) -> Tensor:
-        """Heads side by side (B, N, D), and the tokens that attention was given (B, N, D) → (B, N, D)."""
+        """Heads side by side (B, N, HK), and the tokens that attention was given (B, N, D) → (B, N, HK)."""
         return mixed
 
 
@@ -95,8 +95,8 @@ class SelfAttention(Sublayer):
 
     softmax(Q Kᵀ / √K) V for each head, heads concatenated and projected (Vaswani et al. 2017, arXiv 1706.03762, §3.2);
     queries and keys normalised, scores biased and heads gated as the spec has it, which are nothing by default.
-    All exact components hold ``qkv.weight`` (3D, D) (rows: q, k, v, each head by head), ``qkv.bias`` (3D,),
-    ``proj.weight`` (D, D) and ``proj.bias`` (D,), and differ in :meth:`attend`, :meth:`core` or :meth:`forward`; one
+    All exact components hold ``qkv.weight`` (3HK, D) (rows: q, k, v, each head by head), ``qkv.bias`` (3HK,),
+    ``proj.weight`` (D, HK) and ``proj.bias`` (D,), and differ in :meth:`attend`, :meth:`core` or :meth:`forward`; one
     that replaces :meth:`forward` has no core that could be timed by itself, and declares ``whole=True``.
     """
 
@@ -105,8 +105,8 @@ class SelfAttention(Sublayer):
         self.heads, self.head_width = spec.heads, spec.head_width
         self.scale = spec.head_width**-0.5
         self.attention_dropout = spec.attention_dropout
-        self.qkv = nn.Linear(spec.dim, 3 * spec.dim, bias=spec.qkv_bias)
-        self.proj = nn.Linear(spec.dim, spec.dim)
+        self.qkv = nn.Linear(spec.dim, 3 * spec.heads_width, bias=spec.qkv_bias)
+        self.proj = nn.Linear(spec.heads_width, spec.dim)
         self.proj_dropout = nn.Dropout(spec.dropout)
         norm, gate, bias = (registry.chosen(slot, getattr(spec, slot)) for slot in ("qk_norm", "gate", "bias"))
         self.q_norm, self.k_norm, self.gate, self.bias = norm(spec), norm(spec), gate(spec), bias(spec)
@@ -116,17 +116,17 @@ class SelfAttention(Sublayer):
         return self.project(self.core(self.qkv(tokens), rotation), tokens)
 
     def project(self, mixed: Tensor, tokens: Tensor) -> Tensor:
-        """Heads side by side (B, N, D), and what attention was given (B, N, D) → its output (B, N, D)."""
+        """Heads side by side (B, N, HK), and what attention was given (B, N, D) → its output (B, N, D)."""
         out: Tensor = self.proj_dropout(self.proj(self.gate(mixed, tokens)))
         return out
 
     def core(self, qkv: Tensor, rotation: Tensor | None = None) -> Tensor:
-        """What lies between the projections: (B, N, 3D), q, k and v side by side → (B, N, D), heads side by side."""
+        """What lies between the projections: (B, N, 3HK), q, k and v side by side → (B, N, HK), heads side by side."""
         q, k, v = self.split(qkv, rotation)
         return self.attend(q, k, v).transpose(1, 2).flatten(2)
 
     def split(self, qkv: Tensor, rotation: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:
-        """(B, N, 3D) → queries, keys and values, (B, H, N, K) each: views of it unless normalised or rotated."""
+        """(B, N, 3HK) → queries, keys and values, (B, H, N, K) each: views of it unless normalised or rotated."""
         q, k, v = qkv.unflatten(-1, (3, self.heads, self.head_width)).permute(2, 0, 3, 1, 4).unbind(0)
         return rotate(self.q_norm(q), rotation), rotate(self.k_norm(k), rotation), v
 

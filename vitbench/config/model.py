@@ -61,6 +61,9 @@ class ModelSpec(Strict):
     dim: Annotated[int, Field(gt=0, le=65_536)] = Field(128, description="model width D")
     depth: Annotated[int, Field(gt=0, le=1024)] = Field(6, description="number of blocks")
     heads: Annotated[int, Field(gt=0, le=1024)] = Field(4, description="attention heads H")
+    head_dim: Annotated[int, Field(gt=0, le=65_536)] | None = Field(
+        None, description="width K of one head; dim / heads unless given"
+    )
     mlp_ratio: Annotated[float, Field(gt=0.0, le=64.0)] = Field(4.0, description="hidden width of the MLP over dim")
     qkv_bias: bool = True
     registers: Annotated[int, Field(ge=0, le=1024)] = Field(0, description="learned tokens that are not pooled")
@@ -184,7 +187,12 @@ class ModelSpec(Strict):
     @property
     def head_width(self) -> int:
         """K, the width of one head."""
-        return self.dim // self.heads
+        return self.head_dim or self.dim // self.heads
+
+    @property
+    def heads_width(self) -> int:
+        """HK, the width of all heads side by side: D unless ``head_dim`` is given."""
+        return self.heads * self.head_width
 
     @property
     def hidden(self) -> int:
@@ -204,7 +212,7 @@ class ModelSpec(Strict):
         wrong = [f"{patch} does not divide the image {side} {size}" for size, patch, side in sides if size % patch]
         if wrong:
             found.append(("patch_size", " and ".join(wrong)))
-        if self.dim % self.heads:
+        if self.head_dim is None and self.dim % self.heads:
             found.append(("heads", f"{self.heads} does not divide dim {self.dim}"))
         return found
 
@@ -235,10 +243,12 @@ class ModelSpec(Strict):
             for slot in ("attention", "bias")
             if fewer and chosen[slot].every_patch
         ]
-        if self.attention_dropout > 0 and chosen and "dropout" not in chosen["attention"].offers:
-            found.append(
-                f'attention "{self.attention}" has no attention_dropout, and {self.attention_dropout} is asked'
-            )
+        asked = {"dropout": ("attention_dropout", self.attention_dropout), "head_dim": ("head_dim", self.head_dim)}
+        found += [
+            f'attention "{self.attention}" has no {field}, and {value} is asked'
+            for feature, (field, value) in asked.items()
+            if value and chosen and feature not in chosen["attention"].offers
+        ]
         return found
 
     def with_options(self, slot: str, options: Mapping[str, Any]) -> ModelSpec:

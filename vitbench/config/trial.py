@@ -151,14 +151,15 @@ SLOT: Mapping[Level, str] = {
 OF_TOKENS = frozenset({"image_size", "patch_size", "pooling", "registers", "dim", "heads"})
 """Fields of ModelSpec that give the shape (N, D) of tokens; heads, since they must divide D."""
 
-OF_ATTENTION = OF_TOKENS | {"attention", "qkv_bias", "attention_dropout", "dropout", "qk_norm", "gate", "bias"}
+OF_CORE = OF_TOKENS | {"attention", "head_dim", "attention_dropout", "qk_norm", "bias"}
+OF_ATTENTION = OF_CORE | {"qkv_bias", "dropout", "gate"}
 OF_MLP = OF_TOKENS | {"mlp", "mlp_ratio", "dropout"}
 RELEVANT: Mapping[Level, frozenset[str]] = {
     "model": frozenset(ModelSpec.model_fields),
     "block": OF_ATTENTION | OF_MLP | {"norm", "norm_layer", "residual", "block"},
     "patching": frozenset({"patching", "image_size", "patch_size", "channels", "dim", "heads"}),
     "attention": OF_ATTENTION,
-    "attention_core": OF_TOKENS | {"attention", "attention_dropout", "qk_norm", "bias"},
+    "attention_core": OF_CORE,
     "norm_layer": OF_TOKENS | {"norm_layer"},
     "positions": OF_TOKENS - {"registers"} | {"positions"},
     "mlp": OF_MLP,

@@ -111,6 +111,6 @@ def _demand_alike(spec: ModelSpec) -> None:
         if (name not in THEIRS[slot] if slot in THEIRS else not registry.facts(slot, name).exact)
     ]
     other += [] if spec.final_norm else ["final_norm = false"]
-    other += [f"registers = {spec.registers}"] if spec.registers else []
+    other += [f"{field} = {value}" for field in ("registers", "head_dim") if (value := getattr(spec, field))]
     if other:
         raise WeightsError(f"timm's VisionTransformer is another function than a model with {', '.join(other)}")

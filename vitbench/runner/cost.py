@@ -59,7 +59,7 @@ def approximate_flops(model: ModelSpec, level: Level = "model", training: bool =
     whole = of["patching"] + of["positions"] + blocks + between + _products(model, "pooling", last) + heads
     parts: Mapping[Level, int] = {
         "model": whole, "block": block, "patching": of["patching"], "attention": attention,
-        "attention_core": max(of["attention"] + of["bias"] - 8 * n * d * d, 0), "norm_layer": 8 * n * d,
+        "attention_core": max(of["attention"] + of["bias"] - 8 * n * d * model.heads_width, 0), "norm_layer": 8 * n * d,
         "positions": n * d + of["positions"], "mlp": of["mlp"], "pooling": n * d + of["pooling"],
     }  # fmt: skip
     return parts[level]
@@ -73,7 +73,7 @@ def _block(model: ModelSpec, sizes: Mapping[str, int]) -> tuple[int, int]:
 
 
 USUAL: Mapping[str, Mapping[str, int]] = {
-    "patching": {"pcds": 2}, "attention": {"ndd": 8, "nnd": 4}, "mlp": {"ndm": 4},
+    "patching": {"pcds": 2}, "attention": {"ndi": 8, "nni": 4}, "mlp": {"ndm": 4},
 }  # fmt: skip
 """Slot → the products of most of its components, see :class:`vitbench.registry.Facts`; of the others none."""
 
@@ -83,7 +83,7 @@ def _sizes(model: ModelSpec, patches: int) -> dict[str, int]:
     height, width = model.grid
     return {
         "n": model.prefix + patches, "p": patches, "o": (2 * height - 1) * (2 * width - 1), "d": model.dim,
-        "h": model.heads, "k": model.head_width, "m": model.hidden, "c": model.channels,
+        "h": model.heads, "k": model.head_width, "i": model.heads_width, "m": model.hidden, "c": model.channels,
         "s": math.prod(pair(model.patch_size)), "y": model.num_classes,
         "v": model.pooled_width, "a": (patches + 1) // 2, "e": patches // 2,
     }  # fmt: skip

@@ -126,7 +126,8 @@ def _values(trial: TimeTrial, level: Level, times: Times) -> float:
     with torch.device("meta"):
         weights = times.part * parameters(UNITS[level](spec))
     x = times.tokens * prod(input_shape(spec, level, batch))
-    y = times.tokens * batch * spec.dim * (OUTPUT_TOKENS[level](spec) if level in OUTPUT_TOKENS else spec.tokens)
+    width = spec.heads_width if level == "attention_core" else spec.dim
+    y = times.tokens * batch * width * (OUTPUT_TOKENS[level](spec) if level in OUTPUT_TOKENS else spec.tokens)
     if not trial.training:
         return x + weights + y
     return 3 * (x + weights) + (3 if level == "attention_core" else 2) * y

@@ -39,7 +39,7 @@ class Core(nn.Module):
         self.attention = attention
 
     def forward(self, qkv: Tensor) -> Tensor:
-        """(B, N, 3D) → (B, N, D)."""
+        """(B, N, 3HK) → (B, N, HK)."""
         return self.attention.core(qkv)
 
 
@@ -62,10 +62,10 @@ UNITS: Mapping[Level, Callable[[ModelSpec], nn.Module]] = {
 
 
 def input_shape(spec: ModelSpec, level: Level, batch: int) -> tuple[int, ...]:
-    """Shape of what goes in: images, tokens (B, N, D), or for an attention's core the projections (B, N, 3D)."""
+    """Shape of what goes in: images, tokens (B, N, D), or for an attention's core the projections (B, N, 3HK)."""
     if level in ("model", "patching"):
         return (batch, spec.channels, *pair(spec.image_size))
-    return (batch, spec.tokens, 3 * spec.dim if level == "attention_core" else spec.dim)
+    return (batch, spec.tokens, 3 * spec.heads_width if level == "attention_core" else spec.dim)
 
 
 class Subject:

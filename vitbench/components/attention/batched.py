@@ -10,7 +10,7 @@ from vitbench.registry import component
 @component(
     reference=True,
     exact=True,
-    offers=("rotary", "rotary by head", "dropout", "qk_norm", "gate", "bias"),
+    offers=("rotary", "rotary by head", "dropout", "qk_norm", "gate", "bias", "head_dim"),
     source="Vaswani et al. 2017, arXiv 1706.03762, eq. 1; the eager form of timm/layers/attention.py",
 )
 class Batched(SelfAttention):

@@ -10,8 +10,8 @@ from vitbench.registry import component
 
 
 @component(
-    offers=("dropout", "gate"),
-    flops={"ndd": 8, "ndk": 4},
+    offers=("dropout", "gate", "head_dim"),
+    flops={"ndi": 8, "nik": 4},
     source="El-Nouby et al. 2021, XCiT, arXiv 2106.09681, eq. 2; facebookresearch/xcit, xcit.py",
 )
 class CrossCovariance(SelfAttention):
@@ -25,7 +25,7 @@ class CrossCovariance(SelfAttention):
         self.temperature = nn.Parameter(torch.empty(spec.heads))
 
     def core(self, qkv: Tensor, rotation: Tensor | None = None) -> Tensor:
-        """(B, N, 3D) → (B, N, D)."""
+        """(B, N, 3HK) → (B, N, HK)."""
         assert rotation is None, "components that rotate need a feature which this one does not offer"
         q, k, v = (x.transpose(-2, -1) for x in self.split(qkv, rotation))  # (B, H, K, N)
         cosines = F.normalize(q, dim=-1) @ F.normalize(k, dim=-1).transpose(-2, -1)

@@ -12,9 +12,9 @@ from vitbench.registry import component
 
 
 @component(
-    offers=("dropout", "gate"),
+    offers=("dropout", "gate", "head_dim"),
     multiple_of={"head_width": 2},
-    flops={"ndd": 8, "nnd": 6},
+    flops={"ndi": 8, "nni": 6},
     source="Ye et al. 2024, Differential Transformer, arXiv 2410.05258, eq. 1 to 3; microsoft/unilm, Diff-Transformer, "
     "multihead_diffattn.py",
 )
@@ -35,7 +35,7 @@ class Differential(SelfAttention):
         self.norm = nn.RMSNorm(spec.head_width, eps=1e-5)
 
     def core(self, qkv: Tensor, rotation: Tensor | None = None) -> Tensor:
-        """(B, N, 3D) → (B, N, D)."""
+        """(B, N, 3HK) → (B, N, HK)."""
         assert rotation is None, "components that rotate need a feature which this one does not offer"
         q, k, v = self.split(qkv, rotation)
         (q1, q2), (k1, k2) = q.chunk(2, dim=-1), k.chunk(2, dim=-1)

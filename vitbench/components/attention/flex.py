@@ -23,7 +23,7 @@ def _compiled() -> Callable[..., Any]:
 
 @component(
     exact=True,
-    offers=("rotary", "rotary by head", "qk_norm", "gate"),
+    offers=("rotary", "rotary by head", "qk_norm", "gate", "head_dim"),
     devices=("cpu", "cuda"),
     trains_on=("cuda",),
     dtypes=("float32", "float16", "bfloat16"),

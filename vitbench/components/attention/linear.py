@@ -8,8 +8,8 @@ from vitbench.registry import component
 
 
 @component(
-    offers=("qk_norm", "gate"),
-    flops={"ndd": 8, "ndk": 4, "nd": 2},
+    offers=("qk_norm", "gate", "head_dim"),
+    flops={"ndi": 8, "nik": 4, "ni": 2},
     source="Katharopoulos et al. 2020, Transformers are RNNs, arXiv 2006.16236, eq. 5 and 7",
 )
 class Linear(SelfAttention):

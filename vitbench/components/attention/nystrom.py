@@ -12,10 +12,10 @@ ITERATIONS = 6
 
 
 @component(
-    offers=("qk_norm", "gate"),
+    offers=("qk_norm", "gate", "head_dim"),
     options={"landmarks": (16, 1, 256)},
     flops={
-        "ndd": 8, "nd(landmarks)": 8, "d(landmarks)(landmarks)": 4, "h(landmarks)(landmarks)(landmarks)": 48,
+        "ndi": 8, "ni(landmarks)": 8, "i(landmarks)(landmarks)": 4, "h(landmarks)(landmarks)(landmarks)": 48,
     },
     source="Xiong et al. 2021, Nyströmformer, arXiv 2102.03902, eq. 13 to 15; mlpen/Nystromformer, ImageNet/T2T-ViT, "
     "without the convolution beside it, which is off there",

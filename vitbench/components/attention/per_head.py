@@ -11,7 +11,7 @@ from vitbench.registry import component
 @component(
     exact=True,
     whole=True,
-    offers=("rotary", "rotary by head", "dropout", "qk_norm", "gate", "bias"),
+    offers=("rotary", "rotary by head", "dropout", "qk_norm", "gate", "bias", "head_dim"),
     source="Vaswani et al. 2017, arXiv 1706.03762, §3.2.2; tintn/vision-transformer-from-scratch, vit.py",
 )
 class PerHead(SelfAttention):

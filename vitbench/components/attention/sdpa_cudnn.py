@@ -8,7 +8,7 @@ from vitbench.registry import component
 
 @component(
     exact=True,
-    offers=("rotary", "rotary by head", "qk_norm", "gate"),
+    offers=("rotary", "rotary by head", "qk_norm", "gate", "head_dim"),
     devices=("cuda",),
     dtypes=("float16", "bfloat16"),
     source="torch.nn.attention.SDPBackend.CUDNN_ATTENTION; cuDNN, scaled dot product attention",

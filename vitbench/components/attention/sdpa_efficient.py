@@ -8,7 +8,7 @@ from vitbench.registry import component
 
 @component(
     exact=True,
-    offers=("rotary", "rotary by head", "qk_norm", "gate"),
+    offers=("rotary", "rotary by head", "qk_norm", "gate", "head_dim"),
     devices=("cuda",),
     source="torch.nn.attention.SDPBackend.EFFICIENT_ATTENTION; Rabe and Staats 2021, arXiv 2112.05682; xFormers",
 )

@@ -8,7 +8,7 @@ from vitbench.registry import component
 
 @component(
     exact=True,
-    offers=("rotary", "rotary by head", "qk_norm", "gate"),
+    offers=("rotary", "rotary by head", "qk_norm", "gate", "head_dim"),
     source="torch.nn.attention.SDPBackend.FLASH_ATTENTION; Dao 2023, FlashAttention-2, arXiv 2307.08691",
 )
 class SDPAFlash(Fused):

@@ -8,7 +8,7 @@ from vitbench.registry import component
 
 @component(
     exact=True,
-    offers=("rotary", "rotary by head", "dropout", "qk_norm", "gate", "bias"),
+    offers=("rotary", "rotary by head", "dropout", "qk_norm", "gate", "bias", "head_dim"),
     source="torch.nn.attention.SDPBackend.MATH",
 )
 class SDPAMath(Fused):

@@ -10,7 +10,7 @@ from vitbench.registry import component
 
 
 @component(
-    offers=("rotary", "rotary by head", "dropout", "qk_norm", "gate", "bias"),
+    offers=("rotary", "rotary by head", "dropout", "qk_norm", "gate", "bias", "head_dim"),
     source="Ramapuram et al. 2024, Sigmoid Self-Attention, arXiv 2409.04431, eq. 3",
 )
 class Sigmoid(SelfAttention):

@@ -9,8 +9,8 @@ from vitbench.registry import component
 
 
 @component(
-    offers=("rotary", "rotary by head", "dropout", "qk_norm", "gate", "bias"),
-    flops={"ndd": 8, "nnd": 4, "nnhh": 4},
+    offers=("rotary", "rotary by head", "dropout", "qk_norm", "gate", "bias", "head_dim"),
+    flops={"ndi": 8, "nni": 4, "nnhh": 4},
     source="Shazeer et al. 2020, Talking-Heads Attention, arXiv 2003.02436; with biases, as timm/models/cait.py",
 )
 class TalkingHeads(SelfAttention):
@@ -21,7 +21,7 @@ class TalkingHeads(SelfAttention):
         self.of_scores, self.of_probabilities = nn.Linear(spec.heads, spec.heads), nn.Linear(spec.heads, spec.heads)
 
     def core(self, qkv: Tensor, rotation: Tensor | None = None) -> Tensor:
-        """(B, N, 3D) → (B, N, D)."""
+        """(B, N, 3HK) → (B, N, HK)."""
         q, k, v = self.split(qkv, rotation)
         probabilities = _over_heads(self.of_scores, self.scores(q, k)).softmax(dim=-1)
         mixed = F.dropout(_over_heads(self.of_probabilities, probabilities), self.dropout_now) @ v

@@ -9,7 +9,7 @@ from vitbench.registry import component
 
 @component(
     exact=True,
-    offers=("rotary", "rotary by head", "qk_norm", "gate"),
+    offers=("rotary", "rotary by head", "qk_norm", "gate", "head_dim"),
     devices=("cuda",),
     packages=("triton",),
     among={"head_width": (16, 32, 64, 80, 96, 128)},
@@ -19,7 +19,7 @@ class Triton(SelfAttention):
     """vitbench's fused kernel, forward and backward; the score matrix stays on the chip."""
 
     def core(self, qkv: Tensor, rotation: Tensor | None = None) -> Tensor:
-        """(B, N, 3D) → (B, N, D). The kernel reads q, k, v by their strides and writes heads side by side."""
+        """(B, N, 3HK) → (B, N, HK). The kernel reads q, k, v by their strides and writes heads side by side."""
         if rotation is None and not self.q_norm.changes:
             packed = qkv.unflatten(-1, (3, self.heads, self.head_width))
             return fused_attention_packed(packed, self.scale).flatten(2)

@@ -8,7 +8,7 @@ from vitbench.registry import component
 
 
 @component(
-    offers=("rotary", "rotary by head", "dropout", "qk_norm", "gate", "bias"),
+    offers=("rotary", "rotary by head", "dropout", "qk_norm", "gate", "bias", "head_dim"),
     source="what Vaswani et al. 2017, arXiv 1706.03762, footnote 4, argue against: scores of a variance of K",
 )
 class Unscaled(Batched):

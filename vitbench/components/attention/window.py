@@ -10,12 +10,12 @@ from vitbench.registry import component
 
 
 @component(
-    offers=("rotary", "rotary by head", "dropout", "qk_norm", "gate"),
+    offers=("rotary", "rotary by head", "dropout", "qk_norm", "gate", "head_dim"),
     every_patch=True,
     needs={"pooling": "patches"},
     multiple_of={"grid_height": "size", "grid_width": "size"},
     options={"size": (4, 1, 256), "shift": True},
-    flops={"ndd": 8, "pd(size)(size)": 4},
+    flops={"ndi": 8, "pi(size)(size)": 4},
     source="Liu et al. 2021, Swin Transformer, arXiv 2103.14030, §3.2; without its relative bias",
 )
 class Window(SelfAttention):
@@ -37,7 +37,7 @@ class Window(SelfAttention):
         self.register_buffer("apart", region[..., :, None] != region[..., None, :], persistent=False)
 
     def core(self, qkv: Tensor, rotation: Tensor | None = None) -> Tensor:
-        """(B, N, 3D) → (B, N, D)."""
+        """(B, N, 3HK) → (B, N, HK)."""
         by = self.by if self.block % 2 else 0
         grids = (each[:, :, self.first :].unflatten(2, self.grid) for each in self.split(qkv, rotation))
         q, k, v = (self._windows(each.roll((-by, -by), dims=(2, 3))) for each in grids)

@@ -21,7 +21,7 @@ class Headwise(Gate):
         self.scores = nn.Linear(spec.dim, spec.heads, bias=False)
 
     def forward(self, mixed: Tensor, tokens: Tensor) -> Tensor:
-        """Heads side by side (B, N, D), and what attention was given (B, N, D) → (B, N, D)."""
+        """Heads side by side (B, N, HK), and what attention was given (B, N, D) → (B, N, HK)."""
         gates = self.scores(tokens).sigmoid().unsqueeze(-1)
         out: Tensor = (mixed.unflatten(-1, (self.heads, -1)) * gates).flatten(2)
         return out

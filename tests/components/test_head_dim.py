@@ -1,0 +1,63 @@
+"""Heads of another width than D / H."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from tests.components.cases import COMPILED, SMALL, device_for, small
+from tests.components.test_formulas import filled, tokens
+from vitbench import registry
+from vitbench.config.model import ModelSpec
+from vitbench.model.build import build_model
+from vitbench.model.counting import forward_flops
+from vitbench.model.encoder import chosen
+from vitbench.model.exactness import deviations
+from vitbench.model.timm_weights import to_timm
+from vitbench.model.weights import WeightsError
+from vitbench.runner.cost import approximate_flops
+
+WIDE = {"head_dim": 16, "heads": 3, "gate": "elementwise", "qk_norm": "rmsnorm", "positions": "rope_2d"}
+PLAIN = {"gate": "none", "qk_norm": "none", "positions": "learned"}
+NAMES = [name for name in registry.names("attention") if "head_dim" in registry.facts("attention", name).offers]
+
+
+def of(name: str, **changes: object) -> ModelSpec:
+    """With all that crosses with it, or with what it takes."""
+    whole = small("attention", name).model_copy(update={**WIDE, "bias": "none", **changes})
+    return whole.model_copy(update=PLAIN) if whole.conflicts() else whole
+
+
+@pytest.mark.parametrize("name", sorted({*NAMES} - COMPILED))
+def test_it_is_counted_by_its_width_and_exact_ones_agree(name: str) -> None:
+    spec = of(name)
+    device = device_for(spec, training=True)
+    attention = filled(chosen("attention", spec)(spec))
+    assert attention.proj.weight.shape == (spec.dim, 48) and not spec.conflicts() and not spec.problems()
+    assert approximate_flops(spec) == forward_flops(spec) > forward_flops(spec.model_copy(update={"head_dim": 8}))
+    assert build_model(spec, 0).to(device)(torch.randn(2, spec.channels, 16, 16, device=device)).shape == (2, spec.num_classes)
+    facts = registry.facts("attention", name)
+    if facts.exact and not facts.reference:
+        assert all(d.within for d in deviations("attention", spec, device, torch.float32))
+
+
+def test_the_formula() -> None:
+    spec = SMALL.model_copy(update={"attention": "batched", "heads": 3, "head_dim": 10})
+    attention, x = filled(chosen("attention", spec)(spec)), tokens()
+    p = dict(attention.named_parameters())
+    q, k, v = (x @ p["qkv.weight"].T + p["qkv.bias"]).split(30, dim=-1)
+    heads = []
+    for first in (0, 10, 20):
+        mine = slice(first, first + 10)
+        weights = torch.exp(torch.einsum("bik,bjk->bij", q[..., mine], k[..., mine]) / 10**0.5)
+        heads.append(torch.einsum("bij,bjk->bik", weights / weights.sum(-1, keepdim=True), v[..., mine]))
+    wanted = torch.cat(heads, dim=-1) @ p["proj.weight"].T + p["proj.bias"]
+    torch.testing.assert_close(attention(x), wanted, rtol=1e-12, atol=1e-12)
+
+
+def test_what_cannot_have_it_says_so() -> None:
+    spec = SMALL.model_copy(update={"attention": "mha", "head_dim": 16})
+    assert 'attention "mha" has no head_dim, and 16 is asked' in spec.conflicts()
+    assert SMALL.model_copy(update={"heads": 3, "dim": 32}).problems() == [("heads", "3 does not divide dim 32")]
+    with pytest.raises(WeightsError, match="head_dim = 16"):
+        to_timm(build_model(SMALL.model_copy(update={"head_dim": 16, "attention": "batched"}), 0))
