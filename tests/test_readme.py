@@ -17,12 +17,12 @@ from tests.conftest import REPOSITORY
 
 CHAPTERS = ("suites", "python", "reports", "verdicts", "timing", "training", "components")
 PAGES = [REPOSITORY / "README.md", *(REPOSITORY / "docs" / "guide" / f"{name}.md" for name in CHAPTERS)]
-BLOCKS = [
-    block
-    for page in PAGES
-    for block in re.findall(r"```(bash|python|toml)\n(.*?)```", page.read_text(), flags=re.DOTALL)
+BLOCKS = {
+    page.stem: re.findall(r"```(bash|python|toml)\n(.*?)```", page.read_text(), flags=re.DOTALL) for page in PAGES
+}
+MAKE = [
+    line for blocks in BLOCKS.values() for _, text in blocks for line in text.splitlines() if line.startswith("make")
 ]
-MAKE = [line for kind, text in BLOCKS if kind == "bash" for line in text.splitlines() if line.startswith("make")]
 
 
 SMALLER = " --set train.epochs=1 --set data.train_images=600 --set time.rounds=1 --set 'axes.norm=[\"pre\"]'"
@@ -69,23 +69,16 @@ def sh(command: str, cwd: Path) -> subprocess.CompletedProcess[str]:
     )
 
 
-@pytest.mark.slow
-def test_every_command_and_every_piece_of_code_runs(tmp_path: Path, lossless: Path) -> None:
-    for name in ("cat", "dog"):
-        folder = tmp_path / "photos" / name
-        folder.mkdir(parents=True)
-        for file in sorted((lossless / "train" / name).iterdir())[:400]:
-            shutil.copy(file, folder)
-    ran = 0
-    for kind, text in BLOCKS:
+def run(blocks: list[tuple[str, str]], folder: Path) -> dict[str, str]:
+    """Command → what it printed; files are written to the folder, and all else runs in it."""
+    printed = {}
+    for kind, text in blocks:
         if kind != "bash" and (file := re.match(r"# (\S+\.(?:py|toml))\n", text)):
             if "/" not in file[1]:  # one that goes into the package is put there by test_extending.py
-                (tmp_path / file[1]).write_text(text)
+                (folder / file[1]).write_text(text)
             continue
         if kind == "python":
-            done = subprocess.run(
-                [sys.executable, "-c", text], cwd=tmp_path, capture_output=True, text=True, check=False
-            )
+            done = subprocess.run([sys.executable, "-c", text], cwd=folder, capture_output=True, text=True, check=False)
             assert done.returncode == 0, done.stderr
             shown = next(words for call, words in PRINTED.items() if call in text)
             assert all(word in done.stdout for word in shown), done.stdout
@@ -93,21 +86,37 @@ def test_every_command_and_every_piece_of_code_runs(tmp_path: Path, lossless: Pa
         for line in text.splitlines():
             if line in MAKE:
                 continue  # in test_make_ablations, and this is `make test`
-            ran += 1
-            done = sh(line + less(line), tmp_path)
+            done = sh(line + less(line), folder)
             if "--device cuda" in line and not torch.cuda.is_available():
                 assert done.returncode == 2 and "cuda requested" in done.stderr
             elif line.startswith("vitbench compare"):  # two quick timings of one thing may differ by more than 5 %
                 assert done.returncode in (0, 1) and "attention" in done.stdout, done.stdout + done.stderr
             else:
                 assert done.returncode == 0, f"{line}\n{done.stdout}{done.stderr}"
-            if line == "vitbench report results/my-suite --print":
-                assert re.search(r"sinusoidal_2d.*\bbetter\b", done.stdout), "the first example ends in an answer"
-    assert ran >= 9
+            printed[line] = done.stdout
+    return printed
+
+
+@pytest.mark.slow
+def test_every_command_and_every_piece_of_code_runs(tmp_path: Path, lossless: Path) -> None:
+    for name in ("cat", "dog"):
+        folder = tmp_path / "photos" / name
+        folder.mkdir(parents=True)
+        for file in sorted((lossless / "train" / name).iterdir())[:400]:
+            shutil.copy(file, folder)
+    printed = run([block for page, blocks in BLOCKS.items() if page != "timing" for block in blocks], tmp_path)
+    answer = printed["vitbench report results/my-suite --print"]
+    assert re.search(r"sinusoidal_2d.*\bbetter\b", answer), "the first example ends in an answer"
     assert (tmp_path / "reports" / "my-suite" / "report.md").is_file()
     reported = sh("vitbench report results/mine", tmp_path)  # without the plug-in: records name it, and are enough
     assert reported.returncode == 0, reported.stderr
     assert "squared_relu" in (tmp_path / "reports" / "mine" / "report.md").read_text().replace("\\", "")
+
+
+@pytest.mark.slow
+def test_every_command_of_the_chapter_on_timing_runs(tmp_path: Path) -> None:
+    """By themselves: they need nothing of the pages before, and minutes."""
+    assert len(run(BLOCKS["timing"], tmp_path)) >= 7
 
 
 def test_a_script_in_the_folder_above_a_clone_imports_the_package_and_not_the_clone(tmp_path: Path) -> None:
