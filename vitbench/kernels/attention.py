@@ -18,7 +18,7 @@ from torch import Tensor
 from torch.utils.flop_counter import register_flop_formula
 
 from vitbench.kernels import attention_split, attention_streamed, attention_whole
-from vitbench.kernels.attention_memory import INTERPRETED
+from vitbench.kernels.attention_memory import INTERPRETED, LOG2_E
 from vitbench.kernels.attention_tiles import Plan, Split, Streamed, Whole, choose
 
 WIDTHS = (16, 32, 64, 80, 96, 128)
@@ -27,14 +27,42 @@ WIDTHS = (16, 32, 64, 80, 96, 128)
 DTYPES = (torch.float32, torch.float16, torch.bfloat16)
 """Types that the kernels take; sums are float32 in all of them."""
 
+_PAIRS = {Whole: attention_whole, Split: attention_split}
+"""Kernels of which one program has one image's head, or several, to itself."""
+
+
+def _forward_of_pairs(
+    plan: Whole | Split, q: Tensor, k: Tensor, v: Tensor, out: Tensor, lse: Tensor, scale: float, allow_tf32: bool
+) -> None:
+    """Write ``out`` (B, N, H, K) and ``lse`` (B, H, N), base 2, from q, k and v (B, H, N, K)."""
+    B, H, N, K = q.shape
+    strides = (*q.stride()[:3], *k.stride()[:3], *v.stride()[:3])
+    kernels: Any = _PAIRS[type(plan)]
+    kernels.forward_kernel[(-(-B * H // plan.pairs),)](
+        q, k, v, out, lse, *strides, H, B * H, abs(scale) * LOG2_E, **kernels.options(plan, N, K, scale < 0, allow_tf32)
+    )
+
+
+def _backward_of_pairs(
+    plan: Whole | Split, grad: Tensor, q: Tensor, k: Tensor, v: Tensor, out: Tensor, lse: Tensor, grads: Tensor,
+    scale: float, allow_tf32: bool,
+) -> None:  # fmt: skip
+    """Write ``grads`` (B, N, 3, H, K) from ``grad`` (B, N, H, K) and what the forward took and gave."""
+    B, H, N, K = q.shape
+    strides = (*grad.stride()[:3], *q.stride()[:3], *k.stride()[:3], *v.stride()[:3])
+    kernels: Any = _PAIRS[type(plan)]
+    kernels.backward_kernel[(-(-B * H // plan.pairs),)](
+        grad, q, k, v, out, lse, grads, *strides, H, B * H, scale, abs(scale) * LOG2_E,
+        **kernels.options(plan, N, K, scale < 0, allow_tf32),
+    )  # fmt: skip
+
+
 _FORWARD: dict[type[Plan], Callable[..., None]] = {
-    Whole: attention_whole.launch_forward,
-    Split: attention_split.launch_forward,
+    **dict.fromkeys(_PAIRS, _forward_of_pairs),
     Streamed: attention_streamed.launch_forward,
 }
 _BACKWARD: dict[type[Plan], Callable[..., None]] = {
-    Whole: attention_whole.launch_backward,
-    Split: attention_split.launch_backward,
+    **dict.fromkeys(_PAIRS, _backward_of_pairs),
     Streamed: attention_streamed.launch_backward,
 }
 

@@ -25,10 +25,9 @@ Source: FlashAttention, Dao et al. 2022, arXiv 2205.14135, appendix B, for the f
 
 import triton
 import triton.language as tl
-from torch import Tensor
 
 from vitbench.kernels import attention_tiles
-from vitbench.kernels.attention_memory import LOG2_E, PRECISIONS, jit, probabilities, read, scores, write
+from vitbench.kernels.attention_memory import PRECISIONS, jit, probabilities, read, scores, write
 from vitbench.kernels.attention_tiles import Whole
 
 
@@ -290,27 +289,3 @@ def options(
         "maxnreg": plan.registers,
         "enable_fp_fusion": True,  # as in the streamed kernels
     }
-
-
-def launch_forward(
-    plan: Whole, q: Tensor, k: Tensor, v: Tensor, out: Tensor, lse: Tensor, scale: float, allow_tf32: bool
-) -> None:
-    """Write ``out`` (B, N, H, K) and ``lse`` (B, H, N), base 2, from q, k and v (B, H, N, K)."""
-    B, H, N, K = q.shape
-    strides = (*q.stride()[:3], *k.stride()[:3], *v.stride()[:3])
-    forward_kernel[(triton.cdiv(B * H, plan.pairs),)](
-        q, k, v, out, lse, *strides, H, B * H, abs(scale) * LOG2_E, **options(plan, N, K, scale < 0, allow_tf32)
-    )
-
-
-def launch_backward(
-    plan: Whole, grad: Tensor, q: Tensor, k: Tensor, v: Tensor, out: Tensor, lse: Tensor, grads: Tensor,
-    scale: float, allow_tf32: bool,
-) -> None:  # fmt: skip
-    """Write ``grads`` (B, N, 3, H, K) from ``grad`` (B, N, H, K) and what the forward took and gave."""
-    B, H, N, K = q.shape
-    strides = (*grad.stride()[:3], *q.stride()[:3], *k.stride()[:3], *v.stride()[:3])
-    backward_kernel[(triton.cdiv(B * H, plan.pairs),)](
-        grad, q, k, v, out, lse, grads, *strides, H, B * H, scale, abs(scale) * LOG2_E,
-        **options(plan, N, K, scale < 0, allow_tf32),
-    )  # fmt: skip
