@@ -35,7 +35,12 @@ def test_every_suite_is_listed_with_its_question(tmp_path: Path) -> None:
     listed = here("suites", cwd=tmp_path).stdout
     for name, tables in SHIPPED.items():
         (row,) = [line for line in listed.splitlines() if line.split()[:1] == [name]]
-        assert tables["suite"]["question"].split()[0] in row and row.rstrip().endswith("--small") == ("small" in tables)
+        assert tables["suite"]["question"].split()[0] in row and ("--small" in row) == ("small" in tables)
+    described = " ".join(here("suites", "vit5", "gates", cwd=tmp_path).stdout.split())
+    for name in ("vit5", "gates"):
+        assert all(SHIPPED[name]["suite"][key] in described for key in ("question", "cost", "expected"))
+    wrong = here("suites", "vit6", cwd=tmp_path)
+    assert wrong.returncode == 2 and 'did you mean "vit5"?' in wrong.stderr
 
 
 def test_a_suite_is_planned_by_its_name_from_any_folder(tmp_path: Path) -> None:

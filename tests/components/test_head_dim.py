@@ -35,7 +35,10 @@ def test_it_is_counted_by_its_width_and_exact_ones_agree(name: str) -> None:
     attention = filled(chosen("attention", spec)(spec))
     assert attention.proj.weight.shape == (spec.dim, 48) and not spec.conflicts() and not spec.problems()
     assert approximate_flops(spec) == forward_flops(spec) > forward_flops(spec.model_copy(update={"head_dim": 8}))
-    assert build_model(spec, 0).to(device)(torch.randn(2, spec.channels, 16, 16, device=device)).shape == (2, spec.num_classes)
+    assert build_model(spec, 0).to(device)(torch.randn(2, spec.channels, 16, 16, device=device)).shape == (
+        2,
+        spec.num_classes,
+    )
     facts = registry.facts("attention", name)
     if facts.exact and not facts.reference:
         assert all(d.within for d in deviations("attention", spec, device, torch.float32))

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import click
 from rich import box
+from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
@@ -17,17 +18,22 @@ from vitbench.errors import UserError
 
 
 @click.command()
-def suites() -> None:
-    """List the suites that come with vitbench: question, cost, and whether there is a small form."""
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    for column, ratio in (("suite", None), ("question", 3), ("cost", 2)):
-        table.add_column(column, overflow="fold", ratio=ratio)
-    table.add_column("small form", justify="center")
-    for each in shipped.shipped():
-        table.add_row(
-            Text(each.name, style="bold"), Text(each.question), Text(each.cost), "--small" if each.small else ""
-        )
-    Terminal(soft_wrap=False).print(table)
+@click.argument("names", nargs=-1, shell_complete=completion.suites)
+def suites(names: tuple[str, ...]) -> None:
+    """List the suites that come with vitbench, a line each; of those named, question, cost and expected result."""
+    console = Terminal(soft_wrap=False)
+    if not names:
+        table = Table("suite", "small form", box=box.SIMPLE_HEAD, pad_edge=False, expand=True)
+        table.add_column("question", no_wrap=True, overflow="ellipsis", ratio=1)
+        for each in map(shipped.described, shipped.names()):
+            table.add_row(Text(each.name, style="bold"), "--small" if each.small else "", Text(each.question))
+        console.print(table)
+        console.print("vitbench suites NAME: cost, and what is expected")
+    for name in names:
+        each = shipped.described(name)
+        console.print(Text(each.name, style="bold"))
+        for title, text in (("question", each.question), ("cost", each.cost), ("expected", each.expected)):
+            console.print(Padding(Text(f"{title}: {text}"), (0, 0, 0, 2)))
 
 
 @click.command()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import tomllib
-from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
@@ -26,6 +25,7 @@ class Shipped(NamedTuple):
     name: str
     question: str
     cost: str
+    expected: str
     small: bool
     """Whether it has a small form (``--small``)."""
 
@@ -35,12 +35,13 @@ def names() -> list[str]:
     return sorted(file.stem for file in FOLDER.glob(f"*{SUFFIX}"))
 
 
-def shipped() -> Iterator[Shipped]:
-    """All suites of the package, by name."""
-    for name in names():
-        tables = tomllib.loads((FOLDER / f"{name}{SUFFIX}").read_text(encoding="utf-8"))
-        suite = tables["suite"]
-        yield Shipped(name, suite["question"], suite.get("cost", ""), "small" in tables)
+def described(name: str) -> Shipped:
+    """A suite of the package, by its name. Raises UnknownSuite."""
+    if name not in names():
+        raise _unknown(name)
+    tables = tomllib.loads((FOLDER / f"{name}{SUFFIX}").read_text(encoding="utf-8"))
+    question, cost, expected = (tables["suite"].get(key, "") for key in ("question", "cost", "expected"))
+    return Shipped(name, question, cost, expected, "small" in tables)
 
 
 def suite_file(suite: str) -> Path:
@@ -53,8 +54,12 @@ def suite_file(suite: str) -> Path:
     if path.suffix or os.sep in suite or path.is_file():
         return path
     if suite not in names():
-        raise UnknownSuite(
-            f'"{suite}" is no suite of vitbench{nearest(suite, names())} (a path ends in {SUFFIX}; '
-            f"`vitbench suites` lists the names)"
-        )
+        raise _unknown(suite)
     return FOLDER / f"{suite}{SUFFIX}"
+
+
+def _unknown(suite: str) -> UnknownSuite:
+    return UnknownSuite(
+        f'"{suite}" is no suite of vitbench{nearest(suite, names())} (a path ends in {SUFFIX}; '
+        "`vitbench suites` lists the names)"
+    )
