@@ -145,6 +145,6 @@ def test_runtimes_are_timed_side_by_side(tmp_path: Path) -> None:
         for name in names[:3]:
             values = found[name].values
             assert isinstance(values, TimeValues) and values.drift is not None and 0 < values.drift < 1e-5
-        assert "drift of the output" in runs.report()
+        assert "drift of the output" in (page := runs.report()) and "**drift of the output:**" in page
     finally:
         runs.close()
