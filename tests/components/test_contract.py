@@ -6,12 +6,11 @@ import itertools
 import re
 import time
 from collections.abc import Iterator
-from typing import Any
 
 import pytest
 import torch
 
-from tests.components.cases import COMPILED, COMPONENTS, EXACT, SMALL, device_for, small
+from tests.components.cases import COMPILED, COMPONENTS, EXACT, SMALL, device_for, slow_where_compiled, small
 from tests.conftest import REPOSITORY
 from vitbench import registry
 from vitbench.components import contracts
@@ -41,6 +40,7 @@ BASES = {
     "qk_norm": contracts.QKNorm,
     "reduction": contracts.Reduction,
     "residual": contracts.Residual,
+    "runtime": contracts.Runtime,
 }
 
 
@@ -82,10 +82,11 @@ def test_at_most_one_reference(slot: str) -> None:
 
 
 @pytest.mark.parametrize("check", CHECKS)
-@pytest.mark.parametrize(("slot", "name"), COMPONENTS)
+@pytest.mark.parametrize(("slot", "name"), slow_where_compiled(*COMPONENTS))
 def test_keeps_the_contract(slot: str, name: str, check: str) -> None:
     """Trains in a model, takes rectangles, is exact and starts like the reference where it says so."""
-    device = device_for(small(slot, name), training=True)
+    trains = registry.facts(slot, name).trains_on != ()  # a runtime does not, and the model that it is given does
+    device = device_for(small(slot, name), training=trains)
     assert CHECKS[check](slot, name, device) == ""
 
 
@@ -97,11 +98,6 @@ def test_what_a_component_says_it_computes_is_what_is_counted(slot: str, name: s
     """But for overlapping convolutions in the place of patches, which are estimated as plain ones."""
     spec = small(slot, name).model_copy(update={"mlp_ratio": 3.0})
     assert approximate_flops(spec) == forward_flops(spec)
-
-
-def slow_where_compiled(*cases: tuple[str, ...]) -> list[Any]:
-    """Cases as parameters; those of a compiled component are slow tests."""
-    return [pytest.param(*case, marks=[pytest.mark.slow] * bool(COMPILED & {*case})) for case in cases]
 
 
 @pytest.mark.parametrize(
@@ -117,7 +113,8 @@ def test_exact_components_keep_the_error_rule(slot: str, name: str, dtype: str) 
         spec = small(slot, name).model_copy(update=changes)
         if spec.conflicts():
             continue
-        training = spec.unsupported("cpu", dtype, True) is None or torch.cuda.is_available()
+        training = registry.facts(slot, name).trains_on != ()
+        training &= spec.unsupported("cpu", dtype, True) is None or torch.cuda.is_available()
         device = device_for(spec, training=training, dtype=dtype)
         found = deviations(slot, spec, device, DTYPES[dtype], backward=training)
         assert found[0].quantity == "output"

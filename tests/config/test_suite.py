@@ -182,3 +182,13 @@ def test_a_combination_with_a_component_that_has_no_such_option_is_excluded(tmp_
 )  # fmt: skip
 def test_a_wrong_option_is_named_with_what_is_allowed(tmp_path: Path, override: str, expected: str) -> None:
     assert expected in messages(tmp_path, MINIMAL, override)[0]
+
+
+def test_a_runtime_is_not_compiled_once_more(tmp_path: Path) -> None:
+    """By either table: a whole suite, or the cells of an axis that have another runtime than PyTorch's own."""
+    timed = MINIMAL.replace("[train]\nepochs = 1\n", "[time]\ncompile = true\n")
+    said = 'time.compile: torch.compile and runtime "openvino" cannot both run a model'
+    assert said in messages(tmp_path, timed, "model.runtime=openvino")[0]
+    (problem,) = messages(tmp_path, timed + '[axes]\nruntime = ["eager", "openvino"]\n')
+    assert problem.startswith(f"suite.toml: cell openvino: {said}")
+    assert read(tmp_path, timed).cells and read(tmp_path, timed, "model.runtime=openvino", "time.compile=false").cells

@@ -53,6 +53,7 @@ OF_TRAINING: dict[str, tuple[Any, ...]] = {
 OF_TIMING: dict[str, tuple[Any, ...]] = {
     "latency_ms_p50": FLOATS, "latency_ms_p25": (None,), "latency_ms_p75": (None,), "images_per_s": FLOATS,
     "peak_memory_mib": FLOATS, "first_ms": FLOATS, "flops": (None, *COUNTS), "bytes": (None, *COUNTS),
+    "drift": (None, *FLOATS),
     "ceilings": (None, *(Ceilings(flops_per_s=most, bytes_per_s=most) for most in FLOATS)),
 }  # fmt: skip
 OF_TUNING: dict[str, tuple[Any, ...]] = {

@@ -111,7 +111,8 @@ def timings_frame(study: StudyFolder, results: Results | None = None) -> pd.Data
     control_low and control_high (the same of the baseline's second instance); outliers; unstable (why, or empty);
     wall_ms_p50 (by the host's clock, where the device has events of its own); flops_per_s, bytes_per_s; of_flops,
     of_bytes, of_roofline (fractions of the measured ceilings); intensity (operations per byte); ceiling_flops_per_s,
-    ceiling_bytes_per_s. Missing where there is none.
+    ceiling_bytes_per_s; drift (of the output: largest error against float64 over the largest true value). Missing where
+    there is none.
     """
     results = results_of(study) if results is None else results
     columns, where = _of_finished(study, results, "timings", "time", TIMING)

@@ -56,6 +56,7 @@ VALUES = tuple(
         "processes",
         "ceilings",
         "baseline",
+        "drift",
         "resumed_at",
         "pretraining",
         "teaching",
@@ -80,7 +81,7 @@ PROCESS = ("process", "latency_ms_p50", "images_per_s", "first_ms", "peak_memory
            "log_control")  # fmt: skip
 TIMING = ("latency_ms_low", "latency_ms_high", "speed", "speed_low", "speed_high", "speed_p", "control", "control_low",
           "control_high", "outliers", "unstable", "wall_ms_p50", "flops_per_s", "bytes_per_s", "of_flops", "of_bytes",
-          "of_roofline", "intensity", "ceiling_flops_per_s", "ceiling_bytes_per_s")  # fmt: skip
+          "of_roofline", "intensity", "ceiling_flops_per_s", "ceiling_bytes_per_s", "drift")  # fmt: skip
 
 LASTING = ("origin", "environment", "notices", "started_at", "test_readings", *TUNING, *MEANWHILE)
 """Columns of attempts that are looked at beside the frames of trials."""
@@ -348,6 +349,7 @@ def _timing(values: TimeValues) -> dict[str, Any]:
     row |= {field.name: getattr(rates, field.name) for field in fields(rates)}
     if values.ceilings is not None:
         row |= {f"ceiling_{name}": value for name, value in dict(values.ceilings).items()}
+    row["drift"] = values.drift
     wall = [statistics.median(p.wall_ms) for p in values.processes if p.wall_ms]
     row["wall_ms_p50"] = statistics.median(wall) if wall else None
     return row | {"outliers": timings.outliers(values), "unstable": "; ".join(timings.instability(values))}

@@ -360,3 +360,30 @@ class Pooling(nn.Module):
 def flat_patches(images: Tensor, patch_size: tuple[int, int]) -> Tensor:
     """(B, C, height, width) → (B, N, C·P·P), each patch flattened as a convolution's weight is. Columns by unfold."""
     return F.unfold(images, patch_size, stride=patch_size).transpose(1, 2)
+
+
+class Runtime:
+    """What a whole model is run by: takes the finished module, and gives the function that is called in its place.
+
+    Only whole models have one, in inference: training, and the timing of parts, go without. It is prepared once, for
+    one shape; what that takes is in no latency, but on a CPU in the peak of memory.
+    """
+
+    def __init__(self, spec: ModelSpec) -> None: ...
+
+    def prepare(self, module: nn.Module, example: Tensor) -> Callable[[Tensor], Tensor]:
+        """Images (B, C, height, width) of the example's shape, dtype and device → logits (B, classes).
+
+        Args:
+            module: in evaluation mode, initialised, on its device. It may be changed: it is not called afterwards.
+            example: such images.
+        """
+        return module
+
+
+def as_onnx(module: nn.Module, example: Tensor) -> bytes:
+    """A module as an ONNX file, for inputs of the example's shape; needs the packages onnx and onnxscript."""
+    program = torch.onnx.export(module, (example,), dynamo=True, verbose=False, external_data=False)
+    assert program is not None
+    model: bytes = program.model_proto.SerializeToString()
+    return model

@@ -50,6 +50,7 @@ class ModelSpec(Strict):
     bias: str = Field("none", description="added to the scores of attention")
     reduction: str = Field("none", description="of the tokens, between two blocks")
     head: str = Field("linear", description="from the pooled vector to the classes")
+    runtime: str = Field("eager", description="what a whole model is run by in inference")
 
     # Images and classes
     image_size: Size = Field(32, description="height and width of the images, pixels")
@@ -84,7 +85,7 @@ class ModelSpec(Strict):
 
     @field_validator(
         "patching", "attention", "norm", "norm_layer", "positions", "mlp", "pooling", "block", "residual", "qk_norm",
-        "gate", "bias", "reduction", "head", mode="before",
+        "gate", "bias", "reduction", "head", "runtime", mode="before",
     )  # fmt: skip
     @classmethod
     def _known_component(cls, given: Any, info: ValidationInfo) -> Any:

@@ -35,7 +35,7 @@ from vitbench.config.suite import (
 from vitbench.config.suite_errors import SpecError, TooManyTrials, quote
 from vitbench.config.suite_tables import BUDGETS, TABLES, SuiteTables, of_components
 from vitbench.config.toml import apply, leaves, merged, parse
-from vitbench.config.trial import mismatches, unstackable
+from vitbench.config.trial import compiled_twice, mismatches, unstackable
 from vitbench.environment import has_bfloat16
 from vitbench.wording import nearest, plural, printable
 
@@ -336,6 +336,8 @@ class _Reader(SuiteTables):
                     self.complain(f"variant {quote(label)}", "; ".join(broken))
                 excluded.append((label, "; ".join(broken)))
                 continue
+            if tables["time"] is not None and (twice := compiled_twice(model, tables["time"])):
+                self.complain(f"cell {label}: time.compile" if place else "time.compile", twice)
             for field, problem in fitting(model, train):
                 self.complain(f"cell {label}: train.{field}" if place else f"train.{field}", problem)
             chosen_from = settings(train) if train is not None else ()

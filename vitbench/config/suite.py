@@ -60,7 +60,7 @@ RESERVED = frozenset(
         "trial_id", "kind", "cell", "state", "reason", "attempts", "seed", "device", "dtype", "batch_size", "mode",
         "level", "level_shape", "machine", "software", "origin", "commit", "dirty", "threads", "started_at", "notices",
         "published", "published_source", "function", "starting_weights", "factorial", "train_flops",
-        "epoch_images_per_s", "trial_images_per_s",
+        "epoch_images_per_s", "trial_images_per_s", "drift",
         "of_peak", "preparation_seconds", "n", "planned", "axis", "value", "against", "batches_digest", "bytes",
         "data_checksum", "energy_mj_per_image", "first_ms", "first_step_ms", "flops", "forward_flops", "images_per_s",
         "largest_batch", "latency_ms_p25", "latency_ms_p50", "latency_ms_p75", "parameters", "peak_flops_per_s",

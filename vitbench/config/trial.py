@@ -173,6 +173,13 @@ def relevant(model: ModelSpec, level: Level) -> ModelSpec:
     return ModelSpec.model_validate({name: getattr(model, name) for name in RELEVANT[level]})
 
 
+def compiled_twice(model: ModelSpec, protocol: TimeSpec) -> str | None:
+    """Why a cell cannot be timed as its ``[time]`` table asks, or None."""
+    if protocol.compile and model.runtime != registry.reference("runtime"):
+        return f'torch.compile and runtime "{model.runtime}" cannot both run a model: leave one of the two out'
+    return None
+
+
 class TimeTrial(Strict):
     """A model, or a part of it, timed on one type of device, dtype, batch size and mode."""
 

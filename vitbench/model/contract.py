@@ -73,7 +73,10 @@ def takes_rectangles(slot: str, name: str, device: torch.device) -> str:
 
 def is_exact(slot: str, name: str, device: torch.device) -> str:
     """An exact component keeps the error rule in float32 (:mod:`vitbench.model.exactness`)."""
-    found = deviations(slot, fitted(SMALL, slot, name), device, torch.float32) if _is_compared(slot, name) else []
+    if not _is_compared(slot, name):
+        return ""
+    spec, backward = fitted(SMALL, slot, name), registry.facts(slot, name).runs_on(device.type, training=True)
+    found = deviations(slot, spec, device, torch.float32, backward=backward)
     return "; ".join(str(deviation) for deviation in found if not deviation.within)
 
 

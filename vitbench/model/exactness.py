@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from vitbench import registry
 from vitbench.config.base import pair
 from vitbench.config.model import ModelSpec
+from vitbench.model.build import network
 from vitbench.model.encoder import chosen
 from vitbench.model.initial import initialise
 from vitbench.streams import derive
@@ -45,12 +46,12 @@ class Incorrect(ValueError):
 
 
 def inputs(slot: str, spec: ModelSpec, batch: int, seed: int) -> Tensor:
-    """Random input of a slot's components, float64: images for patching, tokens for the rest."""
+    """Random input of a slot's components, float64: images for patching and a runtime, tokens for the rest."""
     generator = torch.Generator().manual_seed(derive(seed, "inputs", slot))
     tokens = (batch, spec.tokens, spec.dim)
+    images, placed = (batch, spec.channels, *pair(spec.image_size)), (batch, spec.placed, spec.dim)
     shapes: Mapping[str, tuple[int, ...]] = {
-        "patching": (batch, spec.channels, *pair(spec.image_size)), "positions": (batch, spec.placed, spec.dim),
-        "pooling": (batch, spec.placed, spec.dim),
+        "patching": images, "runtime": images, "positions": placed, "pooling": placed,
     }  # fmt: skip
     return torch.randn(shapes.get(slot, tokens), generator=generator, dtype=torch.float64)
 
@@ -78,12 +79,13 @@ def deviations(
     rotation = chosen("positions", spec)(spec).rotation if slot == "attention" else None
 
     def run(of: ModelSpec, where: torch.device, kind: torch.dtype) -> Mapping[str, Tensor]:
-        module: nn.Module = chosen(slot, of)(of)
+        whole = slot == "runtime"  # which runs a model, and is no part of one
+        module: nn.Module = network(of) if whole else chosen(slot, of)(of)
         initialise(module, of.init_std, seed)
         # Rounded to the dtype first, in the true run too: its operands are the same numbers, its arithmetic is exact.
         module = module.to(dtype).to(where, kind).eval()
         given = x.to(dtype).to(where, kind).detach().requires_grad_(backward)
-        call: Callable[..., Tensor] = module
+        call: Callable[..., Tensor] = chosen(slot, of)(of).prepare(module, given) if whole else module
         with torch.set_grad_enabled(backward):
             out = call(given) if rotation is None else call(given, rotation.to(where, kind))
         results = {"output": out.detach()}

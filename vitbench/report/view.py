@@ -10,6 +10,7 @@ from functools import cached_property
 
 import pandas as pd
 
+from vitbench import registry
 from vitbench.analysis import frames, grouped
 from vitbench.analysis.axis_speeds import AxisSpeed
 from vitbench.analysis.conclusions import Conclusions, conclude
@@ -165,6 +166,12 @@ class View:
         """The finished timings."""
         rows = grouped.finished(self.time)
         return rows[rows["latency_ms_p50"].notna()]
+
+    @cached_property
+    def by_other_runtimes(self) -> frozenset[str]:
+        """Ids of the timings of models that something else than PyTorch as it is runs."""
+        usual = registry.reference("runtime")
+        return frozenset(p.id for p in self.planned if p.trial.kind == "time" and p.trial.model.runtime != usual)
 
     def timed(self, group: TimeGroup) -> pd.DataFrame:
         """The finished timings of a group, of its environment."""

@@ -220,6 +220,9 @@ class TimeValues(Strict):
     peak_reserved_mib: NonNegative | None = Field(None, description="GPU: held by the allocator, fragments included")
     energy_mj_per_image: NonNegative | None = Field(None, description="GPU: by NVML's counter, the card as a whole")
     largest_batch: Count | None = Field(None, description="GPU: largest batch that fits, within 5 %")
+    drift: NonNegative | None = Field(
+        None, description="of the output: largest error against float64 over the largest true value, of a few images"
+    )
     ceilings: Ceilings | None = None
     baseline: str | None = Field(None, description="id of the trial that baseline_ms and control_ms are of")
     processes: tuple[Samples, ...]

@@ -41,7 +41,7 @@ def alone(trial: TimeTrial, device: torch.device) -> Alone:
     peak, reserved = memory.mib(), memory.reserved_mib()
     energy = energy_mj(device, subject.iterate, ENERGY_SECONDS)
     check(trial.model, device, DTYPES[trial.dtype], backward=trial.training, slots=_gated(trial))
-    subject.verify()
+    drift = subject.verify()
     return Alone(
         sizes=count(trial),
         first_ms=warmth.first_ms,
@@ -49,6 +49,7 @@ def alone(trial: TimeTrial, device: torch.device) -> Alone:
         peak_reserved_mib=reserved,
         energy_mj_per_image=None if energy is None else energy / trial.batch_size,
         largest_batch=largest_batch(trial, device) if trial.protocol.largest_batch else None,
+        drift=drift,
     )
 
 

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from vitbench import registry
 from vitbench.components.contracts import SelfAttention
 from vitbench.config.base import pair
 from vitbench.config.model import ModelSpec
@@ -83,9 +84,10 @@ class Subject:
         self.module.train(trial.training)
         self.x = self.draw("x", input_shape(trial.model, trial.level, trial.batch_size))
         self.x.requires_grad_(trial.training and trial.level != "model")
-        self.run: Callable[[Tensor], Tensor] = self.module
+        runtime = registry.chosen("runtime", trial.model.runtime)(trial.model)
+        self.run: Callable[[Tensor], Tensor] = runtime.prepare(self.module, self.x)
         if trial.protocol.compile:
-            self.run = cast("Callable[[Tensor], Tensor]", torch.compile(self.module))
+            self.run = cast("Callable[[Tensor], Tensor]", torch.compile(self.run))
         self.out = torch.empty(0)
         self.iterate: Callable[[], None] = self._inference
         if trial.training and trial.level == "model":
@@ -144,12 +146,17 @@ class Subject:
             iterate()
         return graph.replay
 
-    def verify(self) -> None:
+    def verify(self) -> float | None:
         """Raise Incorrect unless what the last timed iteration gave is right.
 
         Every value must be finite. Those of a few images are compared with the reference in float64, at
         :data:`LOOSER` times what the rule of :mod:`vitbench.model.exactness` allows; those of all images with the
         reference in the same dtype, at twice that (both may err by as much). A part's gradient of its input likewise.
+        A runtime that is not exact is held to no rule: how far it drifts is what is asked.
+
+        Returns:
+            The drift: of these few images' output, the largest error over the largest true value; None where dropout
+            leaves nothing to compare with, or the true output is zero.
         """
         synchronise(self.device)
         mine = {"output": self.out.detach()}
@@ -166,10 +173,15 @@ class Subject:
                 raise Incorrect(f"after timing, {quantity}: not finite")
         spec = self.trial.model
         if self.trial.training and (spec.dropout or spec.attention_dropout or spec.patch_drop):
-            return  # what is dropped differs from call to call: there is no value to compare with
+            return None  # what is dropped differs from call to call: there is no value to compare with
         count = self.trial.batch_size
         some = torch.linspace(0, count - 1, min(CHECKED_IMAGES, count)).round().long()
         true, _ = self._reference(torch.device("cpu"), torch.float64, some)
+        largest = float(true["output"].abs().max())
+        off = float((_rows(mine["output"], some) - true["output"]).abs().max())
+        drift = off / largest if largest else None
+        if not registry.facts("runtime", self.trial.model.runtime).exact:
+            return drift
         for quantity, of_all in plain.items():
             true_some = true[quantity]
             floor = FLOOR_EPS * torch.finfo(self.dtype).eps * float(true_some.abs().max())
@@ -181,6 +193,7 @@ class Subject:
             ):
                 if not error <= limit:
                     raise Incorrect(f"after timing, {quantity}: error {error:.3g}, allowed {limit:.3g}")
+        return drift
 
     def _reference(self, device: torch.device, dtype: torch.dtype, images: Any) -> tuple[dict[str, Tensor], set[str]]:
         """Of the reference, for some of the images: output, and for a part the gradient of the input; and the

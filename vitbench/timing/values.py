@@ -38,6 +38,7 @@ class Alone(Strict):
     peak_reserved_mib: float | None
     energy_mj_per_image: float | None
     largest_batch: int | None
+    drift: float | None = None
 
 
 class Panel(Strict):
@@ -71,6 +72,7 @@ def combine(
         peak_reserved_mib=by_itself.peak_reserved_mib,
         energy_mj_per_image=by_itself.energy_mj_per_image,
         largest_batch=by_itself.largest_batch,
+        drift=by_itself.drift,
         parameters=by_itself.sizes.parameters,
         forward_flops=by_itself.sizes.forward_flops,
         flops=by_itself.sizes.flops,

@@ -17,7 +17,7 @@ from vitbench.report.text import UNSTABLE, Md, bold, count, escape, fixed, liste
 from vitbench.report.view import MAX_CELLS, View
 from vitbench.wording import plural
 
-LATENCY, RATIO = "latency p50 (ms)", "speed (× baseline)"
+LATENCY, RATIO, DRIFT = "latency p50 (ms)", "speed (× baseline)", "drift of the output"
 OPTIONAL = frozenset({"by the host's clock (ms)", "GFLOP/s", "first iteration (ms)", "largest batch"})
 CONTROL = "A/A control: the baseline again"
 
@@ -39,10 +39,11 @@ def by_cell(view: View, group: TimeGroup) -> Table:
     # Of a part of the model only some axes matter: those in which the timings differ name them.
     axes = () if group.level == "model" else axes_of(view, group)
     order = sorted(planned["cell"].unique(), key=lambda c: found[c]["latency_ms_p50"] if c in found else math.inf)
+    drifts = not view.by_other_runtimes.isdisjoint(planned["trial_id"])
     cells, best_ones = order[:MAX_CELLS], (fastest(rows, base["trial_id"]), leanest(rows))
+    known = {c: _values(group, found[c], base, *best_ones, drifts=drifts) for c in cells if c in found}
     lines = [
-        view.identity([cell], axes)
-        | (_values(group, found[cell], base, *best_ones) if cell in found else {LATENCY: escape(missing[cell])})
+        view.identity([cell], axes) | (known[cell] if cell in known else {LATENCY: escape(missing[cell])})
         for cell in cells
     ]
     bars = [Bar(*(found[c][f"latency_ms_{end}"] for end in ("p50", "low", "high"))) if c in found else None
@@ -77,8 +78,9 @@ def unstable(view: View, group: TimeGroup) -> list[Md]:
 
 
 def _values(
-    group: TimeGroup, result: Mapping[Any, Any], base: Mapping[str, Any], first: Set[str], least: Set[str]
-) -> dict[str, Md]:
+    group: TimeGroup, result: Mapping[Any, Any], base: Mapping[str, Any], first: Set[str], least: Set[str],
+    *, drifts: bool,
+) -> dict[str, Md]:  # fmt: skip
     trial, doubt = result["trial_id"], f" {UNSTABLE}" if result["unstable"] else ""
     latency, rate = Md(f"{significant(result['latency_ms_p50'])}{doubt}"), Md(f"{count(result['images_per_s'])}{doubt}")
     memory, ends = significant(result["peak_memory_mib"]), [result["latency_ms_low"], result["latency_ms_high"]]
@@ -94,6 +96,7 @@ def _values(
         f"energy (mJ/{group.item})": significant(result["energy_mj_per_image"]),
         "largest batch": count(result["largest_batch"]),
         "first iteration (ms)": significant(result["first_ms"]),
+        **({DRIFT: significant(result["drift"])} if drifts else {}),
     }
 
 

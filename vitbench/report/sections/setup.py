@@ -23,7 +23,7 @@ from vitbench.store.record import STATES
 from vitbench.wording import duration, plural
 
 MODEL_ALWAYS = ("image_size", "patch_size", "dim", "depth", "heads", "mlp_ratio", "num_classes")
-EXTRAS = frozenset({"block", "residual", "qk_norm", "gate", "bias", "reduction", "head"})
+EXTRAS = frozenset({"block", "residual", "qk_norm", "gate", "bias", "reduction", "head", "runtime"})
 """Slots that are named where something else than the usual is in them."""
 TRAIN_ALWAYS = ("epochs", "batch_size", "optimizer", "learning_rate", "weight_decay", "schedule", "precision")
 KINDS = {"tune": "tuning", "train": "training", "time": "timing"}

@@ -70,6 +70,8 @@ def frame(view: View) -> pd.DataFrame:
                "peak_memory_mib", "peak_reserved_mib", "first_ms", "parameters", "forward_flops", "flops", "bytes",
                "energy_mj_per_image", "largest_batch", *TIMING]  # fmt: skip
     found = view.time[columns].copy()
+    if found["drift"].isna().all():
+        found = found.drop(columns="drift")
     found["origin"] = [view.origins.letter(o) if isinstance(o, str) else "" for o in found["origin"]]
     return found
 
