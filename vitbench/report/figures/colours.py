@@ -19,20 +19,17 @@ PALETTE = ("#2c71b7", "#d85734", "#319d64", "#ac1377", "#460062", "#852a0f", "#3
 green of Okabe and Ito (Wong 2011, "Points of view: Color blindness"); all were found by a search for the largest
 distance between the nearest two, with and without protanopia and deuteranopia (model of Machado, Oliveira and Fernandes
 2009)."""
-DARK = {
-    PAPER: NIGHT,
-    INK: "#fcfcfc",
-    GREY: "#969696",
-    RULE: "#252525",
-    "#2c71b7": "#5296df",
-    "#d85734": "#ff805f",
-    "#319d64": "#5cc388",
-    "#ac1377": "#d6459b",
-    "#460062": "#864ba7",
-    "#852a0f": "#ac4e35",
-    "#3931b6": "#5559df",
-    "#60444c": "#83656e",
-}
+_LIGHTER = (
+    "#5296df",
+    "#ff805f",
+    "#5cc388",
+    "#d6459b",
+    "#864ba7",
+    "#ac4e35",
+    "#5559df",
+    "#83656e",
+)  # Of the palette, on dark
+DARK = {PAPER: NIGHT, INK: "#fcfcfc", GREY: "#969696", RULE: "#252525", **dict(zip(PALETTE, _LIGHTER, strict=True))}
 """Colour on white paper → on dark: of the same hue and with enough contrast."""
 SCALE = (
     "#e02659", "#25846b", "#cc2cb6", "#508323", "#8258ee", "#877523", "#297f9e", "#bc5924",

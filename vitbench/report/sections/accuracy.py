@@ -147,7 +147,7 @@ def _table(view: View, group: Group, found: Sequence[Function]) -> Table:
         "Test accuracy by cell, the highest mean first.",
         f"{SHARED}: {shared}." if shared else "",
         UNEQUAL_SEEDS if view.study.info.looks and len({each.n for each in found}) > 1 else "",
-        "" if view.contention(group.device).alone else NOT_ALONE,
+        "" if view.contention[group.device].alone else NOT_ALONE,
     ]
     caption = " ".join(filter(None, sentences))
     right = {name for line in made for name in line} - NAMING - set(view.axis_names.values())

@@ -37,14 +37,9 @@ Facts = Iterable[Mapping[str, object]]
 """What is put into a caveat's sentence, once for each time that it is stated; text is escaped."""
 
 
-def missing(view: View) -> Facts:
-    """A history that is not there, though the plan says that it was."""
-    return [{}] if _is_missing(view) else []
-
-
 def unreadable(view: View) -> Facts:
     """Entries that are missing, damaged or edited."""
-    if not _is_missing(view) and (lost := view.study.history.unread(view.study.info.history)):
+    if not missing(view) and (lost := view.study.history.unread(view.study.info.history)):
         number = plural(len(lost), "entry", "entries")
         yield {"entries": number, "which": listed([str(n) for n in lost], MAX_NAMED)}
 
@@ -52,11 +47,12 @@ def unreadable(view: View) -> Facts:
 def late(view: View) -> Facts:
     """A history that begins after results were there."""
     steps = view.study.history.steps()
-    if not _is_missing(view) and steps and (runs := steps[0].entry.finished):
+    if not missing(view) and steps and (runs := steps[0].entry.finished):
         yield {"runs": plural(runs, "training run")}
 
 
-def _is_missing(view: View) -> bool:
+def missing(view: View) -> bool:
+    """Whether a history is not there, though the plan says that it was."""
     history, known = view.study.history, view.study.info.history
     return len(history.unread(known)) == known and not history.steps()
 
@@ -183,11 +179,10 @@ def repeated(view: View) -> Facts:
     return _listed(view, {each.trial_id for each in _gone(view) if _ran_again(view, each)})
 
 
-def unlisted(view: View) -> Facts:
-    """Results that no list of finished runs has."""
+def unlisted(view: View) -> int:
+    """How many results no list of finished runs has."""
     known = {hash(each) for each in view.study.history.finished()}
-    if results := len({each.trial_id for each in _ended(view) if hash(each) not in known}):
-        yield {"number": results}
+    return len({each.trial_id for each in _ended(view) if hash(each) not in known})
 
 
 def _gone(view: View) -> list[Ended]:

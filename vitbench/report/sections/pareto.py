@@ -170,7 +170,7 @@ def _of_training(view: View, group: Group) -> Iterator[Costs]:
             f"training on {group.device}", f"training-{group.device}", quantity, cells,
             "the median over seeds" if several else "of one run", RANGE,
             f"with each of the {plural(values.shape[1], 'seed')} that both have" if several else "", values,
-            alone=quantity == MEMORY or view.contention(group.device).alone,
+            alone=quantity == MEMORY or view.contention[group.device].alone,
         )  # fmt: skip
 
 

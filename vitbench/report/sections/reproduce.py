@@ -28,7 +28,7 @@ def section(view: View, _: Files) -> list[Block]:
     if explained:
         made = [(*line, KEEP) if line[0] == "run" and KEEP not in line else line for line in made]
     if lines := [*map(_line, made), *_explaining(_folder(view, made), explained)]:
-        blocks.append(Code("\n".join(lines), "sh"))
+        blocks.append(Code("\n".join(lines)))
     return [*blocks, *_images(view), Md("The versions of all software, and the commit, are under Setup.")]
 
 
