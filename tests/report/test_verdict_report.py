@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.report.builders import CPU, CellPlan, Plan, Values, factorial, page_of
+from tests.report.builders import CellPlan, Plan, Values, factorial, page_of
 from tests.report.markdown import Page
 from vitbench.config.suite import Fact
 from vitbench.report.text import MINUS
@@ -124,17 +124,6 @@ def test_named_cells_are_compared_with_the_first(tmp_path: Path) -> None:
     assert {name: row[VERDICT] for name, row in by_cell.items()} == {"plain": "n/a", **expected}
     assert by_cell["without"][DIFFERENCE] == f"{MINUS}5.00"
     assert found.table("outcome")[0]["outcome"] == "reproduced"
-
-
-def test_results_of_two_machines_are_judged_apart(tmp_path: Path) -> None:
-    other = CPU.model_copy(update={"cpu": "Other CPU", "device_name": "Other CPU"})
-    found = report(tmp_path, seeds=tuple(range(14)), environment=lambda cell, seed: CPU if seed < 7 else other)
-    for machine in "AB":
-        rows = found.effects(f"On cpu {machine}")
-        assert {r["axis"] for r in rows} == {"norm", "positions"} and {r["seeds"] for r in rows} == {"7 of 14 †"}
-        numbers = [row for row in found.csv("verdicts") if row["origin"] == machine]
-        assert len(numbers) == 9 and {row["n"] for row in numbers} == {"7"}
-    assert len(found.effects()) == 6
 
 
 def test_one_seed_has_no_interval_and_shows_nothing(tmp_path: Path) -> None:

@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Sequence
 
-from vitbench.report.figures.charts import OWN
+from vitbench.report.figures.charts import OWN, Colouring
 
 PAPER, NIGHT = "#ffffff", "#14171b"  # The page's ground, light and dark; ``page.css`` has the same
 INK, GREY, RULE = "#1a1a1a", "#636363", "#ededed"  # Colours: letters and means; remarks and axes; grid lines
@@ -39,10 +38,11 @@ SCALE = (
 ON_PIXELS = ("#fefefe", "#010101")  # Light and dark letters on pixels, which look alike on both papers
 
 
-def colours_of(values: Sequence[str], others: str = "") -> dict[str, str]:
-    """Value → its colour; ``others`` is grey."""
-    palette = PALETTE if len(values) <= len(PALETTE) else itertools.cycle(SCALE)
-    return {**dict(zip(values, palette, strict=False)), **({others: GREY} if others else {})}
+def colours_of(colouring: Colouring) -> dict[str, str]:
+    """Value → its colour; the others' is grey."""
+    palette = PALETTE if len(colouring.values) <= len(PALETTE) else itertools.cycle(SCALE)
+    grey = {colouring.others: GREY} if colouring.others else {}
+    return {**dict(zip(colouring.values, palette, strict=False)), **grey}
 
 
 _TAG = re.compile(r"<(?:path|use|text|g|image|rect) [^>]*>")

@@ -10,7 +10,7 @@ from vitbench.analysis.axis_speeds import MARGIN
 from vitbench.analysis.conclusions import Tested
 from vitbench.config.trial import TrainTrial
 from vitbench.report.cost import by_axis
-from vitbench.report.cost.beside import Beside, beside_baseline, heat_map
+from vitbench.report.cost.speed import Beside, beside_baseline, heat_map
 from vitbench.report.document import Bar, Block, Byline, Chips, Forest, ForestRow, Note, Scale
 from vitbench.report.groups import RUNS, Group
 from vitbench.report.models import explained_page
