@@ -17,7 +17,7 @@ from vitbench.report.document import Block, Forest, Table
 from vitbench.report.output import Files
 from vitbench.report.sections import setup, summary
 from vitbench.report.sections.caveats import stated
-from vitbench.report.text import plain, ratio_ends
+from vitbench.report.text import ratio_ends
 from vitbench.report.view import View
 from vitbench.store import TimeValues
 
@@ -156,22 +156,17 @@ def test_an_interval_that_excludes_1_is_seen_to(low: float, high: float, said: s
 def test_the_heat_map_has_every_setting_and_the_ratios_of_the_records() -> None:
     assert heat_map(reference("components-cpu")) is None, "few settings"
     view = reference("attention-timing-cpu")
-    found = heat_map(view)
-    assert found is not None
-    rows = view.time[(view.time["state"] == "ok") & (view.time["attention"] != "sdpa")]
-    shapes = [plain(line[0]) for line in found.rows]
-    assert len(view.time_groups) == 10 == 2 * len(set(shapes)) == 2 * len(shapes), "a column for each mode"
+    found, every = heat_map(view), beside_baseline(view)
+    assert found is not None and len(view.time_groups) == 10 == 2 * len(found.rows), "a column for each mode"
     # A ratio is as sure as the surer of its two timings at the most, and has a colour only then.
-    timed = view.time[view.time["attention"] == "sdpa"].set_index(["level_shape", "mode"])["unstable"]
-    unsure = {r["trial_id"] for r in rows.to_dict("records") if r["unstable"] or timed[r["level_shape"], r["mode"]]}
-    assert {each.row["trial_id"] for each in beside_baseline(view) if each.unstable} == unsure
-    shown = {(shapes[at], column): cell for at, line in enumerate(found.rows) for column, cell in enumerate(line)}
-    for each in beside_baseline(view):
-        head = f"{each.name}, {each.group.mode_name}"
-        column = found.columns.index(head)
-        (place,) = [at for at, shape in enumerate(shapes) if speed.shared(view, each.group).startswith(shape)]
-        ratio = float(each.row["speed"])
-        words = {"undecided": "", "unstable": " ~"}
-        assert shown[shapes[place], column] == f"{ratio:.2f}{words.get(each.verdict, f' {each.verdict}')}"
-        shade = found.shades.get((place, column))
-        assert (shade is None) == each.unstable and (shade is None or (shade > 0) == (ratio > 1))
+    done = view.time[view.time["state"] == "ok"]
+    base = done[done["attention"] == "sdpa"].set_index(["level_shape", "mode"])["unstable"]
+    others = done[done["attention"] != "sdpa"].to_dict("records")
+    unsure = {r["trial_id"] for r in others if r["unstable"] or base[r["level_shape"], r["mode"]]}
+    assert {each.row["trial_id"] for each in every if each.unstable} == unsure
+    words = {"undecided": "", "unstable": " ~"}
+    said = [f"{float(each.row['speed']):.2f}{words.get(each.verdict, f' {each.verdict}')}" for each in every]
+    assert sorted(cell for row in found.rows for cell in row[1:]) == sorted(said)
+    shaded = {at: found.rows[at[0]][at[1]] for at in found.shades}
+    assert len(shaded) == len(every) - len(unsure) and not any(cell.endswith("~") for cell in shaded.values())
+    assert all((found.shades[at] > 0) == (float(cell.split()[0]) > 1) for at, cell in shaded.items())

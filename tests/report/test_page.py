@@ -11,7 +11,7 @@ from playwright.sync_api import Browser, Page
 
 from tests.conftest import REPOSITORY
 from tests.report.browser import SCHEMES, WINDOWS, faults_of_page, opened
-from tests.report.builders import CellPlan, Plan, build, factorial, render
+from tests.report.builders import build, factorial, render
 from tests.report.contrast import LEAST_MARK, LEAST_TEXT, contrast, hexadecimal, over
 from tests.test_security import HOSTILE, as_read, hostile_study
 from tools.archetypes import STUDIES
@@ -156,34 +156,6 @@ def test_hostile_names_are_text(browser: Browser, pages: Pages) -> None:
         assert HOSTILE[0] in texts, "in a legend"
         ids = shown.value("[...document.querySelectorAll('[id]')].map(e => e.id)")
         assert len(ids) == len(set(ids))
-
-
-@pytest.mark.parametrize("width", [390, 1280])
-def test_labels_in_pictures_neither_touch_nor_are_cut_off(browser: Browser, tmp_path: Path, width: int) -> None:
-    """Of few cells: the browser has the letters where they were laid out, which test_figures.py measures of many."""
-    cells = 12
-    planned = [
-        CellPlan(f"cell {n} " + "of a long name " * 4, {"depth": 1 + n % 12, "dim": 32 * (1 + n // 12)})
-        for n in range(cells)
-    ]
-    page = render(build(tmp_path / "study", Plan(cells=planned, seeds=(0, 1))), tmp_path / "out")
-    with opened(browser, page, width=width) as shown:
-        found = shown.value(
-            """() => [...document.querySelectorAll('figure svg')].flatMap(svg => {
-                const frame = svg.getBoundingClientRect();
-                const boxes = [...svg.querySelectorAll('text')].map(t => [t.textContent, t.getBoundingClientRect()]);
-                const bad = boxes.filter(([_, b]) => b.left < frame.left - 1 || b.right > frame.right + 1
-                                                     || b.top < frame.top - 1 || b.bottom > frame.bottom + 1);
-                const touch = (a, b) => Math.min(a.right, b.right) - Math.max(a.left, b.left) > 1
-                                        && Math.min(a.bottom, b.bottom) - Math.max(a.top, b.top) > 4;
-                boxes.forEach(([name, a], i) => boxes.slice(i + 1).forEach(([other, b]) => {
-                    if (touch(a, b)) bad.push([`${name} / ${other}`, a]);
-                }));
-                return bad.map(([name]) => name);
-            })"""
-        )
-        assert found == []
-        assert shown.value("document.querySelectorAll('figure svg text').length") >= min(cells, 60)
 
 
 SMALLEST_LETTERS = 9.0

@@ -164,11 +164,6 @@ class View:
         rows = grouped.finished(self.time)
         return rows[rows["latency_ms_p50"].notna()]
 
-    @cached_property
-    def marked(self) -> pd.Series[bool]:
-        """Whether each of the finished timings is unstable."""
-        return self.measured["unstable"].fillna("") != ""
-
     def timed(self, group: TimeGroup) -> pd.DataFrame:
         """The finished timings of a group, of its environment."""
         rows = of_origin(self.timings(group), group.origin)
@@ -325,12 +320,6 @@ class View:
             for cell, seeds in each.seeds.items():
                 found[cell] = max(seeds, found.get(cell, 0))
         return found
-
-    def accuracy_over(self, axis: str, origin: str, device: str) -> grouped.Matched:
-        """Test accuracy (percent) over the matched blocks of an axis, of one device and origin."""
-        trained = self.train if axis in self.equivalent_axes else self.judged
-        rows = of_origin(frames.where(trained, trained["device"] == device), origin)
-        return grouped.matched(rows, self.axes, axis, grouped.ACCURACY, grouped.TRAIN_BLOCK)
 
     def timing_over(self, axis: str, group: TimeGroup, value: str) -> grouped.Matched:
         """A measured value over the matched blocks of an axis, of one group of timings."""

@@ -35,13 +35,8 @@ def exported(view: View) -> dict[str, bytes]:
         }
 
 
-def folder(run: TrackedRun) -> str:
-    """W&B's own name for it, with the moment when the trial began."""
-    return f"offline-run-{time.strftime('%Y%m%d_%H%M%S', time.gmtime(run.began))}-{run.planned.id}"
-
-
 def _write(view: View, run: TrackedRun, scratch: str) -> str:
-    """Write a run; its folder's name."""
+    """Write a run; returns W&B's own name for its folder, with the moment when the trial began."""
     import wandb
 
     settings = wandb.Settings(**PRIVATE)
@@ -56,4 +51,4 @@ def _write(view: View, run: TrackedRun, scratch: str) -> str:
         made.log({"epoch": step.number, **step.metrics, "_timestamp": step.at}, step=number)
     made.summary.update({f"final/{key}": value for key, value in run.final.items()})
     made.finish(exit_code=0 if run.record.state == "ok" else 1)
-    return folder(run)
+    return f"offline-run-{time.strftime('%Y%m%d_%H%M%S', time.gmtime(run.began))}-{run.planned.id}"

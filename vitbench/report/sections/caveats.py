@@ -12,7 +12,6 @@ from vitbench.analysis.grouped import NoiseFloor
 from vitbench.analysis.results import MOVING
 from vitbench.analysis.same_batches import unlike
 from vitbench.config.dead_fields import dead
-from vitbench.config.recipe import TrainSpec
 from vitbench.config.suite import as_text
 from vitbench.config.trial import TrainTrial
 from vitbench.environment import Environment
@@ -21,7 +20,7 @@ from vitbench.report.origins import with_changes
 from vitbench.report.sections import changes
 from vitbench.report.sections.changes import Facts
 from vitbench.report.sections.setup import who_has
-from vitbench.report.text import SURVIVORS, Md, count, enumerated, escape, fixed, listed, significant, span
+from vitbench.report.text import Md, count, enumerated, escape, fixed, listed, significant, span
 from vitbench.report.view import MEAN, View
 from vitbench.wording import plural
 
@@ -103,34 +102,21 @@ def _noise(floor: NoiseFloor) -> Mapping[str, object]:
     return {"runs": runs, "points": fixed(floor.largest, 2), "std": fixed(floor.std, 2)}
 
 
-def _seeds(view: View) -> tuple[int, int] | None:
-    """Fewest and most seeds of a cell, of those that have a result where any has."""
+def _seeds(view: View) -> tuple[int, int]:
+    """Fewest and most seeds of a cell, of those that have a result where any has; 0 where nothing is trained."""
     planned = view.train.groupby(["device", "cell"], sort=False).size()
     counted = view.by_cell["n"] if len(view.by_cell) else planned
-    return None if planned.empty else (int(counted.min()), int(counted.max()))
-
-
-def _one_seed(view: View) -> Facts:
-    seeds = _seeds(view)
-    if seeds and seeds[0] == 1:
-        yield {"which": "" if seeds[1] == 1 else " for some cells"}
+    return (0, 0) if planned.empty else (int(counted.min()), int(counted.max()))
 
 
 def _several_seeds(view: View) -> Facts:
-    seeds = _seeds(view)
-    if seeds and seeds[1] > 1:
-        yield {"seeds": f"{seeds[1]}" if seeds[0] == seeds[1] else f"{seeds[0]} to {seeds[1]}"}
-
-
-def _survivors(view: View) -> Facts:
-    states = view.train.groupby(["device", "cell"], sort=False)["state"]
-    if cells := int(sum(0 < (s == "ok").sum() < len(s) for _, s in states)):
-        yield {"number": cells, "mark": SURVIVORS}
+    if (seeds := _seeds(view))[1] > 1:
+        yield {"seeds": span(seeds)}
 
 
 def _readings(view: View) -> Facts:
     readings = int(view.results.tables["attempts"]["test_readings"].sum())  # also of those that no longer stand
-    if readings and _seeds(view):
+    if readings and _seeds(view)[1]:
         runs = int((view.train["state"] == "ok").sum())
         yield {"times": plural(readings, "time"), "runs": plural(runs, "finished run")}
 
@@ -203,27 +189,15 @@ def _other_batches(view: View) -> Facts:
         yield {"seed": plural(more, "more seed"), "what": "cells saw different batches"}
 
 
-def _recipes(view: View) -> tuple[list[TrainSpec], list[str]]:
-    """The recipes of the runs, and the fields that matter to them and were not tuned."""
+def _settings(view: View, *, alike: bool) -> Facts:
+    """Fields of the recipe that matter and were not tuned: the value that all runs have, or which cells have which."""
     trained = [p.trial.train for p in view.planned if isinstance(p.trial, TrainTrial)]
     left = [name for name in NUISANCES if f"train.{name}" not in view.study.info.tuned and not dead(name, trained)]
-    return trained, left
-
-
-def _alike(trained: Iterable[TrainSpec], field: str) -> bool:
-    return len({getattr(recipe, field) for recipe in trained}) == 1
-
-
-def _untuned(view: View) -> Facts:
-    trained, left = _recipes(view)
-    alike = [f"{_called(n)} {escape(as_text(getattr(trained[0], n)))}" for n in left if _alike(trained, n)]
-    return [{"settings": ", ".join(alike)}] if alike else []
-
-
-def _by_cell(view: View) -> Facts:
-    trained, left = _recipes(view)
-    apart = [f"{_called(n)} {words}" for n in left if not _alike(trained, n) and (words := who_has(view, n))]
-    return [{"settings": "; ".join(apart)}] if apart else []
+    values = {name: {getattr(recipe, name) for recipe in trained} for name in left}
+    chosen = {name: of for name, of in values.items() if (len(of) == 1) == alike}
+    said = {name: escape(as_text(of.pop())) if alike else who_has(view, name) for name, of in chosen.items()}
+    if parts := [f"{name.replace('_', ' ')} {words}" for name, words in said.items() if words]:
+        yield {"settings": (", " if alike else "; ").join(parts)}
 
 
 def _budgets(view: View) -> Facts:
@@ -257,10 +231,6 @@ def _deciding(view: View, rows: pd.DataFrame) -> list[str]:
     return [axis for axis, of in values.items() if _apart(rows.groupby(of)["train_flops"].mean()) >= UNEQUAL]
 
 
-def _called(field: str) -> str:
-    return field.replace("_", " ")
-
-
 CAVEATS: tuple[Caveat[View], ...] = (
     Caveat("history-missing", changes.missing,
            "**The study's history is missing**: whether the suite was changed after results were seen, or finished "
@@ -280,16 +250,17 @@ CAVEATS: tuple[Caveat[View], ...] = (
            short="seeds changed after results were seen"),
     Caveat("plan-edited", changes.edited, "**study.json was edited by hand**: its history does not have {what}.",
            short="plan edited by hand"),
-    Caveat("removed-runs", changes.removed,
+    Caveat("removed-runs", lambda view: changes.gone(view, again=False),
            "**Finished runs are gone** ({number}): {which}. No number here includes them.",
            short="finished runs are gone"),
-    Caveat("repeated-runs", changes.repeated,
+    Caveat("repeated-runs", lambda view: changes.gone(view, again=True),
            "**Finished runs were removed and run again** ({number}): {which}. Numbers here are of the later runs.",
            short="finished runs were removed and repeated"),
     Caveat("unlisted-results", changes.unlisted,
            "Results missing from the list of finished runs: {number}. They were brought from elsewhere, stored by a "
            "driver that was killed at that moment, or the list was cut. The next `vitbench run` adds them."),
-    Caveat("one-seed", _one_seed,
+    Caveat("one-seed",
+           lambda view: (seeds := _seeds(view))[0] == 1 and {"which": "" if seeds[1] == 1 else " for some cells"},
            "**n = 1, no inference**{which}: one seed says nothing about the spread between runs, so no difference is "
            "shown to be more than chance.",
            short="one seed, no inference"),
@@ -298,8 +269,9 @@ CAVEATS: tuple[Caveat[View], ...] = (
     Caveat("one-test-set", _several_seeds,
            "Intervals and p-values are over seeds, for one set of training and test images. Verdicts do not include "
            "how other images would move a difference."),
-    Caveat("mean-over-survivors", _survivors,
-           "Cells of which some seeds have no result: {number}. Their means are over the others (marked {mark})."),
+    Caveat("mean-over-survivors",
+           lambda view: sum(0 < (s == "ok").sum() < len(s) for _, s in view.train.groupby(["device", "cell"])["state"]),
+           "Cells of which some seeds have no result: {number}. Their means are over the others (marked †)."),
     Caveat("test-images-read", _readings,
            "The test images were read {times} for {runs}. Sorting cells by test accuracy is a selection and flatters "
            "the first."),
@@ -318,7 +290,7 @@ CAVEATS: tuple[Caveat[View], ...] = (
            "Each function is trained once a seed: {number} of the cells were trained with the first seed alone, and "
            "agree with an equivalent one, whose further seeds stand for the function."),
     Caveat("unstable-timings",
-           lambda view: (marked := view.marked.sum()) and {"marked": marked, "timings": len(view.marked)},
+           lambda view: (n := (view.measured["unstable"] != "").sum()) and {"marked": n, "timings": len(view.measured)},
            "**Unstable timings: {marked} of {timings}** (marked ~; reasons below their tables). No verdict on speed "
            "uses them.",
            short="{marked} of {timings} timings are unstable"),
@@ -364,9 +336,9 @@ CAVEATS: tuple[Caveat[View], ...] = (
            short="cells saw different batches"),
     Caveat("tuned-settings", lambda view: _names(view.study.info.tuned),
            "Tuned for each cell on validation, with as many runs for each: {names}."),
-    Caveat("untuned-settings", _untuned,
+    Caveat("untuned-settings", lambda view: _settings(view, alike=True),
            "Fixed for all cells and not tuned for each, which may favour some: {settings}."),
-    Caveat("settings-by-cell", _by_cell,
+    Caveat("settings-by-cell", lambda view: _settings(view, alike=False),
            "**Set differently for some cells**, and not tuned: {settings}. A difference between these cells may come "
            "from that.",
            short="training settings differ by cell"),

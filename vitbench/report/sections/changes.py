@@ -169,42 +169,25 @@ def _value(name: str, value: Any) -> Md:
     return escape(as_text(value)[:MOST_LETTERS])
 
 
-def removed(view: View) -> Facts:
-    """Finished runs of which no record is there."""
-    return _listed(view, {each.trial_id for each in _gone(view) if not _ran_again(view, each)})
-
-
-def repeated(view: View) -> Facts:
-    """Finished runs whose record is gone, and whose trial was run again."""
-    return _listed(view, {each.trial_id for each in _gone(view) if _ran_again(view, each)})
+def gone(view: View, *, again: bool) -> Facts:
+    """Finished runs whose record is gone: those whose trial was run again, or the others."""
+    # By their hashes: of a million trials the set itself is half a gigabyte.
+    there, tried = {hash(each) for each in _ended(view)}, view.results.tried
+    aside = {name.removesuffix(".json") for name, _ in view.damaged}
+    lost = [each for each in view.study.history.finished() if hash(each) not in there]
+    lost = [each for each in lost if f"{each.trial_id}-{each.attempt}" not in aside]
+    if ids := {each.trial_id for each in lost if bool(ended(tried.get(each.trial_id, ()))) == again}:
+        trials = Trials.of(view.study.info.trials)
+        named = [escape(trials.of_id(trial_id).description) for trial_id in trials.ids() if trial_id in ids]
+        more = [f"{len(named) - MAX_NAMED} more"] if len(named) > MAX_NAMED else []
+        of_none = [f"{len(ids) - len(named)} of no planned cell"] if len(ids) > len(named) else []
+        yield {"number": len(ids), "which": "; ".join([*named[:MAX_NAMED], *more, *of_none])}
 
 
 def unlisted(view: View) -> int:
     """How many results no list of finished runs has."""
     known = {hash(each) for each in view.study.history.finished()}
     return len({each.trial_id for each in _ended(view) if hash(each) not in known})
-
-
-def _gone(view: View) -> list[Ended]:
-    # By their hashes: of a million trials the set itself is half a gigabyte.
-    there = {hash(each) for each in _ended(view)}
-    aside = {name.removesuffix(".json") for name, _ in view.damaged}
-    gone = (each for each in view.study.history.finished() if hash(each) not in there)
-    return [each for each in gone if f"{each.trial_id}-{each.attempt}" not in aside]
-
-
-def _ran_again(view: View, gone: Ended) -> bool:
-    return bool(ended(view.results.tried.get(gone.trial_id, ())))
-
-
-def _listed(view: View, ids: set[str]) -> Facts:
-    if not ids:
-        return
-    trials = Trials.of(view.study.info.trials)
-    named = [escape(trials.of_id(trial_id).description) for trial_id in trials.ids() if trial_id in ids]
-    more = [f"{len(named) - MAX_NAMED} more"] if len(named) > MAX_NAMED else []
-    of_none = [f"{len(ids) - len(named)} of no planned cell"] if len(ids) > len(named) else []
-    yield {"number": len(ids), "which": "; ".join([*named[:MAX_NAMED], *more, *of_none])}
 
 
 def _ended(view: View) -> Iterator[Ended]:

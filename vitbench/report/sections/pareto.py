@@ -132,7 +132,7 @@ def _of_timings(view: View, group: TimeGroup) -> Iterator[Costs]:
     an_ms = rows["images_per_s"] * rows["latency_ms_p50"]
     cells = pd.DataFrame({
         VALUE: rows["images_per_s"], LOW: an_ms / rows["latency_ms_high"], HIGH: an_ms / rows["latency_ms_low"],
-        MARKED: rows["unstable"].fillna("").astype(str) != "",
+        MARKED: rows["unstable"] != "",
     })  # fmt: skip
     yield Costs(group.title, group.slug, THROUGHPUT, cells, "that of the median latency", INTERVAL,
                 "by intervals that do not overlap")  # fmt: skip

@@ -164,7 +164,7 @@ TERMS: tuple[Caveat[View], ...] = (
          "the lowest latency, and those whose interval of the speed overlaps with its."),
     Caveat("A/A control", _of_timings("control"),
          "the baseline against itself, timed once more in each round: 1 but for noise."),
-    Caveat(UNSTABLE, lambda view: view.marked.any(),
+    Caveat(UNSTABLE, lambda view: (view.measured["unstable"] != "").any(),
          f"unstable: the interval of its speed beside the baseline is ±{100 * UNSTEADY:.0f} % or wider (a latency's "
          "may be wider: rounds are compared one by one), or for a reason below the table. No verdict "
          "uses such a timing."),
