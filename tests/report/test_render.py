@@ -31,7 +31,7 @@ from tests.report.builders import (
 from tests.report.markdown import HOSTILE, Archetypes, Page, read_page
 from tools.archetypes import STUDIES
 from vitbench.cli.main import cli
-from vitbench.config.suite import Goal, Published
+from vitbench.config.suite import Goal
 from vitbench.report.document import Table
 from vitbench.report.output import Files, ReportError
 from vitbench.report.sections import accuracy
@@ -167,22 +167,16 @@ def test_hostile_names_are_no_heading_link_or_command(archetypes: Archetypes) ->
     assert not [heading for heading in page.headings if any(name in heading for name in HOSTILE)]
 
 
-def test_published_numbers_stand_beside_measured_ones(tmp_path: Path) -> None:
-    known = Published(test_accuracy=26.5, source="a blog")
-    cells = [
-        CellPlan("none", {"attention": "none"}),
-        CellPlan("one head", {"heads": 1}, known),
-        CellPlan("four heads", {"heads": 4}, Published(test_accuracy=33.9, source="a blog")),
-    ]
-    plan = Plan(cells=cells, time=False, state=lambda c, k, s: ("oom", "") if c.label == "four heads" else ("ok", ""))
-    page = page_of(tmp_path, plan)
+def test_published_numbers_stand_beside_measured_ones(archetypes: Archetypes) -> None:
+    page = archetypes("published")
     rows = {row["cell"]: row for row in page.table("published (%)")}
     assert set(rows) == {"one head", "four heads"}
     measured = float(next(r for r in page.csv("accuracy") if r["cell"] == "one head")["test_accuracy_pct_mean"])
     assert rows["one head"]["published (%)"] == "26.5"
-    assert rows["one head"]["measured (%)"] == f"{measured:.1f}"
+    assert rows["one head"]["measured (%)"].startswith(f"{measured:.1f} ± ")
     assert rows["one head"]["difference (points)"] == f"{measured - 26.5:+.1f}"
-    assert rows["four heads"]["measured (%)"] == "oom"
+    others = archetypes("hostile-names").table("published (%)")
+    assert {row["measured (%)"] for row in others if row["seeds"] == "0"} == {"failed"}
 
 
 def test_a_fallback_is_said_first_and_its_numbers_are_not_compared(archetypes: Archetypes) -> None:
