@@ -9,8 +9,8 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
-from tests.report.builders import COMPONENTS, CPU, GPU, CellPlan, Plan, Values, build, factorial, no_triton
-from tests.report.test_render import HOSTILE, SMALL
+from tests.report.builders import COMPONENTS, CPU, GPU, SMALL, CellPlan, Plan, Values, build, factorial, no_triton
+from tests.report.markdown import HOSTILE
 from vitbench.analysis.side_by_side import SideBySide, side_by_side
 from vitbench.config.suite import Fact, Goal, Published
 from vitbench.config.trial import TrainTrial, TuneTrial

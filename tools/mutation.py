@@ -34,7 +34,7 @@ from cosmic_ray.plugins import get_operator, operator_names
 from tools.mutants import REPOSITORY
 
 PACKAGES = {
-    "components": ("components", "model", "training"),
+    "components": ("components", "model"),
     "analysis": ("analysis",),
     "timing": ("timing",),
     "data": ("data", "training"),

@@ -79,9 +79,19 @@ SILENT_PICTURES = """[...document.querySelectorAll('figure')].filter(f => {
 }).map(f => f.id)"""
 
 
-FORMS = """Object.fromEntries([...document.querySelectorAll('figure .scroll')].map(box => [box.closest('figure').id,
-    [...box.children].filter(form => form.getBoundingClientRect().width > 0).length]))"""
-"""Of a chart's two forms, one for wide windows and one for phones, the page shows the one that fits."""
+TOUCHING = """() => [...document.querySelectorAll('figure svg')].flatMap(svg => {
+    const frame = svg.getBoundingClientRect();
+    const boxes = [...svg.querySelectorAll('text')].map(t => [t.textContent, t.getBoundingClientRect()]);
+    const bad = boxes.filter(([_, b]) => b.left < frame.left - 1 || b.right > frame.right + 1
+                                         || b.top < frame.top - 1 || b.bottom > frame.bottom + 1);
+    const touch = (a, b) => Math.min(a.right, b.right) - Math.max(a.left, b.left) > 1
+                            && Math.min(a.bottom, b.bottom) - Math.max(a.top, b.top) > 4;
+    boxes.forEach(([name, a], i) => boxes.slice(i + 1).forEach(([other, b]) => {
+        if (touch(a, b)) bad.push([`${name} / ${other}`, a]);
+    }));
+    return bad.map(([name]) => name);
+})"""
+"""Texts of pictures that touch another, or that their picture cuts off."""
 
 
 def faults_of_page(browser: Browser, file: Path, *, width: int, scheme: str) -> list[str]:
@@ -103,5 +113,5 @@ def faults_of_page(browser: Browser, file: Path, *, width: int, scheme: str) -> 
         if dark != (scheme == "dark"):
             found.append(f"is {'dark' if dark else 'light'}")
         found += [f"{figure}: a picture without words" for figure in shown.value(SILENT_PICTURES)]
-        found += [f"{figure}: {n} forms of a chart at once" for figure, n in shown.value(FORMS).items() if n != 1]
+        found += [f"{text}: touches another text of its picture, or is cut off" for text in shown.value(TOUCHING)]
         return [*found, *violations(shown)]

@@ -45,6 +45,7 @@ COMPONENTS = {
     "norm": ("pre", "post"),
     "positions": ("learned", "sinusoidal", "none"),
 }
+SMALL = {"norm": ("pre", "post"), "positions": ("learned", "none")}
 EFFECT = {"none": -4.0, "sinusoidal": -0.6, "post": 1.1}
 SPEED = {"per_head": 1.6, "batched": 1.15, "sdpa": 1.0, "triton": 0.7, "einops": 1.05}
 

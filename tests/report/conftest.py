@@ -1,7 +1,8 @@
-"""One browser for all tests of pages."""
+"""One browser for all tests of pages, and one rendering of each archetype."""
 
 from __future__ import annotations
 
+import functools
 import shutil
 from collections.abc import Iterator
 
@@ -9,6 +10,9 @@ import pytest
 from playwright.sync_api import Browser, sync_playwright
 
 from tests.conftest import not_there
+from tests.report.builders import written
+from tests.report.markdown import Archetypes, Page, read_page
+from tools.archetypes import STUDIES
 
 
 @pytest.fixture(scope="session")
@@ -22,3 +26,14 @@ def browser() -> Iterator[Browser]:
         opened = playwright.chromium.launch(executable_path=path, args=["--no-sandbox"])
         yield opened
         opened.close()
+
+
+@pytest.fixture(scope="session")
+def archetypes(tmp_path_factory: pytest.TempPathFactory) -> Archetypes:
+    """Name of an archetype → its report as its reader sees it, rendered when it is first asked for."""
+
+    def rendered(name: str) -> Page:
+        folder = tmp_path_factory.mktemp(name)
+        return read_page(written(STUDIES[name](folder / "study"), folder / "report").parent)
+
+    return functools.cache(rendered)

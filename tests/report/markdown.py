@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -42,6 +43,13 @@ def tables(document: Document) -> list[Shown]:
     return [Shown(*each) for each in document.tables()]
 
 
+HOSTILE = [
+    "<script>alert(1)</script>", '"><img src=x onerror=alert(1)>', "a|b|c", "back\\slash `code`", "$x$ and $y$",
+    "$\\frac$ and $_$",  # wrong as a formula
+    "**bold** _em_ ~~gone~~", "[link](javascript:alert(1))", "![picture](https://example.org/x.png)",
+    "=cmd|' /C calc'!A0", "+1", "-rf", "@SUM(A1)", "1. one", "# heading", "&lt;b&gt;", "{{7*7}} {% raw %}",
+    "\N{SNOWMAN} \N{PILE OF POO} 漢字", "x" * 80, "x" * 79 + "y",
+]  # fmt: skip
 KNOWN = {"text", "softbreak", "strong_open", "strong_close", "em_open", "em_close", "link_open", "link_close",
          "image", "code_inline"}  # fmt: skip
 
@@ -82,6 +90,10 @@ class Page:
     def csv(self, name: str) -> list[dict[str, str]]:
         with (self.folder / "tables" / f"{name}.csv").open(newline="", encoding="utf-8") as stream:
             return list(csv.DictReader(stream))
+
+
+Archetypes = Callable[[str], Page]
+"""Name of an archetype → its report."""
 
 
 def csv_text(frame: pd.DataFrame) -> str:

@@ -19,11 +19,9 @@ from tests.report.builders import CPU, GPU, blank, build, factorial
 from tests.report.markdown import read_page
 from tests.test_security import HOSTILE, hostile_study
 from vitbench.analysis.side_by_side import side_by_side
-from vitbench.report.comparisons import plots
-from vitbench.report.comparisons.comparison import compose, render_comparison
+from vitbench.report.comparisons.comparison import compose, ratios, render_comparison, trends
 from vitbench.report.comparisons.comparison_tables import timings_frame
 from vitbench.report.comparisons.limits import differences
-from vitbench.report.comparisons.plots import ratios
 from vitbench.report.document import Forest
 from vitbench.report.formats import markdown
 from vitbench.report.output import Files
@@ -95,7 +93,7 @@ def test_every_ratio_says_over_which_arm_it_is(tmp_path: Path) -> None:
 def test_latencies_of_three_studies_are_a_trend_of_those_that_changed_most(tmp_path: Path) -> None:
     slower = [{}, {2: 1.2}, {2: 1.5}]
     paths = [write(tmp_path / f"v{n}", cells(12, times), seed=n) for n, times in enumerate(slower, 1)]
-    assert plots.trends(side_by_side(paths[:2]), Files(blank)) == [], "of two studies the forest says all"
+    assert trends(side_by_side(paths[:2]), Files(blank)) == [], "of two studies the forest says all"
     files = Files()
     page = files.write(tmp_path / "out", compose(side_by_side(paths), files))
     drawn = pd.read_csv(page.parent / "figures" / "latency-trend.csv")

@@ -1,7 +1,8 @@
-"""What a report says of speed, budgets and settings of training runs, and of how they came about."""
+"""What a report says of speed, budgets and settings, what stands out among timings, and how they came about."""
 
 from __future__ import annotations
 
+import math
 import statistics
 from pathlib import Path
 from typing import Any
@@ -10,11 +11,13 @@ import pytest
 
 from tests.report.builders import CPU, CellPlan, Plan, Values, build, factorial, reference
 from tests.report.markdown import Shown
-from vitbench.report.cost import by_axis
+from vitbench.report.cost import by_axis, speed
+from vitbench.report.cost.speed import beside_baseline, heat_map
 from vitbench.report.document import Block, Forest, Table
 from vitbench.report.output import Files
 from vitbench.report.sections import setup, summary
 from vitbench.report.sections.caveats import stated
+from vitbench.report.text import ratio_ends
 from vitbench.report.view import View
 from vitbench.store import TimeValues
 
@@ -108,3 +111,62 @@ def test_what_cells_are_given_is_said_where_it_differs(tmp_path: Path) -> None:
     longer = view(tmp_path / "longer", factorial({"train.epochs": (2, 6), "norm": ("pre", "post")}, time=False))
     assert "train.epochs" in dict(stated(longer))["unequal-budgets"]
     assert "unequal-budgets" not in dict(stated(view(tmp_path / "alike", grid())))
+
+
+def row(name: str, latency: float, speeds: tuple[float, float], **changes: Any) -> dict[str, Any]:
+    low, high = speeds
+    values = {"trial_id": name, "latency_ms_p50": latency, "unstable": "", "speed_low": low, "speed_high": high}
+    return {**values, "peak_memory_mib": 10.0, "peak_reserved_mib": 16.0, **changes}
+
+
+BASE = row("base", 10.0, (math.nan, math.nan))
+
+
+@pytest.mark.parametrize(
+    ("others", "bold"),
+    [
+        ([row("fast", 5.0, (1.9, 2.1)), row("slow", 20.0, (0.4, 0.6))], {"fast"}),
+        ([row("near", 9.9, (0.97, 1.05)), row("slow", 20.0, (0.4, 0.6))], {"near", "base"}),
+        ([row("near", 9.9, (0.97, 1.05))], set()),  # nothing is behind
+        ([row("wide", 5.0, (1.9, 2.1), unstable="a reason"), row("slow", 20.0, (0.4, 0.6))], {"base"}),
+        ([row("alone", 5.0, (math.nan, math.nan))], set()),  # how far it may be luck is not known
+        ([], set()),
+    ],
+)
+def test_what_cannot_be_told_from_the_fastest_stands_out_with_it(others: list[dict[str, Any]], bold: set[str]) -> None:
+    assert speed.fastest([BASE, *others], "base") == bold
+
+
+def test_memory_stands_out_where_it_is_counted() -> None:
+    lean = row("lean", 1.0, (1.0, 1.0), peak_memory_mib=9.0)
+    assert speed.leanest([BASE, lean]) == {"lean"}
+    assert speed.leanest([BASE, BASE | {"trial_id": "same", "peak_memory_mib": 10.01}]) == set(), "equal as printed"
+    assert speed.leanest([BASE, lean | {"peak_reserved_mib": math.nan}]) == set(), "a resident set is no count"
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "said"),
+    [(0.958, 0.998, "0.958 to 0.998"), (0.9, 1.1, "0.90 to 1.10"), (1.2, 1.3, "1.20 to 1.30"),
+     (0.998, 1.001, "1.00 to 1.00"), (1.0004, 1.1, "1.0004 to 1.1000")],
+)  # fmt: skip
+def test_an_interval_that_excludes_1_is_seen_to(low: float, high: float, said: str) -> None:
+    assert ratio_ends(low, high) == said
+
+
+def test_the_heat_map_has_every_setting_and_the_ratios_of_the_records() -> None:
+    assert heat_map(reference("components-cpu")) is None, "few settings"
+    view = reference("attention-timing-cpu")
+    found, every = heat_map(view), beside_baseline(view)
+    assert found is not None and len(view.time_groups) == 10 == 2 * len(found.rows), "a column for each mode"
+    # A ratio is as sure as the surer of its two timings at the most, and has a colour only then.
+    done = view.time[view.time["state"] == "ok"]
+    base = done[done["attention"] == "sdpa"].set_index(["level_shape", "mode"])["unstable"]
+    others = done[done["attention"] != "sdpa"].to_dict("records")
+    unsure = {r["trial_id"] for r in others if r["unstable"] or base[r["level_shape"], r["mode"]]}
+    assert {each.row["trial_id"] for each in every if each.unstable} == unsure
+    words = {"undecided": "", "unstable": " ~"}
+    said = [f"{float(each.row['speed']):.2f}{words.get(each.verdict, f' {each.verdict}')}" for each in every]
+    assert sorted(cell for row in found.rows for cell in row[1:]) == sorted(said)
+    shaded = {at: found.rows[at[0]][at[1]] for at in found.shades}
+    assert len(shaded) == len(every) - len(unsure) and not any(cell.endswith("~") for cell in shaded.values())
+    assert all((found.shades[at] > 0) == (float(cell.split()[0]) > 1) for at, cell in shaded.items())

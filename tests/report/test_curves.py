@@ -1,4 +1,4 @@
-"""Learning curves: what is drawn of which runs, and what is said beneath."""
+"""Learning curves and trends: what is drawn of which runs, and what is said beneath."""
 
 from __future__ import annotations
 
@@ -12,11 +12,13 @@ from matplotlib.collections import LineCollection
 from matplotlib.lines import Line2D
 
 from tests.report.builders import CellPlan, Plan, build, factorial, reference
-from vitbench.report.figures.charts import MEAN, MOST_DASHED, Curves
+from vitbench.report.figures.charts import MEAN, MOST_DASHED, Curves, Trends, drawn
+from vitbench.report.figures.colours import colours_of
 from vitbench.report.figures.draw import figure, style
 from vitbench.report.figures.marks import DASHES, FEW_EPOCHS
-from vitbench.report.figures.parts import colours, tip
+from vitbench.report.figures.parts import tip
 from vitbench.report.sections import curves
+from vitbench.report.sections.curves import TEST_ACCURACY, THROUGHPUT, Quantity, trends
 from vitbench.report.text import significant
 from vitbench.report.view import View
 
@@ -79,7 +81,7 @@ def test_every_run_has_a_curve_and_of_one_epoch_a_point(tmp_path: Path, seeds: i
     with style():
         ax = figure(chart).axes[0]
     tips = {line.get_gid(): line.get_color() for line in ax.lines if line.get_gid()}
-    shades, data = colours(chart.colouring), chart.frame
+    shades, data = colours_of(chart.colouring), chart.frame
     first = data[(data["metric"] == chart.metrics[0]) & (data["facet"] == chart.facets[0]) & (data["epoch"] == epochs)]
     mean = first[first["run"] != MEAN].groupby("colour")["value"].mean()
     ends = {name: significant(value) for name, value in mean.items()}
@@ -90,3 +92,57 @@ def test_every_run_has_a_curve_and_of_one_epoch_a_point(tmp_path: Path, seeds: i
     assert bool(marked) == (epochs <= FEW_EPOCHS) and (epochs > 1 or marked[:2] == [seeds] * 2)
     low, high = ax.get_ylim()
     assert all(low < y < high for run in runs for y in np.asarray(run)[:, 1])
+
+
+NUMBERS, NORM = {"heads": (1, 2, 4, 8)}, {"norm": ("pre", "post")}
+
+
+def charts(tmp_path: Path, axes: dict[str, Any], quantity: Quantity = TEST_ACCURACY, **changes: Any) -> list[Trends]:
+    view = View(build(tmp_path / "study", factorial(axes, time=False, seeds=(0, 1), **changes)))
+    found = [picture.chart for picture in trends(view, quantity)]
+    assert all(isinstance(chart, Trends) for chart in found)
+    return found
+
+
+@pytest.mark.parametrize(
+    ("others", "quantity", "lines"),
+    [
+        ({}, TEST_ACCURACY, [""]),
+        (NORM, TEST_ACCURACY, ["pre", "post"]),
+        ({**NORM, "positions": ("learned", "none")}, THROUGHPUT,
+         ["pre, learned", "pre, none", "post, learned", "post, none"]),
+    ],
+)  # fmt: skip
+def test_a_line_for_each_combination_of_the_other_axes(
+    tmp_path: Path, others: dict[str, Any], quantity: Quantity, lines: list[str]
+) -> None:
+    (chart,) = charts(tmp_path, {**NUMBERS, **others}, quantity)
+    assert (chart.axis, chart.numbers, chart.logarithmic) == ("heads", [1, 2, 4, 8], True)
+    assert [*chart.points["colour"].unique()] == lines == list(chart.colouring.shown or [""])
+    counts = chart.points.groupby(["colour", "at"], sort=False).size()
+    assert [*counts.items()] == [((name, number), 2) for name in lines for number in (1, 2, 4, 8)]
+    first = f"{lines[0]} heads 1: {significant(chart.points['value'][:2].mean())}".strip()
+    assert drawn(chart).svg.count("data-tip=") == 4 * len(lines) and f'data-tip="{first}"' in drawn(chart).svg
+    assert ("images/s" in chart.label) == (quantity is THROUGHPUT)
+
+
+@pytest.mark.parametrize(
+    "axes",
+    [
+        {"heads": (1, 2), **NORM},
+        {**NORM, "positions": ("learned", "none")},
+        {**NUMBERS, **NORM, "positions": ("learned", "none"), "pooling": ("cls", "mean", "sequence")},
+    ],
+    ids=["two numbers", "no numbers", "more lines than can be told apart"],
+)
+def test_where_there_is_no_trend_there_is_no_picture(axes: dict[str, Any], tmp_path: Path) -> None:
+    assert charts(tmp_path, axes) == []
+
+
+def test_what_did_not_finish_is_left_out_of_its_line(tmp_path: Path) -> None:
+    lost = {"heads": 2, "norm": "post"}
+    (chart,) = charts(
+        tmp_path, {**NUMBERS, **NORM},
+        state=lambda cell, kind, seed: ("diverged", "") if cell.axes == lost else ("ok", ""),
+    )  # fmt: skip
+    assert [*chart.points.loc[chart.points["colour"] == "post", "at"].unique()] == [1, 4, 8]

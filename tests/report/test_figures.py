@@ -31,7 +31,7 @@ from PIL import Image
 from tests.report.builders import CPU, GPU, CellPlan, Plan, build, charts_of, factorial, reference
 from tests.report.contrast import LEAST_MARK, LEAST_TEXT, contrast
 from vitbench.report.document import Bar, Forest, ForestRow, Scale
-from vitbench.report.figures import colours, marks, parts
+from vitbench.report.figures import colours, marks
 from vitbench.report.figures.charts import (
     SPOT,
     Chart,
@@ -306,7 +306,7 @@ def test_a_value_has_one_colour_in_the_pictures_of_its_axis(tmp_path: Path) -> N
     assert len(colourings) > 2
     for one, other in itertools.combinations(colourings, 2):
         if one.title == other.title:
-            mine, its = parts.colours(one), parts.colours(other)
+            mine, its = colours.colours_of(one), colours.colours_of(other)
             assert all(mine[value] == its[value] for value in mine.keys() & its.keys())
 
 

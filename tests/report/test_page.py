@@ -11,41 +11,26 @@ from playwright.sync_api import Browser, Page
 
 from tests.conftest import REPOSITORY
 from tests.report.browser import SCHEMES, WINDOWS, faults_of_page, opened
-from tests.report.builders import CPU, CellPlan, Plan, build, factorial, render
+from tests.report.builders import build, factorial, render
 from tests.report.contrast import LEAST_MARK, LEAST_TEXT, contrast, hexadecimal, over
 from tests.test_security import HOSTILE, as_read, hostile_study
+from tools.archetypes import STUDIES
 from vitbench.report.figures import colours
 from vitbench.report.output import PAGE
 from vitbench.store import StudyFolder
-from vitbench.store.record import STATES
 
 pytestmark = pytest.mark.xdist_group("browser")
 
-STUDIES = sorted(p.parent.name for p in (REPOSITORY / "results" / "reference").glob("*/study.json"))
+SHIPPED = sorted(p.parent.name for p in (REPOSITORY / "results" / "reference").glob("*/study.json"))
 GRID = {"attention": ("per_head", "batched", "sdpa", "triton"), "positions": ("learned", "sinusoidal", "none")}
 
 
-def all_states(folder: Path) -> StudyFolder:
-    cells = [CellPlan(f"the {state} one", {"depth": depth}) for depth, state in enumerate([*STATES, "pending"], 1)]
-    return build(folder, Plan(cells=cells, state=lambda cell, *_: (cell.label.split()[1], "why"), seeds=(0, 1, 2)))
-
-
-def two_machines(folder: Path) -> StudyFolder:
-    other = CPU.model_copy(update={"cpu": "another processor"})
-    return build(
-        folder, factorial(GRID, environment=lambda cell, seed: other if cell.axes["positions"] == "none" else CPU)
-    )
-
-
+MADE = ("no-validation", "nothing-ok-failed", "nothing-planned", "all-states", "two-machines")
 COMMANDS = (("run", "ablations/components.toml", "--small", "--set", "train.seeds=3", "--results", "results/mine"),)
 KINDS: Mapping[str, Callable[[Path], StudyFolder]] = {
     "grid": lambda folder: build(folder, factorial(GRID, seeds=(0, 1, 2), commands=COMMANDS)),
-    "one seed, one cell": lambda folder: build(folder, Plan(cells=[CellPlan("base", {})])),
-    "nothing ok": lambda folder: build(folder, factorial(GRID, state=lambda *_: ("failed", "because"))),
-    "nothing planned": lambda folder: build(folder, Plan(cells=[])),
-    "all states": all_states,
     "hostile": hostile_study,
-    "two machines": two_machines,
+    **{name: STUDIES[name] for name in MADE},
 }
 
 
@@ -53,7 +38,7 @@ class Pages(dict[str, Path]):
     """Name → page of a report: the shipped ones, and one of each kind of study, rendered when it is first asked for."""
 
     def __init__(self, folder: Path) -> None:
-        super().__init__({name: REPOSITORY / "reports" / "reference" / name / PAGE for name in STUDIES})
+        super().__init__({name: REPOSITORY / "reports" / "reference" / name / PAGE for name in SHIPPED})
         self.folder = folder
 
     def __missing__(self, name: str) -> Path:
@@ -67,7 +52,7 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> Pages:
 
 
 OFTEN = ("grid", "hostile")
-SELDOM = [*(kind for kind in KINDS if kind not in OFTEN), *STUDIES]
+SELDOM = [*(kind for kind in KINDS if kind not in OFTEN), *SHIPPED]
 NAMES = [*OFTEN, *(pytest.param(name, marks=pytest.mark.slow) for name in SELDOM)]
 
 
@@ -128,7 +113,7 @@ def test_a_click_sorts_a_column_up_then_down_then_as_it_was(grid: Page) -> None:
 
 
 def test_words_are_sorted_as_words_and_states_come_after_numbers(browser: Browser, pages: Pages) -> None:
-    with opened(browser, pages["all states"]) as shown:
+    with opened(browser, pages["all-states"]) as shown:
         page = shown.page
         place = heads(page).index(LATENCY)
         for _ in range(2):
@@ -173,39 +158,11 @@ def test_hostile_names_are_text(browser: Browser, pages: Pages) -> None:
         assert len(ids) == len(set(ids))
 
 
-@pytest.mark.parametrize("width", [390, 1280])
-def test_labels_in_pictures_neither_touch_nor_are_cut_off(browser: Browser, tmp_path: Path, width: int) -> None:
-    """Of few cells: the browser has the letters where they were laid out, which test_figures.py measures of many."""
-    cells = 12
-    planned = [
-        CellPlan(f"cell {n} " + "of a long name " * 4, {"depth": 1 + n % 12, "dim": 32 * (1 + n // 12)})
-        for n in range(cells)
-    ]
-    page = render(build(tmp_path / "study", Plan(cells=planned, seeds=(0, 1))), tmp_path / "out")
-    with opened(browser, page, width=width) as shown:
-        found = shown.value(
-            """() => [...document.querySelectorAll('figure svg')].flatMap(svg => {
-                const frame = svg.getBoundingClientRect();
-                const boxes = [...svg.querySelectorAll('text')].map(t => [t.textContent, t.getBoundingClientRect()]);
-                const bad = boxes.filter(([_, b]) => b.left < frame.left - 1 || b.right > frame.right + 1
-                                                     || b.top < frame.top - 1 || b.bottom > frame.bottom + 1);
-                const touch = (a, b) => Math.min(a.right, b.right) - Math.max(a.left, b.left) > 1
-                                        && Math.min(a.bottom, b.bottom) - Math.max(a.top, b.top) > 4;
-                boxes.forEach(([name, a], i) => boxes.slice(i + 1).forEach(([other, b]) => {
-                    if (touch(a, b)) bad.push([`${name} / ${other}`, a]);
-                }));
-                return bad.map(([name]) => name);
-            })"""
-        )
-        assert found == []
-        assert shown.value("document.querySelectorAll('figure svg text').length") >= min(cells, 60)
-
-
 SMALLEST_LETTERS = 9.0
 """Pixels, of a picture's smallest letters."""
 
 
-@pytest.mark.parametrize("name", ["grid", *(pytest.param(name, marks=pytest.mark.slow) for name in STUDIES)])
+@pytest.mark.parametrize("name", ["grid", *(pytest.param(name, marks=pytest.mark.slow) for name in SHIPPED)])
 def test_on_a_phone_the_letters_of_pictures_are_read_and_a_wide_one_rolls_in_its_frame(
     browser: Browser, pages: Pages, name: str
 ) -> None:
@@ -214,7 +171,7 @@ def test_on_a_phone_the_letters_of_pictures_are_read_and_a_wide_one_rolls_in_its
             """() => [...document.querySelectorAll('figure svg text')].map(text => [text, text.getScreenCTM()])
                 .map(([text, m]) => parseFloat(getComputedStyle(text).fontSize) * Math.hypot(m.a, m.b))"""
         )
-        assert min(sizes, default=99) >= SMALLEST_LETTERS and (sizes or name == "nothing ok")
+        assert min(sizes, default=99) >= SMALLEST_LETTERS and sizes
         assert shown.value("document.documentElement.scrollWidth") <= 390
         assert shown.value(BROKEN) == []
 
@@ -271,7 +228,7 @@ def test_who_has_a_table_read_out_hears_whose_numbers_these_are(grid: Page) -> N
 
 def test_one_row_has_nothing_to_sort_and_few_need_no_filter(browser: Browser, pages: Pages) -> None:
     rows = []
-    for name in ("grid", "one seed, one cell"):
+    for name in ("grid", "no-validation"):
         with opened(browser, pages[name]) as shown:
             rows += shown.value(
                 "[...document.querySelectorAll('.table')].map(b => [b.querySelectorAll('tbody tr').length,"
@@ -317,7 +274,7 @@ SEEN = """() => [...document.querySelectorAll('figure svg:not(.pixels)')].flatMa
 
 
 @pytest.mark.parametrize("scheme", SCHEMES)
-@pytest.mark.parametrize("name", ["grid", *(pytest.param(name, marks=pytest.mark.slow) for name in STUDIES)])
+@pytest.mark.parametrize("name", ["grid", *(pytest.param(name, marks=pytest.mark.slow) for name in SHIPPED)])
 def test_letters_and_marks_of_pictures_stand_out(browser: Browser, pages: Pages, name: str, scheme: str) -> None:
     """As the browser shows them, on the page's own ground. Lines that only guide the eye, and the paper, need not."""
     guides = {colours.RULE, colours.PAPER}
@@ -357,7 +314,7 @@ A4 = 703
 """CSS pixels of a line on A4 paper: 210 mm, less the margins of 12 mm."""
 
 
-@pytest.mark.parametrize("name", ["grid", "hostile", *(pytest.param(n, marks=pytest.mark.slow) for n in STUDIES)])
+@pytest.mark.parametrize("name", ["grid", "hostile", *(pytest.param(n, marks=pytest.mark.slow) for n in SHIPPED)])
 def test_on_paper_nothing_is_cut_off(browser: Browser, pages: Pages, name: str) -> None:
     with opened(browser, pages[name], width=A4) as shown:
         shown.page.emulate_media(media="print")

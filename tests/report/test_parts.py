@@ -10,8 +10,8 @@ import pandas as pd
 import pytest
 from markdown_it import MarkdownIt
 
+from tests.report.markdown import HOSTILE as MARKDOWN
 from tests.report.markdown import csv_text, written
-from tests.report.test_render import HOSTILE as MARKDOWN
 from tests.test_security import HOSTILE, as_read
 from vitbench.report import text as numbers
 from vitbench.report.document import Bar, Code, Forest, ForestRow, Scale, table

@@ -1,4 +1,4 @@
-"""Reports of whole studies: pure, complete, honest about what is missing, safe against hostile names."""
+"""Reports of whole studies: pure, complete, honest about what is missing, safe against hostile names; their index."""
 
 from __future__ import annotations
 
@@ -8,42 +8,38 @@ import subprocess
 import sys
 from pathlib import Path
 from typing import Any
+from urllib.parse import unquote
 
 import pytest
+from click.testing import CliRunner
 
+from tests import test_security
 from tests.bad_input import files_of
 from tests.report.builders import (
     COMPONENTS,
     CPU,
-    GPU,
+    SMALL,
     CellPlan,
     Plan,
     blank,
     build,
     factorial,
-    no_triton,
     page_of,
     render,
     written,
 )
-from tests.report.markdown import read_page
-from vitbench.config.suite import Published
+from tests.report.markdown import HOSTILE, Archetypes, Page, read_page
+from tools.archetypes import STUDIES
+from vitbench.cli.main import cli
+from vitbench.config.suite import Goal
 from vitbench.report.document import Table
 from vitbench.report.output import Files, ReportError
 from vitbench.report.sections import accuracy
 from vitbench.report.sections.caveats import stated
+from vitbench.report.study_report import render_all, studies_in
 from vitbench.report.view import View
 from vitbench.store import StudyFolder
 from vitbench.store.record import STATES
-
-HOSTILE = [
-    "<script>alert(1)</script>", '"><img src=x onerror=alert(1)>', "a|b|c", "back\\slash `code`", "$x$ and $y$",
-    "$\\frac$ and $_$",  # wrong as a formula
-    "**bold** _em_ ~~gone~~", "[link](javascript:alert(1))", "![picture](https://example.org/x.png)",
-    "=cmd|' /C calc'!A0", "+1", "-rf", "@SUM(A1)", "1. one", "# heading", "&lt;b&gt;", "{{7*7}} {% raw %}",
-    "\N{SNOWMAN} \N{PILE OF POO} 漢字", "x" * 80, "x" * 79 + "y",
-]  # fmt: skip
-SMALL = {"norm": ("pre", "post"), "positions": ("learned", "none")}
 
 
 def test_rendering_twice_gives_the_same_bytes(tmp_path: Path) -> None:
@@ -105,8 +101,8 @@ def test_a_page_of_somebody_else_is_not_overwritten(tmp_path: Path) -> None:
     assert files_of(tmp_path / "site") == {"index.html": b"<!doctype html><title>mine</title>"}
 
 
-def test_the_components_suite_accounts_for_every_cell(tmp_path: Path) -> None:
-    page = page_of(tmp_path, factorial(COMPONENTS, state=no_triton, epochs=2))
+def test_the_components_suite_accounts_for_every_cell(archetypes: Archetypes) -> None:
+    page = archetypes("grid")
     cells = {
         values
         for row in page.table("test accuracy (%)", "Accuracy")
@@ -125,20 +121,13 @@ def test_the_components_suite_accounts_for_every_cell(tmp_path: Path) -> None:
     assert failed["reason"] == 'attention "triton" runs on cuda, not on cpu'
 
 
-def test_all_states_at_once(tmp_path: Path) -> None:
-    cells = [CellPlan(f"the {state} one", {"depth": depth}) for depth, state in enumerate([*STATES, "pending"], 1)]
-
-    def state(cell: CellPlan, kind: str, seed: int) -> tuple[str, str]:
-        word = cell.label.split()[1]
-        return word, "" if word in ("ok", "pending") else f"because {word}"
-
-    page = page_of(tmp_path, Plan(cells=cells, state=state))
-    words = [*STATES, "pending"]
-    assert {row["cell"]: row["state"] for row in page.csv("accuracy")} == {f"the {word} one": word for word in words}
-    assert [row["cell"] for row in page.table("test accuracy (%)", "Accuracy")] == ["the ok one"]
+def test_all_states_at_once(archetypes: Archetypes) -> None:
+    page, words = archetypes("all-states"), [*STATES, "pending"]
+    assert {row["cell"]: row["state"] for row in page.csv("accuracy")} == {f"the cell {word}": word for word in words}
+    assert [row["cell"] for row in page.table("test accuracy (%)", "Accuracy")] == ["the cell ok"]
     shown = {row["cell"]: row["latency p50 (ms)"] for row in page.table("latency p50 (ms)")}
     for word in words:
-        assert shown[f"the {word} one"] == word if word != "ok" else shown["the ok one"][0].isdigit()
+        assert shown[f"the cell {word}"] == word if word != "ok" else shown["the cell ok"][0].isdigit()
     reasons = {row["state"]: row["reason"] for row in page.table("reason")}
     assert reasons.pop("pending") == "no record yet"
     assert reasons == {word: f"because {word}" for word in STATES if word != "ok"}
@@ -146,23 +135,19 @@ def test_all_states_at_once(tmp_path: Path) -> None:
     assert all(counts[word] == "1" for word in words)
 
 
-@pytest.mark.parametrize("state", ["pending", "failed", "nothing planned"])
-def test_f25_a_study_without_any_result_is_reported(tmp_path: Path, state: str) -> None:
-    plan = factorial(SMALL, state=lambda cell, kind, seed: (state, "it broke"))
-    page = page_of(tmp_path, Plan(cells=[]) if state == "nothing planned" else plan)
+@pytest.mark.parametrize("name", ["nothing-ok-pending", "nothing-ok-failed", "nothing-planned"])
+def test_f25_a_study_without_any_result_is_reported(archetypes: Archetypes, name: str) -> None:
+    page, state = archetypes(name), name.rpartition("-")[2]
     assert page.pictures == [] and "Effects" not in page.headings
     assert "nan" not in page.text.lower().replace("inan", "")
-    if state == "nothing planned":
+    if state == "planned":
         assert "The plan holds no trial." in page.text
     else:
-        assert {row["state"] for row in page.csv("accuracy")} == {state} and f"{state}: 4 cells." in page.text
+        assert {row["state"] for row in page.csv("accuracy")} == {state} and f"{state}: 48 cells." in page.text
 
 
-def test_a_mean_over_survivors_is_marked(tmp_path: Path) -> None:
-    def state(cell: CellPlan, kind: str, seed: int) -> tuple[str, str]:
-        return ("diverged", "loss is nan") if seed == 1 and cell.axes["norm"] == "post" else ("ok", "")
-
-    page = page_of(tmp_path, factorial(SMALL, seeds=(0, 1, 2), state=state))
+def test_a_mean_over_survivors_is_marked(archetypes: Archetypes) -> None:
+    page = archetypes("survivors")
     states = {row["cell"]: row["state"] for row in page.csv("accuracy")}
     for row in page.table("test accuracy (%)", "Accuracy"):
         broken = row["norm"] == "post"
@@ -171,16 +156,9 @@ def test_a_mean_over_survivors_is_marked(tmp_path: Path) -> None:
         assert row["test accuracy (%)"].endswith("†") == broken
 
 
-def test_hostile_names_are_no_heading_link_or_command(tmp_path: Path) -> None:
+def test_hostile_names_are_no_heading_link_or_command(archetypes: Archetypes) -> None:
     """In timings, reasons, questions, rules and a suite's file name."""
-    cells = [CellPlan(name, {"depth": i}) for i, name in enumerate(HOSTILE, 1)]
-
-    def state(cell: CellPlan, kind: str, seed: int) -> tuple[str, str]:
-        return ("ok", "") if cell.axes["depth"] % 3 else ("failed", f"{cell.label}\n| {cell.label} |\n\n# {cell.label}")
-
-    command = ("run", "ablations/a`b```c; rm -rf $HOME.toml", "--device", "cpu")
-    page = page_of(tmp_path, Plan(cells=cells, state=state, question="\n# ".join(HOSTILE), commands=(command,),
-                                  excluded=tuple((name, name) for name in HOSTILE)))  # fmt: skip
+    page = archetypes("hostile-names")
     for column, shown in (("latency p50 (ms)", "cell"), ("rule", "rule")):
         assert sorted(row[shown] for row in page.table(column)) == sorted(HOSTILE)
     assert page.links <= files_of(page.folder).keys()
@@ -189,38 +167,27 @@ def test_hostile_names_are_no_heading_link_or_command(tmp_path: Path) -> None:
     assert not [heading for heading in page.headings if any(name in heading for name in HOSTILE)]
 
 
-def test_published_numbers_stand_beside_measured_ones(tmp_path: Path) -> None:
-    known = Published(test_accuracy=26.5, source="a blog")
-    cells = [
-        CellPlan("none", {"attention": "none"}),
-        CellPlan("one head", {"heads": 1}, known),
-        CellPlan("four heads", {"heads": 4}, Published(test_accuracy=33.9, source="a blog")),
-    ]
-    plan = Plan(cells=cells, time=False, state=lambda c, k, s: ("oom", "") if c.label == "four heads" else ("ok", ""))
-    page = page_of(tmp_path, plan)
+def test_published_numbers_stand_beside_measured_ones(archetypes: Archetypes) -> None:
+    page = archetypes("published")
     rows = {row["cell"]: row for row in page.table("published (%)")}
     assert set(rows) == {"one head", "four heads"}
     measured = float(next(r for r in page.csv("accuracy") if r["cell"] == "one head")["test_accuracy_pct_mean"])
     assert rows["one head"]["published (%)"] == "26.5"
-    assert rows["one head"]["measured (%)"] == f"{measured:.1f}"
+    assert rows["one head"]["measured (%)"].startswith(f"{measured:.1f} ± ")
     assert rows["one head"]["difference (points)"] == f"{measured - 26.5:+.1f}"
-    assert rows["four heads"]["measured (%)"] == "oom"
+    others = archetypes("hostile-names").table("published (%)")
+    assert {row["measured (%)"] for row in others if row["seeds"] == "0"} == {"failed"}
 
 
-def test_a_fallback_is_said_first_and_its_numbers_are_not_compared(tmp_path: Path) -> None:
-    cells = [CellPlan("a", {}, Published(test_accuracy=50, source="paper"))]
-    why = "cifar10 is not on disk and cannot be downloaded"
-    page = page_of(tmp_path, Plan(cells=cells, fallback=why, notices=(why, "clocks were throttled")))
+def test_a_fallback_is_said_first_and_its_numbers_are_not_compared(archetypes: Archetypes) -> None:
+    page = archetypes("fallback")
     top = page.text[: page.text.index("Summary")]
-    assert top.count(why) == top.count("clocks were throttled") == 1
+    assert top.count("cifar10 is not on disk") == top.count("clocks were throttled") == 1
     assert page.table("published (%)")[0]["difference (points)"] == "other data"
 
 
-def test_results_of_two_machines_stand_apart(tmp_path: Path) -> None:
-    def where(cell: CellPlan, seed: int) -> object:
-        return GPU if cell.axes["norm"] == "post" or seed == 2 else CPU
-
-    page = page_of(tmp_path, factorial(SMALL, seeds=(0, 1, 2), environment=where))
+def test_results_of_two_machines_stand_apart(archetypes: Archetypes) -> None:
+    page = archetypes("two-machines")
     environments = re.findall(r"environment ([AB]): (Example ...) .*Python 3", page.text)
     assert environments == [("A", "Example CPU"), ("B", "Example GPU")]
     on_a, on_b = (page.table("test accuracy (%)", f"On cpu {letter}") for letter in "AB")
@@ -232,6 +199,8 @@ def test_results_of_two_machines_stand_apart(tmp_path: Path) -> None:
         machine = "Example CPU" if row["origin"] == "A" else "Example GPU"
         values = [float(t["test_accuracy_pct"]) for t in alone if t["machine"].startswith(machine)]
         assert float(row["test_accuracy_pct_mean"]) == pytest.approx(sum(values) / len(values))
+    judged = [(row["origin"], row["n"]) for row in page.csv("verdicts") if row["family"] == "effects"]
+    assert sorted(judged) == [("A", "0"), ("A", "2"), ("B", "1"), ("B", "3")], "by the seeds of one machine alone"
 
 
 @pytest.mark.parametrize(
@@ -247,19 +216,10 @@ def test_what_differs_between_environments_is_named(tmp_path: Path, changes: dic
 
 
 def test_retries_exclusions_damage_and_leftovers_are_told(tmp_path: Path) -> None:
-    plan = factorial(
-        SMALL,
-        excluded=(("rope · none", "rope needs attention"), ("rope · mean", "rope needs attention")),
-        attempts=lambda c, k, s: ["crashed"] if c.axes["norm"] == "post" and k == "train" else [],
-    )
-    study = build(tmp_path / "study", plan)
-    records = sorted((tmp_path / "study" / "records").iterdir())
-    (tmp_path / "study" / "records" / "0-torn.json").write_text(records[0].read_text()[:300])
-    gone = study.info.trials[0]
-    info = study.info.model_copy(update={"trials": study.info.trials[1:]})
+    info = STUDIES["damaged"](tmp_path / "study").info
     # The first reading sets the damaged file aside; the second must tell the same.
     page, again = (read_page(written(StudyFolder(tmp_path / "study", info), tmp_path / name).parent) for name in "12")
-    assert page.text == again.text and gone.cell in page.text
+    assert page.text == again.text
     assert {row["states in order"] for row in page.table("states in order")} == {"crashed, ok"}
     assert page.table("rule")[0]["combinations"] == "2"
     assert (
@@ -293,3 +253,84 @@ def test_equivalent_implementations_are_one_row_whose_seeds_are_means_over_them(
     found = [(row["attention"], row["norm"], row["test accuracy (%)"]) for row in rows]
     assert found == [("per_head | batched", "pre", "42.5 ± 0.7"), ("per_head | batched", "post", "41.0 ± 0.7")]
     assert [float(row["test_accuracy_pct_mean"]) for row in page.csv("accuracy")] == [42.5, 40.5, 42.5, 41.5]
+
+
+FAST, SLOW = CellPlan("fast", {"heads": 1}), CellPlan("slow", {"heads": 2})
+GOALS = (Goal(cell="fast", test_accuracy=50.0), Goal(cell="slow", test_accuracy=60.0))
+ACCURACY = {"fast": (49.0, 50.0, 51.0), "slow": (58.0, 59.0, 60.0)}
+
+
+def rendered(tmp_path: Path, **changes: object) -> Page:
+    plan = Plan(cells=[FAST, SLOW], seeds=(0, 1, 2), time=False, goals=GOALS, **changes)
+    plan.accuracy = lambda cell, seed: ACCURACY[cell.label][seed]
+    return page_of(tmp_path, plan)
+
+
+def test_the_mean_over_all_seeds_decides_and_time_is_without_warming_up(tmp_path: Path) -> None:
+    page = rendered(tmp_path)
+    rows = {row["cell"]: row for row in page.table("goal (%)")}
+    assert {cell: row["reached"] for cell, row in rows.items()} == {"fast": "yes", "slow": "no"}
+    assert rows["fast"]["mean test accuracy (%)"] == "50.0" and rows["fast"]["seeds"] == "3"
+    low, high = map(float, rows["fast"]["95 % interval (%)"].split(" to "))
+    assert 46 < low < 49.5 and 50.5 < high < 54
+    trials = [row for row in page.csv("trials") if row["cell"] == "fast"]
+    expected = sum(float(row["train_seconds"]) - float(row["warm_up_seconds"]) for row in trials) / 3
+    goal = next(row for row in page.csv("goals") if row["cell"] == "fast")
+    assert float(goal["training_seconds_mean"]) == pytest.approx(expected)
+    assert float(goal["warm_up_seconds_mean"]) == 0.5
+
+
+def test_a_missing_seed_is_no_goal_reached(tmp_path: Path) -> None:
+    page = rendered(tmp_path, state=lambda cell, kind, seed: ("diverged", "") if seed == 0 else ("ok", ""))
+    row = next(row for row in page.table("goal (%)") if row["cell"] == "fast")
+    assert (row["reached"], row["seeds"]) == ("seeds are missing", "2 of 3"), "its mean is not the cell's"
+    page = rendered(tmp_path / "none", state=lambda cell, kind, seed: ("pending", ""))
+    assert "No run of fast finished." in page.text and "Time to accuracy" in page.headings
+
+
+AXES = {"norm": ("pre", "post")}
+NAME = "b" + "".join(text for text in test_security.HOSTILE if text.isprintable() and "/" not in text)
+
+
+@pytest.fixture(scope="module")
+def studies(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("studies")
+    first = factorial(AXES, question="Where | is the norm?", seeds=tuple(range(8)), margin=1.0)
+    first.accuracy = lambda cell, seed: 40.0 + seed % 2 + 9 * (cell.axes["norm"] == "post")
+    build(folder / "a", first)
+    build(folder / NAME, factorial(AXES, train=False, environment=lambda *_: CPU))
+    build(folder / "c", factorial(AXES, state=lambda *_: ("pending", "")))
+    (folder / "no study").mkdir()
+    return folder
+
+
+def index_of(studies: Path, out: Path) -> Page:
+    *_, (index, _) = render_all(studies_in(studies), out, draw=blank)
+    assert index == out / "index.html"
+    return read_page(out)
+
+
+def test_each_study_has_a_row_and_its_link_leads_to_its_page(studies: Path, tmp_path: Path) -> None:
+    page = index_of(studies, tmp_path)
+    rows = page.table("study")
+    assert [row["study"] for row in rows] == ["a", NAME, "c"]
+    assert rows[0]["question"] == "Where | is the norm?" and rows[0]["answer"].startswith("post better (+9.00 points")
+    assert "baseline" in rows[1]["answer"] or "faster" in rows[1]["answer"]
+    assert len(page.links) == 3 and all((tmp_path / unquote(link)).is_file() for link in page.links)
+    assert len(page.html) == 1 and page.strange == set()
+    assert "result" in rows[2]["answer"] and rows[2]["device"] == rows[2]["date"] == "n/a"
+
+
+def test_rendered_again_it_is_the_same_bytes(studies: Path, tmp_path: Path) -> None:
+    index_of(studies, tmp_path / "one")
+    index_of(studies, tmp_path / "two")
+    assert files_of(tmp_path / "one") == files_of(tmp_path / "two")
+
+
+def test_the_command_names_every_page_it_wrote(tmp_path: Path) -> None:
+    for name in "ab":
+        build(tmp_path / "studies" / name, factorial(AXES, train=False, modes=("inference",)))
+    done = CliRunner().invoke(cli, ["report", str(tmp_path / "studies"), "--out", str(tmp_path / "out")])
+    assert done.exit_code == 0, done.output
+    pages = [tmp_path / "out" / name / "index.html" for name in ("a", "b", "")]
+    assert done.output.splitlines() == [str(page) for page in pages] and all(page.is_file() for page in pages)

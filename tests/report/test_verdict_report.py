@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from tests.report.builders import CPU, CellPlan, Plan, Values, factorial, page_of
-from tests.report.markdown import Page
+from tests.report.builders import CellPlan, Plan, Values, factorial, page_of
+from tests.report.markdown import Archetypes, Page
 from vitbench.config.suite import Fact
 from vitbench.report.text import MINUS
 from vitbench.store import TrainValues
@@ -126,23 +126,11 @@ def test_named_cells_are_compared_with_the_first(tmp_path: Path) -> None:
     assert found.table("outcome")[0]["outcome"] == "reproduced"
 
 
-def test_results_of_two_machines_are_judged_apart(tmp_path: Path) -> None:
-    other = CPU.model_copy(update={"cpu": "Other CPU", "device_name": "Other CPU"})
-    found = report(tmp_path, seeds=tuple(range(14)), environment=lambda cell, seed: CPU if seed < 7 else other)
-    for machine in "AB":
-        rows = found.effects(f"On cpu {machine}")
-        assert {r["axis"] for r in rows} == {"norm", "positions"} and {r["seeds"] for r in rows} == {"7 of 14 †"}
-        numbers = [row for row in found.csv("verdicts") if row["origin"] == machine]
-        assert len(numbers) == 9 and {row["n"] for row in numbers} == {"7"}
-    assert len(found.effects()) == 6
-
-
-def test_one_seed_has_no_interval_and_shows_nothing(tmp_path: Path) -> None:
-    found = page_of(tmp_path, factorial({"norm": ("pre", "post")}, seeds=(0,), time=False))
+def test_one_seed_has_no_interval_and_shows_nothing(archetypes: Archetypes) -> None:
+    found = archetypes("one-seed")
     assert {row["95 % interval (%)"] for row in found.table("test accuracy (%)", "Accuracy")} == {"n/a"}
-    (row,) = found.csv("verdicts")
-    assert (row["verdict"], row["low"], row["p_holm"]) == ("underpowered", "", "")
-    assert "At least 4 seeds are needed" in found.text
+    assert {(r["verdict"], r["low"], r["p_holm"]) for r in found.csv("verdicts")} == {("underpowered", "", "")}
+    assert "At least 5 seeds are needed" in found.text
 
 
 def test_cells_at_chance_are_marked_and_so_are_comparisons_of_two_of_them(tmp_path: Path) -> None:

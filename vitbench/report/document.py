@@ -134,10 +134,9 @@ class Forest:
 
 @dataclass(frozen=True)
 class Code:
-    """Lines to be copied."""
+    """Lines of a shell to be copied."""
 
     text: str
-    language: str = "sh"
 
 
 @dataclass(frozen=True)

@@ -88,3 +88,8 @@ class Group:
     def place(self) -> str:
         """Its name, or its device where it is the only one."""
         return self.label or self.device
+
+    @property
+    def ending(self) -> str:
+        """Its name as the ending of a file's; empty where it is the only one."""
+        return "".join(f"-{word}" for word in re.findall(r"\w+", self.label))

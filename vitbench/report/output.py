@@ -23,7 +23,7 @@ from vitbench.report.figures.colours import alone
 from vitbench.report.formats import html, markdown
 from vitbench.report.formats.latex import TEX_MARK
 from vitbench.report.formats.markdown import MARK
-from vitbench.report.text import Md, escape, printable
+from vitbench.report.text import Md, escape, printable, unique
 
 TEXT, PAGE = "report.md", "index.html"
 OURS = b'<meta name="generator" content="vitbench">'  # In the head of every page of ours
@@ -65,7 +65,8 @@ class Files:
         return replace(forest, files=self._chart(name, forest)[0])
 
     def _chart(self, name: str, chart: Chart) -> tuple[dict[str, str], Callable[[], Drawn]]:
-        """Add the files of a chart; returns their paths by kind, and what draws it once."""
+        """Add the files of a chart, numbered where its name is taken; returns paths by kind, and what draws it once."""
+        name = unique(name, {Path(path).stem for path in self.contents if path.startswith("figures/")})
         files = {kind: f"figures/{name}.{kind.lower()}" for kind in ("PNG", "SVG", "CSV")}
         numbers, made = chart.frame, functools.cache(lambda: self.draw(chart))
         if len(numbers) or not isinstance(chart, Tiles):

@@ -89,16 +89,11 @@ AT_CHANCE = Md("at chance")  # Of a cell whose interval reaches down to the accu
 UNSTABLE = "~"  # Marks a timing that is not to be relied on
 
 
-def decimals_for(value: float, digits: int = 3) -> int:
-    """Decimals with which a quantity has so many significant digits; none of what has as many before the point."""
-    return max(0, digits - 1 - (math.floor(math.log10(abs(value))) if value else 0))
-
-
 def significant(value: float, digits: int = 3) -> Md:
     """A positive quantity with so many significant digits, thousands apart; the whole part stays whole."""
     if not math.isfinite(value):
         return NOTHING
-    decimals = decimals_for(value, digits)
+    decimals = max(0, digits - 1 - (math.floor(math.log10(abs(value))) if value else 0))
     return Md(f"{_rounded(value, decimals):,f}") if decimals <= 6 else Md(f"{value:.{digits - 1}e}")
 
 
@@ -145,6 +140,11 @@ def unique(name: str, taken: Collection[str]) -> str:
 def slug(text: str, empty: str, taken: Collection[str] = ()) -> str:
     """A text as a name of small letters, digits and dashes, which is not taken; ``empty`` stands for none of these."""
     return unique(re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-") or empty, taken)
+
+
+def clipped(text: str, most: int) -> str:
+    """A text of at most so many letters; a longer one ends in an ellipsis."""
+    return text if len(text) <= most else f"{text[: most - 1]}…"
 
 
 def cut(number: int, most: int, noun: str = "row") -> list[Md]:

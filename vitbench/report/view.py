@@ -47,8 +47,6 @@ class View:
 
     @uncollected()
     def __init__(self, study: StudyFolder) -> None:
-        self._accuracy_over: dict[tuple[str, str, str], grouped.Matched] = {}
-        self._contention: dict[str, Contention] = {}
         self.axis_speeds: dict[TimeGroup, list[AxisSpeed]] | None = None  # filled by by_axis.judged when first asked
         self.study = study
         _, self.planned = Trials.of(study.info.trials).up_to_seed  # of those that differ in the seed alone the first
@@ -226,12 +224,12 @@ class View:
         """Whether the interval of a cell's mean test accuracy reaches down to that of a guess among its classes."""
         return of_mean is not None and cell in self._chance and of_mean.low <= self._chance[cell]
 
-    def contention(self, device: str) -> Contention:
-        """How far the finished training runs on a device had their machine to themselves."""
-        if device not in self._contention:
-            done = grouped.finished(self.runs(device, ["trial_id"]))
-            self._contention[device] = contention(self.results, done["trial_id"].tolist())
-        return self._contention[device]
+    @cached_property
+    def contention(self) -> dict[str, Contention]:
+        """Device → how far the finished training runs on it had their machine to themselves."""
+        done = grouped.finished(self.train[[*STANDING, "device", "trial_id"]])
+        ids = done.groupby("device")["trial_id"].agg(list)
+        return {device: contention(self.results, ids.get(device, [])) for device in self.train_devices}
 
     @cached_property
     def load_while_timing(self) -> tuple[float, int] | None:
@@ -330,16 +328,6 @@ class View:
                 found[cell] = max(seeds, found.get(cell, 0))
         return found
 
-    def accuracy_over(self, axis: str, origin: str, device: str) -> grouped.Matched:
-        """Test accuracy (percent) over the matched blocks of an axis, of one device and origin."""
-        if (axis, origin, device) not in self._accuracy_over:
-            trained = self.train if axis in self.equivalent_axes else self.judged
-            rows = of_origin(frames.where(trained, trained["device"] == device), origin)
-            self._accuracy_over[axis, origin, device] = grouped.matched(
-                rows, self.axes, axis, grouped.ACCURACY, grouped.TRAIN_BLOCK
-            )
-        return self._accuracy_over[axis, origin, device]
-
     def timing_over(self, axis: str, group: TimeGroup, value: str) -> grouped.Matched:
         """A measured value over the matched blocks of an axis, of one group of timings."""
         return grouped.matched(of_origin(self.timings(group), group.origin), self.axes, axis, value, grouped.TIME_BLOCK)
@@ -351,17 +339,8 @@ class View:
         The first of them colours the pictures of accuracy and of training, so that a colour means one thing in them.
         """
         claimed = {fact.axis for fact in self.study.info.facts}
-        devices = self.train.groupby("device", sort=False)
-        places = [(origin, str(device)) for device, rows in devices for origin in self.origins.of(rows)]
-        if len(places) == 1:  # what the tables show, too
-            found = grouped.by_effect([self.accuracy_over(axis, *places[0]) for axis in self.axes])
-        else:
-            found = grouped.by_effect(
-                [
-                    grouped.matched(self.judged, self.axes, axis, grouped.ACCURACY, grouped.TRAIN_BLOCK)
-                    for axis in self.axes
-                ]
-            )
+        runs, blocks = self.judged, grouped.TRAIN_BLOCK
+        found = grouped.by_effect([grouped.matched(runs, self.axes, a, grouped.ACCURACY, blocks) for a in self.axes])
         return sorted(found, key=lambda axis: axis not in claimed)
 
     def identity(self, cells: Sequence[str], axes: Collection[str] | None = None) -> dict[str, Md]:
@@ -377,6 +356,12 @@ class View:
         """Cell → axis → value, as text."""
         rows = self.trials.drop_duplicates("cell").to_dict("records")
         return {str(row["cell"]): {axis: frames.level(row[axis]) for axis in self.axes} for row in rows}
+
+    @cached_property
+    def cells_with(self) -> dict[tuple[str, str], set[str]]:
+        """(axis, value) → the cells that have it."""
+        every, of = [(axis, value) for axis, values in self.axes.items() for value in values], self.values_of
+        return {(axis, value): {cell for cell in of if of[cell][axis] == value} for axis, value in every}
 
 
 def cut_off(of_mean: Interval) -> Interval:

@@ -16,7 +16,6 @@ from vitbench.analysis.paired import Interval, interval
 from vitbench.analysis.regressions import IDENTICAL, meanings
 from vitbench.analysis.side_by_side import CellRow, SideBySide, TimingRow, verdict
 from vitbench.analysis.timings import LEVEL
-from vitbench.report.comparisons.plots import decimals_of
 from vitbench.report.document import Block, Bullets, Heading, filled, table
 from vitbench.report.output import Files
 from vitbench.report.sections.terms import meanings as of_verdicts
@@ -25,6 +24,7 @@ from vitbench.report.text import (
     SURVIVORS,
     UNSTABLE,
     Md,
+    accuracy_decimals,
     bold,
     count,
     cut,
@@ -48,6 +48,12 @@ TESTED = ("paired_seeds", "difference_points", "difference_low", "difference_hig
 CELL, VERDICT, AGAINST = "arm: cell", "verdict", "against"
 WORDS = frozenset({CELL, VERDICT, AGAINST, "trained otherwise in"})  # Columns of text; all others are numbers
 OPTIONAL = frozenset({"p", "images/s", "peak (MiB)", "s per run"})
+
+
+def decimals_of(found: SideBySide) -> int:
+    """Decimals of accuracies that the test images of all arms resolve."""
+    sizes = [size for arm in found.arms if math.isfinite(size := float(arm.trials["test_images"].min()))]
+    return accuracy_decimals(min(sizes, default=math.nan))
 
 
 def planned(row: TimingRow | CellRow) -> list[int]:

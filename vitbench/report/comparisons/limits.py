@@ -11,7 +11,7 @@ from vitbench.analysis.side_by_side import SideBySide
 from vitbench.analysis.sides import Timing
 from vitbench.report.comparisons.comparison_tables import shared
 from vitbench.report.origins import with_changes
-from vitbench.report.sections.caveats import Caveat, holding, in_words
+from vitbench.report.sections.caveats import Caveat, in_words
 from vitbench.report.sections.changes import Facts
 from vitbench.report.text import Md, enumerated, escape, listed
 from vitbench.store import TimeValues
@@ -142,11 +142,6 @@ def _set_aside(found: SideBySide) -> Facts:
             yield {"arms": letters(found, arms), "files": listed(damaged, MOST_BROKEN)}
 
 
-def _protocols(found: SideBySide) -> Facts:
-    apart = [each for each in found.conditions if each.kind == "protocol" and each.apart]
-    return [{"what": "; ".join(_values(found, each) for each in apart)}] if apart else []
-
-
 def _seeds(found: SideBySide) -> Sequence[int]:
     return [len(cell.runs) for row in shared(found.cells) for cell in row.cells if cell and cell.runs]
 
@@ -170,16 +165,18 @@ LIMITS: tuple[Caveat[SideBySide], ...] = (
           "{pairs}: **different software** ({what}). A difference may be due to any of it."),
     Caveat("uncommitted-changes", _arms(lambda arm: with_changes(arm.trials).any()),
           "Results of {arms} come from a working tree with uncommitted changes."),
-    Caveat("timings-not-in-turns", holding(lambda found: shared(found.timings)),
+    Caveat("timings-not-in-turns", lambda found: bool(shared(found.timings)),
           "Timings of different studies are not interleaved as those within one study are: intervals include the noise "
           "within each, not what changed on the machine in between."),
-    Caveat("matched-without-device", holding(lambda found: len({arm.device for arm in found.arms}) > 1),
+    Caveat("matched-without-device", lambda found: len({arm.device for arm in found.arms}) > 1,
           "Trials have another id on another device: rows are matched by model, data, recipe and setting, without the "
           "device."),
     Caveat("one-study-in-arms", lambda found: _arms_of_one_study(found, copies=False),
           "One study, in an arm for each device and environment: {arms}."),
     Caveat("study-given-twice", lambda found: _arms_of_one_study(found, copies=True), "The same study: {arms}."),
-    Caveat("unequal-timing-protocol", _protocols,
+    Caveat("unequal-timing-protocol",
+          lambda found: (apart := [e for e in found.conditions if e.kind == "protocol" and e.apart])
+          and {"what": "; ".join(_values(found, each) for each in apart)},
           "Timing protocols differ: {what}. Medians do not depend on it, widths of intervals do."),
     Caveat("other-images", _by_pair(_images),
           "{pairs}: {cells} trained or tested on **different images** or another split, and not compared by seed."),
@@ -187,9 +184,9 @@ LIMITS: tuple[Caveat[SideBySide], ...] = (
           "{pairs}: **different recipes** ({what}). A difference in accuracy may be due to that."),
     Caveat("fallback-data", _arms(lambda arm: arm.info and arm.info.fallback is not None),
           "{arms}: the data are a fallback, not those that the suite names."),
-    Caveat("one-seed", holding(lambda found: min(_seeds(found), default=2) == 1),
+    Caveat("one-seed", lambda found: min(_seeds(found), default=2) == 1,
           "**n = 1, no inference** for cells with one seed."),
-    Caveat("drift-of-equal-seeds", holding(_seeds),
+    Caveat("drift-of-equal-seeds", lambda found: bool(_seeds(found)),
           "Equal seeds give equal initial weights, data order and augmentation everywhere; on another device or "
           "version sums are made in another order, so that equal runs drift apart. The test by seed allows for that."),
     Caveat("one-process", lambda found: _of_timings(found, lambda _, values: len(values.processes) == 1),

@@ -104,7 +104,7 @@ def _of_training(view: View) -> Iterable[AxisSpeed]:
         # Seeds of one program have one start and one speed: together they are one repetition.
         unit = rows.groupby(["cell", "started_at"], sort=False)["seed"].transform("min")
         rows = rows.assign(repetition=unit, log_speed=np.log(rows["train_images_per_s"].to_numpy(np.float64)))
-        reliable = _is_shuffled(rows) and view.contention(group.device).alone
+        reliable = _is_shuffled(rows) and view.contention[group.device].alone
         for each in axis_speeds(rows, view.axes, view.axes, group):
             unknown = replace(each, low=math.nan, high=math.nan, p=math.nan, p_equivalent=math.nan)
             yield each if reliable else unknown

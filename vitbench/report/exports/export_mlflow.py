@@ -15,13 +15,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from vitbench.report.exports.export_runs import TrackedRun, runs
+from vitbench.report.text import clipped
 from vitbench.report.view import View
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient
 
 DATABASE = "mlflow.db"
-LONGEST = {"parameter": 6000, "tag": 5000, "name": 250}
+PARAMETER, TAG, NAME = 6000, 5000, 250
 """Letters that MLflow takes of each; longer text ends in an ellipsis."""
 MOST_METRICS, MOST_PARAMETERS = 1000, 100  # Entries that one call takes
 REFUSED = re.compile(r"[^\w. /:-]")  # What no name of a parameter may hold
@@ -44,7 +45,7 @@ def exported(view: View) -> dict[str, bytes]:
         uri = f"sqlite:///{Path(folder) / DATABASE}"
         SqlAlchemyStore(uri, NOWHERE)  # makes the tables
         client = MlflowClient(tracking_uri=uri)
-        name = _cut(view.study.info.suite.name, "name")
+        name = clipped(view.study.info.suite.name, NAME)
         experiment = client.create_experiment(name, artifact_location=NOWHERE)
         for run in runs(view):
             _log(client, experiment, run)
@@ -54,9 +55,9 @@ def exported(view: View) -> dict[str, bytes]:
 def _log(client: MlflowClient, experiment: str, run: TrackedRun) -> None:
     from mlflow.entities import Metric, Param
 
-    tags = {f"vitbench.{name}": _cut(value, "tag") for name, value in run.tags.items()}
+    tags = {f"vitbench.{name}": clipped(value, TAG) for name, value in run.tags.items()}
     began, ended = (round(1000 * moment) for moment in (run.began, run.ended))
-    name = _cut(run.planned.description, "name")
+    name = clipped(run.planned.description, NAME)
     made = client.create_run(experiment, start_time=began, run_name=name, tags=tags).info.run_id
     metrics = [
         Metric(name, value, round(1000 * step.at), step.number)
@@ -64,19 +65,10 @@ def _log(client: MlflowClient, experiment: str, run: TrackedRun) -> None:
     ]  # fmt: skip
     metrics += [Metric(f"final/{name}", value, ended, 0) for name, value in run.final.items()]
     parameters = [
-        Param(
-            "".join(c if c.isalnum() or c in "_-. /:" else "_" for c in name)[: LONGEST["name"]],
-            _cut(str(value), "parameter"),
-        )
-        for name, value in run.parameters.items()
+        Param(REFUSED.sub("_", name)[:NAME], clipped(str(value), PARAMETER)) for name, value in run.parameters.items()
     ]
     for start in range(0, len(metrics), MOST_METRICS):
         client.log_batch(made, metrics=metrics[start : start + MOST_METRICS])
     for start in range(0, len(parameters), MOST_PARAMETERS):
         client.log_batch(made, params=parameters[start : start + MOST_PARAMETERS])
     client.set_terminated(made, status="FINISHED" if run.record.state == "ok" else "FAILED", end_time=ended)
-
-
-def _cut(text: str, what: str) -> str:
-    longest = LONGEST[what]
-    return text if len(text) <= longest else f"{text[: longest - 1]}…"

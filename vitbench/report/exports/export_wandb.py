@@ -8,6 +8,7 @@ import time
 from pathlib import Path
 
 from vitbench.report.exports.export_runs import TrackedRun, runs
+from vitbench.report.text import clipped
 from vitbench.report.view import View
 
 LONGEST = 128  # Letters that W&B takes of a name; longer text ends in an ellipsis
@@ -34,28 +35,20 @@ def exported(view: View) -> dict[str, bytes]:
         }
 
 
-def folder(run: TrackedRun) -> str:
-    """W&B's own name for it, with the moment when the trial began."""
-    return f"offline-run-{time.strftime('%Y%m%d_%H%M%S', time.gmtime(run.began))}-{run.planned.id}"
-
-
 def _write(view: View, run: TrackedRun, scratch: str) -> str:
-    """Write a run; its folder's name."""
+    """Write a run; returns W&B's own name for its folder, with the moment when the trial began."""
     import wandb
 
     settings = wandb.Settings(**PRIVATE)
-    about = {**run.tags, "began": run.record.started_at.isoformat()}  # W&B's own beginning is that of the export
+    # W&B's own beginning is that of the export.
+    config = {**run.parameters, "vitbench": {**run.tags, "began": run.record.started_at.isoformat()}}
     made = wandb.init(
         mode="offline", dir=scratch, id=run.planned.id, job_type=run.planned.trial.kind, settings=settings,
-        project=_cut(view.study.info.suite.name.translate(SLASHES)), name=_cut(run.planned.description),
-        group=_cut(run.planned.cell), config={**run.parameters, "vitbench": about},
+        project=clipped(view.study.info.suite.name.translate(SLASHES), LONGEST), config=config,
+        group=clipped(run.planned.cell, LONGEST), name=clipped(run.planned.description, LONGEST),
     )  # fmt: skip
     for number, step in enumerate(run.steps):  # W&B's steps only grow, and each stage of a training counts from 0
         made.log({"epoch": step.number, **step.metrics, "_timestamp": step.at}, step=number)
     made.summary.update({f"final/{key}": value for key, value in run.final.items()})
     made.finish(exit_code=0 if run.record.state == "ok" else 1)
-    return folder(run)
-
-
-def _cut(name: str) -> str:
-    return name if len(name) <= LONGEST else f"{name[: LONGEST - 1]}…"
+    return f"offline-run-{time.strftime('%Y%m%d_%H%M%S', time.gmtime(run.began))}-{run.planned.id}"

@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Sequence
 
-from vitbench.report.figures.charts import OWN
+from vitbench.report.figures.charts import OWN, Colouring
 
 PAPER, NIGHT = "#ffffff", "#14171b"  # The page's ground, light and dark; ``page.css`` has the same
 INK, GREY, RULE = "#1a1a1a", "#636363", "#ededed"  # Colours: letters and means; remarks and axes; grid lines
@@ -19,20 +18,17 @@ PALETTE = ("#2c71b7", "#d85734", "#319d64", "#ac1377", "#460062", "#852a0f", "#3
 green of Okabe and Ito (Wong 2011, "Points of view: Color blindness"); all were found by a search for the largest
 distance between the nearest two, with and without protanopia and deuteranopia (model of Machado, Oliveira and Fernandes
 2009)."""
-DARK = {
-    PAPER: NIGHT,
-    INK: "#fcfcfc",
-    GREY: "#969696",
-    RULE: "#252525",
-    "#2c71b7": "#5296df",
-    "#d85734": "#ff805f",
-    "#319d64": "#5cc388",
-    "#ac1377": "#d6459b",
-    "#460062": "#864ba7",
-    "#852a0f": "#ac4e35",
-    "#3931b6": "#5559df",
-    "#60444c": "#83656e",
-}
+_LIGHTER = (
+    "#5296df",
+    "#ff805f",
+    "#5cc388",
+    "#d6459b",
+    "#864ba7",
+    "#ac4e35",
+    "#5559df",
+    "#83656e",
+)  # Of the palette, on dark
+DARK = {PAPER: NIGHT, INK: "#fcfcfc", GREY: "#969696", RULE: "#252525", **dict(zip(PALETTE, _LIGHTER, strict=True))}
 """Colour on white paper → on dark: of the same hue and with enough contrast."""
 SCALE = (
     "#e02659", "#25846b", "#cc2cb6", "#508323", "#8258ee", "#877523", "#297f9e", "#bc5924",
@@ -42,10 +38,11 @@ SCALE = (
 ON_PIXELS = ("#fefefe", "#010101")  # Light and dark letters on pixels, which look alike on both papers
 
 
-def colours_of(values: Sequence[str], others: str = "") -> dict[str, str]:
-    """Value → its colour; ``others`` is grey."""
-    palette = PALETTE if len(values) <= len(PALETTE) else itertools.cycle(SCALE)
-    return {**dict(zip(values, palette, strict=False)), **({others: GREY} if others else {})}
+def colours_of(colouring: Colouring) -> dict[str, str]:
+    """Value → its colour; the others' is grey."""
+    palette = PALETTE if len(colouring.values) <= len(PALETTE) else itertools.cycle(SCALE)
+    grey = {colouring.others: GREY} if colouring.others else {}
+    return {**dict(zip(colouring.values, palette, strict=False)), **grey}
 
 
 _TAG = re.compile(r"<(?:path|use|text|g|image|rect) [^>]*>")

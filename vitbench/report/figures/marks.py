@@ -16,8 +16,8 @@ from matplotlib.ticker import MaxNLocator, NullFormatter, NullLocator
 
 from vitbench.report.document import Forest, tone
 from vitbench.report.figures.charts import MEAN, Colouring, Curves, Front, Roofline, Trends
-from vitbench.report.figures.colours import GREY, INK, PALETTE, PAPER, RULE
-from vitbench.report.figures.parts import NAME_POINTS, TEXT_POINTS, colours, fit, in_two, inches, legend, numbers, tip
+from vitbench.report.figures.colours import GREY, INK, PALETTE, PAPER, RULE, colours_of
+from vitbench.report.figures.parts import NAME_POINTS, TEXT_POINTS, fit, in_two, inches, legend, numbers, tip
 from vitbench.report.text import significant
 
 WIDEST = 7.2  # Inches: 720 pixels of a page
@@ -43,7 +43,7 @@ def curves(chart: Curves) -> Figure:
     taller = 0.2 + 0.15 * any("\n" in title for title in titles) if any(titles) else 0.0
     made = Figure(figsize=(width, 0.4 + (1.75 + taller) * len(chart.metrics) * lines), layout="constrained")
     grid = made.subplots(len(chart.metrics) * lines, columns, sharex=True, squeeze=False)
-    shades = colours(chart.colouring)
+    shades = colours_of(chart.colouring)
     dashes = dict(zip(shades, DASHES, strict=False)) if chart.dashed else {}
     for number, metric in enumerate(chart.metrics):
         panels = grid[number * lines : (number + 1) * lines].ravel()
@@ -74,7 +74,9 @@ def _curves(
         shade, dash = shades.get(name, PALETTE[0]), dashes.get(name, "-")
         look: dict[str, Any] = {"color": shade, "linestyle": dash, "linewidth": MEAN_POINTS, "zorder": 3}
         if mean or (len(runs) == 1 and shade != GREY):
-            ax.plot(*runs[0].T, gid=tip("", _end(name, runs[0])), marker="o" if marked else None,
+            epoch, value = runs[0][-1]
+            end = f"{f'{name}: ' if name else ''}{significant(value)} after epoch {epoch:.0f}"
+            ax.plot(*runs[0].T, gid=tip("", end), marker="o" if marked else None,
                     markeredgecolor=PAPER, **look)  # fmt: skip
             continue
         if marked:
@@ -82,12 +84,6 @@ def _curves(
         width = max(0.3, min(RUN_POINTS, 8 / len(runs)))
         ax.add_collection(LineCollection(runs, colors=shade, linewidths=width, zorder=2))
     ax.autoscale_view()  # a collection does not ask for it
-
-
-def _end(name: str, curve: npt.NDArray[np.float64]) -> str:
-    """The tooltip of a line: its name, and its value at the last epoch."""
-    epoch, value = curve[-1]
-    return f"{f'{name}: ' if name else ''}{significant(value)} after epoch {epoch:.0f}"
 
 
 def _thinned(curve: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
@@ -101,7 +97,7 @@ def trends(chart: Trends) -> Figure:
     made = Figure(figsize=(5.6, 3.0), layout="constrained")
     ax, points = made.subplots(), chart.points
     for name, of_name in points.groupby("colour", sort=False):
-        shade, means = colours(chart.colouring).get(str(name), PALETTE[0]), of_name.groupby("at")["value"].mean()
+        shade, means = colours_of(chart.colouring).get(str(name), PALETTE[0]), of_name.groupby("at")["value"].mean()
         ax.plot(means.index, means, color=shade, linewidth=MEAN_POINTS)
         ax.scatter(of_name["at"], of_name["value"], s=14, facecolors=PAPER, edgecolors=shade, linewidths=0.9, zorder=3)
         for at, mean in zip(means.index.tolist(), means.tolist(), strict=True):
@@ -185,7 +181,7 @@ def forest(chart: Forest) -> Figure:
 def front(chart: Front) -> Figure:
     """Every cell a point between cost and gain, and the line of those that none surpasses in both."""
     made = Figure(figsize=(WIDTH, 3.5), layout="constrained")
-    ax, shades = made.subplots(), colours(chart.colouring)
+    ax, shades = made.subplots(), colours_of(chart.colouring)
     data = chart.frame.assign(shade=[shades.get(value, PALETTE[0]) for value in chart.frame["colour"]])
     if chart.logarithmic:
         ax.set_xscale("log")
@@ -225,7 +221,7 @@ def roofline(chart: Roofline) -> Figure:
     for roof in (least, most):
         ax.plot(at, roof, color=INK, linewidth=1.2, zorder=2)
     settings = [*points["setting"].unique()]
-    marks, shades = {s: MARKS[i % len(MARKS)] for i, s in enumerate(settings)}, colours(chart.colouring)
+    marks, shades = {s: MARKS[i % len(MARKS)] for i, s in enumerate(settings)}, colours_of(chart.colouring)
     for setting, value, intensity, flops in points.itertuples(index=False, name=None):
         name = f"{value}, {setting}" if setting else value
         ax.scatter(intensity, flops / 1e9, s=24, marker=marks[setting], facecolors="none", linewidths=1.1, zorder=3,

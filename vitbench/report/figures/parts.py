@@ -84,11 +84,6 @@ def in_two(label: str, room: float) -> str:
     return fit([label], room, TEXT_POINTS, lines=2)[0]
 
 
-def colours(colouring: Colouring) -> dict[str, str]:
-    """Value → its colour."""
-    return colours_of(colouring.values, colouring.others)
-
-
 def legend(
     figure: Figure, colouring: Colouring, marks: Mapping[str, Mapping[str, Any]] | None = None, *, below: bool = False
 ) -> None:
@@ -100,7 +95,7 @@ def legend(
     if not names:
         return
     names = [names[n] for n in np.linspace(0, len(names) - 1, min(len(names), MOST_NAMED)).round().astype(int)]
-    shades, dots = colours(colouring), {"marker": "o", "linestyle": "none", "markersize": 5}
+    shades, dots = colours_of(colouring), {"marker": "o", "linestyle": "none", "markersize": 5}
     handles = [Line2D([], [], **{"color": shades[name], **((marks or {}).get(name) or dots)}) for name in names]
     width = figure.get_figwidth() - 0.2
     labels = fit(names, min(NAMED_INCHES, width - 0.6), NAME_POINTS)

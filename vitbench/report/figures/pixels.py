@@ -119,7 +119,9 @@ def sheet(chart: Tiles) -> Figure:
             top += LETTERS
         titles = [" ".join(tile.title) for tile in strip.tiles]
         lines = max(len(tile.title) for tile in strip.tiles) if titles != above else 0  # columns are named once
-        titled, tall, above = LETTERS + UNDER * (lines - 1) if lines else 0.0, _tall(strip, side), titles
+        rows_of, columns_of = strip.tiles[0].pixels.shape[:2]
+        tall, above = side * min(TALLEST, rows_of / columns_of), titles
+        titled = LETTERS + UNDER * (lines - 1) if lines else 0.0
         for number, tile in enumerate(strip.tiles):
             x, y = number % chart.columns * (side + GAP), top + number // chart.columns * (titled + tall + GAP)
             texts += [(x + side / 2, y + LETTERS * 0.55 + UNDER * line, short[text], INK, "center", TITLE)
@@ -146,11 +148,6 @@ def sheet(chart: Tiles) -> Figure:
         ax.text(x, y, text, fontsize=points, color=colour, va="center", ha=align)
     ax.set(xlim=(-MARGIN, width + MARGIN), ylim=(top + MARGIN, -MARGIN))
     return made
-
-
-def _tall(strip: Strip, side: float) -> float:
-    height, width = strip.tiles[0].pixels.shape[:2]
-    return side * min(TALLEST, float(height) / float(width))
 
 
 def _seen(tile: Tile, strip: Strip, side: float) -> Pixels:

@@ -36,10 +36,10 @@ def _written(block: document.Block) -> str:
         case document.Forest():
             links = " · ".join(f"[{kind}]({path})" for kind, path in block.files.items())
             made = "\n\n".join(filter(None, (_written(block.table), links)))
-        case document.Code(lines, language):  # its fence is longer than any run of backticks inside
+        case document.Code(lines):  # its fence is longer than any run of backticks inside
             safe = "".join(c if c.isprintable() or c == "\n" else " " for c in lines)
             fence = "`" * max(3, 1 + max((len(run) for run in re.findall(r"`+", safe)), default=0))
-            made = f"{fence}{language}\n{safe}\n{fence}"
+            made = f"{fence}sh\n{safe}\n{fence}"
         case document.Figure():
             made = f"![{escape(block.alt)}]({block.path})" + (f"\n\n*{block.caption}*" if block.caption else "")
         case document.Table():

@@ -101,14 +101,17 @@ def sections(models: Sequence[ShownModel], most: int = MOST) -> dict[str, list[P
     found = {
         "Patches": [
             PictureGroup("", _patches(models)),
-            _each(FILTERS, _filters, models),
-            _each(EMBEDDED, _embedded, models),
+            _each(FILTERS, "filters", _filters, models),
+            _each(EMBEDDED, "embedded", _embedded, models),
         ],
-        "Positions": [_each(SIMILARITY, _similarity, models), _each("", _added, models)],
-        "Tokens": [PictureGroup(PAIRS, _pairs(models)), _each(NORMS, _norms, models)],
+        "Positions": [
+            _each(SIMILARITY, "similarity", _similarity, models),
+            _each("", "positions", _added, [m for m in models if not m.explanation.about.learned]),
+        ],
+        "Tokens": [PictureGroup(PAIRS, _pairs(models)), _each(NORMS, "norms", _norms, models)],
         "Attention by layer and head": [*_attention(models, most), PictureGroup(DISTANCES, _distances(models))],
         PREDICTED: _examples(models, EXAMPLES + (MAPS if mapped else "")),
-        "Confusion matrix": [_each(CONFUSION, _confusion, models)],
+        "Confusion matrix": [_each(CONFUSION, "confusion", _confusion, models)],
     }
     there = {title: [group for group in groups if group.pictures] for title, groups in found.items()}
     return {title: groups for title, groups in there.items() if groups}
@@ -137,8 +140,12 @@ def missing(explanation: Explanation) -> list[Md]:
     return [Md(escape(line[:1].upper() + line[1:])) for line in lines]
 
 
-def _each(said: str, make: Callable[[ShownModel], charts.Picture | None], models: Sequence[ShownModel]) -> PictureGroup:
-    return PictureGroup(said, [picture for model in models if (picture := make(model)) is not None])
+def _each(
+    said: str, name: Name, make: Callable[[ShownModel, Array], charts.Picture], models: Sequence[ShownModel]
+) -> PictureGroup:
+    """One picture of each model whose explanation has the numbers of that name."""
+    found = [(model, getattr(model.explanation, name)) for model in models]
+    return PictureGroup(said, [make(model, numbers) for model, numbers in found if numbers is not None])
 
 
 def _patches(models: Sequence[ShownModel]) -> list[charts.Picture]:
@@ -162,28 +169,25 @@ def _patches(models: Sequence[ShownModel]) -> list[charts.Picture]:
     return [*found.values()]
 
 
-def _filters(model: ShownModel) -> charts.Picture | None:
-    if (filters := model.explanation.filters) is None:
-        return None
+def _filters(model: ShownModel, filters: Array) -> charts.Picture:
     dim, (height, width) = model.explanation.about.model.dim, filters.shape[1:3]
     which = f"all {dim} filters" if len(filters) == dim else f"the {len(filters)} largest of {dim} filters"
-    chart = charts.Tiles([charts.Strip("", [charts.Tile(_as_pixels(each)) for each in filters])], FILTERS_A_LINE)
-    alt = f"{len(filters)} patch-embedding filters as small images"
-    return model.picture("filters", chart, alt, f"{which}, {height} × {width} pixels.")
+    what = f"{len(filters)} patch-embedding filters"
+    return _small(model, "filters", filters, what, f"{which}, {height} × {width} pixels.")
 
 
-def _embedded(model: ShownModel) -> charts.Picture | None:
-    if (embedded := model.explanation.embedded) is None:
-        return None
-    tiles = [charts.Tile(np.repeat(_as_pixels(each)[..., None], 3, axis=2)) for each in embedded]
+def _embedded(model: ShownModel, embedded: Array) -> charts.Picture:
     name, dim = model.explanation.about.shown[0].name, model.explanation.about.model.dim
-    alt = f"the first {len(embedded)} channels of embedded patches as small images"
-    return model.picture(
-        "embedded",
-        charts.Tiles([charts.Strip("", tiles)], FILTERS_A_LINE),
-        alt,
-        f"{name}: the first {len(embedded)} of {dim} channels.",
-    )
+    what, maps = f"the first {len(embedded)} channels of embedded patches", np.repeat(embedded[..., None], 3, axis=3)
+    return _small(model, "embedded", maps, what, f"{name}: the first {len(embedded)} of {dim} channels.")
+
+
+def _small(model: ShownModel, name: str, every: Array, what: str, caption: str) -> charts.Picture:
+    """Arrays as small images: zero is grey, and the largest weight of each is an end of its scale."""
+    scaled = [127.5 + 127.5 * (each / (float(np.abs(each).max()) or 1.0)) for each in every]
+    tiles = [charts.Tile(np.asarray(each.round(), dtype=np.uint8)) for each in scaled]
+    chart = charts.Tiles([charts.Strip("", tiles)], FILTERS_A_LINE)
+    return model.picture(name, chart, f"{what} as small images", caption)
 
 
 def _pairs(models: Sequence[ShownModel]) -> list[charts.Picture]:
@@ -199,10 +203,8 @@ def _pairs(models: Sequence[ShownModel]) -> list[charts.Picture]:
     return found
 
 
-def _norms(model: ShownModel) -> charts.Picture | None:
-    explanation, spec = model.explanation, model.explanation.about.model
-    if (norms := explanation.norms) is None:
-        return None
+def _norms(model: ShownModel, norms: Array) -> charts.Picture:
+    spec = model.explanation.about.model
     kinds = {"class token": norms[:, :, : spec.pooled_prefix],
              "registers": norms[:, :, spec.pooled_prefix : spec.prefix],
              "patches": norms[:, :, spec.prefix :]}  # fmt: skip
@@ -222,16 +224,8 @@ def _norms(model: ShownModel) -> charts.Picture | None:
     return model.picture("norms", chart, "norms of class token, registers and patches after each block", caption)
 
 
-def _as_pixels(weights: Array) -> charts.Pixels:
-    """Zero in the middle, the largest weight at an end."""
-    most = float(np.abs(weights).max()) or 1.0
-    return np.asarray((127.5 + 127.5 * (weights / most)).round(), dtype=np.uint8)
-
-
-def _similarity(model: ShownModel) -> charts.Picture | None:
+def _similarity(model: ShownModel, similarity: Array) -> charts.Picture:
     explanation = model.explanation
-    if (similarity := explanation.similarity) is None:
-        return None
     caption = explanation_text.positions(model)
     if not explanation.about.added:
         caption += (
@@ -250,10 +244,8 @@ def _similarity(model: ShownModel) -> charts.Picture | None:
     )
 
 
-def _added(model: ShownModel) -> charts.Picture | None:
-    table, spec = model.explanation.positions, model.explanation.about.model
-    if table is None or model.explanation.about.learned:
-        return None
+def _added(model: ShownModel, table: Array) -> charts.Picture:
+    spec = model.explanation.about.model
     which = f" of the first {MOST_TOKENS} of {len(table)} tokens" if len(table) > MOST_TOKENS else ""
     chart = charts.Heat(table[:MOST_TOKENS], "added to the token", "token", "channel", centred=True)
     first = f" ({plural(spec.pooled_prefix, 'token')} before the patches' first)" if spec.pooled_prefix else ""
@@ -385,9 +377,7 @@ def _look(
     )
 
 
-def _confusion(model: ShownModel) -> charts.Picture | None:
-    if (counts := model.explanation.confusion) is None:
-        return None
+def _confusion(model: ShownModel, counts: Array) -> charts.Picture:
     names = model.explanation.about.classes
     chart = charts.Heat(counts, "share of the true class (%)", "true class", "predicted class", names, shares=True)
     wrong = counts - np.diag(np.diag(counts))

@@ -11,7 +11,7 @@ from typing import Any
 
 import pandas as pd
 
-from vitbench.analysis.grouped import ACCURACY, finished
+from vitbench.analysis.grouped import ACCURACY, TRAIN_BLOCK, finished, matched
 from vitbench.analysis.paired import Interval, interval
 from vitbench.report.document import Bar, Block, Heading, Scale, Table, table
 from vitbench.report.groups import Group
@@ -147,7 +147,7 @@ def _table(view: View, group: Group, found: Sequence[Function]) -> Table:
         "Test accuracy by cell, the highest mean first.",
         f"{SHARED}: {shared}." if shared else "",
         UNEQUAL_SEEDS if view.study.info.looks and len({each.n for each in found}) > 1 else "",
-        "" if view.contention(group.device).alone else NOT_ALONE,
+        "" if view.contention[group.device].alone else NOT_ALONE,
     ]
     caption = " ".join(filter(None, sentences))
     right = {name for line in made for name in line} - NAMING - set(view.axis_names.values())
@@ -233,7 +233,9 @@ def axes_frame(view: View) -> pd.DataFrame:
     """Marginal means over matched blocks: a row for each device, origin, axis and value."""
     lines = []
     for group in view.groups:
-        for found in [view.accuracy_over(axis, group.origin, group.device) for axis in view.axes if group.origin]:
+        for axis in view.axes if group.origin else ():
+            rows = of_origin(view.runs(group.device, judged=axis not in view.equivalent_axes), group.origin)
+            found = matched(rows, view.axes, axis, ACCURACY, TRAIN_BLOCK)
             differences = found.differences()
             lines += [
                 (group.device, view.origins.letter(group.origin), found.axis, value, found.reference, len(column),

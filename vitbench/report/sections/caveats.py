@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Generic, NamedTuple, TypeVar
 
 import pandas as pd
 
+from vitbench.analysis.grouped import NoiseFloor
 from vitbench.analysis.results import MOVING
 from vitbench.analysis.same_batches import unlike
 from vitbench.config.dead_fields import dead
-from vitbench.config.recipe import TrainSpec
 from vitbench.config.suite import as_text
 from vitbench.config.trial import TrainTrial
 from vitbench.environment import Environment
@@ -20,7 +20,7 @@ from vitbench.report.origins import with_changes
 from vitbench.report.sections import changes
 from vitbench.report.sections.changes import Facts
 from vitbench.report.sections.setup import who_has
-from vitbench.report.text import SURVIVORS, UNSTABLE, Md, count, enumerated, escape, fixed, listed, significant, span
+from vitbench.report.text import Md, count, enumerated, escape, fixed, listed, significant, span
 from vitbench.report.view import MEAN, View
 from vitbench.wording import plural
 
@@ -31,9 +31,16 @@ class Caveat(NamedTuple, Generic[Subject]):
     """What may limit a conclusion."""
 
     name: str  # that it keeps, whatever its words
-    when: Callable[[Subject], Facts]  # the facts that make it apply; none where it does not
+    when: Callable[[Subject], object]  # whether it applies: its facts, or some for each time; or a number, or truth
     text: str  # the sentence, with a field for each fact
     short: str = ""  # what the first screen calls it; empty where it does not change the conclusion
+
+    def facts(self, subject: Subject) -> Facts:
+        """What is put into the sentence, once for each time that it is stated."""
+        found = self.when(subject)
+        if isinstance(found, Iterable):
+            return [found] if isinstance(found, Mapping) else found
+        return [{"number": found}] if found else []
 
 
 def stated(view: View) -> Iterator[tuple[str, Md]]:
@@ -44,14 +51,14 @@ def stated(view: View) -> Iterator[tuple[str, Md]]:
 def in_words(caveats: Sequence[Caveat[Subject]], subject: Subject) -> Iterator[tuple[str, Md]]:
     """The name and the sentence of each of some caveats that applies to a study or a comparison, in their order."""
     for caveat in caveats:
-        for facts in caveat.when(subject):
+        for facts in caveat.facts(subject):
             yield caveat.name, Md(caveat.text.format_map(facts))
 
 
 def grave(view: View) -> Iterator[tuple[str, str]]:
     """What the first screen calls each caveat that changes the conclusion, and the caveat's name."""
     for caveat in CAVEATS:
-        for facts in [*caveat.when(view)][:1] if caveat.short else []:
+        for facts in [*caveat.facts(view)][:1] if caveat.short else []:
             yield caveat.short.format_map(facts), caveat.name
 
 
@@ -85,72 +92,38 @@ NUISANCES = ("learning_rate", "weight_decay", "warmup_epochs", "schedule", "opti
 UNEQUAL = 1.1  # Largest over smallest budget, in operations, from which cells count as differently paid
 
 
-def holding(applies: Callable[[Subject], object]) -> Callable[[Subject], Facts]:
-    """States a sentence without facts."""
-    return lambda subject: [{}] if applies(subject) else []
+def _names(names: Iterable[str]) -> Facts:
+    if found := list(dict.fromkeys(names)):
+        yield {"names": listed(found, MAX_NAMED)}
 
 
-def _number(count: Callable[[View], int]) -> Callable[[View], Facts]:
-    """States a sentence with a number, where it is not 0."""
-    return lambda view: [{"number": number}] if (number := int(count(view))) else []
+def _noise(floor: NoiseFloor) -> Mapping[str, object]:
+    runs = f"{plural(floor.runs, 'run')} in {plural(floor.groups, 'group')}"
+    return {"runs": runs, "points": fixed(floor.largest, 2), "std": fixed(floor.std, 2)}
 
 
-def _listed(names: Callable[[View], Iterable[str]]) -> Callable[[View], Facts]:
-    """States a sentence with some names, where there are any."""
-    return lambda view: [{"names": listed(found, MAX_NAMED)}] if (found := list(dict.fromkeys(names(view)))) else []
-
-
-def _without_interval(view: View) -> bool:
-    some = view.measured["speed"].notna().any() and not view.measured["speed_low"].notna().any()
-    return bool(some and len(view.measured) > 1)
-
-
-def _noise(view: View) -> Facts:
-    if (floor := view.noise) is not None:
-        yield {"runs": f"{plural(floor.runs, 'run')} in {plural(floor.groups, 'group')}",
-               "points": fixed(floor.largest, 2), "std": fixed(floor.std, 2)}  # fmt: skip
-
-
-def _seeds(view: View) -> tuple[int, int] | None:
-    """Fewest and most seeds of a cell, of those that have a result where any has."""
+def _seeds(view: View) -> tuple[int, int]:
+    """Fewest and most seeds of a cell, of those that have a result where any has; 0 where nothing is trained."""
     planned = view.train.groupby(["device", "cell"], sort=False).size()
     counted = view.by_cell["n"] if len(view.by_cell) else planned
-    return None if planned.empty else (int(counted.min()), int(counted.max()))
-
-
-def _one_seed(view: View) -> Facts:
-    seeds = _seeds(view)
-    if seeds and seeds[0] == 1:
-        yield {"which": "" if seeds[1] == 1 else " for some cells"}
+    return (0, 0) if planned.empty else (int(counted.min()), int(counted.max()))
 
 
 def _several_seeds(view: View) -> Facts:
-    seeds = _seeds(view)
-    if seeds and seeds[1] > 1:
-        yield {"seeds": f"{seeds[1]}" if seeds[0] == seeds[1] else f"{seeds[0]} to {seeds[1]}"}
-
-
-def _survivors(view: View) -> Facts:
-    states = view.train.groupby(["device", "cell"], sort=False)["state"]
-    if cells := int(sum(0 < (s == "ok").sum() < len(s) for _, s in states)):
-        yield {"number": cells, "mark": SURVIVORS}
+    if (seeds := _seeds(view))[1] > 1:
+        yield {"seeds": span(seeds)}
 
 
 def _readings(view: View) -> Facts:
     readings = int(view.results.tables["attempts"]["test_readings"].sum())  # also of those that no longer stand
-    if readings and _seeds(view):
+    if readings and _seeds(view)[1]:
         runs = int((view.train["state"] == "ok").sum())
         yield {"times": plural(readings, "time"), "runs": plural(runs, "finished run")}
 
 
-def _unstable(view: View) -> Facts:
-    if marked := int((view.measured["unstable"].fillna("") != "").sum()):
-        yield {"marked": marked, "timings": len(view.measured), "mark": UNSTABLE}
-
-
 def _shared_machine(view: View) -> Facts:
     for device in view.train_devices:
-        if (found := view.contention(device)).alone:
+        if (found := view.contention[device]).alone:
             continue
         parts = []
         if found.shared:
@@ -216,27 +189,15 @@ def _other_batches(view: View) -> Facts:
         yield {"seed": plural(more, "more seed"), "what": "cells saw different batches"}
 
 
-def _recipes(view: View) -> tuple[list[TrainSpec], list[str]]:
-    """The recipes of the runs, and the fields that matter to them and were not tuned."""
+def _settings(view: View, *, alike: bool) -> Facts:
+    """Fields of the recipe that matter and were not tuned: the value that all runs have, or which cells have which."""
     trained = [p.trial.train for p in view.planned if isinstance(p.trial, TrainTrial)]
     left = [name for name in NUISANCES if f"train.{name}" not in view.study.info.tuned and not dead(name, trained)]
-    return trained, left
-
-
-def _alike(trained: Iterable[TrainSpec], field: str) -> bool:
-    return len({getattr(recipe, field) for recipe in trained}) == 1
-
-
-def _untuned(view: View) -> Facts:
-    trained, left = _recipes(view)
-    alike = [f"{_called(n)} {escape(as_text(getattr(trained[0], n)))}" for n in left if _alike(trained, n)]
-    return [{"settings": ", ".join(alike)}] if alike else []
-
-
-def _by_cell(view: View) -> Facts:
-    trained, left = _recipes(view)
-    apart = [f"{_called(n)} {words}" for n in left if not _alike(trained, n) and (words := who_has(view, n))]
-    return [{"settings": "; ".join(apart)}] if apart else []
+    values = {name: {getattr(recipe, name) for recipe in trained} for name in left}
+    chosen = {name: of for name, of in values.items() if (len(of) == 1) == alike}
+    said = {name: escape(as_text(of.pop())) if alike else who_has(view, name) for name, of in chosen.items()}
+    if parts := [f"{name.replace('_', ' ')} {words}" for name, words in said.items() if words]:
+        yield {"settings": (", " if alike else "; ").join(parts)}
 
 
 def _budgets(view: View) -> Facts:
@@ -270,10 +231,6 @@ def _deciding(view: View, rows: pd.DataFrame) -> list[str]:
     return [axis for axis, of in values.items() if _apart(rows.groupby(of)["train_flops"].mean()) >= UNEQUAL]
 
 
-def _called(field: str) -> str:
-    return field.replace("_", " ")
-
-
 CAVEATS: tuple[Caveat[View], ...] = (
     Caveat("history-missing", changes.missing,
            "**The study's history is missing**: whether the suite was changed after results were seen, or finished "
@@ -293,16 +250,17 @@ CAVEATS: tuple[Caveat[View], ...] = (
            short="seeds changed after results were seen"),
     Caveat("plan-edited", changes.edited, "**study.json was edited by hand**: its history does not have {what}.",
            short="plan edited by hand"),
-    Caveat("removed-runs", changes.removed,
+    Caveat("removed-runs", lambda view: changes.gone(view, again=False),
            "**Finished runs are gone** ({number}): {which}. No number here includes them.",
            short="finished runs are gone"),
-    Caveat("repeated-runs", changes.repeated,
+    Caveat("repeated-runs", lambda view: changes.gone(view, again=True),
            "**Finished runs were removed and run again** ({number}): {which}. Numbers here are of the later runs.",
            short="finished runs were removed and repeated"),
     Caveat("unlisted-results", changes.unlisted,
            "Results missing from the list of finished runs: {number}. They were brought from elsewhere, stored by a "
            "driver that was killed at that moment, or the list was cut. The next `vitbench run` adds them."),
-    Caveat("one-seed", _one_seed,
+    Caveat("one-seed",
+           lambda view: (seeds := _seeds(view))[0] == 1 and {"which": "" if seeds[1] == 1 else " for some cells"},
            "**n = 1, no inference**{which}: one seed says nothing about the spread between runs, so no difference is "
            "shown to be more than chance.",
            short="one seed, no inference"),
@@ -311,13 +269,14 @@ CAVEATS: tuple[Caveat[View], ...] = (
     Caveat("one-test-set", _several_seeds,
            "Intervals and p-values are over seeds, for one set of training and test images. Verdicts do not include "
            "how other images would move a difference."),
-    Caveat("mean-over-survivors", _survivors,
-           "Cells of which some seeds have no result: {number}. Their means are over the others (marked {mark})."),
+    Caveat("mean-over-survivors",
+           lambda view: sum(0 < (s == "ok").sum() < len(s) for _, s in view.train.groupby(["device", "cell"])["state"]),
+           "Cells of which some seeds have no result: {number}. Their means are over the others (marked †)."),
     Caveat("test-images-read", _readings,
            "The test images were read {times} for {runs}. Sorting cells by test accuracy is a selection and flatters "
            "the first."),
     Caveat("at-chance",
-           _listed(lambda view: (cell for (_, cell, _), of in view.intervals.items() if view.is_at_chance(cell, of))),
+           lambda view: _names(cell for (_, cell, _), of in view.intervals.items() if view.is_at_chance(cell, of)),
            "**At chance**: {names}. The 95 % interval of the mean test accuracy includes that of a guess. Nothing is "
            "known to be learned there, so that two such cells are alike shows nothing."),
     Caveat("disagreeing-implementations",
@@ -327,22 +286,25 @@ CAVEATS: tuple[Caveat[View], ...] = (
            "more than rounding explains ({why}). One is incorrect, or rounding grows fast in this recipe. Each is "
            "trained with every seed, and a mean over them may mix functions.",
            short="equivalent implementations disagree"),
-    Caveat("seeds-of-equivalents", _number(lambda view: len(view.stood_for)),
+    Caveat("seeds-of-equivalents", lambda view: len(view.stood_for),
            "Each function is trained once a seed: {number} of the cells were trained with the first seed alone, and "
            "agree with an equivalent one, whose further seeds stand for the function."),
-    Caveat("unstable-timings", _unstable,
-           "**Unstable timings: {marked} of {timings}** (marked {mark}; reasons below their tables). No verdict on "
-           "speed uses them.",
+    Caveat("unstable-timings",
+           lambda view: (n := (view.measured["unstable"] != "").sum()) and {"marked": n, "timings": len(view.measured)},
+           "**Unstable timings: {marked} of {timings}** (marked ~; reasons below their tables). No verdict on speed "
+           "uses them.",
            short="{marked} of {timings} timings are unstable"),
-    Caveat("one-process", _number(lambda view: (view.processes.groupby("trial_id").size() == 1).sum()),
+    Caveat("one-process", lambda view: (view.processes.groupby("trial_id").size() == 1).sum(),
            "Timings from a single process: {number}. How another process would differ is unknown and in no interval."),
-    Caveat("uncorrected-intervals", holding(lambda view: view.measured["speed_low"].notna().any()),
+    Caveat("uncorrected-intervals", lambda view: view.measured["speed_low"].notna().any(),
            "Intervals of ratios of timings are not corrected: 1 in 20 excludes 1 by chance. Verdicts on speed are "
            "corrected for the number of comparisons (Holm)."),
-    Caveat("no-interval-of-ratios", holding(_without_interval),
+    Caveat("no-interval-of-ratios",
+           lambda view: len(view.measured) > 1 and view.measured["speed"].notna().any()
+           and not view.measured["speed_low"].notna().any(),
            "Timings were made side by side, with too few samples for an interval of their ratios."),
     Caveat("load-while-timing",
-           lambda view: [{"load": view.load_while_timing}] if view.load_while_timing else [],
+           lambda view: view.load_while_timing and {"load": view.load_while_timing},
            "The load average reached {load[0]:.1f} on {load[1]} cores while timing: other work may have slowed some "
            "processes, and some implementations more than others."),
     Caveat("shared-machine", _shared_machine,
@@ -358,9 +320,9 @@ CAVEATS: tuple[Caveat[View], ...] = (
            "**Results of a plug-in that was edited since: {number}** ({component}). Means mix old and new code; "
            "`vitbench run … --rerun-changed` runs such trials again.",
            short="a plug-in was edited between runs"),
-    Caveat("uncommitted-changes", _number(lambda view: with_changes(view.trials).sum()),
+    Caveat("uncommitted-changes", lambda view: with_changes(view.trials).sum(),
            "Results from a working tree with uncommitted changes: {number}."),
-    Caveat("fallback-data", holding(lambda view: len(view.train) and view.study.info.fallback is not None),
+    Caveat("fallback-data", lambda view: len(view.train) and view.study.info.fallback is not None,
            "The data are a fallback: accuracies say nothing about the data that the suite names."),
     Caveat("near-duplicate-test-images", _near_duplicates,
            "{share} of the test images of {data} have near-duplicates among its training images (ciFAIR, Barz and "
@@ -372,11 +334,11 @@ CAVEATS: tuple[Caveat[View], ...] = (
            "**Other batches**: with {seed}, {what}, though data, seed and recipe are the same. A difference between "
            "them may come from that.",
            short="cells saw different batches"),
-    Caveat("tuned-settings", _listed(lambda view: view.study.info.tuned),
+    Caveat("tuned-settings", lambda view: _names(view.study.info.tuned),
            "Tuned for each cell on validation, with as many runs for each: {names}."),
-    Caveat("untuned-settings", _untuned,
+    Caveat("untuned-settings", lambda view: _settings(view, alike=True),
            "Fixed for all cells and not tuned for each, which may favour some: {settings}."),
-    Caveat("settings-by-cell", _by_cell,
+    Caveat("settings-by-cell", lambda view: _settings(view, alike=False),
            "**Set differently for some cells**, and not tuned: {settings}. A difference between these cells may come "
            "from that.",
            short="training settings differ by cell"),
@@ -384,10 +346,10 @@ CAVEATS: tuple[Caveat[View], ...] = (
            "**Budgets differ**{by}: {flops} TFLOP and {steps} steps a run{where}, all stages of training included. "
            "What a cell would reach with the budget of another is unknown.",
            short="budgets differ by cell"),
-    Caveat("noise-floor", lambda view: _noise(view) if view.noise and view.noise.largest else [],
+    Caveat("noise-floor", lambda view: view.noise and view.noise.largest and _noise(view.noise),
            "**Noise floor**: equivalent implementations, from the same weights and seed, differ by up to {points} "
            "points of accuracy (standard deviation {std} points; {runs}). Smaller effects are marked."),
-    Caveat("no-noise-seen", lambda view: _noise(view) if view.noise and not view.noise.largest else [],
+    Caveat("no-noise-seen", lambda view: view.noise and not view.noise.largest and _noise(view.noise),
            "**Noise floor**: equivalent implementations agree in test accuracy to the last digit ({runs}). The spread "
            "between seeds is another matter."),
 )  # fmt: skip

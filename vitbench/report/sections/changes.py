@@ -37,14 +37,9 @@ Facts = Iterable[Mapping[str, object]]
 """What is put into a caveat's sentence, once for each time that it is stated; text is escaped."""
 
 
-def missing(view: View) -> Facts:
-    """A history that is not there, though the plan says that it was."""
-    return [{}] if _is_missing(view) else []
-
-
 def unreadable(view: View) -> Facts:
     """Entries that are missing, damaged or edited."""
-    if not _is_missing(view) and (lost := view.study.history.unread(view.study.info.history)):
+    if not missing(view) and (lost := view.study.history.unread(view.study.info.history)):
         number = plural(len(lost), "entry", "entries")
         yield {"entries": number, "which": listed([str(n) for n in lost], MAX_NAMED)}
 
@@ -52,11 +47,12 @@ def unreadable(view: View) -> Facts:
 def late(view: View) -> Facts:
     """A history that begins after results were there."""
     steps = view.study.history.steps()
-    if not _is_missing(view) and steps and (runs := steps[0].entry.finished):
+    if not missing(view) and steps and (runs := steps[0].entry.finished):
         yield {"runs": plural(runs, "training run")}
 
 
-def _is_missing(view: View) -> bool:
+def missing(view: View) -> bool:
+    """Whether a history is not there, though the plan says that it was."""
     history, known = view.study.history, view.study.info.history
     return len(history.unread(known)) == known and not history.steps()
 
@@ -173,43 +169,25 @@ def _value(name: str, value: Any) -> Md:
     return escape(as_text(value)[:MOST_LETTERS])
 
 
-def removed(view: View) -> Facts:
-    """Finished runs of which no record is there."""
-    return _listed(view, {each.trial_id for each in _gone(view) if not _ran_again(view, each)})
-
-
-def repeated(view: View) -> Facts:
-    """Finished runs whose record is gone, and whose trial was run again."""
-    return _listed(view, {each.trial_id for each in _gone(view) if _ran_again(view, each)})
-
-
-def unlisted(view: View) -> Facts:
-    """Results that no list of finished runs has."""
-    known = {hash(each) for each in view.study.history.finished()}
-    if results := len({each.trial_id for each in _ended(view) if hash(each) not in known}):
-        yield {"number": results}
-
-
-def _gone(view: View) -> list[Ended]:
+def gone(view: View, *, again: bool) -> Facts:
+    """Finished runs whose record is gone: those whose trial was run again, or the others."""
     # By their hashes: of a million trials the set itself is half a gigabyte.
-    there = {hash(each) for each in _ended(view)}
+    there, tried = {hash(each) for each in _ended(view)}, view.results.tried
     aside = {name.removesuffix(".json") for name, _ in view.damaged}
-    gone = (each for each in view.study.history.finished() if hash(each) not in there)
-    return [each for each in gone if f"{each.trial_id}-{each.attempt}" not in aside]
+    lost = [each for each in view.study.history.finished() if hash(each) not in there]
+    lost = [each for each in lost if f"{each.trial_id}-{each.attempt}" not in aside]
+    if ids := {each.trial_id for each in lost if bool(ended(tried.get(each.trial_id, ()))) == again}:
+        trials = Trials.of(view.study.info.trials)
+        named = [escape(trials.of_id(trial_id).description) for trial_id in trials.ids() if trial_id in ids]
+        more = [f"{len(named) - MAX_NAMED} more"] if len(named) > MAX_NAMED else []
+        of_none = [f"{len(ids) - len(named)} of no planned cell"] if len(ids) > len(named) else []
+        yield {"number": len(ids), "which": "; ".join([*named[:MAX_NAMED], *more, *of_none])}
 
 
-def _ran_again(view: View, gone: Ended) -> bool:
-    return bool(ended(view.results.tried.get(gone.trial_id, ())))
-
-
-def _listed(view: View, ids: set[str]) -> Facts:
-    if not ids:
-        return
-    trials = Trials.of(view.study.info.trials)
-    named = [escape(trials.of_id(trial_id).description) for trial_id in trials.ids() if trial_id in ids]
-    more = [f"{len(named) - MAX_NAMED} more"] if len(named) > MAX_NAMED else []
-    of_none = [f"{len(ids) - len(named)} of no planned cell"] if len(ids) > len(named) else []
-    yield {"number": len(ids), "which": "; ".join([*named[:MAX_NAMED], *more, *of_none])}
+def unlisted(view: View) -> int:
+    """How many results no list of finished runs has."""
+    known = {hash(each) for each in view.study.history.finished()}
+    return len({each.trial_id for each in _ended(view) if hash(each) not in known})
 
 
 def _ended(view: View) -> Iterator[Ended]:

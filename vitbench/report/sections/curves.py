@@ -210,7 +210,7 @@ def _along(view: View, group: Group, axis: str, quantity: Quantity) -> Picture |
     )  # fmt: skip
     by = f", a line for each {' and '.join(each)}" if others else ""
     alt = f"{quantity.name.capitalize()} along {called} on {group.place}{by}"
-    name = f"{quantity.name.split()[-1]}-along-{_slugs(view)[axis]}-{group.device}{group.slug}"
+    name = f"{quantity.name.split()[-1]}-along-{slug(axis, 'axis')}-{group.device}{group.slug}"
     return Picture(name, chart, alt, f"{alt}: points are single runs, lines join their means.")
 
 
@@ -226,11 +226,3 @@ def _numbers(values: Sequence[str]) -> list[float] | None:
     except ValueError:
         return None
     return found if all(map(math.isfinite, found)) else None
-
-
-def _slugs(view: View) -> dict[str, str]:
-    """Axis → its name as part of a file's, none of them twice."""
-    found: dict[str, str] = {}
-    for axis in view.axes:
-        found[axis] = slug(axis, "axis", found.values())
-    return found

@@ -78,9 +78,7 @@ def _which(view: View, group: pd.DataFrame) -> Md:
     if mine == planned and len(mine) > 1:
         return Md(f"all {len(mine):,} cells")
     if len(mine) > 1:
-        for axis, values in view.axes.items():
-            for value in values:
-                having = {cell for cell in view.cells if view.values_of[cell].get(axis) == value}
-                if mine == having & planned:
-                    return Md(f"all {len(mine):,} cells with {escape(axis)} = {escape(value)}")
+        for (axis, value), having in view.cells_with.items():
+            if mine == having & planned:
+                return Md(f"all {len(mine):,} cells with {escape(axis)} = {escape(value)}")
     return listed(list(group["cell"].unique()))

@@ -36,7 +36,7 @@ def section(view: View, files: Files) -> list[Block]:
             table(lines, right={name for line in lines for name in line} - {"cell"}),
             *cut(len(order), MAX_CELLS, "cell"),
             *files.pictures([_picture(found, group, order)] if len(order) <= MOST_LINES else []),
-            Md(f"As numbers: {files.table(f'other-sizes{group.slug}', found)}."),
+            Md(f"As numbers: {files.table(f'other-sizes{group.ending}', found)}."),
         ]
 
     blocks = view.by_group(of_group) if _asked(view) else []
@@ -107,4 +107,4 @@ def _picture(found: pd.DataFrame, group: Group, order: list[str]) -> Picture:
     alt, sizes = f"Test accuracy by image size on {group.place}", sorted(points["at"].unique())
     colouring = Colouring("cell", order, order)
     chart = Trends("image size (pixels)", "test accuracy (%)", sizes, points, colouring, logarithmic=False)
-    return Picture(f"other-sizes{group.slug}", chart, alt, f"{alt}: points are single runs, lines join their means.")
+    return Picture(f"other-sizes{group.ending}", chart, alt, f"{alt}: points are single runs, lines join their means.")

@@ -74,11 +74,6 @@ class Weighed:
     apart: bool  # whether any two of the costs are shown to differ
     sure: bool  # whether the uncertainty of the costs is known
 
-    @property
-    def near(self) -> pd.DataFrame:
-        """The cells that are on the front, by their estimates or perhaps."""
-        return self.cells[self.cells[BEST] | (self.cells[STANDING] == PERHAPS)]
-
 
 def weighed(view: View) -> Iterator[Weighed]:
     """Accuracy against each cost of each device that trained, as far as two cells or more have both."""
@@ -137,7 +132,7 @@ def _of_timings(view: View, group: TimeGroup) -> Iterator[Costs]:
     an_ms = rows["images_per_s"] * rows["latency_ms_p50"]
     cells = pd.DataFrame({
         VALUE: rows["images_per_s"], LOW: an_ms / rows["latency_ms_high"], HIGH: an_ms / rows["latency_ms_low"],
-        MARKED: rows["unstable"].fillna("").astype(str) != "",
+        MARKED: rows["unstable"] != "",
     })  # fmt: skip
     yield Costs(group.title, group.slug, THROUGHPUT, cells, "that of the median latency", INTERVAL,
                 "by intervals that do not overlap")  # fmt: skip
@@ -170,7 +165,7 @@ def _of_training(view: View, group: Group) -> Iterator[Costs]:
             f"training on {group.device}", f"training-{group.device}", quantity, cells,
             "the median over seeds" if several else "of one run", RANGE,
             f"with each of the {plural(values.shape[1], 'seed')} that both have" if several else "", values,
-            alone=quantity == MEMORY or view.contention(group.device).alone,
+            alone=quantity == MEMORY or view.contention[group.device].alone,
         )  # fmt: skip
 
 
@@ -227,7 +222,7 @@ def _front(view: View, files: Files, each: Weighed) -> list[Block]:
         return [escape(ALIKE.format(**facts, need=need, ends=f"{low} to {high} {UNIT[costs.quantity]}"))]
     more, less = ("needs more", "needs no more") if costs.cheap else ("is slower", "is no slower")
     reading = FRONT.format(more=more, less=less, how=costs.how) if each.sure else ESTIMATED
-    listed = (cells if len(cells) <= LISTED else each.near)[:LISTED]
+    listed = (cells if len(cells) <= LISTED else cells[cells[BEST] | (cells[STANDING] == PERHAPS)])[:LISTED]
     drawn, left = len(cells) >= FEWEST, len(cells) - len(listed)
     caption = WEIGHED.format(**facts)
     first = files.picture(_picture(view, each, caption)) if drawn else escape(caption)

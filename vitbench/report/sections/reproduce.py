@@ -21,14 +21,15 @@ MOST_EXPLAINED = 8  # Files of weights that are named one by one
 def section(view: View, _: Files) -> list[Block]:
     """How to run the study again: the suite, the commands, the images, the versions, the commit."""
     info = view.study.info
-    made, explained = list(info.commands), _explained(view)
+    kept = {file.stem for file in (view.study.path / EXPLANATIONS).glob(f"*{SUFFIX}")}
+    made, explained = list(info.commands), [i for i in view.train["trial_id"].tolist() if i in kept] if kept else []
     how = "These commands made the study, in their order; run again on the same folder, they continue it."
     how = how if made else "Its plan was not made on a command line."
     blocks: list[Block] = [Md(f"Suite: {escape(info.suite.name)}, in the file {escape(info.suite_file)}. {how}")]
     if explained:
         made = [(*line, KEEP) if line[0] == "run" and KEEP not in line else line for line in made]
     if lines := [*map(_line, made), *_explaining(_folder(view, made), explained)]:
-        blocks.append(Code("\n".join(lines), "sh"))
+        blocks.append(Code("\n".join(lines)))
     return [*blocks, *_images(view), Md("The versions of all software, and the commit, are under Setup.")]
 
 
@@ -42,12 +43,6 @@ def _folder(view: View, made: Sequence[Sequence[str]]) -> str:
         if "--results" in arguments:
             return arguments[arguments.index("--results") + 1]
     return f"{RESULTS}/{view.study.info.suite.name}"
-
-
-def _explained(view: View) -> list[str]:
-    """Ids of the planned trials of which the study keeps an explanation, in the plan's order."""
-    kept = {file.stem for file in (view.study.path / EXPLANATIONS).glob(f"*{SUFFIX}")}
-    return [trial_id for trial_id in view.train["trial_id"].tolist() if trial_id in kept] if kept else []
 
 
 def _explaining(study: str, trials: Sequence[str]) -> list[str]:

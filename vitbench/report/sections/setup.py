@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from datetime import UTC
 from typing import Any
 
@@ -194,23 +194,13 @@ def who_has(view: View, field: str) -> Md | None:
     of_cell = {p.cell: level(getattr(p.trial.train, field)) for p in view.planned if isinstance(p.trial, TrainTrial)}
     if f"train.{field}" in view.axes or len(set(of_cell.values())) < 2:
         return None
-    found = _by_axis(view, of_cell)
-    for cell, value in of_cell.items() if not found else ():
-        found.setdefault(value, []).append(cell)
+    found = dict[str, list[str]]()
+    for axis in (*(view.axes if view.factorial else ()), ""):  # the first that decides the field, else the cell itself
+        pairs = dict.fromkeys((view.values_of[cell][axis] if axis else cell, of_cell[cell]) for cell in of_cell)
+        if len({name for name, _ in pairs}) == len(pairs):
+            break
+    for name, value in pairs:
+        found.setdefault(value, []).append(name)
     shown = [f"{escape(value)} ({listed(who, MOST_NAMED)})" for value, who in list(found.items())[:MOST_VALUES]]
     shown += [plural(len(found) - MOST_VALUES, "further value")] if len(found) > MOST_VALUES else []
     return Md(f"{', '.join(shown[:-1])} or {shown[-1]}")
-
-
-def _by_axis(view: View, of_cell: Mapping[str, str]) -> dict[str, list[str]]:
-    """Value → the values of the one axis that decides it; nothing where no axis alone does."""
-    for axis in view.axes if view.factorial else ():
-        chosen: dict[str, set[str]] = {}
-        for cell, value in of_cell.items():
-            chosen.setdefault(view.values_of[cell][axis], set()).add(value)
-        if all(len(values) == 1 for values in chosen.values()):
-            having: dict[str, list[str]] = {}
-            for name, (value,) in chosen.items():
-                having.setdefault(value, []).append(name)
-            return having
-    return {}

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import math
-import re
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 
 from vitbench.analysis.axis_speeds import MARGIN
 from vitbench.analysis.conclusions import Tested
 from vitbench.config.trial import TrainTrial
 from vitbench.report.cost import by_axis
-from vitbench.report.cost.beside import Beside, beside_baseline, heat_map
+from vitbench.report.cost.speed import Beside, beside_baseline, heat_map
 from vitbench.report.document import Bar, Block, Byline, Chips, Forest, ForestRow, Note, Scale
 from vitbench.report.groups import RUNS, Group
 from vitbench.report.models import explained_page
@@ -120,7 +119,7 @@ def _effects(view: View, group: Group, files: Files) -> list[Block]:
     blocks: list[Block] = []
     if drawn:
         forest = forest_of(view, drawn[:MOST], group.on)
-        blocks.append(files.forest("-".join(filter(None, ("effects", *re.findall(r"\w+", group.label)))), forest))
+        blocks.append(files.forest(f"effects{group.ending}", forest))
     if len(drawn) > MOST:
         blocks.append(Md(f"The {MOST} largest of {len(drawn):,} effects are shown; all are under Effects."))
     if claims := [(row, row.tested) for row in rows if row.tested is not None]:
@@ -293,19 +292,9 @@ def _without_result(view: View) -> str:
     for cells, what in ((without, "Not supported on"), (touched - without, "Supported in part on")):
         if cells:
             devices = refused.loc[refused["cell"].isin(cells), "device"].unique()
-            named = _values_of(view, cells) or sorted(cells, key=view.cells.index)
+            named = [f"{view.axis_names[a]} {v}" for (a, v), of in view.cells_with.items() if of and of <= cells]
+            named = named or sorted(cells, key=view.cells.index)
             parts.append(f"**{what} {listed(list(devices), MOST_NAMED)}:** {listed(named, MOST_NAMED)}.")
     if waiting := len(view.study.info.untuned):
         parts.append(f"**Waiting for tuning:** {plural(waiting, 'cell')}.")
     return " ".join(parts)
-
-
-def _values_of(view: View, cells: Collection[str]) -> list[str]:
-    """The values of axes of which all cells are among some."""
-    return [
-        f"{view.axis_names[axis]} {value}"
-        for axis, of_axis in view.axes.items()
-        for value in of_axis
-        for having in [{cell for cell in view.cells if view.values_of[cell][axis] == value}]
-        if having and having.issubset(cells)
-    ]

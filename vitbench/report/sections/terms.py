@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 import math
 import re
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection
 
 from vitbench.analysis.axis_speeds import MARGIN
 from vitbench.analysis.multiplicity import ALPHA, seeds_for
@@ -13,14 +14,14 @@ from vitbench.analysis.verdicts import BY_LESS, Judged
 from vitbench.report.cost import by_axis
 from vitbench.report.document import Block, Bullets
 from vitbench.report.output import Files
-from vitbench.report.sections.caveats import Caveat, holding, in_words
+from vitbench.report.sections.caveats import Caveat, in_words
 from vitbench.report.sections.changes import Facts
 from vitbench.report.sections.effects import is_marked
 from vitbench.report.text import SURVIVORS, UNSTABLE, Md, enumerated, escape, points
 from vitbench.report.view import View
 from vitbench.wording import plural
 
-VERDICTS: Mapping[str, str] = {
+VERDICTS: dict[str, str] = {
     "better": f"p (Holm) is at most {ALPHA:g}, and the difference is positive.",
     "worse": f"p (Holm) is at most {ALPHA:g}, and the difference is negative.",
     "equivalent": "a difference as large as the margin is ruled out, corrected as differences are. Where a difference "
@@ -30,7 +31,7 @@ VERDICTS: Mapping[str, str] = {
     "undecided": "neither a difference nor its absence is shown.",
     "invalid": "more than one seed failed, or what is compared does not run here.",
 }
-OUTCOMES: Mapping[str, str] = {
+OUTCOMES: dict[str, str] = {
     "reproduced": "the claim came out; a claimed size lies in the interval.",
     "equal within the margin": "equality was claimed; a difference is certain, but smaller than the margin.",
     "reproduced, within the margin": "the claimed sign came out; the claimed size lies outside the interval by no more "
@@ -58,22 +59,10 @@ def _judged(view: View) -> list[Judged]:
     return [judged for found in view.conclusions for judged in found.judged]
 
 
-def _interval(view: View) -> Facts:
-    level = "95 %" if view.looking is None else "95 %; more at a look that may spend less error"
-    return [{"level": level}] if _judged(view) else []
-
-
-def _with_verdict(word: str) -> Callable[[View], Facts]:
-    return holding(lambda view: any(judged.verdict == word for judged in _judged(view)))
-
-
-def _with_outcome(word: str) -> Callable[[View], Facts]:
-    return holding(lambda view: any(claim.outcome == word for found in view.conclusions for claim in found.claims))
-
-
-def _margin(view: View) -> Facts:
-    margin = view.study.info.suite.margin
-    return [{"margin": points(margin)}] if margin and _judged(view) else []
+def _has(word: str, view: View) -> bool:
+    """Whether a report has a verdict, or an outcome of a claim."""
+    outcomes = (claim.outcome for found in view.conclusions for claim in found.claims)
+    return word in {*(judged.verdict for judged in _judged(view)), *(f"claim: {outcome}" for outcome in outcomes)}
 
 
 def _family(view: View) -> Facts:
@@ -91,8 +80,8 @@ def _looks(view: View) -> Facts:
                "fewer": max(plan.trainings - planned, 0)}  # fmt: skip
 
 
-def _of_timings(column: str) -> Callable[[View], Facts]:
-    return holding(lambda view: view.measured[column].notna().any())
+def _of_timings(column: str) -> Callable[[View], object]:
+    return lambda view: view.measured[column].notna().any()
 
 
 def _parts(view: View) -> Facts:
@@ -109,34 +98,33 @@ def _memory(view: View) -> Facts:
 
 
 def _speeds(view: View) -> Facts:
-    family = sum(bool(each.verdict) for found in by_axis.judged(view).values() for each in found)
-    return [{"family": plural(family, "comparison"), "margin": f"{100 * MARGIN:.0f} %"}] if family else []
-
-
-def _conditions(view: View) -> Facts:
-    under = any(each.under for found in view.conclusions for each in found.effects)
-    return [{"axes": enumerated([escape(view.axis_names[a]) for a in view.conditions])}] if under else []
+    if family := sum(bool(each.verdict) for found in by_axis.judged(view).values() for each in found):
+        yield {"family": plural(family, "comparison"), "margin": f"{100 * MARGIN:.0f} %"}
 
 
 TERMS: tuple[Caveat[View], ...] = (
-    Caveat("difference", holding(_judged),
+    Caveat("difference", lambda view: bool(_judged(view)),
          "of test accuracies, in percentage points; its mean over seeds."),
-    Caveat("interval", _interval,
+    Caveat("interval",
+         lambda view: _judged(view)
+         and {"level": "95 %; more at a look that may spend less error" if view.looking else "95 %"},
          "confidence interval of that mean by Welch's t ({level}), not corrected: it may exclude 0 where the corrected "
          "verdict leaves the difference open."),
-    Caveat("p", holding(_judged),
+    Caveat("p", lambda view: bool(_judged(view)),
          "two-sided, the larger of a permutation test's and of Welch's t (at most ten times the former). Under normal, "
          "heavy-tailed and unequal noise at most 5 % of reports without an effect claim one; up to 9 % where "
          "one arm's noise is skewed and twice as wide."),
     Caveat("p (Holm)", _family,
          "p corrected for the {family} of this report; claims weigh twice, differences where equality is expected a "
          "quarter. At least {fewest} are needed to show a difference."),
-    Caveat("paired", holding(lambda view: any(j.paired for j in _judged(view))),
+    Caveat("paired", lambda view: any(j.paired for j in _judged(view)),
          "arms that start from the same weights are compared seed by seed: Student's t, with the sign-flip test."),
-    Caveat("margin", _margin, "{margin}, set by the suite: a smaller difference does not matter to it."),
-    Caveat("P(better)", holding(lambda view: any(not math.isnan(j.improvement) for j in _judged(view))),
+    Caveat("margin",
+         lambda view: (margin := view.study.info.suite.margin) and _judged(view) and {"margin": points(margin)},
+         "{margin}, set by the suite: a smaller difference does not matter to it."),
+    Caveat("P(better)", lambda view: any(not math.isnan(j.improvement) for j in _judged(view)),
          "how often a run of the one beats a run of the other, over all pairs of runs; ties count half."),
-    Caveat("pairs of cells", holding(lambda view: any(j.comparison.blocks > 1 for j in _judged(view))),
+    Caveat("pairs of cells", lambda view: any(j.comparison.blocks > 1 for j in _judged(view)),
          "matched pairs, alike in all other axes, over which each seed is averaged; those that equivalent "
          "implementations repeat are not distinct."),
     Caveat("looks", _looks,
@@ -144,23 +132,25 @@ TERMS: tuple[Caveat[View], ...] = (
          "trainings {planned} were planned by the last look, {fewer} fewer. After a share t of the seeds t² of the 5 % "
          "error may be spent (Kim and DeMets 1987). A difference that "
          "was shown early is on average a little too large."),
-    *(Caveat(word, _with_verdict(word), text) for word, text in VERDICTS.items()),
-    *(Caveat(f"claim: {word}", _with_outcome(word), text) for word, text in OUTCOMES.items()),
-    Caveat("small form", holding(lambda view: view.small and any(found.claims for found in view.conclusions)),
+    *(Caveat(word, functools.partial(_has, word), text)
+      for word, text in (VERDICTS | {f"claim: {outcome}": text for outcome, text in OUTCOMES.items()}).items()),
+    Caveat("small form", lambda view: view.small and any(found.claims for found in view.conclusions),
          "this is the suite's small form, which tests another claim than the published one."),
-    Caveat("interaction", holding(lambda view: any(found.interactions for found in view.conclusions)),
+    Caveat("interaction", lambda view: any(found.interactions for found in view.conclusions),
          "by how much the effect of one axis changes with the value of another: *A: a − b by C: c − d* is the effect "  # noqa: RUF001
          "of a against b with c, less that with d."),
-    Caveat("effects by condition", _conditions,
+    Caveat("effects by condition",
+         lambda view: any(each.under for found in view.conclusions for each in found.effects)
+         and {"axes": enumerated([escape(view.axis_names[axis]) for axis in view.conditions])},
          "{axes} changes what is classified. Main effects are means over its values; each value by itself has no "
          "verdict."),
-    Caveat("‡", holding(lambda view: any(map(is_marked, _judged(view)))),
+    Caveat("‡", lambda view: any(map(is_marked, _judged(view))),
          "no larger than equivalent implementations differ by."),
-    Caveat(str(SURVIVORS), holding(lambda view: any(j.survivors for j in _judged(view))),
+    Caveat(str(SURVIVORS), lambda view: any(j.survivors for j in _judged(view)),
          "over survivors: not every planned seed has a result."),
-    Caveat("bold accuracy", holding(lambda view: len(view.by_cell) > 1),
+    Caveat("bold accuracy", lambda view: len(view.by_cell) > 1,
          "the highest mean, and what is no further from it than the noise floor."),
-    Caveat("equivalent implementations", holding(lambda view: {*view.function_of.values()} < view.function_of.keys()),
+    Caveat("equivalent implementations", lambda view: {*view.function_of.values()} < view.function_of.keys(),
          "cells that compute the same function from the same weights: one row, the values of their axes joined by “|”, "
          "costs from the least to the largest."),
     Caveat("speed by axis", _speeds,
@@ -174,19 +164,19 @@ TERMS: tuple[Caveat[View], ...] = (
          "the lowest latency, and those whose interval of the speed overlaps with its."),
     Caveat("A/A control", _of_timings("control"),
          "the baseline against itself, timed once more in each round: 1 but for noise."),
-    Caveat(UNSTABLE, holding(lambda view: (view.measured["unstable"].fillna("") != "").any()),
+    Caveat(UNSTABLE, lambda view: (view.measured["unstable"] != "").any(),
          f"unstable: the interval of its speed beside the baseline is ±{100 * UNSTEADY:.0f} % or wider (a latency's "
          "may be wider: rounds are compared one by one), or for a reason below the table. No verdict "
          "uses such a timing."),
     Caveat("parts of a model", _parts, "timed by themselves{letters}. Attention core: softmax(QKᵀ / √K) V."),
     Caveat("first iteration", _of_timings("first_ms"), "in a fresh process, compilation and all else that is done once "
          "included."),
-    Caveat("drift of the output", holding(lambda view: view.by_other_runtimes),
+    Caveat("drift of the output", lambda view: view.by_other_runtimes,
          "of a few images: the largest error against the model in float64, over the largest true value. A runtime that "
          "is not exact is held to no limit."),
-    Caveat("runtime", holding(lambda view: view.by_other_runtimes),
+    Caveat("runtime", lambda view: view.by_other_runtimes,
          "what runs the model. What it takes to convert it is in no latency; on a CPU it is in the peak memory."),
-    Caveat("training (images/s)", holding(lambda view: (view.train["state"] == "ok").any()),
+    Caveat("training (images/s)", lambda view: (view.train["state"] == "ok").any(),
          "throughput of the median step of the cells' own runs."),
     Caveat("peak memory", _memory, "{what}."),
 )  # fmt: skip

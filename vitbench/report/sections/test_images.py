@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import numpy as np
 
 from vitbench.analysis.image_outcomes import Right, differing, mcnemar, of_bits, two_sources
-from vitbench.report.document import Block, Heading, table
+from vitbench.report.document import Block, table
+from vitbench.report.groups import Group
 from vitbench.report.output import Files
 from vitbench.report.text import Md, escape
 from vitbench.report.view import MAX_CELLS, View
@@ -25,9 +24,10 @@ RIGHT = frozenset({"difference, points", "by the images", "gained", "lost", "p"}
 
 def section(view: View, files: Files) -> list[Block]:
     """The section's blocks; none of a study that trains nothing."""
-    blocks: list[Block] = []
-    groups = list(_groups(view))
-    for number, (place, of_cells) in enumerate(groups, 1):
+
+    def of_group(group: Group) -> list[Block]:
+        if not (of_cells := _outcomes(view, group)):
+            return []
         first, *others = of_cells
         rows = []
         for cell in others[:MAX_CELLS]:
@@ -39,34 +39,30 @@ def section(view: View, files: Files) -> list[Block]:
                 row["difference, points"] = Md(f"{both.delta:+.2f} ({both.low:+.2f} to {both.high:+.2f})")
                 row["by the images"] = Md(f"{100 * both.share_of_images:.0f} %")
             rows.append(row)
-        name = "images" if len(groups) == 1 else f"images-{number}"
-        link = files.table(name, differing(of_cells))
-        blocks += [Heading(f"On {place}")] if len(groups) > 1 else []
-        blocks.append(Md(SAID.format(first=escape(first))))
-        blocks.append(table(rows, RIGHT))
-        blocks.append(Md(f"Images on which cells differ, by their position in the test split: {link}."))
-    return blocks
+        link = files.table(f"images{group.ending}", differing(of_cells))
+        where = Md(f"Images on which cells differ, by their position in the test split: {link}.")
+        return [Md(SAID.format(first=escape(first))), table(rows, RIGHT), where]
+
+    return view.by_group(of_group)
 
 
-def _groups(view: View) -> Iterator[tuple[str, dict[str, Right]]]:
-    """Device and origin → the cells' outcomes on one test split, those that compute one function once."""
-    attempts = view.results.tables["attempts"]
+def _outcomes(view: View, group: Group) -> dict[str, Right]:
+    """Cell → its outcomes on the test images; of cells that compute one function the first. Empty where fewer than two
+    have any, and where they were tested on different images.
+    """
+    attempts, standing = view.results.tables["attempts"], view.results.standing
     having = set(attempts.loc[attempts["outcomes"] > 0, "file"])
-    done = view.train[(view.train["state"] == "ok") & (view.train["cell"].map(view.function_of) == view.train["cell"])]
-    for (device, origin), rows in done.groupby(["device", "origin"], sort=False):
-        standing = view.results.standing
-        cell_of = dict(zip(rows["trial_id"], rows["cell"], strict=True))
-        of_trial, found = dict[str, np.ndarray](), dict[str, list[np.ndarray]]()
-        splits = set()
-        wanted = [a for trial_id in cell_of if (a := standing[trial_id]).file in having]
-        for attempt, record in view.study.records_of(wanted):
-            values = record.values
-            if isinstance(values, TrainValues) and values.test_right is not None:
-                of_trial[attempt.trial_id] = of_bits(values.test_right, values.test_images)
-                splits.add((values.data_checksum, values.test_images))
-        for trial_id, cell in cell_of.items():
-            if trial_id in of_trial:
-                found.setdefault(cell, []).append(of_trial[trial_id])
-        if len(found) > 1 and len(splits) == 1:
-            which = f" {view.origins.letter(str(origin))}" if view.origins.several else ""
-            yield f"{device}{which}", {cell: np.stack(of) for cell, of in found.items()}
+    rows = view.done(group, ["trial_id"])
+    rows = rows[rows["cell"].map(view.function_of) == rows["cell"]]
+    of_trial, splits, found = dict[str, np.ndarray](), set(), dict[str, list[np.ndarray]]()
+    wanted = [a for trial_id in rows["trial_id"] if (a := standing[trial_id]).file in having]
+    for attempt, record in view.study.records_of(wanted):
+        values = record.values
+        if isinstance(values, TrainValues) and values.test_right is not None:
+            of_trial[attempt.trial_id] = of_bits(values.test_right, values.test_images)
+            splits.add((values.data_checksum, values.test_images))
+    for trial_id, cell in zip(rows["trial_id"], rows["cell"], strict=True):
+        if trial_id in of_trial:
+            found.setdefault(cell, []).append(of_trial[trial_id])
+    alike = len(found) > 1 and len(splits) == 1
+    return {cell: np.stack(of) for cell, of in found.items()} if alike else {}
