@@ -171,10 +171,10 @@ TERMS: tuple[Caveat[View], ...] = (
     Caveat("parts of a model", _parts, "timed by themselves{letters}. Attention core: softmax(QKᵀ / √K) V."),
     Caveat("first iteration", _of_timings("first_ms"), "in a fresh process, compilation and all else that is done once "
          "included."),
-    Caveat("drift of the output", lambda view: view.by_other_runtimes,
+    Caveat("drift of the output", lambda view: bool(view.by_other_runtimes),
          "of a few images: the largest error against the model in float64, over the largest true value. A runtime that "
          "is not exact is held to no limit."),
-    Caveat("runtime", lambda view: view.by_other_runtimes,
+    Caveat("runtime", lambda view: bool(view.by_other_runtimes),
          "what runs the model. What it takes to convert it is in no latency; on a CPU it is in the peak memory."),
     Caveat("training (images/s)", lambda view: (view.train["state"] == "ok").any(),
          "throughput of the median step of the cells' own runs."),
