@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import atexit
+import contextlib
 import hashlib
 import os
 import shutil
 import signal
+import sys
 import tarfile
 import tempfile
 from collections.abc import Iterator
@@ -32,6 +34,11 @@ def pytest_configure() -> None:
     """
     if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
+    # OpenVINO imports absl, whose handler closes its stream, which is pytest's, when submitit configures logging.
+    with contextlib.suppress(ImportError):
+        import absl.logging
+
+        absl.logging.get_absl_handler().python_handler.stream = sys.__stderr__
     # Threads that wait for one another by spinning take the cores from the tests of the other workers: a trial of two
     # seconds then takes two minutes. Those of processes that tests start sleep instead.
     if int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1")) > 1:

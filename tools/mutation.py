@@ -94,27 +94,28 @@ def run_tests(copy: Path, tests: list[str]) -> None:
     os._exit(int(pytest.main(["-x", "-n0", "-p", "no:cacheprovider", *tests])))
 
 
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Have coverage attribute lines to tests: this module is a plug-in of the pytest that it starts."""
+    if measuring := coverage.Coverage.current():
+        measuring.switch_context(item.nodeid.partition("[")[0])
+
+
 def tests_by_line(package: str, copy: Path) -> dict[tuple[str, int], list[str]]:
     """(file, line) → tests that run it; of a line that runs on import, all tests that run something of its file."""
-    settings, data = copy / "coverage.ini", copy / "coverage.data"
-    settings.write_text(f"[run]\nsource = {copy / 'vitbench'}\ndynamic_context = test_function\ndata_file = {data}\n")
+    data = copy / "coverage.data"
     subprocess.run(
-        [sys.executable, "-m", "coverage", "run", f"--rcfile={settings}", "-m", "pytest", "-n0", "-m", "not slow",
-         "-p", "no:cacheprovider", *(f"tests/{folder}" for folder in PACKAGES[package])],
+        [sys.executable, "-m", "coverage", "run", "--source", copy / "vitbench", "--data-file", data, "-m", "pytest",
+         "-p", "tools.mutation", "-n0", "-m", "not slow", "-p", "no:cacheprovider",
+         *(f"tests/{folder}" for folder in PACKAGES[package])],
         cwd=copy, env={**os.environ, "PYTHONPATH": first(copy)}, check=True,
     )  # fmt: skip
     measured = coverage.CoverageData(str(data))
     measured.read()
     found: dict[tuple[str, int], list[str]] = {}
     for path in measured.measured_files():
-        file = str(Path(path).relative_to(copy))
-        lines = {
-            line: {"{}.py::{}".format(context.rpartition(".")[0].replace(".", "/"), context.rpartition(".")[2])
-                   for context in contexts if context}
-            for line, contexts in measured.contexts_by_lineno(path).items()
-        }  # fmt: skip
-        every = set().union(*lines.values())
-        found |= {(file, line): sorted(tests or every) for line, tests in lines.items()}
+        file, lines = str(Path(path).relative_to(copy)), measured.contexts_by_lineno(path)
+        every = {test for tests in lines.values() for test in tests} - {""}
+        found |= {(file, line): sorted({*tests} - {""} or every) for line, tests in lines.items()}
     return found
 
 

@@ -113,6 +113,8 @@ def test_sizes_agree_with_the_closed_form() -> None:
     mlp = count(trial("mlp"))
     assert mlp.flops == batch * 4 * n * d * hidden and mlp.parameters == 2 * d * hidden + hidden + d
     assert mlp.bytes == 4 * (2 * batch * n * d + mlp.parameters)
+    back = count(trial("mlp", "train")).bytes - mlp.bytes
+    assert back == 4 * (3 * batch * n * d + 2 * mlp.parameters), "x, weights, dy read; dx, dw written"
     attention = count(trial("attention"))
     assert attention.flops == core.flops + batch * 8 * n * d * d
     assert count(trial("block")).flops == attention.flops + mlp.flops

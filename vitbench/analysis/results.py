@@ -57,6 +57,7 @@ VALUES = tuple(
         "ceilings",
         "baseline",
         "drift",
+        "trained_flops",
         "resumed_at",
         "pretraining",
         "teaching",

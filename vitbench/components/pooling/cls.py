@@ -28,6 +28,6 @@ class ClassToken(Pooling):
         """(B, N, D) → (B, D)."""
         return tokens[:, 0]
 
-    def shares(self, tokens: Tensor) -> Tensor:
+    def shares(self, tokens: Tensor) -> Tensor | None:
         """(B, N, D) → (B, N)."""
         return (torch.arange(tokens.shape[1], device=tokens.device) == 0).to(tokens.dtype).expand(tokens.shape[:2])

@@ -17,7 +17,5 @@ class ClassTokenAndMean(ClassToken):
         """(B, N, D) → (B, 2 D)."""
         return torch.cat((tokens[:, 0], tokens[:, 1:].mean(dim=1)), dim=1)
 
-    def shares(self, tokens: Tensor) -> Tensor:
-        """(B, N, D) → (B, N), half for each of the two."""
-        patches = tokens.shape[1] - 1
-        return super().shares(tokens) / 2 + tokens.new_tensor([0.0] + [0.5 / patches] * patches)
+    def shares(self, tokens: Tensor) -> None:
+        """None: the two are no weighted mean of the tokens."""
