@@ -126,6 +126,14 @@ def test_sizes_agree_with_the_closed_form() -> None:
     )
 
 
+@pytest.mark.parametrize(("mode", "times"), [("inference", 1), ("train", 3)])
+def test_a_whole_model_moves_what_its_parts_move_and_the_weights_of_its_head(mode: str, times: int) -> None:
+    of = {level: count(trial(level, mode)).bytes for level in ("patching", "attention", "mlp", "norm_layer", "model")}
+    head = 4 * times * parameters(build_model(MODEL, 0).head)
+    block = of["attention"] + of["mlp"] + 2 * of["norm_layer"]
+    assert of["model"] == of["patching"] + MODEL.depth * block + of["norm_layer"] + head
+
+
 def test_what_does_not_matter_at_a_level_does_not_make_another_trial() -> None:
     one, other = (
         relevant(MODEL.model_copy(update={"norm": n, "positions": "none"}), "attention") for n in ("pre", "post")
