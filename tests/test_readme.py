@@ -34,11 +34,12 @@ def environment() -> dict[str, str]:
     return {**os.environ, "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"}
 
 
-QUICK = (
-    """--set 'axes.attention=["sdpa", "triton"]' --set 'axes.shape=[{name = "short", set = {dim = 64}}]' """
-    "--set time.cpu.rounds=2 --set time.cpu.iterations=5"
-)
-"""Two components at one length, of the suite that takes three minutes."""
+QUICK = {
+    "attention-timing": """ --set 'axes.attention=["sdpa", "triton"]' """
+    """--set 'axes.shape=[{name = "short", set = {dim = 64}}]' --set time.cpu.rounds=2 --set time.cpu.iterations=5""",
+    "runtimes": """ --set 'axes.runtime=["eager", "onnxruntime"]' --set time.rounds=1 --set time.cpu.iterations=3""",
+}
+"""Two components of suites that take minutes."""
 
 
 FEWER = " --set train.seeds=[0]"
@@ -59,7 +60,7 @@ def less(line: str) -> str:
     if "--device cuda" in line:
         return SMALLER if torch.cuda.is_available() else ""
     if line.startswith("vitbench time"):
-        return f" {QUICK}"
+        return QUICK[line.split()[2]]
     return FEWER if line.startswith("vitbench run my-suite.toml -") else ""
 
 
