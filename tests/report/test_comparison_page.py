@@ -19,9 +19,10 @@ from tests.report.builders import CPU, GPU, blank, build, factorial
 from tests.report.markdown import read_page
 from tests.test_security import HOSTILE, hostile_study
 from vitbench.analysis.side_by_side import side_by_side
-from vitbench.report.comparisons.comparison import compose, ratios, render_comparison, trends
+from vitbench.report.comparisons.comparison import compose, render_comparison
 from vitbench.report.comparisons.comparison_tables import timings_frame
 from vitbench.report.comparisons.limits import differences
+from vitbench.report.comparisons.plots import ratios, trends
 from vitbench.report.document import Forest
 from vitbench.report.formats import markdown
 from vitbench.report.output import Files

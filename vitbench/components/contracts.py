@@ -121,7 +121,7 @@ class SelfAttention(Sublayer):
         return out
 
     def core(self, qkv: Tensor, rotation: Tensor | None = None) -> Tensor:
-        """What lies between the projections: (B, N, 3HK), q, k and v side by side → (B, N, HK), heads side by side."""
+        """Attention between the projections: (B, N, 3HK), q, k and v side by side → (B, N, HK), heads side by side."""
         q, k, v = self.split(qkv, rotation)
         return self.attend(q, k, v).transpose(1, 2).flatten(2)
 
@@ -363,7 +363,7 @@ def flat_patches(images: Tensor, patch_size: tuple[int, int]) -> Tensor:
 
 
 class Runtime:
-    """What a whole model is run by: takes the finished module, and gives the function that is called in its place.
+    """Prepares a finished model to be run, and gives the function that is called in its place.
 
     Only whole models have one, in inference: training, and the timing of parts, go without. It is prepared once, for
     one shape; what that takes is in no latency, but on a CPU in the peak of memory.

@@ -142,6 +142,11 @@ def _set_aside(found: SideBySide) -> Facts:
             yield {"arms": letters(found, arms), "files": listed(damaged, MOST_BROKEN)}
 
 
+def _protocols(found: SideBySide) -> Facts:
+    if apart := [each for each in found.conditions if each.kind == "protocol" and each.apart]:
+        yield {"what": "; ".join(_values(found, each) for each in apart)}
+
+
 def _seeds(found: SideBySide) -> Sequence[int]:
     return [len(cell.runs) for row in shared(found.cells) for cell in row.cells if cell and cell.runs]
 
@@ -174,9 +179,7 @@ LIMITS: tuple[Caveat[SideBySide], ...] = (
     Caveat("one-study-in-arms", lambda found: _arms_of_one_study(found, copies=False),
           "One study, in an arm for each device and environment: {arms}."),
     Caveat("study-given-twice", lambda found: _arms_of_one_study(found, copies=True), "The same study: {arms}."),
-    Caveat("unequal-timing-protocol",
-          lambda found: (apart := [e for e in found.conditions if e.kind == "protocol" and e.apart])
-          and {"what": "; ".join(_values(found, each) for each in apart)},
+    Caveat("unequal-timing-protocol", _protocols,
           "Timing protocols differ: {what}. Medians do not depend on it, widths of intervals do."),
     Caveat("other-images", _by_pair(_images),
           "{pairs}: {cells} trained or tested on **different images** or another split, and not compared by seed."),

@@ -36,7 +36,7 @@ class Caveat(NamedTuple, Generic[Subject]):
     short: str = ""  # what the first screen calls it; empty where it does not change the conclusion
 
     def facts(self, subject: Subject) -> Facts:
-        """What is put into the sentence, once for each time that it is stated."""
+        """Values for the fields of the sentence, one mapping for each time that it is stated."""
         found = self.when(subject)
         if isinstance(found, Iterable):
             return [found] if isinstance(found, Mapping) else found
