@@ -228,7 +228,7 @@ class ModelSpec(Strict):
             for other, feature in mine.needs.items():
                 if feature not in chosen[other].offers:
                     found.append(f'{who} needs "{feature}", which {other} "{names[other]}" does not offer')
-            options = registry.settings(slot, names[slot]) if not strange else {}
+            options = registry.settings(slot, names[slot]) if mine.multiple_of and not strange else {}
             for quantity, given in mine.multiple_of.items():
                 divisor = options.get(given, 1) if isinstance(given, str) else given
                 if getattr(self, quantity) % divisor:
@@ -287,10 +287,10 @@ class ModelSpec(Strict):
         """Why these components cannot run on a device type in a dtype, or None. Says nothing of the machine at hand."""
         for slot, name in self.components.items():
             known = registry.facts(slot, name)
-            if not known.runs_on(device, training=False):
-                return f'{slot} "{name}" runs on {", ".join(known.devices)}, not on {device}'
             if not known.runs_on(device, training):
-                return f'{slot} "{name}" has no backward pass on {device}'
+                forward = known.runs_on(device, training=False)
+                runs = "has no backward pass on" if forward else f"runs on {', '.join(known.devices)}, not on"
+                return f'{slot} "{name}" {runs} {device}'
             if dtype not in known.dtypes:
                 return f'{slot} "{name}" runs in {", ".join(known.dtypes)}, not in {dtype}'
             for quantity, least in known.at_least.get(device, {}).items():

@@ -49,14 +49,13 @@ def approximate_flops(model: ModelSpec, level: Level = "model", training: bool =
     if not model.of_components:
         return ARCHITECTURES[model.architecture].flops_per_pixel * math.prod(pair(model.image_size))
     d, by_block = model.dim, model.patches_by_block(training=training and level == "model")
-    sizes = {patches: _sizes(model, patches) for patches in by_block}
-    first, last = _sizes(model, model.patches), sizes[by_block[-1]]
-    n, of = first["n"], {slot: _products(model, slot, first) for slot in model.components}
-    block, attention = _block(model, first)
+    known = {patches: _operations(model, patches) for patches in {model.patches, *by_block}}
+    of, last = known[model.patches], known[by_block[-1]]
+    n, (block, attention) = model.prefix + model.patches, _block(model, of)
     heads = of["head"] + (2 * d * model.num_classes if model.answers_teacher else 0)
-    blocks = sum(times * _block(model, sizes[patches])[0] for patches, times in Counter(by_block).items())
-    between = sum(_products(model, "reduction", sizes[patches]) for patches in by_block[:-1])
-    whole = of["patching"] + of["positions"] + blocks + between + _products(model, "pooling", last) + heads
+    blocks = sum(times * _block(model, known[patches])[0] for patches, times in Counter(by_block).items())
+    between = sum(known[patches]["reduction"] for patches in by_block[:-1])
+    whole = of["patching"] + of["positions"] + blocks + between + last["pooling"] + heads
     parts: Mapping[Level, int] = {
         "model": whole, "block": block, "patching": of["patching"], "attention": attention,
         "attention_core": max(of["attention"] + of["bias"] - 8 * n * d * model.heads_width, 0), "norm_layer": 8 * n * d,
@@ -65,11 +64,17 @@ def approximate_flops(model: ModelSpec, level: Level = "model", training: bool =
     return parts[level]
 
 
-def _block(model: ModelSpec, sizes: Mapping[str, int]) -> tuple[int, int]:
+def _operations(model: ModelSpec, patches: int) -> dict[str, int]:
+    """Slot → operations of its component, which is given so many patches."""
+    sizes = _sizes(model, patches)
+    return {slot: _products(slot, name, sizes) for slot, name in model.components.items()}
+
+
+def _block(model: ModelSpec, of: Mapping[str, int]) -> tuple[int, int]:
     """Operations of a block, and those of its attention."""
     slots = () if model.leaves_out("attention") else ("attention", "gate", "bias")
-    attention = sum(_products(model, slot, sizes) for slot in slots)
-    return attention + _products(model, "mlp", sizes), attention
+    attention = sum(of[slot] for slot in slots)
+    return attention + of["mlp"], attention
 
 
 USUAL: Mapping[str, Mapping[str, int]] = {
@@ -89,9 +94,8 @@ def _sizes(model: ModelSpec, patches: int) -> dict[str, int]:
     }  # fmt: skip
 
 
-def _products(model: ModelSpec, slot: str, sizes: Mapping[str, int]) -> int:
+def _products(slot: str, name: str, sizes: Mapping[str, int]) -> int:
     """Operations of one component."""
-    name: str = getattr(model, slot)
     facts = registry.facts(slot, name)
     terms = {} if facts.empty else USUAL.get(slot, {}) if facts.flops is None else facts.flops
     if not terms:
