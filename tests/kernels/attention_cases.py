@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -50,24 +51,22 @@ class Case:
 
 
 def cases(dtype: torch.dtype) -> dict[str, Case]:
-    """Every case of one type, by name."""
-    found = {f"{tokens} tokens": Case(tokens, dtype) for tokens in LENGTHS[:6]}
-    found |= {f"{tokens} tokens": Case(tokens, dtype, images=1) for tokens in LENGTHS[6:-3]}
-    found |= {f"{tokens} tokens": Case(tokens, dtype, width=16, images=1, heads=1) for tokens in LENGTHS[-3:]}
+    """Every case of one type, by name; of several images where it is about how they lie in memory."""
+    one = functools.partial(Case, dtype=dtype, images=1)
+    found = {f"{tokens} tokens": one(tokens) for tokens in LENGTHS[:-3]}
+    found |= {f"{tokens} tokens": one(tokens, width=16, heads=1) for tokens in LENGTHS[-3:]}
     for tokens in (1, 17, 65, 197, 257):
         found[f"{tokens} tokens, whole"] = replace(found[f"{tokens} tokens"], kernel="whole")
         found[f"{tokens} tokens, streamed"] = replace(found[f"{tokens} tokens"], kernel="streamed")
-    found |= {f"width {width}": Case(17, dtype, width) for width in WIDTHS}
-    found |= {f"width {width}, whole": Case(65, dtype, width, kernel="whole") for width in WIDTHS}
-    for tokens in (17, 33, 65, 257):
-        small = Case(tokens, dtype, images=2 if tokens < 100 else 1)
-        found[f"{tokens} tokens, split"] = replace(small, kernel="split")
-    found |= {f"width {width}, split": Case(65, dtype, width, kernel="split") for width in WIDTHS}
+    found |= {f"width {width}": one(17, width=width) for width in WIDTHS}
+    found |= {f"width {width}, whole": one(65, width=width, kernel="whole") for width in WIDTHS}
+    found |= {f"{tokens} tokens, split": one(tokens, kernel="split") for tokens in (17, 33, 65, 257)}
+    found |= {f"width {width}, split": one(65, width=width, kernel="split") for width in WIDTHS}
     special = {
-        "large scores": Case(65, dtype, magnitude=30.0),
-        "large negative scores": Case(65, dtype, magnitude=30.0, opposed=True),
-        "negative scale": Case(65, dtype, scale=-0.2),
-        "zero scale": Case(65, dtype, scale=0.0),
+        "large scores": one(65, magnitude=30.0),
+        "large negative scores": one(65, magnitude=30.0, opposed=True),
+        "negative scale": one(65, scale=-0.2),
+        "zero scale": one(65, scale=0.0),
         "separate inputs": Case(49, dtype, layout="separate"),
         "different inputs": Case(49, dtype, layout="different"),
         "sliced inputs": Case(49, dtype, layout="sliced"),

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from tests.bad_input import process
 from tests.conftest import REPOSITORY
 from tests.report.builders import build, factorial, render
 from tests.report.markdown import read_page
 from tests.report.test_reference import STUDIES
+from tests.runner.runs import here
 from tests.small import SUITE
 from tests.test_registry import PLUGIN
 from vitbench.cli.main import cli
@@ -106,7 +106,7 @@ def test_what_was_asked_on_the_command_line_is_in_the_report(tmp_path: Path) -> 
     (tmp_path / "suites" / "mine.toml").write_text(SUITE)
     (tmp_path / "own.py").write_text(PLUGIN.format(name="sine"))
     asked = ("suites/mine.toml", *SETS, "--plugin", str(tmp_path / "own.py"), "--results", "kept/here")
-    done = process(tmp_path, "time", *asked, "--device", "cpu")
+    done = here("time", *asked, "--device", "cpu", cwd=tmp_path)
     assert done.returncode == 0, done.stdout + done.stderr
     study = StudyFolder.read(tmp_path / "kept" / "here")
     expected = ["vitbench", "time", "suites/mine.toml", *SETS, "--plugin", "own.py", "--results", "kept/here",

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.bad_input import process
 from tests.report.builders import written
 from tests.report.markdown import Page, read_page
+from tests.runner.runs import here
 from tests.small import SUITE
 from vitbench.analysis.timings import WIDE
 from vitbench.report.cost import speed
@@ -28,7 +28,7 @@ def timed(tmp_path_factory: pytest.TempPathFactory) -> tuple[Page, StudyFolder]:
     folder = tmp_path_factory.mktemp("timed")
     (folder / "small.toml").write_text(SUITE)
     sets = [part for text in CHOSEN for part in ("--set", text)]
-    done = process(folder, "time", "small.toml", "--results", "study", "--device", "cpu", *sets)
+    done = here("time", "small.toml", "--results", "study", "--device", "cpu", *sets, cwd=folder)
     assert done.returncode == 0, done.stdout + done.stderr
     study = StudyFolder.read(folder / "study")
     written(study, folder / "report")

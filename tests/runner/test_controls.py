@@ -5,12 +5,11 @@ The components are a user's plug-in that declares each of them exact; the study 
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
+from tests.runner.runs import here
 from tests.small import SUITE
 from vitbench.store import Record, StudyFolder, TimeValues
 
@@ -84,9 +83,8 @@ def timed(folder: Path, plugin: Path, names: list[str], *sets: str) -> list[Reco
     suite.write_text(SUITE)
     axis = NINE.format(", ".join(f'"{name}"' for name in names))
     chosen = ("time.rounds=2", "time.iterations=8", "time.batch_sizes=[8]", axis, *sets)
-    command = [sys.executable, "-m", "vitbench", "time", str(suite), "--results", str(folder / "study")]
-    command += ["--device", "cpu", "--plugin", str(plugin), *(part for text in chosen for part in ("--set", text))]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
+    command = ["time", str(suite), "--results", str(folder / "study"), "--device", "cpu", "--plugin", str(plugin)]
+    done = here(*command, *(part for text in chosen for part in ("--set", text)))
     assert done.returncode in (0, 1), done.stdout + done.stderr
     study = StudyFolder.read(folder / "study")
     cells = {p.id: p.cell for p in study.info.trials}

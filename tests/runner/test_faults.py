@@ -49,7 +49,7 @@ def test_f01_f02_sigkill_of_the_driver_loses_what_was_running_and_repeats_nothin
     assert all_end(children), "processes outlived the driver"
     before = len(list(runs.starts.iterdir()))
 
-    assert runs.run(*arguments).returncode == 0
+    assert runs.run_here(*arguments).returncode == 0
     records = runs.records()
     assert len(records) == 6 == len({r.trial_id for r in records})
     assert all(r == finished[r.trial_id] for r in records if r.trial_id in finished)
@@ -134,7 +134,7 @@ def test_f07_a_sleeper_that_a_killed_driver_leaves_is_ended_by_the_next(runs: Ru
     driver.wait()
     pids = {int(p.name) for p in runs.starts.iterdir()}
     runs.plugin("pass")
-    assert runs.run("--plugin", str(runs.folder / "faulty.py"), *ALONE).returncode == 0
+    assert runs.run_here("--plugin", str(runs.folder / "faulty.py"), *ALONE).returncode == 0
     assert all_end(pids)
 
 
@@ -158,7 +158,7 @@ def test_f11_a_signal_ends_the_study_cleanly_and_it_goes_on_from_there(
     assert all_end(children)
     assert list((runs.study / "claims").iterdir()) == []
     runs.plugin("pass")
-    assert runs.run(*arguments).returncode == 0
+    assert runs.run_here(*arguments).returncode == 0
     assert runs.states() == {"ok": 2, "interrupted": 1}
 
 
@@ -411,11 +411,11 @@ def test_f28_a_disk_that_is_full_or_becomes_read_only(tmp_path: Path) -> None:
             assert driver.wait(timeout=60) == 2, runs.log.read_text()
             output = runs.log.read_text()
             assert "cannot be written" in output and "the same command goes on from here" in output
-            assert "Traceback" not in output and runs.vitbench("status", str(runs.study)).returncode == 0
+            assert "Traceback" not in output and here("status", str(runs.study)).returncode == 0
             subprocess.run(["mount", "-o", "remount,rw", str(disk)], check=True)
             filler.unlink(missing_ok=True)
             shutil.rmtree(runs.study / "records" if become == "full" else runs.folder / "none", ignore_errors=True)
-        assert runs.run(*arguments).returncode == 0 and runs.states() == {"ok": 4}
+        assert runs.run_here(*arguments).returncode == 0 and runs.states() == {"ok": 4}
     finally:
         subprocess.run(["umount", "-l", str(disk)], check=True)
 

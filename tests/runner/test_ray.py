@@ -130,7 +130,7 @@ def test_f11_ctrl_c_ends_trials_on_the_cluster_even_those_that_ignore_it(runs: R
     assert time.monotonic() - began < 15 + 5, "15 s, and 5 more for a machine that is busy with tests"
     assert runs.states() == {"interrupted": 2} and all_end(pids(runs))
     runs.plugin("pass")
-    assert runs.run(*arguments).returncode == 0
+    assert runs.run_here(*arguments).returncode == 0
     each_ok_once(runs, 2)
 
 
@@ -194,7 +194,7 @@ def test_f18_a_head_that_dies_ends_the_run_with_a_message_and_loses_nothing(
     assert 2 <= len(finished) < 6
     assert all_end(pids(runs), within_s=60)
     before = len(pids(runs))
-    assert runs.run(*arguments).returncode == 0
+    assert runs.run_here(*arguments).returncode == 0
     each_ok_once(runs, 6)
     assert len(pids(runs)) - before == 6 - len(finished)
 
@@ -230,7 +230,7 @@ def test_without_ray_the_launcher_says_what_to_install(runs: Runs, monkeypatch: 
 def test_a_study_begun_here_continued_under_ray_and_finished_here(runs: Runs, cluster: RayNodes) -> None:
     arguments = [*runs.plugin("pass"), *FAULTY, *ONE_CPU]
     for count, place in ((2, []), (4, on(cluster)), (6, [])):
-        done = runs.run(*arguments, *seeds(count), *place)
+        done = (runs.run if place else runs.run_here)(*arguments, *seeds(count), *place)
         assert done.returncode == 0, done.stdout + done.stderr
         assert f"{count - 2} of them finished before" in done.stdout
     records = each_ok_once(runs, 6)

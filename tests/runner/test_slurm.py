@@ -129,7 +129,7 @@ def test_f11_ctrl_c_ends_the_study_and_either_backend_goes_on(
     assert runs.states() == {"ok": 2, "interrupted": 2}
     assert list((runs.study / "claims").iterdir()) == []
     (runs.folder / "hold").unlink()
-    done = runs.run(*arguments, *BACKENDS[then])
+    done = (runs.run if then == "slurm" else runs.run_here)(*arguments, *BACKENDS[then])
     assert done.returncode == 0, done.stdout + done.stderr
     assert runs.states() == {"ok": 4, "interrupted": 2} and starts(runs) == 4
     assert all(record in runs.records() for record in finished), "what had finished is left alone"
@@ -160,7 +160,7 @@ def test_f17_jobs_that_are_killed_take_their_processes_along_and_their_trial_is_
 @slow
 def test_a_job_that_is_warned_stops_with_a_checkpoint_and_the_requeued_one_comes_to_the_same_bits(runs: Runs) -> None:
     arguments = [*runs.plugin(SLOWED), *ALONE, *ONE_CPU, "--set", "train.epochs=30", "--set", "suite.checkpoint_s=0.1"]
-    assert runs.run(*arguments).returncode == 0
+    assert runs.run_here(*arguments).returncode == 0
     expected = results(runs)
     runs.study = runs.folder / "as-jobs"
     (runs.folder / "slow").touch()
@@ -200,7 +200,7 @@ def test_jobs_outlive_their_submitter_and_the_command_given_again_waits_for_them
     assert all_end(jobs, within_s=30.0), "jobs are left"
     assert "submitted" not in (runs.folder / "again").read_text()
     assert runs.states() == {"ok": 2} and starts(runs) == 2
-    done = runs.run(*arguments)
+    done = runs.run_here(*arguments)
     assert done.returncode == 0 and "2 of them finished before" in done.stdout and starts(runs) == 2
 
 
