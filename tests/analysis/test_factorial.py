@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from statistics import fmean
@@ -13,7 +13,7 @@ import pandas as pd
 import pytest
 
 from tests.report.builders import COMPONENTS, CPU, GPU, CellPlan, Plan, build, factorial, grid, no_triton
-from vitbench.analysis.factorial import Runs, effect, interactions, main_effects, one_at_a_time, reference_of, runs_of
+from vitbench.analysis.factorial import Runs, effect, interactions, one_at_a_time, reference_of, runs_of
 from vitbench.analysis.frames import trials_frame
 from vitbench.analysis.grouped import ACCURACY
 from vitbench.analysis.verdicts import Comparison, judge
@@ -49,6 +49,20 @@ def failing(*failed: tuple[str, str, int], state: str = "diverged") -> State:
 
 def by_label(found: list[Comparison]) -> dict[str, Comparison]:
     return {c.label: c for c in found}
+
+
+def main_effects(runs: Runs, axes: Mapping[str, Sequence[str]], among: Iterable[str] | None = None) -> list[Comparison]:
+    """Of each value of some axes, all where None, against the axis' reference."""
+    chosen = [(axis, reference_of(runs, axes, axis)) for axis in (axes if among is None else among)]
+    return [
+        effect(runs, axes, axis, value, against) for axis, against in chosen for value in axes[axis] if value != against
+    ]
+
+
+def crossed(runs: Runs, axes: Mapping[str, Sequence[str]]) -> list[Comparison]:
+    """Interactions of every pair of axes."""
+    pairs = itertools.combinations([axis for axis in axes if len(axes[axis]) > 1], 2)
+    return [each for pair in pairs for each in interactions(runs, axes, *pair)]
 
 
 @pytest.fixture
@@ -103,7 +117,7 @@ def test_an_interaction_is_a_difference_of_differences_over_every_matched_quadru
     whole: tuple[Runs, dict[tuple[str, ...], float]],
 ) -> None:
     runs, known = whole
-    found = by_label(interactions(runs, AXES, ["positions", "norm"]))
+    found = by_label(interactions(runs, AXES, "norm", "positions"))
     assert list(found) == [
         f"norm: post \N{MINUS SIGN} pre by positions: {v} \N{MINUS SIGN} learned" for v in ("sinusoidal", "none")
     ]
@@ -124,7 +138,7 @@ def test_an_interaction_is_a_difference_of_differences_over_every_matched_quadru
         comparison.factors == (("norm", "post", "pre"), ("positions", "none", "learned")) and not comparison.equivalent
     )
     # All pairs of axes, and of each all pairs of values that are no reference.
-    assert len(interactions(runs, AXES)) == 1 * 3 + 1 * 1 + 1 * 2 + 3 * 1 + 3 * 2 + 1 * 2
+    assert len(crossed(runs, AXES)) == 1 * 3 + 1 * 1 + 1 * 2 + 3 * 1 + 3 * 2 + 1 * 2
 
 
 def test_a_comparison_knows_equivalent_implementations_from_what_may_differ(whole: tuple[Runs, object]) -> None:
@@ -133,7 +147,7 @@ def test_a_comparison_knows_equivalent_implementations_from_what_may_differ(whol
         assert effect(runs, AXES, axis, value, AXES[axis][0]).equivalent
     assert not effect(runs, AXES, "norm", "post", "pre").equivalent
     for pair in (("patching", "norm"), ("norm", "attention")):
-        assert all(c.equivalent for c in interactions(runs, AXES, pair) if c.deltas), "its effect is 0 in either"
+        assert all(c.equivalent for c in interactions(runs, AXES, *pair) if c.deltas), "its effect is 0 in either"
 
 
 def test_variants_are_compared_with_the_first_cell_seed_by_seed(tmp_path: Path) -> None:
@@ -149,7 +163,7 @@ def test_variants_are_compared_with_the_first_cell_seed_by_seed(tmp_path: Path) 
     assert (post.cells, post.factors, post.equivalent) == (("post", "base"), (), False)
     (turned,) = one_at_a_time(runs, ["post", "base"])
     assert turned.deltas == pytest.approx([-d for d in post.deltas])
-    assert main_effects(runs, {}) == interactions(runs, {}) == []
+    assert main_effects(runs, {}) == crossed(runs, {}) == []
 
 
 def given(results: Mapping[tuple[str, str, str, int], float]) -> Runs:
@@ -189,7 +203,7 @@ def test_equivalent_implementations_differ_by_exactly_nothing() -> None:
     runs = given(results)
     (attention,) = main_effects(runs, THREE, ["attention"])
     assert attention.deltas == (0.0,) * 8
-    for comparison in interactions(runs, THREE):
+    for comparison in crossed(runs, THREE):
         if "attention" in comparison.label:
             assert comparison.deltas == (0.0,) * 8
     uneven = {("per_head", n, p, s): 0.1 * (k + 1) for k, (n, p, s) in enumerate(
@@ -332,6 +346,6 @@ def test_only_cells_of_the_grid_enter_it_and_what_is_not_planned_is_no_compariso
     assert len(runs.levels) == 5 and len(runs.function_of) == 6
     found = by_label(main_effects(runs, SMALL))
     assert found["norm: post \N{MINUS SIGN} pre"].blocks == 2 and found["norm: post \N{MINUS SIGN} pre"].unmatched == 0
-    assert list(by_label(interactions(runs, SMALL))) == [
+    assert list(by_label(crossed(runs, SMALL))) == [
         "norm: post \N{MINUS SIGN} pre by positions: sinusoidal \N{MINUS SIGN} learned"
     ]

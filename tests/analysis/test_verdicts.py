@@ -145,7 +145,7 @@ def test_what_a_judgement_tells() -> None:
 def test_a_difference_can_be_certain_and_equivalent_and_an_interval_can_exclude_what_the_test_does_not() -> None:
     small = tuple(0.5 + d for d in (-0.2, -0.1, 0.0, 0.1, 0.2, 0.05))
     equal = judge([Comparison("v", small, 6)], margin=1.0, noise_floor=None)[0]
-    assert equal.verdict == "equivalent" and equal.certain and not equal.only_by_interval
+    assert equal.verdict == "equivalent" and equal.certain
     assert equal.words == "better, by less than the margin"
     mirrored = judge([Comparison("v", tuple(-d for d in small), 6)], margin=1.0, noise_floor=None)[0]
     fewer = judge([mirrored.comparison], margin=1.0, noise_floor=None, higher_is_better=False)[0]
@@ -153,9 +153,9 @@ def test_a_difference_can_be_certain_and_equivalent_and_an_interval_can_exclude_
     assert one(row(MIXED), margin=5.0).words == "equivalent" and one(row(CLEAR)).words == "better"
     apart = tuple(2 + d for d in small[:3])
     few = judge([Comparison("v", apart, 3)], margin=None, noise_floor=None)[0]
-    assert few.verdict == "underpowered" and few.interval.low > 0 and few.only_by_interval and not few.certain
+    assert few.verdict == "underpowered" and few.interval.low > 0 and not few.certain
     lost = judge([Comparison("v", small[:4], 6, failed=2)], margin=None, noise_floor=None)[0]
-    assert not lost.certain and not lost.only_by_interval
+    assert not lost.certain
 
 
 def test_of_nothing_nothing_is_said() -> None:

@@ -142,7 +142,7 @@ def conclude(
         return [
             [_claimed(runs, axes, fact) for fact in facts],
             [effect(runs, axes, *names) for names in wanted],
-            [each for pair in pairs for each in interactions(runs, axes, pair)],
+            [each for pair in pairs for each in interactions(runs, axes, *pair)],
             one_at_a_time(runs, cells) if cells else [],
         ]
 

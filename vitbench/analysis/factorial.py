@@ -123,26 +123,6 @@ def runs_of(train: pd.DataFrame, axes: Iterable[str] = (), value: str = ACCURACY
     ]
 
 
-def main_effects(runs: Runs, axes: Mapping[str, Sequence[str]], among: Iterable[str] | None = None) -> list[Comparison]:
-    """The :func:`effect` of each value of each axis against the axis' reference.
-
-    Args:
-        runs: of one device and origin.
-        axes: axis → its values as text, in the suite's order: all that the grid is made of.
-        among: axes to compare, such as the scientific ones; all where None.
-
-    Returns:
-        One comparison for each axis and each of its values but the reference, in the suite's order.
-    """
-    return [
-        effect(runs, axes, axis, value, reference)
-        for axis in _among(axes, among)
-        for reference in [reference_of(runs, axes, axis)]
-        for value in axes[axis]
-        if value != reference
-    ]
-
-
 def effect(runs: Runs, axes: Mapping[str, Sequence[str]], axis: str, value: str, reference: str) -> Comparison:
     """The main effect of one value of an axis against another, over every matched pair of the grid.
 
@@ -170,8 +150,8 @@ def reference_of(runs: Runs, axes: Mapping[str, Sequence[str]], axis: str) -> st
     return next((value for value in axes[axis] if value in present), axes[axis][0])
 
 
-def interactions(runs: Runs, axes: Mapping[str, Sequence[str]], among: Iterable[str] | None = None) -> list[Comparison]:
-    """Two-way interactions: by how much the effect of one axis' value changes with another axis' value.
+def interactions(runs: Runs, axes: Mapping[str, Sequence[str]], first: str, second: str) -> list[Comparison]:
+    """Interactions of two axes: by how much the effect of one's value changes with the other's.
 
     For axes A and B with references a0 and b0 and seed s, d[s] = mean over blocks c of
     (y[a, b, c, s] - y[a0, b, c, s]) - (y[a, b0, c, s] - y[a0, b0, c, s]), over every matched quadruple of the grid.
@@ -179,22 +159,21 @@ def interactions(runs: Runs, axes: Mapping[str, Sequence[str]], among: Iterable[
     Args:
         runs: of one device and origin.
         axes: axis → its values as text, in the suite's order: all that the grid is made of.
-        among: axes to pair; all where None.
+        first: axis A.
+        second: axis B.
 
     Returns:
-        One comparison for each pair of axes and each pair of their values but the references, where the plan has such
-        a quadruple. They have no arms.
+        One comparison for each pair of their values but the references, where the plan has such a quadruple. They have
+        no arms.
 
     Source: Montgomery 2017, §5.3.
     """
-    found = []
-    for first, second in itertools.combinations(_among(axes, among), 2):
-        a0, b0 = reference_of(runs, axes, first), reference_of(runs, axes, second)
-        for a, b in itertools.product(axes[first], axes[second]):
-            corners = [{first: x, second: y} for x, y in ((a, b), (a0, b), (a, b0), (a0, b0))]
-            if a != a0 and b != b0 and len(blocks := _blocks(runs, axes, corners)):
-                factors = (first, a, a0), (second, b, b0)
-                found.append(_contrast(" by ".join(map(_named, factors)), runs, blocks, *factors))
+    found, a0, b0 = [], reference_of(runs, axes, first), reference_of(runs, axes, second)
+    for a, b in itertools.product(axes[first], axes[second]):
+        corners = [{first: x, second: y} for x, y in ((a, b), (a0, b), (a, b0), (a0, b0))]
+        if a != a0 and b != b0 and len(blocks := _blocks(runs, axes, corners)):
+            factors = (first, a, a0), (second, b, b0)
+            found.append(_contrast(" by ".join(map(_named, factors)), runs, blocks, *factors))
     return found
 
 
@@ -240,11 +219,6 @@ def _on_device(device: str, rows: pd.DataFrame, axes: list[str], value: str) -> 
         results[mine["cell"], mine["seed"]] = mine[value]
         whole = (levels, function_of, results, failed, unsupported, lent, starts)
         yield Runs(device, str(origin), tuple(map(int, seeds)), *whole)
-
-
-def _among(axes: Mapping[str, Sequence[str]], among: Iterable[str] | None) -> list[str]:
-    wanted = set(axes if among is None else among)
-    return [axis for axis in axes if axis in wanted and len(axes[axis]) > 1]
 
 
 def _blocks(runs: Runs, axes: Mapping[str, Sequence[str]], corners: Sequence[Mapping[str, str]]) -> Blocks:

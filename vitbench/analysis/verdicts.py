@@ -149,12 +149,6 @@ class Judged:
         """Whether the test tells the mean from 0, whatever its size: also of what is equivalent."""
         return self.p_holm <= ALPHA
 
-    @property
-    def only_by_interval(self) -> bool:
-        """Whether the interval excludes 0 while the verdict, which goes by the test, leaves a difference open."""
-        without = self.verdict in ("undecided", "underpowered")
-        return without and math.isfinite(self.interval.low) and not self.interval.holds(0.0)
-
 
 def judge(
     comparisons: Sequence[Comparison],
