@@ -34,11 +34,11 @@ from torch import Tensor
 from torch.nn import functional as F
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
+from tools.attention_candidates import candidates
 from vitbench.ceilings import measure_ceilings
 from vitbench.clock import Clock
 from vitbench.environment import fingerprint
 from vitbench.kernels.attention import backward_by, forward_by
-from vitbench.kernels.attention_candidates import candidates
 from vitbench.kernels.attention_tiles import Plan, choose
 
 SHAPES = ((1024, 6, 65, 64), (1024, 4, 65, 32), (512, 6, 197, 64), (256, 6, 257, 64), (128, 12, 577, 64))

@@ -15,6 +15,7 @@ pytest.importorskip("triton")
 
 import vitbench
 from tools import tune_attention
+from tools.attention_candidates import candidates
 from tools.tune_attention import (
     CHECKED,
     SHAPES,
@@ -22,7 +23,6 @@ from tools.tune_attention import (
     label,
     winner,
 )
-from vitbench.kernels.attention_candidates import candidates
 from vitbench.kernels.attention_tiles import Split, Streamed, Whole, choose, power_of_two
 
 
