@@ -85,22 +85,26 @@ def test_the_command_prints_and_writes_nothing(tmp_path: Path) -> None:
     assert refused.returncode == 2 and "--print writes no report" in refused.stderr
 
 
-def test_a_forest_plot_is_drawn_where_there_is_room() -> None:
+def test_a_forest_plot_is_drawn_at_every_width() -> None:
     """A mean stands left of no difference or right of it as its sign says, within the ends of its interval."""
     document = compose(reference("components-cpu"), Files())
-    forest = next(b for section in document.sections for b in section.blocks if isinstance(b, Forest))
+    forests = [b for section in document.sections for b in section.blocks if isinstance(b, Forest)]
     for width in (80, 120):
         out = io.StringIO()
         for part in printed(document, width, ["Summary"]):
             Console(file=out, width=width).print(part)
         lines = out.getvalue().splitlines()
-        for row in forest.rows:
+        for row in forests[0].rows:
             (line,) = (each for each in lines if each.startswith(f" {row.name} ") and f" {row.number[0]} " in each)
             mean, neutral = line.index("●"), line.index("│") if "│" in line else line.index("●")
             assert (mean - neutral > 0) == (row.bar.value > 0) or abs(row.bar.value) < 0.2
             assert line.rstrip().endswith(row.verdict)
     assert "Accuracy" not in lines
-    narrow = io.StringIO()
-    for part in printed(document, 50, ["Summary"]):
-        Console(file=narrow, width=50).print(part)
-    assert "●" not in narrow.getvalue() and "+4.42" in narrow.getvalue()
+    for width in (40, 60):
+        narrow = io.StringIO()
+        for part in printed(document, width, ["Summary"]):
+            Console(file=narrow, width=width).print(part)
+        shown = narrow.getvalue()
+        rows = [row for forest in forests for row in forest.rows]
+        assert shown.count("●") == len(rows) and "…" not in shown
+        assert all(text in shown for row in rows for text in (row.number[0], row.verdict))

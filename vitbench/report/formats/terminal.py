@@ -30,7 +30,7 @@ KEPT = frozenset({"verdict", "outcome", "difference (points)", "test accuracy (%
 
 
 LEAST_BAR, MOST_BAR = 12, 48
-"""Characters of the bars of a forest plot; where there is no room for them, a table has its numbers."""
+"""Characters of the bars of a forest plot; where there is no room for them beside the names, they are beneath."""
 
 COLOURS = {"good": "green", "bad": "red", "same": "blue", "open": "yellow"}
 JUDGED = frozenset({"verdict", "outcome"})  # Columns whose words have a colour
@@ -123,24 +123,27 @@ def _grid(table: Table, width: int) -> Grid:
 
 def _forest(forest: Forest, width: int) -> Iterator[RenderableType]:
     """A forest plot in characters: ● estimate, ─ interval, │ no difference, ░ margin."""
-    table, heads = forest.table, ("comparison", "value", "verdict")
+    heads = ("comparison", "value", "verdict")
     rows = [
         (f"{plain(escape(row.name))}\n({plain(escape(row.context))})", "\n".join(row.number), row.verdict)
         for row in forest.rows
     ]
     needs = [max(cell_len(line) for row in (heads, *rows) for line in row[n].split("\n")) for n in range(len(heads))]
     room = min(width - sum(needs) - GAP * (len(heads) + 1), MOST_BAR)
-    if room < LEAST_BAR:
-        yield from _shown(table, SUMMARY, width)
-        return
+    widths = {heads[0]: needs[0], "": room, **dict(zip(heads[1:], needs[1:], strict=True))}
+    if stacked := room < LEAST_BAR:
+        room = max(LEAST_BAR, width - max(needs[1:]) - 2 * GAP)
+        widths = {heads[0]: room, heads[-1]: max(needs[1:])}
     axis = Axis((row.bar for row in forest.rows), forest.scale)
     grid = Grid(box=box.SIMPLE_HEAD, pad_edge=False)
-    for head, need, side in zip(("comparison", "", *heads[1:]), (needs[0], room, *needs[1:]), "llrl", strict=True):
-        grid.add_column(head, width=need, justify="right" if side == "r" else "left")
+    for head, given in widths.items():
+        grid.add_column(head, width=given, overflow="fold", justify="right" if head == "value" else "left")
     for row, (name, number, verdict) in zip(forest.rows, rows, strict=True):
         judged = Text(verdict, style=f"bold {COLOURS.get(tone(verdict), '')}")
-        grid.add_row(Text(name), Text(_bar(row.bar, axis, room)), Text(number), judged)
-    yield Text(plain(table.caption), style="dim")
+        drawn = _bar(row.bar, axis, room)
+        beside = [Text(name), Text(drawn), Text(number), judged]
+        grid.add_row(*([Text(f"{name}\n{drawn}"), Text.assemble(f"{number}\n", judged)] if stacked else beside))
+    yield Text(plain(forest.table.caption), style="dim")
     yield grid
 
 
