@@ -68,9 +68,10 @@ def test_each_effect_has_its_verdict_and_equivalent_implementations_have_none(ei
 
 
 def test_an_interaction_is_found(eight: Page) -> None:
-    planted, other = eight.table("interaction")
-    assert planted["interaction"] == f"norm: post {MINUS} pre by positions: none {MINUS} learned"
-    assert (planted[DIFFERENCE], planted[VERDICT], other[VERDICT]) == ("+3.00", "better", "equivalent")
+    planted, other = eight.table("together")
+    assert planted["together"] == "post × none"
+    assert planted["interaction"] == "norm by positions, against pre and learned"
+    assert (planted[DIFFERENCE], planted[VERDICT], other[VERDICT]) == ("+3.00", "better together", "equivalent")
 
 
 def test_every_claim_gets_its_outcome_beside_the_published_number(eight: Page) -> None:

@@ -9,7 +9,6 @@ from typing import NamedTuple
 import pandas as pd
 
 from vitbench.analysis.conclusions import Conclusions, Tested
-from vitbench.analysis.factorial import LESS
 from vitbench.analysis.paired import interval
 from vitbench.analysis.verdicts import Judged, judge
 from vitbench.config.suite import Fact
@@ -63,7 +62,7 @@ def rows_of(view: View, found: Conclusions) -> list[Row]:
         *(Row("claims", each.fact.claim, _compared(view, each.fact), each.judged, each) for each in found.claims),
         *(Row("effects", e.value, f"{called[e.axis]}, against {e.against}", e.judged) for e in found.effects),
         *(Row("variants", j.comparison.label, f"against {first}", j) for j in found.variants),
-        *(Row("interactions", label(view, j), "interaction", j) for j in found.interactions),
+        *(Row("interactions", *_crossed(view, j), j) for j in found.interactions),
     ]
 
 
@@ -72,10 +71,10 @@ def largest_first(rows: Iterable[Row]) -> list[Row]:
     return sorted(rows, key=lambda row: (row.family == "interactions", -abs(row.judged.mean)))
 
 
-def label(view: View, judged: Judged) -> str:
-    """What an interaction compares, its axes called as in all tables."""
-    named = [f"{view.axis_names[axis]}: {value} {LESS} {against}" for axis, value, against in judged.comparison.factors]
-    return " by ".join(named) or judged.comparison.label
+def _crossed(view: View, judged: Judged) -> tuple[str, str]:
+    """The two values of an interaction, and their axes with what they are compared with."""
+    axes, values, against = zip(*judged.comparison.factors, strict=True)
+    return " × ".join(values), f"{' by '.join(view.axis_names[a] for a in axes)}, against {' and '.join(against)}"
 
 
 def _compared(view: View, fact: Fact) -> str:
@@ -163,7 +162,9 @@ def _named(view: View, row: Row) -> dict[str, Md]:
     if row.family == "effects":
         axis, against = row.context.rsplit(", against ", 1)
         return {"axis": escape(axis), "value": escape(row.name), VERDICT: verdict, "against": escape(against)}
-    return {"cell" if row.family == "variants" else "interaction": escape(row.name), VERDICT: verdict}
+    if row.family == "interactions":
+        return {"together": escape(row.name), VERDICT: verdict, "interaction": escape(row.context)}
+    return {"cell": escape(row.name), VERDICT: verdict}
 
 
 def outcome(view: View, tested: Tested) -> str:
@@ -174,11 +175,13 @@ def outcome(view: View, tested: Tested) -> str:
 
 
 def words_of(view: View, judged: Judged) -> str:
-    """A verdict, marked where it compares two cells that are both at chance."""
-    c = judged.comparison
+    """A verdict: of an interaction on two values together, and marked where both compared cells are at chance."""
+    c, words = judged.comparison, judged.words
+    if len(c.factors) > 1 and judged.verdict in ("better", "worse"):
+        words = words.replace(judged.verdict, f"{judged.verdict} together", 1)
     arms = zip(c.cells, (c.variant, c.baseline), strict=False)
     both = c.cells and all(len(arm) > 1 and view.is_at_chance(cell, interval(arm)) for cell, arm in arms)
-    return f"{judged.words} (both {AT_CHANCE})" if both else judged.words
+    return f"{words} (both {AT_CHANCE})" if both else words
 
 
 def _numbers(view: View, judged: Judged, *, beside: bool) -> dict[str, Md]:
