@@ -233,9 +233,9 @@ def same(old: pd.Series[Any], new: pd.Series[Any]) -> pd.Series[bool]:
     return (old == new) | (old.isna() & new.isna()) | close
 
 
-def row_in_words(keys: list[str], row: tuple[object, ...]) -> str:
-    """A row by its key, and by its number where several have that."""
-    *values, number = row
+def row_in_words(keys: list[str], row: object) -> str:
+    """A row by its key, and by its number where several have that; pandas gives the number alone where that is all."""
+    *values, number = row if isinstance(row, tuple) else (row,)
     words = [f"{name} {value}" for name, value in zip(keys, values, strict=True)]
     return ", ".join([*words, *([f"number {number}"] if number != 1 or not keys else [])])
 
