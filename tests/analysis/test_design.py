@@ -36,4 +36,4 @@ def test_a_report_compares_components_under_each_condition_and_no_conditions(tmp
     assert (view.conditions, view.under_study, view.equivalent_axes) == (["num_classes"], ["positions"], [])
     assert [r["axis"] for r in page.effects()] == ["positions"]
     (interaction,) = page.table("interaction", "Interactions")
-    assert (interaction["difference (points)"], interaction["verdict"]) == ("+20.00", "better")
+    assert (interaction["difference (points)"], interaction["verdict"]) == ("+20.00", "better together")

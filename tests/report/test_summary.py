@@ -65,7 +65,8 @@ def test_effects_and_claims_are_those_of_the_numbers(name: str) -> None:
     drawn = rows(view, "Test accuracy")
     for row in drawn:
         of_csv = known[row.bar.value]
-        assert row.verdict == of_csv["words"] and row.detail.endswith(f"n = {of_csv['n']}")
+        together = " together" if of_csv["family"] == "interactions" else ""
+        assert row.verdict == f"{of_csv['words']}{together}" and row.detail.endswith(f"n = {of_csv['n']}")
         written = [number(row.number[0]), *(map(number, row.number[1].split(" to ")) if row.number[1] else ())]
         ends = [end for end in (of_csv["low"], of_csv["high"]) if math.isfinite(end)]
         assert written == pytest.approx([row.bar.value, *ends], abs=0.00501)
