@@ -137,8 +137,9 @@ TERMS: tuple[Caveat[View], ...] = (
     Caveat("small form", lambda view: view.small and any(found.claims for found in view.conclusions),
          "this is the suite's small form, which tests another claim than the published one."),
     Caveat("interaction", lambda view: any(found.interactions for found in view.conclusions),
-         "by how much the effect of one axis changes with the value of another: *a × c, against b and d* is the effect "
-         "of a against b with c, less that with d. *Better together*: more than both effects added."),
+         "by how much the effect of one axis changes with the value of another. *a × c, against b and d* is the gain "
+         "of a over b where c is chosen, minus its gain where d is. *Better together* means that a and c gain more "
+         "than their two effects added, and *worse together* less."),
     Caveat("effects by condition",
          lambda view: any(each.under for found in view.conclusions for each in found.effects)
          and {"axes": enumerated([escape(view.axis_names[axis]) for axis in view.conditions])},
