@@ -63,6 +63,7 @@ OPTIONS: dict[str, list[dict[str, Any]]] = {
     "distillation_share": [{**TAUGHT, "distillation_share": 0.9}],
     "distillation_temperature": [{**TAUGHT, "distillation_temperature": 1.0}],
     "test_sizes": [{"test_sizes": (8, 24)}],
+    "flip_test": [{"flip_test": True, "test_sizes": (24,)}],
     "frozen": [{"frozen": True}],
     "precision": [{"precision": "bfloat16"}],
     "compile": [{"compile": True}],

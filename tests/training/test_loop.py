@@ -81,6 +81,18 @@ def test_without_validation_there_is_none() -> None:
     assert values.epochs[0].validation_accuracy_pct is None and values.validation_images == 0
 
 
+def test_an_image_and_its_mirror_image_are_judged_as_one() -> None:
+    pixels = torch.randn(6, 3, 16, 16)
+    answers = {}
+    for together in (False, True):
+        recipe = TRAIN.model_copy(update={"flip_test": together})
+        stepper = Stepper(build_model(MODEL, 0), recipe, images=60, device=CPU, per_epoch=3)
+        answers[together] = [stepper.judge([images])[0] for images in (pixels, pixels.flip(-1))]
+    torch.testing.assert_close(*answers[True])
+    torch.testing.assert_close(answers[True][0], torch.stack(answers[False]).mean(dim=0))
+    assert not torch.allclose(*answers[False], atol=1e-3)
+
+
 def test_weight_decay_spares_norms_biases_positions_and_class_token() -> None:
     model = build_model(MODEL, seed=0)
     decayed, free = parameter_groups(weights(model), 0.5)

@@ -170,6 +170,9 @@ class TrainSpec(Strict):
     distillation_temperature: Annotated[float, Field(gt=0.0, le=1000.0)] = Field(
         3.0, description="soft: of both answers"
     )
+    flip_test: bool = Field(
+        False, description="judge an image together with its mirror image, by the mean of their logits"
+    )
     frozen: bool = Field(False, description="train the head alone, on what the rest gives: a linear probe")
     test_sizes: tuple[Positive, ...] = Field(
         (), description="further heights and widths of the test images, pixels, at which the trained model is judged"

@@ -47,10 +47,10 @@ class Images:
         if size is None or tuple(self.pixels.shape[-2:]) == size or len(self) == 0:
             return self
         chunks = (
-            F.interpolate(chunk, size=size, mode="bilinear", antialias=True, align_corners=False)
-            for chunk in self.pixels.split(1024)
+            F.interpolate(chunk.cpu(), size=size, mode="bilinear", antialias=True, align_corners=False)
+            for chunk in self.pixels.split(1024)  # torch has no such kernel for whole numbers on a GPU
         )
-        return Images(torch.cat(list(chunks)), self.labels)
+        return Images(torch.cat(list(chunks)).to(self.pixels.device), self.labels)
 
 
 @dataclass(frozen=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import functools
 import statistics
 import time
 from collections.abc import Sequence
@@ -33,12 +34,13 @@ from vitbench.training.distillation import Student, Teacher, taught, teach
 from vitbench.training.evaluation import EVALUATION_BATCH, Evaluated, evaluate
 from vitbench.training.graphs import FIRST_STEPS
 from vitbench.training.kept import final_model, keep
+from vitbench.training.members import logits
 from vitbench.training.pretraining import Pretrained, as_text, pretrain
 from vitbench.training.probe import Probe
 from vitbench.training.resume import Resumable, identity
 from vitbench.training.stack import Stack
 from vitbench.training.stage import Progress
-from vitbench.training.stepper import Course, Diverged, Stepper, Tally, autocast
+from vitbench.training.stepper import Course, Diverged, Stepper, Tally, viewed
 
 WARM_STEPS = FIRST_STEPS + 1
 """First steps of a process that are left out of the median: on them fall allocation, compilation, autotuning, and the
@@ -202,11 +204,12 @@ def _at_other_sizes(stepper: Stepper, trial: TrainTrial, data: Splits, member: i
     trained = final_model(stepper, trial.model, member).to(stepper.device)
     for size in trial.train.test_sizes:
         model, right, scaled = at_size(trained, size), 0, images.resized((size, size))
-        with torch.no_grad(), autocast(stepper.device, trial.train.precision):
+        with torch.no_grad():
             for start in range(0, len(scaled), EVALUATION_BATCH):
                 part = slice(start, start + EVALUATION_BATCH)
-                logits = model(data.normalise(scaled.pixels[part]))
-                right += int((logits.argmax(dim=-1) == scaled.labels[part]).sum())
+                pixels = data.normalise(scaled.pixels[part])
+                found_of = viewed(functools.partial(logits, model, model), [pixels], trial.train, stepper.device)
+                right += int((found_of.argmax(dim=-1) == scaled.labels[part]).sum())
         found.append(100 * right / len(scaled))
     return tuple(found)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 import math
 import time
@@ -170,8 +171,7 @@ class Stepper:
         """
         run = self.module if self.average is None else self.average.module
         run.eval()
-        with autocast(self.device, self.recipe.precision):
-            return logits(self.module, run, pixels).float()
+        return viewed(functools.partial(logits, self.module, run), pixels, self.recipe, self.device)
 
     def modules(self) -> dict[str, nn.Module]:
         """Name → what holds the weights of the run so far."""
@@ -331,6 +331,20 @@ class _Glimpse:
         self.come = torch.cuda.Event()
         self.come.record(torch.cuda.current_stream(flags.device))
         self.step = step
+
+
+def viewed(
+    call: Callable[[Sequence[Tensor]], Tensor], pixels: Sequence[Tensor], recipe: TrainSpec, device: torch.device
+) -> Tensor:
+    """Logits, float32, of images as a recipe has them judged: of each by itself, or with its mirror image, the mean.
+
+    Source of the second: KellerJordan/cifar10-airbench, ``infer_mirror``.
+    """
+    with autocast(device, recipe.precision):
+        found = call(pixels).float()
+        if recipe.flip_test:
+            found = (found + call([each.flip(-1) for each in pixels]).float()) / 2
+    return found
 
 
 def autocast(device: torch.device, precision: str) -> torch.autocast:
