@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Training at full width: its tests on a GPU; ViT-Lite-7/4 eager, compiled and as CUDA graphs, with RandAugment and
-# without; eight seeds as one program beside one; all 48 cells of the default suite.
+# Training at full width: its tests on a GPU; ViT-Lite-7/4 compiled and as CUDA graphs, and what a step of it launches;
+# eight seeds as one program beside one; timings of the 48 cells of the default suite.
 #   OUT=found IMAGES=cifar10-jpeg.tar.xz bash tools/gpu/2.sh      (at most ten minutes)
 . tools/gpu/common.sh
 FOLDER=$(images /tmp/vitbench-images)
@@ -20,9 +20,9 @@ gpu && LINES_SHOWN=30 step tests 90 "$PYTHON" -m pytest -m gpu tests/training -n
 GRAPHS=(--set train.cuda_graphs=true)
 gpu || GRAPHS=()
 step lite-graphs 120 bash -c 'run "$@"' - lite-graphs "${LITE[@]}" "${GRAPHS[@]}"
-step lite-plain 80 bash -c 'run "$@"' - lite-plain "${LITE[@]}" "${GRAPHS[@]}" --set train.augment=none --set train.crop_padding=4
-step lite-eager 80 bash -c 'run "$@"' - lite-eager "${LITE[@]}" --set train.compile=false --set train.epochs=1
+LINES_SHOWN=30 step lite-kernels 120 "$PYTHON" -m tools.step_kernels ablations/published.toml ViT-Lite-7/4 data.name=synthetic data.download=false \
+  data.train_images="$(gpu && echo 12800 || echo 256)" data.test_images=100 train.seeds=1 train.epochs=1 train.measure_peak=false \
+  train.precision="$(gpu && echo bfloat16 || echo float32)" train.cuda_graphs="$(gpu && echo true || echo false)"
 export TORCHINDUCTOR_COMPILE_THREADS=${TORCHINDUCTOR_COMPILE_THREADS:-8}  # training is not timed by its compiler
 step seeds 200 bash -c 'run "$@"' - training-speed "${TINY[@]}"
-step components 200 bash -c 'run "$@"' - components ablations/components.toml "${DATA[@]}" --only training --workers 6 \
-  --set train.precision="$(gpu && echo bfloat16 || echo float32)"
+step components 300 bash -c 'run "$@"' - components ablations/components.toml "${DATA[@]}" --only timing

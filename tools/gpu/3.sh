@@ -5,7 +5,7 @@
 FOLDER=$(images /tmp/vitbench-images)
 DATA=(--set data.name=synthetic --set data.download=false)
 [ -n "$FOLDER" ] && DATA=(--set data.name=image_folder --set "data.path=$FOLDER" --set data.download=false)
-SEEDS=${SEEDS:-2}
+SEEDS=${SEEDS:-1}
 SMALL=()
 gpu || SMALL=(--small)
 vitbench() { "$PYTHON" -m vitbench "$@"; }
