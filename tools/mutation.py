@@ -114,8 +114,9 @@ def tests_by_line(package: str, copy: Path) -> dict[tuple[str, int], list[str]]:
     found: dict[tuple[str, int], list[str]] = {}
     for path in measured.measured_files():
         file, lines = str(Path(path).relative_to(copy)), measured.contexts_by_lineno(path)
-        every = {test for tests in lines.values() for test in tests} - {""}
-        found |= {(file, line): sorted({*tests} - {""} or every) for line, tests in lines.items()}
+        mine = {line: {test for test in tests if test.startswith("tests/")} for line, tests in lines.items()}
+        every = set().union(*mine.values())
+        found |= {(file, line): sorted(tests or every) for line, tests in mine.items()}
     return found
 
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 import torch
+from torch import Tensor
 
 from vitbench.config.model import ModelSpec
 from vitbench.errors import UserError
@@ -76,6 +77,17 @@ def synchronise(device: torch.device) -> None:
         torch.cuda.synchronize(device)
     elif device.type == "mps":
         torch.mps.synchronize()
+
+
+def copy_all(pairs: Iterable[tuple[Tensor, Tensor]]) -> None:
+    """Copy, of each pair, the second tensor to where the first lies; on a GPU one launch for each data type."""
+    kinds: dict[torch.dtype, tuple[list[Tensor], list[Tensor]]] = {}
+    for target, source in pairs:
+        targets, sources = kinds.setdefault(target.dtype, ([], []))
+        targets.append(target)
+        sources.append(source)
+    for targets, sources in kinds.values():
+        torch._foreach_copy_(targets, sources)
 
 
 class Stopwatch:

@@ -7,6 +7,8 @@ import copy
 import torch
 from torch import Tensor, nn
 
+from vitbench.devices import copy_all
+
 
 class Average:
     """Exponential moving average of parameters.
@@ -40,5 +42,4 @@ class Average:
             torch._foreach_add_(means, way)
         else:
             torch._foreach_lerp_(means, weights, share)
-        for mine, theirs in zip(self.module.buffers(), module.buffers(), strict=True):
-            mine.copy_(theirs)
+        copy_all(zip(self.module.buffers(), module.buffers(), strict=True))

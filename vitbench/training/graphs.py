@@ -15,6 +15,7 @@ import torch
 from torch import Tensor, nn
 
 from vitbench.data.batches import Batch
+from vitbench.devices import copy_all
 
 FIRST_STEPS = 3
 """Steps that are launched one by one before one is captured; torch's own advice."""
@@ -95,7 +96,8 @@ class Graph:
         if not self._inputs:
             self._inputs = [each.map(torch.clone) for each in batch]
         else:
-            _fill(self._inputs, batch)
+            pairs = zip(self._inputs, batch, strict=True)
+            copy_all(pair for mine, theirs in pairs for pair in zip(mine.tensors(), theirs.tensors(), strict=True))
         if self._first < FIRST_STEPS:
             self._first += 1
             return self._beside(work)
@@ -154,15 +156,3 @@ def record(step: Callable[[], None], stream: torch.cuda.Stream | None) -> Callab
     ):
         step()
     return graph.replay
-
-
-def _fill(inputs: Sequence[Batch], batch: Sequence[Batch]) -> None:
-    """Copy batches to where others lie; one launch for each data type."""
-    kinds: dict[torch.dtype, tuple[list[Tensor], list[Tensor]]] = {}
-    for mine, theirs in zip(inputs, batch, strict=True):
-        for target, source in zip(mine.tensors(), theirs.tensors(), strict=True):
-            targets, sources = kinds.setdefault(target.dtype, ([], []))
-            targets.append(target)
-            sources.append(source)
-    for targets, sources in kinds.values():
-        torch._foreach_copy_(targets, sources)

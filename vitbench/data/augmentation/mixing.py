@@ -6,7 +6,7 @@ It comes after normalisation, and so does wiping: what is wiped is 0, the mean o
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
@@ -24,18 +24,20 @@ class Mixes:
         share: (n,) float32, of the image in what comes out; of the other it is 1 - share.
         cut: (n,) bool, whether a part of the other replaces a part of the image; else they are blended.
         boxes: (n, 4) int64, that part; see :mod:`vitbench.data.augmentation.boxes`.
+        blends: whether some images may be blended.
     """
 
     share: Tensor
     cut: Tensor
     boxes: Tensor
+    blends: bool
 
     def __getitem__(self, rows: slice) -> Mixes:
         return self.map(lambda each: each[rows])
 
     def map(self, change: Callable[[Tensor], Tensor]) -> Mixes:
         """The same with each of its tensors changed."""
-        return Mixes(change(self.share), change(self.cut), change(self.boxes))
+        return replace(self, share=change(self.share), cut=change(self.cut), boxes=change(self.boxes))
 
     def to(self, device: torch.device) -> Mixes:
         """The same on a device."""
@@ -44,9 +46,11 @@ class Mixes:
     def images(self, images: Tensor) -> Tensor:
         """Images (B, C, height, width), mixed; of one that is alone in its batch, the same."""
         others = images.roll(1, 0)
-        share = self.share[:, None, None, None]
         size = (images.shape[-2], images.shape[-1])
         replaced = torch.where(boxes.inside(self.boxes, size), others, images)
+        if not self.blends:
+            return replaced
+        share = self.share[:, None, None, None]
         return torch.where(self.cut[:, None, None, None], replaced, share * images + (1.0 - share) * others)
 
 
@@ -68,4 +72,5 @@ def draw(images: int, size: Size, *, mixup: float, cutmix: float, chance: np.ran
     replaced = chance.beta(cutmix, cutmix, images) if cutmix else np.ones(images)
     found = np.where(cut[:, None], boxes.cutmix(replaced, size, chance), 0)
     share = np.where(cut, boxes.outside(found, size), blended)
-    return Mixes(torch.from_numpy(share).float(), torch.from_numpy(cut), torch.from_numpy(found))
+    of_images = torch.from_numpy(share).float(), torch.from_numpy(cut), torch.from_numpy(found)
+    return Mixes(*of_images, blends=mixup > 0)
