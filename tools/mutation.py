@@ -137,7 +137,7 @@ def outcome(change: Place, tests: list[str], copies: list[Path]) -> tuple[str, s
         if child.is_alive():
             child.kill()
             child.join()
-        if child.exitcode in (pytest.ExitCode.USAGE_ERROR, pytest.ExitCode.NO_TESTS_COLLECTED):
+        if child.exitcode == pytest.ExitCode.NO_TESTS_COLLECTED:  # not USAGE_ERROR: what they import is broken then
             raise ValueError(f"{tests}: no such tests")
         return "survived" if child.exitcode == 0 else "killed", diff
     finally:
@@ -159,7 +159,10 @@ def main() -> int:
             tests = tests_by_line(package, copies[0])
             sample = random.Random(given.seed).sample(list(changes(package)), given.sample)
             states: Counter[str] = Counter()
-            asked = [tests.get((change.file, change.line), []) for change in sample]
+            asked = [
+                sorted(tests.get((at.file, at.line), []), key=lambda test: f"/test_{Path(at.file).stem}.py" not in test)
+                for at in sample
+            ]
             with ThreadPoolExecutor(len(copies)) as pool:
                 outcomes = pool.map(outcome, sample, asked, [copies] * len(sample))
                 for change, (state, diff) in zip(sample, outcomes, strict=True):

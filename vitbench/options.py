@@ -35,7 +35,9 @@ class Option:
         match literal:
             case bool():
                 return cls(literal)
-            case (int() | float() as default, int() | float() as least, int() | float() as most):
+            case (int() | float() as default, int() | float() as least, int() | float() as most) if (
+                least <= default <= most
+            ):
                 return cls(default, least, most)
             case (str(), *_) if all(isinstance(word, str) for word in literal):
                 words = tuple(map(str, literal))

@@ -90,6 +90,29 @@ def test_keeps_the_contract(slot: str, name: str, check: str) -> None:
     assert CHECKS[check](slot, name, device) == ""
 
 
+@pytest.mark.parametrize(("slot", "name"), [c for c in COMPONENTS if registry.facts(*c).among])
+def test_each_size_that_a_rule_names_runs_and_others_are_refused(slot: str, name: str) -> None:
+    for quantity, values in registry.facts(slot, name).among.items():
+        if quantity not in ModelSpec.model_fields:
+            continue  # of the head width: tests of the kernel
+        for value in (*values, max(values) + 1):
+            spec = small(slot, name).model_copy(update={"image_size": max(values) * 2, quantity: value})
+            assert bool(spec.conflicts()) == (value not in values)
+            if not spec.conflicts():
+                assert build_model(spec, 0)(torch.randn(1, 3, spec.image_size, spec.image_size)).shape == (1, 5)
+
+
+@pytest.mark.parametrize(("slot", "name"), [c for c in COMPONENTS if "dim" in registry.facts(*c).multiple_of])
+def test_each_width_that_a_rule_allows_runs_and_others_are_refused(slot: str, name: str) -> None:
+    refused = 0
+    for dim in range(8, 25):
+        spec = small(slot, name).model_copy(update={"dim": dim, "heads": 1})
+        refused += bool(spec.conflicts())
+        if not spec.conflicts():
+            assert build_model(spec, 0)(torch.randn(1, 3, 16, 16)).shape == (1, 5)
+    assert 8 <= refused < 16
+
+
 COUNTED = [where for where in COMPONENTS if where[1] not in ("conv_tokenizer", "conv_stem", "resnet_stem")]
 
 
