@@ -8,6 +8,7 @@ import torch
 from tests.timing.test_subject import trial
 from vitbench.config import TimeSpec, TimeTrial
 from vitbench.store import Samples
+from vitbench.timing import measure
 from vitbench.timing.measure import alone, side_by_side
 from vitbench.timing.sizes import Sizes
 from vitbench.timing.values import Alone, combine
@@ -29,6 +30,17 @@ def test_alone_it_is_checked_and_sized(mode: str) -> None:
     found = alone(short(mode), CPU)
     assert found.first_ms > 0 and found.peak_memory_mib >= 0 and found.sizes.parameters > 0
     assert found.energy_mj_per_image is None and found.peak_reserved_mib is None, "a CPU has no such counters"
+
+
+def test_energy_is_that_of_an_image(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(measure, "energy_mj", lambda *_: 5.0)
+    assert alone(short(), CPU).energy_mj_per_image == 5.0 / 8
+
+
+def test_on_a_cpu_no_launch_is_hidden() -> None:
+    part = short().model_copy(update={"level": "mlp"})
+    (samples,) = side_by_side(part, [part], CPU, 0).samples.values()
+    assert samples.hidden_launches is None
 
 
 def test_every_round_of_every_variant_is_kept_beside_the_baseline_and_its_control() -> None:

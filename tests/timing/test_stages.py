@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,7 @@ from vitbench import registry
 from vitbench.config.model import ModelSpec
 from vitbench.config.presets import PRESETS
 from vitbench.model.counting import forward_flops, parameters_of
+from vitbench.timing import stages
 from vitbench.timing.stages import summarise
 
 CPU = torch.device("cpu")
@@ -47,6 +49,15 @@ def test_stages_are_all_of_the_model(name: str) -> None:
 
 
 @pytest.mark.slow
+def test_times_are_milliseconds_of_a_whole_pass(monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a clock that goes on by a millisecond each time it is looked at: twice a stage, and at the end."""
+    looks = itertools.count()
+    monkeypatch.setattr(stages.time, "perf_counter", lambda: next(looks) / 1000)
+    found = summarise(MODEL, CPU, 2)
+    assert found.ms == pytest.approx(2 * len(found.stages) + 1) and found.spread == pytest.approx(0.0, abs=1e-9)
+    assert [stage.share for stage in found.stages] == pytest.approx([1 / found.ms] * len(found.stages))
+
+
 def test_the_command_shows_a_preset_and_a_cell_of_a_suite(tmp_path: Path) -> None:
     done = here("summary", "cifar-tiny", "--device", "cpu", "--batch", "1")
     assert done.returncode == 0, done.stderr

@@ -134,6 +134,23 @@ def test_a_whole_model_moves_what_its_parts_move_and_the_weights_of_its_head(mod
     assert of["model"] == of["patching"] + MODEL.depth * block + of["norm_layer"] + head
 
 
+def test_a_baseline_moves_what_its_layers_move() -> None:
+    spec = ModelSpec(architecture="cnn", image_size=16)
+    model = build_model(spec, 0).eval()
+    read, wrote = [parameters(model)], list[int]()
+
+    def see(_: torch.nn.Module, inputs: tuple[torch.Tensor], output: torch.Tensor) -> None:
+        read.append(inputs[0].numel())
+        wrote.append(output.numel())
+
+    for layer in model.modules():
+        if isinstance(layer, (torch.nn.Conv2d, torch.nn.BatchNorm2d, torch.nn.Linear)):
+            layer.register_forward_hook(see)
+    model(torch.randn(8, 3, 16, 16))
+    for mode, moved in (("inference", sum(read) + sum(wrote)), ("train", 3 * sum(read) + 2 * sum(wrote))):
+        assert count(trial(mode=mode).model_copy(update={"model": spec})).bytes == 4 * moved
+
+
 def test_what_does_not_matter_at_a_level_does_not_make_another_trial() -> None:
     one, other = (
         relevant(MODEL.model_copy(update={"norm": n, "positions": "none"}), "attention") for n in ("pre", "post")
