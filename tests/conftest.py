@@ -25,6 +25,7 @@ TEMPORARY = "of-vitbench-tests-"
 LONGEST = frozenset({"test_planted.py", "test_readme.py"})
 """Files with tests of several minutes, which begin first."""
 LOSSLESS = ("cifar10-lossless-6k.tar.xz", "ff34e6982bc3d3a8712b3e3a4d2617c7d395c250d243b26876c531d15762bc02")
+JPEG = ("cifar10-jpeg.tar.xz", "4580f01b796d7842348f6b49e686d1998319e1ffc1f6a36c2eeb435faa16e32d")
 
 
 def pytest_configure() -> None:
@@ -76,18 +77,28 @@ def not_there(message: str) -> NoReturn:
 @pytest.fixture(scope="session")
 def lossless(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """5,000 train and 1,000 test images of CIFAR-10, the original pixels, as class folders."""
-    name, expected = LOSSLESS
+    return unpacked(*LOSSLESS, tmp_path_factory)
+
+
+@pytest.fixture(scope="session")
+def jpeg(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """All of CIFAR-10 as JPEG, as class folders."""
+    return unpacked(*JPEG, tmp_path_factory)
+
+
+def unpacked(name: str, expected: str, factory: pytest.TempPathFactory) -> Path:
+    """The folder of an archive of real images."""
     archive = SHARED / name
     if not archive.is_file():
         message = f"the real images {name} are not beside the repository (../shared/data)"
         not_there(message)
     actual = hashlib.sha256(archive.read_bytes()).hexdigest()
     assert actual == expected, f"{archive}: SHA-256 {actual}, expected {expected}"
-    folder = tmp_path_factory.mktemp("images")
+    folder = factory.mktemp("images")
     with tarfile.open(archive) as tar:
         tar.extractall(folder, filter="data")
-    (unpacked,) = (p.parent for p in folder.rglob("train") if p.is_dir())
-    return unpacked
+    (images,) = (p.parent for p in folder.rglob("train") if p.is_dir())
+    return images
 
 
 @pytest.fixture(autouse=True, scope="session")

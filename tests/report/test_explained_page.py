@@ -136,9 +136,9 @@ def test_a_reference_study_ships_explanations_with_every_picture() -> None:
         files
     ) == 2
     names = {p.about.model.positions: [picture.name for picture in pictures_of(p)] for p in explanations}
-    every = ["patches", "filters", "similarity", "attention-1", "attention-2", "distances", "examples-right",
-             "examples-wrong", "confusion"]  # fmt: skip
+    every = ["patches", "filters", "embedded", "similarity", "scores", "weights", "norms", "attention-1", "attention-2",
+             "distances", "examples-right", "examples-wrong", "confusion"]  # fmt: skip
     assert names["learned"] == every
-    assert names["sinusoidal"] == [*every[:3], "positions", *every[3:]]
+    assert names["sinusoidal"] == [*every[:4], "positions", *every[4:]]
     assert not any(explanation.about.absent for explanation in explanations)
     assert sum(file.stat().st_size for file in files) < 1 << 20

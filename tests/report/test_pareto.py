@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import statistics
 from collections.abc import Callable
 from pathlib import Path
@@ -65,6 +66,12 @@ def test_training_alone_is_its_own_cost_and_every_cell_of_a_small_study_is_named
         mine = runs[row["attention"], row["norm"]]
         assert row[THROUGHPUT] == f"{statistics.median(mine):,.0f}"
         assert row["smallest to largest (images/s)"] == f"{min(mine):,.0f} to {max(mine):,.0f}"
+
+
+def test_speeds_of_runs_that_shared_the_machine_are_weighed_against_nothing(tmp_path: Path) -> None:
+    page = page_of(tmp_path, dataclasses.replace(factorial(SPEEDS, time=False, seeds=(0, 1, 2)), apart=1))
+    assert "images/s and seconds cannot be compared" in page.text
+    assert [name for name in page.pictures if "front-" in name] == ["figures/front-peak-memory-training-cpu.png"]
 
 
 def outlying(values: Values) -> Values:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 from pathlib import Path
 from typing import Any
@@ -42,23 +43,27 @@ def parsed(line: list[str]) -> dict[str, Any]:
 
 
 def planned_by(line: list[str], wanted: Wanted = nothing_seen) -> StudyInfo:
-    """What a command line plans; runs nothing. Of a plan with looks the first, or ``nothing_stops``: all of them."""
+    """What a command line plans, its images in ./data; runs nothing. Of looks the first, or ``nothing_stops``: all."""
     verb, asked = line[1], parsed(line)
-    suite = read_suite(suite_file(asked["suite"]), asked["overrides"], asked["max_trials"], small=asked["small"])
+    laid = [re.sub("^data.path=.*/", "data.path=data/", override) for override in asked["overrides"]]
+    suite = read_suite(
+        suite_file(asked["suite"]), laid, asked["max_trials"], small=asked["small"], device=asked["device"]
+    )
     only = "timing" if verb == "time" else asked["only"]
     return plan(suite, asked["device"], kinds=ONLY[only] if only else KINDS, wanted=wanted)
 
 
 @pytest.mark.parametrize("folder", STUDIES, ids=lambda p: p.name)
 def test_the_command_of_a_reference_study_plans_its_trials(
-    folder: Path, lossless: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    folder: Path, request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """In a checkout with the images where they lay when it ran."""
     (tmp_path / "ablations").symlink_to(REPOSITORY / "ablations")
     (tmp_path / "data").mkdir()
-    (tmp_path / "data" / "cifar10-lossless-6k").symlink_to(lossless)
     monkeypatch.chdir(tmp_path)
     study = StudyFolder.read(folder)
+    images = "jpeg" if "jpeg" in study.info.data_name else "lossless"
+    laid: Path = request.getfixturevalue(images)
+    (tmp_path / "data" / laid.name).symlink_to(laid)
     lines = [line for line in commands_of(study) if line[1] != "explain"]
     least, most = ([planned_by(line, wanted) for line in lines] for wanted in (nothing_seen, nothing_stops))
     first, every = ({i for info in found for i in Trials.of(info.trials).ids()} for found in (least, most))

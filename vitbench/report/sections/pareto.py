@@ -40,7 +40,6 @@ class Costs:
     ends: str  # what the ends of a bar are, as a column's name
     how: str = ""  # by what one is shown to cost less than another, in words; empty where nothing shows it
     seeds: pd.DataFrame | None = None  # cell → the value with each seed; None for timings
-    alone: bool = True  # whether it had the machine to itself, as far as it depends on that
 
     @property
     def cheap(self) -> bool:
@@ -150,10 +149,13 @@ def _of_timings(view: View, group: TimeGroup) -> Iterator[Costs]:
 
 
 def _of_training(view: View, group: Group) -> Iterator[Costs]:
+    """Memory of the runs, and their throughput where they had the machine to themselves."""
     columns = {THROUGHPUT: "train_images_per_s", MEMORY: "peak_memory_mib"}
     runs = view.done(group, [*columns.values()])
     runs = runs[runs["train_images_per_s"].notna()]
     for quantity, column in columns.items():
+        if quantity == THROUGHPUT and not view.contention[group.device].alone:
+            continue
         values = runs.groupby(["cell", "seed"], sort=False)[column].first().unstack("seed").astype("float64")
         values = values.dropna(how="all")
         spread = {VALUE: values.median(axis=1), LOW: values.min(axis=1), HIGH: values.max(axis=1)}
@@ -165,7 +167,6 @@ def _of_training(view: View, group: Group) -> Iterator[Costs]:
             f"training on {group.device}", f"training-{group.device}", quantity, cells,
             "the median over seeds" if several else "of one run", RANGE,
             f"with each of the {plural(values.shape[1], 'seed')} that both have" if several else "", values,
-            alone=quantity == MEMORY or view.contention[group.device].alone,
         )  # fmt: skip
 
 
@@ -189,7 +190,6 @@ ONE_ACCURACY = (
     " Equivalent implementations have one accuracy, the mean over all of them: cost alone chooses among them."
 )
 MARKED_CELLS = " The timings of {marked} are unstable (hollow): none of these is on the front or surpasses another."
-SHARED = " The runs shared their machine, see Caveats."
 
 
 def section(view: View, files: Files) -> list[Block]:
@@ -213,8 +213,7 @@ def _front(view: View, files: Files, each: Weighed) -> list[Block]:
         "statistic": costs.statistic,
         "how": costs.how,
         "also": (ONE_ACCURACY if cells[POOLED].any() else "")
-        + (MARKED_CELLS.format(marked=f"{marked:,} of {plural(len(cells), 'cell')}") if marked else "")
-        + ("" if costs.alone else SHARED),
+        + (MARKED_CELLS.format(marked=f"{marked:,} of {plural(len(cells), 'cell')}") if marked else ""),
     }
     if each.sure and not each.apart:
         low, high = (_amount(costs, float(end)) for end in (cells[VALUE].min(), cells[VALUE].max()))
