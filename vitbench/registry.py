@@ -133,6 +133,16 @@ class Facts:
         """The options, by name."""
         return {name: Option.of(literal) for name, literal in self.options.items()}
 
+    @functools.cached_property
+    def anywhere(self) -> bool:
+        """Whether it runs on every device in every dtype, whatever the sizes."""
+        return (self.devices, self.trains_on, self.dtypes) == (DEVICES, None, DTYPES) and not self.at_least
+
+    @functools.cached_property
+    def of_any(self) -> bool:
+        """Whether it asks nothing of the other components, and of no size."""
+        return not (self.needs or self.multiple_of or self.among)
+
     def runs_on(self, device: str, training: bool) -> bool:
         """Whether the component runs on a device type, forward only or with its backward pass."""
         on = self.devices if not training or self.trains_on is None else self.trains_on

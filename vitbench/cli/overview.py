@@ -16,7 +16,7 @@ from vitbench.config.suite import ExpandedSuite
 from vitbench.data import catalog
 from vitbench.data.catalog import DataError
 from vitbench.registry import UnknownComponent
-from vitbench.runner.cost import Pace, WhyUnsupported, cost_of, pace_of, remaining
+from vitbench.runner.cost import Pace, cost_of, pace_of, remaining
 from vitbench.runner.device_kind import device_kind
 from vitbench.runner.look_plan import Looked, nothing_stops, wanted_in
 from vitbench.runner.look_plan import in_words as looks_in_words
@@ -50,16 +50,16 @@ def print_plan(
         if text:
             console.print(escape(f"{label}: {text}"))
     console.print()
-    reason_of, refused, counts, shown = WhyUnsupported(), Counter[tuple[str, str]](), Counter[str](), 0
-    for planned in info.trials:
-        attempts, trial = states.get(planned.id, []), planned.trial
-        counts[trial.kind] += 1
-        done = finished(attempts, suite.info.max_attempts)
-        if (reason := reason_of(trial)) is not None:
-            refused[reason, trial.kind] += 1
+    trials, refused, counts, shown = Trials.of(info.trials), Counter[tuple[str, str]](), Counter[str](), 0
+    for i, ((trial_id, kind), number) in enumerate(zip(trials.kinds(), trials.up_to_seed[0], strict=True)):
+        counts[kind] += 1
+        if (reason := trials.unsupported[number]) is not None:
+            refused[reason, kind] += 1
         elif every or shown < MAX_PRINTED:
+            planned, attempts = trials[i], states.get(trial_id, [])
+            done = finished(attempts, suite.info.max_attempts)
             mark = f"  [{COLOURS.get(standing(attempts).state, 'red')}]{standing(attempts).state}[/]" if done else ""
-            console.print(f"{planned.id}  {trial.kind:5}  {escape(planned.description)}{mark}")
+            console.print(f"{trial_id}  {kind:5}  {escape(planned.description)}{mark}")
             shown += 1
     unsupported = sum(refused.values())
     if shown + unsupported < len(info.trials):
@@ -83,11 +83,10 @@ def print_plan(
         )
     for sentence in (*in_words(info), *looks_in_words(info)):
         console.print(escape(sentence))
-    ids = Trials.of(info.trials).ids()
     console.print(
         f"{len(info.trials)} trials ({', '.join(f'{n} {k}' for k, n in counts.items())}; {len(suite.cells)} cells; "
         f"{len(suite.excluded)} excluded; {unsupported} unsupported on {device_kind(device)}), "
-        f"{sum(not finished(states.get(i, []), suite.info.max_attempts) for i in ids)} left to run"
+        f"{sum(not finished(states.get(i, []), suite.info.max_attempts) for i in trials.ids())} left to run"
     )
     identity = f" ({info.data_identity}){_whereabouts(suite)}" if info.data_identity else ""
     console.print(escape(f"data: {info.data_name}{identity}"))

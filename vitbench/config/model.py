@@ -222,6 +222,8 @@ class ModelSpec(Strict):
         found, names = [], self.components
         chosen = {slot: registry.facts(slot, name) for slot, name in names.items()}
         for slot, mine in chosen.items():
+            if mine.of_any and "(" not in names[slot]:
+                continue
             who = f'{slot} "{names[slot]}"'
             if strange := options_of(names[slot]).keys() - mine.options.keys():
                 found.append(f"{who} has no option {', '.join(sorted(strange))}")
@@ -287,6 +289,8 @@ class ModelSpec(Strict):
         """Why these components cannot run on a device type in a dtype, or None. Says nothing of the machine at hand."""
         for slot, name in self.components.items():
             known = registry.facts(slot, name)
+            if known.anywhere:
+                continue
             if not known.runs_on(device, training):
                 forward = known.runs_on(device, training=False)
                 runs = "has no backward pass on" if forward else f"runs on {', '.join(known.devices)}, not on"

@@ -15,7 +15,7 @@ from vitbench import registry
 from vitbench.config.architectures import ARCHITECTURES
 from vitbench.config.base import by_identity, pair
 from vitbench.config.model import ModelSpec
-from vitbench.config.recipe import DataSpec, Level, TrainSpec
+from vitbench.config.recipe import DataSpec, Level
 from vitbench.config.trial import TimeTrial, TrainingTrial, TrainTrial, Trial
 from vitbench.data import catalog
 from vitbench.store import Record, StudyFolder, StudyInfo, TimeValues, TrainValues, Trials
@@ -218,7 +218,7 @@ def remaining(
 
     Every estimate is made here, for a plan and for a study that runs.
     """
-    trials, reason_of = Trials.of(info.trials), WhyUnsupported()
+    trials = Trials.of(info.trials)
     numbers, first = trials.up_to_seed
     left = [
         (trial_id, number)
@@ -226,7 +226,7 @@ def remaining(
         if not finished(attempts.get(trial_id, []), info.suite.max_attempts)
     ]
     estimate, counted = Estimate(first[0].trial.device, pace), Counter(number for _, number in left)
-    able = {number: times for number, times in counted.items() if reason_of(first[number].trial) is None}
+    able = {number: times for number, times in counted.items() if trials.unsupported[number] is None}
     seconds = {number: estimate.add(first[number].trial, times) for number, times in able.items()}
     return estimate, {trial_id: seconds[number] for trial_id, number in left if number in able}
 
@@ -249,18 +249,3 @@ def pace_of(study: StudyFolder, states: Mapping[str, Sequence[Attempt]]) -> Pace
     ok = [attempt for attempts in states.values() if (attempt := standing(attempts)).state == "ok"]
     some = ok[:: math.ceil(len(ok) / MAX_RATED) or 1]
     return measured_pace(record for _, record in study.records_of(some))
-
-
-class WhyUnsupported:
-    """Why trials cannot run on their own type of device; models that are shared are asked once."""
-
-    def __init__(self) -> None:
-        self.of_model, self.of_recipe = by_identity(ModelSpec.unsupported), by_identity(TrainSpec.unsupported)
-
-    def __call__(self, trial: Trial) -> str | None:
-        """The reason, or None where the trial can run."""
-        if isinstance(trial, TimeTrial):
-            return trial.unsupported(trial.device)
-        return self.of_recipe(trial.train, trial.device) or self.of_model(
-            trial.model, trial.device, trial.dtype, trial.training
-        )

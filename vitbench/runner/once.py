@@ -66,7 +66,7 @@ def in_words(info: StudyInfo) -> list[str]:
     trials = Trials.of(info.trials)
     numbers, first = trials.up_to_seed
     runs = {first[number].id: times for number, times in Counter(numbers).items()}
-    able = {p.id for p in first if p.trial.kind == "train" and p.trial.unsupported(p.trial.device) is None}
+    able = {p.id for p, reason in zip(first, trials.unsupported, strict=True) if p.trial.kind == "train" and not reason}
     apart = {cell for each in info.split for cell in each.cells}
     alike = [
         [runs[p.id] for p in members if p.id in able]

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from vitbench.config.base import by_identity, dumps
 from vitbench.config.model import ModelSpec
-from vitbench.config.recipe import TrainSpec
 from vitbench.config.trial import TimeTrial, images_body
+from vitbench.store.builder import text_of_spec
 from vitbench.store.plan_tables import PlannedTrial
 from vitbench.store.trials import Trials
 
@@ -17,15 +17,16 @@ class Functions:
     """What trials compute; specs that they share are written once."""
 
     def __init__(self) -> None:
-        self.model, self.recipe = by_identity(ModelSpec.canonical), by_identity(TrainSpec.canonical)
+        self.model, self.recipe = by_identity(ModelSpec.canonical), by_identity(text_of_spec)
+        self.images = by_identity(lambda data, identity: dumps(images_body(data, identity)))
 
     def __call__(self, planned: PlannedTrial) -> Function:
         """The function of one trial."""
         trial = planned.trial
         model = {k: v for k, v in self.model(trial.model).items() if not planned.exact.get(k)}
         if isinstance(trial, TimeTrial):
-            return trial.kind, dumps(model), ""
-        return trial.kind, dumps(model), dumps([self.recipe(trial.train), images_body(trial.data, trial.data_identity)])
+            return trial.kind, str(model), ""
+        return trial.kind, str(model), self.recipe(trial.train) + self.images(trial.data, trial.data_identity)
 
 
 def classes(trials: Trials) -> list[list[PlannedTrial]]:

@@ -86,6 +86,11 @@ class Trials(Sequence[PlannedTrial]):
             numbers.append(number)
         return numbers, [self._made(row) for row in first]
 
+    @functools.cached_property
+    def unsupported(self) -> list[str | None]:
+        """Why each of the trials that differ in more than the seed cannot run on its type of device, or None."""
+        return [planned.trial.unsupported(planned.trial.device) for planned in self.up_to_seed[1]]
+
     def kinds(self) -> list[tuple[str, str]]:
         """(id, kind) of each, none of them made."""
         return [(row[0], row[1]) for row in self.tables.rows]
