@@ -25,9 +25,15 @@ class TimeGroup:
     letter: str = ""  # of the environment; empty if the setting was timed in one only
 
     @property
+    def parts(self) -> tuple[str, ...]:
+        """What its heading is made of, the mode last."""
+        sizes = f"batch size {self.batch_size}{self.on}"
+        return *filter(None, [self.what.removesuffix(", ")]), self.device, self.dtype, sizes, self.mode_name
+
+    @property
     def setting(self) -> str:
         """All but the mode, as a heading."""
-        return f"{self.what}{self.device}, {self.dtype}, batch size {self.batch_size}{self.on}"
+        return ", ".join(self.parts[:-1])
 
     @property
     def on(self) -> str:
@@ -37,7 +43,7 @@ class TimeGroup:
     @property
     def title(self) -> str:
         """As a heading."""
-        return f"{self.setting}, {self.mode_name}"
+        return ", ".join(self.parts)
 
     @property
     def what(self) -> str:

@@ -201,17 +201,16 @@ class Beside:
     base: str  # name of the baseline
     row: Mapping[Any, Any]  # the timing, see :func:`vitbench.analysis.frames.timings_frame`
     ratio: float  # times as fast as the baseline, side by side where they were timed so
-    unstable: bool  # whether one of the two is not to be relied on
+    unstable: bool  # whether one of the two is marked
+    wide: bool = False  # whether it is marked for the width of its interval alone
     p_holm: float = math.nan  # that the ratio is 1, corrected for all ratios of the study; NaN where it has no interval
 
     @property
     def verdict(self) -> str:
-        """Faster or slower by the corrected p; unstable, or undecided."""
-        if self.unstable:
-            return "unstable"
-        if not self.p_holm <= ALPHA:
-            return "undecided"
-        return "faster" if self.ratio > 1 else "slower"
+        """Faster or slower by the corrected p, however wide the interval that excludes 1; unstable, or undecided."""
+        if self.p_holm <= ALPHA and (self.wide or not self.unstable):
+            return "faster" if self.ratio > 1 else "slower"
+        return "unstable" if self.unstable else "undecided"
 
 
 def beside_baseline(view: View) -> list[Beside]:
@@ -231,8 +230,9 @@ def _of_group(view: View, group: TimeGroup) -> Iterator[Beside]:
         return
     for row in rows[rows["cell"] != base["cell"]].to_dict("records"):
         ratio = row["speed"] if math.isfinite(row["speed"]) else base["latency_ms_p50"] / row["latency_ms_p50"]
-        unstable = bool(row["unstable"] or base["unstable"])
-        yield Beside(group, names[row["cell"]], names[base["cell"]], row, float(ratio), unstable)
+        why = [reason for each in (row, base) for reason in each["unstable"].split("; ") if reason]
+        wide = all(reason.startswith(WIDE) for reason in why)
+        yield Beside(group, names[row["cell"]], names[base["cell"]], row, float(ratio), bool(why), wide)
 
 
 FEWEST = 3  # Settings from which there is more to see than in the tables of each
@@ -262,17 +262,20 @@ def heat_map(view: View) -> Table | None:
     several = len({mode for mode, _ in columns}) > 1
     heads = {column: f"{column[1]}, {column[0]}" if several else column[1] for column in columns}
     shown = list(rows.items())[:MOST]
-    words = {"unstable": f" {UNSTABLE}", "faster": " faster", "slower": " slower"}
+    words = {"faster": " faster", "slower": " slower"}
     lines = [
         {"setting": escape(title)}
-        | {heads[column]: Md(f"{fixed(each.ratio, 2)}{words.get(each.verdict, '')}") for column, each in row.items()}
+        | {
+            heads[column]: Md(f"{fixed(each.ratio, 2)}{words.get(each.verdict, '')}{f' {UNSTABLE}' * each.unstable}")
+            for column, each in row.items()
+        }
         for title, row in shown
     ]
     shades = {
         (at, columns.index(column) + 1): max(-1.0, min(1.0, math.log(each.ratio) / STRONGEST))
         for at, (_, row) in enumerate(shown)
         for column, each in row.items()
-        if not each.unstable and each.ratio > 0
+        if each.verdict != "unstable" and each.ratio > 0
     }
     caption = f"Speed as a multiple of that of {bases.pop()}, timed beside it: above 1 is faster."
     caption += " Faster or slower, in words, where it is shown after correction for all comparisons."

@@ -61,7 +61,7 @@ def section(view: View, files: Files) -> list[Block]:
             blocks += _effects(view, group, files)
     blocks += _speeds(view, files)
     sentences = [_best(view, group) for group in view.groups if group.conclusions is not None]
-    sentences += [_of_roofline(view), _to_decide(view), _equivalent(view), _without_result(view)]
+    sentences += [_drift(view), _of_roofline(view), _to_decide(view), _equivalent(view), _without_result(view)]
     return [*blocks, *map(Md, filter(None, sentences)), *other_sizes.in_short(view), *explained_page.in_short(view)]
 
 
@@ -199,16 +199,19 @@ def _beside(view: View, found: Sequence[Beside], files: Files) -> list[Block]:
     """Cells beside their baselines: a forest plot of a few, a heat map of many."""
     if (heat := heat_map(view)) is not None:
         return [_counted(found), heat]
+    same = [part for part in found[0].group.parts if all(part in each.group.parts for each in found)]
     rows = [
         ForestRow(
-            each.name, f"against {each.base}; {each.group.title}", Bar(each.ratio, *ends),
+            each.name, "; ".join(filter(None, (f"against {each.base}", own))), Bar(each.ratio, *ends),
             (f"×{fixed(each.ratio, 2)}", interval_text(*ends, 2)),
             each.verdict, f"p = {probability(each.p_holm)} after Holm's correction" if each.p_holm >= 0 else "",
         )
-        for each in sorted(found, key=lambda each: (each.unstable, -each.ratio))[:MOST]
+        for each in sorted(found, key=lambda each: (each.verdict == "unstable", -each.ratio))[:MOST]
         for ends in [(float(each.row["speed_low"]), float(each.row["speed_high"]))]
+        for own in [", ".join(part for part in each.group.parts if part not in same)]
     ]  # fmt: skip
-    forest = files.forest("speeds-of-cells", Forest("Speed, × the baseline", tuple(rows), Scale(1.0, logarithmic=True)))
+    title = "Speed, × the baseline" + (f" ({', '.join(same)})" if same else "")
+    forest = files.forest("speeds-of-cells", Forest(title, tuple(rows), Scale(1.0, logarithmic=True)))
     more = Md(f"The {MOST} fastest of {len(found):,} are shown; all are under Speed and memory.")
     return [forest, more] if len(found) > MOST else [forest]
 
@@ -246,6 +249,14 @@ def _called(view: View, each: accuracy.Function) -> str:
     """A function by what tells it from others of its task, which is named before it."""
     left = [JOIN.join(values) for axis, values in each.values.items() if axis not in view.conditions]
     return " · ".join(left) if left and view.conditions else each.name
+
+
+def _drift(view: View) -> str:
+    """The largest drift of the output of each model that something else than PyTorch as it is runs."""
+    found = view.measured[view.measured["trial_id"].isin(view.by_other_runtimes)].groupby("cell")["drift"].max()
+    most = found.dropna().sort_values(ascending=False)[:MOST_NAMED]
+    said = ", ".join(f"{escape(str(cell))} {significant(drift)}" for cell, drift in most.items())
+    return f"**Drift of the output** (largest error, as a fraction of the largest value): {said}." if said else ""
 
 
 def _of_roofline(view: View) -> str:
