@@ -8,6 +8,7 @@ import re
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -154,7 +155,9 @@ def test_what_limits_the_conclusions_is_above_all_numbers(tmp_path: Path) -> Non
     assert "unstable" in note.text and ";" not in note.text
 
 
-def timed(folder: Path, processes: int = 3, rounds: int = 20, jitter: float = 0.002, **changes: object) -> View:
+def timed(
+    folder: Path, processes: int = 3, rounds: int = 20, jitter: float = 0.002, control: float = 1.0, **changes: object
+) -> View:
     """Timings side by side with their baseline, of so many processes and rounds, none of them quite alike."""
 
     def beside(values: Values) -> Values:
@@ -163,7 +166,8 @@ def timed(folder: Path, processes: int = 3, rounds: int = 20, jitter: float = 0.
         base = 13.8 / 64 * round(values.images_per_s * values.latency_ms_p50 / 1000)
         luck = {order: [1 + jitter * (i * order % 5 - 2) / 2 for i in range(rounds)] for order in (7, 4)}
         samples = {"latencies_ms": tuple(middle * each for each in luck[7])}
-        samples |= dict.fromkeys(("baseline_ms", "control_ms"), tuple(base * each for each in luck[4]))
+        samples["baseline_ms"] = tuple(base * each for each in luck[4])
+        samples["control_ms"] = tuple(control * each for each in samples["baseline_ms"])
         one = values.processes[0].model_copy(update=samples)
         return values.model_copy(update={"processes": (one,) * processes, "latency_ms_p50": middle})
 
@@ -171,14 +175,26 @@ def timed(folder: Path, processes: int = 3, rounds: int = 20, jitter: float = 0.
 
 
 @pytest.mark.parametrize(
-    ("of_samples", "verdict"), [((3, 20, 0.002), "faster"), ((3, 20, 0.9), "unstable"), ((1, 3, 0.002), "unstable")]
-)
-def test_a_speed_has_its_verdict_and_interval(tmp_path: Path, of_samples: tuple[int, int, float], verdict: str) -> None:
+    ("of_samples", "verdict"),
+    [
+        ((3, 20, 0.002), "faster"), ((3, 20, 0.9), "unstable"), ((1, 3, 0.002), "unstable"),
+        ((3, 20, 0.002, 1.3), "unstable"),
+    ],
+)  # fmt: skip
+def test_a_speed_has_its_verdict_and_interval(tmp_path: Path, of_samples: tuple[Any, ...], verdict: str) -> None:
     (row,) = rows(timed(tmp_path, *of_samples), "Speed")
     assert (row.name, row.verdict) == ("sdpa", verdict)
     assert math.isnan(row.bar.low) == (row.number[1] == "") == (of_samples[0] == 1)
     if verdict == "faster":
         assert row.number[0] == "×1.15" and 1.1 < row.bar.low < 13.8 / 12.0 < row.bar.high < 1.2
+
+
+def test_a_wide_interval_that_excludes_1_is_an_answer_and_drifts_are_said() -> None:
+    view = reference("runtimes-small")
+    wide = [row for row in rows(view, "Speed") if row.bar.high / row.bar.low > 1.25]
+    assert {row.verdict for row in wide} == {"faster", "slower", "unstable"}
+    assert all((row.verdict == "unstable") == (row.bar.low < 1 < row.bar.high) for row in wide)
+    assert re.search(r"torchao\S* 0\.01\d+, \w+ \d\.\d+e-07", said(view))
 
 
 def test_many_settings_are_a_heat_map_and_none_is_left_out(tmp_path: Path) -> None:
