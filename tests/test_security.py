@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import ast
 import csv
-import os
-import pty
 import re
-import subprocess
 import sys
 import tomllib
 from collections.abc import Iterator
@@ -23,6 +20,7 @@ from tests.conftest import REPOSITORY
 from tests.report.builders import CellPlan, Plan, build, render
 from tests.report.markdown import Page, read_page
 from tests.small import SUITE, record, train_trial
+from tests.terminal import on_a_terminal
 from vitbench.cli.console import Terminal, escape, visible
 from vitbench.cli.main import main
 from vitbench.cli.overview import print_status
@@ -218,27 +216,6 @@ def test_a_text_is_shown_whole_and_on_one_line(capsys: pytest.CaptureFixture[str
         assert steers(capsys.readouterr().out) == []
 
 
-def on_a_terminal(folder: Path, *arguments: str) -> str:
-    """All that a command writes to a terminal, on both of its streams."""
-    ours, theirs = pty.openpty()
-    environment = {**os.environ, "PYTHONPATH": str(REPOSITORY), "TERM": "xterm-256color", "COLUMNS": "200"}
-    process = subprocess.Popen([sys.executable, "-m", "vitbench", *arguments], cwd=folder, env=environment,
-                               stdin=subprocess.DEVNULL, stdout=theirs, stderr=theirs)  # fmt: skip
-    os.close(theirs)
-    shown = b""
-    while True:
-        try:
-            part = os.read(ours, 65_536)
-        except OSError:  # what Linux says at the end
-            break
-        if not part:
-            break
-        shown += part
-    process.wait(timeout=60)
-    os.close(ours)
-    return shown.decode().replace("\r\n", "\n")
-
-
 def toml(text: str) -> str:
     return "".join(c if c.isprintable() and c not in '"\\' else f"\\u{ord(c):04x}" for c in text)
 
@@ -250,15 +227,15 @@ def test_hostile_text_steers_no_real_terminal(tmp_path: Path) -> None:
     variants = [f'[[variants]]\nname = "{toml(t)}"\nset.depth = {i}' for i, t in enumerate(HOSTILE, 1)
                 if all(ord(c) >= 32 and not 0x7F <= ord(c) < 0xA0 for c in t)]  # fmt: skip
     suite_file(tmp_path, *variants, base=base)
-    shown = on_a_terminal(tmp_path, "plan", "suite.toml", "--device", "cpu")
+    shown = on_a_terminal(tmp_path, 200, "plan", "suite.toml", "--device", "cpu")[1]
     assert f"{len(variants)} trials" in shown and steers(shown) == []
     assert "[link=https://example.org]x[/link], seed 0" in shown and "?gnp.exe" in shown
     hostile_study(tmp_path / "study")
-    shown = on_a_terminal(tmp_path, "status", "study")
+    shown = on_a_terminal(tmp_path, 200, "status", "study")[1]
     assert "trials: " in shown and steers(shown) == []
     keys = "\n".join(f'"{toml(text)}" = 1' for text in HOSTILE)
     suite_file(tmp_path, f"[time]\n{keys}", name="wrong.toml")
-    shown = on_a_terminal(tmp_path, "plan", "wrong.toml")
+    shown = on_a_terminal(tmp_path, 200, "plan", "wrong.toml")[1]
     assert "wrong.toml: time.?[31mred: unknown key" in shown and steers(shown) == []
 
 

@@ -2,27 +2,19 @@
 
 from __future__ import annotations
 
-import fcntl
 import io
 import os
-import pty
 import re
-import select
-import struct
-import subprocess
-import sys
-import termios
 import time
-from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 
 from tests.bad_input import process
-from tests.conftest import REPOSITORY
 from tests.report.builders import CellPlan, Plan, build, factorial, no_triton
 from tests.runner.runs import Runs, until
+from tests.terminal import on_a_terminal
 from tests.test_security import hostile_study, steers
 from vitbench.cli.console import Terminal
 from vitbench.cli.live import clock, view
@@ -126,48 +118,16 @@ def test_hostile_names_steer_no_terminal(tmp_path: Path) -> None:
     assert steers("\n".join(shown(moment, 300, 200))) == []
 
 
-def on_a_terminal(
-    folder: Path, width: int, *arguments: str, stop: Callable[[str], bool] = lambda _: False
-) -> tuple[int, str]:
-    """(exit status, all that was written) of `vitbench status …` on a pseudo-terminal, where Ctrl-C is typed."""
-    ours, theirs = pty.openpty()
-    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, width, 0, 0))
-    # A worker of pytest-xdist has the width of the terminal on which the tests were begun there.
-    environment = {name: value for name, value in os.environ.items() if name not in ("COLUMNS", "LINES")}
-    process = subprocess.Popen(
-        [sys.executable, "-c", "import fcntl, termios; fcntl.ioctl(0, termios.TIOCSCTTY, 0);"
-         "from vitbench.cli.main import main; main()", "status", *arguments],
-        cwd=folder, env={**environment, "PYTHONPATH": str(REPOSITORY), "TERM": "xterm-256color"},
-        stdin=theirs, stdout=theirs, stderr=theirs, start_new_session=True,
-    )  # fmt: skip
-    os.close(theirs)
-    written, typed, deadline = "", False, time.monotonic() + 120
-    while time.monotonic() < deadline:
-        if select.select([ours], [], [], 0.1)[0]:
-            try:
-                part = os.read(ours, 65_536)
-            except OSError:  # what Linux says at the end
-                break
-            if not part:
-                break
-            written += part.decode(errors="replace")
-        if not typed and stop(written):
-            os.write(ours, b"\x03")
-            typed = True
-    os.close(ours)
-    return process.wait(timeout=30), written
-
-
 def test_it_ends_with_the_study(tmp_path: Path) -> None:
     build(tmp_path / "study", factorial(GRID, state=no_triton))
-    status, written = on_a_terminal(tmp_path, 80, "study", "--follow")
+    status, written = on_a_terminal(tmp_path, 80, "status", "study", "--follow")
     assert status == 0 and "ended" in written and written.endswith("\x1b[?25h"), "the cursor is there again"
 
 
 def test_ctrl_c_leaves_it_without_a_word(tmp_path: Path) -> None:
     study = half_done(tmp_path / "study")
     before = {file.name for file in study.path.rglob("*")}
-    status, written = on_a_terminal(tmp_path, 60, "study", "--follow", stop=lambda shown: "not ok" in shown)
+    status, written = on_a_terminal(tmp_path, 60, "status", "study", "--follow", stop=lambda shown: "not ok" in shown)
     assert status == 130 and "Traceback" not in written and "Abort" not in written
     assert {file.name for file in study.path.rglob("*")} == before, "who looks on writes nothing"
 
@@ -186,7 +146,7 @@ def test_a_running_study_is_followed_to_its_end(tmp_path: Path, width: int) -> N
     slow = runs.plugin("time.sleep(0.5)")  # each step: longer than a look takes beside other work
     driver = runs.start(*slow, "--set", 'axes.mlp=["gelu", "faulty"]', "--set", "train.seeds=[0, 1]")
     until((runs.study / "study.json").exists, "no study in time")
-    status, written = on_a_terminal(tmp_path, width, str(runs.study), "--follow")
+    status, written = on_a_terminal(tmp_path, width, "status", str(runs.study), "--follow")
     assert driver.wait(timeout=60) == 0 and status == 0
     frames = re.sub(r"\x1b\[[\d;?]*[A-Za-z]", "", written)
     assert re.search(r"\b0:0\d  \S+, seed [01]", frames), "what ran, and for how long"
