@@ -16,6 +16,7 @@ from tests.conftest import REPOSITORY
 from tests.report.builders import CellPlan, Plan, build, factorial
 from tests.runner.runs import here, plugins_apart
 from vitbench import registry
+from vitbench.component_facts import Facts
 from vitbench.config import DataSpec, ModelSpec, TrainSpec
 from vitbench.data.catalog import DatasetFacts, unfit
 from vitbench.devices import DeviceError, resolve, unsupported
@@ -62,7 +63,7 @@ def test_i21_what_is_no_device(device: str) -> None:
 
 
 def test_i22_a_dtype_or_a_package_that_is_missing_is_unsupported(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(registry._plugin_facts, ("mlp", "half"), registry.Facts(source="a test", dtypes=("float16",)))
+    monkeypatch.setitem(registry._plugin_facts, ("mlp", "half"), Facts(source="a test", dtypes=("float16",)))
     half = ModelSpec(mlp="half").unsupported("cuda", "bfloat16", training=True)
     assert half == 'mlp "half" runs in float16, not in bfloat16'
     monkeypatch.setattr("torch.cuda.get_device_capability", lambda device: (7, 5))

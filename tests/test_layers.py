@@ -28,7 +28,19 @@ LAYERS = (
     {"ceilings", "clock", "devices"},
     {"components"},
     {"kernels"},
-    {"store", "config", "registry", "environment", "streams", "errors", "memory", "options", "own_source", "wording"},
+    {
+        "store",
+        "config",
+        "registry",
+        "component_facts",
+        "environment",
+        "streams",
+        "errors",
+        "memory",
+        "options",
+        "own_source",
+        "wording",
+    },
 )
 INTERFACE = {"api", "interactive", "stats", "vitbench"}
 """The package itself and its Python interface: lazy, and imported by plug-ins."""
@@ -37,6 +49,7 @@ WITHOUT_TORCH = (
     "analysis",
     "config",
     "registry",
+    "component_facts",
     "store",
     "environment",
     "streams",

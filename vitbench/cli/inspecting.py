@@ -14,6 +14,7 @@ from rich.text import Text
 from vitbench import registry
 from vitbench.cli import completion
 from vitbench.cli.console import Terminal, escape
+from vitbench.component_facts import Facts
 
 WIDE = 240
 """Columns of a list that goes into a file or another program, where nothing is cut off."""
@@ -61,7 +62,7 @@ def components(slot: str | None, verbose: bool, as_json: bool, plugins: tuple[Pa
         console.print(table, end="\n\n" if len(known) > 1 else "\n")
 
 
-def _more(facts: registry.Facts) -> Iterator[str]:
+def _more(facts: Facts) -> Iterator[str]:
     """Needs, offers, options and source of a component, one per line."""
     numbers = [f"{name} a multiple of {factor}" for name, factor in facts.multiple_of.items()]
     numbers += [f"{name} of {', '.join(map(str, among))}" for name, among in facts.among.items()]

@@ -16,6 +16,7 @@ from rich.text import Text
 from vitbench import registry
 from vitbench.cli import completion
 from vitbench.cli.console import Terminal, escape
+from vitbench.component_facts import DTYPES
 from vitbench.config.model import ModelSpec
 from vitbench.config.presets import PRESETS
 from vitbench.config.reading import MOST_TRIALS, read_suite
@@ -72,7 +73,7 @@ def _said(label: str, batch: int) -> Iterator[None]:
 @click.command()
 @of_one_model
 @click.option("--mode", type=click.Choice(["inference", "train"]), default="train", show_default=True)
-@click.option("--dtype", type=click.Choice(registry.DTYPES), default="float32", show_default=True)
+@click.option("--dtype", type=click.Choice(DTYPES), default="float32", show_default=True)
 @click.option("--top", type=click.IntRange(min=1), default=15, show_default=True, help="Operations that are printed.")
 @click.option("--trace", type=click.Path(path_type=Path, dir_okay=False), default="trace.json", show_default=True,
               help="File for the timeline, which chrome://tracing and perfetto.dev show.")  # fmt: skip

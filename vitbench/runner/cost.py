@@ -80,11 +80,11 @@ def _block(model: ModelSpec, of: Mapping[str, int]) -> tuple[int, int]:
 USUAL: Mapping[str, Mapping[str, int]] = {
     "patching": {"pcds": 2}, "attention": {"ndi": 8, "nni": 4}, "mlp": {"ndm": 4},
 }  # fmt: skip
-"""Slot → the products of most of its components, see :class:`vitbench.registry.Facts`; of the others none."""
+"""Slot → the products of most of its components, see :class:`vitbench.component_facts.Facts`; of the others none."""
 
 
 def _sizes(model: ModelSpec, patches: int) -> dict[str, int]:
-    """Letter of :data:`vitbench.registry.SIZES` → its number, of a block that is given so many patches."""
+    """Letter of :data:`vitbench.component_facts.SIZES` → its number, of a block that is given so many patches."""
     height, width = model.grid
     return {
         "n": model.prefix + patches, "p": patches, "o": (2 * height - 1) * (2 * width - 1), "d": model.dim,
