@@ -106,12 +106,12 @@ class Facts:
         return {name: Option.of(literal) for name, literal in self.options.items()}
 
     @functools.cached_property
-    def anywhere(self) -> bool:
+    def runs_anywhere(self) -> bool:
         """Whether it runs on every device in every dtype, whatever the sizes."""
         return (self.devices, self.trains_on, self.dtypes) == (DEVICES, None, DTYPES) and not self.at_least
 
     @functools.cached_property
-    def of_any(self) -> bool:
+    def asks_nothing(self) -> bool:
         """Whether it asks nothing of the other components, and of no size."""
         return not (self.needs or self.multiple_of or self.among)
 

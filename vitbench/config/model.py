@@ -222,7 +222,7 @@ class ModelSpec(Strict):
         found, names = [], self.components
         chosen = {slot: registry.facts(slot, name) for slot, name in names.items()}
         for slot, mine in chosen.items():
-            if mine.of_any and "(" not in names[slot]:
+            if mine.asks_nothing and "(" not in names[slot]:
                 continue
             who = f'{slot} "{names[slot]}"'
             if strange := options_of(names[slot]).keys() - mine.options.keys():
@@ -289,7 +289,7 @@ class ModelSpec(Strict):
         """Why these components cannot run on a device type in a dtype, or None. Says nothing of the machine at hand."""
         for slot, name in self.components.items():
             known = registry.facts(slot, name)
-            if known.anywhere:
+            if known.runs_anywhere:
                 continue
             if not known.runs_on(device, training):
                 forward = known.runs_on(device, training=False)

@@ -26,7 +26,7 @@ class TimeGroup:
 
     @property
     def parts(self) -> tuple[str, ...]:
-        """What its heading is made of, the mode last."""
+        """The parts of its heading; the mode is the last."""
         sizes = f"batch size {self.batch_size}{self.on}"
         return *filter(None, [self.what.removesuffix(", ")]), self.device, self.dtype, sizes, self.mode_name
 

@@ -167,8 +167,8 @@ TERMS: tuple[Caveat[View], ...] = (
          "the baseline against itself, timed once more in each round: 1 but for noise."),
     Caveat(UNSTABLE, lambda view: (view.measured["unstable"] != "").any(),
          f"unstable: the interval of its speed beside the baseline is ±{100 * UNSTEADY:.0f} % or wider (a latency's "
-         "may be wider: rounds are compared one by one), or for a reason below the table. Where it is "
-         "the width alone, faster and slower are still told, and their size is uncertain; else no verdict uses it."),
+         "may be wider: rounds are compared one by one), or for a reason below the table. Where it is the "
+         "width alone, a verdict can still be faster or slower, but by how much is uncertain; otherwise none uses it."),
     Caveat("parts of a model", _parts, "timed by themselves{letters}. Attention core: softmax(QKᵀ / √K) V."),
     Caveat("first iteration", _of_timings("first_ms"), "in a fresh process, compilation and all else that is done once "
          "included."),
