@@ -16,6 +16,7 @@ from vitbench import registry
 from vitbench.components import contracts
 from vitbench.config.model import ModelSpec
 from vitbench.devices import DTYPES
+from vitbench.environment import has_bfloat16
 from vitbench.model.build import build_model
 from vitbench.model.contract import CHECKS
 from vitbench.model.counting import forward_flops
@@ -196,9 +197,12 @@ def test_attention_maps_are_what_the_model_mixes_with(attention: str, bias: str)
 
 @pytest.mark.parametrize("name", ["sdpa", "grouped"])
 def test_bfloat16_trains_on_a_cpu_without_torchs_slow_flash_attention(name: str) -> None:
-    """Processor time of a step of attention, over that with flash attention: 0.5 where bfloat16 is emulated."""
+    """Processor time of a step of attention: 0.5 of that with flash attention where bfloat16 is emulated.
+
+    With instructions for bfloat16 it is 0.3 of it, and 0.65 of that of torch's plain backend by itself.
+    """
     seconds = {}
-    for each in (name, "sdpa_flash"):
+    for each in (name, "sdpa_flash", "sdpa_math"):
         attention = (
             build_model(ModelSpec(dim=128, heads=4, depth=1, attention=each), seed=0).encoder.blocks[0].attention
         )
@@ -210,6 +214,7 @@ def test_bfloat16_trains_on_a_cpu_without_torchs_slow_flash_attention(name: str)
             laps.append(time.process_time())
         seconds[each] = min(b - a for a, b in itertools.pairwise(laps))
     assert seconds[name] < 0.8 * seconds["sdpa_flash"]
+    assert not has_bfloat16() or seconds[name] < 0.85 * seconds["sdpa_math"]
 
 
 def test_a_model_without_attention_has_no_maps() -> None:

@@ -192,7 +192,7 @@ class Stepper:
         began, watch = time.perf_counter(), _running(self.device)
         left = self.total - self.steps
         self.course = self.course or course
-        assert self.course is course, "a CUDA graph adds to the sums of one course"
+        assert self.graph is None or self.course is course, "a CUDA graph adds to the sums of one course"
         if self.pace is not None:
             coming = range(self.steps, self.steps + min(left, self.per_epoch - course.batches))
             self.pace.begin([(self.rate(step), self.average.share(step) if self.average else 0.0) for step in coming])
