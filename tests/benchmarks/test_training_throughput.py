@@ -41,8 +41,8 @@ DEVICE = torch.device("cuda" if torch.cuda.is_available() else "cpu")
 MODEL = ModelSpec(dim=64, depth=2, heads=4)
 BATCH = 64
 IMAGES = 1500
-ROUNDS = 21
-"""Odd. Processes differ by a few percent for seconds at a time, so that the median of seven told 0.98 or 1.03."""
+PAIRS, ROUNDS = 3, 8
+"""Processes of each, and epochs of each process: two processes of one loop differ by a few percent to their end."""
 
 
 class Pictures(Dataset[tuple[torch.Tensor, int]]):
@@ -71,7 +71,7 @@ def autocast(precision: Precision) -> torch.autocast:
 
 def ours(data: Splits, precision: Precision, *, augment: bool) -> Callable[[], None]:
     recipe = TrainSpec(
-        epochs=2 * ROUNDS, batch_size=BATCH, crop_padding=4 if augment else 0, flip=augment, precision=precision
+        epochs=1 + ROUNDS, batch_size=BATCH, crop_padding=4 if augment else 0, flip=augment, precision=precision
     )
     batches = Batches(data, recipe, 0)
     model = build_model(MODEL, 0).to(DEVICE)
@@ -198,23 +198,28 @@ def started(one: Contestant, folder: Path) -> Iterator[Callable[[], float]]:
 
 @pytest.mark.parametrize("name", COMPARISONS)
 def test_training_against(benchmark: BenchmarkFixture, lossless: Path, name: str) -> None:
-    """The other's time over vitbench's, round by round in turn, so that other work on the machine falls on both.
+    """The other's time over vitbench's, in turn, so that other work on the machine falls on both.
 
-    Each in a process of its own, as a trial of the runner and a user's script are.
+    Each is in a process of its own, as a trial of the runner and a user's script are. Which is first changes from round
+    to round: the second has been 3 % slower.
     """
     if "timm" in name:
         pytest.importorskip("timm")
     if "bfloat16" in name and not has_bfloat16():
         pytest.skip("this processor has no instructions for bfloat16")
     ours, other, goal = COMPARISONS[name]
-    ratios = []
-    with started(ours, lossless) as our_seconds, started(other, lossless) as other_seconds:
+    pairs = []
 
-        def one_round() -> None:
-            ratios.append(other_seconds() / our_seconds())
+    def one_pair() -> None:
+        with started(ours, lossless) as our_seconds, started(other, lossless) as other_seconds:
+            turns = [(our_seconds, other_seconds), (other_seconds, our_seconds)]
+            found = [{each: each() for each in turns[i % 2]} for i in range(ROUNDS)]
+            pairs.append([seconds[other_seconds] / seconds[our_seconds] for seconds in found])
 
-        benchmark.group = "a round: one epoch of vitbench and one of the other"
-        benchmark.pedantic(one_round, rounds=ROUNDS, iterations=1)
-    low, median, high = min(ratios), statistics.median(ratios), max(ratios)
-    benchmark.extra_info["ratio"] = f"{name}: {median:.2f} (rounds {low:.2f} to {high:.2f}; goal {goal})"
+    benchmark.group = f"a pair of processes, {ROUNDS} epochs of each"
+    benchmark.pedantic(one_pair, rounds=PAIRS, iterations=1)
+    medians = sorted(map(statistics.median, pairs))
+    median = statistics.median(medians)
+    said = ", ".join(f"{each:.2f}" for each in medians)
+    benchmark.extra_info["ratio"] = f"{name}: {median:.2f} (pairs of processes: {said}; goal {goal})"
     assert median > 0.85 * goal
