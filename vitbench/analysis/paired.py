@@ -237,7 +237,7 @@ def _bca(centred: Floats, z: float) -> tuple[float, float]:
     below = float(weights[means < -ROUNDING].sum() + weights[np.abs(means) <= ROUNDING].sum() / 2)
     bias = float(special.ndtri(below))
     acceleration = float((centred**3).sum() / (6 * (centred**2).sum() ** 1.5))
-    order = np.argsort(means)
+    order = np.argsort(means, kind="stable")
     means, weights = means[order], weights[order]
 
     def share(z: float) -> float:

@@ -156,7 +156,9 @@ def _frame(epochs: pd.DataFrame, metrics: Mapping[str, str], most: int) -> pd.Da
     tidy = renamed.melt(["facet", "colour", "run", "epoch"], [*metrics.values()], "metric").dropna(subset=["value"])
     tidy["run"] = tidy.groupby(panel, sort=False)["run"].rank("dense").astype(int)
     several = tidy[(tidy.groupby(panel, sort=False)["run"].transform("max") > 1) & (tidy["colour"] != OTHERS)]
-    means = several.groupby([*panel, "epoch"], sort=False)["value"].mean().reset_index().sort_values("epoch")
+    means = (
+        several.groupby([*panel, "epoch"], sort=False)["value"].mean().reset_index().sort_values("epoch", kind="stable")
+    )
     runs = tidy[tidy["run"] <= most]
     whole = pd.concat([runs.astype({"run": str}), means.assign(run=MEAN)])
     return whole[[*panel, "run", "epoch", "value"]]

@@ -254,7 +254,7 @@ def _called(view: View, each: accuracy.Function) -> str:
 def _drift(view: View) -> str:
     """The largest drift of the output of each model that something else than PyTorch as it is runs."""
     found = view.measured[view.measured["trial_id"].isin(view.by_other_runtimes)].groupby("cell")["drift"].max()
-    most = found.dropna().sort_values(ascending=False)[:MOST_NAMED]
+    most = found.dropna().sort_values(ascending=False, kind="stable")[:MOST_NAMED]
     said = ", ".join(f"{escape(str(cell))} {significant(drift)}" for cell, drift in most.items())
     return f"**Drift of the output** (largest error, as a fraction of the largest value): {said}." if said else ""
 
@@ -263,7 +263,7 @@ def _of_roofline(view: View) -> str:
     """How near the fastest of each setting comes to what the device can do; of a study that only times."""
     if len(view.train) or not view.measured["of_roofline"].notna().any():
         return ""
-    by_latency = view.measured.sort_values("latency_ms_p50")
+    by_latency = view.measured.sort_values("latency_ms_p50", kind="stable")
     fastest = by_latency.drop_duplicates(["device", "dtype", *SETTING])["of_roofline"]
     reached = span(100 * fastest.dropna(), lambda share: fixed(share, 0))
     return f"**Of what the device can do** (roofline) the fastest of each setting reaches {reached} %."
