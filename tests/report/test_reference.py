@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import io
 import re
 import shutil
 from importlib.metadata import version
 from pathlib import Path
 
+import numpy as np
 import pytest
+from PIL import Image
 
 from tests.conftest import REPOSITORY
 from tests.report.builders import render
@@ -22,7 +25,10 @@ STUDIES = sorted(p.parent for p in (REPOSITORY / "results" / "reference").glob("
 
 @pytest.mark.parametrize("folder", STUDIES, ids=lambda p: p.name)
 def test_everything_is_rendered_again_byte_for_byte(folder: Path, tmp_path: Path) -> None:
-    """Pictures too, where those of requirements/run.txt draw them: another matplotlib may draw a letter otherwise."""
+    """Pictures too, where those of requirements/run.txt draw them: another matplotlib may draw a letter otherwise.
+
+    Those of pixels but for shades: a logarithm's last digit depends on the processor, and with it the edge of a mark.
+    """
     study = StudyFolder.read(folder)
     page = render(study, tmp_path / folder.name)
     assert study.damaged == []
@@ -33,7 +39,10 @@ def test_everything_is_rendered_again_byte_for_byte(folder: Path, tmp_path: Path
         again, kept = (page.parent / file).read_bytes(), (shipped / file).read_bytes()
         if not the_same_libraries_draw():
             again, kept = (re.sub(rb"<svg .*?</svg>", b"<svg>", each, flags=re.DOTALL) for each in (again, kept))
-        assert again == kept or (file.suffix == ".png" and not the_same_libraries_draw()), file
+        if file.suffix == ".png":
+            assert not the_same_libraries_draw() or looks_like(again, kept), file
+        else:
+            assert again == kept, file
 
 
 @pytest.mark.parametrize("name", ["positions-small", "resolution-small"])
@@ -62,6 +71,12 @@ def test_what_is_planted_is_found_and_nothing_else() -> None:
         each.comparison.label: "worse" if each.comparison.label in there else "equivalent"
         for each in place.interactions
     }
+
+
+def looks_like(one: bytes, other: bytes) -> bool:
+    """Whether no pixel differs by more than an eighth of what lies between black and white."""
+    pixels = [np.asarray(Image.open(io.BytesIO(each)).convert("RGB"), dtype=np.int16) for each in (one, other)]
+    return pixels[0].shape == pixels[1].shape and int(np.abs(pixels[0] - pixels[1]).max()) <= 32
 
 
 def the_same_libraries_draw() -> bool:
