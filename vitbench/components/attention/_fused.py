@@ -12,7 +12,7 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from vitbench.components.contracts import SelfAttention
 from vitbench.environment import has_bfloat16
 
-IN_BFLOAT16 = has_bfloat16()
+CPU_HAS_BFLOAT16 = has_bfloat16()
 
 
 class Fused(SelfAttention):
@@ -31,7 +31,7 @@ class Fused(SelfAttention):
         mask = None if bias is None else bias.to(q.dtype)
         slow = self.backend is None and q.device.type == "cpu" and q.dtype == torch.bfloat16 and q.requires_grad
         backend = SDPBackend.MATH if slow else self.backend
-        in_bfloat16 = slow and IN_BFLOAT16 and not torch.compiler.is_compiling()  # which does not take the setting
+        in_bfloat16 = slow and CPU_HAS_BFLOAT16 and not torch.compiler.is_compiling()  # which does not take the setting
         with (
             contextlib.nullcontext() if backend is None else sdpa_kernel(backend),
             _computing_in_bfloat16() if in_bfloat16 else contextlib.nullcontext(),
