@@ -165,3 +165,10 @@ def test_what_does_not_matter_at_a_level_does_not_make_another_trial() -> None:
     for level, fields in changed.items():
         assert relevant(rich, level).canonical().keys() - relevant(MODEL, level).canonical().keys() == fields
     assert relevant(MODEL, "model") == MODEL
+
+
+def test_the_images_of_a_large_batch_differ() -> None:
+    subject = Subject(trial(batch=1), CPU)
+    tokens = subject.draw("x", (2**12, 5, 2**9)).view(-1, 2**9)  # more numbers than are drawn
+    assert len(tokens.unique(dim=0)) == len(tokens)
+    assert torch.equal(tokens.view(2**12, 5, -1)[:8], subject.draw("x", (2**13, 5, 2**9))[:8])
