@@ -15,7 +15,7 @@ from vitbench.report.document import Bar, Block, Byline, Chips, Forest, ForestRo
 from vitbench.report.groups import RUNS, Group
 from vitbench.report.models import explained_page
 from vitbench.report.output import Files
-from vitbench.report.sections import accuracy, caveats, effects, other_sizes
+from vitbench.report.sections import accuracy, caveats, effects, other_sizes, time_to_accuracy
 from vitbench.report.sections.timing import SETTING
 from vitbench.report.text import (
     Md,
@@ -62,7 +62,8 @@ def section(view: View, files: Files) -> list[Block]:
     blocks += _speeds(view, files)
     sentences = [_best(view, group) for group in view.groups if group.conclusions is not None]
     sentences += [_drift(view), _of_roofline(view), _to_decide(view), _equivalent(view), _without_result(view)]
-    return [*blocks, *map(Md, filter(None, sentences)), *other_sizes.in_short(view), *explained_page.in_short(view)]
+    said = [*time_to_accuracy.in_short(view), *map(Md, filter(None, sentences)), *other_sizes.in_short(view)]
+    return [*blocks, *said, *explained_page.in_short(view)]
 
 
 def facts(view: View) -> dict[str, str]:

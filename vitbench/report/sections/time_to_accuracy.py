@@ -35,6 +35,19 @@ def section(view: View, files: Files) -> list[Block]:
     return [EXPLAINED, *shown, *without, Md(f"As numbers: {files.table('goals', numbers)}.")]
 
 
+def in_short(view: View) -> list[Block]:
+    """In a sentence, which goals are reached and in what time."""
+    said = []
+    for row in frame(view).to_dict("records"):
+        after = f", in {significant(row['training_seconds_mean'])} s of training" if row["reached"] else ""
+        said.append(f"{significant(row['goal_pct'])} %: {_reached(row)}{after} ({escape(row['cell'])})")
+    return [Md(f"**Goals reached:** {'; '.join(said)}.")] if said else []
+
+
+def _reached(row: Mapping[Any, Any]) -> str:
+    return "seeds are missing" if row["n"] < row["planned"] else "yes" if row["reached"] else "no"
+
+
 def _line(view: View, row: Mapping[Any, Any]) -> dict[str, Md]:
     on = f"{row['device']} {row['origin']}" if view.origins.several else row["device"]
     ends = ranging(row["low_pct"], row["high_pct"], view.decimals)
@@ -44,7 +57,7 @@ def _line(view: View, row: Mapping[Any, Any]) -> dict[str, Md]:
         "goal (%)": significant(row["goal_pct"]),
         "mean test accuracy (%)": fixed(row["test_accuracy_pct_mean"], view.decimals),
         "95 % interval (%)": ends if row["n"] > 1 else Md("one seed"),
-        "reached": Md("seeds are missing" if row["n"] < row["planned"] else "yes" if row["reached"] else "no"),
+        "reached": Md(_reached(row)),
     }
     for title, key in SECONDS.items():
         mean, std = row[f"{key}_mean"], row[f"{key}_std"]
