@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# The claims: the speedrun's goals with real images; attention side by side in the harness, through CUDA graphs; reports.
+# The claims: the speedrun's goals with real images; attention and whole models side by side in the harness; reports.
 #   OUT=found IMAGES=cifar10-jpeg.tar.xz bash tools/gpu/3.sh      (at most ten minutes)
 . tools/gpu/common.sh
 FOLDER=$(images /tmp/vitbench-images)
@@ -15,6 +15,10 @@ step speedrun "${SPEEDRUN_S:-300}" bash -c 'vitbench "$@"' - run ablations/speed
   --set train.seeds="$SEEDS" --device "$DEVICE" --results "$FOUND/speedrun"
 step attention "${ATTENTION_S:-240}" bash -c 'vitbench "$@"' - time ablations/attention-timing.toml --device "$DEVICE" \
   --set time.rounds=2 --results "$FOUND/attention-timing"
-for study in speedrun attention-timing; do
+VIT=()
+for attention in sdpa batched triton; do VIT+=(--cell "$attention · ViT-Ti/16 at 224, 197 tokens"); done
+step models "${MODELS_S:-150}" bash -c 'vitbench "$@"' - time ablations/model-timing.toml "${VIT[@]}" --device "$DEVICE" \
+  --set time.rounds=2 --results "$FOUND/model-timing"
+for study in speedrun attention-timing model-timing; do
   step "report-$study" 60 bash -c 'vitbench "$@"' - report "$FOUND/$study" --print
 done
