@@ -10,7 +10,7 @@ from typing import Self
 
 from rich.console import Console, Group
 from rich.live import Live
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.text import Text
 
 from vitbench.cli.console import escape
@@ -28,17 +28,20 @@ class LiveReporter:
     def __init__(self, console: Console) -> None:
         self.console, self.total, self.done = console, 0, 0
         self.states: Counter[str] = Counter()
-        self.running: dict[str, tuple[str, str]] = {}
-        """Trial → its name and what it last said."""
+        self.running: dict[str, tuple[str, str, float]] = {}
+        """Trial → its name, what it last said, and when it began."""
         self.progress = Progress(
-            BarColumn(bar_width=24), MofNCompleteColumn(), TimeElapsedColumn(), TextColumn("left"),
-            TimeRemainingColumn(), console=console,
+            BarColumn(bar_width=24), MofNCompleteColumn(), TimeElapsedColumn(), TextColumn("{task.fields[left]}"),
+            console=console,
         )  # fmt: skip
-        self.task = self.progress.add_task("", total=None)
+        self.task = self.progress.add_task("", total=None, left="")
         self.live: Live | None = None
         self.costs: dict[str, float] = {}
         """Trial → seconds that it was estimated to take, of those that are left."""
-        self.spent, self.left, self.begun = 0.0, 0.0, time.monotonic()
+        self.spent, self.left, self.took = 0.0, 0.0, 0.0
+        """Estimated seconds of the trials that have ended, and of those that are left; what the former took."""
+        self.begun, self.ends = 0.0, 0.0
+        """When the first trial began, and when the last will have ended, as of the last that has."""
         self.refused: set[str] = set()
         """Why trials are unsupported, as far as it has been said."""
 
@@ -63,9 +66,10 @@ class LiveReporter:
 
     def view(self) -> Group:
         """The live part: what is at the bottom of the terminal."""
+        self.progress.update(self.task, left=self.time_left())
         counts = [f"{len(self.running)} running", *(f"{n} {state}" for state, n in self.states.most_common())]
         lines = [Text(", ".join(counts), overflow="ellipsis", no_wrap=True)]
-        for name, said in list(self.running.values())[:MAX_SHOWN]:
+        for name, said, _ in list(self.running.values())[:MAX_SHOWN]:
             lines.append(Text(f"  {name}: {said}", overflow="ellipsis", no_wrap=True))
         if len(self.running) > MAX_SHOWN:
             lines.append(Text(f"  and {len(self.running) - MAX_SHOWN} more"))
@@ -78,21 +82,26 @@ class LiveReporter:
 
     def started(self, planned: PlannedTrial) -> None:
         """A trial has begun."""
-        self.running[planned.id] = planned.description, "starts"
+        now = time.monotonic()
+        self.begun = self.begun or now
+        self.running[planned.id] = planned.description, "starts", now
 
     def say(self, planned: PlannedTrial, text: str) -> None:
         """What a running trial last said."""
-        self.running[planned.id] = planned.description, text
+        began = self.running[planned.id][2] if planned.id in self.running else time.monotonic()
+        self.running[planned.id] = planned.description, text, began
 
     def ended(self, planned: PlannedTrial, record: Record, final: bool, *, elsewhere: bool = False) -> None:
         """One attempt has ended, maybe in another driver; ``final`` unless the trial is tried again."""
-        self.running.pop(planned.id, None)
+        now = time.monotonic()
+        _, _, began = self.running.pop(planned.id, ("", "", now))
         self.done += final
         self.states[record.state] += 1
         self.progress.update(self.task, completed=self.done)
         if final:
             cost = self.costs.pop(planned.id, 0.0)
-            self.spent, self.left = self.spent + cost, self.left - cost
+            self.spent, self.left, self.took = self.spent + cost, self.left - cost, self.took + now - began
+            self.estimate(now)
         if record.state == "unsupported":
             if record.reason in self.refused:
                 return  # said once, and counted at the end
@@ -100,14 +109,21 @@ class LiveReporter:
         text = (f"{self.done:>{len(str(self.total))}}/{self.total} {escape(planned.description)}: "
                 f"[{COLOURS.get(record.state, 'red')}]{record.state}[/]{escape(result(record))}")  # fmt: skip
         after = ("" if final else " (tried again)") + (" (in another driver)" if elsewhere else "")
-        after += self.time_left() if final and self.live is None else ""  # a terminal has a bar that says it
+        if final and self.live is None and (left := self.time_left()):  # a terminal has a bar that says it
+            after += f"; {left}"
         self.console.print(f"{text}{after}", highlight=False, soft_wrap=True)
 
+    def estimate(self, now: float) -> None:
+        """When all will have ended: at the pace so far, for any number of workers. What runs counts as far as it is."""
+        if self.spent and self.took:
+            ran = {trial_id: (now - began) * self.spent / self.took for trial_id, (*_, began) in self.running.items()}
+            under_way = sum(min(seconds, self.costs.get(trial_id, 0.0)) for trial_id, seconds in ran.items())
+            self.ends = now + (now - self.begun) * (self.left - under_way) / (self.spent + under_way)
+
     def time_left(self) -> str:
-        """How long the rest takes at the pace so far, which holds for any number of workers; empty at either end."""
-        if not self.spent or not self.costs:
-            return ""
-        return f"; about {duration((time.monotonic() - self.begun) * self.left / self.spent)} left"
+        """How long the rest takes; empty where that is not known yet, and at the end."""
+        left = self.ends - time.monotonic()
+        return f"about {duration(left)} left" if left > 0.0 and self.costs else ""
 
 
 def result(record: Record) -> str:

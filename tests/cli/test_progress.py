@@ -1,0 +1,35 @@
+"""What a user sees while a study runs."""
+
+from __future__ import annotations
+
+import io
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from tests.report.builders import CellPlan, Plan, build
+from vitbench.cli import progress
+from vitbench.cli.progress import LiveReporter
+
+
+def test_what_runs_beside_a_trial_that_ends_counts_as_far_as_it_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two at once, each a second faster than estimated: of six the first ends when the second has nearly ended."""
+    study = build(tmp_path, Plan([CellPlan("a", {})], seeds=tuple(range(6)), time=False))
+    planned, clock, written = [*study.info.trials], [100.0], io.StringIO()
+    monkeypatch.setattr(progress.time, "monotonic", lambda: clock[0])
+    with LiveReporter(Console(file=written, width=200)) as reporter:
+        reporter.expect(6, 0, {each.id: 5.0 for each in planned})
+        clock[0] += 7.0  # imports, a fork server
+        for first, second in zip(planned[::2], planned[1::2], strict=True):
+            for each in (first, second):
+                reporter.started(each)
+                reporter.say(each, "epoch 1")
+            for each in (first, second):
+                clock[0] += 4.0 if each is first else 0.0
+                (record,) = study.records()[each.id]
+                reporter.ended(each, record, final=True)
+    lines = written.getvalue().splitlines()
+    assert [line.partition("; ")[2] for line in lines] == ["about 8 s left"] * 2 + ["about 4 s left"] * 2 + [""] * 2
