@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from rich.console import Console
@@ -13,13 +14,11 @@ from vitbench.cli import progress
 from vitbench.cli.progress import LiveReporter
 
 
-def test_what_runs_beside_a_trial_that_ends_counts_as_far_as_it_is(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_time_left_counts_how_far_running_trials_are(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Two at once, each a second faster than estimated: of six the first ends when the second has nearly ended."""
     study = build(tmp_path, Plan([CellPlan("a", {})], seeds=tuple(range(6)), time=False))
     planned, clock, written = [*study.info.trials], [100.0], io.StringIO()
-    monkeypatch.setattr(progress.time, "monotonic", lambda: clock[0])
+    monkeypatch.setattr(progress, "time", SimpleNamespace(monotonic=lambda: clock[0]))
     with LiveReporter(Console(file=written, width=200)) as reporter:
         reporter.expect(6, 0, {each.id: 5.0 for each in planned})
         clock[0] += 7.0  # imports, a fork server

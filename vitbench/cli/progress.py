@@ -88,7 +88,7 @@ class LiveReporter:
 
     def say(self, planned: PlannedTrial, text: str) -> None:
         """What a running trial last said."""
-        began = self.running[planned.id][2] if planned.id in self.running else time.monotonic()
+        _, _, began = self.running.get(planned.id, ("", "", time.monotonic()))
         self.running[planned.id] = planned.description, text, began
 
     def ended(self, planned: PlannedTrial, record: Record, final: bool, *, elsewhere: bool = False) -> None:
@@ -114,7 +114,7 @@ class LiveReporter:
         self.console.print(f"{text}{after}", highlight=False, soft_wrap=True)
 
     def estimate(self, now: float) -> None:
-        """When all will have ended: at the pace so far, for any number of workers. What runs counts as far as it is."""
+        """When the last trial will end, at the pace so far: running trials count by how far they have come."""
         if self.spent and self.took:
             ran = {trial_id: (now - began) * self.spent / self.took for trial_id, (*_, began) in self.running.items()}
             under_way = sum(min(seconds, self.costs.get(trial_id, 0.0)) for trial_id, seconds in ran.items())

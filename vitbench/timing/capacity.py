@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import torch
-from torch import Tensor
 
 from vitbench.config.trial import TimeTrial
 from vitbench.devices import synchronise
@@ -31,17 +30,9 @@ def largest_batch(trial: TimeTrial, device: torch.device) -> int | None:
     return fits
 
 
-class _Blank(Subject):
-    """Its inputs are zeros: memory does not depend on them, and others are drawn in the CPU's, which may be less."""
-
-    def draw(self, name: str, shape: tuple[int, ...]) -> Tensor:
-        """Zeros, made on the device."""
-        return torch.zeros(shape, device=self.device, dtype=self.dtype)
-
-
 def _fits(trial: TimeTrial, device: torch.device) -> bool:
     try:
-        subject = _Blank(trial, device)
+        subject = Subject(trial, device)
         subject.iterate()
         synchronise(device)
     except torch.OutOfMemoryError:
