@@ -214,7 +214,7 @@ def convolved(conv: torch.nn.Module, norm: torch.nn.Module, x: Tensor) -> Tensor
 @pytest.mark.parametrize("name", ["conv_stem", "resnet_stem"])
 @pytest.mark.parametrize(("patch", "halvings"), [(4, 2), (8, 3)])
 def test_a_stem_of_convolutions(patch: int, halvings: int, name: str) -> None:
-    """Widths double up to D; a residual block is two convolutions, and a third beside them."""
+    """Widths double up to D. A residual block is two convolutions, and a third beside them where it halves."""
     stem, images = made("patching", name, patch_size=patch, image_size=(16, 32)), tokens(0, 2, 3, 16, 32)
     widths = [D // 2**n for n in range(halvings - 1, -1, -1)]
     x, parts = images, [*stem.layers]
@@ -224,10 +224,13 @@ def test_a_stem_of_convolutions(patch: int, halvings: int, name: str) -> None:
             x = convolved(conv, norm, x).clamp(min=0)
     else:
         x = convolved(parts[0], parts[1], x).clamp(min=0)
-        assert [block.conv2.out_channels for block in parts[3:]] == widths and x.shape[1:] == (widths[0], 16, 32)
-        for block in parts[3:]:
+        stages = [widths[0] // 2, *widths]
+        assert [block.conv2.out_channels for block in parts[3:]] == [width for width in stages for _ in range(2)]
+        assert x.shape[1:] == (stages[0], 16, 32)
+        for number, block in enumerate(parts[3:]):
             inner = convolved(block.conv2, block.bn2, convolved(block.conv1, block.bn1, x).clamp(min=0))
-            x = (inner + convolved(*block.downsample, x)).clamp(min=0)
+            halves = number > 1 and not number % 2
+            x = (inner + (convolved(*block.downsample, x) if halves else x)).clamp(min=0)
     wanted = torch.einsum("bchw,dc->bhwd", x, stem.weight[..., 0, 0]).flatten(1, 2) + stem.bias
     assert wanted.shape == (2, 16 * 32 // patch**2, D)
     torch.testing.assert_close(stem(images), wanted, rtol=1e-12, atol=1e-12)

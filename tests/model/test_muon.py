@@ -63,6 +63,22 @@ def test_a_stack_is_its_members() -> None:
     torch.testing.assert_close(stack.detach(), torch.stack([p.detach() for p in alone]))
 
 
+@pytest.mark.parametrize("shape", [(24, 8, 3, 3), (24, 8, 1, 1)], ids=["wide", "tall"])
+def test_filters_are_a_matrix_of_a_row_for_each(shape: tuple[int, ...]) -> None:
+    """Torch's Muon refuses filters, and takes the matrix."""
+    mine, theirs = nn.Parameter(drawn(0, *shape)), nn.Parameter(drawn(0, *shape).flatten(1))
+    ours = Muon([mine], lr=1e-2, weight_decay=0.1)
+    torchs = torch.optim.Muon([theirs], lr=1e-2, weight_decay=0.1, adjust_lr_fn="match_rms_adamw")
+    for step in range(4):
+        mine.grad = drawn(1 + step, *shape)
+        theirs.grad = mine.grad.flatten(1)
+        ours.step()
+        torchs.step()
+    moved = (theirs.detach() - drawn(0, *shape).flatten(1)).square().mean().sqrt()
+    assert mine.shape == shape
+    assert (mine.detach().flatten(1) - theirs.detach()).square().mean().sqrt() < 0.01 * moved
+
+
 def test_no_gradient_is_no_zero_divided() -> None:
     matrix, unused = nn.Parameter(drawn(0, 8, 8)), nn.Parameter(drawn(1, 8, 8))
     matrix.grad = torch.zeros(8, 8)

@@ -51,13 +51,18 @@ def random_images(count: int) -> Splits:
 
 
 @pytest.mark.parametrize(
-    ("suite", "cell", "most"),
-    [("published", "ViT-Lite-7/4", 60), ("speedrun", "60 epochs, CutMix and TrivialAugment", 150)],
+    ("suite", "cell", "patching", "most"),
+    [
+        ("published", "ViT-Lite-7/4", "conv", 60),
+        ("speedrun", "60 epochs, TrivialAugment", "conv", 150),
+        ("speedrun", "60 epochs, TrivialAugment", "resnet_stem", 300),  # Muon for seven further shapes
+    ],
 )
 def test_a_step_launches_little_beside_its_model(
-    suite: str, cell: str, most: int, monkeypatch: pytest.MonkeyPatch
+    suite: str, cell: str, patching: str, most: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (chosen,) = [each for each in read_suite(SUITES / f"{suite}.toml").cells if each.label == cell]
+    model = build_model(chosen.model.model_copy(update={"patching": patching}), 0)
     recipe = chosen.train.model_copy(update={"compile": False, "cuda_graphs": False})
     monkeypatch.setitem(batches.CHUNK_BYTES, "cpu", batches.CHUNK_BYTES["cuda"])
     data = random_images(1000)  # fewer than a chunk: for each operation there is some that meets it, and that is all
@@ -67,7 +72,6 @@ def test_a_step_launches_little_beside_its_model(
     chunk = Batches(data, recipe, 0).chunk
     few = batch[:2]
 
-    model = build_model(chosen.model, 0)
     stepper = Stepper(model, recipe, images=10**6, device=CPU, per_epoch=100)
     stepper.step([few])  # makes the optimiser's state
     model.train()

@@ -128,12 +128,24 @@ def test_the_average_is_the_weighted_sum_of_all_steps() -> None:
     torch.testing.assert_close(next(iter(average.module.parameters())).double(), expected, atol=1e-6, rtol=0)
 
 
-def test_muon_moves_the_matrices_of_the_blocks_and_adamw_the_rest() -> None:
-    model = build_model(MODEL, seed=0)
+@pytest.mark.parametrize(
+    ("patching", "filters"),
+    [
+        ("conv", set()),
+        ("conv_tokenizer", {"weight"}),
+        ("conv_stem", {"weight", "layers.3.weight"}),
+        ("resnet_stem(blocks=1)", {"weight", *(f"layers.{stage}.conv{n}.weight" for stage in (3, 4, 5) for n in (1, 2)),
+                                   *(f"layers.{stage}.downsample.0.weight" for stage in (4, 5))}),
+    ],
+)  # fmt: skip
+def test_muon_moves_matrices_of_blocks_and_inner_filters_and_adamw_the_rest(patching: str, filters: set[str]) -> None:
+    """Filters that are given pixels are the rest's, as Jordan et al. have it."""
+    model = build_model(MODEL.model_copy(update={"patching": patching, "patch_size": 4}), seed=0)
     muon, adamw = make_optimiser(model, TrainSpec(optimizer="muon", weight_decay=0.1), CPU).parts
     names = {id(p): name for name, p in model.named_parameters()}
     theirs = {names[id(p)] for group in muon.param_groups for p in group["params"]}
-    assert theirs == {n for n, p in model.named_parameters() if n.startswith("encoder.blocks.") and p.ndim == 2}
+    of_blocks = {n for n, p in model.named_parameters() if n.startswith("encoder.blocks.") and p.ndim == 2}
+    assert of_blocks and theirs == of_blocks | {f"patching.{name}" for name in filters}
     rest = [names[id(p)] for group in adamw.param_groups for p in group["params"]]
     assert len(rest) == len(set(rest)) and theirs | set(rest) == set(names.values()) and not theirs & set(rest)
 

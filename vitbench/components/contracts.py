@@ -29,13 +29,17 @@ class Patching(nn.Module):
 
     def __init__(self, spec: ModelSpec) -> None:
         super().__init__()
-        self.patch_size = pair(spec.patch_size)
+        self.patch_size, self.channels = pair(spec.patch_size), spec.channels
         self.weight = nn.Parameter(torch.empty(spec.dim, spec.channels, *self.patch_size))
         self.bias = nn.Parameter(torch.empty(spec.dim))
 
     def forward(self, images: Tensor) -> Tensor:
         """Embed the patches."""
         raise NotImplementedError
+
+    def inner_filters(self) -> list[nn.Parameter]:
+        """Of a stem's convolutions, (out, in, height, width): those on more channels than an image has."""
+        return [p for p in self.parameters() if p.ndim == 4 and p.shape[1] > self.channels]
 
 
 class Sublayer(nn.Module):

@@ -28,7 +28,7 @@ class Muon(torch.optim.Optimizer):
     Sources: Jordan et al. 2024, https://kellerjordan.github.io/posts/muon; Liu et al. 2025, arXiv 2502.16982, eq. 4.
 
     Args:
-        params: matrices (m, n), or stacks of them (S, m, n).
+        params: matrices (m, n), stacks of them (S, m, n), or filters (m, in, height, width), whose n is all but m.
         lr: learning rate.
         weight_decay: of each step, times the rate.
     """
@@ -51,12 +51,12 @@ class Muon(torch.optim.Optimizer):
             torch._foreach_mul_(moved, 1.0 - rate * group["weight_decay"])
             shapes: dict[tuple[int, int], tuple[list[int], list[int]]] = {}
             for index, p in enumerate(moved):
-                m, n = p.shape[-2:]
+                m, n = sides(p)
                 shapes.setdefault((min(m, n), max(m, n)), ([], []))[m > n].append(index)
             changes = list(ahead)
             for shape, (wide, tall) in shapes.items():  # tall ones lie down with the wide ones
                 stacks = [ahead[index].reshape(-1, *shape) for index in wide]
-                lying = [ahead[index].mT.reshape(-1, *shape) for index in tall]
+                lying = [ahead[index].reshape(-1, *sides(moved[index])).mT for index in tall]
                 found = orthogonal(torch.cat(stacks + lying)).to(ahead[0].dtype)
                 ends = sum(map(len, stacks))
                 parts = [*found[:ends].split([len(each) for each in stacks])] if wide else []
@@ -64,7 +64,7 @@ class Muon(torch.optim.Optimizer):
                 parts += found[ends:].mT.contiguous().split([len(each) for each in lying]) if tall else []
                 for index, part in zip(wide + tall, parts, strict=True):
                     changes[index] = part.view(moved[index].shape)
-            sizes = [-SIZE * max(p.shape[-2:]) ** 0.5 for p in moved]
+            sizes = [-SIZE * max(sides(p)) ** 0.5 for p in moved]
             if isinstance(rate, Tensor):
                 torch._foreach_mul_(changes, sizes)
                 torch._foreach_mul_(changes, rate)
@@ -78,6 +78,14 @@ class Muon(torch.optim.Optimizer):
             state["momentum_buffer"] = torch.zeros_like(parameter)
         momentum: Tensor = state["momentum_buffer"]
         return momentum
+
+
+def sides(parameter: Tensor) -> tuple[int, int]:
+    """(m, n) of a parameter of :class:`Muon`."""
+    if parameter.ndim == 4:
+        return parameter.shape[0], parameter[0].numel()
+    m, n = parameter.shape[-2:]
+    return m, n
 
 
 def orthogonal(matrices: Tensor, dtype: torch.dtype = torch.bfloat16) -> Tensor:

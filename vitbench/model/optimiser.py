@@ -11,6 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from vitbench.components.contracts import Patching
 from vitbench.config.recipe import TrainSpec
 from vitbench.model.encoder import Block
 from vitbench.model.initial import token_tables
@@ -25,7 +26,7 @@ class Weight:
         name: as the model has it.
         parameter: of one model, or of all members.
         decays: it is a weight: not a norm, a bias, a position or a class token.
-        hidden: it is a matrix of a block.
+        hidden: it is a matrix of a block, or the filters of a convolution in a stem that is not given pixels.
     """
 
     name: str
@@ -42,6 +43,7 @@ def weights(model: nn.Module) -> list[Weight]:
     """
     tables = token_tables(model)
     hidden = {id(p) for b in model.modules() if isinstance(b, Block) for p in b.parameters() if p.ndim == 2}
+    hidden |= {id(p) for stem in model.modules() if isinstance(stem, Patching) for p in stem.inner_filters()}
     return [
         Weight(name, p, p.ndim >= 2 and name not in tables, id(p) in hidden and name not in tables)
         for name, p in model.named_parameters()
@@ -114,15 +116,15 @@ def _adamw(chosen: Sequence[Weight], recipe: TrainSpec, device: torch.device) ->
 
 
 def _muon(chosen: Sequence[Weight], recipe: TrainSpec, device: torch.device) -> list[torch.optim.Optimizer]:
-    """Muon for the matrices of the blocks, AdamW for everything else, at one rate.
+    """Muon for the matrices of the blocks and the inner filters of a stem, AdamW for everything else, at one rate.
 
-    The matrix of queries, keys and values is one, (3D, D).
+    The matrix of queries, keys and values is one, (3D, D); filters are a matrix (out, in · height · width).
     Source: Jordan et al. 2024, Muon, https://kellerjordan.github.io/posts/muon; the update is scaled to the size of
     AdamW's (Liu et al. 2025, arXiv 2502.16982), so that both have the same learning rate and weight decay.
     """
     matrices = [w.parameter for w in chosen if w.hidden]
     rest = _of_kind(torch.optim.AdamW, [w for w in chosen if not w.hidden], recipe, device)
-    if not matrices:  # blocks without attention and MLP
+    if not matrices:  # blocks without attention and MLP, after patches that are cut
         return [rest]
     return [Muon(matrices, lr=recipe.learning_rate, weight_decay=recipe.weight_decay), rest]
 
