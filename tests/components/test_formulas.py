@@ -71,6 +71,13 @@ def test_mlp(name: str) -> None:
     torch.testing.assert_close(mlp(x), hidden @ p["down.weight"].T + p["down.bias"], rtol=1e-12, atol=1e-12)
 
 
+def test_an_mlp_with_two_activations() -> None:
+    mlp, x = made("mlp", "gelu_twice"), tokens()
+    p = dict(mlp.named_parameters())
+    hidden = gelu(x @ p["up.weight"].T + p["up.bias"])
+    torch.testing.assert_close(mlp(x), gelu(hidden @ p["down.weight"].T + p["down.bias"]), rtol=1e-12, atol=1e-12)
+
+
 @pytest.mark.parametrize("name", GATES)
 def test_gated_mlp(name: str) -> None:
     """Two thirds of the hidden width, to the next multiple of 8: 4 * 32 * 2 / 3 = 85.3 is 88."""
@@ -124,7 +131,7 @@ def test_attention_with_normed_queries_and_gated_heads(attention: str, gate: str
     torch.testing.assert_close(module(x), wanted, rtol=1e-9, atol=1e-9)
 
 
-NORMS = ("pre", "post", "res_post", "sandwich", "none")
+NORMS = ("pre", "post", "res_post", "sandwich", "none", "compact")
 
 
 @pytest.mark.parametrize("norm", NORMS)
@@ -140,11 +147,11 @@ def test_block(norm: str, residual: str, form: str) -> None:
         def n(z: Tensor, which: str = "norm") -> Tensor:
             return layernorm(z, p[f"{name}_{which}.weight"], p[f"{name}_{which}.bias"])
 
-        def joined(z: Tensor) -> Tensor:
+        def joined(z: Tensor, before: Tensor = y) -> Tensor:
             if residual == "none":
                 return z
             factor = {"layerscale": f"{name}_residual.scale", "rezero": f"{name}_residual.alpha"}.get(residual)
-            return y + (p[factor] * z if factor else z)
+            return before + (p[factor] * z if factor else z)
 
         forms: dict[str, Callable[[], Tensor]] = {
             "pre": lambda: joined(f(n(y))),
@@ -152,6 +159,7 @@ def test_block(norm: str, residual: str, form: str) -> None:
             "res_post": lambda: joined(n(f(y))),
             "sandwich": lambda: joined(n(f(n(y)), "output_norm")),
             "none": lambda: joined(f(y)),
+            "compact": lambda: joined(f(n(y)), n(y) if name == "mlp" else y),
         }
         return forms[norm]()
 

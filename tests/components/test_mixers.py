@@ -228,6 +228,9 @@ FORMULAS: Mapping[str, Heads] = {
     "unscaled": lambda _, q, k, v, bias: [
         softmax(a @ b.mT + d) @ c for a, b, c, d in zip(q, k, v, bias, strict=True)
     ],
+    "unscaled(divisor=model)": lambda _, q, k, v, bias: [
+        softmax(a @ b.mT / D**0.5 + d) @ c for a, b, c, d in zip(q, k, v, bias, strict=True)
+    ],
     "sigmoid": lambda _, q, k, v, bias: [
         1 / (1 + N * torch.exp(-(a @ b.mT / K**0.5 + d))) @ c for a, b, c, d in zip(q, k, v, bias, strict=True)
     ],
@@ -239,7 +242,7 @@ FORMULAS: Mapping[str, Heads] = {
 @pytest.mark.parametrize("name", FORMULAS)
 def test_attention_that_is_not_exact(name: str) -> None:
     """Head by head; with a bias where it takes one."""
-    biased = name in BIASED
+    biased = name.partition("(")[0] in BIASED
     module, x = made("attention", name, bias="relative" if biased else "none"), tokens()
     module.block = 2
     p = dict(module.named_parameters())

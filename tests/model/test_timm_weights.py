@@ -14,6 +14,7 @@ from torch import Tensor, nn
 
 import vitbench
 from tests.components.cases import COMPILED
+from tests.model.shaken import shaken
 from vitbench import ModelSpec, registry
 from vitbench.config.presets import PRESETS
 from vitbench.model.encoder import chosen
@@ -33,14 +34,6 @@ def theirs(spec: ModelSpec, **options: Any) -> nn.Module:
     options = {"img_size": size, "patch_size": patch, "embed_dim": spec.dim, "depth": spec.depth,
                "num_heads": spec.heads, "num_classes": spec.num_classes, **options}  # fmt: skip
     return shaken(timm.models.vision_transformer.VisionTransformer(**options))
-
-
-def shaken(model: nn.Module) -> nn.Module:
-    chance = torch.Generator().manual_seed(0)
-    with torch.no_grad():
-        for parameter in model.parameters():
-            parameter.add_(torch.randn(parameter.shape, generator=chance), alpha=0.02)
-    return model.eval()
 
 
 def images(spec: ModelSpec) -> Tensor:

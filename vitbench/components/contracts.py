@@ -275,6 +275,9 @@ class Placement(nn.Module):
     normalizes_output: ClassVar[bool] = False
     """The sublayer that is handed in ends with a norm of its own."""
 
+    sublayer: str = ""
+    """Slot of the sublayer that it stands at, the first where several share a norm; a block sets it."""
+
     def forward(
         self, tokens: Tensor, sublayer: Transform, norm: Transform, join: Callable[[Tensor, Tensor], Tensor]
     ) -> Tensor:

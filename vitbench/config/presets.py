@@ -8,6 +8,9 @@ from typing import Any
 
 from vitbench.config.model import ModelSpec
 
+TORCHS_NORM = "layernorm(eps=1e-05)"
+"""Layer norm with the epsilon that torch's own has unless told."""
+
 
 def _vit(dim: int, depth: int, heads: int, patch_size: int) -> ModelSpec:
     """A model of "An Image is Worth 16x16 Words", table 1 (arXiv 2010.11929), and DeiT's smaller ones (2012.12877)."""
@@ -19,14 +22,15 @@ def _compact(**changes: Any) -> ModelSpec:
     return ModelSpec.model_validate(
         {
             "image_size": 32, "dim": 256, "depth": 7, "heads": 4, "mlp_ratio": 2.0, "qkv_bias": False,
-            "attention_dropout": 0.1, "drop_path": 0.1, **changes,
+            "norm": "compact", "norm_layer": TORCHS_NORM, "attention_dropout": 0.1, "drop_path": 0.1, **changes,
         }
     )  # fmt: skip
 
 
-# Where a model differs from its authors' beyond its initial weights, the difference is named. Initial weights are
-# truncated normal with init_std in all of them; their authors draw class tokens and positions with 1.0 (ViT-CIFAR,
-# fashion-56, cifar-tiny) or 0.2 (Compact Transformers), and projections as PyTorch's or Keras' modules do.
+# Where a model differs from its authors' beyond its initial weights, the difference is named. Logits and gradients
+# with their code: tests/model/test_authors.py. Initial weights are truncated normal with init_std in all of them;
+# their authors draw class tokens and positions with 1.0 (ViT-CIFAR, fashion-56, cifar-tiny) or 0.2 (Compact
+# Transformers), and projections as PyTorch's or Keras' modules do.
 PRESETS: Mapping[str, ModelSpec] = MappingProxyType(
     {
         # "Building a Vision Transformer from scratch in PyTorch", part 2
@@ -38,7 +42,16 @@ PRESETS: Mapping[str, ModelSpec] = MappingProxyType(
             image_size=28, patch_size=4, dim=512, depth=6, heads=8, mlp_ratio=4.0, qkv_bias=False
         ),
         # tintn/vision-transformer-from-scratch, train.py
-        "cifar-48": ModelSpec(image_size=32, patch_size=4, dim=48, depth=4, heads=4, mlp="gelu_tanh", final_norm=False),
+        "cifar-48": ModelSpec(
+            image_size=32,
+            patch_size=4,
+            dim=48,
+            depth=4,
+            heads=4,
+            mlp="gelu_tanh",
+            norm_layer=TORCHS_NORM,
+            final_norm=False,
+        ),
         # FashionMNIST at 56 pixels in three channels, 87.2 % after 5 epochs
         "fashion-56": ModelSpec(
             image_size=56,
@@ -49,16 +62,25 @@ PRESETS: Mapping[str, ModelSpec] = MappingProxyType(
             dropout=0.1,
             attention_dropout=0.1,
             qkv_bias=False,
+            norm_layer=TORCHS_NORM,
             head="normed",
         ),
-        # SHI-Labs/Compact-Transformers, src/vit.py and src/cct.py; its blocks have one more norm on the residual path,
-        # without which logits with its weights differ by 73 and 6 %
+        # SHI-Labs/Compact-Transformers, src/vit.py and src/cct.py
         "vit-lite-7/4": _compact(patch_size=4),
         "cct-7/3x1": _compact(patch_size=2, patching="conv_tokenizer", pooling="sequence"),
         "cct-7/3x2": _compact(patch_size=4, patching="conv_tokenizer", pooling="sequence"),
-        # omihub777/ViT-CIFAR; its scores are over the root of the model's width, not of a head's, and its MLP has a
-        # second GELU: logits with its weights differ by 21 %
-        "vit-cifar": ModelSpec(image_size=32, patch_size=4, dim=384, depth=7, heads=12, mlp_ratio=1.0),
+        # omihub777/ViT-CIFAR
+        "vit-cifar": ModelSpec(
+            image_size=32,
+            patch_size=4,
+            dim=384,
+            depth=7,
+            heads=12,
+            mlp_ratio=1.0,
+            attention="unscaled(divisor=model)",
+            norm_layer=TORCHS_NORM,
+            mlp="gelu_twice",
+        ),
         # baselines
         "cnn": ModelSpec(architecture="cnn"),
         "resnet18": ModelSpec(architecture="resnet18"),

@@ -44,18 +44,19 @@ class Block(nn.Module):
     def __init__(self, spec: ModelSpec, drop_path: float, number: int = 0) -> None:
         super().__init__()
         norm_layer, residual = chosen("norm_layer", spec), chosen("residual", spec)
-        self.placement: Placement = chosen("norm", spec)()
         self.form: BlockForm = chosen("block", spec)()
         self.drop_path = DropPath(drop_path)
         self.present = [name for name in SUBLAYERS if not spec.leaves_out(name)]
         self.stepping = self.present[:1] if self.form.shares_norm else self.present
         """Sublayers, and those of them that have a norm and a residual."""
         for name in SUBLAYERS:
-            steps, placed = name in self.stepping, self.placement
+            steps, placed = name in self.stepping, chosen("norm", spec)()
+            placed.sublayer = name
             sublayer: Sublayer | None = chosen(name, spec)(spec) if name in self.present else None
             if sublayer is not None:
                 sublayer.block = number
             self.add_module(name, sublayer)
+            self.add_module(f"{name}_placement", placed)
             self.add_module(f"{name}_norm", norm_layer(spec) if steps and placed.normalizes else None)
             self.add_module(f"{name}_output_norm", norm_layer(spec) if steps and placed.normalizes_output else None)
             self.add_module(f"{name}_residual", residual(spec) if steps else None)
@@ -70,8 +71,9 @@ class Block(nn.Module):
     def step(self, number: int, tokens: Tensor, sublayer: Transform) -> Tensor:
         """A sublayer with a norm, in its place, and a residual connection with stochastic depth."""
         name = self.stepping[number]
+        placed: Placement = getattr(self, f"{name}_placement")
         norm, output_norm, residual = (getattr(self, f"{name}_{part}") for part in ("norm", "output_norm", "residual"))
-        out: Tensor = self.placement(
+        out: Tensor = placed(
             tokens,
             sublayer if output_norm is None else lambda x: output_norm(sublayer(x)),
             norm,

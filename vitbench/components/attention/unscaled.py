@@ -1,4 +1,6 @@
-"""Attention without a scale."""
+"""Attention whose scores are not scaled by the width of a head."""
+
+from typing import Literal
 
 from torch import Tensor
 
@@ -9,15 +11,17 @@ from vitbench.registry import component
 
 @component(
     offers=("rotary", "rotary by head", "dropout", "qk_norm", "gate", "bias", "head_dim"),
-    source="what Vaswani et al. 2017, arXiv 1706.03762, footnote 4, argue against: scores of a variance of K",
+    options={"divisor": ("one", "model")},
+    source="what Vaswani et al. 2017, arXiv 1706.03762, footnote 4, argue against: scores of a variance of K; "
+    "divided by the root of the model's width: omihub777/ViT-CIFAR, layers.py, MultiHeadSelfAttention",
 )
 class Unscaled(Batched):
-    """softmax(Q Kᵀ) V: scores are not divided by √K."""
+    """softmax(Q Kᵀ / c) V: scores are not divided by √K, but by 1, or by √D."""
 
-    def __init__(self, spec: ModelSpec) -> None:
+    def __init__(self, spec: ModelSpec, *, divisor: Literal["one", "model"] = "one") -> None:
         super().__init__(spec)
-        self.scale = 1.0
+        self.scale = 1.0 if divisor == "one" else spec.dim**-0.5
 
     def maps(self, tokens: Tensor, rotation: Tensor | None = None) -> Tensor:
-        """(B, N, D) → (B, H, N, N), without the scale."""
+        """(B, N, D) → (B, H, N, N), with its own divisor."""
         return super().maps(tokens, rotation)
