@@ -10,11 +10,11 @@ from vitbench.config.model import ModelSpec
 if TYPE_CHECKING:
     import pandas as pd
 
-    from vitbench.model.build import Convolutional
+    from vitbench.model.build import Baseline
     from vitbench.model.vit import VisionTransformer
 
 
-def build(spec: ModelSpec, seed: int = 0) -> VisionTransformer | Convolutional:
+def build(spec: ModelSpec, seed: int = 0) -> VisionTransformer | Baseline:
     """The model that a spec describes, on the CPU in float32, with initial weights drawn from a seed.
 
     Raises:
@@ -25,7 +25,7 @@ def build(spec: ModelSpec, seed: int = 0) -> VisionTransformer | Convolutional:
     return build_model(spec, seed)
 
 
-def load_model(path: str | Path) -> VisionTransformer | Convolutional:
+def load_model(path: str | Path) -> VisionTransformer | Baseline:
     """The model whose weights a safetensors file of vitbench's holds, on the CPU in float32, in evaluation mode.
 
     It takes images (B, C, height, width) in [0, 1] that are normalised by each channel's ``mean`` and ``std``, which

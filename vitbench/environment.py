@@ -18,7 +18,9 @@ from vitbench.config.base import Strict
 VERSION = "0.1.0"
 """Of vitbench; pyproject.toml reads it here, so that a checkout that is not installed knows it too."""
 
-PACKAGES = ("torch", "torchvision", "triton", "numpy", "einops", "onnxruntime", "openvino", "torchao", "torch_tensorrt")
+PACKAGES = (
+    "torch", "torchvision", "timm", "triton", "numpy", "einops", "onnxruntime", "openvino", "torchao", "torch_tensorrt",
+)  # fmt: skip
 ROOT = Path(__file__).parent
 CPU_FILE = Path("/proc/cpuinfo")
 READERS = frozenset({"report", "analysis", "cli"})

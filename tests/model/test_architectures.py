@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import importlib.util
+import re
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
+from safetensors.torch import save_file
 
-from tests.small import SUITE, TRAIN, time_trial, train_trial
+from tests.small import DATA, SUITE, TRAIN, time_trial, train_trial
 from tests.training.stages import CPU, silent
 from vitbench.config import ModelSpec, TrainSpec
 from vitbench.config.architectures import ARCHITECTURES
@@ -18,6 +21,8 @@ from vitbench.config.suite_errors import SpecError
 from vitbench.config.trial import TimeTrial
 from vitbench.model.build import build_model
 from vitbench.model.counting import forward_flops, parameters_of
+from vitbench.model.optimiser import weights
+from vitbench.model.start import check_start, load_start
 from vitbench.runner.cost import approximate_flops
 from vitbench.runner.plan import plan
 from vitbench.timing.measure import alone
@@ -81,6 +86,65 @@ def test_it_is_timed(name: str, mode: str) -> None:
     values = alone(time_trial(small(name), mode=mode), CPU)
     assert values.sizes.parameters == parameters_of(small(name))
     assert values.sizes.bytes > 4 * values.sizes.parameters and values.sizes.flops > 0
+
+
+OF_TIMM = {"timm:convnext_atto": 32, "timm:swin_tiny_patch4_window7_224": 32, "timm:vit_tiny_patch16_224": 32}
+"""A whole model, and a size of images that it takes."""
+
+
+@pytest.mark.parametrize("name", OF_TIMM)
+def test_a_whole_model_of_timms_computes_what_timms_does(name: str, tmp_path: Path) -> None:
+    """It starts from timm's own file; without one it is drawn by the seed; what timm keeps from decay is kept here."""
+    timm = pytest.importorskip("timm")
+    theirs_name, size = name.removeprefix("timm:"), {"img_size": 32} if "convnext" not in name else {}
+    theirs = timm.create_model(theirs_name, num_classes=10, **size).eval()
+    save_file(theirs.state_dict(), tmp_path / "timm.safetensors")
+    spec = ModelSpec(architecture=name, image_size=OF_TIMM[name])
+    one, same, other = (build_model(spec, seed).eval() for seed in (0, 0, 1))
+    images = torch.randn(2, 3, 32, 32)
+    assert torch.equal(one(images), same(images)) and not torch.allclose(one(images), other(images))
+    free = set(theirs.no_weight_decay()) if hasattr(theirs, "no_weight_decay") else set()
+    assert {w.name for w in weights(one) if not w.decays and w.parameter.ndim > 1} == {f"body.{n}" for n in free} & {
+        n for n, _ in one.named_parameters()
+    }
+    check_start(spec, str(tmp_path / "timm.safetensors"))
+    load_start(one, str(tmp_path / "timm.safetensors"))
+    torch.testing.assert_close(one(images), theirs(images))
+
+
+def test_a_whole_model_of_timms_is_planned_trained_and_timed() -> None:
+    pytest.importorskip("timm")
+    spec = ModelSpec(architecture="timm:convnext_atto", image_size=32)
+    assert approximate_flops(spec) == forward_flops(spec) > 10**6
+    trial = train_trial(model=spec, data=DATA.model_copy(update={"resize": 32}), train=recipe(epochs=1))
+    assert train(trial, CPU, silent).parameters == parameters_of(spec)
+    assert alone(time_trial(spec), CPU).sizes.parameters == parameters_of(spec)
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("resnet19", 'string "resnet19" is no architecture; did you mean "resnet18"?'),
+        ("timm:hf_hub:x/y", 'string "timm:hf_hub:x/y" is no architecture'),
+        ("timm:convnext_tny", 'architecture: timm has no model "convnext_tny"; did you mean "convnext_tiny"?'),
+    ],
+)
+def test_names_of_architectures_that_are_none(name: str, said: str, tmp_path: Path) -> None:
+    if "convnext" in name:
+        pytest.importorskip("timm")
+    text = f'{SUITE.partition("[model]")[0]}[model]\narchitecture = "{name}"\n[data]{SUITE.partition("[data]")[2]}'
+    with pytest.raises(SpecError, match=re.escape(said)):
+        read_suite(suite(tmp_path, text))
+
+
+def test_without_timm_its_models_are_unsupported(monkeypatch: pytest.MonkeyPatch) -> None:
+    real = importlib.util.find_spec
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name, *rest: None if name == "timm" else real(name, *rest))
+    spec = ModelSpec(architecture="timm:convnext_atto")
+    assert not spec.problems() and approximate_flops(spec) == 0
+    assert spec.missing_package() == (
+        'architecture "timm:convnext_atto" needs the package timm, which is not installed'
+    )
 
 
 def test_what_a_baseline_does_not_have_is_refused_by_name(tmp_path: Path) -> None:

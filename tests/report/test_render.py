@@ -31,7 +31,7 @@ from tests.report.builders import (
 from tests.report.markdown import HOSTILE, Archetypes, Page, read_page
 from tools.archetypes import STUDIES
 from vitbench.cli.main import cli
-from vitbench.config.suite import Goal
+from vitbench.config.suite import Goal, Published
 from vitbench.report.document import Table
 from vitbench.report.output import Files, ReportError
 from vitbench.report.sections import accuracy
@@ -177,6 +177,20 @@ def test_published_numbers_stand_beside_measured_ones(archetypes: Archetypes) ->
     assert rows["one head"]["difference (points)"] == f"{measured - 26.5:+.1f}"
     others = archetypes("hostile-names").table("published (%)")
     assert {row["measured (%)"] for row in others if row["seeds"] == "0"} == {"failed"}
+
+
+def test_a_published_speed_stands_beside_the_measured_one(tmp_path: Path) -> None:
+    """A cell may have the one number, the other, or both; what is not published is not compared."""
+    numbers = (Published(test_accuracy=40, source="a"), Published(train_images_per_s=8003, source="b"))
+    cells = [CellPlan(f"cell {n}", {"depth": n}, number) for n, number in enumerate(numbers, 1)]
+    page = page_of(tmp_path, Plan(cells, time=False, seeds=(0, 1)))
+    accuracy_alone, speed_alone = page.table("published (%)")
+    assert accuracy_alone["difference (points)"] != "n/a" == speed_alone["difference (points)"]
+    assert (accuracy_alone["published (images/s)"], speed_alone["published (images/s)"]) == ("n/a", "8,003")
+    shown = {row["cell"]: row["training (images/s)"] for row in page.table("training (images/s)")}
+    assert speed_alone["measured (images/s)"] == shown["cell 2"]
+    with pytest.raises(ValueError, match="needs test_accuracy or train_images_per_s"):
+        Published(source="c")
 
 
 def test_a_fallback_is_said_first_and_its_numbers_are_not_compared(archetypes: Archetypes) -> None:

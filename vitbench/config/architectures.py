@@ -2,8 +2,15 @@
 
 from __future__ import annotations
 
+import importlib.util
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+
+from vitbench.wording import nearest
+
+OF_TIMM = "timm:"
+"""Prefix of the name of a model, or of weights, of timm's."""
 
 
 @dataclass(frozen=True)
@@ -14,14 +21,16 @@ class ArchitectureFacts:
         source: paper or repository that defines it.
         of_components: it is put together from components, in sizes of the spec; any other has its own and no other.
         flops_per_pixel: of one that has not: operations of the forward pass of an RGB image for each of its pixels, a
-            multiply-add counting two; the classifier counts as nothing.
+            multiply-add counting two; the classifier counts as nothing. None: they are counted in the built model.
         stacks: several of them can run as one program.
+        package: that it needs.
     """
 
     source: str
     of_components: bool = False
-    flops_per_pixel: int = 0
+    flops_per_pixel: int | None = 0
     stacks: bool = True
+    package: str | None = None
 
 
 ARCHITECTURES: Mapping[str, ArchitectureFacts] = {
@@ -46,3 +55,26 @@ ARCHITECTURES: Mapping[str, ArchitectureFacts] = {
     ),
 }  # fmt: skip
 """Name → facts."""
+
+
+def architecture_facts(name: str) -> ArchitectureFacts:
+    """The facts of an architecture by its name, which may be that of a whole model of timm's."""
+    if name.startswith(OF_TIMM):
+        source = f"{name[len(OF_TIMM) :]} of huggingface/pytorch-image-models"
+        return ArchitectureFacts(source, flops_per_pixel=None, stacks=False, package="timm")
+    return ARCHITECTURES[name]
+
+
+def of_timm(given: str) -> bool:
+    """Whether this is a name of timm's behind its prefix, which leads nowhere else: to no other hub, and to no file."""
+    return re.fullmatch(rf"{OF_TIMM}[\w.-]+", given) is not None
+
+
+def missing_in_timm(name: str) -> str | None:
+    """Why timm, if it is installed, cannot build the model of an architecture; None for one that is not timm's."""
+    if not name.startswith(OF_TIMM) or importlib.util.find_spec("timm") is None:
+        return None
+    import timm  # with torch, for which suites without such a model do not wait
+
+    model = name[len(OF_TIMM) :].partition(".")[0]
+    return None if timm.is_model(model) else f'timm has no model "{model}"{nearest(model, timm.list_models())}'

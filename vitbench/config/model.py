@@ -9,9 +9,11 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, ValidationInfo, field_validator
 
 from vitbench import registry
-from vitbench.config.architectures import ARCHITECTURES
+from vitbench.config.architectures import ARCHITECTURES, OF_TIMM, architecture_facts, missing_in_timm, of_timm
 from vitbench.config.base import Positive, Probability, Size, Strict, pair
+from vitbench.config.suite_errors import quote
 from vitbench.options import listed_options, options_of
+from vitbench.wording import nearest
 
 DECODER_HEAD_WIDTH = 32
 
@@ -29,8 +31,10 @@ class ModelSpec(Strict):
     of trial ids, and so must never change.
     """
 
-    architecture: Literal["vit", "cnn", "resnet18", "resnet18_imagenet"] = Field(
-        "vit", description="a Vision Transformer of the components below, or a baseline that is of itself as it is"
+    architecture: str = Field(
+        "vit",
+        description="a Vision Transformer of the components below, or a baseline that is of itself as it is: cnn, "
+        "resnet18, resnet18_imagenet, or a whole model of timm's, timm:NAME",
     )
 
     # Slots
@@ -78,6 +82,14 @@ class ModelSpec(Strict):
         description='standard deviation of initial weights; "fan_in" for sqrt(1 / (3 fan_in)), PyTorch\'s own',
     )
 
+    @field_validator("architecture")
+    @classmethod
+    def _known_architecture(cls, given: str) -> str:
+        if given not in ARCHITECTURES and not of_timm(given):
+            known = f"{', '.join(ARCHITECTURES)}, {OF_TIMM}NAME"
+            raise ValueError(f"{quote(given)} is no architecture{nearest(given, ARCHITECTURES)}; known: {known}")
+        return given
+
     @field_validator("residual", mode="before")
     @classmethod
     def _residual_or_none(cls, given: Any) -> Any:
@@ -114,7 +126,7 @@ class ModelSpec(Strict):
     @property
     def of_components(self) -> bool:
         """Whether the architecture is made of components, in sizes of this spec."""
-        return ARCHITECTURES[self.architecture].of_components
+        return architecture_facts(self.architecture).of_components
 
     @property
     def grid(self) -> tuple[int, int]:
@@ -203,7 +215,9 @@ class ModelSpec(Strict):
     def problems(self) -> list[tuple[str, str]]:
         """(field, message) for each pair of fields that cannot stand together, whatever the components are."""
         if not self.of_components:
-            return [
+            missing = missing_in_timm(self.architecture)
+            found = [] if missing is None else [("architecture", missing)]
+            return found + [
                 (name, f'architecture "{self.architecture}" has no such thing: leave it out')
                 for name, field in type(self).model_fields.items()
                 if name not in OF_ANY and getattr(self, name) != field.default
@@ -303,7 +317,10 @@ class ModelSpec(Strict):
         return None
 
     def missing_package(self) -> str | None:
-        """Which of these components needs a package that is not installed here, or None."""
+        """Which of these components, or the architecture, needs a package that is not installed here, or None."""
+        whole = architecture_facts(self.architecture).package
+        if whole is not None and importlib.util.find_spec(whole) is None:
+            return f'architecture "{self.architecture}" needs the package {whole}, which is not installed'
         for slot, name in self.components.items():
             for package in registry.facts(slot, name).packages:
                 if importlib.util.find_spec(package) is None:

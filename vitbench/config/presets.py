@@ -81,6 +81,18 @@ PRESETS: Mapping[str, ModelSpec] = MappingProxyType(
             norm_layer=TORCHS_NORM,
             mlp="gelu_twice",
         ),
+        # wangf3014/ViT-5, models_vit5.py, vit5_small; there registers are turned, too, by places of their own, and the
+        # class token has no position
+        "vit5-s/16": _vit(384, 12, 6, 16).model_copy(
+            update={
+                "norm_layer": "rmsnorm",
+                "residual": "layerscale",
+                "qk_norm": "rmsnorm",
+                "qkv_bias": False,
+                "positions": "learned_rope_2d(base=10000.0)",
+                "registers": 4,
+            }
+        ),
         # baselines
         "cnn": ModelSpec(architecture="cnn"),
         "resnet18": ModelSpec(architecture="resnet18"),

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import itertools
-import re
 from typing import Annotated, Any, Literal, get_args
 
 from pydantic import Field, ValidationInfo, ValidatorFunctionWrapHandler, field_validator, model_validator
 
+from vitbench.config.architectures import OF_TIMM, of_timm
 from vitbench.config.base import Positive, Probability, Seed, Size, Strict
 from vitbench.config.model import DECODER_HEAD_WIDTH
 from vitbench.config.suite_errors import quote
@@ -96,9 +96,6 @@ class DataSpec(Strict):
             raise ValueError(f'{value}, but only data.name = "synthetic" has it, and the images are {name}')
         return value
 
-
-OF_TIMM = "timm:"
-"""Prefix of weights that timm downloads by name."""
 
 CONTENT = "#sha256="
 """Between the path of a file of weights and the digest of its content."""
@@ -210,7 +207,7 @@ class TrainSpec(Strict):
     @classmethod
     def _of_timms_own(cls, value: str | None) -> str | None:
         """A name of timm's may lead nowhere else: no other hub, and no file."""
-        if value is not None and value.startswith(OF_TIMM) and not re.fullmatch(r"[\w.-]+", value[len(OF_TIMM) :]):
+        if value is not None and value.startswith(OF_TIMM) and not of_timm(value):
             raise ValueError(f"{quote(value)}: {OF_TIMM} takes the name of a model, such as vit_small_patch16_224")
         return value
 

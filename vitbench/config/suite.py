@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import AfterValidator, Field, InstanceOf
+from pydantic import AfterValidator, Field, InstanceOf, model_validator
 
 from vitbench.config.base import Strict
 from vitbench.config.model import ModelSpec
@@ -59,7 +59,8 @@ RESERVED = frozenset(
     {
         "trial_id", "kind", "cell", "state", "reason", "attempts", "seed", "device", "dtype", "batch_size", "mode",
         "level", "level_shape", "machine", "software", "origin", "commit", "dirty", "threads", "started_at", "notices",
-        "published", "published_source", "function", "starting_weights", "factorial", "train_flops",
+        "published", "published_images_per_s", "published_source", "function", "starting_weights", "factorial",
+        "train_flops",
         "epoch_images_per_s", "trial_images_per_s", "drift",
         "of_peak", "preparation_seconds", "n", "planned", "axis", "value", "against", "batches_digest", "bytes",
         "data_checksum", "energy_mj_per_image", "first_ms", "first_step_ms", "flops", "forward_flops", "images_per_s",
@@ -126,10 +127,19 @@ class Resources(Strict):
 
 
 class Published(Strict):
-    """A number that someone printed for this cell, and who."""
+    """What someone printed for this cell, and who."""
 
-    test_accuracy: Annotated[float, Field(ge=0.0, le=100.0)] = Field(description="percent")
+    test_accuracy: Annotated[float, Field(ge=0.0, le=100.0)] | None = Field(None, description="percent")
+    train_images_per_s: Annotated[float, Field(gt=0.0, le=1e12)] | None = Field(
+        None, description="images a second in training, on the device that the source names"
+    )
     source: str
+
+    @model_validator(mode="after")
+    def _something(self) -> Self:
+        if self.test_accuracy is None and self.train_images_per_s is None:
+            raise ValueError("needs test_accuracy or train_images_per_s")
+        return self
 
 
 class Variant(Strict):

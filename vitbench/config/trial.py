@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field
 
 from vitbench import registry
-from vitbench.config.architectures import ARCHITECTURES
+from vitbench.config.architectures import architecture_facts
 from vitbench.config.base import ID_LENGTH, Positive, Seed, Strict, digest, pair
 from vitbench.config.model import ModelSpec
 from vitbench.config.recipe import DataSpec, Device, DType, Level, Mode, TimeSpec, TrainSpec
@@ -121,7 +121,7 @@ def mismatches(model: ModelSpec, recipe: TrainSpec) -> list[tuple[str, str]]:
 def unstackable(model: ModelSpec, recipe: TrainSpec) -> str | None:
     """Why seeds of a cell cannot be trained as one program with what each gives alone; None if they can."""
     called = [(slot, name, registry.stacks(slot, name)) for slot, name in model.components.items()]
-    called += [("architecture", model.architecture, ARCHITECTURES[model.architecture].stacks)]
+    called += [("architecture", model.architecture, architecture_facts(model.architecture).stacks)]
     reasons = [f'{slot} "{name}" has to be called once for each model' for slot, name, stacks in called if not stacks]
     if recipe.pretrain_epochs:
         reasons.append("masked autoencoders would hide other patches for each model than they hide alone")

@@ -99,7 +99,7 @@ class _Maker:
             self._tokens(self.model, chosen)
             self._attention(self.model, chosen)
         else:
-            said = f'architecture "{spec.architecture}" is made of convolutions: it has no such thing'
+            said = f'architecture "{spec.architecture}" is not made of components: it has no such thing'
             names: tuple[Picture, ...] = ("filters", "positions", "similarity", *TOKENS, *ATTENTION)
             self.absent |= dict.fromkeys(names, said)
         shown = tuple(

@@ -2,29 +2,37 @@
 
 from __future__ import annotations
 
+import importlib
 import itertools
 from collections.abc import Callable, Iterable, Mapping
-from typing import Literal
+from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
 
 from vitbench import registry
+from vitbench.config.architectures import OF_TIMM
+from vitbench.config.base import pair
 from vitbench.config.model import ModelSpec
 from vitbench.model.initial import initialise
 from vitbench.model.vit import VisionTransformer
+from vitbench.streams import derive
 
 
-class Convolutional(nn.Module):
-    """Images (B, C, height, width) → logits (B, classes), by convolutions and one linear layer on what they give.
+class Baseline(nn.Module):
+    """Images (B, C, height, width) → logits (B, classes), by a network as it is and one linear layer on what it gives.
 
     Attributes:
         spec: what it is.
         body: images → features (B, F).
         head: features → logits.
+        classifier: name of the linear layer where its weights come from.
     """
 
-    initial_std: Literal["he"] = "he"
+    initial_std: Literal["he"] | None = "he"
+    """None: the weights are those with which it is made."""
+
+    classifier: str = "fc"
 
     def __init__(self, spec: ModelSpec, body: nn.Module, features: int) -> None:
         super().__init__()
@@ -42,7 +50,7 @@ class Convolutional(nn.Module):
         return features
 
 
-def small_cnn(spec: ModelSpec) -> Convolutional:
+def small_cnn(spec: ModelSpec) -> Baseline:
     """Three convolutions of 3 x 3, each with batch norm, ReLU and (but for the last) a maximum over 2 x 2; their mean.
 
     Source: the manner of VGG, Simonyan and Zisserman 2014, arXiv 1409.1556, with batch norm.
@@ -51,10 +59,10 @@ def small_cnn(spec: ModelSpec) -> Convolutional:
     for before, after in itertools.pairwise(widths):
         layers += [nn.MaxPool2d(2)] if layers else []
         layers += [nn.Conv2d(before, after, 3, padding=1, bias=False), nn.BatchNorm2d(after), nn.ReLU()]
-    return Convolutional(spec, nn.Sequential(*layers, nn.AdaptiveAvgPool2d(1), nn.Flatten()), widths[-1])
+    return Baseline(spec, nn.Sequential(*layers, nn.AdaptiveAvgPool2d(1), nn.Flatten()), widths[-1])
 
 
-def resnet18(spec: ModelSpec) -> Convolutional:
+def resnet18(spec: ModelSpec) -> Baseline:
     """torchvision's ResNet-18 with a stem for small images: one convolution of 3 x 3 and stride 1, and no pooling.
 
     Source: He et al. 2015, arXiv 1512.03385, §4.2 for the stem.
@@ -65,27 +73,47 @@ def resnet18(spec: ModelSpec) -> Convolutional:
     return model
 
 
-def resnet18_imagenet(spec: ModelSpec) -> Convolutional:
+def resnet18_imagenet(spec: ModelSpec) -> Baseline:
     """torchvision's ResNet-18 as it is, for images of some 224 pixels: it can start from the published weights."""
     from torchvision.models import resnet18 as build  # a second, which models without it do not wait for
 
     body = build(weights=None)
     features = body.fc.in_features
     body.fc = nn.Identity()
-    return Convolutional(spec, body, features)
+    return Baseline(spec, body, features)
 
 
-Model = VisionTransformer | Convolutional
+class OfTimm(Baseline):
+    """A whole model of timm's, with the initial weights that timm draws, and without decay where timm has none.
+
+    Source: https://github.com/huggingface/pytorch-image-models; the paper is named in timm's file of the model.
+    """
+
+    initial_std = None
+
+    def __init__(self, spec: ModelSpec) -> None:
+        timm: Any = importlib.import_module("timm")  # a second, which models without it do not wait for
+        name = spec.architecture.removeprefix(OF_TIMM)
+        known = timm.get_pretrained_cfg(name)
+        size = {"img_size": pair(spec.image_size)} if known.fixed_input_size else {}
+        body = timm.create_model(name, pretrained=False, num_classes=0, in_chans=spec.channels, **size)
+        super().__init__(spec, body, getattr(body, "head_hidden_size", body.num_features))
+        self.classifier = known.classifier
+        free = body.no_weight_decay() if hasattr(body, "no_weight_decay") else ()
+        self.token_tables = tuple(f"body.{each}" for each in free)
+
+
+Model = VisionTransformer | Baseline
 
 ARCHITECTURES: Mapping[str, Callable[[ModelSpec], Model]] = {
     "vit": VisionTransformer, "cnn": small_cnn, "resnet18": resnet18, "resnet18_imagenet": resnet18_imagenet,
 }  # fmt: skip
-"""Name in a spec → what builds it, its weights not drawn yet."""
+"""Name in a spec → what builds it, its weights not drawn yet; any other name is one of timm's."""
 
 
 def network(spec: ModelSpec) -> Model:
     """The network of a spec, its weights not drawn yet."""
-    return ARCHITECTURES[spec.architecture](spec)
+    return ARCHITECTURES.get(spec.architecture, OfTimm)(spec)
 
 
 def build_model(spec: ModelSpec, seed: int) -> Model:
@@ -97,8 +125,11 @@ def build_model(spec: ModelSpec, seed: int) -> Model:
     wrong = [f"{field}: {message}" for field, message in spec.problems()] or spec.conflicts()
     if wrong:
         raise ValueError("; ".join(wrong))
-    model = network(spec)
-    initialise(model, model.initial_std, seed)
+    with torch.random.fork_rng(devices=()):
+        torch.manual_seed(derive(seed, "init"))
+        model = network(spec)
+    if model.initial_std is not None:
+        initialise(model, model.initial_std, seed)
     return model
 
 

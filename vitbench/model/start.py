@@ -10,8 +10,9 @@ import torch
 from torch import Tensor
 
 from vitbench import registry
+from vitbench.config.architectures import OF_TIMM
 from vitbench.config.model import ModelSpec
-from vitbench.config.recipe import CONTENT, OF_TIMM
+from vitbench.config.recipe import CONTENT
 from vitbench.model import timm_names
 from vitbench.model.build import Model, network
 from vitbench.model.timm_weights import load_timm
@@ -59,7 +60,8 @@ def _take(model: Model, source: str, tensors: Mapping[str, Tensor], spec: ModelS
     """Copy the tensors of a source into a model, if their own model, as far as it is known, is the same function."""
     ours = _is_ours(model, tensors)
     if not ours and not isinstance(model, VisionTransformer):
-        tensors = {name.replace("fc.", "head.") if name.startswith("fc.") else f"body.{name}": tensor
+        of_head = f"{model.classifier}."
+        tensors = {f"head.{name[len(of_head) :]}" if name.startswith(of_head) else f"body.{name}": tensor
                    for name, tensor in tensors.items()}  # fmt: skip
     classes = tensors.get("head.bias")
     head = classes is not None and len(classes) == model.spec.num_classes

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from vitbench import registry
-from vitbench.config.architectures import ARCHITECTURES
+from vitbench.config.architectures import architecture_facts
 from vitbench.config.base import by_identity, pair
 from vitbench.config.model import ModelSpec
 from vitbench.config.recipe import DataSpec, Level
@@ -47,7 +47,8 @@ def approximate_flops(model: ModelSpec, level: Level = "model", training: bool =
     In training the blocks of a whole model go without the patches that ``patch_drop`` leaves out.
     """
     if not model.of_components:
-        return ARCHITECTURES[model.architecture].flops_per_pixel * math.prod(pair(model.image_size))
+        by_pixel = architecture_facts(model.architecture).flops_per_pixel
+        return _counted(model) if by_pixel is None else by_pixel * math.prod(pair(model.image_size))
     d, by_block = model.dim, model.patches_by_block(training=training and level == "model")
     known = {patches: _operations(model, patches) for patches in {model.patches, *by_block}}
     of, last = known[model.patches], known[by_block[-1]]
@@ -62,6 +63,16 @@ def approximate_flops(model: ModelSpec, level: Level = "model", training: bool =
         "positions": n * d + of["positions"], "mlp": of["mlp"], "pooling": n * d + of["pooling"],
     }  # fmt: skip
     return parts[level]
+
+
+@functools.lru_cache
+def _counted(model: ModelSpec) -> int:
+    """Operations of a model of another package, counted in it; 0 where the package is missing."""
+    if model.missing_package():
+        return 0
+    from vitbench.model.counting import forward_flops  # with torch, for which suites without such a model do not wait
+
+    return forward_flops(model)
 
 
 def _operations(model: ModelSpec, patches: int) -> dict[str, int]:

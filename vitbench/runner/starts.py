@@ -7,9 +7,10 @@ import hashlib
 from dataclasses import replace
 from pathlib import Path
 
+from vitbench.config.architectures import OF_TIMM
 from vitbench.config.base import by_identity
 from vitbench.config.model import ModelSpec
-from vitbench.config.recipe import CONTENT, OF_TIMM, TrainTable
+from vitbench.config.recipe import CONTENT, TrainTable
 from vitbench.config.suite import Cell, ExpandedSuite
 from vitbench.config.suite_errors import SpecError
 from vitbench.model import timm_names

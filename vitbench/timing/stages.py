@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from vitbench.config.base import pair
 from vitbench.config.model import ModelSpec
 from vitbench.devices import synchronise
-from vitbench.model.build import Convolutional, build_model
+from vitbench.model.build import Baseline, build_model
 from vitbench.model.counting import flops_by_module, parameters
 from vitbench.model.vit import VisionTransformer
 
@@ -144,7 +144,7 @@ def _(model: VisionTransformer) -> Iterator[_Place]:
 
 
 @_places.register
-def _(model: Convolutional) -> Iterator[_Place]:
+def _(model: Baseline) -> Iterator[_Place]:
     for name, module in model.body.named_children():
         yield _Place(f"body.{name}", name, type(module).__name__, module)
     yield _Place("head", "head", "linear", model.head)

@@ -17,7 +17,7 @@ from vitbench.config.model import ModelSpec
 from vitbench.config.recipe import Level, TrainSpec
 from vitbench.config.trial import TimeTrial
 from vitbench.devices import DTYPES, synchronise
-from vitbench.model.build import network
+from vitbench.model.build import build_model, network
 from vitbench.model.encoder import Block, chosen
 from vitbench.model.exactness import FACTOR, FLOOR_EPS, Incorrect
 from vitbench.model.initial import initialise
@@ -113,8 +113,10 @@ class Subject:
 
     def build(self, spec: ModelSpec) -> nn.Module:
         """The module for a spec, with the weights of seed 0: the same for equivalent implementations."""
+        if self.trial.level == "model":
+            return build_model(spec, seed=0)
         module = UNITS[self.trial.level](spec)
-        initialise(module, getattr(module, "initial_std", spec.init_std), seed=0)
+        initialise(module, spec.init_std, seed=0)
         return module
 
     def draw(self, name: str, shape: tuple[int, ...]) -> Tensor:

@@ -248,8 +248,9 @@ def axes_frame(view: View) -> pd.DataFrame:
 
 
 def published(view: View, group: Group) -> list[Block]:
-    """Published and measured test accuracy side by side; nothing where the suite names no published number."""
-    rows = view.train[(view.train["device"] == group.device) & view.train["published"].notna()]
+    """Published and measured side by side, accuracy and images a second; nothing where the suite names no number."""
+    rows = view.train[(view.train["device"] == group.device) & view.train["published_source"].notna()]
+    timed = rows["published_images_per_s"].notna().any()
     of_group = (view.by_cell["device"] == group.device) & (view.by_cell["origin"] == group.origin)
     results, states = {r["cell"]: r for r in view.by_cell[of_group].to_dict("records")}, states_of(rows)
     lines = []
@@ -257,12 +258,16 @@ def published(view: View, group: Group) -> list[Block]:
         result, state = results.get(row["cell"]), states[row["cell"]]
         line = {"cell": escape(row["cell"]), "published (%)": significant(row["published"]),
                 "measured (%)": escape(state), "difference (points)": NOTHING, "seeds": Md("0")}  # fmt: skip
+        if timed:
+            rates = row["published_images_per_s"], result["train_images_per_s"] if result is not None else math.nan
+            line |= dict(zip(("published (images/s)", "measured (images/s)"), map(significant, rates), strict=True))
         if result is not None:
             mark = f" {SURVIVORS}" if state != "ok" else ""
             line["measured (%)"] = Md(f"{spread(result[MEAN], result[STD], view.decimals)}{mark}")
             line["seeds"] = seeds(result["n"], result["planned"])
-            apart = signed(result[MEAN] - row["published"], view.decimals)
+            known = not math.isnan(row["published"])
+            apart = signed(result[MEAN] - row["published"], view.decimals) if known else NOTHING
             line["difference (points)"] = apart if view.study.info.fallback is None else Md("other data")
         lines.append(line | {"source": escape(row["published_source"])})
-    right = {"published (%)", "measured (%)", "difference (points)", "seeds"}
+    right = {name for name in lines[0] if name not in ("cell", "source")} if lines else set()
     return [Heading("Published and measured", 4), table(lines, right)] if lines else []
