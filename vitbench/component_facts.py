@@ -21,6 +21,7 @@ SIZES = {
     "m": "hidden width", "c": "channels", "s": "pixels of a patch", "y": "classes",
     "i": "width of all heads", "v": "width of what is pooled",
     "a": "every second patch, the first included", "e": "the other patches",
+    "r": "pixels of a patch's side", "l": "halvings of that side down to one pixel",
 }  # fmt: skip
 """Letters of :attr:`Facts.flops`."""
 

@@ -114,13 +114,22 @@ def test_each_width_that_a_rule_allows_runs_and_others_are_refused(slot: str, na
     assert 2 <= allowed <= len(widths) - 8
 
 
-COUNTED = [where for where in COMPONENTS if where[1] not in ("conv_tokenizer", "conv_stem", "resnet_stem")]
+STEMS = ("conv_tokenizer", "conv_stem", "resnet_stem", "resnet_stem(blocks=1)", "resnet_stem(blocks=3)")
 
 
-@pytest.mark.parametrize(("slot", "name"), COUNTED)
+@pytest.mark.parametrize(("slot", "name"), COMPONENTS)
 def test_what_a_component_says_it_computes_is_what_is_counted(slot: str, name: str) -> None:
-    """But for overlapping convolutions in the place of patches, which are estimated as plain ones."""
     spec = small(slot, name).model_copy(update={"mlp_ratio": 3.0})
+    assert approximate_flops(spec) == forward_flops(spec)
+
+
+@pytest.mark.parametrize("patch", [2, 4, 8, 16])
+@pytest.mark.parametrize("name", STEMS)
+def test_what_a_stem_computes_at_each_size_of_its_patches(name: str, patch: int) -> None:
+    changes = {"patching": name, "patch_size": patch, "image_size": (16, 32), "channels": 5, "dim": 48, "heads": 1}
+    spec = SMALL.model_copy(update=changes)
+    if spec.conflicts():
+        pytest.skip("; ".join(spec.conflicts()))
     assert approximate_flops(spec) == forward_flops(spec)
 
 

@@ -97,11 +97,13 @@ USUAL: Mapping[str, Mapping[str, int]] = {
 def _sizes(model: ModelSpec, patches: int) -> dict[str, int]:
     """Letter of :data:`vitbench.component_facts.SIZES` → its number, of a block that is given so many patches."""
     height, width = model.grid
+    side, _ = pair(model.patch_size)
     return {
         "n": model.prefix + patches, "p": patches, "o": (2 * height - 1) * (2 * width - 1), "d": model.dim,
         "h": model.heads, "k": model.head_width, "i": model.heads_width, "m": model.hidden, "c": model.channels,
         "s": math.prod(pair(model.patch_size)), "y": model.num_classes,
         "v": model.pooled_width, "a": (patches + 1) // 2, "e": patches // 2,
+        "r": side, "l": side.bit_length() - 1,
     }  # fmt: skip
 
 

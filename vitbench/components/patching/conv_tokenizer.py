@@ -14,6 +14,7 @@ BETWEEN = 64
 
 @component(
     among={"patch_size": (2, 4)},
+    flops={"pcd": 144, "pcdl": -72, "pc": -18432, "pcl": 18432, "pd": -4608, "pdl": 4608},  # l is 1 or 2 convolutions
     source="Hassani et al. 2021, arXiv 2104.05704, §3.3; SHI-Labs/Compact-Transformers, src/utils/tokenizer.py",
 )
 class ConvTokenizer(Patching):
