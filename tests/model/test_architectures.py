@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import importlib.util
 import re
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -13,7 +13,7 @@ from safetensors.torch import save_file
 
 from tests.small import DATA, SUITE, TRAIN, time_trial, train_trial
 from tests.training.stages import CPU, silent
-from vitbench.config import ModelSpec, TrainSpec
+from vitbench.config import ModelSpec, TrainSpec, architectures, model
 from vitbench.config.architectures import ARCHITECTURES
 from vitbench.config.presets import PRESETS
 from vitbench.config.reading import read_suite
@@ -138,12 +138,13 @@ def test_names_of_architectures_that_are_none(name: str, said: str, tmp_path: Pa
 
 
 def test_without_timm_its_models_are_unsupported(monkeypatch: pytest.MonkeyPatch) -> None:
-    real = importlib.util.find_spec
-    monkeypatch.setattr(importlib.util, "find_spec", lambda name, *rest: None if name == "timm" else real(name, *rest))
-    spec = ModelSpec(architecture="timm:convnext_atto")
+    without = SimpleNamespace(util=SimpleNamespace(find_spec=lambda name: None))
+    for module in (architectures, model):
+        monkeypatch.setattr(module, "importlib", without)
+    spec = ModelSpec(architecture="timm:convnext_femto")
     assert not spec.problems() and approximate_flops(spec) == 0
     assert spec.missing_package() == (
-        'architecture "timm:convnext_atto" needs the package timm, which is not installed'
+        'architecture "timm:convnext_femto" needs the package timm, which is not installed'
     )
 
 
