@@ -20,6 +20,7 @@ VERSION = "0.1.0"
 
 PACKAGES = (
     "torch", "torchvision", "timm", "triton", "numpy", "einops", "onnxruntime", "openvino", "torchao", "torch_tensorrt",
+    "flash_attn", "xformers",
 )  # fmt: skip
 ROOT = Path(__file__).parent
 CPU_FILE = Path("/proc/cpuinfo")

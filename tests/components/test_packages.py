@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import pytest
@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from tests.components.cases import SMALL
+from vitbench.config import model
 from vitbench.model.encoder import chosen
 from vitbench.model.initial import initialise
 
@@ -64,7 +65,8 @@ def test_a_package_is_handed_what_it_asks_for(
     assert GIVEN[-2:] == [0.0, 0.25]
 
 
-def test_it_says_why_it_does_not_run() -> None:
+def test_it_says_why_it_does_not_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(model, "importlib", SimpleNamespace(util=SimpleNamespace(find_spec=lambda name: None)))
     spec = SMALL.model_copy(update={"attention": "flash_attn"})
     assert spec.unsupported("cpu", "bfloat16", training=False) == 'attention "flash_attn" runs on cuda, not on cpu'
     assert spec.unsupported("cuda", "float32", training=False) == (

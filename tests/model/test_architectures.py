@@ -19,6 +19,7 @@ from vitbench.config.presets import PRESETS
 from vitbench.config.reading import read_suite
 from vitbench.config.suite_errors import SpecError
 from vitbench.config.trial import TimeTrial
+from vitbench.errors import UserError
 from vitbench.model.build import build_model
 from vitbench.model.counting import forward_flops, parameters_of
 from vitbench.model.optimiser import weights
@@ -112,13 +113,23 @@ def test_a_whole_model_of_timms_computes_what_timms_does(name: str, tmp_path: Pa
     torch.testing.assert_close(one(images), theirs(images))
 
 
-def test_a_whole_model_of_timms_is_planned_trained_and_timed() -> None:
+def test_a_whole_model_of_timms_is_planned_trained_and_timed(tmp_path: Path) -> None:
     pytest.importorskip("timm")
+    ours, theirs = (
+        PRESETS["vit-ti/16"],
+        ModelSpec(architecture="timm:vit_tiny_patch16_224", image_size=224, num_classes=1000),
+    )
+    assert approximate_flops(theirs) == approximate_flops(ours)
     spec = ModelSpec(architecture="timm:convnext_atto", image_size=32)
-    assert approximate_flops(spec) == forward_flops(spec) > 10**6
     trial = train_trial(model=spec, data=DATA.model_copy(update={"resize": 32}), train=recipe(epochs=1))
     assert train(trial, CPU, silent).parameters == parameters_of(spec)
     assert alone(time_trial(spec), CPU).sizes.parameters == parameters_of(spec)
+    head, _, rest = SUITE.partition("[model]")
+    text = f'{head}[model]\narchitecture = "timm:convnext_atto"\nimage_size = 16\n[data]{rest.partition("[data]")[2]}'
+    assert plan(read_suite(suite(tmp_path, text.replace("= 16", "= 32"))), "cpu").trials
+    info = plan(read_suite(suite(tmp_path, text)), "cpu")
+    with pytest.raises(UserError, match='architecture "timm:convnext_atto" computes nothing of images of 16x16'):
+        approximate_flops(info.trials[0].trial.model)
 
 
 @pytest.mark.parametrize(
@@ -126,6 +137,7 @@ def test_a_whole_model_of_timms_is_planned_trained_and_timed() -> None:
     [
         ("resnet19", 'string "resnet19" is no architecture; did you mean "resnet18"?'),
         ("timm:hf_hub:x/y", 'string "timm:hf_hub:x/y" is no architecture'),
+        ("timm:convnext_tiny.fb_in1", 'timm has no "convnext_tiny" with the tag "fb_in1"; did you mean "fb_in1k"?'),
         ("timm:convnext_tny", 'architecture: timm has no model "convnext_tny"; did you mean "convnext_tiny"?'),
     ],
 )
@@ -162,6 +174,7 @@ def test_what_a_baseline_does_not_have_is_refused_by_name(tmp_path: Path) -> Non
     ("settings", "said"),
     [
         ("pretrain_epochs = 2", 'train.pretrain_epochs: architecture "cnn" has no patches that could be hidden'),
+        ('optimizer = "muon"', 'train.optimizer: muon moves matrices of blocks, and architecture "cnn" has none that'),
         ('distillation = "hard"', 'train.distillation: architecture "cnn" is a teacher, and no pupil'),
     ],
 )

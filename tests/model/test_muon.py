@@ -52,12 +52,13 @@ def test_what_comes_out_is_nearly_orthogonal(shape: tuple[int, int, int]) -> Non
     assert large.max() < 1.3 and large.median() > 0.6
 
 
-def test_a_stack_is_its_members() -> None:
-    alone = [nn.Parameter(drawn(i, 96, 32)) for i in range(3)]
+@pytest.mark.parametrize("shape", [(96, 32), (24, 8, 3, 3), (24, 8, 1, 1)], ids=["matrices", "wide", "tall"])
+def test_a_stack_is_its_members(shape: tuple[int, ...]) -> None:
+    alone = [nn.Parameter(drawn(i, *shape)) for i in range(3)]
     stack = nn.Parameter(torch.stack([p.detach() for p in alone]))
-    stack.grad = torch.stack([drawn(10 + i, 96, 32) for i in range(3)])
+    stack.grad = torch.stack([drawn(10 + i, *shape) for i in range(3)])
     for i, p in enumerate(alone):
-        p.grad = drawn(10 + i, 96, 32)
+        p.grad = drawn(10 + i, *shape)
     Muon([stack], lr=0.1, weight_decay=0.1).step()
     Muon(alone, lr=0.1, weight_decay=0.1).step()
     torch.testing.assert_close(stack.detach(), torch.stack([p.detach() for p in alone]))

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Training at full width: its tests on a GPU; ViT-Lite-7/4 compiled and as CUDA graphs, and what a step of it launches;
-# eight seeds as one program beside one; timings of the 48 cells of the default suite.
+# ViT-5-S/16 beside its published speed (256 images of 224 pixels at once: not on a CPU); eight seeds as one program beside one; timings of the 48 cells of the default suite.
 #   OUT=found IMAGES=cifar10-jpeg.tar.xz bash tools/gpu/2.sh      (at most ten minutes)
 . tools/gpu/common.sh
 FOLDER=$(images /tmp/vitbench-images)
@@ -20,6 +20,8 @@ gpu && LINES_SHOWN=30 step tests 90 "$PYTHON" -m pytest -m gpu tests/training -n
 GRAPHS=(--set train.cuda_graphs=true)
 gpu || GRAPHS=()
 step lite-graphs 120 bash -c 'run "$@"' - lite-graphs "${LITE[@]}" "${GRAPHS[@]}"
+VIT5=(ablations/published.toml --cell ViT-5-S/16 "${DATA[@]}" --set train.seeds=1 --set data.train_images=12800)
+gpu && step vit5 120 bash -c 'run "$@"' - vit5 "${VIT5[@]}" "${GRAPHS[@]}"
 LINES_SHOWN=30 step lite-kernels 120 "$PYTHON" -m tools.step_kernels ablations/published.toml ViT-Lite-7/4 data.name=synthetic data.download=false \
   data.train_images="$(gpu && echo 12800 || echo 256)" data.test_images=100 train.seeds=1 train.epochs=1 train.measure_peak=false \
   train.precision="$(gpu && echo bfloat16 || echo float32)" train.cuda_graphs="$(gpu && echo true || echo false)"

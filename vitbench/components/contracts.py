@@ -29,7 +29,7 @@ class Patching(nn.Module):
 
     def __init__(self, spec: ModelSpec) -> None:
         super().__init__()
-        self.patch_size, self.channels = pair(spec.patch_size), spec.channels
+        self.patch_size = pair(spec.patch_size)
         self.weight = nn.Parameter(torch.empty(spec.dim, spec.channels, *self.patch_size))
         self.bias = nn.Parameter(torch.empty(spec.dim))
 
@@ -37,9 +37,9 @@ class Patching(nn.Module):
         """Embed the patches."""
         raise NotImplementedError
 
-    def inner_filters(self) -> list[nn.Parameter]:
-        """Of a stem's convolutions, (out, in, height, width): those on more channels than an image has."""
-        return [p for p in self.parameters() if p.ndim == 4 and p.shape[1] > self.channels]
+    def inner_filters(self) -> list[Tensor]:
+        """Filters (out, in, height, width) of a stem's convolutions but the first, which is given pixels."""
+        return []
 
 
 class Sublayer(nn.Module):

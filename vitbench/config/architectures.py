@@ -76,5 +76,9 @@ def missing_in_timm(name: str) -> str | None:
         return None
     import timm  # with torch, for which suites without such a model do not wait
 
-    model = name[len(OF_TIMM) :].partition(".")[0]
-    return None if timm.is_model(model) else f'timm has no model "{model}"{nearest(model, timm.list_models())}'
+    given = name[len(OF_TIMM) :]
+    model, _, tag = given.partition(".")
+    if not timm.is_model(model):
+        return f'timm has no model "{model}"{nearest(model, timm.list_models())}'
+    known = [each.partition(".")[2] for each in timm.list_pretrained(f"{model}.*")]
+    return f'timm has no "{model}" with the tag "{tag}"{nearest(tag, known)}' if tag and tag not in known else None

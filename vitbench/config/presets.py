@@ -89,7 +89,7 @@ PRESETS: Mapping[str, ModelSpec] = MappingProxyType(
                 "residual": "layerscale",
                 "qk_norm": "rmsnorm",
                 "qkv_bias": False,
-                "positions": "learned_rope_2d(base=10000.0)",
+                "positions": "learned_rope_2d(base=10000)",
                 "registers": 4,
             }
         ),

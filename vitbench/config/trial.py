@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field
 
 from vitbench import registry
-from vitbench.config.architectures import architecture_facts
+from vitbench.config.architectures import OF_TIMM, architecture_facts
 from vitbench.config.base import ID_LENGTH, Positive, Seed, Strict, digest, pair
 from vitbench.config.model import ModelSpec
 from vitbench.config.recipe import DataSpec, Device, DType, Level, Mode, TimeSpec, TrainSpec
@@ -101,6 +101,11 @@ def mismatches(model: ModelSpec, recipe: TrainSpec) -> list[tuple[str, str]]:
         ]
     if recipe.frozen and model.of_components and "probe" not in registry.facts("head", model.head).offers:
         found.append(("frozen", f'head "{model.head}" is no linear layer, which a probe of frozen features takes'))
+    if recipe.optimizer == "muon" and (recipe.frozen or not model.of_components):
+        who = "a head alone" if recipe.frozen else f'architecture "{model.architecture}"'
+        found.append(("optimizer", f"muon moves matrices of blocks, and {who} has none that are known as such"))
+    if recipe.test_sizes and model.architecture.startswith(OF_TIMM):
+        found.append(("test_sizes", f'architecture "{model.architecture}" is asked about images of one size alone'))
     for size in recipe.test_sizes:
         other = model.model_copy(update={"image_size": size})
         wrong = [f"{field}: {problem}" for field, problem in other.problems()] or other.conflicts()

@@ -26,13 +26,13 @@ class Baseline(nn.Module):
         spec: what it is.
         body: images → features (B, F).
         head: features → logits.
-        classifier: name of the linear layer where its weights come from.
+        classifier: name of the linear layer where its weights come from; None: of several, which are not taken.
     """
 
     initial_std: Literal["he"] | None = "he"
     """None: the weights are those with which it is made."""
 
-    classifier: str = "fc"
+    classifier: str | None = "fc"
 
     def __init__(self, spec: ModelSpec, body: nn.Module, features: int) -> None:
         super().__init__()
@@ -98,7 +98,7 @@ class OfTimm(Baseline):
         size = {"img_size": pair(spec.image_size)} if known.fixed_input_size else {}
         body = timm.create_model(name, pretrained=False, num_classes=0, in_chans=spec.channels, **size)
         super().__init__(spec, body, getattr(body, "head_hidden_size", body.num_features))
-        self.classifier = known.classifier
+        self.classifier = known.classifier if isinstance(known.classifier, str) else None
         free = body.no_weight_decay() if hasattr(body, "no_weight_decay") else ()
         self.token_tables = tuple(f"body.{each}" for each in free)
 
@@ -126,7 +126,7 @@ def build_model(spec: ModelSpec, seed: int) -> Model:
     if wrong:
         raise ValueError("; ".join(wrong))
     with torch.random.fork_rng(devices=()):
-        torch.manual_seed(derive(seed, "init"))
+        torch.default_generator.manual_seed(derive(seed, "init"))
         model = network(spec)
     if model.initial_std is not None:
         initialise(model, model.initial_std, seed)

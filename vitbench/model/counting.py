@@ -36,7 +36,7 @@ def flops_by_module(spec: ModelSpec, *, training: bool = False) -> dict[str, int
     blocks go without the patches that ``patch_drop`` leaves out.
     """
     with torch.device("meta"):
-        model = network(spec.reference()).train(training and spec.patch_drop > 0)
+        model = network(spec.reference()).train(training and spec.patch_drop > 0).requires_grad_(False)
         images = torch.empty(1, spec.channels, *pair(spec.image_size))
     with FlopCounterMode(display=False) as counter, torch.no_grad():
         model(images)

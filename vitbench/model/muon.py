@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from typing import Any
 
@@ -28,7 +29,7 @@ class Muon(torch.optim.Optimizer):
     Sources: Jordan et al. 2024, https://kellerjordan.github.io/posts/muon; Liu et al. 2025, arXiv 2502.16982, eq. 4.
 
     Args:
-        params: matrices (m, n), stacks of them (S, m, n), or filters (m, in, height, width), whose n is all but m.
+        params: matrices (m, n), filters (m, in, height, width), whose n is all but m, or stacks of either (S, …).
         lr: learning rate.
         weight_decay: of each step, times the rate.
     """
@@ -82,10 +83,8 @@ class Muon(torch.optim.Optimizer):
 
 def sides(parameter: Tensor) -> tuple[int, int]:
     """(m, n) of a parameter of :class:`Muon`."""
-    if parameter.ndim == 4:
-        return parameter.shape[0], parameter[0].numel()
-    m, n = parameter.shape[-2:]
-    return m, n
+    m, *rest = parameter.shape[-4:] if parameter.ndim >= 4 else parameter.shape[-2:]
+    return m, math.prod(rest)
 
 
 def orthogonal(matrices: Tensor, dtype: torch.dtype = torch.bfloat16) -> Tensor:

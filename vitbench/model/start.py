@@ -60,6 +60,10 @@ def _take(model: Model, source: str, tensors: Mapping[str, Tensor], spec: ModelS
     """Copy the tensors of a source into a model, if their own model, as far as it is known, is the same function."""
     ours = _is_ours(model, tensors)
     if not ours and not isinstance(model, VisionTransformer):
+        if model.classifier is None:
+            raise WeightsError(
+                f'{source}: architecture "{model.spec.architecture}" has several heads, and takes no start'
+            )
         of_head = f"{model.classifier}."
         tensors = {f"head.{name[len(of_head) :]}" if name.startswith(of_head) else f"body.{name}": tensor
                    for name, tensor in tensors.items()}  # fmt: skip

@@ -11,6 +11,7 @@ from vitbench.config.model import ModelSpec
 from vitbench.config.recipe import DataSpec, TrainTable
 from vitbench.config.suite import Cell, ExpandedSuite
 from vitbench.config.suite_errors import SpecError
+from vitbench.errors import UserError
 from vitbench.runner.cost import approximate_flops
 
 FORWARD_AND_BACKWARD = 3
@@ -52,6 +53,8 @@ def _with_images(cell: Cell, train_images: int, budgeted: Callable[..., TrainTab
 
 
 def _budgeted(train: TrainTable, model: ModelSpec, train_images: int, *, first: ModelSpec) -> TrainTable:
+    if missing := model.missing_package() or first.missing_package():
+        raise UserError(f"{missing}, and so its operations are not known")
     each = FORWARD_AND_BACKWARD * approximate_flops(model, training=True)
     if train.flops is not None:
         return train.model_copy(update={"images": max(int(train.flops / each), 1)})

@@ -18,6 +18,7 @@ from vitbench.config.model import ModelSpec
 from vitbench.config.recipe import DataSpec, Level
 from vitbench.config.trial import TimeTrial, TrainingTrial, TrainTrial, Trial
 from vitbench.data import catalog
+from vitbench.errors import UserError
 from vitbench.store import Record, StudyFolder, StudyInfo, TimeValues, TrainValues, Trials
 from vitbench.store.attempts import Attempt, Tried, finished, standing
 from vitbench.wording import duration
@@ -67,12 +68,21 @@ def approximate_flops(model: ModelSpec, level: Level = "model", training: bool =
 
 @functools.lru_cache
 def _counted(model: ModelSpec) -> int:
-    """Operations of a model of another package, counted in it; 0 where the package is missing."""
+    """Operations of a model of another package, counted in it; 0 where the package is missing, and so is the trial.
+
+    Raises:
+        UserError: where it cannot be built, or takes no images of this size.
+    """
     if model.missing_package():
         return 0
     from vitbench.model.counting import forward_flops  # with torch, for which suites without such a model do not wait
 
-    return forward_flops(model)
+    try:
+        return forward_flops(model)
+    except Exception as error:  # whatever the package raises
+        why = (str(error).splitlines() or [""])[0][:200]
+        size = "x".join(map(str, pair(model.image_size)))
+        raise UserError(f'architecture "{model.architecture}" computes nothing of images of {size}: {why}') from error
 
 
 def _operations(model: ModelSpec, patches: int) -> dict[str, int]:

@@ -145,9 +145,18 @@ def _(model: VisionTransformer) -> Iterator[_Place]:
 
 @_places.register
 def _(model: Baseline) -> Iterator[_Place]:
-    for name, module in model.body.named_children():
-        yield _Place(f"body.{name}", name, type(module).__name__, module)
+    for path, module in _called(model.body):
+        yield _Place(f"body.{path}", path, type(module).__name__, module)
     yield _Place("head", "head", "linear", model.head)
+
+
+def _called(body: nn.Module) -> Iterator[tuple[str, nn.Module]]:
+    """The parts of a network that it calls: of a list of parts, which is not called, those in it."""
+    for name, module in body.named_children():
+        if isinstance(module, nn.ModuleList):
+            yield from ((f"{name}.{inner}", each) for inner, each in _called(module))
+        elif not isinstance(module, nn.Identity):
+            yield name, module
 
 
 class _Clock:

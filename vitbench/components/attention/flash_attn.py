@@ -12,7 +12,8 @@ from vitbench.registry import component
     devices=("cuda",),
     dtypes=("float16", "bfloat16"),
     packages=("flash_attn",),
-    multiple_of={"head_width": 8},
+    among={"head_width": (16, 32, 48, 64, 80, 96, 128, 160, 192, 224, 256)},
+    stacks=False,
     source="Dao-AILab/flash-attention, flash_attn_interface.py; Dao 2023, FlashAttention-2, arXiv 2307.08691",
 )
 class FlashAttn(SelfAttention):

@@ -11,7 +11,8 @@ from vitbench.registry import component
     offers=("rotary", "rotary by head", "dropout", "qk_norm", "gate", "head_dim"),
     devices=("cuda",),
     packages=("xformers",),
-    multiple_of={"head_width": 8},
+    among={"head_width": (16, 32, 48, 64, 80, 96, 128, 160, 192, 224, 256)},
+    stacks=False,
     source="facebookresearch/xformers, xformers.ops.memory_efficient_attention; Rabe and Staats 2021, arXiv 2112.05682",
 )
 class XFormers(SelfAttention):

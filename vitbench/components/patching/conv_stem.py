@@ -36,9 +36,18 @@ class ConvStem(Patching):
         )
         self.weight = nn.Parameter(torch.empty(spec.dim, spec.dim, 1, 1))
 
+    def inner_filters(self) -> list[Tensor]:
+        """All but those of the first convolution."""
+        return [self.weight, *after_the_first(self.layers)]
+
     def forward(self, images: Tensor) -> Tensor:
         """(B, C, height, width) → (B, height · width / P², D)."""
         return F.conv2d(self.layers(images), self.weight, self.bias).flatten(2).transpose(1, 2)
+
+
+def after_the_first(layers: nn.Module) -> list[Tensor]:
+    """Filters of all convolutions but the first."""
+    return [module.weight for module in layers.modules() if isinstance(module, nn.Conv2d)][1:]
 
 
 def doubling(patch_size: int, dim: int) -> list[int]:

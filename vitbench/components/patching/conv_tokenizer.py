@@ -30,6 +30,10 @@ class ConvTokenizer(Patching):
         self.weight = nn.Parameter(torch.empty(spec.dim, BETWEEN if first else spec.channels, 3, 3))
         self.bias = None
 
+    def inner_filters(self) -> list[Tensor]:
+        """Those of the second convolution, where there are two."""
+        return [] if self.first is None else [self.weight]
+
     def forward(self, images: Tensor) -> Tensor:
         """(B, C, height, width) → (B, height · width / P², D)."""
         features = images

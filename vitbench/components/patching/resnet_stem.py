@@ -8,7 +8,7 @@ from torch.nn import functional as F
 from torchvision.models.resnet import BasicBlock
 
 from vitbench.components.contracts import Patching
-from vitbench.components.patching.conv_stem import doubling
+from vitbench.components.patching.conv_stem import after_the_first, doubling
 from vitbench.config.model import ModelSpec
 from vitbench.registry import component
 
@@ -40,6 +40,10 @@ class ResNetStem(Patching):
             stages.append([halving, *(BasicBlock(after, after) for _ in range(blocks - 1))])
         self.layers = nn.Sequential(*first, *itertools.chain.from_iterable(stages))
         self.weight = nn.Parameter(torch.empty(spec.dim, spec.dim, 1, 1))
+
+    def inner_filters(self) -> list[Tensor]:
+        """All but those of the first convolution."""
+        return [self.weight, *after_the_first(self.layers)]
 
     def forward(self, images: Tensor) -> Tensor:
         """(B, C, height, width) → (B, height · width / P², D)."""
