@@ -47,9 +47,9 @@ def silu(x: Tensor) -> Tensor:
     return x / (1 + torch.exp(-x))
 
 
-def layernorm(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
+def layernorm(x: Tensor, weight: Tensor, bias: Tensor, eps: float = 1e-6) -> Tensor:
     centred = x - x.sum(-1, keepdim=True) / x.shape[-1]
-    return centred / ((centred**2).sum(-1, keepdim=True) / x.shape[-1] + 1e-6) ** 0.5 * weight + bias
+    return centred / ((centred**2).sum(-1, keepdim=True) / x.shape[-1] + eps) ** 0.5 * weight + bias
 
 
 ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
@@ -91,6 +91,8 @@ def test_gated_mlp(name: str) -> None:
 def test_norm_layers() -> None:
     x, norm = tokens(), made("norm_layer", "layernorm")
     torch.testing.assert_close(norm(x), layernorm(x, norm.weight, norm.bias), rtol=1e-12, atol=1e-12)
+    norm = made("norm_layer", "layernorm(eps=0.01)")
+    torch.testing.assert_close(norm(x), layernorm(x, norm.weight, norm.bias, 0.01), rtol=1e-12, atol=1e-12)
     norm = made("norm_layer", "rmsnorm")
     rms = ((x**2).sum(-1, keepdim=True) / D + 1e-6) ** 0.5
     torch.testing.assert_close(norm(x), x / rms * norm.weight, rtol=1e-12, atol=1e-12)
