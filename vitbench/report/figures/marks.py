@@ -58,6 +58,8 @@ def curves(chart: Curves) -> Figure:
             ax.tick_params(labelleft=first, labelbottom=lowest)
             ax.set_title(titles[place] if lines > 1 or not number else "")
             ax.xaxis.set_major_locator(MaxNLocator(3 if columns > 3 else 5, integer=True, min_n_ticks=1))
+            # Ticks that do not depend on the height, which the layout is still to give: it sees the labels as they are.
+            ax.yaxis.set_major_locator(MaxNLocator(5, steps=[1, 2, 2.5, 5, 10]))
         for ax in panels[count:]:
             ax.remove()
     looks = {name: {"linewidth": MEAN_POINTS, "linestyle": dashes.get(name, "-")} for name in shades}
