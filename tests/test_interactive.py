@@ -134,7 +134,7 @@ def test_a_suite_of_the_package_is_planned_as_by_the_command_line() -> None:
     options = ["train.epochs=3", 'train.optimizer="adamw"']
     read = read_suite(REPOSITORY / "ablations" / "positions.toml", options, small=True, device="cpu")
     assert ids(suite.plan("cpu")) == [each.id for each in plan(read, "cpu").trials]
-    assert suite.name == "positions-small" and "5 cells" in repr(suite)
+    assert suite.name == "positions-small" and "6 cells" in repr(suite)
 
 
 def test_what_is_written_in_python_is_a_file_of_the_command_line(tmp_path: Path) -> None:
