@@ -128,7 +128,7 @@ def test_a_whole_model_of_timms_is_planned_trained_and_timed(tmp_path: Path) -> 
     text = f'{head}[model]\narchitecture = "timm:convnext_atto"\nimage_size = 16\n[data]{rest.partition("[data]")[2]}'
     assert plan(read_suite(suite(tmp_path, text.replace("= 16", "= 32"))), "cpu").trials
     info = plan(read_suite(suite(tmp_path, text)), "cpu")
-    with pytest.raises(UserError, match='architecture "timm:convnext_atto" computes nothing of images of 16x16'):
+    with pytest.raises(UserError, match='architecture "timm:convnext_atto" does not run on images of 16x16'):
         approximate_flops(info.trials[0].trial.model)
 
 
@@ -174,7 +174,7 @@ def test_what_a_baseline_does_not_have_is_refused_by_name(tmp_path: Path) -> Non
     ("settings", "said"),
     [
         ("pretrain_epochs = 2", 'train.pretrain_epochs: architecture "cnn" has no patches that could be hidden'),
-        ('optimizer = "muon"', 'train.optimizer: muon moves matrices of blocks, and architecture "cnn" has none that'),
+        ('optimizer = "muon"', 'train.optimizer: muon is for the matrices of blocks, and none are known of architecture "cnn"'),
         ('distillation = "hard"', 'train.distillation: architecture "cnn" is a teacher, and no pupil'),
     ],
 )

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Training at full width: its tests on a GPU; ViT-Lite-7/4 compiled and as CUDA graphs, and what a step of it launches;
-# ViT-5-S/16 beside its published speed (256 images of 224 pixels at once: not on a CPU); eight seeds as one program beside one; timings of the 48 cells of the default suite.
+# ViT-5-S/16 beside its published speed (256 images of 224 pixels at once: not on a CPU); eight seeds as one program
+# beside one; timings of the 48 cells of the default suite.
 #   OUT=found IMAGES=cifar10-jpeg.tar.xz bash tools/gpu/2.sh      (at most ten minutes)
 . tools/gpu/common.sh
 FOLDER=$(images /tmp/vitbench-images)

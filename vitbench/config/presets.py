@@ -9,7 +9,7 @@ from typing import Any
 from vitbench.config.model import ModelSpec
 
 TORCHS_NORM = "layernorm(eps=1e-05)"
-"""Layer norm with the epsilon that torch's own has unless told."""
+"""Layer norm with PyTorch's default epsilon."""
 
 
 def _vit(dim: int, depth: int, heads: int, patch_size: int) -> ModelSpec:
@@ -30,7 +30,8 @@ def _compact(**changes: Any) -> ModelSpec:
 # Where a model differs from its authors' beyond its initial weights, the difference is named. Logits and gradients
 # with their code: tests/model/test_authors.py. Initial weights are truncated normal with init_std in all of them;
 # their authors draw class tokens and positions with 1.0 (ViT-CIFAR, fashion-56, cifar-tiny) or 0.2 (Compact
-# Transformers), and projections as PyTorch's or Keras' modules do.
+# Transformers), and projections as PyTorch's or Keras' modules do. Layer norms of cifar-tiny, lesson-tiny and
+# notebook-encoder have an epsilon of 1e-6, where PyTorch's default is 1e-5.
 PRESETS: Mapping[str, ModelSpec] = MappingProxyType(
     {
         # "Building a Vision Transformer from scratch in PyTorch", part 2

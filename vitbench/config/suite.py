@@ -127,7 +127,7 @@ class Resources(Strict):
 
 
 class Published(Strict):
-    """What someone printed for this cell, and who."""
+    """A published result of this cell, and its source."""
 
     test_accuracy: Annotated[float, Field(ge=0.0, le=100.0)] | None = Field(None, description="percent")
     train_images_per_s: Annotated[float, Field(gt=0.0, le=1e12)] | None = Field(

@@ -103,7 +103,7 @@ def mismatches(model: ModelSpec, recipe: TrainSpec) -> list[tuple[str, str]]:
         found.append(("frozen", f'head "{model.head}" is no linear layer, which a probe of frozen features takes'))
     if recipe.optimizer == "muon" and (recipe.frozen or not model.of_components):
         who = "a head alone" if recipe.frozen else f'architecture "{model.architecture}"'
-        found.append(("optimizer", f"muon moves matrices of blocks, and {who} has none that are known as such"))
+        found.append(("optimizer", f"muon is for the matrices of blocks, and none are known of {who}"))
     if recipe.test_sizes and model.architecture.startswith(OF_TIMM):
         found.append(("test_sizes", f'architecture "{model.architecture}" is asked about images of one size alone'))
     for size in recipe.test_sizes:

@@ -68,7 +68,9 @@ def approximate_flops(model: ModelSpec, level: Level = "model", training: bool =
 
 @functools.lru_cache
 def _counted(model: ModelSpec) -> int:
-    """Operations of a model of another package, counted in it; 0 where the package is missing, and so is the trial.
+    """Operations of a model of another package, counted in it, once: that takes a second, and each trial asks.
+
+    0 where the package is missing: the trial cannot run then.
 
     Raises:
         UserError: where it cannot be built, or takes no images of this size.
@@ -82,7 +84,7 @@ def _counted(model: ModelSpec) -> int:
     except Exception as error:  # whatever the package raises
         why = (str(error).splitlines() or [""])[0][:200]
         size = "x".join(map(str, pair(model.image_size)))
-        raise UserError(f'architecture "{model.architecture}" computes nothing of images of {size}: {why}') from error
+        raise UserError(f'architecture "{model.architecture}" does not run on images of {size}: {why}') from error
 
 
 def _operations(model: ModelSpec, patches: int) -> dict[str, int]:
