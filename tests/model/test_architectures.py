@@ -174,7 +174,10 @@ def test_what_a_baseline_does_not_have_is_refused_by_name(tmp_path: Path) -> Non
     ("settings", "said"),
     [
         ("pretrain_epochs = 2", 'train.pretrain_epochs: architecture "cnn" has no patches that could be hidden'),
-        ('optimizer = "muon"', 'train.optimizer: muon is for the matrices of blocks, and none are known of architecture "cnn"'),
+        (
+            'optimizer = "muon"',
+            'train.optimizer: muon is for the matrices of blocks, and none are known of architecture "cnn"',
+        ),
         ('distillation = "hard"', 'train.distillation: architecture "cnn" is a teacher, and no pupil'),
     ],
 )
