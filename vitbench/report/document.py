@@ -15,7 +15,7 @@ TONES: Mapping[str, str] = {
     "better": "good", "faster": "good", "worse": "bad", "slower": "bad", "equivalent": "same", "identical": "same",
     "reproduced": "good", "equal within the margin": "good", "not reproduced": "bad",
 }  # fmt: skip
-"""How the word for a verdict or an outcome begins → its colour; all others are "open"."""
+"""Beginning of the word for a verdict or an outcome → its colour; all others are "open"."""
 
 
 def tone(word: str) -> str:
@@ -87,7 +87,7 @@ class ForestRow:
     name: str  # what is compared, such as the value of an axis
     context: str  # its axis, and what it is compared with
     bar: Bar  # the difference or ratio
-    number: tuple[str, str]  # the same as text, and its interval
+    number: tuple[str, str]  # the bar's value as text, and its interval
     verdict: str  # in words
     detail: str = ""  # what a reader may want to know beside: p, seeds, family
 
@@ -170,7 +170,7 @@ class Table:
 
     @property
     def telling(self) -> int:
-        """How many of the first columns tell the rows apart; the first alone where no number of words does."""
+        """Number of the first columns that tell the rows apart; 1 where no number of columns of words does."""
         for number in range(1, len(self.columns)):
             if self.right[number - 1]:
                 break
@@ -242,6 +242,5 @@ def table(
 
 def filled(rows: Sequence[Mapping[str, Md]]) -> list[dict[str, Md]]:
     """Rows without the columns that hold nothing in any of them."""
-    names = [name for name in dict.fromkeys(name for row in rows for name in row)
-             if any(row.get(name, NOTHING) != NOTHING for row in rows)]  # fmt: skip
-    return [{name: row[name] for name in names if name in row} for row in rows]
+    names = {name for row in rows for name, cell in row.items() if cell != NOTHING}
+    return [{name: cell for name, cell in row.items() if name in names} for row in rows]

@@ -27,12 +27,12 @@ class TimeGroup:
     @property
     def parts(self) -> tuple[str, ...]:
         """The parts of its heading; the mode is the last."""
-        sizes = f"batch size {self.batch_size}{self.on}"
-        return *filter(None, [self.what.removesuffix(", ")]), self.device, self.dtype, sizes, self.mode_name
+        parts = self.what, self.device, self.dtype, f"batch size {self.batch_size}{self.on}", self.mode_name
+        return tuple(filter(None, parts))
 
     @property
     def setting(self) -> str:
-        """All but the mode, as a heading."""
+        """Its heading without the mode."""
         return ", ".join(self.parts[:-1])
 
     @property
@@ -42,13 +42,13 @@ class TimeGroup:
 
     @property
     def title(self) -> str:
-        """As a heading."""
+        """Its heading."""
         return ", ".join(self.parts)
 
     @property
     def what(self) -> str:
         """The part of a model that is timed, and its shape; empty for whole models."""
-        return "" if self.level == "model" else f"{self.level.replace('_', ' ')} ({self.shape}), "
+        return "" if self.level == "model" else f"{self.level.replace('_', ' ')} ({self.shape})"
 
     @property
     def mode_name(self) -> str:
@@ -64,7 +64,7 @@ class TimeGroup:
 
     @property
     def slug(self) -> str:
-        """As part of a file's name."""
+        """Its part of a file's name."""
         part = "" if self.level == "model" else re.sub(r"[^A-Za-z0-9]+", "-", f"{self.level} {self.shape}") + "-"
         on = f"-{self.letter if self.letter.isalnum() else 'unknown'}" if self.letter else ""  # "?" would end a link
         return f"{part}{self.device}-{self.dtype}-{self.batch_size}-{self.mode}{on}"
@@ -77,7 +77,7 @@ class Group:
     device: str  # where
     origin: str  # whose results; empty where nothing has one
     label: str  # its name among the groups; empty if there is only one
-    slug: str  # the same as the ending of a file's name
+    slug: str  # ending of its files' names; empty if its device has one environment only
     conclusions: Conclusions | None  # verdicts on its runs; None where nothing has a result
 
     @property

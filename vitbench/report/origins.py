@@ -27,7 +27,7 @@ class Origins:
         return len(self.environments) > 1
 
     def letter(self, origin: str) -> str:
-        """The letter of an origin; "?" where its records tell no environment."""
+        """Letter of an origin; "?" where its records tell no environment."""
         return self.letters.get(origin, "?")
 
     def of(self, rows: pd.DataFrame) -> list[str]:
@@ -70,7 +70,7 @@ class Origins:
 
 
 def of_origin(rows: pd.DataFrame, origin: str) -> pd.DataFrame:
-    """Those of some trials whose records come from one origin."""
+    """The trials whose records come from one origin."""
     return where(rows, _origin(rows) == origin)
 
 
@@ -85,12 +85,12 @@ def states_of(rows: pd.DataFrame) -> dict[str, str]:
 
 
 def _states(rows: pd.DataFrame) -> dict[str, Counter[str]]:
-    """Cell → state → trials, in the order in which they come."""
-    found: dict[str, Counter[str]] = {}
+    """Cell → state → number of trials, in the order in which they come."""
+    counts: dict[str, Counter[str]] = {}
     numbers = rows.groupby(["cell", "state"], sort=False).size().reset_index(name="trials")
     for cell, state, number in numbers.itertuples(index=False):
-        found.setdefault(cell, Counter())[state] = number
-    return found
+        counts.setdefault(cell, Counter())[state] = number
+    return counts
 
 
 def _has_result(rows: pd.DataFrame) -> pd.Series[bool]:

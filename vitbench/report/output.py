@@ -28,7 +28,6 @@ from vitbench.report.text import Md, escape, printable, unique
 TEXT, PAGE = "report.md", "index.html"
 OURS = b'<meta name="generator" content="vitbench">'  # In the head of every page of ours
 
-
 PART = 50_000  # Rows of a CSV that are written at once: a million take a gigabyte beside their frame
 
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")

@@ -15,7 +15,7 @@ Md = NewType("Md", str)
 """A piece of Markdown: written here, or escaped. Plain text becomes one through :func:`escape` alone."""
 
 NOTHING = Md("n/a")
-"""What a table shows where a value does not exist. Where a trial gave none, it shows the state instead."""
+"""Text of a table's cell where a value does not exist. Where a trial gave none, the cell shows the state instead."""
 
 _SPECIAL = re.compile(r"[\\`*\[\]|~]")
 _LONE_UNDERSCORE = re.compile(r"(?<![^\W_])_|_(?![^\W_])")
@@ -42,14 +42,14 @@ def escape(text: object) -> Md:
 
 
 def bold(text: Md) -> Md:
-    """Marked as the best of its column."""
+    """Bold text, which marks the best of a column."""
     return Md(f"**{text}**")
 
 
 def listed(items: Sequence[str], limit: int = 8, more: str = "more") -> Md:
     """Plain names in a row, escaped; above the limit the number of the others in their place."""
-    shown = ", ".join(escape(item) for item in items[:limit])
-    return Md(f"{shown} and {len(items) - limit:,} {more}" if len(items) > limit else shown)
+    names = ", ".join(map(escape, items[:limit]))
+    return Md(f"{names} and {len(items) - limit:,} {more}" if len(items) > limit else names)
 
 
 class Span(NamedTuple):
@@ -61,10 +61,10 @@ class Span(NamedTuple):
 
 
 def spans(text: Md) -> list[Span]:
-    """A line of Markdown taken apart."""
+    """The parts of a line of Markdown, each of letters that look alike."""
     if not _MARKED.search(text):
         return [Span(text)]
-    found, styles, link = list[Span](), list[str](), ""
+    parts, styles, link = list[Span](), list[str](), ""
     for token in _PARSER.parseInline(text)[0].children or []:
         if token.type in ("strong_open", "em_open"):
             styles.append(token.tag)
@@ -74,8 +74,8 @@ def spans(text: Md) -> list[Span]:
             link = str(token.attrGet("href") or "")
         elif token.content or token.type == "softbreak":
             code = ["code"] if token.type == "code_inline" else []
-            found.append(Span(token.content or " ", (*styles, *code), link))
-    return found
+            parts.append(Span(token.content or " ", (*styles, *code), link))
+    return parts
 
 
 def plain(text: Md) -> str:
@@ -133,8 +133,8 @@ def accuracy_decimals(test_images: float) -> int:
 
 def unique(name: str, taken: Collection[str]) -> str:
     """A name; with a number behind it where that is taken."""
-    numbered = (f"{name}-{number}" for number in itertools.count(2))
-    return name if name not in taken else next(each for each in numbered if each not in taken)
+    names = itertools.chain([name], (f"{name}-{number}" for number in itertools.count(2)))
+    return next(each for each in names if each not in taken)
 
 
 def slug(text: str, empty: str, taken: Collection[str] = ()) -> str:
@@ -148,7 +148,7 @@ def clipped(text: str, most: int) -> str:
 
 
 def cut(number: int, most: int, noun: str = "row") -> list[Md]:
-    """What is below a table or a plot that shows the first of so many rows alone; nothing where it shows all."""
+    """The line below a table or a plot that shows the first of so many rows alone; none where it shows all."""
     return [Md(f"Of {number:,} {noun}s the first {most:,} are shown.")] if number > most else []
 
 
@@ -166,8 +166,8 @@ def ranging(low: float, high: float, decimals: int, *, sign: bool = False) -> Md
     """An interval: its ends, with their signs or without; nothing where it has none."""
     if not (math.isfinite(low) and math.isfinite(high)):
         return NOTHING
-    shown = signed if sign else fixed
-    return Md(f"{shown(low, decimals)} to {shown(high, decimals)}")
+    as_text = signed if sign else fixed
+    return Md(f"{as_text(low, decimals)} to {as_text(high, decimals)}")
 
 
 def span(values: Iterable[float], show: Callable[[float], Md] = count) -> Md:
@@ -184,25 +184,25 @@ def interval_text(low: float, high: float, decimals: int, *, sign: bool = False)
 
 def ratio_ends(low: float, high: float, fewest: int = 2) -> Md:
     """Ends of a ratio's interval, with as many decimals as it takes to see that 1 is not in it."""
-    shown = (n for n in range(fewest, 6) if low <= 1 <= high or not round(low, n) <= 1 <= round(high, n))
-    return ranging(low, high, next(shown, 6))
+    decimals = (n for n in range(fewest, 6) if low <= 1 <= high or not round(low, n) <= 1 <= round(high, n))
+    return ranging(low, high, next(decimals, 6))
 
 
 def distinct(names: Sequence[Sequence[str]], keep: int = 0) -> list[str]:
     """Names of as many parts each, without those that it does not take to tell them apart: the last go first, of the
     first ones so many are kept.
     """
-    every = {tuple(parts) for parts in names}
-    kept = list(range(len(names[0]))) if names else []
-    for place in reversed(kept[keep:]):
-        fewer = [each for each in kept if each != place]
-        if len({tuple(parts[n] for n in fewer) for parts in every}) == len(every):
-            kept = fewer
-    return [", ".join(parts[n] for n in kept if parts[n]) for parts in names]
+    rows = {tuple(parts) for parts in names}
+    places = list(range(len(names[0]))) if names else []
+    for place in reversed(places[keep:]):
+        fewer = [each for each in places if each != place]
+        if len({tuple(parts[n] for n in fewer) for parts in rows}) == len(rows):
+            places = fewer
+    return [", ".join(parts[n] for n in places if parts[n]) for parts in names]
 
 
 def seeds(n: int, planned: int) -> Md:
-    """How many seeds a mean is over, and of how many where some are missing."""
+    """Number of the seeds that a mean is over, and of how many where some are missing."""
     return Md(f"{n}" if n == planned else f"{n} of {planned}")
 
 

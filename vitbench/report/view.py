@@ -67,8 +67,8 @@ class View:
         self.judged = with_stand_ins(self.train) if once else self.train.assign(**{RUN_OF: self.train["cell"]})
         time = frames.where(self.trials, self.trials["kind"] == "time")
         # A frame without any row of one kind has no type for the key.
-        found = frames.timings_frame(study, self.results).astype({"trial_id": time["trial_id"].dtype})
-        self.time = time.merge(found, on="trial_id", how="left")
+        timings = frames.timings_frame(study, self.results).astype({"trial_id": time["trial_id"].dtype})
+        self.time = time.merge(timings, on="trial_id", how="left")
         known = set(frames.axes_of(study))
         # Axes of the full factorial with two values or more → their values as text.
         axes = {
@@ -118,10 +118,10 @@ class View:
 
     @cached_property
     def origins(self) -> Origins:
-        """Where the records that stand come from."""
-        found = self.results.environments(self.trials["trial_id"].tolist())
+        """The origins of the records that stand."""
+        environments = self.results.environments(self.trials["trial_id"].tolist())
         standing = set(self.trials["origin"].dropna().unique())
-        return Origins({origin: found[origin] for origin in found if origin in standing})
+        return Origins({origin: environments[origin] for origin in environments if origin in standing})
 
     @cached_property
     def train_devices(self) -> list[str]:
@@ -130,15 +130,15 @@ class View:
 
     @cached_property
     def time_groups(self) -> list[TimeGroup]:
-        """What is timed together, each environment apart; in the plan's order."""
-        found = list[TimeGroup]()
+        """Timings by their settings, each environment apart; in the plan's order."""
+        groups = list[TimeGroup]()
         keys = self.time[["device", "dtype", "batch_size", "mode", "level", "level_shape"]].drop_duplicates()
         for device, dtype, batch_size, *rest in keys.itertuples(index=False):
             group = TimeGroup(device, dtype, int(batch_size), *rest)
             origins = self.origins.of(self.timings(group)) or [""]
-            letters = [self.origins.letter(origin) if len(origins) > 1 else "" for origin in origins]
-            found += [replace(group, origin=o, letter=letter) for o, letter in zip(origins, letters, strict=True)]
-        return found
+            several = len(origins) > 1
+            groups += [replace(group, origin=o, letter=self.origins.letter(o) if several else "") for o in origins]
+        return groups
 
     def runs(self, device: str, columns: Sequence[str] = (), *, judged: bool = False) -> pd.DataFrame:
         """The training runs planned on a device, or with ``judged`` those and the ones that stand for equivalent cells.
@@ -187,19 +187,19 @@ class View:
         return accuracy_decimals(float(self.by_cell["test_images"].min()) if len(self.by_cell) else math.nan)
 
     def task(self, cell: str) -> str:
-        """What a cell classifies: its values of the axes that change that; empty where all classify the same."""
+        """Task of a cell: its values of the axes that change what is classified; empty where all classify the same."""
         return " · ".join(self.values_of[cell][axis] for axis in self.conditions)
 
     def ranked(self, device: str) -> list[str]:
         """Cells planned on a device: the best mean test accuracy first, those without a result last, in plan order."""
         planned = list(self.train.loc[self.train["device"] == device, "cell"].unique())
-        found = self.by_cell[self.by_cell["device"] == device]
-        best = found.groupby("cell", sort=False)[f"{grouped.ACCURACY}_mean"].max().to_dict()
+        rows = self.by_cell[self.by_cell["device"] == device]
+        best = rows.groupby("cell", sort=False)[MEAN].max().to_dict()
         return sorted(planned, key=lambda cell: -best.get(cell, -math.inf))
 
     @cached_property
     def cost_by_cell(self) -> pd.DataFrame:
-        """The same of the runs that are each cell's own."""
+        """Finished training runs over their seeds, as in ``by_cell``, without runs that stand for other cells."""
         return grouped.over_seeds(self.train) if self.stood_for else self.by_cell
 
     @cached_property
@@ -216,9 +216,9 @@ class View:
     @cached_property
     def _chance(self) -> dict[str, float]:
         """Cell that is trained → the accuracy of a guess in percent: the most frequent class, or one of them all."""
-        found = {p.cell: 100 / p.trial.model.num_classes for p in self.planned if isinstance(p.trial, TrainTrial)}
+        guesses = {p.cell: 100 / p.trial.model.num_classes for p in self.planned if isinstance(p.trial, TrainTrial)}
         most = self.train.groupby("cell")["test_most_common_pct"].max().dropna()
-        return found | {str(cell): max(found[str(cell)], float(share)) for cell, share in most.items()}
+        return guesses | {str(cell): max(guesses[str(cell)], float(share)) for cell, share in most.items()}
 
     def is_at_chance(self, cell: str, of_mean: Interval | None) -> bool:
         """Whether the interval of a cell's mean test accuracy reaches down to that of a guess among its classes."""
@@ -263,14 +263,13 @@ class View:
     @cached_property
     def conditions(self) -> list[str]:
         """The axes that change what is classified."""
-        trained = [(p.axes, p.trial) for p in self.planned if isinstance(p.trial, TrainTrial)]
-        shown = by_identity(images)
-        found = conditions(
-            ({axis: values[axis] for axis in self.axes}, shown(trial.data, trial.model.num_classes))
-            for values, trial in trained
-            if self.axes.keys() <= values.keys()
+        images_of = by_identity(images)
+        names = conditions(
+            ({axis: p.axes[axis] for axis in self.axes}, images_of(p.trial.data, p.trial.model.num_classes))
+            for p in self.planned
+            if isinstance(p.trial, TrainTrial) and self.axes.keys() <= p.axes.keys()
         )
-        return [axis for axis in self.axes if axis in found]
+        return [axis for axis in self.axes if axis in names]
 
     @cached_property
     def conclusions(self) -> list[Conclusions]:
@@ -288,27 +287,22 @@ class View:
 
     @cached_property
     def groups(self) -> list[Group]:
-        """What was trained, each device and environment apart; in the plan's order."""
-        places = {(each.runs.device, each.runs.origin): each for each in self.conclusions}
-        found = [
-            (device, origin, self.origins.on(origin, origins))
-            for device in self.train_devices
-            for origins in [self.origins.of(self.runs(device)) or [""]]
-            for origin in origins
-        ]
-        several = len(self.train_devices) > 1
-        return [
-            Group(
-                device, origin, f"{device if several or on else ''}{on.removeprefix(' on')}", suffix,
-                places.get((device, origin)),
-            )
-            for device, origin, (on, suffix) in found
-        ]  # fmt: skip
+        """Training runs by device and environment; in the plan's order."""
+        conclusions = {(each.runs.device, each.runs.origin): each for each in self.conclusions}
+        groups = list[Group]()
+        for device in self.train_devices:
+            origins = self.origins.of(self.runs(device)) or [""]
+            for origin in origins:
+                on, suffix = self.origins.on(origin, origins)
+                place = device if on or len(self.train_devices) > 1 else ""
+                label = f"{place}{on.removeprefix(' on')}"
+                groups.append(Group(device, origin, label, suffix, conclusions.get((device, origin))))
+        return groups
 
     def by_group(self, blocks: Callable[[Group], list[Block]]) -> list[Block]:
         """Each group's blocks, headed by the group's name if there are several groups."""
-        found = [(group, of_group) for group in self.groups if (of_group := blocks(group))]
-        return [block for group, some in found for block in (*group.heading, *some)]
+        parts = [(group, blocks(group)) for group in self.groups]
+        return [block for group, part in parts if part for block in (*group.heading, *part)]
 
     @cached_property
     def looking(self) -> Looking | None:
@@ -322,11 +316,11 @@ class View:
     @cached_property
     def seeds_wanted(self) -> dict[str, int]:
         """Cell → seeds that it needs by what is known, of a plan with looks: as many as any of the places asks for."""
-        found: dict[str, int] = {}
+        wanted: dict[str, int] = {}
         for each in self.conclusions:
             for cell, seeds in each.seeds.items():
-                found[cell] = max(seeds, found.get(cell, 0))
-        return found
+                wanted[cell] = max(seeds, wanted.get(cell, 0))
+        return wanted
 
     def timing_over(self, axis: str, group: TimeGroup, value: str) -> grouped.Matched:
         """A measured value over the matched blocks of an axis, of one group of timings."""
@@ -339,17 +333,17 @@ class View:
         The first of them colours the pictures of accuracy and of training, so that a colour means one thing in them.
         """
         claimed = {fact.axis for fact in self.study.info.facts}
-        runs, blocks = self.judged, grouped.TRAIN_BLOCK
-        found = grouped.by_effect([grouped.matched(runs, self.axes, a, grouped.ACCURACY, blocks) for a in self.axes])
-        return sorted(found, key=lambda axis: axis not in claimed)
+        value, block = grouped.ACCURACY, grouped.TRAIN_BLOCK
+        effects = [grouped.matched(self.judged, self.axes, axis, value, block) for axis in self.axes]
+        return sorted(grouped.by_effect(effects), key=lambda axis: axis not in claimed)
 
     def identity(self, cells: Sequence[str], axes: Collection[str] | None = None) -> dict[str, Md]:
         """The columns that name cells of one row: for each axis of a grid (or of some) their values, else a label."""
-        shown = list(self.axes) if not axes else [axis for axis in self.axes if axis in axes]
-        if not self.factorial or len(shown) > MAX_AXIS_COLUMNS:
+        named = [axis for axis in self.axes if not axes or axis in axes]
+        if not self.factorial or len(named) > MAX_AXIS_COLUMNS:
             return {"cell": escape(cells[0])}
-        values = {axis: dict.fromkeys(self.values_of[cell][axis] for cell in cells) for axis in shown}
-        return {self.axis_names[axis]: escape(JOIN.join(values[axis])) for axis in shown}
+        values = {axis: dict.fromkeys(self.values_of[cell][axis] for cell in cells) for axis in named}
+        return {self.axis_names[axis]: escape(JOIN.join(values[axis])) for axis in named}
 
     @cached_property
     def values_of(self) -> dict[str, dict[str, str]]:
@@ -360,8 +354,8 @@ class View:
     @cached_property
     def cells_with(self) -> dict[tuple[str, str], set[str]]:
         """(axis, value) → the cells that have it."""
-        every, of = [(axis, value) for axis, values in self.axes.items() for value in values], self.values_of
-        return {(axis, value): {cell for cell in of if of[cell][axis] == value} for axis, value in every}
+        pairs = [(axis, value) for axis, values in self.axes.items() for value in values]
+        return {(a, v): {cell for cell, values in self.values_of.items() if values[a] == v} for a, v in pairs}
 
 
 def cut_off(of_mean: Interval) -> Interval:

@@ -11,10 +11,9 @@ import pandas as pd
 
 from vitbench.analysis.axis_speeds import MARGIN, AxisSpeed, axis_speeds, judge
 from vitbench.analysis.differences import paired
-from vitbench.analysis.frames import level
 from vitbench.analysis.grouped import finished, texts
 from vitbench.analysis.paired import CONFIDENCE
-from vitbench.report.cost.speed import CONTROL, geometric_mean
+from vitbench.report.cost.speed import CONTROL, axes_of, geometric_mean
 from vitbench.report.document import Bar, Block, Scale, table
 from vitbench.report.groups import RUNS, TimeGroup
 from vitbench.report.origins import of_origin
@@ -47,8 +46,8 @@ def scale() -> Scale:
 
 def table_of(view: View, group: TimeGroup) -> list[Block]:
     """The table of a group of timings, or of training runs; none where no axis has two values."""
-    found = judged(view).get(group, [])
-    known = [each for each in found if each.blocks]
+    speeds = judged(view).get(group, [])
+    known = [each for each in speeds if each.blocks]
     if not known:
         return []
     runs = group.mode == RUNS
@@ -58,10 +57,10 @@ def table_of(view: View, group: TimeGroup) -> list[Block]:
         lines.append({"axis": Md(CONTROL), SPEED: fixed(control.value, 2),
                       INTERVAL: ranging(control.low, control.high, 2)})  # fmt: skip
         bars.append(None)
-    over = plural(max(each.repetitions for each in found), *(("seed",) if runs else ("process", "processes")))
+    over = plural(max(each.repetitions for each in speeds), *(("seed",) if runs else ("process", "processes")))
     caption = f"By axis{group.on}: geometric mean over matched blocks in {over}."
-    caption += "" if any(each.verdict for each in found) else NO_INTERVAL
-    if without := [each for each in found if not each.blocks]:
+    caption += "" if any(each.verdict for each in speeds) else NO_INTERVAL
+    if without := [each for each in speeds if not each.blocks]:
         rows = view.runs(group.device) if runs else view.timings(group)
         rows = rows[rows["factorial"].astype(bool)]
         words = [view.origins.absence(rows[[text == e.value for text in texts(rows[e.axis])]]) for e in without]
@@ -73,21 +72,21 @@ def table_of(view: View, group: TimeGroup) -> list[Block]:
 def axes_frame(view: View) -> pd.DataFrame:
     """Speeds by axis as numbers: a row for each device, setting, origin, axis and value but the reference."""
     lines = []
-    for group, found in judged(view).items():
+    for group, speeds in judged(view).items():
         of_runs = {"batch_size": "", "level": ""} if group.mode == RUNS else {}
         where = {"device": group.device, "dtype": group.dtype, "batch_size": group.batch_size, "mode": group.mode,
                  "level": group.level, "level_shape": group.shape,
                  "origin": view.origins.letter(group.origin)} | of_runs  # fmt: skip
-        lines += [{**where, **asdict(replace(each, group=None))} for each in found]
+        lines += [{**where, **asdict(replace(each, group=None))} for each in speeds]
     return pd.DataFrame(lines).drop(columns="group", errors="ignore")
 
 
 def _of_timings(view: View) -> Iterable[AxisSpeed]:
     for group in view.time_groups:
-        planned, rows = view.timings(group), view.timed(group)
-        telling = [axis for axis in view.axes if planned[axis].map(level).nunique() > 1]
+        rows = view.timed(group)
         rows = rows.loc[rows["factorial"].astype(bool), ["trial_id", *view.axes]].merge(view.processes, on="trial_id")
-        yield from axis_speeds(rows.rename(columns={"process": "repetition"}), view.axes, telling, group)
+        rows = rows.rename(columns={"process": "repetition"})
+        yield from axis_speeds(rows, view.axes, axes_of(view, group), group)
 
 
 def training(view: View, device: str) -> list[TimeGroup]:
@@ -113,8 +112,8 @@ def _of_training(view: View) -> Iterable[AxisSpeed]:
 def _is_shuffled(rows: pd.DataFrame) -> bool:
     """Whether cells did not come in one order in all seeds: else a drift of the machine is taken for an effect."""
     several = rows[rows.groupby("cell")["repetition"].transform("nunique") == rows["repetition"].nunique()]
-    orders = {tuple(mine.sort_values("started_at", kind="stable")["cell"]) for _, mine in several.groupby("repetition")}
-    return len(orders) > 1
+    runs = several.sort_values("started_at", kind="stable").groupby("repetition")["cell"]
+    return len({tuple(cells) for _, cells in runs}) > 1
 
 
 def _line(view: View, each: AxisSpeed) -> dict[str, Md]:
@@ -133,9 +132,9 @@ def _line(view: View, each: AxisSpeed) -> dict[str, Md]:
 
 def _memory(view: View, group: TimeGroup, each: AxisSpeed) -> dict[str, Md]:
     """Peak memory over that with the reference, the geometric mean over matched blocks."""
-    found = view.timing_over(each.axis, group, "peak_memory_mib")
-    known = each.value in found.table and len(found.table)
-    return {"peak memory (×)": fixed(geometric_mean(found.ratios()[each.value]) if known else math.nan, 2)}
+    blocks = view.timing_over(each.axis, group, "peak_memory_mib")
+    known = each.value in blocks.table and len(blocks.table)
+    return {"peak memory (×)": fixed(geometric_mean(blocks.ratios()[each.value]) if known else math.nan, 2)}
 
 
 def _control(view: View, group: TimeGroup) -> Bar | None:
@@ -144,6 +143,6 @@ def _control(view: View, group: TimeGroup) -> Bar | None:
     controls = beside[["process", "log_control"]].dropna().drop_duplicates()["log_control"].to_numpy(np.float64)
     if len(controls) < 2:
         return None
-    found = paired(controls)
-    mean, reach = float(found.mean), float(found.reach(CONFIDENCE))
+    difference = paired(controls)
+    mean, reach = float(difference.mean), float(difference.reach(CONFIDENCE))
     return Bar(math.exp(mean), math.exp(mean - reach), math.exp(mean + reach))

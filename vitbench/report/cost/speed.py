@@ -36,19 +36,19 @@ def baseline(view: View, group: TimeGroup) -> dict[str, Any] | None:
 def by_cell(view: View, group: TimeGroup) -> Table:
     """The table of a group that has a result: a row for each planned cell, then the A/A control."""
     planned, rows = view.timings(group), view.timed(group).to_dict("records")
-    missing, found, base = view.origins.missing(planned), {row["cell"]: row for row in rows}, baseline(view, group)
+    missing, timings, base = view.origins.missing(planned), {row["cell"]: row for row in rows}, baseline(view, group)
     assert base is not None
     # Of a part of the model only some axes matter: those in which the timings differ name them.
     axes = () if group.level == "model" else axes_of(view, group)
-    order = sorted(planned["cell"].unique(), key=lambda c: found[c]["latency_ms_p50"] if c in found else math.inf)
+    order = sorted(planned["cell"].unique(), key=lambda c: timings[c]["latency_ms_p50"] if c in timings else math.inf)
     drifts = not view.by_other_runtimes.isdisjoint(planned["trial_id"])
     cells, best_ones = order[:MAX_CELLS], (fastest(rows, base["trial_id"]), leanest(rows))
-    known = {c: _values(group, found[c], base, *best_ones, drifts=drifts) for c in cells if c in found}
+    known = {c: _values(group, timings[c], base, *best_ones, drifts=drifts) for c in cells if c in timings}
     lines = [
         view.identity([cell], axes) | (known[cell] if cell in known else {LATENCY: escape(missing[cell])})
         for cell in cells
     ]
-    bars = [Bar(*(found[c][f"latency_ms_{end}"] for end in ("p50", "low", "high"))) if c in found else None
+    bars = [Bar(*(timings[c][f"latency_ms_{end}"] for end in ("p50", "low", "high"))) if c in timings else None
             for c in cells]  # fmt: skip
     if math.isfinite(base["control"]):
         control = with_interval(base["control"], base["control_low"], base["control_high"])
@@ -63,7 +63,7 @@ def by_cell(view: View, group: TimeGroup) -> Table:
 
 
 def unstable(view: View, group: TimeGroup) -> list[Md]:
-    """Why timings are marked: a number for intervals, which the table has, and names for other reasons; or nothing."""
+    """Reasons why timings are marked: a number for intervals, which the table has, names for others; or nothing."""
     rows = view.timed(group)
     marked = [(row["cell"], row["unstable"]) for row in rows.to_dict("records") if row["unstable"]]
     if not marked:
@@ -113,8 +113,8 @@ def fastest(rows: Sequence[Mapping[Any, Any]], baseline: str) -> set[str]:
     spans |= {baseline: (1.0, 1.0)} if baseline in spans else {}
     low, high = spans[min(sure, key=lambda row: row["latency_ms_p50"])["trial_id"]]
     # An end that is not a number is neither above nor below anything: such a timing cannot be told from another.
-    level = {trial for trial, (a, b) in spans.items() if not (b < low or a > high)}
-    return level if len(level) < len(sure) else set()
+    trials = {trial for trial, (a, b) in spans.items() if not (b < low or a > high)}
+    return trials if len(trials) < len(sure) else set()
 
 
 def leanest(rows: Sequence[Mapping[Any, Any]]) -> set[str]:
@@ -124,10 +124,10 @@ def leanest(rows: Sequence[Mapping[Any, Any]]) -> set[str]:
     """
     if any(pd.isna(row["peak_reserved_mib"]) for row in rows):
         return set()
-    shown = {row["trial_id"]: significant(row["peak_memory_mib"]) for row in rows}
+    memories = {row["trial_id"]: significant(row["peak_memory_mib"]) for row in rows}
     least = significant(min((row["peak_memory_mib"] for row in rows), default=math.nan))
-    level = {trial for trial, memory in shown.items() if memory == least}
-    return level if len(level) < len(shown) else set()
+    trials = {trial for trial, memory in memories.items() if memory == least}
+    return trials if len(trials) < len(memories) else set()
 
 
 def ratio(result: Mapping[Any, Any], base: Mapping[Any, Any]) -> Md:
@@ -157,7 +157,7 @@ def called(view: View, group: TimeGroup, cells: Iterable[str]) -> dict[str, str]
 
 
 def shared(view: View, group: TimeGroup) -> str:
-    """What all cells of a group have in common and others of its level do not, such as the name of their shape."""
+    """Values that all cells of a group have in common and others of its level do not, such as their shape's name."""
     rows, level_of = view.timings(group), view.time[view.time["level"] == group.level]
     axes = view.axes if view.factorial else ()
     common = [a for a in axes if rows[a].map(level).nunique() == 1 < level_of[a].map(level).nunique()]
@@ -177,8 +177,8 @@ def telling(view: View) -> list[str]:
     """
 
     def width(axis: str, group: TimeGroup) -> float:
-        found = view.timing_over(axis, group, "latency_ms_p50")
-        ratios = [geometric_mean(column) for _, column in found.ratios().items()] if len(found.table) else []
+        blocks = view.timing_over(axis, group, "latency_ms_p50")
+        ratios = [geometric_mean(column) for _, column in blocks.ratios().items()] if len(blocks.table) else []
         ratios = [r for r in ratios if math.isfinite(r)]
         return math.log(max(ratios) / min(ratios)) if ratios else 0.0
 
@@ -215,11 +215,11 @@ class Beside:
 
 def beside_baseline(view: View) -> list[Beside]:
     """Every finished timing but the baselines', in the plan's order."""
-    found = [each for group in view.time_groups for each in _of_group(view, group)]
-    known = [number for number, each in enumerate(found) if math.isfinite(each.row["speed_p"])]
-    for number, p in zip(known, holm([float(found[number].row["speed_p"]) for number in known]), strict=True):
-        found[number] = replace(found[number], p_holm=p)
-    return found
+    timings = [each for group in view.time_groups for each in _of_group(view, group)]
+    known = [number for number, each in enumerate(timings) if math.isfinite(each.row["speed_p"])]
+    for number, p in zip(known, holm([float(timings[number].row["speed_p"]) for number in known]), strict=True):
+        timings[number] = replace(timings[number], p_holm=p)
+    return timings
 
 
 def _of_group(view: View, group: TimeGroup) -> Iterator[Beside]:
@@ -246,22 +246,22 @@ def heat_map(view: View) -> Table | None:
 
     None of few settings, and where cells differ too much to stand side by side.
     """
-    found = beside_baseline(view)
-    columns = sorted({(each.group.mode_name, each.name) for each in found})
-    groups, bases = list(dict.fromkeys(each.group for each in found)), {each.base for each in found}
+    timings = beside_baseline(view)
+    columns = sorted({(each.group.mode_name, each.name) for each in timings})
+    groups, bases = list(dict.fromkeys(each.group for each in timings)), {each.base for each in timings}
     if len(groups) < FEWEST or len(bases) != 1 or len(columns) > MOST_COLUMNS:
         return None
     titles = distinct([
-        (shared(view, g), g.what.removesuffix(", "), g.device, g.dtype, f"batch size {g.batch_size}", g.letter)
+        (shared(view, g), g.what, g.device, g.dtype, f"batch size {g.batch_size}", g.letter)
         for g in groups
     ])  # fmt: skip
     title_of = dict(zip(groups, (title or "all" for title in titles), strict=True))
     rows: dict[str, dict[tuple[str, str], Beside]] = {}
-    for each in found:
+    for each in timings:
         rows.setdefault(title_of[each.group], {})[each.group.mode_name, each.name] = each
     several = len({mode for mode, _ in columns}) > 1
     heads = {column: f"{column[1]}, {column[0]}" if several else column[1] for column in columns}
-    shown = list(rows.items())[:MOST]
+    settings = list(rows.items())[:MOST]
     words = {"faster": " faster", "slower": " slower"}
     lines = [
         {"setting": escape(title)}
@@ -269,17 +269,18 @@ def heat_map(view: View) -> Table | None:
             heads[column]: Md(f"{fixed(each.ratio, 2)}{words.get(each.verdict, '')}{f' {UNSTABLE}' * each.unstable}")
             for column, each in row.items()
         }
-        for title, row in shown
+        for title, row in settings
     ]
     shades = {
-        (at, columns.index(column) + 1): max(-1.0, min(1.0, math.log(each.ratio) / STRONGEST))
-        for at, (_, row) in enumerate(shown)
+        (number, columns.index(column) + 1): max(-1.0, min(1.0, math.log(each.ratio) / STRONGEST))
+        for number, (_, row) in enumerate(settings)
         for column, each in row.items()
         if each.verdict != "unstable" and each.ratio > 0
     }
     caption = f"Speed as a multiple of that of {bases.pop()}, timed beside it: above 1 is faster."
     caption += " Faster or slower, in words, where it is shown after correction for all comparisons."
-    caption += f" {UNSTABLE}: unstable timing." if any(each.unstable for each in found) else ""
+    caption += f" {UNSTABLE}: unstable timing." if any(each.unstable for each in timings) else ""
     caption += f" The first {MOST} of {plural(len(rows), 'setting')} are shown." if len(rows) > MOST else ""
-    made = table(lines, right=set(heads.values()), columns=["setting", *heads.values()], caption=escape(caption))
-    return replace(made, shades=shades)
+    right = set(heads.values())
+    speeds = table(lines, right, columns=["setting", *heads.values()], caption=escape(caption))
+    return replace(speeds, shades=shades)
