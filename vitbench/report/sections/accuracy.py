@@ -13,6 +13,7 @@ import pandas as pd
 
 from vitbench.analysis.grouped import ACCURACY, TRAIN_BLOCK, finished, matched
 from vitbench.analysis.paired import Interval, interval
+from vitbench.analysis.verdicts import Judged
 from vitbench.report.document import Bar, Block, Heading, Scale, Table, table
 from vitbench.report.groups import Group
 from vitbench.report.origins import of_origin, states_of
@@ -74,18 +75,18 @@ def functions(view: View, group: Group) -> list[Function]:
     planned = of_device.groupby("function", sort=False)["seed"].nunique()
     runs = finished(of_origin(of_device, group.origin))
     runs = runs[runs[ACCURACY].notna()]
-    found = []
+    results = []
     for first, rows in runs.groupby("function", sort=False):
         cells = list(dict.fromkeys(rows["cell"].tolist()))
         by_axis = {axis: list(dict.fromkeys(view.values_of[cell][axis] for cell in cells)) for axis in view.axes}
         values = rows.groupby("seed", sort=False)[ACCURACY].mean().tolist()
-        found.append(
+        results.append(
             Function(
                 cells, by_axis if view.factorial else {}, len(values), int(planned[first]), statistics.fmean(values),
                 statistics.stdev(values) if len(values) > 1 else math.nan, cut_off(interval(values)),
             )
         )  # fmt: skip
-    return sorted(found, key=lambda each: -each.mean)
+    return sorted(results, key=lambda each: -each.mean)
 
 
 def section(view: View, files: Files) -> list[Block]:
@@ -100,72 +101,69 @@ def section(view: View, files: Files) -> list[Block]:
 
 def _by_function(view: View, group: Group) -> list[Block]:
     """The table of a group: a row for each function, then the cells without a result on one line."""
-    found = functions(view, group)
-    known = {cell for each in found for cell in each.cells}
-    rows = view.runs(group.device, judged=True)
-    missing = {cell: word for cell, word in view.origins.missing(rows).items() if cell not in known}
+    results = functions(view, group)
     blocks: list[Block] = []
-    if found:
-        blocks.append(_table(view, group, found[:MAX_CELLS]))
-        blocks += cut(len(found), MAX_CELLS)
-    words: dict[str, int] = Counter(missing.values())
-    if words:
-        each = "; ".join(f"{escape(word)}: {plural(number, 'cell')}" for word, number in words.items())
-        blocks.append(Md(f"Without a result here: {each}."))
+    if results:
+        blocks += [_table(view, group, results[:MAX_CELLS]), *cut(len(results), MAX_CELLS)]
+    known = {cell for each in results for cell in each.cells}
+    missing = view.origins.missing(view.runs(group.device, judged=True))
+    if words := Counter(word for cell, word in missing.items() if cell not in known):
+        numbers = "; ".join(f"{escape(word)}: {plural(number, 'cell')}" for word, number in words.items())
+        blocks.append(Md(f"Without a result here: {numbers}."))
     return blocks
 
 
-def _table(view: View, group: Group, found: Sequence[Function]) -> Table:
+def _table(view: View, group: Group, results: Sequence[Function]) -> Table:
     variants = {j.comparison.label: j for j in group.conclusions.variants} if group.conclusions else {}
-    costs = {(r["cell"], r["origin"]): r for r in view.cost_by_cell.to_dict("records") if r["device"] == group.device}
+    records = view.cost_by_cell.to_dict("records")
+    costs = {r["cell"]: r for r in records if (r["device"], r["origin"]) == (group.device, group.origin)}
     whole = view.trials[(view.trials["kind"] == "train") | (view.trials["level"] == "model")]
     sizes = whole.groupby("cell", sort=False)[["parameters", "forward_flops"]].first().to_dict("index")
-    best = _best(view, found)
+    best = _best(view, results)
     lines = []
-    for each in found:
-        of_cells = [cost for cell in each.cells if (cost := costs.get((cell, group.origin))) is not None]
-        shown = spread(each.mean, each.std, view.decimals)
-        shown = bold(shown) if each in best else shown
-        shown = Md(f"{shown} ({AT_CHANCE})") if view.is_at_chance(each.cells[0], each.interval) else shown
+    for each in results:
+        of_cells = [costs[cell] for cell in each.cells if cell in costs]
+        accuracy = spread(each.mean, each.std, view.decimals)
+        accuracy = bold(accuracy) if each in best else accuracy
+        accuracy = Md(f"{accuracy} ({AT_CHANCE})") if view.is_at_chance(each.cells[0], each.interval) else accuracy
         line = view.identity(each.cells)
         if "cell" in line and len(view.function_of) > len(set(view.function_of.values())):
             line[EQUIVALENT] = count(len(each.cells))
-        line[TEST] = Md(f"{shown} {SURVIVORS}") if each.n < each.planned else shown
+        line[TEST] = Md(f"{accuracy} {SURVIVORS}") if each.n < each.planned else accuracy
         line[INTERVAL] = ranging(each.interval.low, each.interval.high, view.decimals)
         line["seeds"] = seeds(each.n, each.planned)
         if variants:
             line |= _against_first(view, variants.get(each.cells[0]))
-        line |= {title: shown for title, column in COSTS.items() if (shown := _cost(of_cells, *column)) != NOTHING}
+        line |= {title: cost for title, column in COSTS.items() if (cost := _cost(of_cells, *column)) != NOTHING}
         size = sizes[each.cells[0]]
         line["parameters"] = count(size["parameters"])
         line["FLOPs per image (M)"] = significant(size["forward_flops"] / 1e6)
         lines.append(line)
-    bars = [Bar(each.mean, each.interval.low, each.interval.high) for each in found]
-    made, same = without_equal(lines, keep={TEST, INTERVAL, *view.axis_names.values(), "cell"})
+    bars = [Bar(each.mean, each.interval.low, each.interval.high) for each in results]
+    lines, same = without_equal(lines, keep={TEST, INTERVAL, *view.axis_names.values(), "cell"})
     shared = "; ".join(f"{name} {value}" for name, value in same.items())
     sentences = [
         "Test accuracy by cell, the highest mean first.",
         f"{SHARED}: {shared}." if shared else "",
-        UNEQUAL_SEEDS if view.study.info.looks and len({each.n for each in found}) > 1 else "",
+        UNEQUAL_SEEDS if view.study.info.looks and len({each.n for each in results}) > 1 else "",
         "" if view.contention[group.device].alone else NOT_ALONE,
     ]
     caption = " ".join(filter(None, sentences))
-    right = {name for line in made for name in line} - NAMING - set(view.axis_names.values())
-    return table(
-        made, right, caption=caption, bars={TEST: (bars, Scale())}, optional=OPTIONAL, cells=[f.cells for f in found]
-    )
+    right = {name for line in lines for name in line} - NAMING - set(view.axis_names.values())
+    cells = [each.cells for each in results]
+    return table(lines, right, caption=caption, bars={TEST: (bars, Scale())}, optional=OPTIONAL, cells=cells)
 
 
 def without_equal(lines: Sequence[dict[str, Md]], keep: set[str]) -> tuple[list[dict[str, Md]], dict[str, Md]]:
     """Lines without the columns in which all agree, and what they agree on; one line keeps its columns."""
     names = [name for name in dict.fromkeys(name for line in lines for name in line) if name not in keep]
     values = {name: {line.get(name, NOTHING) for line in lines} for name in names}
-    same = {name: next(iter(found)) for name, found in values.items() if len(found) == 1} if len(lines) > 1 else {}
-    made = [{name: cell for name, cell in line.items() if name not in same} for line in lines]
-    return made, {name: value for name, value in same.items() if value != NOTHING}
+    same = {name: next(iter(cells)) for name, cells in values.items() if len(cells) == 1} if len(lines) > 1 else {}
+    different = [{name: cell for name, cell in line.items() if name not in same} for line in lines]
+    return different, {name: value for name, value in same.items() if value != NOTHING}
 
 
-def _against_first(view: View, judged: Any) -> dict[str, Md]:
+def _against_first(view: View, judged: Judged | None) -> dict[str, Md]:
     """The difference from the first cell, and the verdict on it."""
     if judged is None or not judged.n:
         return {"difference (points)": NOTHING, "p (Holm)": NOTHING, "verdict": NOTHING}
@@ -197,14 +195,14 @@ def _cost(of_cells: Sequence[Mapping[Any, Any]], key: str, factor: float) -> Md:
     return span(values, count if key == "steps" else significant)
 
 
-def _best(view: View, found: Sequence[Function]) -> list[Function]:
+def _best(view: View, results: Sequence[Function]) -> list[Function]:
     """The highest mean of each task, and those within the noise floor of it; of single runs none."""
     floor = view.noise.largest if view.noise else 0.0
     highest: dict[str, float] = {}
-    for each in found:
+    for each in results:
         highest.setdefault(view.task(each.cells[0]), each.mean)
-    best = [each for each in found if each.n > 1 and each.mean >= highest[view.task(each.cells[0])] - floor]
-    return best if len(best) < len(found) else []
+    best = [each for each in results if each.n > 1 and each.mean >= highest[view.task(each.cells[0])] - floor]
+    return best if len(best) < len(results) else []
 
 
 def by_cell_frame(view: View) -> pd.DataFrame:
@@ -214,11 +212,12 @@ def by_cell_frame(view: View) -> pd.DataFrame:
     planned = view.judged.groupby(["device", "cell"], sort=False).size().rename("planned").reset_index()
     frame = planned.merge(view.by_cell.drop(columns="planned"), on=["device", "cell"], how="left")
     frame = frame.join(values, on="cell")
-    found = [view.intervals.get(key) for key in frame[["device", "cell", "origin"]].itertuples(index=False, name=None)]
+    keys = frame[["device", "cell", "origin"]].itertuples(index=False, name=None)
+    intervals = [view.intervals.get(key) for key in keys]
     place = list(frame.columns).index(STD) + 1
     for name in ("high", "low"):
-        frame.insert(place, f"{ACCURACY}_{name}", [getattr(each, name) if each else math.nan for each in found])
-    at_chance = [view.is_at_chance(cell, each) for cell, each in zip(frame["cell"], found, strict=True)]
+        frame.insert(place, f"{ACCURACY}_{name}", [getattr(each, name) if each else math.nan for each in intervals])
+    at_chance = [view.is_at_chance(cell, each) for cell, each in zip(frame["cell"], intervals, strict=True)]
     frame.insert(place + 2, "at_chance", at_chance)
     frame["n"] = frame["n"].astype("float64").fillna(0).astype(int)
     stood_for = {"seeds_of": frame["cell"].map(view.stood_for)} if view.stood_for else {}
@@ -235,12 +234,12 @@ def axes_frame(view: View) -> pd.DataFrame:
     for group in view.groups:
         for axis in view.axes if group.origin else ():
             rows = of_origin(view.runs(group.device, judged=axis not in view.equivalent_axes), group.origin)
-            found = matched(rows, view.axes, axis, ACCURACY, TRAIN_BLOCK)
-            differences = found.differences()
+            blocks = matched(rows, view.axes, axis, ACCURACY, TRAIN_BLOCK)
+            differences = blocks.differences()
             lines += [
-                (group.device, view.origins.letter(group.origin), found.axis, value, found.reference, len(column),
-                 found.incomplete, column.mean(), differences[value].mean(), differences[value].std(ddof=1))
-                for value, column in found.table.items()
+                (group.device, view.origins.letter(group.origin), axis, value, blocks.reference, len(column),
+                 blocks.incomplete, column.mean(), differences[value].mean(), differences[value].std(ddof=1))
+                for value, column in blocks.table.items()
             ]  # fmt: skip
     columns = ["device", "origin", "axis", "value", "reference", "blocks", "incomplete_blocks", MEAN,
                "difference_points_mean", "difference_points_std"]  # fmt: skip

@@ -28,7 +28,7 @@ Subject = TypeVar("Subject")
 
 
 class Caveat(NamedTuple, Generic[Subject]):
-    """What may limit a conclusion."""
+    """A limit of a conclusion: when it applies, and the sentence that states it."""
 
     name: str  # that it keeps, whatever its words
     when: Callable[[Subject], object]  # whether it applies: its facts, or some for each time; or a number, or truth
@@ -37,10 +37,10 @@ class Caveat(NamedTuple, Generic[Subject]):
 
     def facts(self, subject: Subject) -> Facts:
         """Values for the fields of the sentence, one mapping for each time that it is stated."""
-        found = self.when(subject)
-        if isinstance(found, Iterable):
-            return [found] if isinstance(found, Mapping) else found
-        return [{"number": found}] if found else []
+        facts = self.when(subject)
+        if isinstance(facts, Iterable):
+            return [facts] if isinstance(facts, Mapping) else facts
+        return [{"number": facts}] if facts else []
 
 
 def stated(view: View) -> Iterator[tuple[str, Md]]:
@@ -56,29 +56,29 @@ def in_words(caveats: Sequence[Caveat[Subject]], subject: Subject) -> Iterator[t
 
 
 def grave(view: View) -> Iterator[tuple[str, str]]:
-    """What the first screen calls each caveat that changes the conclusion, and the caveat's name."""
+    """The short form, for the first screen, and the name of each caveat that changes the conclusion."""
     for caveat in CAVEATS:
         for facts in [*caveat.facts(view)][:1] if caveat.short else []:
             yield caveat.short.format_map(facts), caveat.name
 
 
 def notes(view: View) -> list[Md]:
-    """What a reader must know before any number: other data than asked for, and the notices of the records."""
+    """Notes before any number: other data than asked for, and the notices of the records."""
     fallback = view.study.info.fallback
-    found = [] if fallback is None else [Md(f"**Not the data that the suite names.** {escape(fallback)}")]
+    lines = [] if fallback is None else [Md(f"**Not the data that the suite names.** {escape(fallback)}")]
     count_of = view.results.notices(view.trials["trial_id"].tolist())
     count_of.pop(fallback or "", None)
     for notice, number in list(count_of.items())[:MAX_NOTICES]:
-        found.append(Md(f"**Notice** in {plural(number, 'record')}: {escape(notice)}"))
+        lines.append(Md(f"**Notice** in {plural(number, 'record')}: {escape(notice)}"))
     if (more := len(count_of) - MAX_NOTICES) > 0:
-        found.append(Md(f"**{plural(more, 'more notice')}**: see tables/trials.csv."))
-    return found
+        lines.append(Md(f"**{plural(more, 'more notice')}**: see tables/trials.csv."))
+    return lines
 
 
 def section(view: View, _: object) -> list[Block]:
     """All caveats, in full."""
-    found = [sentence for _, sentence in stated(view)]
-    return [Bullets(found)] if found else []
+    sentences = [sentence for _, sentence in stated(view)]
+    return [Bullets(sentences)] if sentences else []
 
 
 MAX_NAMED, FEW_NAMED, MAX_NOTICES = 12, 3, 8
@@ -93,8 +93,8 @@ UNEQUAL = 1.1  # Largest over smallest budget, in operations, from which cells c
 
 
 def _names(names: Iterable[str]) -> Facts:
-    if found := list(dict.fromkeys(names)):
-        yield {"names": listed(found, MAX_NAMED)}
+    if distinct := list(dict.fromkeys(names)):
+        yield {"names": listed(distinct, MAX_NAMED)}
 
 
 def _noise(floor: NoiseFloor) -> Mapping[str, object]:
@@ -123,27 +123,28 @@ def _readings(view: View) -> Facts:
 
 def _shared_machine(view: View) -> Facts:
     for device in view.train_devices:
-        if (found := view.contention[device]).alone:
+        contention = view.contention[device]
+        if contention.alone:
             continue
         parts = []
-        if found.shared:
-            most = f" (up to {found.at_once} at once)" if found.at_once > 2 else ""
-            share = math.floor(100 * found.share)  # 99.6 % is not all
+        if contention.shared:
+            most = f" (up to {contention.at_once} at once)" if contention.at_once > 2 else ""
+            share = math.floor(100 * contention.share)  # 99.6 % is not all
             parts.append(f"another run of the study was at work for {share} % of their time{most}")
-        if found.loaded:
-            parts.append(
-                f"load average of up to {fixed(found.load, 1)} on {plural(found.cores, 'core')} at their start"
-            )
+        if contention.loaded:
+            load, cores = fixed(contention.load, 1), plural(contention.cores, "core")
+            parts.append(f"load average of up to {load} on {cores} at their start")
         yield {"on": f" on {escape(device)}" if len(view.train_devices) > 1 else "", "how": "; ".join(parts)}
 
 
 def _environments(view: View) -> Facts:
     if view.origins.several:
-        ok, every = view.trials["state"] == "ok", list(view.origins.environments.values())
-        other = int((ok & (view.trials["origin"] != next(iter(view.origins.environments)))).sum())
+        origin, *_ = view.origins.environments
+        first, *others = view.origins.environments.values()
         names = [n for n in Environment.model_fields if n not in MOVING or n == "threads"]
-        differing = [DIFFERING.get(n, n) for n in names if any(getattr(e, n) != getattr(every[0], n) for e in every)]
-        yield {"number": other, "what": ", ".join(differing)}
+        differing = [DIFFERING.get(n, n) for n in names if any(getattr(e, n) != getattr(first, n) for e in others)]
+        other = (view.trials["state"] == "ok") & (view.trials["origin"] != origin)
+        yield {"number": int(other.sum()), "what": ", ".join(differing)}
 
 
 def _other_code(view: View) -> Facts:
@@ -169,11 +170,11 @@ def _near_duplicates(view: View) -> Facts:
 
 
 def _sampling(view: View) -> Facts:
-    found = view.by_cell[[MEAN, "test_images"]].dropna()
-    found = found[found["test_images"] > 0]
-    errors = [100 * math.sqrt(mean / 100 * (1 - mean / 100) / n) for mean, n in found.itertuples(index=False)]
+    rows = view.by_cell[[MEAN, "test_images"]].dropna()
+    rows = rows[rows["test_images"] > 0]
+    errors = [100 * math.sqrt(mean / 100 * (1 - mean / 100) / n) for mean, n in rows.itertuples(index=False)]
     if errors and len(view.train):
-        images = {f"{count(images)} test images" for images in found["test_images"]}
+        images = {f"{count(images)} test images" for images in rows["test_images"]}
         yield {
             "images": next(iter(images)) if len(images) == 1 else "as many test images as each had",
             "upto": "up to " if len(errors) > 1 else "", "error": fixed(max(errors), 1),
@@ -181,11 +182,11 @@ def _sampling(view: View) -> Facts:
 
 
 def _other_batches(view: View) -> Facts:
-    found = unlike(view.train, view.planned)
-    for each in found[:FEW_NAMED]:
+    seeds = unlike(view.train, view.planned)
+    for each in seeds[:FEW_NAMED]:
         yield {"seed": f"seed {each.seed}", "what": f"{listed(each.cells, FEW_NAMED)} saw other batches than "
                f"{escape(each.most)}"}  # fmt: skip
-    if (more := len(found) - FEW_NAMED) > 0:
+    if (more := len(seeds) - FEW_NAMED) > 0:
         yield {"seed": plural(more, "more seed"), "what": "cells saw different batches"}
 
 
@@ -195,16 +196,16 @@ def _settings(view: View, *, alike: bool) -> Facts:
     left = [name for name in NUISANCES if f"train.{name}" not in view.study.info.tuned and not dead(name, trained)]
     values = {name: {getattr(recipe, name) for recipe in trained} for name in left}
     chosen = {name: of for name, of in values.items() if (len(of) == 1) == alike}
-    said = {name: escape(as_text(of.pop())) if alike else who_has(view, name) for name, of in chosen.items()}
-    if parts := [f"{name.replace('_', ' ')} {words}" for name, words in said.items() if words]:
+    texts = {name: escape(as_text(of.pop())) if alike else who_has(view, name) for name, of in chosen.items()}
+    if parts := [f"{name.replace('_', ' ')} {text}" for name, text in texts.items() if text]:
         yield {"settings": (", " if alike else "; ").join(parts)}
 
 
 def _budgets(view: View) -> Facts:
-    """How far cells that are compared differ in the operations of a run."""
-    found = view.by_cell[["cell", "train_flops", "steps"]].dropna()
-    found = found[found["train_flops"] > 0]
-    tasks = dict(iter(found.groupby(found["cell"].map(view.task), sort=False)))
+    """Budgets that differ between cells that are compared, in the operations of a run."""
+    budgets = view.by_cell[["cell", "train_flops", "steps"]].dropna()
+    budgets = budgets[budgets["train_flops"] > 0]
+    tasks = dict(iter(budgets.groupby(budgets["cell"].map(view.task), sort=False)))
     widest = max(tasks, key=lambda name: _apart(tasks[name]["train_flops"]), default="")
     if widest not in tasks or _apart(tasks[widest]["train_flops"]) < UNEQUAL:
         return

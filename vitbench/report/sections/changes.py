@@ -27,14 +27,14 @@ SETTINGS = ("name", "question", "cost", "timeout_s", "checkpoint_s", "max_attemp
 IRRELEVANT = frozenset(
     {CELLS, "implementations", "data_identity", "data.identity", *(f"suite.{name}" for name in SETTINGS)}
 )
-"""What no conclusion hangs on. Further cells are counted by the correction for the number of comparisons."""
+"""Names of what no conclusion depends on. Further cells are counted by the correction for the number of comparisons."""
 
 ORDER = (CLAIM, "suite.expected", "suite.", GOAL, SEEDS, "train.", "data.", "model.", "")
-"""How names of what is asked begin, in the order in which their changes are stated."""
+"""Beginnings of the names of what is asked, in the order in which their changes are stated."""
 
 Asking = Mapping[str, Any]
 Facts = Iterable[Mapping[str, object]]
-"""What is put into a caveat's sentence, once for each time that it is stated; text is escaped."""
+"""Facts that are put into a caveat's sentence, once for each time that it is stated; text is escaped."""
 
 
 def unreadable(view: View) -> Facts:
@@ -58,11 +58,11 @@ def missing(view: View) -> bool:
 
 
 def changed(view: View) -> Facts:
-    """What was changed when results were there, and is not as it was before; what is judged comes first."""
-    every = sorted(_changes(view), key=lambda change: _rank(change[0]))
-    found = [(when, words) for name, when, words in every if name != SEEDS]
-    yield from ({"when": when, "what": words} for when, words in found[:MOST])
-    if more := found[MOST:]:
+    """Changes that were made when results were there, and still hold; what is judged comes first."""
+    ranked = sorted(_changes(view), key=lambda change: _rank(change[0]))
+    changes = [{"when": when, "what": words} for name, when, words in ranked if name != SEEDS]
+    yield from changes[:MOST]
+    if more := changes[MOST:]:
         yield {"when": f"{len(more)} more", "what": "see `history/` in the study's folder"}
 
 
@@ -114,9 +114,9 @@ def _pairs(name: str, before: Asking, after: Asking) -> list[tuple[str, Any, Any
     if old == new:
         return []
     if table in ("model", "data", "train"):
-        every = len(after.get(CELLS, ()))
+        planned = len(after.get(CELLS, ()))
         return [
-            (escape(field), a, b, f" ({listed(cells, MOST_CELLS, 'more cells')})" if 0 < len(cells) < every else "")
+            (escape(field), a, b, f" ({listed(cells, MOST_CELLS, 'more cells')})" if 0 < len(cells) < planned else "")
             for a, b, cells in _of_cells(name, before, after)
         ]
     if name.startswith(CLAIM):
@@ -140,19 +140,19 @@ def _of_cells(name: str, before: Asking, after: Asking) -> list[tuple[Any, Any, 
         were, are = _values(old), _values(new)
         return [] if were == are or not before.get(CELLS) or not after.get(CELLS) else [(were, are, [])]
     of_old, of_new = by_cell(old), by_cell(new)
-    found: dict[str, tuple[Any, Any, list[str]]] = {}
+    groups: dict[str, tuple[Any, Any, list[str]]] = {}
     for cell in cells:
         pair = old if of_old is None else of_old.get(cell), new if of_new is None else of_new.get(cell)
         if pair[0] != pair[1]:
-            found.setdefault(digest(pair), (*pair, []))[2].append(cell)
-    return list(found.values())
+            groups.setdefault(digest(pair), (*pair, []))[2].append(cell)
+    return list(groups.values())
 
 
 def _values(value: Any) -> list[Any]:
     """The distinct values of a field, whatever cell has them."""
     of_cells = by_cell(value)
-    every = [value] if of_cells is None else of_cells.values()
-    return sorted({digest(each): each for each in every}.values(), key=str)
+    values = [value] if of_cells is None else of_cells.values()
+    return sorted({digest(each): each for each in values}.values(), key=str)
 
 
 def _value(name: str, value: Any) -> Md:
@@ -174,9 +174,9 @@ def gone(view: View, *, again: bool) -> Facts:
     # By their hashes: of a million trials the set itself is half a gigabyte.
     there, tried = {hash(each) for each in _ended(view)}, view.results.tried
     aside = {name.removesuffix(".json") for name, _ in view.damaged}
-    lost = [each for each in view.study.history.finished() if hash(each) not in there]
-    lost = [each for each in lost if f"{each.trial_id}-{each.attempt}" not in aside]
-    if ids := {each.trial_id for each in lost if bool(ended(tried.get(each.trial_id, ()))) == again}:
+    lost = {each.trial_id for each in view.study.history.finished()
+            if hash(each) not in there and f"{each.trial_id}-{each.attempt}" not in aside}  # fmt: skip
+    if ids := {trial_id for trial_id in lost if bool(ended(tried.get(trial_id, ()))) == again}:
         trials = Trials.of(view.study.info.trials)
         named = [escape(trials.of_id(trial_id).description) for trial_id in trials.ids() if trial_id in ids]
         more = [f"{len(named) - MAX_NAMED} more"] if len(named) > MAX_NAMED else []
@@ -185,7 +185,7 @@ def gone(view: View, *, again: bool) -> Facts:
 
 
 def unlisted(view: View) -> int:
-    """How many results no list of finished runs has."""
+    """Number of results that no list of finished runs has."""
     known = {hash(each) for each in view.study.history.finished()}
     return len({each.trial_id for each in _ended(view) if hash(each) not in known})
 

@@ -32,7 +32,7 @@ DIGITS = {"train_loss": 5, "validation_loss": 5, TRAINING: 3, VALIDATION: 3, "se
 METRICS = {VALIDATION: "validation accuracy (%)", TRAINING: "training accuracy (%)",
            "train_loss": "training loss (nats)",
            NORM: "gradient norm"}  # fmt: skip
-"""What is drawn, as far as the records have it; accuracy in training only where none was taken in validation."""
+"""Columns that are drawn, where the records have them → labels; of training no accuracy where validation took one."""
 
 
 def learning_curves(view: View, files: Files) -> list[Block]:
@@ -107,12 +107,12 @@ def _of_a_grid(view: View, cells: Sequence[str]) -> Layout:
         {cell: BETWEEN.join(called[axis][view.values_of[cell][axis]] for axis in axes) for cell in cells}
         for axes in (colours, facets)
     )
-    every, panels = (
+    labels, panels = (
         [BETWEEN.join(values) for values in itertools.product(*(called[axis].values() for axis in axes))]
         for axes in (colours, facets)
     )
     pooled = [axis for axis in view.axes if axis not in (*colours, *facets, *view.equivalent_axes)]
-    colouring = Colouring(", ".join(view.axis_names[axis] for axis in colours), every, every)
+    colouring = Colouring(", ".join(view.axis_names[axis] for axis in colours), labels, labels)
     present = [panel for panel in panels if panel in set(facet_of.values())]
     return view.axis_names[facets[0]] if len(facets) == 1 else "", present, colouring, facet_of, colour_of, pooled
 
@@ -156,12 +156,9 @@ def _frame(epochs: pd.DataFrame, metrics: Mapping[str, str], most: int) -> pd.Da
     tidy = renamed.melt(["facet", "colour", "run", "epoch"], [*metrics.values()], "metric").dropna(subset=["value"])
     tidy["run"] = tidy.groupby(panel, sort=False)["run"].rank("dense").astype(int)
     several = tidy[(tidy.groupby(panel, sort=False)["run"].transform("max") > 1) & (tidy["colour"] != OTHERS)]
-    means = (
-        several.groupby([*panel, "epoch"], sort=False)["value"].mean().reset_index().sort_values("epoch", kind="stable")
-    )
-    runs = tidy[tidy["run"] <= most]
-    whole = pd.concat([runs.astype({"run": str}), means.assign(run=MEAN)])
-    return whole[[*panel, "run", "epoch", "value"]]
+    means = several.groupby([*panel, "epoch"], sort=False)["value"].mean().reset_index().assign(run=MEAN)
+    runs = tidy[tidy["run"] <= most].astype({"run": str})
+    return pd.concat([runs, means.sort_values("epoch", kind="stable")])[[*panel, "run", "epoch", "value"]]
 
 
 FEWEST = 3  # Numbers of an axis along which there is a trend
@@ -224,7 +221,7 @@ def _combined(rows: pd.DataFrame, axes: Sequence[str]) -> list[str]:
 def _numbers(values: Sequence[str]) -> list[float] | None:
     """The values of an axis in ascending order, where all are numbers."""
     try:
-        found = sorted(float(value) for value in values)
+        numbers = sorted(map(float, values))
     except ValueError:
         return None
-    return found if all(map(math.isfinite, found)) else None
+    return numbers if all(map(math.isfinite, numbers)) else None

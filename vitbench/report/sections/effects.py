@@ -55,14 +55,14 @@ class Row(NamedTuple):
     tested: Tested | None = None  # the claim; None of all others
 
 
-def rows_of(view: View, found: Conclusions) -> list[Row]:
+def rows_of(view: View, conclusions: Conclusions) -> list[Row]:
     """The comparisons of one group: claims, effects, named cells, interactions."""
     called, first = view.axis_names, next(iter(view.train["cell"]), "")
     return [
-        *(Row("claims", each.fact.claim, _compared(view, each.fact), each.judged, each) for each in found.claims),
-        *(Row("effects", e.value, f"{called[e.axis]}, against {e.against}", e.judged) for e in found.effects),
-        *(Row("variants", j.comparison.label, f"against {first}", j) for j in found.variants),
-        *(Row("interactions", *_crossed(view, j), j) for j in found.interactions),
+        *(Row("claims", each.fact.claim, _compared(view, each.fact), each.judged, each) for each in conclusions.claims),
+        *(Row("effects", e.value, f"{called[e.axis]}, against {e.against}", e.judged) for e in conclusions.effects),
+        *(Row("variants", j.comparison.label, f"against {first}", j) for j in conclusions.variants),
+        *(Row("interactions", *_crossed(view, j), j) for j in conclusions.interactions),
     ]
 
 
@@ -90,9 +90,10 @@ def section(view: View, files: Files) -> list[Block]:
     """Main effects and named cells of each group, effects by condition, and trends along axes of numbers."""
 
     def of_group(group: Group) -> list[Block]:
-        if (found := group.conclusions) is None:
+        if group.conclusions is None:
             return []
-        return [*_tables(view, found, ("effects", "variants")), *_under_conditions(view, found)]
+        tables = _tables(view, rows_of(view, group.conclusions), ("effects", "variants"))
+        return [*tables, *_under_conditions(view, group.conclusions)]
 
     return [*view.by_group(of_group), *files.pictures(trends(view, TEST_ACCURACY))]
 
@@ -101,9 +102,10 @@ def details(view: View, files: Files) -> list[Block]:
     """Claims and interactions of each group, and which verdicts hang on the margin; all comparisons as numbers."""
 
     def of_group(group: Group) -> list[Block]:
-        if (found := group.conclusions) is None:
+        if group.conclusions is None:
             return []
-        return [*_tables(view, found, ("claims", "interactions")), *_other_margins(view, rows_of(view, found))]
+        rows = rows_of(view, group.conclusions)
+        return [*_tables(view, rows, ("claims", "interactions")), *_other_margins(view, rows)]
 
     blocks = view.by_group(of_group)
     if len(numbers := frame(view)):
@@ -112,29 +114,24 @@ def details(view: View, files: Files) -> list[Block]:
     return blocks
 
 
-def _tables(view: View, found: Conclusions, families: Sequence[str]) -> list[Block]:
+def _tables(view: View, rows: Sequence[Row], families: Sequence[str]) -> list[Block]:
     blocks: list[Block] = []
-    rows = rows_of(view, found)
     for family in families:
-        every = [row for row in rows if row.family == family]
-        mine = [row for row in every if row.judged.n or row.tested is not None]
-        blocks += [Heading(TITLES[family], 4)] if every else []
-        blocks += [_table(view, mine)] if mine else []
-        blocks += cut(len(mine), MOST)
-        if without := [row for row in every if row not in mine]:
-            named = listed([row.name for row in without], MOST_NAMED)
-            blocks.append(Md(f"Without a seed that both finished: {named}."))
+        members = [row for row in rows if row.family == family]
+        known = [row for row in members if row.judged.n or row.tested is not None]
+        blocks += [Heading(TITLES[family], 4)] if members else []
+        blocks += [_table(view, known), *cut(len(known), MOST)] if known else []
+        if without := [row.name for row in members if row not in known]:
+            blocks.append(Md(f"Without a seed that both finished: {listed(without, MOST_NAMED)}."))
     return blocks
 
 
 def _table(view: View, rows: Sequence[Row]) -> Table:
-    beside_claim = rows[0].tested is not None
-    lines = [{**_named(view, row), **_numbers(view, row.judged, beside=not beside_claim)} for row in rows[:MOST]]
-    lines = filled(lines)
+    lines = filled([{**_named(view, row), **_numbers(view, row)} for row in rows[:MOST]])
     if all(line["pairs of cells"] == "1" for line in lines):
         lines = [{name: cell for name, cell in line.items() if name != "pairs of cells"} for line in lines]
     bars = [Bar(r.judged.mean, r.judged.interval.low, r.judged.interval.high) for r in rows[:MOST]]
-    also = {VERDICT, "p (Holm)", "seeds"} if beside_claim else set()
+    also = set() if rows[0].tested is None else {VERDICT, "p (Holm)", "seeds"}
     drawn = {DIFFERENCE: (bars, scale_of(view.study.info.suite.margin))}
     return table(lines, right=RIGHT, bars=drawn, optional=OPTIONAL | also)
 
@@ -152,11 +149,11 @@ def note_of(margin: float | None, rows: Iterable[Judged]) -> str:
 
 
 def _named(view: View, row: Row) -> dict[str, Md]:
-    verdict = bold(escape(words_of(view, row.judged)))
+    words = escape(words_of(view, row.judged))
+    verdict = bold(words)
     if (tested := row.tested) is not None:
         size = signed(tested.fact.size, 1) if tested.fact.size is not None else NOTHING
-        found = bold(escape(outcome(view, tested)))
-        return {"claim": escape(row.name), "outcome": found, VERDICT: escape(words_of(view, row.judged)),
+        return {"claim": escape(row.name), "outcome": bold(escape(outcome(view, tested))), VERDICT: words,
                 "compared": escape(row.context), "expected": escape(tested.fact.expected), "claimed (points)": size,
                 "source": escape(tested.fact.source)}  # fmt: skip
     if row.family == "effects":
@@ -184,9 +181,9 @@ def words_of(view: View, judged: Judged) -> str:
     return f"{words} (both {AT_CHANCE})" if both else words
 
 
-def _numbers(view: View, judged: Judged, *, beside: bool) -> dict[str, Md]:
-    """The columns that all comparisons have; that of the permutation test where there is room."""
-    decimals, blocks = view.decimals + 1, judged.comparison.blocks
+def _numbers(view: View, row: Row) -> dict[str, Md]:
+    """The columns that all comparisons have; that of the permutation test where there is room, beside no claim."""
+    judged, decimals, blocks = row.judged, view.decimals + 1, row.judged.comparison.blocks
     mark = f" {BELOW_NOISE}" if is_marked(judged) else ""
     seeds = Md(f"{judged.n} of {judged.comparison.planned} {SURVIVORS}") if judged.survivors else count(judged.n)
     distinct = f" ({count(judged.comparison.distinct)} distinct)" if judged.comparison.distinct < blocks else ""
@@ -195,7 +192,7 @@ def _numbers(view: View, judged: Judged, *, beside: bool) -> dict[str, Md]:
         OF_LOOK if view.looking else INTERVAL: ranging(judged.interval.low, judged.interval.high, decimals, sign=True),
         "p (Holm)": probability(judged.p_holm),
         "p": probability(judged.p),
-        **({"p (permutation)": probability(judged.p_permutation)} if beside else {}),
+        **({"p (permutation)": probability(judged.p_permutation)} if row.tested is None else {}),
         "P(better)": fixed(judged.improvement, 2),
         "seeds": seeds,
         "pairs of cells": Md(f"{count(blocks)}{distinct}"),
@@ -207,9 +204,9 @@ def is_marked(judged: Judged) -> bool:
     return judged.below_noise_floor and bool(judged.mean) and not judged.comparison.equivalent
 
 
-def _under_conditions(view: View, found: Conclusions) -> list[Block]:
+def _under_conditions(view: View, conclusions: Conclusions) -> list[Block]:
     """Each effect under each combination of the conditions' values by itself, which has no verdict."""
-    effects = [each for each in found.effects if each.under]
+    effects = [each for each in conclusions.effects if each.under]
     columns = list(dict.fromkeys(values for each in effects for values in each.under))
     if not 2 <= len(columns) <= MOST_CONDITIONS:
         return []
@@ -250,10 +247,11 @@ NUMBERS = ["n", "planned", "failed", "blocks", "difference_points", "low", "high
 
 def _every(view: View) -> Iterator[tuple[dict[str, object], Row]]:
     """Every comparison, after the columns that name it in tables of numbers."""
-    for found in view.conclusions:
-        for row in rows_of(view, found):
+    for conclusions in view.conclusions:
+        runs = conclusions.runs
+        for row in rows_of(view, conclusions):
             compared = row.name if row.tested else row.judged.comparison.label
-            yield {"device": found.runs.device, "origin": view.origins.letter(found.runs.origin), "family": row.family,
+            yield {"device": runs.device, "origin": view.origins.letter(runs.origin), "family": row.family,
                    "comparison": compared}, row  # fmt: skip
 
 

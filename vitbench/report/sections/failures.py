@@ -73,12 +73,12 @@ def left_out(view: View) -> list[Block]:
 
 def _which(view: View, group: pd.DataFrame) -> Md:
     """The cells of some trials: all, all with one value of an axis, or by name."""
-    mine = set(group["cell"].unique())
+    names = list(group["cell"].unique())
     planned = set(view.trials.loc[view.trials["kind"].isin(group["kind"].unique()), "cell"].unique())
-    if mine == planned and len(mine) > 1:
-        return Md(f"all {len(mine):,} cells")
-    if len(mine) > 1:
+    if len(names) > 1:
+        if set(names) == planned:
+            return Md(f"all {len(names):,} cells")
         for (axis, value), having in view.cells_with.items():
-            if mine == having & planned:
-                return Md(f"all {len(mine):,} cells with {escape(axis)} = {escape(value)}")
-    return listed(list(group["cell"].unique()))
+            if set(names) == having & planned:
+                return Md(f"all {len(names):,} cells with {escape(axis)} = {escape(value)}")
+    return listed(names)

@@ -28,15 +28,15 @@ def section(view: View, files: Files) -> list[Block]:
     """A table and a picture of each group, and the numbers; nothing where the suite asks for no other size."""
 
     def of_group(group: Group) -> list[Block]:
-        if (found := frame(view, group)).empty:
+        if (numbers := frame(view, group)).empty:
             return []
-        order = [cell for cell in view.ranked(group.device) if cell in set(found["cell"])]
-        lines = [_line(view, found, cell) for cell in order[:MAX_CELLS]]
+        order = [cell for cell in view.ranked(group.device) if cell in set(numbers["cell"])]
+        lines = [_line(view, numbers, cell) for cell in order[:MAX_CELLS]]
         return [
             table(lines, right={name for line in lines for name in line} - {"cell"}),
             *cut(len(order), MAX_CELLS, "cell"),
-            *files.pictures([_picture(found, group, order)] if len(order) <= MOST_LINES else []),
-            Md(f"As numbers: {files.table(f'other-sizes{group.ending}', found)}."),
+            *files.pictures([_picture(numbers, group, order)] if len(order) <= MOST_LINES else []),
+            Md(f"As numbers: {files.table(f'other-sizes{group.ending}', numbers)}."),
         ]
 
     blocks = view.by_group(of_group) if _asked(view) else []
@@ -45,21 +45,21 @@ def section(view: View, files: Files) -> list[Block]:
 
 def in_short(view: View) -> list[Md]:
     """At each other size the cell of the highest mean, and the one that changes least; nothing where there is none."""
-    said = []
+    sentences = []
     for group in view.groups if _asked(view) else ():
-        if (found := frame(view, group)).empty:
+        if (numbers := frame(view, group)).empty:
             continue
-        runs = found.pivot_table(index=["cell", "seed"], columns="image_size", values="test_accuracy_pct")
-        trained = found[found["trained_at"]].set_index(["cell", "seed"])["test_accuracy_pct"]
+        runs = numbers.pivot_table(index=["cell", "seed"], columns="image_size", values="test_accuracy_pct")
+        trained = numbers[numbers["trained_at"]].set_index(["cell", "seed"])["test_accuracy_pct"]
         means, changes = (each.groupby("cell", sort=False).mean() for each in (runs, runs.sub(trained, axis=0)))
         parts = [
             f"{size} px: {escape(means[size].idxmax())} {fixed(means[size].max(), view.decimals)} %, "
             f"{escape(changes[size].idxmax())} {signed(changes[size].max(), view.decimals)}"
             for size in means
-            if size not in set(found.loc[found["trained_at"], "image_size"])
+            if size not in set(numbers.loc[numbers["trained_at"], "image_size"])
         ]
-        said += [Md(SHORT.format(on=group.on, sizes="; ".join(parts)))] if parts else []
-    return said
+        sentences += [Md(SHORT.format(on=group.on, sizes="; ".join(parts)))] if parts else []
+    return sentences
 
 
 def frame(view: View, group: Group) -> pd.DataFrame:
@@ -68,40 +68,38 @@ def frame(view: View, group: Group) -> pd.DataFrame:
     standing, rows = view.results.standing, []
     for _, record in view.study.records_of([standing[trial_id] for trial_id in runs["trial_id"]]):
         if isinstance(record.trial, TrainTrial) and isinstance(record.values, TrainValues):
-            at = dict(zip(_sizes(record.trial), record.values.test_accuracies_at, strict=False))
-            at[pair(record.trial.model.image_size)[0]] = record.values.test_accuracy_pct
-            rows += [(record.trial_id, record.trial.seed, size, size not in _sizes(record.trial), accuracy)
-                     for size, accuracy in sorted(at.items())]  # fmt: skip
-    found = pd.DataFrame(rows, columns=["trial_id", "seed", "image_size", "trained_at", "test_accuracy_pct"])
+            sizes = record.trial.train.test_sizes
+            accuracies = dict(zip(sizes, record.values.test_accuracies_at, strict=False))
+            accuracies[pair(record.trial.model.image_size)[0]] = record.values.test_accuracy_pct
+            rows += [(record.trial_id, record.trial.seed, size, size not in sizes, accuracy)
+                     for size, accuracy in sorted(accuracies.items())]  # fmt: skip
+    numbers = pd.DataFrame(rows, columns=["trial_id", "seed", "image_size", "trained_at", "test_accuracy_pct"])
     cell_of = dict(zip(runs["trial_id"], runs["cell"], strict=True))
-    return found.assign(cell=found["trial_id"].map(cell_of))[["cell", *found.columns]]
+    return numbers.assign(cell=numbers["trial_id"].map(cell_of))[["cell", *numbers.columns]]
 
 
 def _asked(view: View) -> bool:
-    return any(_sizes(p.trial) for p in view.planned if isinstance(p.trial, TrainTrial))
+    return any(p.trial.train.test_sizes for p in view.planned if isinstance(p.trial, TrainTrial))
 
 
-def _sizes(trial: TrainTrial) -> tuple[int, ...]:
-    return trial.train.test_sizes
-
-
-def _line(view: View, found: pd.DataFrame, cell: str) -> dict[str, Md]:
-    mine = found[found["cell"] == cell].pivot_table(index="seed", columns="image_size", values="test_accuracy_pct")
-    base = mine[int(found.loc[(found["cell"] == cell) & found["trained_at"], "image_size"].iloc[0])]
-    line, trained = {"cell": escape(cell)}, set(found.loc[found["trained_at"], "image_size"])
-    for size in (size for size in sorted(found["image_size"].unique()) if size in mine):
+def _line(view: View, numbers: pd.DataFrame, cell: str) -> dict[str, Md]:
+    rows = numbers[numbers["cell"] == cell]
+    runs = rows.pivot_table(index="seed", columns="image_size", values="test_accuracy_pct")
+    base = runs[int(rows.loc[rows["trained_at"], "image_size"].iloc[0])]
+    line, trained = {"cell": escape(cell)}, set(numbers.loc[numbers["trained_at"], "image_size"])
+    for size in runs:
         title = f"{size} px (%){', trained' if size in trained else ''}"
-        line[title] = spread(mine[size].mean(), mine[size].std(), view.decimals)
+        line[title] = spread(runs[size].mean(), runs[size].std(), view.decimals)
         if size != base.name:
-            change = (mine[size] - base).dropna()
+            change = (runs[size] - base).dropna()
             ends = interval(change.tolist())
             reach = ranging(ends.low, ends.high, view.decimals, sign=True)
             line[f"change at {size} px"] = Md(f"{signed(change.mean(), view.decimals)} ({reach})")
     return line
 
 
-def _picture(found: pd.DataFrame, group: Group, order: list[str]) -> Picture:
-    points = found[["cell", "image_size", "test_accuracy_pct"]].set_axis(["colour", "at", "value"], axis=1)
+def _picture(numbers: pd.DataFrame, group: Group, order: list[str]) -> Picture:
+    points = numbers[["cell", "image_size", "test_accuracy_pct"]].set_axis(["colour", "at", "value"], axis=1)
     points = points.assign(at=points["at"].astype("float64"), place=points["colour"].map(order.index))
     points = points.sort_values(["place", "at"], kind="stable").drop(columns="place")
     alt, sizes = f"Test accuracy by image size on {group.place}", sorted(points["at"].unique())

@@ -52,7 +52,7 @@ class Costs:
         return f"{self.quantity} ({UNIT[self.quantity]})"
 
     def measured(self, cells: list[str]) -> CostSamples:
-        """Those of some cells such that less is better."""
+        """Costs of some cells, with a sign such that less is better."""
         sign = 1.0 if self.cheap else -1.0
         if not self.how:
             return CostSamples(*np.full((2, len(cells)), np.nan))
@@ -115,13 +115,13 @@ def _judged(group: Group, costs: Costs, cells: pd.DataFrame) -> Weighed:
 
 
 def _costs(view: View, group: Group) -> Iterator[Costs]:
-    """Of timings of inference, the largest batch of each dtype; where there are none, of the training runs."""
+    """The costs in timings of inference, at the largest batch size of each dtype; without any, in training runs."""
     timed = [g for g in view.time_groups if (g.device, g.mode, g.level) == (group.device, "inference", "model")]
     largest = {g.dtype: g.batch_size for g in sorted(timed, key=lambda g: g.batch_size)}
-    found = [g for g in timed if g.batch_size == largest[g.dtype] and len(view.timed(g))]
-    for each in found:
-        yield from _of_timings(view, each)
-    if not found:
+    settings = [g for g in timed if g.batch_size == largest[g.dtype] and len(view.timed(g))]
+    for setting in settings:
+        yield from _of_timings(view, setting)
+    if not settings:
         yield from _of_training(view, group)
 
 
@@ -136,12 +136,12 @@ def _of_timings(view: View, group: TimeGroup) -> Iterator[Costs]:
     yield Costs(group.title, group.slug, THROUGHPUT, cells, "that of the median latency", INTERVAL,
                 "by intervals that do not overlap")  # fmt: skip
     of_trial = view.processes.groupby("trial_id")["peak_memory_mib"].agg(["median", "min", "max"])
-    found = of_trial.reindex(rows["trial_id"]).set_axis(rows.index)
+    memory = of_trial.reindex(rows["trial_id"]).set_axis(rows.index)
     # Of processes that variants share no memory is known: there is the one that each had to itself. Of several, memory
     # varies less than between cells of the same size, which shows nothing: they do again what the first has done.
-    alone = found["median"].isna()
+    alone = memory["median"].isna()
     cells = pd.DataFrame({
-        VALUE: found["median"].where(~alone, rows["peak_memory_mib"]), LOW: found["min"], HIGH: found["max"],
+        VALUE: memory["median"].where(~alone, rows["peak_memory_mib"]), LOW: memory["min"], HIGH: memory["max"],
         MARKED: False,
     })  # fmt: skip
     statistic = "of a process that each had to itself" if alone.all() else "the median over processes"

@@ -22,21 +22,19 @@ CAPTION = (
 
 
 def section(view: View, files: Files) -> list[Block]:
-    """The picture of the first seed of each of the first ``MOST`` cells that were pre-trained without labels; the same
-    picture once.
-    """
+    """Pictures of the first seed of the first ``MOST`` cells that were pre-trained without labels, equal ones once."""
     trained = [p for p in view.planned if isinstance(p.trial, TrainTrial) and p.trial.train.pretrain_epochs]
     standing = view.results.standing
     wanted = [planned for planned in trained if planned.id in standing]
     records = view.study.records_of([standing[planned.id] for planned in wanted[:MOST]])
     values_of = {attempt.trial_id: record.values for attempt, record in records}
-    found: dict[str, tuple[TrainValues, list[str]]] = {}
+    pictures: dict[str, tuple[TrainValues, list[str]]] = {}
     for planned in wanted[:MOST]:
         values = values_of.get(planned.id)
         if isinstance(values, TrainValues) and values.reconstructions is not None and values.pretraining:
-            found.setdefault(values.reconstructions, (values, []))[1].append(planned.cell)
+            pictures.setdefault(values.reconstructions, (values, []))[1].append(planned.cell)
     blocks: list[Block] = []
-    for number, (encoded, (values, cells)) in enumerate(found.items(), 1):
+    for number, (encoded, (values, cells)) in enumerate(pictures.items(), 1):
         epochs, named = values.pretraining, enumerated(cells)
         facts = {
             "cells": named, "same": " (the same in all of them)" if len(cells) > 1 else "",

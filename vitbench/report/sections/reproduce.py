@@ -19,10 +19,10 @@ MOST_EXPLAINED = 8  # Files of weights that are named one by one
 
 
 def section(view: View, _: Files) -> list[Block]:
-    """How to run the study again: the suite, the commands, the images, the versions, the commit."""
+    """Blocks on running the study again: the suite, the commands, the images, the versions, the commit."""
     info = view.study.info
-    kept = {file.stem for file in (view.study.path / EXPLANATIONS).glob(f"*{SUFFIX}")}
-    made, explained = list(info.commands), [i for i in view.train["trial_id"].tolist() if i in kept] if kept else []
+    names = {file.stem for file in (view.study.path / EXPLANATIONS).glob(f"*{SUFFIX}")}
+    made, explained = list(info.commands), [i for i in view.train["trial_id"].tolist() if i in names]
     how = "These commands made the study, in their order; run again on the same folder, they continue it."
     how = how if made else "Its plan was not made on a command line."
     blocks: list[Block] = [Md(f"Suite: {escape(info.suite.name)}, in the file {escape(info.suite_file)}. {how}")]
@@ -38,7 +38,7 @@ def _line(arguments: Sequence[str]) -> str:
 
 
 def _folder(view: View, made: Sequence[Sequence[str]]) -> str:
-    """Where the study lies that the commands make, as they see it."""
+    """Folder of the study that the commands make, as they see it."""
     for arguments in made:
         if "--results" in arguments:
             return arguments[arguments.index("--results") + 1]
@@ -66,6 +66,6 @@ def _images(view: View) -> list[Md]:
     sources = dict.fromkeys(p.trial.data.name for p in view.planned if isinstance(p.trial, TrainTrial | TuneTrial))
     names = {source: view.study.info.data_name if source == "image_folder" else source for source in sources}
     lines = [Md(IMAGES.get(source, FETCHED).format(name=escape(name))) for source, name in names.items()]
-    checksums = sorted(view.train["data_checksum"].dropna().unique())
-    text = f"SHA-256 of the data's pixels and labels: {listed(checksums)}."
-    return [*lines, *([Md(text)] if checksums else [])]
+    if checksums := sorted(view.train["data_checksum"].dropna().unique()):
+        lines.append(Md(f"SHA-256 of the data's pixels and labels: {listed(checksums)}."))
+    return lines

@@ -31,8 +31,8 @@ KINDS = {"tune": "tuning", "train": "training", "time": "timing"}
 
 def section(view: View, files: Files) -> list[Block]:
     """Trials by state, the settings, the environments, and every trial as numbers."""
-    every = Md(f"Every trial with its state, settings, values and machine: {files.table('trials', view.trials)}.")
-    return [counts(view), settings(view), every]
+    link = Md(f"Every trial with its state, settings, values and machine: {files.table('trials', view.trials)}.")
+    return [counts(view), settings(view), link]
 
 
 def counts(view: View) -> Block:
@@ -49,29 +49,26 @@ def counts(view: View) -> Block:
 
 
 def settings(view: View) -> Bullets:
-    """What every number rests on, as a list."""
+    """A list of what every number rests on."""
     info = view.study.info
     rows = [("design", _design(view)), ("data", _data(view))]
     rows += [("classes", listed(info.class_names, 20))] if info.class_names else []
     rows += [("model", _model(view))]
-    trained = [p.trial.train for p in view.planned if isinstance(p.trial, TrainTrial)]
-    if trained:
+    if trained := [p.trial.train for p in view.planned if isinstance(p.trial, TrainTrial)]:
         always = tuple(name for name in TRAIN_ALWAYS if not dead(name, trained))
         rows.append(("training", _fields(TrainSpec, trained, always, apart=functools.partial(who_has, view))))
         seeds = [str(seed) for seed in view.train["seed"].unique()]
-        each = "cell"
+        unit = "cell"
         if view.stood_for:
-            each = "function; all its implementations are trained with the first, and one with the others"
-        most = f"up to {plural(len(seeds), 'seed')}" if info.looks else plural(len(seeds), "seed")
-        rows.append(("seeds", Md(f"{most} per {each}: {listed(seeds, 20)}")))
+            unit = "function; all its implementations are trained with the first, and one with the others"
+        number = f"{'up to ' if info.looks else ''}{plural(len(seeds), 'seed')}"
+        rows.append(("seeds", Md(f"{number} per {unit}: {listed(seeds, 20)}")))
         rows += [("looks", Md(escape(sentence))) for sentence in looks_in_words(info)]
         rows.append(("budget", _budget(view)))
-    protocols = [p.trial.protocol for p in view.planned if isinstance(p.trial, TimeTrial)]
-    if protocols:
+    if protocols := [p.trial.protocol for p in view.planned if isinstance(p.trial, TimeTrial)]:
         rows.append(("timing", _timing(view, protocols)))
     starts = [attempt.started_at for attempts in view.results.tried.values() for attempt in attempts]
-    moments = sorted(moment.replace(tzinfo=moment.tzinfo or UTC) for moment in starts)
-    if moments:
+    if moments := sorted(moment.replace(tzinfo=moment.tzinfo or UTC) for moment in starts):
         first, last = (f"{moments[n].astimezone(UTC):%Y-%m-%d %H:%M}" for n in (0, -1))
         rows.append(("first and last start", Md(f"{first} UTC, {last} UTC")))
     rows += [(f"environment {view.origins.letter(o)}" if view.origins.several else "environment", _environment(view, o))
@@ -133,16 +130,16 @@ def _fields(
 
     ``apart`` says of a field that varies which cells have which value, where that can be said.
     """
-    said, values = [], list({id(value): value for value in values}.values())  # most trials share theirs
+    texts, values = [], list({id(value): value for value in values}.values())  # most trials share theirs
     for name, field in spec.model_fields.items():
         if name in leave:
             continue
         given = list(dict.fromkeys(level(getattr(value, name)) for value in values))
         if len(given) > 1:
-            said.append(f"{escape(name)} {apart(name) or f'varied ({listed(given)})'}")
+            texts.append(f"{escape(name)} {apart(name) or f'varied ({listed(given)})'}")
         elif name in always or given[0] != level(field.default):
-            said.append(f"{escape(name)} {escape(given[0])}")
-    return Md(", ".join(said))
+            texts.append(f"{escape(name)} {escape(given[0])}")
+    return Md(", ".join(texts))
 
 
 def _timing(view: View, protocols: list[TimeSpec]) -> Md:
@@ -164,8 +161,8 @@ WORDS = {"tune": "tuning run", "train": "training run", "time": "timing"}
 
 def _environment(view: View, origin: str) -> Md:
     """The machine and the software of the results of one origin, their commits, and how many there are."""
-    of_it = view.trials[view.trials["origin"] == origin]
-    e, threads = view.origins.environments[origin], of_it.dropna(subset="threads").groupby("kind")["threads"]
+    trials = view.trials[view.trials["origin"] == origin]
+    e, threads = view.origins.environments[origin], trials.dropna(subset="threads").groupby("kind")["threads"]
     counted = {
         str(kind): f"{plural(len(rows), WORDS[str(kind)])} ({plural(int(rows.iloc[0]), 'CPU thread')} each)"
         for kind, rows in threads
@@ -176,7 +173,7 @@ def _environment(view: View, origin: str) -> Md:
         escape(", ".join(f"{name} {value}" for name, value in (("driver", e.driver), ("CUDA", e.cuda)) if value)),
         escape(f"vitbench {e.vitbench} (code {e.code}), {packages}"),
         escape(f"Python {e.python}; {e.platform}"),
-        f"commit {listed(commits(of_it)) or 'unknown'}",
+        f"commit {listed(commits(trials)) or 'unknown'}",
         ", ".join(counted[kind] for kind in WORDS if kind in counted),
     ]  # fmt: skip
     return Md("; ".join(filter(None, parts)))
@@ -194,13 +191,13 @@ def who_has(view: View, field: str) -> Md | None:
     of_cell = {p.cell: level(getattr(p.trial.train, field)) for p in view.planned if isinstance(p.trial, TrainTrial)}
     if f"train.{field}" in view.axes or len(set(of_cell.values())) < 2:
         return None
-    found = dict[str, list[str]]()
+    holders = dict[str, list[str]]()
     for axis in (*(view.axes if view.factorial else ()), ""):  # the first that decides the field, else the cell itself
         pairs = dict.fromkeys((view.values_of[cell][axis] if axis else cell, of_cell[cell]) for cell in of_cell)
         if len({name for name, _ in pairs}) == len(pairs):
             break
     for name, value in pairs:
-        found.setdefault(value, []).append(name)
-    shown = [f"{escape(value)} ({listed(who, MOST_NAMED)})" for value, who in list(found.items())[:MOST_VALUES]]
-    shown += [plural(len(found) - MOST_VALUES, "further value")] if len(found) > MOST_VALUES else []
-    return Md(f"{', '.join(shown[:-1])} or {shown[-1]}")
+        holders.setdefault(value, []).append(name)
+    texts = [f"{escape(value)} ({listed(names, MOST_NAMED)})" for value, names in list(holders.items())[:MOST_VALUES]]
+    texts += [plural(len(holders) - MOST_VALUES, "further value")] if len(holders) > MOST_VALUES else []
+    return Md(f"{', '.join(texts[:-1])} or {texts[-1]}")

@@ -55,61 +55,57 @@ def opening(view: View) -> list[Block]:
 
 def section(view: View, files: Files) -> list[Block]:
     """Effects and speeds as forest plots, claims, and a few sentences."""
-    blocks: list[Block] = []
-    for group in view.groups:
-        if group.conclusions is not None:
-            blocks += _effects(view, group, files)
-    blocks += _speeds(view, files)
-    sentences = [_best(view, group) for group in view.groups if group.conclusions is not None]
+    groups = [group for group in view.groups if group.conclusions is not None]
+    blocks = [block for group in groups for block in _effects(view, group, files)]
+    blocks += [*_speeds(view, files), *time_to_accuracy.in_short(view)]
+    sentences = [_best(view, group) for group in groups]
     sentences += [_drift(view), _of_roofline(view), _to_decide(view), _equivalent(view), _without_result(view)]
-    said = [*time_to_accuracy.in_short(view), *map(Md, filter(None, sentences)), *other_sizes.in_short(view)]
-    return [*blocks, *said, *explained_page.in_short(view)]
+    return [*blocks, *map(Md, filter(None, sentences)), *other_sizes.in_short(view), *explained_page.in_short(view)]
 
 
 def facts(view: View) -> dict[str, str]:
     """Form, data, model, epochs, seeds, device, trials, date and commit of the study, each where it is known."""
     info, trained = view.study.info, [p.trial for p in view.planned if isinstance(p.trial, TrainTrial)]
-    found: dict[str, str] = {"form": "small form"} if view.small else {}
+    texts: dict[str, str] = {"form": "small form"} if view.small else {}
     if trained:
         sizes = view.train[["train_images", "test_images"]].dropna().drop_duplicates()
         counted = [f" ({train:,.0f} training and {test:,.0f} test images)" for train, test in sizes.to_numpy()]
-        found["data"] = f"{info.data_name}{counted[0] if len(counted) == 1 else ''}"
+        texts["data"] = f"{info.data_name}{counted[0] if len(counted) == 1 else ''}"
     if (parameters := view.trials["parameters"].dropna().loc[lambda values: values > 0]).size:
-        found["model"] = f"{span(parameters / 1e6, lambda value: significant(value, 2))} M parameters"
+        texts["model"] = f"{span(parameters / 1e6, lambda value: significant(value, 2))} M parameters"
     if epochs := {each.train.epochs for each in trained if each.train.images is None}:
-        found["epochs"] = f"{span(epochs)} {'epoch' if epochs == {1} else 'epochs'}"
+        texts["epochs"] = f"{span(epochs)} {'epoch' if epochs == {1} else 'epochs'}"
     if trained:
-        found["seeds"] = f"{'up to ' if info.looks else ''}{plural(view.train['seed'].nunique(), 'seed')}"
+        texts["seeds"] = f"{'up to ' if info.looks else ''}{plural(view.train['seed'].nunique(), 'seed')}"
     if environments := list(view.origins.environments.values()):
         named = dict.fromkeys(each.machine for each in environments)
-        found["device"] = next(iter(named)) if len(named) == 1 else f"{len(named)} machines"
+        texts["device"] = next(iter(named)) if len(named) == 1 else f"{len(named)} machines"
     if (states := view.trials["state"]).size:
         apart = (states == "unsupported").sum()
-        found["trials"] = f"{(states == 'ok').sum():,} of {plural(len(states), 'trial')} ok"
-        found["trials"] += f", {apart:,} unsupported" if apart else ""
-    moments = [attempt.started_at for attempts in view.results.tried.values() for attempt in attempts]
-    if moments:
-        found["date"] = f"{max(moments):%Y-%m-%d}"
+        texts["trials"] = f"{(states == 'ok').sum():,} of {plural(len(states), 'trial')} ok"
+        texts["trials"] += f", {apart:,} unsupported" if apart else ""
+    if moments := [attempt.started_at for attempts in view.results.tried.values() for attempt in attempts]:
+        texts["date"] = f"{max(moments):%Y-%m-%d}"
     if commits := list(dict.fromkeys(each.commit[:7] for each in environments if each.commit)):
-        found["commit"] = f"commit {commits[0]}" if len(commits) == 1 else f"{len(commits)} commits"
-    return found
+        texts["commit"] = f"commit {commits[0]}" if len(commits) == 1 else f"{len(commits)} commits"
+    return texts
 
 
 def answer(view: View) -> Md:
     """The verdicts in a line: what is better or worse, and how many comparisons are left."""
-    rows = [row for found in view.conclusions for row in effects.rows_of(view, found)]
+    rows = [row for conclusions in view.conclusions for row in effects.rows_of(view, conclusions)]
     rows = [row for row in rows if row.family in ("effects", "variants")]
-    shown = sorted((r for r in rows if r.judged.verdict in SHOWN), key=lambda r: -abs(r.judged.mean))
+    if not rows:
+        timings = beside_baseline(view)
+        return _counted(timings) if timings else Md("no comparison has a result")
+    different = effects.largest_first(row for row in rows if row.judged.verdict in SHOWN)[:MOST_NAMED]
     parts = [
         f"**{escape(row.name)}** {effects.words_of(view, row.judged)} "
         f"({signed(row.judged.mean, view.decimals + 1)} points, {escape(row.context)})"
-        for row in shown[:MOST_NAMED]
+        for row in different
     ]
-    rest = Counter(row.judged.verdict for row in rows if row not in shown[:MOST_NAMED])
-    parts += [f"{number} {verdict}" for verdict, number in rest.items()]
-    if not rows:
-        parts = [_counted(found)] if (found := beside_baseline(view)) else ["no comparison has a result"]
-    return Md("; ".join(parts))
+    rest = Counter(row.judged.verdict for row in rows if row not in different)
+    return Md("; ".join([*parts, *(f"{number} {verdict}" for verdict, number in rest.items())]))
 
 
 def _effects(view: View, group: Group, files: Files) -> list[Block]:
@@ -119,8 +115,7 @@ def _effects(view: View, group: Group, files: Files) -> list[Block]:
     drawn = effects.largest_first(row for row in drawn if row.family != "interactions" or row.judged.verdict in SHOWN)
     blocks: list[Block] = []
     if drawn:
-        forest = forest_of(view, drawn[:MOST], group.on)
-        blocks.append(files.forest(f"effects{group.ending}", forest))
+        blocks.append(files.forest(f"effects{group.ending}", forest_of(view, drawn[:MOST], group.on)))
     if len(drawn) > MOST:
         blocks.append(Md(f"The {MOST} largest of {len(drawn):,} effects are shown; all are under Effects."))
     if claims := [(row, row.tested) for row in rows if row.tested is not None]:
@@ -150,28 +145,25 @@ def _row(view: View, row: effects.Row) -> ForestRow:
         p if math.isfinite(judged.p_holm) else "", f"n = {judged.n}",
         "‡ no larger than equivalent implementations differ by" if noise else "",
     ]  # fmt: skip
-    number = f"{mean}{noise}", ends
-    return ForestRow(
-        row.name, row.context, bar, number, effects.words_of(view, judged), "; ".join(filter(None, detail))
-    )
+    words = effects.words_of(view, judged)
+    return ForestRow(row.name, row.context, bar, (f"{mean}{noise}", ends), words, "; ".join(filter(None, detail)))
 
 
 def _chip(view: View, row: effects.Row, tested: Tested) -> Md:
     fact, judged, decimals = tested.fact, row.judged, view.decimals + 1
     claimed = fact.expected if fact.size is None else f"{fact.expected}, {signed(fact.size, 1)} points"
     ends = interval_text(judged.interval.low, judged.interval.high, decimals, sign=True)
-    found = f"{signed(judged.mean, decimals)} points{f' ({ends})' if ends else ''}" if judged.n else "no seed"
-    found += f", {effects.words_of(view, judged)}"
-    return Md(f"{escape(fact.claim)} (claimed: {escape(claimed)}; found: {escape(found)})")
+    result = f"{signed(judged.mean, decimals)} points{f' ({ends})' if ends else ''}" if judged.n else "no seed"
+    result += f", {effects.words_of(view, judged)}"
+    return Md(f"{escape(fact.claim)} (claimed: {escape(claimed)}; found: {escape(result)})")
 
 
 def _speeds(view: View, files: Files) -> list[Block]:
     """The speed of each axis over matched blocks; where none was timed so, of each cell beside the baseline."""
     blocks: list[Block] = []
-    of_timings = {group: found for group, found in by_axis.judged(view).items() if group.mode != RUNS}
-    judged = {group: [e for e in found if e.verdict and e.blocks > 1] for group, found in of_timings.items()}
-    settings = [(group, found) for group, found in judged.items() if found]
-    for number, (group, found) in enumerate(settings[:2]):
+    judged = {group: [e for e in each if e.verdict and e.blocks > 1] for group, each in by_axis.judged(view).items()}
+    settings = [(group, speeds) for group, speeds in judged.items() if speeds and group.mode != RUNS]
+    for number, (group, speeds) in enumerate(settings[:2]):
         rows = [
             ForestRow(
                 e.value, f"{view.axis_names[e.axis]}, against {e.against}", Bar(e.ratio, e.low, e.high),
@@ -179,7 +171,7 @@ def _speeds(view: View, files: Files) -> list[Block]:
                 f"{plural(e.blocks, 'matched block')} in {plural(e.repetitions, 'process', 'processes')}; "
                 f"p = {probability(e.p_holm)} after Holm's correction",
             )
-            for e in sorted(found, key=lambda e: -abs(math.log(e.ratio)))[:MOST]
+            for e in sorted(speeds, key=lambda e: -abs(math.log(e.ratio)))[:MOST]
         ]  # fmt: skip
         title = f"Speed in {group.mode_name}, × the reference ({group.setting})"
         forest = Forest(title, tuple(rows), by_axis.scale(), f"margin: {100 * MARGIN:.0f} %")
@@ -196,54 +188,55 @@ def _speeds(view: View, files: Files) -> list[Block]:
     return blocks
 
 
-def _beside(view: View, found: Sequence[Beside], files: Files) -> list[Block]:
+def _beside(view: View, timings: Sequence[Beside], files: Files) -> list[Block]:
     """Cells beside their baselines: a forest plot of a few, a heat map of many."""
     if (heat := heat_map(view)) is not None:
-        return [_counted(found), heat]
-    same = [part for part in found[0].group.parts if all(part in each.group.parts for each in found)]
+        return [_counted(timings), heat]
+    same = [part for part in timings[0].group.parts if all(part in each.group.parts for each in timings)]
     rows = [
         ForestRow(
-            each.name, "; ".join(filter(None, (f"against {each.base}", own))), Bar(each.ratio, *ends),
+            each.name, "; ".join(filter(None, (f"against {each.base}", other))), Bar(each.ratio, *ends),
             (f"×{fixed(each.ratio, 2)}", interval_text(*ends, 2)),
             each.verdict, f"p = {probability(each.p_holm)} after Holm's correction" if each.p_holm >= 0 else "",
         )
-        for each in sorted(found, key=lambda each: (each.verdict == "unstable", -each.ratio))[:MOST]
+        for each in sorted(timings, key=lambda each: (each.verdict == "unstable", -each.ratio))[:MOST]
         for ends in [(float(each.row["speed_low"]), float(each.row["speed_high"]))]
-        for own in [", ".join(part for part in each.group.parts if part not in same)]
+        for other in [", ".join(part for part in each.group.parts if part not in same)]
     ]  # fmt: skip
     title = "Speed, × the baseline" + (f" ({', '.join(same)})" if same else "")
     forest = files.forest("speeds-of-cells", Forest(title, tuple(rows), Scale(1.0, logarithmic=True)))
-    more = Md(f"The {MOST} fastest of {len(found):,} are shown; all are under Speed and memory.")
-    return [forest, more] if len(found) > MOST else [forest]
+    more = Md(f"The {MOST} fastest of {len(timings):,} are shown; all are under Speed and memory.")
+    return [forest, more] if len(timings) > MOST else [forest]
 
 
-def _counted(found: Sequence[Beside]) -> Md:
-    """In how many settings each cell is shown to be faster or slower than the baseline."""
-    bases = {each.base for each in found}
+def _counted(timings: Sequence[Beside]) -> Md:
+    """Number of the settings in which each cell is shown to be faster or slower than the baseline."""
+    bases = {each.base for each in timings}
     names = {}
     for word in ("faster", "slower"):
-        times = Counter(each.name for each in found if each.verdict == word).most_common(MOST_NAMED)
+        times = Counter(each.name for each in timings if each.verdict == word).most_common(MOST_NAMED)
         names[word] = ", ".join(f"{escape(name)} in {number}" for name, number in times) or "none"
     return Md(f"**Shown to be faster than {escape(bases.pop()) if len(bases) == 1 else 'the baseline'}:** "
               f"{names['faster']}. **Slower:** {names['slower']}. Tested in "
-              f"{plural(len({each.group for each in found}), 'setting')} (of shape and mode), corrected for "
-              f"{plural(sum(math.isfinite(each.p_holm) for each in found), 'comparison')} (Holm).")  # fmt: skip
+              f"{plural(len({each.group for each in timings}), 'setting')} (of shape and mode), corrected for "
+              f"{plural(sum(math.isfinite(each.p_holm) for each in timings), 'comparison')} (Holm).")  # fmt: skip
 
 
 def _best(view: View, group: Group) -> str:
     """The cell with the highest mean; where axes change what is classified, that of each task."""
-    found = accuracy.functions(view, group)
-    shown = []
-    for task in dict.fromkeys(view.task(each.cells[0]) for each in found):
-        first, *others = [each for each in found if view.task(each.cells[0]) == task]
+    tasks: dict[str, list[accuracy.Function]] = {}
+    for each in accuracy.functions(view, group):
+        tasks.setdefault(view.task(each.cells[0]), []).append(each)
+    texts = []
+    for task, (first, *others) in tasks.items():
         of_task = f"{escape(task)}: " if task else ""
         n = seeds(first.n, first.planned)
         best = f"{of_task}{escape(_called(view, first))}, {spread(first.mean, first.std, view.decimals)} % (n = {n})"
         if others and not task:
             best += f"; next: {escape(others[0].name)}, {spread(others[0].mean, others[0].std, view.decimals)} %"
-        shown.append(best)
-    rest = f"; {plural(len(shown) - 4, 'more task')} under Accuracy" if len(shown) > 4 else ""
-    return f"**Highest test accuracy{group.on}:** {'; '.join(shown[:4])}{rest}." if shown else ""
+        texts.append(best)
+    rest = f"; {plural(len(texts) - 4, 'more task')} under Accuracy" if len(texts) > 4 else ""
+    return f"**Highest test accuracy{group.on}:** {'; '.join(texts[:4])}{rest}." if texts else ""
 
 
 def _called(view: View, each: accuracy.Function) -> str:
@@ -254,14 +247,14 @@ def _called(view: View, each: accuracy.Function) -> str:
 
 def _drift(view: View) -> str:
     """The largest drift of the output of each model that something else than PyTorch as it is runs."""
-    found = view.measured[view.measured["trial_id"].isin(view.by_other_runtimes)].groupby("cell")["drift"].max()
-    most = found.dropna().sort_values(ascending=False, kind="stable")[:MOST_NAMED]
-    said = ", ".join(f"{escape(str(cell))} {significant(drift)}" for cell, drift in most.items())
-    return f"**Drift of the output** (largest error, as a fraction of the largest value): {said}." if said else ""
+    drifts = view.measured[view.measured["trial_id"].isin(view.by_other_runtimes)].groupby("cell")["drift"].max()
+    most = drifts.dropna().sort_values(ascending=False, kind="stable")[:MOST_NAMED]
+    named = ", ".join(f"{escape(str(cell))} {significant(drift)}" for cell, drift in most.items())
+    return f"**Drift of the output** (largest error, as a fraction of the largest value): {named}." if named else ""
 
 
 def _of_roofline(view: View) -> str:
-    """How near the fastest of each setting comes to what the device can do; of a study that only times."""
+    """Share of what the device can do that the fastest of each setting reaches; of a study that only times."""
     if len(view.train) or not view.measured["of_roofline"].notna().any():
         return ""
     by_latency = view.measured.sort_values("latency_ms_p50", kind="stable")
@@ -271,11 +264,11 @@ def _of_roofline(view: View) -> str:
 
 
 def _to_decide(view: View) -> str:
-    """How many seeds would decide what the runs leave open."""
+    """Number of seeds that would decide what the runs leave open."""
     left = {
         row.judged.comparison.key or row.judged.comparison.label: row.judged
-        for found in view.conclusions
-        for row in effects.rows_of(view, found)
+        for conclusions in view.conclusions
+        for row in effects.rows_of(view, conclusions)
         if row.family != "interactions" and row.judged.verdict in OPEN and row.judged.n > 1
     }
     if not left:

@@ -56,12 +56,12 @@ MEMORY = {
 
 
 def _judged(view: View) -> list[Judged]:
-    return [judged for found in view.conclusions for judged in found.judged]
+    return [judged for each in view.conclusions for judged in each.judged]
 
 
 def _has(word: str, view: View) -> bool:
     """Whether a report has a verdict, or an outcome of a claim."""
-    outcomes = (claim.outcome for found in view.conclusions for claim in found.claims)
+    outcomes = (claim.outcome for each in view.conclusions for claim in each.claims)
     return word in {*(judged.verdict for judged in _judged(view)), *(f"claim: {outcome}" for outcome in outcomes)}
 
 
@@ -98,7 +98,7 @@ def _memory(view: View) -> Facts:
 
 
 def _speeds(view: View) -> Facts:
-    if family := sum(bool(each.verdict) for found in by_axis.judged(view).values() for each in found):
+    if family := sum(bool(each.verdict) for speeds in by_axis.judged(view).values() for each in speeds):
         yield {"family": plural(family, "comparison"), "margin": f"{100 * MARGIN:.0f} %"}
 
 
@@ -134,14 +134,14 @@ TERMS: tuple[Caveat[View], ...] = (
          "was shown early is on average a little too large."),
     *(Caveat(word, functools.partial(_has, word), text)
       for word, text in (VERDICTS | {f"claim: {outcome}": text for outcome, text in OUTCOMES.items()}).items()),
-    Caveat("small form", lambda view: view.small and any(found.claims for found in view.conclusions),
+    Caveat("small form", lambda view: view.small and any(each.claims for each in view.conclusions),
          "this is the suite's small form, which tests another claim than the published one."),
-    Caveat("interaction", lambda view: any(found.interactions for found in view.conclusions),
+    Caveat("interaction", lambda view: any(each.interactions for each in view.conclusions),
          "by how much the effect of one axis changes with the value of another. *a × c, against b and d* is the gain "
          "of a over b where c is chosen, minus its gain where d is. *Better together* means that a and c gain more "
          "than their two effects added, and *worse together* less."),
     Caveat("effects by condition",
-         lambda view: any(each.under for found in view.conclusions for each in found.effects)
+         lambda view: any(effect.under for each in view.conclusions for effect in each.effects)
          and {"axes": enumerated([escape(view.axis_names[axis]) for axis in view.conditions])},
          "{axes} changes what is classified. Main effects are means over its values; each value by itself has no "
          "verdict."),
@@ -186,10 +186,10 @@ TERMS: tuple[Caveat[View], ...] = (
 
 def section(view: View, _: Files) -> list[Block]:
     """The terms that a report has."""
-    found = [Md(f"**{name}:** {text}") for name, text in in_words(TERMS, view)]
-    return [Bullets(found)] if found else []
+    items = [Md(f"**{name}:** {text}") for name, text in in_words(TERMS, view)]
+    return [Bullets(items)] if items else []
 
 
 def meanings(verdicts: Collection[str]) -> list[Md]:
-    """What some verdicts mean, for pages of several studies."""
+    """Meanings of some verdicts, for pages of several studies."""
     return [Md(f"**{word}:** {text}") for word, text in VERDICTS.items() if word in verdicts]

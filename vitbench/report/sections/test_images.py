@@ -12,7 +12,7 @@ from vitbench.report.text import Md, escape
 from vitbench.report.view import MAX_CELLS, View
 from vitbench.store import TrainValues
 
-SAID = Md(
+EXPLAINED = Md(
     "The test images are a sample, too. Each row compares a cell with {first}: the difference of their mean test "
     "accuracies over all seeds of each, with a 95 % interval over seeds *and* test images, and the images' share of "
     "the variance. Gained and lost: images that only one of the two classifies correctly, by the majority of its "
@@ -23,7 +23,7 @@ RIGHT = frozenset({"difference, points", "by the images", "gained", "lost", "p"}
 
 
 def section(view: View, files: Files) -> list[Block]:
-    """The section's blocks; none of a study that trains nothing."""
+    """A table of each group, and the images on which its cells differ; nothing of a study that trains nothing."""
 
     def of_group(group: Group) -> list[Block]:
         if not (of_cells := _outcomes(view, group)):
@@ -32,16 +32,16 @@ def section(view: View, files: Files) -> list[Block]:
         rows = []
         for cell in others[:MAX_CELLS]:
             both = two_sources(of_cells[cell], of_cells[first])
-            told = mcnemar(of_cells[cell], of_cells[first])
-            row = {"cell": escape(cell), "gained": Md(str(told.gained)), "lost": Md(str(told.lost))}
-            row["p"] = Md(f"{told.p:.3g}")
+            test = mcnemar(of_cells[cell], of_cells[first])
+            row = {"cell": escape(cell), "gained": Md(str(test.gained)), "lost": Md(str(test.lost))}
+            row["p"] = Md(f"{test.p:.3g}")
             if both is not None:
                 row["difference, points"] = Md(f"{both.delta:+.2f} ({both.low:+.2f} to {both.high:+.2f})")
                 row["by the images"] = Md(f"{100 * both.share_of_images:.0f} %")
             rows.append(row)
         link = files.table(f"images{group.ending}", differing(of_cells))
         where = Md(f"Images on which cells differ, by their position in the test split: {link}.")
-        return [Md(SAID.format(first=escape(first))), table(rows, RIGHT), where]
+        return [Md(EXPLAINED.format(first=escape(first))), table(rows, RIGHT), where]
 
     return view.by_group(of_group)
 
@@ -54,7 +54,7 @@ def _outcomes(view: View, group: Group) -> dict[str, Right]:
     having = set(attempts.loc[attempts["outcomes"] > 0, "file"])
     rows = view.done(group, ["trial_id"])
     rows = rows[rows["cell"].map(view.function_of) == rows["cell"]]
-    of_trial, splits, found = dict[str, np.ndarray](), set(), dict[str, list[np.ndarray]]()
+    of_trial, splits, outcomes = dict[str, np.ndarray](), set(), dict[str, list[np.ndarray]]()
     wanted = [a for trial_id in rows["trial_id"] if (a := standing[trial_id]).file in having]
     for attempt, record in view.study.records_of(wanted):
         values = record.values
@@ -63,6 +63,6 @@ def _outcomes(view: View, group: Group) -> dict[str, Right]:
             splits.add((values.data_checksum, values.test_images))
     for trial_id, cell in zip(rows["trial_id"], rows["cell"], strict=True):
         if trial_id in of_trial:
-            found.setdefault(cell, []).append(of_trial[trial_id])
-    alike = len(found) > 1 and len(splits) == 1
-    return {cell: np.stack(of) for cell, of in found.items()} if alike else {}
+            outcomes.setdefault(cell, []).append(of_trial[trial_id])
+    alike = len(outcomes) > 1 and len(splits) == 1
+    return {cell: np.stack(of) for cell, of in outcomes.items()} if alike else {}

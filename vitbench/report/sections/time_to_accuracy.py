@@ -25,23 +25,23 @@ EXPLAINED = Md(
 
 def section(view: View, files: Files) -> list[Block]:
     """The goals and what the runs came to; nothing where the suite has none."""
-    goals, found = view.study.info.goals, frame(view)
+    goals, results = view.study.info.goals, frame(view)
     if not goals:
         return []
-    numbers = found.drop(columns=[f"{key}_std" for key in SECONDS.values()])
-    lines = [_line(view, row) for row in found.to_dict("records")]
-    without = [Md(f"No run of {escape(g.cell)} finished.") for g in goals if g.cell not in set(found["cell"])]
-    shown = [table(lines, right=RIGHT)] if lines else []
-    return [EXPLAINED, *shown, *without, Md(f"As numbers: {files.table('goals', numbers)}.")]
+    lines = [_line(view, row) for row in results.to_dict("records")]
+    tables = [table(lines, right=RIGHT)] if lines else []
+    without = [Md(f"No run of {escape(g.cell)} finished.") for g in goals if g.cell not in set(results["cell"])]
+    link = files.table("goals", results.drop(columns=[f"{key}_std" for key in SECONDS.values()]))
+    return [EXPLAINED, *tables, *without, Md(f"As numbers: {link}.")]
 
 
 def in_short(view: View) -> list[Block]:
-    """In a sentence, which goals are reached and in what time."""
-    said = []
+    """A sentence on which goals are reached and in what time."""
+    goals = []
     for row in frame(view).to_dict("records"):
         after = f", in {significant(row['training_seconds_mean'])} s of training" if row["reached"] else ""
-        said.append(f"{significant(row['goal_pct'])} %: {_reached(row)}{after} ({escape(row['cell'])})")
-    return [Md(f"**Goals reached:** {'; '.join(said)}.")] if said else []
+        goals.append(f"{significant(row['goal_pct'])} %: {_reached(row)}{after} ({escape(row['cell'])})")
+    return [Md(f"**Goals reached:** {'; '.join(goals)}.")] if goals else []
 
 
 def _reached(row: Mapping[Any, Any]) -> str:
@@ -76,8 +76,8 @@ def frame(view: View) -> pd.DataFrame:
     measured = measured[measured[ACCURACY].notna()]
     for goal in view.study.info.goals:
         planned = view.train.loc[view.train["cell"] == goal.cell, "device"].value_counts().to_dict()
-        mine = measured[measured["cell"] == goal.cell]
-        for (device, origin), runs in mine.groupby(["device", "origin"], sort=False):
+        of_cell = measured[measured["cell"] == goal.cell]
+        for (device, origin), runs in of_cell.groupby(["device", "origin"], sort=False):
             times = runs[["warm_up_seconds", "train_seconds", "preparation_seconds"]].astype("float64")
             times["training_seconds"] = times["train_seconds"] + times["preparation_seconds"] - times["warm_up_seconds"]
             mean, of_mean = float(runs[ACCURACY].mean()), interval(runs[ACCURACY].tolist())
@@ -86,8 +86,7 @@ def frame(view: View) -> pd.DataFrame:
                 "goal_pct": goal.test_accuracy, "n": len(runs), "planned": planned[str(device)],
                 "test_accuracy_pct_mean": mean, "low_pct": of_mean.low, "high_pct": of_mean.high,
                 "reached": len(runs) == planned[str(device)] and mean >= goal.test_accuracy,
-                **{f"{key}_mean": times[key].mean() for key in SECONDS.values()},
-                **{f"{key}_std": times[key].std(ddof=1) for key in SECONDS.values()},
+                **{f"{key}_{end}": times[key].agg(end) for key in SECONDS.values() for end in ("mean", "std")},
             })  # fmt: skip
     columns = ["cell", "device", "origin", "goal_pct", "n", "planned", "test_accuracy_pct_mean", "low_pct", "high_pct",
                "reached", *(f"{key}_{end}" for end in ("mean", "std") for key in SECONDS.values())]  # fmt: skip

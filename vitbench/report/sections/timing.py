@@ -22,7 +22,7 @@ FEW = 2  # Settings up to which their tables are not folded away
 
 
 def section(view: View, _: Files) -> list[Block]:
-    """What has a verdict: timings by axis; where there are no axes, the settings' own tables if they are few."""
+    """Timings by axis, which have verdicts; where there are no axes, the settings' own tables if they are few."""
     return _by_axis(view) or ([] if len(view.time_groups) > FEW else _settings(view))
 
 
@@ -31,8 +31,8 @@ def details(view: View, files: Files) -> list[Block]:
     blocks = _settings(view) if len(view.time_groups) > FEW or _by_axis(view) else []
     blocks += files.pictures(rooflines(view, speed.telling(view)))
     for device in view.train_devices:
-        found = [block for group in by_axis.training(view, device) for block in by_axis.table_of(view, group)]
-        blocks += [Heading(f"Training runs on {device}"), *found] if found else []
+        tables = [block for group in by_axis.training(view, device) for block in by_axis.table_of(view, group)]
+        blocks += [Heading(f"Training runs on {device}"), *tables] if tables else []
     blocks += files.pictures(trends(view, THROUGHPUT))
     links = [files.table("timing", frame(view))] if view.time_groups else []
     if view.axes and len(numbers := by_axis.axes_frame(view)):
@@ -42,8 +42,8 @@ def details(view: View, files: Files) -> list[Block]:
 
 def _by_axis(view: View) -> list[Block]:
     groups = [group for group in view.time_groups if len(speed.axes_of(view, group)) > 1]
-    found = [(speed.headed(view, group), tables) for group in groups if (tables := by_axis.table_of(view, group))]
-    return [block for title, tables in found for block in (Heading(title), *tables)]
+    parts = [(speed.headed(view, group), by_axis.table_of(view, group)) for group in groups]
+    return [block for title, tables in parts if tables for block in (Heading(title), *tables)]
 
 
 def _settings(view: View) -> list[Block]:
@@ -69,11 +69,11 @@ def frame(view: View) -> pd.DataFrame:
                "latency_ms_p25", "latency_ms_p75", "process_ms_min", "process_ms_max", "images_per_s",
                "peak_memory_mib", "peak_reserved_mib", "first_ms", "parameters", "forward_flops", "flops", "bytes",
                "energy_mj_per_image", "largest_batch", *TIMING]  # fmt: skip
-    found = view.time[columns].copy()
-    if found["drift"].isna().all():
-        found = found.drop(columns="drift")
-    found["origin"] = [view.origins.letter(o) if isinstance(o, str) else "" for o in found["origin"]]
-    return found
+    numbers = view.time[columns].copy()
+    if numbers["drift"].isna().all():
+        numbers = numbers.drop(columns="drift")
+    numbers["origin"] = [view.origins.letter(o) if isinstance(o, str) else "" for o in numbers["origin"]]
+    return numbers
 
 
 SETTING = ["level", "level_shape", "batch_size", "mode"]
@@ -100,9 +100,9 @@ def rooflines(view: View, colour_by: Sequence[str]) -> list[Picture]:
         origins = view.origins.of(of_device)
         for origin in origins:
             on, suffix = view.origins.on(origin, origins)
-            mine = of_origin(of_device, origin)
-            colour, points, common = _points(view, mine, colour_by)
-            ceilings = mine[[*SETTING, *CEILINGS]].drop_duplicates()
+            timings = of_origin(of_device, origin)
+            colour, points, common = _points(view, timings, colour_by)
+            ceilings = timings[[*SETTING, *CEILINGS]].drop_duplicates()
             flops, of_bytes = ((float(ceilings[c].min()), float(ceilings[c].max())) for c in CEILINGS)
             several = len(ceilings) > 1
             facts = {
@@ -117,7 +117,7 @@ def rooflines(view: View, colour_by: Sequence[str]) -> list[Picture]:
 
 
 def _points(view: View, rows: pd.DataFrame, colour_by: Sequence[str]) -> tuple[Colouring, pd.DataFrame, str]:
-    """What the colours stand for (an axis of the suite, or the cell), the points, and what all of these share."""
+    """Meaning of the colours (an axis of the suite, or the cell), the points, and the setting that all points share."""
     # A setting in words, of which those that all settings share need not be said of each.
     groups = {
         (g.level, g.shape, g.batch_size, g.mode): (
@@ -136,7 +136,7 @@ def _points(view: View, rows: pd.DataFrame, colour_by: Sequence[str]) -> tuple[C
     first = next(iter(present.values()))
     common = ", ".join(part for part, varies in zip(first, varied, strict=True) if part and not varies)
     frame = pd.DataFrame(points, columns=["setting", "colour", "flops_per_byte", "flops_per_s"])
-    shown = [*frame["colour"].unique()]
+    colours = [*frame["colour"].unique()]
     # A value has the colour that it has in the other pictures of the axis, whatever else was timed.
-    values = view.axes[axis] if axis else shown
-    return Colouring(axis or "cell", values, [value for value in values if value in shown]), frame, common
+    values = view.axes[axis] if axis else colours
+    return Colouring(axis or "cell", values, [value for value in values if value in colours]), frame, common

@@ -18,6 +18,8 @@ from vitbench.report.view import View
 from vitbench.store.trials import Trials
 
 MAX_ROWS = 50  # Cells of the table; the CSV has them all
+EXPLAINED = Md("Validation accuracy (%) after the last epoch, mean over the tuning runs of each setting. Bold: chosen "
+               "for all seeds. Tuning never reads the test images.")  # fmt: skip
 
 
 def section(view: View, files: Files) -> list[Block]:
@@ -27,17 +29,15 @@ def section(view: View, files: Files) -> list[Block]:
         return []
     lines, settings = [], list(dict.fromkeys(runs["setting"]))
     several = runs["device"].nunique() > 1
-    for (device, cell), mine in runs.groupby(["device", "cell"], sort=False):
+    for (device, cell), of_cell in runs.groupby(["device", "cell"], sort=False):
         line = ({"on": escape(device)} if several else {}) | {"cell": escape(cell)}
-        for setting, trials in mine.groupby("setting", sort=False):
+        for setting, trials in of_cell.groupby("setting", sort=False):
             scores = trials["validation_accuracy_pct"]
-            shown = escape(words(trials["state"])) if scores.isna().any() else fixed(statistics.fmean(scores), 1)
-            line[str(setting)] = bold(shown) if trials["chosen"].all() else shown
+            score = escape(words(trials["state"])) if scores.isna().any() else fixed(statistics.fmean(scores), 1)
+            line[str(setting)] = bold(score) if trials["chosen"].all() else score
         lines.append(line)
-    said = Md("Validation accuracy (%) after the last epoch, mean over the tuning runs of each setting. Bold: chosen "
-              "for all seeds. Tuning never reads the test images.")  # fmt: skip
     link = Md(f"As numbers: {files.table('tuning', runs)}.")
-    return [said, table(lines[:MAX_ROWS], right=set(settings)), *cut(len(lines), MAX_ROWS, "cell"), link]
+    return [EXPLAINED, table(lines[:MAX_ROWS], right=set(settings)), *cut(len(lines), MAX_ROWS, "cell"), link]
 
 
 def frame(view: View) -> pd.DataFrame:
