@@ -43,13 +43,12 @@ def by_cell(view: View, group: TimeGroup) -> Table:
     order = sorted(planned["cell"].unique(), key=lambda c: timings[c]["latency_ms_p50"] if c in timings else math.inf)
     drifts = not view.by_other_runtimes.isdisjoint(planned["trial_id"])
     cells, best_ones = order[:MAX_CELLS], (fastest(rows, base["trial_id"]), leanest(rows))
-    known = {c: _values(group, timings[c], base, *best_ones, drifts=drifts) for c in cells if c in timings}
-    lines = [
-        view.identity([cell], axes) | (known[cell] if cell in known else {LATENCY: escape(missing[cell])})
-        for cell in cells
-    ]
-    bars = [Bar(*(timings[c][f"latency_ms_{end}"] for end in ("p50", "low", "high"))) if c in timings else None
-            for c in cells]  # fmt: skip
+    lines, bars = list[dict[str, Md]](), list[Bar | None]()
+    for cell in cells:
+        row = timings.get(cell)
+        values = _values(group, row, base, *best_ones, drifts=drifts) if row else {LATENCY: escape(missing[cell])}
+        lines.append(view.identity([cell], axes) | values)
+        bars.append(Bar(*(row[f"latency_ms_{end}"] for end in ("p50", "low", "high"))) if row else None)
     if math.isfinite(base["control"]):
         control = with_interval(base["control"], base["control_low"], base["control_high"])
         lines.append({next(iter(lines[0])): Md(CONTROL), RATIO: control})
@@ -187,7 +186,7 @@ def telling(view: View) -> list[str]:
 
 
 def geometric_mean(ratios: pd.Series[float]) -> float:
-    """exp of the mean logarithm; not a number where a ratio is zero or not a number."""
+    """Geometric mean: exp of the mean logarithm; not a number where a ratio is zero or not a number."""
     positive = ratios.to_numpy(dtype="float64")
     return float(np.exp(np.log(positive).mean())) if (positive > 0).all() else math.nan
 

@@ -268,5 +268,4 @@ def published(view: View, group: Group) -> list[Block]:
             apart = signed(result[MEAN] - row["published"], view.decimals) if known else NOTHING
             line["difference (points)"] = apart if view.study.info.fallback is None else Md("other data")
         lines.append(line | {"source": escape(row["published_source"])})
-    right = {name for name in lines[0] if name not in ("cell", "source")} if lines else set()
-    return [Heading("Published and measured", 4), table(lines, right)] if lines else []
+    return [Heading("Published and measured", 4), table(lines, lines[0].keys() - {"cell", "source"})] if lines else []

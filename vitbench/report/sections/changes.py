@@ -81,7 +81,7 @@ def edited(view: View) -> Facts:
 
 
 def _changes(view: View) -> Iterator[tuple[str, str, str]]:
-    """(name, after how many runs, what was changed)."""
+    """Changes that were made when results were there: (name, after how many runs, what was changed)."""
     steps = view.study.history.steps()
     left = _left(steps, asked(view.study.info)) if steps else set()
     for step in steps:

@@ -17,17 +17,14 @@ MAX_ROWS = 50  # Rows of a table; the CSV has them all
 
 def section(view: View, files: Files) -> list[Block]:
     """Trials that are not ok, retries, excluded combinations, damaged files."""
-    blocks = not_run(view)
-    numbers = view.trials.loc[view.trials["state"] != "ok", NOT_RUN]
-    links = [Md(f"Each of them: {files.table('not-run', numbers)}.")] if blocks else []
+    rows = view.trials[view.trials["state"] != "ok"]
+    blocks = not_run(view, rows) if len(rows) else []
+    links = [Md(f"Each of them: {files.table('not-run', rows[NOT_RUN])}.")] if len(rows) else []
     return [*blocks, *links, *retries(view), *left_out(view)]
 
 
-def not_run(view: View) -> list[Block]:
-    """Blocks on every planned trial that is not ok, by state and reason."""
-    rows = view.trials[view.trials["state"] != "ok"]
-    if rows.empty:
-        return []
+def not_run(view: View, rows: pd.DataFrame) -> list[Block]:
+    """Blocks on the planned trials that are not ok, by state and reason."""
     lines = []
     for (state, reason), group in rows.groupby(["state", "reason"], sort=False):
         kinds = ", ".join(f"{n} {KINDS[str(k)]}" for k, n in group["kind"].value_counts(sort=False).items())

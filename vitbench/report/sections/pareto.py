@@ -63,7 +63,7 @@ class Costs:
 
 @dataclass(frozen=True)
 class Weighed:
-    """Cells between one cost and what they give, of one device and environment."""
+    """Cells of one device and environment, with their accuracies and one of their costs."""
 
     group: Group  # whose accuracies
     costs: Costs  # of these and perhaps other cells
@@ -100,7 +100,7 @@ def _gains(view: View, group: Group) -> pd.DataFrame:
 
 
 def _judged(group: Group, costs: Costs, cells: pd.DataFrame) -> Weighed:
-    """A cell whose cost is marked is not judged, and surpasses none."""
+    """The front of some cells. One whose cost is marked is not judged, and surpasses none."""
     counted = cells[~cells[MARKED].astype(bool)]
     names, gain = [str(cell) for cell in counted.index], counted[MEAN].round(DIGITS).to_numpy(np.float64)
     measured = costs.measured(names)

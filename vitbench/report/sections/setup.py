@@ -144,7 +144,7 @@ def _fields(
 
 def _timing(view: View, protocols: list[TimeSpec]) -> Md:
     columns = ["device", "dtype", "batch_size", "level"]
-    what = ["/".join(dict.fromkeys(level(v) for v in view.time[name])) for name in columns]
+    devices, dtypes, sizes, levels = ("/".join(dict.fromkeys(map(level, view.time[name]))) for name in columns)
     modes = " and ".join(dict.fromkeys(group.mode_name for group in view.time_groups))
     how = [
         (plural(p.rounds, "process", "processes") if p.within is None else f"{p.rounds} to {p.rounds_most} processes")
@@ -152,8 +152,8 @@ def _timing(view: View, protocols: list[TimeSpec]) -> Md:
         + (", compiled" if p.compile else "") + (", as CUDA graphs" if p.cuda_graphs else "")
         for p in protocols
     ]  # fmt: skip
-    parts = "" if what[3] == "model" else f"{escape(what[3].replace('_', ' '))}; "
-    return Md(f"{parts}on {what[0]}; {what[1]}; batch size {what[2]}; {modes}; {'; '.join(dict.fromkeys(how))}")
+    parts = "" if levels == "model" else f"{escape(levels.replace('_', ' '))}; "
+    return Md(f"{parts}on {devices}; {dtypes}; batch size {sizes}; {modes}; {'; '.join(dict.fromkeys(how))}")
 
 
 WORDS = {"tune": "tuning run", "train": "training run", "time": "timing"}
