@@ -73,17 +73,17 @@ class Trained:
 
     @property
     def model(self) -> str:
-        """The same for cells of one label and one model, whatever they were trained on and how."""
+        """Digest of the cell's label and of its model, whatever it was trained on and how."""
         return digest([self.planned.cell, self.trial.model.canonical()])
 
     @property
     def images(self) -> str:
-        """The same for cells that were trained on the same images, split in the same way."""
+        """Digest of the images that the cell is trained on, and of how they are split."""
         return digest(images_body(self.trial.data, self.trial.data_identity))
 
     @property
     def whole(self) -> str:
-        """The same for cells whose trials differ in the seed and the device alone."""
+        """Digest of model, images and recipe: equal for cells whose trials differ in the seed and the device alone."""
         return digest([self.trial.model.canonical(), self.images, self.trial.train.canonical()])
 
 
@@ -132,20 +132,19 @@ def names_of(paths: Sequence[Path]) -> list[str]:
     return names
 
 
-def folder_of(paths: Sequence[Path], home: Path = HOME) -> str:
+def folder_of(paths: Sequence[Path]) -> str:
     """The name of a folder for the comparison of some studies: other studies, or another order, give another name.
 
-    Studies that lie in ``home`` are told apart by their names. Elsewhere there may be others of the same names, so that
+    Studies that lie in ``HOME`` are told apart by their names. Elsewhere there may be others of the same names, so that
     a digest of the paths is added; as it is where a name is not written out.
 
     Args:
         paths: folders of the studies.
-        home: where studies lie unless a user says otherwise.
     """
     folders = [path.resolve() for path in paths]
     names = [re.sub(r"[^\w.-]+", "-", name).strip("-.") or "study" for name in names_of(paths)]
     joined = f"compare-{'+'.join(names)}"  # what stands between names is in none of them: a-b with c, and a with b-c
-    whole = all(each == home.resolve() / name for each, name in zip(folders, names, strict=True))
+    whole = all(each == HOME.resolve() / name for each, name in zip(folders, names, strict=True))
     if whole and len(joined) <= LONGEST_NAME:
         return joined
     short = joined if len(joined) <= LONGEST_NAME else f"{joined[:LONGEST_NAME].rstrip('+-.')}-and-so-on"

@@ -120,7 +120,7 @@ def axis_speeds(
     table = pd.DataFrame({name: texts(measured[name]) for name in axes}, index=measured.index)
     table["repetition"], table["log_speed"] = measured["repetition"], measured["log_speed"]
     table = table[table["log_speed"].notna()]
-    found = []
+    speeds = []
     for axis in among:
         others = [name for name in axes if name != axis]
         alike = table.groupby(others, sort=False).ngroup() if others else pd.Series(0, index=table.index)
@@ -133,10 +133,10 @@ def axis_speeds(
         present = [value for value in axes[axis] if value in of_value]
         for value in axes[axis]:
             if present and value != present[0]:
-                mine = of_value.get(value, pd.DataFrame())
-                logs = (mine - of_value[present[0]]).dropna(how="all").dropna(axis="columns")
-                found.append(_axis_speed(group, axis, value, present[0], logs.to_numpy(np.float64)))
-    return found
+                logs = of_value.get(value, pd.DataFrame()) - of_value[present[0]]
+                logs = logs.dropna(how="all").dropna(axis="columns")
+                speeds.append(_axis_speed(group, axis, value, present[0], logs.to_numpy(np.float64)))
+    return speeds
 
 
 def widest(info: StudyInfo, processes: Mapping[str, Sequence[Samples]]) -> float:
@@ -158,24 +158,24 @@ def widest(info: StudyInfo, processes: Mapping[str, Sequence[Samples]]) -> float
     ])  # fmt: skip
     axes = {axis: [level(value) for value in values] for axis, values in info.axes.items()}
     telling = [axis for axis in axes if len(rows) and rows[axis].map(level).nunique() > 1]
-    found = axis_speeds(rows, axes, telling)
-    return max(((each.high - each.low) / 2 / each.ratio for each in found if not math.isnan(each.low)), default=0.0)
+    speeds = axis_speeds(rows, axes, telling)
+    return max(((each.high - each.low) / 2 / each.ratio for each in speeds if not math.isnan(each.low)), default=0.0)
 
 
-def judge(found: Sequence[AxisSpeed], alpha: float = ALPHA) -> list[AxisSpeed]:
+def judge(speeds: Sequence[AxisSpeed]) -> list[AxisSpeed]:
     """Give all speeds of one study their verdicts, with Holm's correction over them."""
-    tested = [each for each in found if not math.isnan(each.p)]
+    tested = [each for each in speeds if not math.isnan(each.p)]
     different = holm([each.p for each in tested])
     equal = holm([each.p_equivalent for each in tested])
     judged = dict[int, AxisSpeed]()
     for each, p, p_equal in zip(tested, different, equal, strict=True):
         verdict: SpeedVerdict = "undecided"
-        if p_equal <= alpha:
+        if p_equal <= ALPHA:
             verdict = "equivalent"
-        elif p <= alpha:
+        elif p <= ALPHA:
             verdict = "faster" if each.ratio > 1 else "slower"
         judged[id(each)] = replace(each, p_holm=p, verdict=verdict)
-    return [judged.get(id(each), each) for each in found]
+    return [judged.get(id(each), each) for each in speeds]
 
 
 def _axis_speed(group: Hashable, axis: str, value: str, against: str, logs: Floats) -> AxisSpeed:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import io
 import json
 import zipfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -43,7 +43,7 @@ def save(path: Path, tables: Mapping[str, pd.DataFrame], made_by: str) -> None:
             if table[column].dtype == np.float64:
                 arrays[f"{name}/{number}"] = table[column].to_numpy()
             else:
-                codes, distinct = _factorized(table[column].tolist())
+                codes, distinct = factorized(table[column].tolist())
                 arrays[f"{name}/{number}/codes"] = codes
                 arrays[f"{name}/{number}/json"] = np.frombuffer(json.dumps(distinct).encode(), dtype=np.uint8)
     packed = io.BytesIO()
@@ -80,6 +80,13 @@ def compact(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
     return np.broadcast_to(values[:1].copy(), values.shape) if alike else values
 
 
+def factorized(values: Sequence[Any]) -> tuple[npt.NDArray[np.int32], list[Any]]:
+    """(index into the distinct values of each, the distinct values); 1, 1.0 and True are three."""
+    known: dict[tuple[type, Any], int] = {}
+    codes = np.fromiter((known.setdefault((type(v), v), len(known)) for v in values), dtype=np.int32, count=len(values))
+    return codes, [value for _, value in known]
+
+
 def _column(arrays: Mapping[str, npt.NDArray[Any]], name: str) -> pd.Series[Any]:
     if f"{name}/codes" not in arrays:
         return pd.Series(arrays[name])
@@ -87,10 +94,3 @@ def _column(arrays: Mapping[str, npt.NDArray[Any]], name: str) -> pd.Series[Any]
     values = np.empty(len(distinct), dtype=object)
     values[:] = distinct
     return pd.Series(values[arrays[f"{name}/codes"]], dtype=object)  # as what it is, not as pandas would have it
-
-
-def _factorized(values: list[Any]) -> tuple[npt.NDArray[np.int32], list[Any]]:
-    """(index into the distinct values of each, the distinct values); 1, 1.0 and True are three."""
-    known: dict[tuple[type, Any], int] = {}
-    codes = [known.setdefault((type(value), value), len(known)) for value in values]
-    return np.array(codes, dtype=np.int32), [value for _, value in known]

@@ -24,7 +24,7 @@ Outcome = Literal[
     "reproduced in sign, smaller than claimed", "reproduced in sign, larger than claimed",
     "not reproduced, within the margin", "not reproduced, not equal", "not reproduced, opposite sign", "undecided",
 ]  # fmt: skip
-"""What became of a claim, by the verdict and, of a claim that something is higher or lower, by the claimed size:
+"""Outcome of a claim, by the verdict and, of a claim that something is higher or lower, by the claimed size:
 
 - reproduced: all that was claimed came out. Of "equal": the verdict is equivalent, whatever size was printed. Of
   "higher" and "lower": the verdict is better or worse, and a claimed size lies in the interval.
@@ -44,7 +44,7 @@ CLAIMED: Mapping[str, Verdict] = {"higher": "better", "lower": "worse", "equal":
 
 @dataclass(frozen=True)
 class Effect:
-    """What one value of an axis does, against the axis' reference.
+    """Effect of one value of an axis, against the axis' reference.
 
     Attributes:
         axis: its name.
@@ -73,7 +73,7 @@ class Tested:
 
 @dataclass(frozen=True)
 class Conclusions:
-    """What the training runs of one device and origin say.
+    """Verdicts on the training runs of one device and origin.
 
     Attributes:
         runs: the runs.
@@ -151,11 +151,11 @@ def conclude(
 
     parts, seeds = parts_of(runs), dict[str, int]()
     if looking is None:
-        every = iter(judged_at([*itertools.chain(*parts)], None))
+        verdicts = iter(judged_at([*itertools.chain(*parts)], None))
     else:
         replayed = replay(runs, looking, lambda some: [*itertools.chain(*parts_of(some))], judged_at, test)
-        every, seeds = iter(replayed.judged), replayed.seeds
-    claims, effects, crossed, variants = ([next(every) for _ in part] for part in parts)
+        verdicts, seeds = iter(replayed.judged), replayed.seeds
+    claims, effects, crossed, variants = ([next(verdicts) for _ in part] for part in parts)
     return Conclusions(
         runs,
         [Tested(fact, each, outcome(fact, each, margin)) for fact, each in zip(facts, claims, strict=True)],
@@ -186,16 +186,16 @@ def _under(
 ) -> dict[tuple[str, ...], float]:
     """The mean of an effect under each combination of the conditions' values by itself."""
     given = [axis for axis in axes if axis in conditions]
-    found = {}
+    means = {}
     for values in itertools.product(*(axes[axis] for axis in given)) if given else ():
         held = {**axes, **{axis: (value,) for axis, value in zip(given, values, strict=True)}}
         if deltas := effect(runs, held, *names).deltas:
-            found[values] = statistics.fmean(deltas)
-    return found
+            means[values] = statistics.fmean(deltas)
+    return means
 
 
 def outcome(fact: Fact, judged: Judged, margin: float | None) -> Outcome:
-    """What a verdict, and the interval beside it, make of a claim: see :data:`Outcome`."""
+    """Outcome of a claim by a verdict and the interval beside it: see :data:`Outcome`."""
     if judged.verdict not in CLAIMED.values():
         return "undecided"
     if judged.verdict != CLAIMED[fact.expected]:

@@ -16,7 +16,7 @@ from vitbench.config.recipe import TimeSpec, TrainSpec
 from vitbench.config.trial import TimeTrial, TrainTrial
 
 Kind = Literal["study", "machine", "software", "data", "recipe", "protocol"]
-"""What a condition is one of. Those of the study itself (its name, its dates) explain no difference."""
+"""Kinds of conditions. Those of the study itself (its name, its dates) explain no difference."""
 
 ALWAYS = ("epochs", "images", "batch_size", "optimizer", "learning_rate", "precision")
 """Fields of a recipe that are shown also where all arms share them."""
@@ -71,12 +71,12 @@ class Condition:
 
 
 def conditions_of(arms: Sequence[Arm]) -> list[Condition]:
-    """What the arms are, in the order in which a reader asks."""
+    """Conditions of the arms, in the order in which a reader asks."""
 
     def row(name: str, kind: Kind, value: Callable[[Arm], str]) -> Condition:
         return Condition(name, kind, tuple(value(arm) for arm in arms))
 
-    found = [
+    rows = [
         row("study", "study", lambda arm: arm.name),
         row("suite", "study", lambda arm: arm.info.suite.name if arm.info else ""),
         row("runs on", "machine", lambda arm: arm.device),
@@ -90,21 +90,21 @@ def conditions_of(arms: Sequence[Arm]) -> list[Condition]:
         row("training runs ok", "study", lambda arm: _ok(arm.trials, "train")),
         row("timings ok", "study", lambda arm: _ok(arm.trials, "time")),
     ]
-    return [each for each in found if any(each.values)]
+    return [each for each in rows if any(each.values)]
 
 
 def _recorded(arms: Sequence[Arm]) -> list[Condition]:
     """Machine and software, a row for each thing that any arm's records tell."""
     known = [arm.conditions or Conditions({}, {}) for arm in arms]
-    found = []
+    rows = []
     for kind, parts in (("machine", [k.machine for k in known]), ("software", [k.software for k in known])):
         for name in dict.fromkeys(name for part in parts for name in part):
             # A field that does not apply, such as a driver on a CPU, is absent there; of no record nothing is known.
             values = tuple(_known(part.get(name)) if part else "" for part in parts)
             if set(values) - {NONE, ""}:
                 label = ACCELERATOR if name == DEVICE else name
-                found.append(Condition(label, "machine" if kind == "machine" else "software", values))
-    return found
+                rows.append(Condition(label, "machine" if kind == "machine" else "software", values))
+    return rows
 
 
 def _known(value: str | None) -> str:
@@ -117,13 +117,13 @@ def _fields(
 ) -> list[Condition]:  # fmt: skip
     """Fields of a spec: some always, the others where the arms differ in them."""
     known = [list({id(each): each for each in of(arm)}.values()) for arm in arms]
-    found = []
+    rows = []
     for name in spec.model_fields:
         texts = tuple(_named({_said(getattr(each, name)): None for each in given}) for given in known)
         condition = Condition(name.replace("_", " "), kind, texts)
         if condition.apart or (name in always and set(texts) - {"", _said(None)}):
-            found.append(condition)
-    return found
+            rows.append(condition)
+    return rows
 
 
 def _said(value: object) -> str:

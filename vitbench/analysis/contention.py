@@ -91,9 +91,9 @@ def contention(results: Results, trials: Collection[str]) -> Contention:
     began = pd.to_datetime(rows["started_at"], utc=True, format="ISO8601")
     since = (began - began.min()).dt.total_seconds()
     table = pd.DataFrame({"place": place, "since": since, "seconds": rows["attempt_seconds"], "run": runs})
-    for _, mine in table.groupby("place", sort=False):
+    for _, attempts in table.groupby("place", sort=False):
         # Seeds that one program trains have one start, and a share of its time each.
-        programs = mine.groupby("since").agg({"seconds": "sum", "run": "any"}).reset_index()
+        programs = attempts.groupby("since").agg({"seconds": "sum", "run": "any"}).reset_index()
         begin, seconds = programs["since"].to_numpy(np.float64), programs["seconds"].to_numpy(np.float64)
         beside, most = _beside(begin, begin + seconds)
         of_runs = programs["run"].to_numpy(np.bool_)

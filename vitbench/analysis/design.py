@@ -1,4 +1,4 @@
-"""What the axes of a grid are: under study, equivalent implementations, or conditions. Imports no numpy."""
+"""Design: which axes of a grid are under study, equivalent implementations, or conditions. Imports no numpy."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from vitbench.config.recipe import DataSpec
 
 
 def images(data: DataSpec, classes: int) -> str:
-    """What two cells must share, beside the number of classes, for their accuracies to be of the same images.
+    """Identity of what is classified: equal for two cells whose accuracies are of the same images and classes.
 
     A recipe's resizing, counts of training images and validation are choices under study; what is classified is not.
     """
-    shown = data.canonical()
+    fields = data.canonical()
     for name in ("resize", "train_images", "validation_images", "normalize", "path", "download", "fallback"):
-        shown.pop(name, None)
-    return dumps({"data": shown, "classes": classes})
+        fields.pop(name, None)
+    return dumps({"data": fields, "classes": classes})
 
 
 def conditions(cells: Iterable[tuple[Mapping[str, Hashable], str]]) -> set[str]:
@@ -29,7 +29,7 @@ def conditions(cells: Iterable[tuple[Mapping[str, Hashable], str]]) -> set[str]:
         cells: (axis → value, :func:`images`) of each cell of the grid.
     """
     cells = list(cells)
-    if len({shown for _, shown in cells}) < 2:
+    if len({identity for _, identity in cells}) < 2:
         return set()
     return {axis for axis in dict.fromkeys(a for values, _ in cells for a in values) if _tells_images(axis, cells)}
 
@@ -37,9 +37,9 @@ def conditions(cells: Iterable[tuple[Mapping[str, Hashable], str]]) -> set[str]:
 def _tells_images(axis: str, cells: Iterable[tuple[Mapping[str, Hashable], str]]) -> bool:
     """Whether two cells that are alike in all other axes have other images or classes."""
     blocks: dict[tuple[tuple[str, Hashable], ...], str] = {}
-    for values, shown in cells:
+    for values, identity in cells:
         if axis in values:
             others = tuple((name, value) for name, value in values.items() if name != axis)
-            if blocks.setdefault(others, shown) != shown:
+            if blocks.setdefault(others, identity) != identity:
                 return True
     return False

@@ -35,7 +35,7 @@ ABSENT = frozenset({"ok", PENDING, "interrupted"})
 """States in which a run without a usable result has not failed: it was made elsewhere, or is still to come."""
 
 ROUNDING = 1e-12
-"""Of a result: a difference of means that is no larger comes from adding up floats."""
+"""Part of a result: a difference of means that is no larger comes from adding up floats."""
 
 LESS = "\N{MINUS SIGN}"
 """Stands between two values in the name of their difference: a hyphen would read as part of a name."""
@@ -95,8 +95,7 @@ class Runs:
     @cached_property
     def has(self) -> Bools:
         """(cells, seeds), whether there is a result."""
-        found: Bools = ~np.isnan(self.results)
-        return found
+        return np.asarray(~np.isnan(self.results))
 
     @cached_property
     def functions(self) -> Numbers:
@@ -104,22 +103,21 @@ class Runs:
         return pd.factorize(np.array([*self.function_of.values()], dtype=object))[0]
 
 
-def runs_of(train: pd.DataFrame, axes: Iterable[str] = (), value: str = ACCURACY) -> list[Runs]:
+def runs_of(train: pd.DataFrame, axes: Iterable[str] = ()) -> list[Runs]:
     """The runs of each device and origin that has a result, in the plan's order.
 
     Args:
         train: rows of kind "train" of :func:`vitbench.analysis.frames.trials_frame`.
         axes: names of the suite's axes.
-        value: column of the result.
     """
     axes = list(axes)
     train = train if RUN_OF in train else train.assign(**{RUN_OF: train["cell"]})
-    wanted = ["cell", "seed", "state", "origin", "function", "starting_weights", "factorial", RUN_OF, value, *axes]
+    wanted = ["cell", "seed", "state", "origin", "function", "starting_weights", "factorial", RUN_OF, ACCURACY, *axes]
     columns = list(dict.fromkeys(wanted))
     return [
         runs
         for device, rows in train.groupby("device", sort=False)[columns]
-        for runs in _on_device(str(device), rows, axes, value)
+        for runs in _on_device(str(device), rows, axes)
     ]
 
 
@@ -168,13 +166,13 @@ def interactions(runs: Runs, axes: Mapping[str, Sequence[str]], first: str, seco
 
     Source: Montgomery 2017, §5.3.
     """
-    found, a0, b0 = [], reference_of(runs, axes, first), reference_of(runs, axes, second)
+    comparisons, a0, b0 = [], reference_of(runs, axes, first), reference_of(runs, axes, second)
     for a, b in itertools.product(axes[first], axes[second]):
         corners = [{first: x, second: y} for x, y in ((a, b), (a0, b), (a, b0), (a0, b0))]
         if a != a0 and b != b0 and len(blocks := _blocks(runs, axes, corners)):
             factors = (first, a, a0), (second, b, b0)
-            found.append(_contrast(" by ".join(map(_named, factors)), runs, blocks, *factors))
-    return found
+            comparisons.append(_contrast(" by ".join(map(_named, factors)), runs, blocks, *factors))
+    return comparisons
 
 
 def one_at_a_time(runs: Runs, cells: Sequence[str] | None = None) -> list[Comparison]:
@@ -196,7 +194,7 @@ def _named(factor: tuple[str, str, str]) -> str:
     return f"{axis}: {value} {LESS} {reference}"
 
 
-def _on_device(device: str, rows: pd.DataFrame, axes: list[str], value: str) -> Iterator[Runs]:
+def _on_device(device: str, rows: pd.DataFrame, axes: list[str]) -> Iterator[Runs]:
     cell, cells = pd.factorize(rows["cell"])
     seed, seeds = pd.factorize(rows["seed"])
     once = rows.drop_duplicates("cell")
@@ -213,12 +211,12 @@ def _on_device(device: str, rows: pd.DataFrame, axes: list[str], value: str) -> 
     broken = ~rows["state"].isin({*ABSENT, "unsupported"})
     failed[cell[broken], seed[broken]] = True
     usable = finished(rows.assign(cell=cell, seed=seed))
-    usable = usable[usable[value].notna()]
-    for origin, mine in usable.groupby("origin", sort=False):
+    usable = usable[usable[ACCURACY].notna()]
+    for origin, of_origin in usable.groupby("origin", sort=False):
         results = np.full(shape, np.nan)
-        results[mine["cell"], mine["seed"]] = mine[value]
-        whole = (levels, function_of, results, failed, unsupported, lent, starts)
-        yield Runs(device, str(origin), tuple(map(int, seeds)), *whole)
+        results[of_origin["cell"], of_origin["seed"]] = of_origin[ACCURACY]
+        planned = device, str(origin), tuple(map(int, seeds)), levels, function_of
+        yield Runs(*planned, results, failed, unsupported, lent, starts)
 
 
 def _blocks(runs: Runs, axes: Mapping[str, Sequence[str]], corners: Sequence[Mapping[str, str]]) -> Blocks:
@@ -312,8 +310,7 @@ def _means(results: Floats, matched: Bools, group_of: Numbers) -> Floats:
     apart = np.zeros((int(place.max()) + 1, groups, *results.shape[1:]))
     apart[place, group_of] = np.where(matched[:, None], results, 0.0)
     of_groups = _sums(apart) / np.maximum(counts, 1)[:, None]
-    means: Floats = _sums(of_groups) / np.maximum((counts > 0).sum(axis=0), 1)
-    return means
+    return np.asarray(_sums(of_groups) / np.maximum((counts > 0).sum(axis=0), 1))
 
 
 def _sums(values: Floats) -> Floats:
@@ -327,5 +324,5 @@ def _sums(values: Floats) -> Floats:
 def _signed_sum(corners: Floats) -> Floats:
     """(corners, n) → (n,): a difference, or a difference of differences; what is left of rounding alone is 0."""
     differences = corners[::2] - corners[1::2]
-    found = differences[0] - differences[1:].sum(axis=0)
-    return np.where(np.abs(found) > ROUNDING * np.abs(corners).max(axis=0), found, 0.0)
+    sums = differences[0] - differences[1:].sum(axis=0)
+    return np.where(np.abs(sums) > ROUNDING * np.abs(corners).max(axis=0), sums, 0.0)

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from vitbench.analysis.columnar import compact
+from vitbench.analysis.columnar import compact, factorized
 from vitbench.analysis.results import DERIVED, PROCESS, TIMING, TUNING, VALUES, WHERE, Results, results_of
 from vitbench.analysis.results import NUMBERS as MEASURED
 from vitbench.config.base import Strict
@@ -38,12 +38,12 @@ def trials_frame(study: StudyFolder, results: Results | None = None) -> pd.DataF
     """One row for each planned trial, in the plan's order, whatever became of it.
 
     Columns: trial_id, kind, cell, state, reason, attempts, seed, device, dtype, batch_size, mode, level and
-    level_shape (what is timed, see :class:`TimeTrial`); one for each axis (a component's slot, or a dotted field;
-    where a cell leaves it alone, the base's value); the values of :class:`TrainValues` and :class:`TimeValues`
-    except those that are lists; machine, software, origin (results of one origin share hardware, code, packages and
-    threads), commit, dirty, threads, started_at, notices; published, published_images_per_s, published_source;
-    function (cells that differ in exact components alone share it: the label of the first of them);
-    starting_weights (a file or name, or empty); factorial (whether the cell is one of the grid over the axes);
+    level_shape (what is timed, see :class:`TimeTrial`). One for each axis (a component's slot, or a dotted field;
+    where a cell leaves it alone, the base's value). The values of :class:`TrainValues` and :class:`TimeValues`
+    except those that are lists. machine, software, origin (results of one origin share hardware, code, packages and
+    threads), commit, dirty, threads, started_at, notices. published, published_images_per_s, published_source.
+    function (cells that differ in exact components alone share it: the label of the first of them),
+    starting_weights (a file or name, or empty), factorial (whether the cell is one of the grid over the axes).
     train_flops (operations of the whole run), and what else :data:`vitbench.analysis.results.DERIVED` names.
     Missing values are empty, never zero.
 
@@ -67,8 +67,8 @@ def trials_frame(study: StudyFolder, results: Results | None = None) -> pd.DataF
     ok = np.array([state == "ok" for state in states], dtype=bool)
     for name in [*VALUES, *WHERE, *DERIVED]:
         columns[name] = _where(ok if name in VALUES else has, attempts[name].to_numpy()[at], place)
-    said = {texts: "; ".join(json.loads(texts)) if texts else "" for texts in set(columns["notices"])}
-    columns["notices"] = [said[texts] for texts in columns["notices"]]
+    joined = {texts: "; ".join(json.loads(texts)) if texts else "" for texts in set(columns["notices"])}
+    columns["notices"] = [joined[texts] for texts in columns["notices"]]
     names = [*TRIAL, *axes_of(study), *VALUES, *WHERE, *PLAN]
     frame = pd.DataFrame({name: columns[name] for name in names}, copy=False)
     frame = frame.astype(dict.fromkeys(NUMBERS, "float64"))  # also where every one of them is missing
@@ -83,7 +83,6 @@ def epochs_frame(study: StudyFolder, results: Results | None = None) -> pd.DataF
     Columns: trial_id, cell, seed, device; one for each axis; the fields of :class:`Epoch`. Columns of text are
     categorical: a million runs have many epochs.
     """
-    results = results_of(study) if results is None else results
     columns, where = _of_finished(study, results, "epochs", "train", [*Epoch.model_fields])
     planned = _planned(study)
     names = ("trial_id", "cell", "seed", "device", *axes_of(study))
@@ -98,7 +97,6 @@ def processes_frame(study: StudyFolder, results: Results | None = None) -> pd.Da
     it), first_ms, peak_memory_mib, load_average; log_speed (logarithm of the speed over the baseline's, the median over
     rounds) and log_control (the same of the baseline's second instance), missing where nothing was timed beside it.
     """
-    results = results_of(study) if results is None else results
     columns, where = _of_finished(study, results, "processes", "time", PROCESS)
     return pd.DataFrame(_ids(study, where) | columns | {"process": columns["process"].astype(np.int64)})
 
@@ -106,22 +104,22 @@ def processes_frame(study: StudyFolder, results: Results | None = None) -> pd.Da
 def timings_frame(study: StudyFolder, results: Results | None = None) -> pd.DataFrame:
     """One row for each timing trial that finished: what its samples say, see :mod:`vitbench.analysis.timings`.
 
-    Columns: trial_id; latency_ms_low and _high (95 % interval); speed, speed_low and speed_high (times as fast as the
-    baseline beside it); speed_p (of a speed of 1, two-sided, not corrected for the number of comparisons); control,
-    control_low and control_high (the same of the baseline's second instance); outliers; unstable (why, or empty);
-    wall_ms_p50 (by the host's clock, where the device has events of its own); flops_per_s, bytes_per_s; of_flops,
-    of_bytes, of_roofline (fractions of the measured ceilings); intensity (operations per byte); ceiling_flops_per_s,
-    ceiling_bytes_per_s; drift (of the output: largest error against float64 over the largest true value). Missing where
+    Columns: trial_id, latency_ms_low and _high (95 % interval), speed, speed_low and speed_high (times as fast as the
+    baseline beside it), speed_p (of a speed of 1, two-sided, not corrected for the number of comparisons), control,
+    control_low and control_high (the same of the baseline's second instance), outliers, unstable (why, or empty),
+    wall_ms_p50 (by the host's clock, where the device has events of its own), flops_per_s, bytes_per_s, of_flops,
+    of_bytes, of_roofline (fractions of the measured ceilings), intensity (operations per byte), ceiling_flops_per_s,
+    ceiling_bytes_per_s, drift (of the output: largest error against float64 over the largest true value). Missing where
     there is none.
     """
-    results = results_of(study) if results is None else results
     columns, where = _of_finished(study, results, "timings", "time", TIMING)
     return pd.DataFrame(_ids(study, where) | columns)
 
 
 def axes_of(study: StudyFolder) -> list[str]:
     """Names of the suite's axes, then of the other fields that its variants replace, in the plan's order."""
-    given = [*study.info.axes, *(name for planned in _distinct(study)[1] for name in planned.axes)]
+    first = Trials.of(study.info.trials).up_to_seed[1]
+    given = [*study.info.axes, *(name for planned in first for name in planned.axes)]
     taken = {*TRIAL, *VALUES, *WHERE, *PLAN}
     return [name for name in dict.fromkeys(given) if name not in taken]
 
@@ -154,9 +152,7 @@ def _repeated(values: Sequence[Any], where: Places) -> Any:
 
     Not where two are equal that are not alike, as 1 and True are, nor where there is something else than plain values.
     """
-    known: dict[tuple[type, Any], int] = {}
-    codes = np.fromiter((known.setdefault((type(v), v), len(known)) for v in values), dtype=np.int32, count=len(values))
-    distinct = [value for _, value in known]
+    codes, distinct = factorized(values)
     plain = all(isinstance(value, str | int | float) for value in distinct)
     if not plain or len(set(distinct)) < len(distinct):
         return _taken(values, where)
@@ -164,12 +160,13 @@ def _repeated(values: Sequence[Any], where: Places) -> Any:
 
 
 def _of_finished(
-    study: StudyFolder, results: Results, table: str, kind: str, names: Sequence[str]
+    study: StudyFolder, results: Results | None, table: str, kind: str, names: Sequence[str]
 ) -> tuple[dict[str, pd.Series[Any]], Places]:
     """Columns of a table, for each planned trial of a kind that is ok, in the plan's order, and the rows' places in it.
 
     One by one, so that no second table is in memory.
     """
+    results = results_of(study) if results is None else results
     trials = Trials.of(study.info.trials)
     places: dict[str, int] = {}
     for place, (trial_id, of_kind) in enumerate(trials.kinds()):
@@ -181,12 +178,12 @@ def _of_finished(
     return {name: pd.Series(rows[name].to_numpy()[at], dtype=rows[name].dtype, copy=False) for name in names}, where
 
 
-def _where(has: npt.NDArray[np.bool_], known: npt.NDArray[Any], place: npt.NDArray[np.intp]) -> Any:
+def _where(has: npt.NDArray[np.bool_], known: npt.NDArray[Any], place: Places) -> Any:
     """The values at their places; NaN, or None among others than numbers, where there is none."""
     number = known.dtype == np.float64
-    found = np.full(len(has), np.nan if number else None, dtype=known.dtype)
-    found[has] = known[place[has]]
-    return compact(found) if number else found.tolist()
+    values = np.full(len(has), np.nan if number else None, dtype=known.dtype)
+    values[has] = known[place[has]]
+    return compact(values) if number else values.tolist()
 
 
 def _taken(values: Sequence[Column], where: Places) -> list[Column]:
@@ -194,16 +191,12 @@ def _taken(values: Sequence[Column], where: Places) -> list[Column]:
     return taken
 
 
-def _distinct(study: StudyFolder) -> tuple[list[int], list[PlannedTrial]]:
-    return Trials.of(study.info.trials).up_to_seed
-
-
 def _planned(study: StudyFolder) -> dict[str, list[Any]]:
     """The columns of the trials' frame that the plan alone decides."""
     trials = Trials.of(study.info.trials)
     numbers, first = trials.up_to_seed
-    axes, functions = axes_of(study), _Functions()
-    rows = [_row(study, planned, axes, functions) for planned in first]
+    axes, function_of, cells = axes_of(study), Functions(), dict[Function, str]()
+    rows = [_row(study, p, axes, cells.setdefault(function_of(p), p.cell)) for p in first]
     names = list(rows[0]) if rows else [*TRIAL, *axes, *PLAN]
     return {
         **{name: _taken([row[name] for row in rows], np.array(numbers, dtype=np.intp)) for name in names},
@@ -212,7 +205,8 @@ def _planned(study: StudyFolder) -> dict[str, list[Any]]:
     }
 
 
-def _row(study: StudyFolder, planned: PlannedTrial, axes: list[str], functions: _Functions) -> dict[str, Any]:
+def _row(study: StudyFolder, planned: PlannedTrial, axes: list[str], function: str) -> dict[str, Any]:
+    """Columns of a trial; ``function`` is the label of the first cell that computes the same."""
     trial = planned.trial
     return {
         "kind": trial.kind,
@@ -227,7 +221,7 @@ def _row(study: StudyFolder, planned: PlannedTrial, axes: list[str], functions: 
         "published": planned.published.test_accuracy if planned.published else None,
         "published_images_per_s": planned.published.train_images_per_s if planned.published else None,
         "published_source": planned.published.source if planned.published else None,
-        "function": functions.first(planned),
+        "function": function,
         "starting_weights": trial.train.start if isinstance(trial, TrainTrial) else None,
         "factorial": in_grid(study.info, planned),
     }
@@ -240,24 +234,11 @@ def in_grid(info: StudyInfo, planned: PlannedTrial) -> bool:
 
 
 def _field(trial: Trial, axis: str) -> Any:
-    """What a trial has in a field that its cell leaves alone; None where its kind has no such field."""
+    """Value of a field that a trial's cell leaves alone; None where its kind of trial has no such field."""
     table, _, name = axis.rpartition(".")
     owner = getattr(trial, table or "model", None)
     known = isinstance(owner, Strict) and name in type(owner).model_fields
     return getattr(owner, name) if known else None
-
-
-class _Functions:
-    """The function that each trial computes: one for all equivalent implementations."""
-
-    def __init__(self) -> None:
-        self.function = Functions()
-        self.cells: dict[Function, str] = {}
-        """What is computed → label of the first cell that does."""
-
-    def first(self, planned: PlannedTrial) -> str:
-        """Label of the first cell that computes the same."""
-        return self.cells.setdefault(self.function(planned), planned.cell)
 
 
 def _plain(value: Any) -> Any:

@@ -39,27 +39,19 @@ class CostSamples:
 
     def less(self, one: int, *, or_equal: bool = False) -> Flags:
         """(C,), which of them are shown to cost less than one of them, or no more than it."""
-        if self.repeated is None:
-            holds: Flags = self.high <= self.low[one] if or_equal else self.high < self.low[one]
-            return holds
-        return self._in_each(
-            self.repeated <= self.repeated[one] if or_equal else self.repeated < self.repeated[one], one
-        )
+        return self._holds(np.less_equal if or_equal else np.less, self.high, self.low, one)
 
     def more(self, one: int, *, or_equal: bool = False) -> Flags:
         """(C,), which of them are shown to cost more than one of them, or no less than it."""
-        if self.repeated is None:
-            holds: Flags = self.low >= self.high[one] if or_equal else self.low > self.high[one]
-            return holds
-        return self._in_each(
-            self.repeated >= self.repeated[one] if or_equal else self.repeated > self.repeated[one], one
-        )
+        return self._holds(np.greater_equal if or_equal else np.greater, self.low, self.high, one)
 
-    def _in_each(self, holds: Flags, one: int) -> Flags:
-        assert self.repeated is not None
+    def _holds(self, compare: np.ufunc, ends: Floats, opposite: Floats, one: int) -> Flags:
+        """(C,), which of them compare so with one of them: in each repetition of both, or by the intervals' ends."""
+        if self.repeated is None:
+            return np.asarray(compare(ends, opposite[one]))
         shared = np.isfinite(self.repeated) & np.isfinite(self.repeated[one])
-        enough: Flags = (shared.sum(axis=1) >= LEAST_SHARED) & (holds | ~shared).all(axis=1)
-        return enough
+        in_each = (compare(self.repeated, self.repeated[one]) | ~shared).all(axis=1)
+        return np.asarray((shared.sum(axis=1) >= LEAST_SHARED) & in_each)
 
 
 def unsurpassed(cost: Mapping[str, float], gain: Mapping[str, float], *, cheap: bool) -> list[str]:
@@ -90,15 +82,14 @@ def standings(cost: CostSamples, gain: Floats) -> list[str]:
         cost: of C things.
         gain: (C,), what they give; more is better.
     """
-    found = []
-    for one, mine in enumerate(gain):
-        others = np.arange(len(gain)) != one
-        rivals = others & (gain >= mine)
-        equal = rivals & (gain == mine)
+    words = []
+    for one, its_gain in enumerate(gain):
+        rivals = (np.arange(len(gain)) != one) & (gain >= its_gain)
+        equal = rivals & (gain == its_gain)
         surpassing = rivals & cost.less(one) | (rivals & ~equal & cost.less(one, or_equal=True))
         beaten = rivals & cost.more(one) | (equal & cost.more(one, or_equal=True))
-        found.append(NO if surpassing.any() else YES if (beaten | ~rivals).all() else PERHAPS)
-    return found
+        words.append(NO if surpassing.any() else YES if (beaten | ~rivals).all() else PERHAPS)
+    return words
 
 
 def distinguishable(cost: CostSamples) -> bool:

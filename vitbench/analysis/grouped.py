@@ -20,9 +20,9 @@ from vitbench.store.record import STATES
 
 ACCURACY = "test_accuracy_pct"
 TRAIN_BLOCK = ("device", "origin", "seed")
-"""What two training runs share, beside every axis but one, to be a matched pair."""
+"""Columns in which two training runs of a matched pair agree, beside every axis but one."""
 TIME_BLOCK = ("device", "dtype", "batch_size", "mode", "level", "level_shape", "origin")
-"""The same for two timings."""
+"""Columns in which two timings of a matched pair agree, beside every axis but one."""
 
 Numbers = npt.NDArray[np.intp]
 """(rows,) a number for each row: equal where the rows are alike."""
@@ -101,11 +101,10 @@ def words(states: Iterable[str]) -> str:
 def over_seeds(train: pd.DataFrame) -> pd.DataFrame:
     """One row for each device, cell and origin with a finished run; results of two origins never mix.
 
-    Columns: device, cell, origin; n (runs); planned (seeds of the cell on the device);
-    test_accuracy_pct_mean and _std (sample standard deviation, percentage points; missing for n = 1);
-    validation_accuracy_pct_mean and _std (last epoch; missing where any run has none); :data:`RATES`
-    (medians), each with its _std; seconds_mean and _std; peak_memory_mib (median); parameters;
-    forward_flops; train_flops and steps (of a run); test_images. Every _std is a sample standard deviation.
+    Columns: device, cell, origin, n (runs), planned (seeds of the cell on the device), test_accuracy_pct_mean and _std
+    (percentage points, missing for n = 1), validation_accuracy_pct_mean and _std (last epoch, missing where any run has
+    none), :data:`RATES` (medians), each with its _std, seconds_mean and _std, peak_memory_mib (median), parameters,
+    forward_flops, train_flops and steps (of a run), test_images. Every _std is a sample standard deviation.
 
     Args:
         train: rows of kind "train" of :func:`vitbench.analysis.frames.trials_frame`, with the column
@@ -114,7 +113,7 @@ def over_seeds(train: pd.DataFrame) -> pd.DataFrame:
     planned = train.groupby(["device", "cell"], sort=False).size().rename("planned").reset_index()
     measured = finished(train)
     groups = where(measured, measured[ACCURACY].notna()).groupby(["device", "cell", "origin"], sort=False)
-    found = groups.agg(
+    cells = groups.agg(
         **{
             "n": (ACCURACY, "size"),
             f"{ACCURACY}_mean": (ACCURACY, "mean"),
@@ -130,10 +129,10 @@ def over_seeds(train: pd.DataFrame) -> pd.DataFrame:
         **{f"{name}_std": (name, "std") for name in RATES},
         **{name: (name, "first") for name in OF_CELL},
     ).reset_index()
-    some_missing = found["validated"] < found["n"]
+    some_missing = cells["validated"] < cells["n"]
     for name in ("validation_accuracy_pct_mean", "validation_accuracy_pct_std"):
-        found[name] = found[name].mask(some_missing)
-    return found.merge(planned, on=["device", "cell"])[CELL]
+        cells[name] = cells[name].mask(some_missing)
+    return cells.merge(planned, on=["device", "cell"])[CELL]
 
 
 def finished(trials: pd.DataFrame) -> pd.DataFrame:
@@ -180,8 +179,8 @@ def matched(
 
 def texts(column: pd.Series[Any]) -> list[str]:
     """A column's values as text."""
-    numbers, found = _numbered(column)
-    return [found[i] for i in numbers.tolist()]
+    numbers, distinct = _numbered(column)
+    return [distinct[i] for i in numbers.tolist()]
 
 
 def _numbered(column: pd.Series[Any]) -> tuple[Numbers, list[str]]:
@@ -192,40 +191,40 @@ def _numbered(column: pd.Series[Any]) -> tuple[Numbers, list[str]]:
         values = column.tolist()
         return _distinct([known.get((type(v), v)) or known.setdefault((type(v), v), level(v)) for v in values])
     numbers, distinct = pd.factorize(column, use_na_sentinel=False)
-    again, found = _distinct([level(v) for v in distinct.tolist()])  # two numbers may have one text
-    return again[numbers], found
+    again, names = _distinct([level(v) for v in distinct.tolist()])  # two numbers may have one text
+    return again[numbers], names
 
 
 def _distinct(names: list[str]) -> tuple[Numbers, list[str]]:
-    numbers, found = pd.factorize(np.array(names, dtype=object))
-    return numbers, list(found)
+    numbers, distinct = pd.factorize(np.array(names, dtype=object))
+    return numbers, list(distinct)
 
 
 def _together(columns: Iterable[Numbers]) -> Numbers:
     """Rows numbered in the order they come in, those that are alike in every column with one number."""
     first, *others = columns
-    found = pd.factorize(first)[0]
+    numbers = pd.factorize(first)[0]
     for column in others:
-        found = pd.factorize(found * (column.max(initial=0) + 1) + column)[0]
-    return found
+        numbers = pd.factorize(numbers * (column.max(initial=0) + 1) + column)[0]
+    return numbers
 
 
-def noise_floor_of(train: pd.DataFrame, value: str = ACCURACY) -> NoiseFloor | None:
+def noise_floor_of(train: pd.DataFrame) -> NoiseFloor | None:
     """The spread between equivalent implementations trained from the same seed; None where no two of them finished."""
     keys = [*TRAIN_BLOCK, "function"]
-    usable = finished(train[[*keys, "cell", "state", value]])
-    usable = usable[usable[value].notna()].drop_duplicates([*keys, "cell"])
+    usable = finished(train[[*keys, "cell", "state", ACCURACY]])
+    usable = usable[usable[ACCURACY].notna()].drop_duplicates([*keys, "cell"])
     alike = usable[usable.duplicated(keys, keep=False)]  # most runs of most studies have no equivalent
     if alike.empty:
         return None
-    groups = alike.groupby(keys, sort=False)[value]
+    groups = alike.groupby(keys, sort=False)[ACCURACY]
     spread = groups.max() - groups.min()
-    squares = (alike[value] - groups.transform("mean")) ** 2
+    squares = (alike[ACCURACY] - groups.transform("mean")) ** 2
     freedom = len(alike) - len(spread)
     return NoiseFloor(len(spread), len(alike), float(spread.max()), math.sqrt(squares.sum() / freedom))
 
 
-def by_effect(found: Iterable[Matched]) -> list[str]:
+def by_effect(axes: Iterable[Matched]) -> list[str]:
     """Names of the axes, the one first whose values' means lie furthest apart."""
-    ranges = {m.axis: float(np.ptp(m.table.mean().to_numpy())) if len(m.table) else -1.0 for m in found}
+    ranges = {m.axis: float(np.ptp(m.table.mean().to_numpy())) if len(m.table) else -1.0 for m in axes}
     return sorted(ranges, key=lambda axis: -ranges[axis])

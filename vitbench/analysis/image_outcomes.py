@@ -23,10 +23,10 @@ def of_bits(bits: str, images: int) -> npt.NDArray[np.bool_]:
     Raises:
         ValueError: there are fewer bits than images.
     """
-    found = np.unpackbits(np.frombuffer(base64.b64decode(bits), dtype=np.uint8))
-    if len(found) < images:
-        raise ValueError(f"{len(found)} bits for {images} images")
-    return found[:images].astype(bool)
+    right = np.unpackbits(np.frombuffer(base64.b64decode(bits), dtype=np.uint8))
+    if len(right) < images:
+        raise ValueError(f"{len(right)} bits for {images} images")
+    return right[:images].astype(bool)
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,7 @@ class TwoSources:
 
     @property
     def share_of_images(self) -> float:
-        """Of the variance, the part that is the images', 0 to 1; 0 where there is no variance at all."""
+        """The images' part of the variance, 0 to 1; 0 where there is no variance at all."""
         whole = self.seeds**2 + self.images**2
         return self.images**2 / whole if whole else 0.0
 
@@ -103,8 +103,8 @@ def mcnemar(cell: Right, baseline: Right) -> Discordant:
     """
     shares = [each.mean(axis=0) for each in (cell, baseline)]
     decided = (shares[0] != 0.5) & (shares[1] != 0.5)
-    mine, theirs = (share[decided] > 0.5 for share in shares)
-    gained, lost = int((mine & ~theirs).sum()), int((theirs & ~mine).sum())
+    by_cell, by_baseline = (share[decided] > 0.5 for share in shares)
+    gained, lost = int((by_cell & ~by_baseline).sum()), int((by_baseline & ~by_cell).sum())
     p = float(stats.binomtest(gained, gained + lost).pvalue) if gained + lost else 1.0
     return Discordant(gained, lost, p)
 

@@ -23,7 +23,7 @@ from dataclasses import dataclass
 from vitbench.analysis.multiplicity import ALPHA, reachable
 
 STEPS, PER_DEVIATION = 64, 4
-"""Of the grid of an integral: at least so many, and so many to a standard deviation of what the next look adds."""
+"""Steps of an integral's grid: at least so many, and so many to a standard deviation of what the next look adds."""
 
 FARTHEST = 12.0
 """Standard deviations: no boundary lies beyond."""
@@ -74,19 +74,14 @@ class Look:
 
 
 def able(
-    looks: tuple[int, ...],
-    comparisons: float,
-    paired: Iterable[bool],
-    alpha: float = ALPHA,
-    *,
-    permutation: bool = False,
+    looks: tuple[int, ...], comparisons: float, paired: Iterable[bool], *, permutation: bool = False
 ) -> tuple[bool, ...]:
     """Whether at each look Holm's first step can be passed by a comparison of some kind, paired or not.
 
     The smallest p of a permutation test says so before anything is run: 0.029 with four seeds.
     """
     kinds = set(paired) or {False}
-    spent = [alpha * (n / looks[-1]) ** 2 for n in looks]
+    spent = [ALPHA * (n / looks[-1]) ** 2 for n in looks]
     return tuple(
         any(reachable(n, comparisons, each, paired=pairs, permutation=permutation) for pairs in kinds)
         for n, each in zip(looks, spent, strict=True)
@@ -100,22 +95,22 @@ def levels(looks: tuple[int, ...], alpha: float, able: tuple[bool, ...]) -> tupl
     With S the sum of what has been seen, a Brownian motion at time t = n / last n, and b the boundary of |S|: b is
     where P(|S(t)| > b, no boundary crossed before) = α·t² - what was spent before; the level is P(|S(t)| > b).
     """
-    found, spent, before = list[float](), 0.0, 0.0
+    of_looks, spent, before = list[float](), 0.0, 0.0
     density = [(0.0, 1.0)]
     for number, n in enumerate(looks):
         if not able[number]:
-            found.append(0.0)
+            of_looks.append(0.0)
             continue
         time = n / looks[-1]
         left, deviation = alpha * time**2 - spent, math.sqrt(time - before)
         bound = _where_beyond_is(left, density, deviation, FARTHEST * math.sqrt(time))
         # Of the first look the level is what it may spend, to the last digit.
-        found.append(left if not before else math.erfc(bound / math.sqrt(2 * time)))
+        of_looks.append(left if not before else math.erfc(bound / math.sqrt(2 * time)))
         following = next((m for m, can in zip(looks[number + 1 :], able[number + 1 :], strict=True) if can), None)
         if following is not None:
             density = _within(bound, density, deviation, math.sqrt((following - n) / looks[-1]))
         spent, before = alpha * time**2, time
-    return tuple(found)
+    return tuple(of_looks)
 
 
 Density = list[tuple[float, float]]
@@ -137,9 +132,9 @@ def _within(bound: float, density: Density, deviation: float, next_deviation: fl
     steps = 2 * max(STEPS // 2, math.ceil(PER_DEVIATION * bound / next_deviation))
     width, factor = 2 * bound / steps, 1 / (deviation * math.sqrt(2 * math.pi))
     weights = [1 if i in (0, steps) else 4 if i % 2 else 2 for i in range(steps + 1)]
-    found = []
+    points = []
     for i, weight in enumerate(weights):
         place = i * width - bound
         here = sum(w * math.exp(-(((place - s) / deviation) ** 2) / 2) for s, w in density) * factor
-        found.append((place, here * width * weight / 3))
-    return found
+        points.append((place, here * width * weight / 3))
+    return points

@@ -1,4 +1,4 @@
-"""What a suite can show before it is run: the smallest effect of its seeds. Neither numpy nor pandas nor torch."""
+"""Outlook: the smallest effect that a suite can show with its seeds. Imports neither numpy nor pandas nor torch."""
 
 from __future__ import annotations
 
@@ -31,45 +31,45 @@ def outlook(suite: ExpandedSuite) -> list[str]:
     """
     seeds = min((len(cell.seeds) for cell in suite.cells if cell.train is not None), default=0)
     looks = next((cell.train.looks for cell in suite.cells if cell.train is not None), ())
-    found = families(suite)
-    return [_sentence(found, seeds, looks, suite.info.spread)] if seeds and found else []
+    counts = families(suite)
+    return [_sentence(counts, seeds, looks, suite.info.spread)] if seeds and counts else []
 
 
 def families(suite: ExpandedSuite) -> dict[str, int]:
     """Kind of comparison → how many of them the report judges; what is a claim as well counts as that."""
-    found = dict.fromkeys(ONE, 0)
+    counts = dict.fromkeys(ONE, 0)
     grid = [cell for cell in suite.cells if cell.axes.keys() == suite.axes.keys()]
-    shown = by_identity(images)
-    given = conditions((cell.axes, shown(cell.data, cell.model.num_classes)) for cell in grid)
+    identity = by_identity(images)
+    given = conditions((cell.axes, identity(cell.data, cell.model.num_classes)) for cell in grid)
     under_study = [axis for axis in suite.axes if axis not in given and not all_exact(suite, axis)]
     claimed: dict[tuple[object, ...], str] = {}
     for fact in suite.facts:
         claimed.setdefault((fact.axis, frozenset((fact.value, fact.against)), *fact.where.items()), fact.expected)
-    found[EQUALITY] = sum(expected == "equal" for expected in claimed.values())
-    found["claims"] = len(claimed) - found[EQUALITY]
-    found["effects of axes"] = sum(
+    counts[EQUALITY] = sum(expected == "equal" for expected in claimed.values())
+    counts["claims"] = len(claimed) - counts[EQUALITY]
+    counts["effects of axes"] = sum(
         (axis, frozenset((as_text(value), as_text(suite.axes[axis][0])))) not in claimed
         for axis in under_study
         for value in suite.axes[axis][1:]
     )
     crossed = [axis for axis in suite.axes if axis in under_study or axis in given]
-    found["interactions"] = sum(
+    counts["interactions"] = sum(
         (len(suite.axes[one]) - 1) * (len(suite.axes[other]) - 1)
         for one, other in itertools.combinations(crossed, 2)
         if not {one, other} <= given
     )
     first, outside = suite.cells[0], [c for c in suite.cells if not suite.axes or c.axes.keys() != suite.axes.keys()]
-    found["cells against the first"] = sum(
+    counts["cells against the first"] = sum(
         cell is not first and (None, frozenset((cell.label, first.label))) not in claimed for cell in outside
     )
-    return {name: count for name, count in found.items() if count}
+    return {name: count for name, count in counts.items() if count}
 
 
-def burden(found: Mapping[str, int], *, heaviest: bool = False) -> float:
+def burden(counts: Mapping[str, int], *, heaviest: bool = False) -> float:
     """All weights over the lightest of what is asked, or the heaviest; as if none outside the grid were equivalent."""
-    weights = {name: weight({"claims": "higher", EQUALITY: "equal"}.get(name)) for name in found}
-    asked = [weights[name] for name in found if name != EQUALITY] or [weights[EQUALITY]]
-    return sum(count * weights[name] for name, count in found.items()) / (max if heaviest else min)(asked)
+    weights = {name: weight({"claims": "higher", EQUALITY: "equal"}.get(name)) for name in counts}
+    asked = [weights[name] for name in counts if name != EQUALITY] or [weights[EQUALITY]]
+    return sum(count * weights[name] for name, count in counts.items()) / (max if heaviest else min)(asked)
 
 
 def all_exact(suite: ExpandedSuite, axis: str) -> bool:
@@ -79,21 +79,21 @@ def all_exact(suite: ExpandedSuite, axis: str) -> bool:
     return all(registry.facts(axis, str(name)).exact for name in suite.axes[axis])
 
 
-def _sentence(found: dict[str, int], seeds: int, looks: tuple[int, ...], spread: float | None) -> str:
-    comparisons, alpha = burden(found), ALPHA
+def _sentence(counts: dict[str, int], seeds: int, looks: tuple[int, ...], spread: float | None) -> str:
+    comparisons, alpha = burden(counts), ALPHA
     if looks:  # the last look has a part of α
-        can = able(looks, burden(found, heaviest=True), [False])
+        can = able(looks, burden(counts, heaviest=True), [False])
         alpha = comparisons * levels(looks, ALPHA / comparisons, can)[-1]
-    counted = ", ".join(f"{count} {name if count > 1 else ONE[name]}" for name, count in found.items())
+    counted = ", ".join(f"{count} {name if count > 1 else ONE[name]}" for name, count in counts.items())
     several = f"{'at most ' if looks else ''}{seeds} seed{'s' * (seeds > 1)}"
     least = smallest_effect(seeds, comparisons, alpha=alpha)
     if math.isinf(least):
-        shown = f"underpowered, whatever the effect; {seeds_for(comparisons)} seeds are the fewest that can show any"
+        answer = f"underpowered, whatever the effect; {seeds_for(comparisons)} seeds are the fewest that can show any"
     else:
-        shown = (f"the smallest effect found {POWER:.0%} of the time is {least:.2f} standard deviations of the "
-                 "difference of two runs")  # fmt: skip
+        answer = (f"the smallest effect found {POWER:.0%} of the time is {least:.2f} standard deviations of the "
+                  "difference of two runs")  # fmt: skip
         if spread:  # an effect is one of means over cells, which spread less
-            shown += f", at most {least * math.sqrt(2) * spread:.1f} points (a run's is {spread:g} between seeds)"
+            answer += f", at most {least * math.sqrt(2) * spread:.1f} points (a run's is {spread:g} between seeds)"
     needed = seeds_needed(AT, 1.0, comparisons)
     wanted = f"; {needed + 1} would show {AT:g} with one run lost" if needed and needed >= seeds else ""
-    return f"{counted}, {several}: {shown}{wanted}"
+    return f"{counted}, {several}: {answer}{wanted}"

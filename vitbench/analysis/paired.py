@@ -161,8 +161,8 @@ def sign_flip_ps(table: Sequence[Sequence[float]]) -> list[float]:
         alike = [i for i, d in enumerate(arrays) if len(d) == n]
         for start in range(0, len(alike), AT_ONCE):
             some = alike[start : start + AT_ONCE]
-            for i, found in zip(some, _drawn(np.stack([arrays[i] for i in some])), strict=True):
-                p[i] = found
+            for i, p_drawn in zip(some, _drawn(np.stack([arrays[i] for i in some])), strict=True):
+                p[i] = p_drawn
     return p
 
 

@@ -14,7 +14,6 @@ import bisect
 import functools
 import itertools
 import math
-from collections.abc import Callable
 from statistics import NormalDist
 
 from vitbench.analysis.multiplicity import ALPHA, reachable
@@ -32,7 +31,7 @@ LIKE_SPREADS, MOST_TIMES = 1.25, 10.0
 """See :func:`vitbench.analysis.differences.rule`."""
 
 STEPS, COARSE = 128, 32
-"""Of the grid of an integral, and of one over two variables."""
+"""Steps of an integral's grid, and of one over two variables."""
 
 OVERLAP = 0.7
 """Where few splits reject, these and a large t are not quite the same samples; fitted to simulation."""
@@ -91,19 +90,17 @@ def smallest_effect(n: int, comparisons: float = 1, wanted: float = POWER, alpha
     """
     if not reachable(n, comparisons, alpha):
         return math.inf
-    return _bisect(lambda effect: power(effect, n, comparisons, alpha) >= wanted, 0.0, LARGEST_EFFECT)
+    low, high = 0.0, LARGEST_EFFECT
+    for _ in range(BISECTIONS):
+        middle = (low + high) / 2
+        low, high = (low, middle) if power(middle, n, comparisons, alpha) >= wanted else (middle, high)
+    return high
 
 
 def seeds_needed(
-    effect: float,
-    sd: float,
-    comparisons: float = 1,
-    wanted: float = POWER,
-    alpha: float = ALPHA,
-    *,
-    paired: bool = False,
+    effect: float, sd: float, comparisons: float = 1, alpha: float = ALPHA, *, paired: bool = False
 ) -> int | None:
-    """The fewest seeds that show an effect with the wanted power; None where it takes more than 1,000.
+    """The fewest seeds that show an effect with a power of ``POWER``; None where it takes more than 1,000.
 
     For an observed effect it is the size of a study that would likely show it, were it as large as it looks; of the
     study at hand it says nothing (Hoenig and Heisey 2001, The Abuse of Power).
@@ -112,16 +109,15 @@ def seeds_needed(
         effect: difference of means, in any unit.
         sd: standard deviation of the difference of two runs, in the same unit; 0 of an effect that never varied.
         comparisons: of the report.
-        wanted: power.
         alpha: level of the report.
         paired: whether differences are paired by seed.
     """
     if not effect:
         return None
     size = min(abs(effect) / sd, LARGEST_EFFECT) if sd else LARGEST_EFFECT
-    tried = range(1, MOST_SEEDS + 1)
-    found = bisect.bisect_left(tried, True, key=lambda n: power(size, n, comparisons, alpha, paired=paired) >= wanted)
-    return tried[found] if found < len(tried) else None
+    seeds = range(1, MOST_SEEDS + 1)
+    place = bisect.bisect_left(seeds, True, key=lambda n: power(size, n, comparisons, alpha, paired=paired) >= POWER)
+    return seeds[place] if place < len(seeds) else None
 
 
 def _t_power(effect: float, n: int, freedom: float, level: float) -> float:
@@ -182,11 +178,3 @@ def _unlike(n: int) -> list[tuple[float, float, float]]:
             step[k] += w * v * each
     total = sum(weight for weight, _, _ in steps.values())
     return [(weight / total, times / weight, freedom / weight) for weight, times, freedom in steps.values()]
-
-
-def _bisect(enough: Callable[[float], bool], low: float, high: float) -> float:
-    """The smallest value between two ends from which on a condition holds."""
-    for _ in range(BISECTIONS):
-        middle = (low + high) / 2
-        low, high = (low, middle) if enough(middle) else (middle, high)
-    return high

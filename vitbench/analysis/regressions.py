@@ -24,7 +24,7 @@ IDENTICAL = "identical"
 TOO_FEW = "too few samples"
 OK_NOW = "ok now"
 WORDS = (SLOWER, TOO_FEW, UNDECIDED, EQUIVALENT, IDENTICAL, FASTER, OK_NOW)
-"""What became of a timing, worst first: before all comes the new state of one that is no longer ok, and after all what
+"""Changes of a timing, worst first: before all comes the new state of one that is no longer ok, and after all what
 only one side has."""
 ONLY = "only in "
 
@@ -37,7 +37,7 @@ FEWEST_PROCESSES = 2
 
 @dataclass(frozen=True)
 class Change:
-    """What became of one timing.
+    """Change of one timing between two arms.
 
     Attributes:
         label: what was timed, in words.
@@ -77,7 +77,7 @@ class Change:
 
 @dataclass(frozen=True)
 class Changes:
-    """What changed from A to B.
+    """Changes from A to B.
 
     Attributes:
         changes: what is no longer ok, then by ratio, slowest change first.
@@ -103,7 +103,7 @@ class Changes:
 
 
 def change(a: Timing | None, b: Timing | None, margin: float) -> Change | None:
-    """What became of a timing; None of one that a side does not plan, or that is ok on neither side.
+    """Change of a timing; None of one that a side does not plan, or that is ok on neither side.
 
     Args:
         a: the earlier timing.
@@ -123,7 +123,7 @@ def change(a: Timing | None, b: Timing | None, margin: float) -> Change | None:
 
 
 def _judged(ratio: Measurement, a: TimeValues, b: TimeValues, margin: float, *, doubtful: bool) -> str:
-    """What a ratio and its interval show, in a word."""
+    """Verdict of a ratio and its interval, in a word."""
     if math.isnan(ratio.low) or math.isnan(ratio.high):
         return TOO_FEW  # an interval without ends excludes 1 as little as it holds it
     if not ratio.holds(1.0):
@@ -141,7 +141,7 @@ def within(margin: float) -> tuple[float, float]:
 
 
 def meanings(words: Collection[str], margin: float) -> list[str]:
-    """What the words that judge a ratio mean, a sentence each, of those that are there."""
+    """Meanings of the words that judge a ratio, a sentence for each word that is there."""
     low, high = within(margin)
     texts = {
         (SLOWER, FASTER): "the 95 % interval of the ratio excludes 1, by however little",

@@ -38,20 +38,20 @@ class Looking:
     @classmethod
     def of(cls, plan: LookPlan, train: pd.DataFrame, unfinished: Collection[str]) -> Looking:
         """The looks of a plan over its training trials, some of which are unfinished, by their ids."""
-        found: dict[tuple[str, str], dict[int, bool]] = {}
+        finished: dict[tuple[str, str], dict[int, bool]] = {}
         columns = [train[name] for name in ("device", "cell", "seed", "trial_id")]
         for device, cell, seed, trial_id in zip(*columns, strict=True):
-            found.setdefault((str(device), str(cell)), {})[int(seed)] = trial_id not in unfinished
-        return cls(plan, found)
+            finished.setdefault((str(device), str(cell)), {})[int(seed)] = trial_id not in unfinished
+        return cls(plan, finished)
 
     def takes_place(self, runs: Runs, seeds: Collection[int], cells: Collection[str]) -> bool:
         """Whether some cells have finished some seeds, or given them up; of one function one cell may have them all."""
         of_function: dict[str, set[int]] = {}
         for cell in cells:
-            mine = self.finished.get((runs.device, cell), {})
-            if not all(mine.get(seed, True) for seed in seeds):
+            finished = self.finished.get((runs.device, cell), {})
+            if not all(finished.get(seed, True) for seed in seeds):
                 return False
-            of_function.setdefault(runs.function_of[cell], set()).update(mine)
+            of_function.setdefault(runs.function_of[cell], set()).update(finished)
         return all(planned.issuperset(seeds) for planned in of_function.values())
 
 
@@ -81,7 +81,7 @@ def replay(
         judged_at: verdicts on the open ones at a look.
         test: what the suite sets in place of the rule.
     """
-    at, every = looking.plan.at, looking.plan.seeds
+    at, planned = looking.plan.at, looking.plan.seeds
     labels, functions = list(runs.function_of), runs.functions
     going, seeds = set(labels), dict[str, int]()
     judged, stopped = dict[int, Judged](), set[int]()
@@ -89,10 +89,10 @@ def replay(
     look: Look | None = None
     for number, n in enumerate(at):
         seeds |= dict.fromkeys(going, n)
-        taken = looking.takes_place(runs, every[:n], going)
+        taken = looking.takes_place(runs, planned[:n], going)
         if not taken and judged:
             break
-        rows = rows_of(runs.of_seeds(every[:n]))
+        rows = rows_of(runs.of_seeds(planned[:n]))
         key = keys(rows)
         if look is None:
             kinds, weights = {pairs(row, test) for row in rows}, weights_of(rows)

@@ -14,7 +14,7 @@ import json
 import statistics
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -30,49 +30,25 @@ from vitbench.store import Epoch, Record, StudyFolder, TimeValues, TrainValues
 from vitbench.store.attempts import Attempt, standing
 from vitbench.store.packed import Segment
 
-MOVING = (
-    "commit",
-    "dirty",
-    "device",
-    "load_average",
-    "memory_gib",
-    "platform",
-    "plugins",
-    "python",
-    "spins",
-    "threads",
-)
+MOVING = ("commit", "dirty", "device", "load_average", "memory_gib", "platform", "plugins", "python", "spins",
+          "threads")  # fmt: skip
 """Fields of Environment in which results that are compared may differ: the code's digest says what the commit would,
 the device's name what its index does not, plug-ins are what is compared, see :meth:`Results.plugins`, threads of a
 training change rounding alone (those of timings: :func:`_apart_by_threads`), and the rest moves no number that is
 compared."""
 
 VALUES = tuple(
-    name
-    for name in dict.fromkeys([*TrainValues.model_fields, *TimeValues.model_fields])
-    if name
-    not in (
-        "epochs",
-        "processes",
-        "ceilings",
-        "baseline",
-        "drift",
-        "trained_flops",
-        "resumed_at",
-        "pretraining",
-        "teaching",
-        "preparation_flops",
-        "preparation_resumed_at",
-        "reconstructions",
-        "test_accuracies_at",
-        "test_right",
-        "notices",
+    name for name in dict.fromkeys([*TrainValues.model_fields, *TimeValues.model_fields])
+    if name not in (
+        "epochs", "processes", "ceilings", "baseline", "drift", "trained_flops", "resumed_at", "pretraining",
+        "teaching", "preparation_flops", "preparation_resumed_at", "reconstructions", "test_accuracies_at",
+        "test_right", "notices",
     )
-)
+)  # fmt: skip
 NOT_NUMBERS = ("batches_digest", "data_checksum")
 TUNING = ("validation_accuracy_pct", "validation_loss")
 DERIVED = ("train_flops", "epoch_images_per_s", "trial_images_per_s", "of_peak", "preparation_seconds")
-"""What follows from a training run's values and its recipe."""
+"""Values that are computed from a training run's values and its recipe."""
 NUMBERS = (*(name for name in VALUES if name not in NOT_NUMBERS), *TUNING, *DERIVED)
 WHERE = ("machine", "software", "origin", "commit", "dirty", "threads", "started_at", "notices")
 MEANWHILE = ("attempt_seconds", "load_average", "outcomes")
@@ -95,7 +71,6 @@ TABLES: Mapping[str, tuple[str, ...]] = {
 WORDS = frozenset({"file", "unstable", "environment", *NOT_NUMBERS, *WHERE})
 """Columns that are no float64."""
 
-
 CACHE, LEAST_KEPT = "cache", 500
 """Folder in a study's; records in a segment whose rows are worth a file there."""
 
@@ -105,7 +80,7 @@ NONE = json.dumps(())
 
 @dataclass(frozen=True)
 class Results:
-    """What a study's records say.
+    """A study's records as tables.
 
     Attributes:
         tried: trial id → its attempts in order.
@@ -146,11 +121,11 @@ class Results:
             trials: ids, in the order that counts.
         """
         attempts = self.tables["attempts"]
-        said = attempts[attempts["notices"] != NONE].set_index("file")["notices"].to_dict()
-        standing = (self.standing.get(trial_id) for trial_id in trials) if said else ()
-        found = Counter(said[attempt.file] for attempt in standing if attempt and attempt.file in said)
+        texts = attempts[attempts["notices"] != NONE].set_index("file")["notices"].to_dict()
+        standing = (self.standing.get(trial_id) for trial_id in trials) if texts else ()
+        counts = Counter(texts[attempt.file] for attempt in standing if attempt and attempt.file in texts)
         notices = Counter[str]()
-        for text, number in found.items():
+        for text, number in counts.items():
             notices.update(dict.fromkeys(json.loads(text), number))
         return notices
 
@@ -167,11 +142,11 @@ class Results:
         if not any(known.values()):
             return {}
         of_file = {file: known[text] for file, text in texts.itertuples(index=False)}
-        found: dict[str, dict[str, str]] = {}
+        digests: dict[str, dict[str, str]] = {}
         for attempt in sorted(standing, key=lambda attempt: attempt.started_at):
             for component, digest_of_text in of_file.get(attempt.file, {}).items():
-                found.setdefault(component, {})[attempt.trial_id] = digest_of_text
-        return found
+                digests.setdefault(component, {})[attempt.trial_id] = digest_of_text
+        return digests
 
     def environments(self, trials: Iterable[str]) -> dict[str, Environment]:
         """Origin → environment of the first attempt from it, its load left out.
@@ -189,17 +164,16 @@ class Results:
 
 @uncollected()
 def results_of(study: StudyFolder) -> Results:
-    """What a study's records say. Damaged files are set aside and named in ``study.damaged``."""
-    own = _Rows()
-    tried = study.attempts(own.add)
-    there = {attempt.file: attempt for attempts in tried.values() for attempt in attempts}
-    for attempt, record in study.records_of(a for f, a in there.items() if not a.packed and f not in own.known):
-        own.add(attempt, record)
-    parts = [own.tables(), *map(_rows_of, study.segments.known.values())]
-    tables = _joined(parts, there)
+    """The records of a study as tables. Damaged files are set aside and named in ``study.damaged``."""
+    unpacked = _Rows()
+    tried = study.attempts(unpacked.add)
+    files = {attempt.file: attempt for attempts in tried.values() for attempt in attempts}
+    for attempt, record in study.records_of(a for f, a in files.items() if not a.packed and f not in unpacked.known):
+        unpacked.add(attempt, record)
+    tables = _joined([unpacked.tables(), *map(_rows_of, study.segments.known.values())], files)
     _apart_by_threads(tables["attempts"])
     for table in tables.values():
-        table["file"] = table["file"].map({file: file for file in there})  # not the same text in memory once more
+        table["file"] = table["file"].map({file: file for file in files})  # not the same text in memory once more
     return Results(tried, tables)
 
 
@@ -207,8 +181,8 @@ def _rows_of(segment: Segment) -> dict[str, pd.DataFrame]:
     """The rows of a segment's records, kept in the study's cache where there are many."""
     path = segment.path.parents[1] / CACHE / f"{segment.path.name.partition('.')[0]}.npz"
     made_by = json.dumps([_made_by(), segment.path.name, segment.damage])
-    if (found := columnar.load(path, made_by)) is not None:
-        return found
+    if (tables := columnar.load(path, made_by)) is not None:
+        return tables
     rows = _Rows()
     for attempt, record in segment.records({a.file for a in segment.attempts if a}):
         rows.add(attempt, record)
@@ -241,8 +215,9 @@ def _concatenated(parts: Sequence[dict[Any, pd.Series[Any]]]) -> pd.DataFrame:
 def _apart_by_threads(attempts: pd.DataFrame) -> None:
     """Give timings of one environment with unequal numbers of CPU threads origins of their own, in place."""
     timed = attempts["latency_ms_p50"].notna() & attempts["origin"].notna()
-    if (attempts[timed].groupby("origin")["threads"].nunique() > 1).any():
-        apart = timed & (attempts["origin"].map(attempts[timed].groupby("origin")["threads"].nunique()) > 1)
+    numbers = attempts[timed].groupby("origin")["threads"].nunique()
+    if (numbers > 1).any():
+        apart = timed & (attempts["origin"].map(numbers) > 1)
         attempts.loc[apart, "origin"] += "-" + attempts.loc[apart, "threads"].astype(str)
 
 
@@ -295,7 +270,7 @@ def origin_of(environment: Environment) -> str:
 
 
 def _places() -> Callable[[Environment], dict[str, Any]]:
-    """What the tables say of an environment; of a hundred thousand of them nearly all differ in load alone."""
+    """Columns of an environment, made once for those that differ in load alone, as a hundred thousand may do."""
     known: dict[tuple[Any, ...], dict[str, Any]] = {}
 
     def remembered(environment: Environment) -> dict[str, Any]:
@@ -313,11 +288,11 @@ def _places() -> Callable[[Environment], dict[str, Any]]:
 
 
 def _derived(record: Record) -> dict[str, float]:
-    """Of a training run :data:`DERIVED`.
+    """The values :data:`DERIVED` of a training run; none of other trials.
 
-    That is its operations; images per second of its epochs and of the whole of it; the share of the device's measured
+    These are its operations, images per second of its epochs and of the whole of it, the share of the device's measured
     peak that the steps reach (model FLOPs utilisation, Chowdhery et al. 2022, arXiv 2204.02311, appendix B; a teacher's
-    operations are none of the model's); seconds of the epochs before its own.
+    operations are none of the model's), and seconds of the epochs before its own.
 
     Operations are three times those of the forward passes (Kaplan et al. 2020, §2.1). Where the head alone is trained,
     the forward passes are nearly all; what comes before them counts, too. Images are those of all the
@@ -328,32 +303,32 @@ def _derived(record: Record) -> dict[str, float]:
     recipe, values = record.trial.train, record.values
     images = recipe.images or recipe.epochs * values.train_images
     of_image = values.forward_flops if recipe.frozen else 3.0 * (values.trained_flops or values.forward_flops)
-    found = {"train_flops": of_image * images + values.preparation_flops}
+    derived = {"train_flops": of_image * images + values.preparation_flops}
     for name, seconds in (("epoch_images_per_s", values.train_seconds), ("trial_images_per_s", values.seconds)):
         if seconds:
-            found[name] = images / seconds
-    found["preparation_seconds"] = sum(epoch.seconds for epoch in (*values.pretraining, *values.teaching))
+            derived[name] = images / seconds
+    derived["preparation_seconds"] = sum(epoch.seconds for epoch in (*values.pretraining, *values.teaching))
     if values.peak_flops_per_s:
-        found["of_peak"] = of_image * values.train_images_per_s / values.peak_flops_per_s
-    return found
+        derived["of_peak"] = of_image * values.train_images_per_s / values.peak_flops_per_s
+    return derived
 
 
 def _timing(values: TimeValues) -> dict[str, Any]:
-    width = timings.latency(values)
-    row: dict[str, Any] = {"latency_ms_low": width.low, "latency_ms_high": width.high}
+    latency = timings.latency(values)
+    wall = [statistics.median(p.wall_ms) for p in values.processes if p.wall_ms]
+    row: dict[str, Any] = {
+        "latency_ms_low": latency.low, "latency_ms_high": latency.high, "speed_p": timings.chance(values),
+        "wall_ms_p50": statistics.median(wall) if wall else None, "drift": values.drift,
+        "outliers": timings.outliers(values), "unstable": "; ".join(timings.instability(values)),
+        **asdict(timings.rate(values)),
+    }  # fmt: skip
     # A ratio of latencies the other way round is one of speeds.
-    for name, found in (("speed", timings.ratio(values)), ("control", timings.control(values))):
-        if found is not None:
-            row |= {name: 1 / found.estimate, f"{name}_low": 1 / found.high, f"{name}_high": 1 / found.low}
-    row["speed_p"] = timings.chance(values)
-    rates = timings.rate(values)
-    row |= {field.name: getattr(rates, field.name) for field in fields(rates)}
+    for name, ratio in (("speed", timings.ratio(values)), ("control", timings.control(values))):
+        if ratio is not None:
+            row |= {name: 1 / ratio.estimate, f"{name}_low": 1 / ratio.high, f"{name}_high": 1 / ratio.low}
     if values.ceilings is not None:
         row |= {f"ceiling_{name}": value for name, value in dict(values.ceilings).items()}
-    row["drift"] = values.drift
-    wall = [statistics.median(p.wall_ms) for p in values.processes if p.wall_ms]
-    row["wall_ms_p50"] = statistics.median(wall) if wall else None
-    return row | {"outliers": timings.outliers(values), "unstable": "; ".join(timings.instability(values))}
+    return row
 
 
 def _processes(values: TimeValues, batch_size: int) -> Iterator[dict[str, Any]]:

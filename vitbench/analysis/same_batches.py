@@ -44,13 +44,11 @@ def unlike(train: pd.DataFrame, planned: Iterable[PlannedTrial]) -> list[Unlike]
     }
     rows = train[(train["state"] == "ok") & train["batches_digest"].notna()]
     batches = [asked.get(key, "") for key in zip(rows["cell"], rows["device"], strict=True)]
-    found = []
-    of_seed = rows.assign(batches=batches).groupby(["device", "origin", "seed", "batches"], sort=False)
-    for _, alike in of_seed:
-        number = Counter(alike["batches_digest"])
-        if len(number) > 1:
-            usual = number.most_common(1)[0][0]
-            others = alike[alike["batches_digest"] != usual]
-            most = alike.loc[alike["batches_digest"] == usual, "cell"].iloc[0]
-            found.append(Unlike(int(alike["seed"].iloc[0]), tuple(others["cell"]), str(most)))
-    return found
+    exceptions = []
+    for _, alike in rows.assign(batches=batches).groupby(["device", "origin", "seed", "batches"], sort=False):
+        digests = Counter(alike["batches_digest"])
+        if len(digests) > 1:
+            usual = alike["batches_digest"] == digests.most_common(1)[0][0]
+            others, most = alike.loc[~usual, "cell"], alike.loc[usual, "cell"].iloc[0]
+            exceptions.append(Unlike(int(alike["seed"].iloc[0]), tuple(others), str(most)))
+    return exceptions

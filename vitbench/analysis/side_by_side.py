@@ -165,7 +165,7 @@ class SideBySide:
         return lines
 
     def against(self, number: int, base: int) -> str:
-        """What is compared with what, in words."""
+        """The names of an arm and of the one that it is compared with, in words."""
         return f"{self.arms[number].letter} against {self.arms[base].letter}"
 
     def compared(self, number: int, base: int) -> bool:
@@ -174,7 +174,7 @@ class SideBySide:
         return any(bases[number] == base for bases in of_rows)
 
     def changes(self, number: int, base: int) -> Changes:
-        """What became of the timings of an arm that are compared with those of another."""
+        """Changes of the timings of an arm that are compared with those of another."""
         both = [row.changes[number] for row in self.timings if row.bases[number] == base]
         changes = sorted((c for c in both if c is not None), key=order)
         place = self.arms[number].place
@@ -241,19 +241,19 @@ def side_by_side(paths: Sequence[Path], margin: float = MARGIN) -> SideBySide:
 
 
 def _candidates(arms: Sequence[Arm]) -> list[tuple[int, ...]]:
-    """Of each arm the numbers of those that it may be compared with, the likest first.
+    """Numbers of the arms that each arm may be compared with, the most similar first.
 
     These are the first study's arms on the same type of device: of the same conditions, then of the same machine,
     then the others. A slow device of the first study would else count as a regression, and a regression on a fast one
     as none. Where there is none, and for the first study's own other arms, it is the first arm of all.
     """
     first = [number for number, arm in enumerate(arms) if arm.place == 0]
-    found: list[tuple[int, ...]] = [()]
+    candidates: list[tuple[int, ...]] = [()]
     for arm in arms[1:]:
         same = [number for number in first if arms[number].device == arm.device] if arm.place else []
         apart = {number: _distance(arms[number], arm) for number in same}
-        found.append(tuple(sorted(same, key=apart.__getitem__)) or (0,))
-    return found
+        candidates.append(tuple(sorted(same, key=apart.__getitem__)) or (0,))
+    return candidates
 
 
 def _distance(one: Arm, other: Arm) -> tuple[bool, int]:
@@ -307,8 +307,8 @@ def _cells(arms: Sequence[Arm], candidates: Sequence[tuple[int, ...]]) -> list[C
                 apart[i][number] = _apart(row[base], row[number])
                 if (pair := _compared(row[base], row[number])) is not None:
                     compared[i] = pair
-        found = judge([*compared.values()], margin=common_margin((arms[base], arms[number])), noise_floor=None)
-        for i, each in zip(compared, found, strict=True):
+        verdicts = judge([*compared.values()], margin=common_margin((arms[base], arms[number])), noise_floor=None)
+        for i, each in zip(compared, verdicts, strict=True):
             judged[i][number] = each
     return [
         CellRow(next(cell.planned.cell for cell in row if cell), row, bases[i], tuple(judged[i]), tuple(apart[i]))

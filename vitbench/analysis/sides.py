@@ -41,7 +41,7 @@ PYTHON = frozenset({"python_implementation", "python_version", "python_compiler"
 
 
 class ComparisonError(UserError, ValueError):
-    """What was given cannot be compared. The message says why, and what to do."""
+    """The given studies or files cannot be compared. The message says why, and what to do."""
 
 
 @dataclass(frozen=True)
@@ -91,11 +91,10 @@ def conditions(environment: Environment) -> Conditions:
     """An environment as a reader says it, without what moves no number that is compared."""
     machine: dict[str, str] = {}
     software: dict[str, str] = {}
-    for name, value in environment.model_dump().items():
-        if name in {*MOVING} - {"plugins", "threads"} or (
-            name == "device_name" and value == environment.cpu
-        ):  # of a CPU it says nothing more
-            continue
+    left_out = {*MOVING} - {"plugins", "threads"}
+    if environment.device_name == environment.cpu:  # of a CPU it says nothing more
+        left_out.add("device_name")
+    for name, value in environment.model_dump(exclude=left_out).items():
         if isinstance(value, dict):
             software |= value
         else:
@@ -140,9 +139,7 @@ def _values(path: Path, name: str, benchmark: Mapping[str, Any]) -> TimeValues:
     if not isinstance(rounds, list) or not rounds:
         raise ComparisonError(f"{path}: {name} has no raw rounds (stats.data), which an interval is made of; "
                               "run pytest with --benchmark-save-data, or with --benchmark-json")  # fmt: skip
-    if not all(type(r) in (int, float) and math.isfinite(r) and r >= 0 for r in rounds) or not statistics.median(
-        rounds
-    ):
+    if not (all(type(r) in (int, float) and math.isfinite(r) and r >= 0 for r in rounds) and statistics.median(rounds)):
         raise ComparisonError(f"{path}: the rounds of {name} (stats.data) are not positive, finite seconds")
     batches = np.array_split(1000.0 * np.asarray(rounds, dtype=np.float64), min(len(rounds), BATCHES))
     samples = tuple(float(np.median(batch)) for batch in batches)

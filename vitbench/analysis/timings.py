@@ -1,4 +1,4 @@
-"""What a timing's samples say: its interval, its ratio to the baseline, whether the control held, whether it is stable.
+"""Statistics of a timing's samples: interval, ratio to the baseline, whether the control held, whether it is stable.
 
 All statistics are medians, so that a sample from a moment at which the machine did something else moves little; none is
 left out. Samples come in processes, and a process as a whole may be lucky or unlucky (where its memory lies, which core
@@ -55,13 +55,13 @@ class Measurement(Interval):
 
     @property
     def half_width(self) -> float:
-        """Of the interval, as a fraction of the estimate."""
+        """Half the width of the interval, as a fraction of the estimate."""
         return (self.high - self.low) / 2 / self.estimate if self.estimate else float("inf")
 
 
 def latency(values: TimeValues) -> Measurement:
     """Median of the processes' median latencies, milliseconds."""
-    return _interval([_array(p.latencies_ms) for p in values.processes])
+    return _measured(_logs(values), "latency")
 
 
 def ratio(values: TimeValues) -> Measurement | None:
@@ -70,8 +70,7 @@ def ratio(values: TimeValues) -> Measurement | None:
     The median over processes of the median over rounds of log(latency / baseline's latency in the same round), as a
     ratio: what a round's two share (the machine's clock, other work on it) falls out.
     """
-    pairs = [(_array(p.latencies_ms), _array(p.baseline_ms)) for p in values.processes if p.baseline_ms]
-    return _ratio(pairs)
+    return _ratio([(p.latencies_ms, p.baseline_ms) for p in values.processes if p.baseline_ms])
 
 
 def chance(values: TimeValues) -> float | None:
@@ -82,8 +81,7 @@ def chance(values: TimeValues) -> float | None:
     distribution with their deviation. So at 5 % it rejects no ratio whose 95 % interval includes 1, and tables of many
     comparisons can correct for their number.
     """
-    pairs = [(_array(p.latencies_ms), _array(p.baseline_ms)) for p in values.processes if p.baseline_ms]
-    logs = _log_ratios(pairs)
+    logs = _log_ratios([(p.latencies_ms, p.baseline_ms) for p in values.processes if p.baseline_ms])
     drawn = _draws(logs, "ratio")
     if not len(drawn):
         return None
@@ -97,14 +95,12 @@ def chance(values: TimeValues) -> float | None:
 
 def control(values: TimeValues) -> Measurement | None:
     """The baseline's second instance over its first: 1, but for what a difference of nothing looks like here."""
-    pairs = [(_array(p.control_ms), _array(p.baseline_ms)) for p in values.processes if p.baseline_ms]
-    return _ratio(pairs)
+    return _ratio([(p.control_ms, p.baseline_ms) for p in values.processes if p.baseline_ms])
 
 
 def log_speed(latencies_ms: Sequence[float], baseline_ms: Sequence[float]) -> float | None:
     """Logarithm of one process's speed over that of the baseline beside it, the median over rounds; None of none."""
-    logs = _log_ratios([(_array(baseline_ms), _array(latencies_ms))]) if latencies_ms and baseline_ms else []
-    return float(np.median(logs[0])) if logs else None
+    return float(np.median(_log(baseline_ms) - _log(latencies_ms))) if latencies_ms and baseline_ms else None
 
 
 def ratio_between(one: TimeValues, other: TimeValues) -> Measurement:
@@ -112,58 +108,56 @@ def ratio_between(one: TimeValues, other: TimeValues) -> Measurement:
 
     Each is drawn by itself, so the interval holds the noise of both, but not what changed around them.
     """
-    a, b = (_logs([_array(p.latencies_ms) for p in v.processes]) for v in (one, other))
-    estimate = _middle(a) - _middle(b)
-    one_drawn, other_drawn = _draws(a, "one"), _draws(b, "other")
-    drawn = one_drawn - other_drawn if len(one_drawn) and len(other_drawn) else np.empty(0)
-    return _exponential(estimate, drawn, math.hypot(_reach(a), _reach(b)))
+    a, b = _logs(one), _logs(other)
+    a_drawn, b_drawn = _draws(a, "one"), _draws(b, "other")
+    drawn = a_drawn - b_drawn if len(a_drawn) and len(b_drawn) else np.empty(0)
+    return _exponential(_middle(a) - _middle(b), drawn, math.hypot(_reach(a), _reach(b)))
 
 
 def outliers(values: TimeValues) -> int:
     """Samples beyond Tukey's outer fences of their process; they are counted, and kept."""
-    found = 0
+    number = 0
     for process in values.processes:
-        samples = _array(process.latencies_ms)
+        samples = np.array(process.latencies_ms)
         low, high = np.quantile(samples, [0.25, 0.75])
         reach = FENCE * (high - low)
-        found += int(((samples < low - reach) | (samples > high + reach)).sum())
-    return found
+        number += int(((samples < low - reach) | (samples > high + reach)).sum())
+    return number
 
 
 def instability(values: TimeValues) -> tuple[str, ...]:
     """Why a timing is not to be relied on, in words; empty where nothing speaks against it."""
-    found = []
+    reasons = []
     check, beside = control(values), ratio(values)
     if math.isnan(latency(values).low):
-        found.append(f"fewer than {FEW} samples give no interval")
+        reasons.append(f"fewer than {FEW} samples give no interval")
     elif check is not None and not check.holds(1.0):
-        found.append(f"the A/A control is {check.estimate:.3f} ({check.low:.3f} to {check.high:.3f}), and not 1")
-    widest = (
-        beside if beside is not None and beside.half_width else check or latency(values)
-    )  # of the baseline: control
-    if (width := widest.half_width) > UNSTEADY:
-        found.append(f"{WIDE}{100 * width:.0f} %")
+        reasons.append(f"the A/A control is {check.estimate:.3f} ({check.low:.3f} to {check.high:.3f}), and not 1")
+    # The baseline's own timing is judged by its control.
+    width = (beside if beside is not None and beside.half_width else check or latency(values)).half_width
+    if width > UNSTEADY:
+        reasons.append(f"{WIDE}{100 * width:.0f} %")
     foreign = max((p.foreign_threads or 0.0 for p in values.processes), default=0.0)
-    if found and foreign >= 1.0:  # the cause; where the ratio holds against it, it is no reason
-        found.append(BESIDE)
+    if reasons and foreign >= 1.0:  # the cause; where the ratio holds against it, it is no reason
+        reasons.append(BESIDE)
     if held := sorted({p.throttled for p in values.processes if p.throttled}):
-        found.append(f"the clock was held back: {', '.join(held)}")
-    return (*found, *impossible(values))
+        reasons.append(f"the clock was held back: {', '.join(held)}")
+    return (*reasons, *impossible(values))
 
 
 def impossible(values: TimeValues) -> tuple[str, ...]:
     """Rates above what the device was seen to do: a sign of an error in the timing or in the counting."""
-    found = []
     rates = rate(values)
-    for name, fraction in (("operations", rates.of_flops), ("bytes", rates.of_bytes)):
-        if fraction is not None and fraction > 1.0:
-            found.append(f"{name} per second are {fraction:.2f} times the measured ceiling")
-    return tuple(found)
+    return tuple(
+        f"{name} per second are {fraction:.2f} times the measured ceiling"
+        for name, fraction in (("operations", rates.of_flops), ("bytes", rates.of_bytes))
+        if fraction is not None and fraction > 1.0
+    )
 
 
 @dataclass(frozen=True)
 class Rates:
-    """What a timing achieved, and as a fraction of the ceilings measured on its device.
+    """Rates that a timing achieved, and as a fraction of the ceilings measured on its device.
 
     Attributes:
         flops_per_s: operations of the function over the latency.
@@ -194,32 +188,28 @@ def rate(values: TimeValues) -> Rates:
     return Rates(flops, moved, of_flops, of_bytes, values.flops / values.bytes, max(of_flops, of_bytes))
 
 
-def _array(samples: Sequence[float]) -> Floats:
-    return np.asarray(samples, dtype=np.float64)
+def _log(samples: Sequence[float]) -> Floats:
+    return np.asarray(np.log(np.maximum(samples, 1e-9)))
 
 
-def _logs(processes: Sequence[Floats]) -> list[Floats]:
-    return [np.log(np.maximum(p, 1e-9)) for p in processes]
+def _logs(values: TimeValues) -> list[Floats]:
+    return [_log(process.latencies_ms) for process in values.processes]
+
+
+def _log_ratios(pairs: Sequence[tuple[Sequence[float], Sequence[float]]]) -> list[Floats]:
+    return [_log(a) - _log(b) for a, b in pairs]
 
 
 def _middle(processes: Sequence[Floats]) -> float:
     return float(np.median([np.median(p) for p in processes]))
 
 
-def _interval(processes: Sequence[Floats]) -> Measurement:
-    logs = _logs(processes)
-    return _exponential(_middle(logs), _draws(logs, "latency"), _reach(logs))
+def _ratio(pairs: Sequence[tuple[Sequence[float], Sequence[float]]]) -> Measurement | None:
+    return _measured(_log_ratios(pairs), "ratio") if pairs else None
 
 
-def _ratio(pairs: Sequence[tuple[Floats, Floats]]) -> Measurement | None:
-    if not pairs:
-        return None
-    logs = _log_ratios(pairs)
-    return _exponential(_middle(logs), _draws(logs, "ratio"), _reach(logs))
-
-
-def _log_ratios(pairs: Sequence[tuple[Floats, Floats]]) -> list[Floats]:
-    return [np.log(np.maximum(a, 1e-9)) - np.log(np.maximum(b, 1e-9)) for a, b in pairs]
+def _measured(logs: Sequence[Floats], name: str) -> Measurement:
+    return _exponential(_middle(logs), _draws(logs, name), _reach(logs))
 
 
 def _reach(processes: Sequence[Floats]) -> float:

@@ -94,7 +94,7 @@ class Comparison:
 
 @dataclass(frozen=True)
 class Judged:
-    """What the runs of a comparison say. What cannot be said of so few seeds is NaN.
+    """Verdict on a comparison and the numbers behind it; those that so few seeds do not tell are NaN.
 
     Attributes:
         comparison: the comparison.
@@ -202,11 +202,10 @@ def judge(
     attained = [alpha if look is None else burden * look.level(alpha / burden) for burden in burdens]
     judged = []
     for i, (c, each) in enumerate(zip(comparisons, tested, strict=True)):
-        n, valid = len(c.deltas), c.failed <= MOST_FAILED
+        n = len(c.deltas)
         side: Verdict = "better" if (each.mean > 0) == higher_is_better else "worse"
         sd = each.se * math.sqrt(n) if n else math.nan
-
-        if not valid:
+        if c.failed > MOST_FAILED:
             verdict: Verdict = "invalid"
         elif adjusted_equal[i] <= alpha:
             verdict = "equivalent"
@@ -225,6 +224,10 @@ def judge(
             confidence = 1 - (look.level if verdict in ("better", "worse") else look.level_of_equality)(alpha)
         runs = c.blocks == 1 and len(c.factors) < 2  # an interaction compares no runs
         larger = probability_of_improvement(c.variant, c.baseline) if runs else math.nan
+        needed = None
+        if math.isfinite(sd):
+            distance = max(abs(each.mean), (margin or 0.0) - abs(each.mean))
+            needed = seeds_needed(distance, sd, burdens[i], alpha, paired=by_pairs[i])
         judged.append(
             Judged(
                 comparison=c,
@@ -241,15 +244,7 @@ def judge(
                 words=f"{side}, {BY_LESS}" if verdict == "equivalent" and adjusted[i] <= alpha else verdict,
                 below_noise_floor=noise_floor is not None and abs(each.mean) <= noise_floor,
                 improvement=larger if higher_is_better else 1 - larger,
-                seeds_needed=seeds_needed(
-                    max(abs(each.mean), (margin or 0.0) - abs(each.mean)),
-                    sd,
-                    burdens[i],
-                    alpha=alpha,
-                    paired=by_pairs[i],
-                )
-                if math.isfinite(sd)
-                else None,
+                seeds_needed=needed,
                 confidence=confidence,
                 look=look.seeds if look is not None and look.number >= 0 else 0,
             )
@@ -269,10 +264,10 @@ def keys(comparisons: Sequence[Comparison]) -> list[bytes | int]:
 
 def weights_of(comparisons: Sequence[Comparison], *, equality: bool = False) -> dict[bytes | int, float]:
     """Hypothesis → its weight, by the first row that is of it; see :func:`vitbench.analysis.multiplicity.weight`."""
-    found: dict[bytes | int, float] = {}
+    weights: dict[bytes | int, float] = {}
     for key, c in zip(keys(comparisons), comparisons, strict=True):
-        found.setdefault(key, weight(c.claim, equivalent=c.equivalent, equality=equality))
-    return found
+        weights.setdefault(key, weight(c.claim, equivalent=c.equivalent, equality=equality))
+    return weights
 
 
 def _times(level: Callable[[float], float], alpha: float) -> Callable[[float], float]:
@@ -317,7 +312,7 @@ def _tests(comparisons: tuple[Comparison, ...], by_pairs: tuple[bool, ...], *, t
     """
     if bad := [d for c in comparisons for d in c.deltas if not math.isfinite(d)]:
         raise ValueError(f"not finite: {', '.join(map(str, bad))}")
-    found: dict[int, _Tested] = {}
+    results: dict[int, _Tested] = {}
     groups: dict[tuple[int, bool, bool], list[int]] = {}
     for i, c in enumerate(comparisons):
         tells = tested and len(c.deltas) >= FEWEST and c.failed <= MOST_FAILED
@@ -332,9 +327,9 @@ def _tests(comparisons: tuple[Comparison, ...], by_pairs: tuple[bool, ...], *, t
             estimate = unpaired(arms[0], arms[1])
             p, beside = rule(arms[0], arms[1]) if tells else (estimate.p, np.zeros(0))
         for k, i in enumerate(rows):
-            one = Difference(estimate.mean[k], estimate.se[k], estimate.freedom[k])
-            found[i] = _Tested(one, float(p[k]), float(beside[k])) if tells else _Tested(one, math.nan, math.nan)
-    return [found[i] for i in range(len(comparisons))]
+            p_values = (float(p[k]), float(beside[k])) if tells else (math.nan, math.nan)
+            results[i] = _Tested(Difference(estimate.mean[k], estimate.se[k], estimate.freedom[k]), *p_values)
+    return [results[i] for i in range(len(comparisons))]
 
 
 def _adjusted(

@@ -16,37 +16,37 @@ from vitbench.report.text import NOTHING, Md, bold, count, escape, listed
 MOST_NAMED = 12  # Timings or cells that a row of what only some have lists before it counts the others
 
 
-def render_comparison(found: SideBySide, out: Path, draw: Draw = drawn) -> Path:
+def render_comparison(comparison: SideBySide, out: Path, draw: Draw = drawn) -> Path:
     """Write a comparison of studies into a folder, see :meth:`Files.write`; returns the path of ``index.html``."""
     files = Files(draw)
     with uncollected_so_far():
-        return files.write(out, compose(found, files))
+        return files.write(out, compose(comparison, files))
 
 
-def compose(found: SideBySide, files: Files) -> Document:
+def compose(comparison: SideBySide, files: Files) -> Document:
     """The comparison; its figures and tables are added to ``files``."""
-    names = dict.fromkeys(arm.study_name for arm in found.arms)
-    shown = [*plots.ratios(found, files), *plots.trends(found, files), *plots.differences(found, files)]
-    counted = [escape(line) for line in found.summaries(None)]
+    names = dict.fromkeys(arm.study_name for arm in comparison.arms)
+    blocks = [*plots.ratios(comparison, files), *plots.trends(comparison, files), *plots.differences(comparison, files)]
+    counts = [escape(line) for line in comparison.summaries(None)]
     sections = [
-        Section("Summary", [*([Bullets(counted)] if counted else []), *shown]),
-        Section("What is compared", conditions(found)),
-        Section("Timings", tables.timings(found, files), folded=True),
-        Section("Accuracy and training", tables.accuracy(found, files), folded=True),
-        Section("Caveats", [Bullets([sentence for _, sentence in limits.stated(found)])]),
-        Section("What only some have", only_in_some(found), folded=True),
-        Section("What is the same", alike(found), folded=True),
+        Section("Summary", [*([Bullets(counts)] if counts else []), *blocks]),
+        Section("What is compared", conditions(comparison)),
+        Section("Timings", tables.timings(comparison, files), folded=True),
+        Section("Accuracy and training", tables.accuracy(comparison, files), folded=True),
+        Section("Caveats", [Bullets([sentence for _, sentence in limits.stated(comparison)])]),
+        Section("What only some have", only_in_some(comparison), folded=True),
+        Section("What is the same", alike(comparison), folded=True),
     ]
-    opening = [limits.differences(found)]
-    return Document(f"Comparison: {', '.join(names)}", opening, [each for each in sections if each.blocks])
+    filled = [section for section in sections if section.blocks]
+    return Document(f"Comparison: {', '.join(names)}", [limits.differences(comparison)], filled)
 
 
-def conditions(found: SideBySide) -> list[Block]:
-    """What the arms are, a row for each thing in which they are not known to be alike; what explains most first."""
-    apart = sorted((e for e in found.conditions if not e.alike), key=lambda e: (e.name != "study", not e.differs))
+def conditions(comparison: SideBySide) -> list[Block]:
+    """Conditions of the arms, a row for each in which they are not known to be alike; what explains most first."""
+    apart = sorted((c for c in comparison.conditions if not c.alike), key=lambda c: (c.name != "study", not c.differs))
     lines = [
         {"condition": bold(escape(each.name)) if each.differs else escape(each.name)}
-        | {arm.letter: escape(value) or NOTHING for arm, value in zip(found.arms, each.values, strict=True)}
+        | {arm.letter: escape(value) or NOTHING for arm, value in zip(comparison.arms, each.values, strict=True)}
         for each in apart
     ]
     return [
@@ -56,20 +56,19 @@ def conditions(found: SideBySide) -> list[Block]:
     ]  # fmt: skip
 
 
-def alike(found: SideBySide) -> list[Block]:
+def alike(comparison: SideBySide) -> list[Block]:
     """The conditions that are equal in all arms; empty where there is none."""
-    same = [each for each in found.conditions if each.alike]
-    lines = [{"condition": escape(each.name), "in all": escape(each.values[0])} for each in same]
+    lines = [{"condition": escape(c.name), "in all": escape(c.values[0])} for c in comparison.conditions if c.alike]
     return [table(lines, set())] if lines else []
 
 
-def only_in_some(found: SideBySide) -> list[Block]:
+def only_in_some(comparison: SideBySide) -> list[Block]:
     """Trials that are planned only in some of the arms."""
     groups: dict[tuple[str, str], list[str]] = {}
-    for kind, rows in (("timings", found.timings), ("trained cells", found.cells)):
+    for kind, rows in (("timings", comparison.timings), ("trained cells", comparison.cells)):
         for row in rows:
-            if len(numbers := tables.planned(row)) < len(found.arms):
-                letters = ", ".join(found.arms[number].letter for number in numbers)
+            if len(numbers := tables.planned(row)) < len(comparison.arms):
+                letters = ", ".join(comparison.arms[number].letter for number in numbers)
                 groups.setdefault((letters, kind), []).append(row.label)
     lines = [
         {"planned in": Md(letters), "what": Md(kind), "number": count(len(labels)), "which": listed(labels, MOST_NAMED)}

@@ -50,9 +50,9 @@ WORDS = frozenset({CELL, VERDICT, AGAINST, "trained otherwise in"})  # Columns o
 OPTIONAL = frozenset({"p", "images/s", "peak (MiB)", "s per run"})
 
 
-def decimals_of(found: SideBySide) -> int:
+def decimals_of(comparison: SideBySide) -> int:
     """Decimals of accuracies that the test images of all arms resolve."""
-    sizes = [size for arm in found.arms if math.isfinite(size := float(arm.trials["test_images"].min()))]
+    sizes = [size for arm in comparison.arms if math.isfinite(size := float(arm.trials["test_images"].min()))]
     return accuracy_decimals(min(sizes, default=math.nan))
 
 
@@ -67,24 +67,24 @@ def shared(rows: Sequence[Row]) -> list[Row]:
     return [row for row in rows if len(planned(row)) > 1]
 
 
-def timings(found: SideBySide, files: Files) -> list[Block]:
+def timings(comparison: SideBySide, files: Files) -> list[Block]:
     """Latency, throughput and peak memory of each arm and the ratio to its counterpart, a table for each setting."""
     settings: dict[str, list[TimingRow]] = {}
-    for row in shared(found.timings):
+    for row in shared(comparison.timings):
         settings.setdefault(row.setting, []).append(row)
-    blocks = _terms(found) if settings else []
+    blocks = _terms(comparison) if settings else []
     for setting, rows in settings.items():
-        lines = [_timing_shown(found, row, number) for row in rows for number in planned(row)]
+        lines = [_timing_shown(comparison, row, number) for row in rows for number in planned(row)]
         blocks += [Heading(f"{setting[:1].upper()}{setting[1:]}"), *_table(lines)]
-    return [*blocks, Md(f"As numbers: {files.table('timings', timings_frame(found))}.")] if blocks else []
+    return [*blocks, Md(f"As numbers: {files.table('timings', timings_frame(comparison))}.")] if blocks else []
 
 
-def _terms(found: SideBySide) -> list[Block]:
+def _terms(comparison: SideBySide) -> list[Block]:
     """Explanations of the numbers and words in tables of timings."""
-    changes = [change for row in found.timings for change in row.changes if change]
+    changes = [change for row in comparison.timings for change in row.changes if change]
     tested = sum(change.judged and change.word != IDENTICAL for change in changes)
-    terms = [escape(each) for each in meanings({change.word for change in changes}, found.margin)]
-    if any(timing and timing.unstable for row in shared(found.timings) for timing in row.timings):
+    terms = [escape(each) for each in meanings({change.word for change in changes}, comparison.margin)]
+    if any(timing and timing.unstable for row in shared(comparison.timings) for timing in row.timings):
         terms.append(Md(f"{UNSTABLE}: unstable, or a verdict on an unstable timing; the study's own report says why."))
     if tested:
         terms.append(Md(f"No verdict is corrected for the number of ratios: of {plural(tested, 'ratio')} between "
@@ -93,14 +93,14 @@ def _terms(found: SideBySide) -> list[Block]:
     return [Md("Ratios are of latencies: above 1 is slower than the reference."), Bullets(terms)]
 
 
-def _timing_shown(found: SideBySide, row: TimingRow, number: int) -> dict[str, Md]:
-    line, change = _timing(found, row, number), row.changes[number]
+def _timing_shown(comparison: SideBySide, row: TimingRow, number: int) -> dict[str, Md]:
+    line, change = _timing(comparison, row, number), row.changes[number]
     latency = Md(f"{significant(line['latency_ms'])}{f' {UNSTABLE}' if line['unstable'] else ''}")
     ends = ratio_ends(line["ratio_low"], line["ratio_high"], fewest=1 if line["ratio"] >= 10 else 3)
     word = bold(escape(change.word)) if change and change.judged else escape(change.word if change else "")
     word = Md(f"{word} {UNSTABLE}") if change and change.doubtful else word
     return {
-        CELL: escape(f"{found.arms[number].letter}: {row.cell}"),
+        CELL: escape(f"{comparison.arms[number].letter}: {row.cell}"),
         "latency (ms)": latency if math.isfinite(line["latency_ms"]) else escape(line["state"]),
         "ratio": fixed(line["ratio"], 1 if line["ratio"] >= 10 else 3),
         AGAINST: Md(line["against"] or NOTHING),
@@ -116,34 +116,35 @@ def _reference(row: TimingRow | CellRow, number: int) -> Md:
     return Md("reference") if number in row.bases else NOTHING
 
 
-def accuracy(found: SideBySide, files: Files) -> list[Block]:
+def accuracy(comparison: SideBySide, files: Files) -> list[Block]:
     """Test accuracy, its difference seed by seed, and the cost of training of each arm."""
-    rows = shared(found.cells)
+    rows = shared(comparison.cells)
     if not rows:
         return []
     words = {verdict(judged) for row in rows for judged in row.judged if judged}
     terms = of_verdicts(words)
     if IDENTICAL in words:
         terms.append(Md("**identical:** every seed gives the same accuracy to the last digit."))
-    every = pd.DataFrame([_accuracy(found, row, n) for row in found.cells for n in range(len(found.arms))])
+    frame = pd.DataFrame([_accuracy(comparison, row, n) for row in comparison.cells for n in range(len(row.cells))])
     return [
         Md("Accuracy is the mean over seeds, differences are seed by seed against the arm named, p (Holm) is corrected "
            "over the cells of one pair of arms. Training speed, memory and time are medians over seeds; runs of "
            "different studies are not interleaved, so that their ratios say little."),
-        *_table([_accuracy_shown(found, row, number) for row in rows for number in planned(row)]),
+        *_table([_accuracy_shown(comparison, row, number) for row in rows for number in planned(row)]),
         *([Bullets(terms)] if terms else []),
-        Md(f"As numbers: {files.table('accuracy', every)}; every run: {files.table('training-runs', _runs(found))}."),
+        Md(f"As numbers: {files.table('accuracy', frame)}; "
+           f"every run: {files.table('training-runs', _runs(comparison))}."),
     ]  # fmt: skip
 
 
-def _accuracy_shown(found: SideBySide, row: CellRow, number: int) -> dict[str, Md]:
-    line, decimals = _accuracy(found, row, number), decimals_of(found)
+def _accuracy_shown(comparison: SideBySide, row: CellRow, number: int) -> dict[str, Md]:
+    line, decimals = _accuracy(comparison, row, number), decimals_of(comparison)
     cell, judged = row.cells[number], row.judged[number]
     assert cell is not None
     without = Md("no common seed on the same images") if line["against"] else _reference(row, number)
     survivors = f" of {judged.comparison.planned} {SURVIVORS}" if judged and judged.survivors else ""
     return {
-        CELL: escape(f"{found.arms[number].letter}: {row.label}"),
+        CELL: escape(f"{comparison.arms[number].letter}: {row.label}"),
         VERDICT: bold(escape(line["verdict"])) if judged else without,
         AGAINST: Md(line["against"] or NOTHING),
         "difference (points)": signed(line["difference_points"], decimals + 1),
@@ -170,26 +171,24 @@ def _table(lines: Sequence[dict[str, Md]]) -> list[Block]:
     return [table(filled(lines[:MOST_ROWS]), right, optional=OPTIONAL), *cut(len(lines), MOST_ROWS)]
 
 
-def timings_frame(found: SideBySide) -> pd.DataFrame:
+def timings_frame(comparison: SideBySide) -> pd.DataFrame:
     """Every timing as numbers, a row for each arm."""
-    return pd.DataFrame([_timing(found, row, n) for row in found.timings for n in range(len(found.arms))])
+    return pd.DataFrame([_timing(comparison, row, n) for row in comparison.timings for n in range(len(row.timings))])
 
 
-def _timing(found: SideBySide, row: TimingRow, number: int) -> Line:
+def _timing(comparison: SideBySide, row: TimingRow, number: int) -> Line:
     timing, change = row.timings[number], row.changes[number]
     values = timing.values if timing else None
-    latency = samples.latency(values) if values else None
-    ratio = change.ratio if change else None
     return {
-        **_where(found, "timing", row, number),
+        **_where(comparison, "timing", row, number),
         "state": timing.state if timing else NOT_PLANNED,
-        **_ends("latency_ms", latency),
+        **_ends("latency_ms", samples.latency(values) if values else None),
         "images_per_s": values.images_per_s if values else math.nan,
         "peak_memory_mib": values.peak_memory_mib if values else math.nan,
-        "against": _letter(found, row, number),
-        **_ends("ratio", ratio),
+        "against": _letter(comparison, row, number),
+        **_ends("ratio", change.ratio if change else None),
         "change": change.word if change else "",
-        "equivalent_within": found.margin,
+        "equivalent_within": comparison.margin,
         "unstable": "; ".join(timing.unstable) if timing else "",
     }
 
@@ -199,39 +198,39 @@ def _ends(name: str, measured: samples.Measurement | None) -> Line:
     return dict(zip((name, f"{name}_low", f"{name}_high"), ends, strict=True))
 
 
-def _accuracy(found: SideBySide, row: CellRow, number: int) -> Line:
+def _accuracy(comparison: SideBySide, row: CellRow, number: int) -> Line:
     cell, judged = row.cells[number], row.judged[number]
     values = [run.test_accuracy_pct for _, run in sorted(cell.runs.items())] if cell else []
     ends = interval(values) if values else Interval(math.nan, math.nan)
     tested = judged and (judged.n, judged.mean, judged.interval.low, judged.interval.high, judged.p, judged.p_holm)
     return {
-        **_where(found, "cell", row, number),
+        **_where(comparison, "cell", row, number),
         "states": words(cell.states) if cell else NOT_PLANNED,
         "seeds": len(values),
         "test_accuracy_pct": math.fsum(values) / len(values) if values else math.nan,
         "low": ends.low,
         "high": ends.high,
-        "against": _letter(found, row, number),
+        "against": _letter(comparison, row, number),
         **dict(zip(TESTED, tested or (0, *[math.nan] * 5), strict=True)),
         "verdict": verdict(judged),
         "trained_otherwise_in": "; ".join(row.apart[number]),
     }
 
 
-def _where(found: SideBySide, kind: str, row: TimingRow | CellRow, number: int) -> Line:
-    return {kind: row.label, "arm": found.arms[number].letter, "study": found.arms[number].name}
+def _where(comparison: SideBySide, kind: str, row: TimingRow | CellRow, number: int) -> Line:
+    return {kind: row.label, "arm": comparison.arms[number].letter, "study": comparison.arms[number].name}
 
 
-def _letter(found: SideBySide, row: TimingRow | CellRow, number: int) -> str:
+def _letter(comparison: SideBySide, row: TimingRow | CellRow, number: int) -> str:
     base = row.bases[number]
-    return "" if base is None else found.arms[base].letter
+    return "" if base is None else comparison.arms[base].letter
 
 
-def _runs(found: SideBySide) -> pd.DataFrame:
+def _runs(comparison: SideBySide) -> pd.DataFrame:
     columns = ["test_accuracy_pct", "images_per_s", "peak_memory_mib", "seconds"]
     lines = [
-        {**_where(found, "cell", row, number), "seed": seed, **{name: getattr(run, name) for name in columns}}
-        for row in found.cells
+        {**_where(comparison, "cell", row, number), "seed": seed, **{name: getattr(run, name) for name in columns}}
+        for row in comparison.cells
         for number, cell in enumerate(row.cells)
         for seed, run in (sorted(cell.runs.items()) if cell else ())
     ]

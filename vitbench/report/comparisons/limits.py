@@ -24,138 +24,139 @@ KINDS = {"machine": "machine", "software": "software", "data": "data", "recipe":
 """Kinds of conditions, as a reader says them."""
 
 
-def stated(found: SideBySide) -> Iterator[tuple[str, Md]]:
+def stated(comparison: SideBySide) -> Iterator[tuple[str, Md]]:
     """The name and the sentence of each limit that applies."""
-    return in_words(LIMITS, found)
+    return in_words(LIMITS, comparison)
 
 
-def letters(found: SideBySide, numbers: Iterable[int]) -> str:
+def letters(comparison: SideBySide, numbers: Iterable[int]) -> str:
     """Some arms by their letters."""
-    return enumerated([found.arms[number].letter for number in numbers])
+    return enumerated([comparison.arms[number].letter for number in numbers])
 
 
-def differences(found: SideBySide) -> Md:
+def differences(comparison: SideBySide) -> Md:
     """Conditions in which the arms differ, and those in which they do not."""
-    if len({(arm.path.resolve(), arm.name) for arm in found.arms}) == 1:
-        return Md(f"{letters(found, range(len(found.arms)))} are the same study.")
-    apart = [each for each in found.conditions if each.differs]
+    if len({(arm.path.resolve(), arm.name) for arm in comparison.arms}) == 1:
+        return Md(f"{letters(comparison, range(len(comparison.arms)))} are the same study.")
+    apart = [each for each in comparison.conditions if each.differs]
     # What is not known of every arm is not known to be the same.
-    other = {each.kind for each in found.conditions if each.differs or not each.known}
-    same = ", ".join(name for kind, name in KINDS.items() if kind in {e.kind for e in found.conditions} - other)
-    unknown = [number for number, arm in enumerate(found.arms) if arm.conditions is None]
-    named = "; ".join(_values(found, each) for each in apart[:MOST_NAMED])
+    other = {each.kind for each in comparison.conditions if each.differs or not each.known}
+    same = ", ".join(name for kind, name in KINDS.items() if kind in {e.kind for e in comparison.conditions} - other)
+    unknown = [number for number, arm in enumerate(comparison.arms) if arm.conditions is None]
+    named = "; ".join(_values(comparison, each) for each in apart[:MOST_NAMED])
     more = f"; {len(apart) - MOST_NAMED} more below" if len(apart) > MOST_NAMED else ""
     parts = [
         f"**Different:** {named or 'nothing that the records know of'}{more}.",
         f"**Same:** {same}." if same else "",
-        f"**Unknown:** machine and software of {letters(found, unknown)}." if unknown else "",
+        f"**Unknown:** machine and software of {letters(comparison, unknown)}." if unknown else "",
     ]
     return Md(" ".join(filter(None, parts)))
 
 
-def _values(found: SideBySide, condition: Condition) -> str:
+def _values(comparison: SideBySide, condition: Condition) -> str:
     """A condition with its values, each with the letters of the arms that have it."""
     groups: dict[str, list[int]] = {}
     for number, value in enumerate(condition.values):
         groups.setdefault(value or "unknown", []).append(number)
-    parts = "; ".join(f"{escape(value)} in {letters(found, arms)}" for value, arms in groups.items())
+    parts = "; ".join(f"{escape(value)} in {letters(comparison, arms)}" for value, arms in groups.items())
     return f"**{escape(condition.name)}** ({parts})"
 
 
 def _by_pair(facts: Callable[[SideBySide, int, int], Mapping[str, str]]) -> Callable[[SideBySide], Facts]:
     """Facts of pairs of arms (none where the first is empty), those that are alike stated once for all their pairs."""
 
-    def grouped(found: SideBySide) -> Facts:
+    def grouped(comparison: SideBySide) -> Facts:
         groups: dict[tuple[tuple[str, str], ...], list[str]] = {}
-        for number, base in found.pairs:
-            values = facts(found, number, base) if found.compared(number, base) else {}
+        for number, base in comparison.pairs:
+            values = facts(comparison, number, base) if comparison.compared(number, base) else {}
             if any([*values.values()][:1]):
-                groups.setdefault(tuple(values.items()), []).append(found.against(number, base))
+                groups.setdefault(tuple(values.items()), []).append(comparison.against(number, base))
         return ({"pairs": enumerated(pairs), **dict(items)} for items, pairs in groups.items())
 
     return grouped
 
 
-def _of_arms(found: SideBySide, numbers: Sequence[int]) -> Facts:
-    return [{"arms": letters(found, numbers)}] if numbers else []
+def _of_arms(comparison: SideBySide, numbers: Sequence[int]) -> Facts:
+    return [{"arms": letters(comparison, numbers)}] if numbers else []
 
 
 def _arms(applies: Callable[[Arm], object]) -> Callable[[SideBySide], Facts]:
     """States which arms a sentence is about."""
-    return lambda found: _of_arms(found, [number for number, arm in enumerate(found.arms) if applies(arm)])
+    return lambda comparison: _of_arms(comparison, [n for n, arm in enumerate(comparison.arms) if applies(arm)])
 
 
-def _unrecorded(found: SideBySide) -> Facts:
-    compared = {number for pair in found.pairs if found.compared(*pair) for number in pair}
-    return _of_arms(found, [n for n in sorted(compared) if _is_unrecorded(found.arms[n])])
+def _unrecorded(comparison: SideBySide) -> Facts:
+    compared = {number for pair in comparison.pairs if comparison.compared(*pair) for number in pair}
+    return _of_arms(comparison, [n for n in sorted(compared) if _is_unrecorded(comparison.arms[n])])
 
 
 def _is_unrecorded(arm: Arm) -> bool:
     return arm.conditions is None or bool((arm.trials["origin"].isna() & (arm.trials["state"] == "ok")).any())
 
 
-def _apart(found: SideBySide, number: int, base: int, kind: str) -> Md:
-    if found.arms[number].conditions is None or found.arms[base].conditions is None:
+def _apart(comparison: SideBySide, number: int, base: int, kind: str) -> Md:
+    if comparison.arms[number].conditions is None or comparison.arms[base].conditions is None:
         return Md("")
-    return listed([e.name for e in found.conditions if e.kind == kind and e.between(base, number)])
+    return listed([e.name for e in comparison.conditions if e.kind == kind and e.between(base, number)])
 
 
-def _machines(found: SideBySide, number: int, base: int) -> Mapping[str, str]:
-    also = ", and other software" if _apart(found, number, base, "software") else ""
-    return {"what": _apart(found, number, base, "machine") if shared(found.timings) else "", "also": also}
+def _machines(comparison: SideBySide, number: int, base: int) -> Mapping[str, str]:
+    also = ", and other software" if _apart(comparison, number, base, "software") else ""
+    return {"what": _apart(comparison, number, base, "machine") if shared(comparison.timings) else "", "also": also}
 
 
-def _software(found: SideBySide, number: int, base: int) -> Mapping[str, str]:
-    machines = _machines(found, number, base)["what"]
-    return {"what": "" if machines else _apart(found, number, base, "software")}
+def _software(comparison: SideBySide, number: int, base: int) -> Mapping[str, str]:
+    machines = _machines(comparison, number, base)["what"]
+    return {"what": "" if machines else _apart(comparison, number, base, "software")}
 
 
-def _otherwise(found: SideBySide, number: int, base: int) -> Counter[str]:
+def _otherwise(comparison: SideBySide, number: int, base: int) -> Counter[str]:
     """In what cells were trained otherwise than in another arm → cells."""
-    return Counter(name for row in found.cells if row.bases[number] == base for name in row.apart[number])
+    return Counter(name for row in comparison.cells if row.bases[number] == base for name in row.apart[number])
 
 
-def _images(found: SideBySide, number: int, base: int) -> Mapping[str, str]:
-    others = _otherwise(found, number, base)["data"]
+def _images(comparison: SideBySide, number: int, base: int) -> Mapping[str, str]:
+    others = _otherwise(comparison, number, base)["data"]
     return {"cells": plural(others, "cell") if others else ""}
 
 
-def _recipes(found: SideBySide, number: int, base: int) -> Mapping[str, str]:
-    fields = _otherwise(found, number, base)
+def _recipes(comparison: SideBySide, number: int, base: int) -> Mapping[str, str]:
+    fields = _otherwise(comparison, number, base)
     return {"what": listed([f"{f} in {plural(n, 'cell')}" for f, n in fields.items() if f != "data"])}
 
 
-def _studies(found: SideBySide) -> list[list[int]]:
-    paths = [arm.path.resolve() for arm in found.arms]
+def _studies(comparison: SideBySide) -> list[list[int]]:
+    paths = [arm.path.resolve() for arm in comparison.arms]
     return [[number for number, each in enumerate(paths) if each == path] for path in dict.fromkeys(paths)]
 
 
-def _arms_of_one_study(found: SideBySide, *, copies: bool) -> Facts:
-    several = [arms for arms in _studies(found) if len(arms) > 1]
-    parts = [letters(found, arms) for arms in several if (len({found.arms[n].name for n in arms}) == 1) == copies]
+def _arms_of_one_study(comparison: SideBySide, *, copies: bool) -> Facts:
+    names = [arm.name for arm in comparison.arms]
+    several = [numbers for numbers in _studies(comparison) if len(numbers) > 1]
+    parts = [letters(comparison, some) for some in several if (len({names[n] for n in some}) == 1) == copies]
     return [{"arms": "; ".join(parts)}] if parts else []
 
 
-def _set_aside(found: SideBySide) -> Facts:
-    for arms in _studies(found):
-        if damaged := found.arms[arms[0]].damaged:
-            yield {"arms": letters(found, arms), "files": listed(damaged, MOST_BROKEN)}
+def _set_aside(comparison: SideBySide) -> Facts:
+    for arms in _studies(comparison):
+        if damaged := comparison.arms[arms[0]].damaged:
+            yield {"arms": letters(comparison, arms), "files": listed(damaged, MOST_BROKEN)}
 
 
-def _protocols(found: SideBySide) -> Facts:
-    if apart := [each for each in found.conditions if each.kind == "protocol" and each.apart]:
-        yield {"what": "; ".join(_values(found, each) for each in apart)}
+def _protocols(comparison: SideBySide) -> Facts:
+    if apart := [each for each in comparison.conditions if each.kind == "protocol" and each.apart]:
+        yield {"what": "; ".join(_values(comparison, each) for each in apart)}
 
 
-def _seeds(found: SideBySide) -> Sequence[int]:
-    return [len(cell.runs) for row in shared(found.cells) for cell in row.cells if cell and cell.runs]
+def _seeds(comparison: SideBySide) -> Sequence[int]:
+    return [len(cell.runs) for row in shared(comparison.cells) for cell in row.cells if cell and cell.runs]
 
 
-def _of_timings(found: SideBySide, applies: Callable[[Timing, TimeValues], object]) -> Facts:
+def _of_timings(comparison: SideBySide, applies: Callable[[Timing, TimeValues], object]) -> Facts:
     """The number of timings of each arm to which something applies."""
     parts = []
-    for number, arm in enumerate(found.arms):
-        ok = [(t, t.values) for row in shared(found.timings) if (t := row.timings[number]) and t.values]
+    for number, arm in enumerate(comparison.arms):
+        ok = [(t, t.values) for row in shared(comparison.timings) if (t := row.timings[number]) and t.values]
         some = sum(bool(applies(*each)) for each in ok)
         parts += [f"{some} of {plural(len(ok), 'timing')} of {arm.letter}"] if some else []
     return [{"timings": ", ".join(parts)}] if parts else []
@@ -170,15 +171,16 @@ LIMITS: tuple[Caveat[SideBySide], ...] = (
           "{pairs}: **different software** ({what}). A difference may be due to any of it."),
     Caveat("uncommitted-changes", _arms(lambda arm: with_changes(arm.trials).any()),
           "Results of {arms} come from a working tree with uncommitted changes."),
-    Caveat("timings-not-in-turns", lambda found: bool(shared(found.timings)),
+    Caveat("timings-not-in-turns", lambda comparison: bool(shared(comparison.timings)),
           "Timings of different studies are not interleaved as those within one study are: intervals include the noise "
           "within each, not what changed on the machine in between."),
-    Caveat("matched-without-device", lambda found: len({arm.device for arm in found.arms}) > 1,
+    Caveat("matched-without-device", lambda comparison: len({arm.device for arm in comparison.arms}) > 1,
           "Trials have another id on another device: rows are matched by model, data, recipe and setting, without the "
           "device."),
-    Caveat("one-study-in-arms", lambda found: _arms_of_one_study(found, copies=False),
+    Caveat("one-study-in-arms", lambda comparison: _arms_of_one_study(comparison, copies=False),
           "One study, in an arm for each device and environment: {arms}."),
-    Caveat("study-given-twice", lambda found: _arms_of_one_study(found, copies=True), "The same study: {arms}."),
+    Caveat("study-given-twice", lambda comparison: _arms_of_one_study(comparison, copies=True),
+          "The same study: {arms}."),
     Caveat("unequal-timing-protocol", _protocols,
           "Timing protocols differ: {what}. Medians do not depend on it, widths of intervals do."),
     Caveat("other-images", _by_pair(_images),
@@ -187,14 +189,14 @@ LIMITS: tuple[Caveat[SideBySide], ...] = (
           "{pairs}: **different recipes** ({what}). A difference in accuracy may be due to that."),
     Caveat("fallback-data", _arms(lambda arm: arm.info and arm.info.fallback is not None),
           "{arms}: the data are a fallback, not those that the suite names."),
-    Caveat("one-seed", lambda found: min(_seeds(found), default=2) == 1,
+    Caveat("one-seed", lambda comparison: min(_seeds(comparison), default=2) == 1,
           "**n = 1, no inference** for cells with one seed."),
-    Caveat("drift-of-equal-seeds", lambda found: bool(_seeds(found)),
+    Caveat("drift-of-equal-seeds", lambda comparison: bool(_seeds(comparison)),
           "Equal seeds give equal initial weights, data order and augmentation everywhere; on another device or "
           "version sums are made in another order, so that equal runs drift apart. The test by seed allows for that."),
-    Caveat("one-process", lambda found: _of_timings(found, lambda _, values: len(values.processes) == 1),
+    Caveat("one-process", lambda comparison: _of_timings(comparison, lambda _, values: len(values.processes) == 1),
           "From a single process, so that variation between processes is unknown: {timings}."),
-    Caveat("unstable-timings", lambda found: _of_timings(found, lambda timing, _: timing.unstable),
+    Caveat("unstable-timings", lambda comparison: _of_timings(comparison, lambda timing, _: timing.unstable),
           "Unstable (marked ~; see the study's own report): {timings}."),
     Caveat("records-set-aside", _set_aside, "Set aside in {arms}: {files}."),
 )  # fmt: skip

@@ -20,46 +20,44 @@ from vitbench.report.text import cut, distinct, fixed, interval_text, signed
 MOST = 40  # Rows of a plot; what is beyond is in the tables
 
 
-def ratios(found: SideBySide, files: Files) -> list[Block]:
+def ratios(comparison: SideBySide, files: Files) -> list[Block]:
     """Latency of each arm over that of its counterpart, a row for each timing that both have; nothing without any."""
     rows = [
         ForestRow(
-            name, f"{found.arms[number].letter}/{found.arms[base].letter}",
+            name, f"{comparison.arms[number].letter}/{comparison.arms[base].letter}",
             Bar(change.ratio.estimate, change.ratio.low, change.ratio.high),
             (f"×{fixed(change.ratio.estimate, 3)}", interval_text(change.ratio.low, change.ratio.high, 3)), change.word,
         )
-        for name, row in names_of(found.timings).items()
+        for name, row in names_of(comparison.timings).items()
         for number, change in enumerate(row.changes)
         if change is not None and change.ratio is not None and (base := row.bases[number]) is not None
     ]  # fmt: skip
-    scale = Scale(1.0, within(found.margin), logarithmic=True)
-    band = f"margin: {100 * found.margin:g} %"
+    scale = Scale(1.0, within(comparison.margin), logarithmic=True)
+    band = f"margin: {100 * comparison.margin:g} %"
     return _plot("latency-ratios", "Latency ratio (above 1 is slower)", rows, scale, files, band=band)
 
 
-def differences(found: SideBySide, files: Files) -> list[Block]:
+def differences(comparison: SideBySide, files: Files) -> list[Block]:
     """Difference in test accuracy of each cell, a row for each arm that is compared seed by seed with another."""
-    decimals = decimals_of(found) + 1
+    decimals = decimals_of(comparison) + 1
     rows = [
         ForestRow(
-            row.label, found.against(number, base),
+            row.label, comparison.against(number, base),
             Bar(judged.mean, judged.interval.low, judged.interval.high, judged.comparison.deltas),
             (signed(judged.mean, decimals),
              interval_text(judged.interval.low, judged.interval.high, decimals, sign=True)),
             verdict(judged),
         )
-        for row in found.cells
+        for row in comparison.cells
         for number, (judged, base) in enumerate(zip(row.judged, row.bases, strict=True))
         if judged is not None and judged.n and base is not None
     ]  # fmt: skip
-    margin = common_margin(found.arms)
-    note = note_of(margin, [judged for row in found.cells for judged in row.judged if judged is not None])
+    margin = common_margin(comparison.arms)
+    note = note_of(margin, [judged for row in comparison.cells for judged in row.judged if judged is not None])
     return _plot("accuracy", "Difference in test accuracy (points)", rows, scale_of(margin), files, band=note)
 
 
-def _plot(
-    name: str, title: str, rows: Sequence[ForestRow], scale: Scale, files: Files, *, band: str
-) -> list[Block]:  # fmt: skip
+def _plot(name: str, title: str, rows: Sequence[ForestRow], scale: Scale, files: Files, *, band: str) -> list[Block]:
     if not rows:
         return []
     return [files.forest(name, Forest(title, tuple(rows[:MOST]), scale, band)), *cut(len(rows), MOST)]
@@ -82,7 +80,7 @@ def _parts(row: TimingRow) -> list[str]:
 FEWEST, MOST_LINES = 3, 8  # Studies of which a trend is made, and timings that it shows
 
 
-def trends(found: SideBySide, files: Files) -> list[Block]:
+def trends(comparison: SideBySide, files: Files) -> list[Block]:
     """Latency over the first study's, study by study in the order given, of the timings that changed most."""
     ratios = {
         name: {1: 1.0} | {
@@ -90,23 +88,23 @@ def trends(found: SideBySide, files: Files) -> list[Block]:
             in enumerate(zip(row.changes, row.bases, strict=True), 1)
             if change is not None and change.ratio is not None and base == 0
         }
-        for name, row in names_of(found.timings).items()
+        for name, row in names_of(comparison.timings).items()
     }  # fmt: skip
     changed = {name: max(map(abs, map(math.log, of.values()))) for name, of in ratios.items() if len(of) >= FEWEST}
     names = sorted(changed, key=lambda name: -changed[name])
     if not names:
         return []
-    shown = names[:MOST_LINES]
+    lines = names[:MOST_LINES]
     points = pd.DataFrame(
-        [(name, float(at), ratio) for name in shown for at, ratio in ratios[name].items()],
+        [(name, float(at), ratio) for name in lines for at, ratio in ratios[name].items()],
         columns=["colour", "at", "value"],
     )
     chart = Trends("study", "latency over that of A", sorted(points["at"].unique()), points,
-                   Colouring("timing", shown, shown), logarithmic=False, levels=[("as fast as A", 1.0)])  # fmt: skip
-    said = {each.name: each.values for each in found.conditions}
-    commits = said.get("commit", ("",) * len(found.arms))
+                   Colouring("timing", lines, lines), logarithmic=False, levels=[("as fast as A", 1.0)])  # fmt: skip
+    unknown = ("",) * len(comparison.arms)
+    commits = next((each.values for each in comparison.conditions if each.name == "commit"), unknown)
     arms = [f"{number} is {arm.letter}: {arm.name}{f' (commit {commit})' if commit else ''}"
-            for number, (arm, commit) in enumerate(zip(found.arms, commits, strict=True), 1)]  # fmt: skip
+            for number, (arm, commit) in enumerate(zip(comparison.arms, commits, strict=True), 1)]  # fmt: skip
     caption = f"Latency study by study, in the order given; above 1 is slower. {'; '.join(arms)}."
     picture = Picture("latency-trend", chart, "Latency over that of the first study, study by study", caption)
     return [*files.pictures([picture]), *cut(len(names), MOST_LINES, "timing")]

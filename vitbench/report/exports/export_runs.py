@@ -80,7 +80,7 @@ class TrackedRun:
 
     @property
     def parameters(self) -> dict[str, Any]:
-        """What the trial is: fields of its specs, by dotted names, and the suite's axes."""
+        """Settings of the trial: fields of its specs, by dotted names, and the suite's axes."""
         planned, trial = self.planned, self.planned.trial
         parts: dict[str, Any] = {"model": trial.model.model_dump(mode="json")}
         if isinstance(trial, TimeTrial):
@@ -120,15 +120,15 @@ def runs(view: View) -> Iterator[TrackedRun]:
 
 def _tags(view: View, planned: PlannedTrial, record: Record) -> dict[str, str]:
     environment = record.environment
-    found: dict[str, str] = {
+    tags: dict[str, str] = {
         "study": view.study.info.suite.name, "cell": planned.cell, "kind": planned.trial.kind, "state": record.state,
         "reason": record.reason, "device": planned.trial.device, "trial": planned.id, "attempt": str(record.attempt),
         "data": view.study.info.data_name if planned.trial.kind != "time" else "", "notices": "; ".join(record.notices),
     }  # fmt: skip
     if environment is not None:
         dirty = " with local changes" if environment.dirty else ""
-        found |= {
+        tags |= {
             "machine": environment.machine, "software": environment.software, "code": environment.code,
             "commit": f"{environment.commit}{dirty}" if environment.commit else "",
         }  # fmt: skip
-    return {name: value for name, value in found.items() if value}
+    return {name: value for name, value in tags.items() if value}

@@ -23,14 +23,13 @@ LONGEST = 120  # Letters of a folder's name
 
 def exported(view: View) -> dict[str, bytes]:
     """Path of a file → its content: the events of each run."""
-    found: dict[str, dict[str, bytes]] = {}
+    files: dict[str, tuple[str, bytes]] = {}
     with tempfile.TemporaryDirectory(prefix="vitbench-") as scratch:
         for number, run in enumerate(
             sorted(runs(view), key=lambda run: (run.planned.trial.kind, run.planned.description))
         ):
-            content = _written(run, Path(scratch) / str(number))
-            found[_folder(run, found)] = {FILE.format(began=int(run.began)): content}
-    return {f"{folder}/{name}": content for folder, of_run in found.items() for name, content in of_run.items()}
+            files[_folder(run, files)] = FILE.format(began=int(run.began)), _written(run, Path(scratch) / str(number))
+    return {f"{folder}/{name}": content for folder, (name, content) in files.items()}
 
 
 def _folder(run: TrackedRun, taken: Collection[str]) -> str:

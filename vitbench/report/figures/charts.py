@@ -32,7 +32,7 @@ MOST_DASHED = 8  # Colours whose lines each have dashes of their own
 
 @dataclass(frozen=True)
 class Colouring:
-    """What the colours stand for."""
+    """Values that colours stand for, and the legend that names them."""
 
     title: str = ""  # of the legend, e.g. an axis of the suite; may be empty
     # each has a colour, in this order; empty where everything has one colour and there is no legend
@@ -192,17 +192,17 @@ class Tiles:
     @property
     def frame(self) -> pd.DataFrame:
         """A row for each tile that has values over it, a column for each rectangle; none of images alone."""
-        found = [
+        overlays = [
             ((strip.title, number, " ".join(tile.title)), tile.values)
             for strip in self.strips
             for number, tile in enumerate(strip.tiles, 1)
             if tile.values is not None
         ]
-        named = pd.DataFrame([names for names, _ in found], columns=["strip", "tile", "title"])
-        if not found:
+        named = pd.DataFrame([names for names, _ in overlays], columns=["strip", "tile", "title"])
+        if not overlays:
             return named
-        values = np.stack([each for _, each in found])
-        return named.join(pd.DataFrame(_short(values.reshape(len(found), -1)), columns=_places(values.shape[1:])))
+        values = np.stack([overlay for _, overlay in overlays])
+        return named.join(pd.DataFrame(_short(values.reshape(len(values), -1)), columns=_places(values.shape[1:])))
 
 
 Chart = Curves | Trends | Roofline | Front | Forest | Tiles | Heat | Nested

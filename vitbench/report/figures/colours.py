@@ -18,16 +18,7 @@ PALETTE = ("#2c71b7", "#d85734", "#319d64", "#ac1377", "#460062", "#852a0f", "#3
 green of Okabe and Ito (Wong 2011, "Points of view: Color blindness"); all were found by a search for the largest
 distance between the nearest two, with and without protanopia and deuteranopia (model of Machado, Oliveira and Fernandes
 2009)."""
-_LIGHTER = (
-    "#5296df",
-    "#ff805f",
-    "#5cc388",
-    "#d6459b",
-    "#864ba7",
-    "#ac4e35",
-    "#5559df",
-    "#83656e",
-)  # Of the palette, on dark
+_LIGHTER = ("#5296df", "#ff805f", "#5cc388", "#d6459b", "#864ba7", "#ac4e35", "#5559df", "#83656e")  # Palette on dark
 DARK = {PAPER: NIGHT, INK: "#fcfcfc", GREY: "#969696", RULE: "#252525", **dict(zip(PALETTE, _LIGHTER, strict=True))}
 """Colour on white paper → on dark: of the same hue and with enough contrast."""
 SCALE = (

@@ -60,7 +60,6 @@ STYLE: dict[Any, Any] = {
     "ytick.labelsize": NAME_POINTS,
 }
 
-
 FORMS: Mapping[type, Callable[[Any], Figure]] = {
     Forest: marks.forest, charts.Front: marks.front, charts.Roofline: marks.roofline,
     charts.Curves: marks.curves, charts.Trends: marks.trends, charts.Heat: pixels.matrix, charts.Nested: pixels.nested,
@@ -129,7 +128,6 @@ def svg(figure: Figure) -> str:
     for patch in (figure.patch, *(ax.patch for ax in figure.axes)):
         patch.set_visible(False)
     packed = io.StringIO()
-    # Canvases have no annotations among matplotlib's stubs.
     FigureCanvasSVG(figure).print_svg(packed, metadata={"Date": None})  # type: ignore[no-untyped-call]
     text = _LEFT_OUT.sub("", packed.getvalue())
     head = _HEAD.search(text)

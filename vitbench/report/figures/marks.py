@@ -192,8 +192,8 @@ def front(chart: Front) -> Figure:
     ax.vlines(tall["cost"], tall["gain"] - tall["spread"], tall["gain"] + tall["spread"], colors=[*tall["shade"]],
               linewidth=0.8)  # fmt: skip
     for spot in data.to_dict("records"):
-        colours_of_spot = (PAPER, spot["shade"]) if spot["marked"] else (spot["shade"], PAPER)
-        ax.scatter(spot["cost"], spot["gain"], s=30, facecolors=colours_of_spot[0], edgecolors=colours_of_spot[1],
+        inside, edge = (PAPER, spot["shade"]) if spot["marked"] else (spot["shade"], PAPER)
+        ax.scatter(spot["cost"], spot["gain"], s=30, facecolors=inside, edgecolors=edge,
                    linewidths=1.1 if spot["marked"] else 0.4, zorder=3,
                    gid=tip(spot["cell"], f"{spot['gain']:.1f} %, {significant(spot['cost'])}"))  # fmt: skip
     best = data[data["on_the_line"].astype(bool)].sort_values("cost", kind="stable")

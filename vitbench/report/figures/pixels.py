@@ -101,7 +101,6 @@ LAID = np.array([240, 56, 10]) / 255
 """Colour of what is laid over a grey image: seen on black and on white, by the colour-blind too."""
 MOST_OPAQUE = 0.85  # Opacity of the largest value of an overlay, through which the image is still seen; zero is clear
 
-
 Text = tuple[float, float, str, str, str, float]  # x, y, text, colour, alignment, points
 
 

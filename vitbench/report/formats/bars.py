@@ -20,12 +20,11 @@ class Axis:
 
     def __init__(self, bars: Iterable[Bar | None], scale: Scale) -> None:
         self.scale = scale
-        there = [bar for bar in bars if bar is not None]
-        every = [value for bar in there for value in (bar.value, bar.low, bar.high, *bar.points)]
-        every += [scale.neutral] if scale.neutral is not None else []
-        every += scale.margin or ()
-        known = [value for value in every if math.isfinite(value) and (value > 0 or not scale.logarithmic)] or [1.0]
-        low, high = self._scaled(min(known)), self._scaled(max(known))
+        values = [value for bar in bars if bar is not None for value in (bar.value, bar.low, bar.high, *bar.points)]
+        values += [scale.neutral] if scale.neutral is not None else []
+        values += scale.margin or ()
+        drawn = [value for value in values if math.isfinite(value) and (value > 0 or not scale.logarithmic)] or [1.0]
+        low, high = self._scaled(min(drawn)), self._scaled(max(drawn))
         air = 0.04 * (high - low) or 0.5
         self.low, self.high = low - air, high + air
 
@@ -49,7 +48,7 @@ class Axis:
         return ticks[:: math.ceil(len(ticks) / MOST_TICKS)]
 
 
-def bar(each: Bar | None, axis: Axis, height: int = HIGH) -> Markup:
+def bar(each: Bar, axis: Axis, height: int = HIGH) -> Markup:
     """One bar. Its numbers stand beside it as text, so that nobody has to have it read out."""
     parts, middle = [], height / 2
     if axis.scale.margin is not None:
@@ -58,7 +57,7 @@ def bar(each: Bar | None, axis: Axis, height: int = HIGH) -> Markup:
     if axis.scale.neutral is not None:
         at = f"{axis.percent(axis.scale.neutral):.2f}%"
         parts.append(f'<line class="zero" x1="{at}" x2="{at}" y1="0" y2="{height}"/>')
-    if each is not None and math.isfinite(each.value):
+    if math.isfinite(each.value):
         if math.isfinite(each.low) and math.isfinite(each.high):
             ends = f'x1="{axis.percent(each.low):.2f}%" x2="{axis.percent(each.high):.2f}%"'
             parts.append(f'<line class="span" {ends} y1="{middle}" y2="{middle}"/>')
@@ -74,8 +73,8 @@ def _circle(x: float, y: float, radius: float, kind: str) -> str:
 
 def numbers(axis: Axis) -> Markup:
     """The numbers along an axis."""
-    shown = "".join(
+    labels = "".join(
         f'<text x="{axis.percent(tick):.2f}%" y="12" text-anchor="middle">{f"{tick:g}".replace("-", MINUS)}</text>'
         for tick in axis.ticks()
     )
-    return Markup(f'<svg class="bar" height="16" aria-hidden="true">{shown}</svg>')
+    return Markup(f'<svg class="bar" height="16" aria-hidden="true">{labels}</svg>')

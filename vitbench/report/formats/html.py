@@ -10,9 +10,9 @@ import itertools
 import json
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jinja2
 from markupsafe import Markup
@@ -130,7 +130,7 @@ class _Page:
         return anchor
 
     def name(self, above: Sequence[str]) -> str:
-        """What distinguishes a table or a block of code from the others, to who has the page read out."""
+        """A name for a table or a block of code, another one for each, for who has the page read out."""
         name = ", ".join(above)
         self.names[name] += 1
         return f"{name} ({self.names[name]})" if self.names[name] > 1 else name
@@ -144,12 +144,11 @@ def page(document: Document) -> str:
         lstrip_blocks=True, keep_trailing_newline=True,
     )  # fmt: skip
     made = _Page()
-    filters: dict[str, Callable[..., Any]] = {
+    environment.filters |= {
         "anchor": made.anchor, "cells": cells, "element": made.element, "forest_bars": _forest_bars,
         "grouped": _grouped, "json": functools.partial(json.dumps, ensure_ascii=False), "name": made.name,
         "printable": printable, "tone": tone, "typeset": _typeset,
     }  # fmt: skip
-    environment.filters |= filters
     return environment.get_template("page.html.j2").render(
         document=document,
         styles=made.styles,

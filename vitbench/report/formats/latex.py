@@ -16,7 +16,7 @@ SPECIAL = {
     "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "<": r"\textless{}", ">": r"\textgreater{}",
     "|": r"\textbar{}", '"': r"\textquotedbl{}", "`": r"\textasciigrave{}", "'": r"\textquotesingle{}", "-": "{-}",
 }  # fmt: skip
-"""What LaTeX would obey, or join to another letter → how it is written."""
+"""Letters that LaTeX would obey, or join to another letter → how they are written."""
 
 SIGNS = {
     "\N{MINUS SIGN}": "$-$", "±": r"$\pm$", "×": r"$\times$", "·": r"$\cdot$", "≤": r"$\leq$", "≥": r"$\geq$",
@@ -42,10 +42,10 @@ def exported(document: Document) -> dict[str, str]:
     Each says in its second line which packages it needs. Letters beyond Latin ones, which only names could bring in,
     are left as they are: XeLaTeX and LuaLaTeX set them.
     """
-    found: dict[str, str] = {}
+    files: dict[str, str] = {}
     for above, table in document.tables():
-        found[slug(" ".join(above), "table", found)] = whole(table, ": ".join(above))
-    return {f"{name}{SUFFIX}": content for name, content in found.items()}
+        files[slug(" ".join(above), "table", files)] = whole(table, ": ".join(above))
+    return {f"{name}{SUFFIX}": content for name, content in files.items()}
 
 
 def whole(table: Table, title: str) -> str:

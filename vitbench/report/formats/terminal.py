@@ -28,7 +28,6 @@ KEPT = frozenset({"verdict", "outcome", "difference (points)", "test accuracy (%
                   "speed (× baseline)"})  # fmt: skip
 """Columns that stay longest where the terminal is narrow, beside the first."""
 
-
 LEAST_BAR, MOST_BAR = 12, 48
 """Characters of the bars of a forest plot; where there is no room for them beside the names, they are beneath."""
 
@@ -76,25 +75,25 @@ def fitting(table: Table, width: int) -> list[int]:
     long as anything else can.
     """
     needs = [_need(table, number) for number in range(len(table.columns))]
-    shown = list(range(len(table.columns)))
-    while len(shown) > 1 and sum(needs[n] + GAP for n in shown) > width:
-        optional = [n for n in shown[1:] if table.columns[n] in table.optional]
-        naming = table.telling if not table.right[0] else 1
-        others = [n for n in shown if n >= naming and table.columns[n] not in KEPT]
-        shown.remove((optional or others or shown)[-1])
-    return shown
+    numbers = list(range(len(table.columns)))
+    naming = table.telling if not table.right[0] else 1
+    while len(numbers) > 1 and sum(needs[n] + GAP for n in numbers) > width:
+        optional = [n for n in numbers[1:] if table.columns[n] in table.optional]
+        spare = [n for n in numbers if n >= naming and table.columns[n] not in KEPT]
+        numbers.remove((optional or spare or numbers)[-1])
+    return numbers
 
 
-def _widths(table: Table, shown: Sequence[int], width: int) -> list[int]:
-    """Characters of each shown column: what it needs, and of what is left as much as its lines can use."""
-    found = [_need(table, number) for number in shown]
-    left = width - sum(found) - GAP * len(found)
-    wishes = [max(map(cell_len, [table.columns[n], *(plain(row[n]) for row in table.rows)])) for n in shown]
-    for place in sorted(range(len(found)), key=lambda p: wishes[p] - found[p]):
-        more = max(0, min(wishes[place] - found[place], left))
-        found[place] += more
+def _widths(table: Table, numbers: Sequence[int], width: int) -> list[int]:
+    """Characters of each column that is shown: its need, and of what is left as much as its lines can use."""
+    widths = [_need(table, number) for number in numbers]
+    left = width - sum(widths) - GAP * len(widths)
+    wishes = [max(map(cell_len, [table.columns[n], *(plain(row[n]) for row in table.rows)])) for n in numbers]
+    for place in sorted(range(len(widths)), key=lambda p: wishes[p] - widths[p]):
+        more = max(0, min(wishes[place] - widths[place], left))
+        widths[place] += more
         left -= more
-    return found
+    return widths
 
 
 def _need(table: Table, number: int) -> int:
@@ -107,16 +106,13 @@ def _need(table: Table, number: int) -> int:
 
 def _grid(table: Table, width: int) -> Grid:
     grid = Grid(box=box.SIMPLE_HEAD, pad_edge=False)
-    shown = fitting(table, width)
-    for number, given in zip(shown, _widths(table, shown, width), strict=True):
+    numbers = fitting(table, width)
+    for number, given in zip(numbers, _widths(table, numbers, width), strict=True):
         grid.add_column(Text(table.columns[number]), justify="right" if table.right[number] else "left", width=given)
     for row in table.rows[:MOST_ROWS]:
-        grid.add_row(*(_cell(row[number], judged=table.columns[number] in JUDGED) for number in shown))
-    left_out = [
-        *([plural(len(table.rows) - MOST_ROWS, "more row")] if len(table.rows) > MOST_ROWS else []),
-        *([plural(len(table.columns) - len(shown), "more column")] if len(shown) < len(table.columns) else []),
-    ]
-    if left_out:
+        grid.add_row(*(_cell(row[number], judged=table.columns[number] in JUDGED) for number in numbers))
+    rows, columns = len(table.rows) - MOST_ROWS, len(table.columns) - len(numbers)
+    if left_out := [plural(count, noun) for count, noun in ((rows, "more row"), (columns, "more column")) if count > 0]:
         grid.caption, grid.caption_justify = f"{' and '.join(left_out)} in the report", "left"
     return grid
 

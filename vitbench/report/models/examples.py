@@ -10,7 +10,7 @@ from vitbench.report.figures.charts import Chart, Picture
 from vitbench.store.explanation import Example, Explanation
 
 Outcome = Literal["right", "differing", "wrong", "unlabelled"]
-"""What models make of an image: all are right, some are, none is; or its class is not known."""
+"""Outcome of an image by what models make of it: all are right, some are, none is; or its class is not known."""
 OF_AN_OUTCOME: Mapping[Outcome, int] = {"right": 4, "differing": 4, "wrong": 4, "unlabelled": 4}
 """Images that are shown of each outcome, which stand in a line."""
 IN_FULL: Mapping[Outcome, int] = {"right": 1, "wrong": 1, "unlabelled": 2}
@@ -51,24 +51,24 @@ class Shown(NamedTuple):
 def chosen(
     models: Sequence[ShownModel],
     most: Mapping[Outcome, int] = OF_AN_OUTCOME,
-    kept: Callable[[ShownModel, int], bool] = lambda model, place: True,
+    allowed: Callable[[ShownModel, int], bool] = lambda model, place: True,
 ) -> list[Shown]:
     """Images by outcome, at most so many of each.
 
     Where several models have none of an outcome in common, each has its own.
     """
-    found, common = list[Shown](), _common(models)
-    for outcome, number in most.items():
-        alike = [p for p in common if _outcome(models, p) == outcome and all(map(kept, models, p))][:number]
-        own = [
-            [p for p in range(len(m.explanation.about.shown)) if _outcome([m], [p]) == outcome and kept(m, p)][:number]
+    groups, common = list[Shown](), _common(models)
+    for outcome, limit in most.items():
+        shared = [p for p in common if _outcome(models, p) == outcome and all(map(allowed, models, p))][:limit]
+        by_model = [
+            [p for p in range(len(m.explanation.about.shown)) if _outcome([m], [p]) == outcome and allowed(m, p)]
             for m in models
         ]
-        if alike:
-            found.append(Shown(outcome, tuple(zip(*alike, strict=True))))
-        elif any(own):
-            found.append(Shown(outcome, tuple(map(tuple, own)), same=False))
-    return found
+        if shared:
+            groups.append(Shown(outcome, tuple(zip(*shared, strict=True))))
+        elif any(by_model):
+            groups.append(Shown(outcome, tuple(tuple(places[:limit]) for places in by_model), same=False))
+    return groups
 
 
 def in_full(models: Sequence[ShownModel]) -> list[Shown]:
@@ -78,14 +78,14 @@ def in_full(models: Sequence[ShownModel]) -> list[Shown]:
         return model.explanation.mapped is not None and place in model.explanation.mapped
 
     return [
-        Shown(shown.outcome, tuple(places[number : number + 1] for places in shown.places), shown.same)
-        for shown in (chosen(models, IN_FULL, mapped) if models else [])
-        for number in range(max(map(len, shown.places)))
+        Shown(group.outcome, tuple(places[number : number + 1] for places in group.places), group.same)
+        for group in (chosen(models, IN_FULL, mapped) if models else [])
+        for number in range(max(map(len, group.places)))
     ]
 
 
 def sentence(explanation: Explanation, example: Example) -> str:
-    """What an image shows and is taken for."""
+    """An image's class, if it is known, and the class that a model predicts for it, with its probability, in words."""
     predicted, p = explanation.about.classes[example.predicted], f"p = {example.probability:.2f}"
     if example.label is None:
         return f"classified as {predicted} ({p})"
@@ -94,21 +94,22 @@ def sentence(explanation: Explanation, example: Example) -> str:
 
 
 def _common(models: Sequence[ShownModel]) -> list[tuple[int, ...]]:
-    """The images that all models keep: of each its place among the images of every one."""
-    kept = []
+    """The images that all models keep, each by its place among the images of every model."""
+    places = []
     for model in models:
         about, pixels = model.explanation.about, model.explanation.pixels
         images = [
             (e.name, None if e.label is None else about.classes[e.label], pixels[i].tobytes())
             for i, e in enumerate(about.shown)
         ]
-        kept.append({image: place for place, image in reversed([*enumerate(images)])})
-    return [tuple(of[image] for of in kept) for image in reversed(kept[0]) if all(image in of for of in kept)]
+        places.append({image: place for place, image in reversed([*enumerate(images)])})
+    common = set(places[0]).intersection(*places[1:])
+    return [tuple(of_model[image] for of_model in places) for image in reversed(places[0]) if image in common]
 
 
 def _outcome(models: Sequence[ShownModel], places: Sequence[int]) -> Outcome:
-    shown = [model.explanation.about.shown[place] for model, place in zip(models, places, strict=True)]
-    if any(example.label is None for example in shown):
+    examples = [model.explanation.about.shown[place] for model, place in zip(models, places, strict=True)]
+    if any(example.label is None for example in examples):
         return "unlabelled"
-    right = [example.label == example.predicted for example in shown]
+    right = [example.label == example.predicted for example in examples]
     return "right" if all(right) else "differing" if any(right) else "wrong"

@@ -37,7 +37,7 @@ MEASURED = (
     ("accuracy (%)", TRAINING, "train_accuracy_pct"), ("accuracy (%)", VALIDATION, "validation_accuracy_pct"),
     ("gradient norm", TRAINING, "gradient_norm"),
 )  # fmt: skip
-"""What is drawn of a training: quantity, the images on which it was measured, field of an epoch."""
+"""Curves of a training: quantity, the images on which it was measured, field of an epoch."""
 
 
 def render_explanation(
@@ -60,25 +60,23 @@ def render_explanation(
 
 def of_study(view: View, files: Files) -> list[Block]:
     """The explanations that a study keeps, of the first ``MOST`` of its trials that have one, beside one another."""
-    models, unread, every = _kept(view)
-    if not every:
+    models, unread, number = _kept(view)
+    if not number:
         return []
-    names = {model.name: pictures.about(model.explanation) for model in models}
-    names |= {name: Md(f"Its explanation cannot be read: {escape(why)}.") for name, why in unread.items()}
-    blocks: list[Block] = [Md(MADE)]
-    blocks.append(Bullets([Md(f"**{escape(name)}.** {said}") for name, said in names.items()]))
-    if every > MOST:
-        blocks.append(Md(f"Of {plural(every, 'explanation')} the first {MOST} are shown."))
+    texts = {model.name: pictures.about(model.explanation) for model in models}
+    texts |= {name: Md(f"Its explanation cannot be read: {escape(why)}.") for name, why in unread.items()}
+    blocks: list[Block] = [Md(MADE), Bullets([Md(f"**{escape(name)}.** {text}") for name, text in texts.items()])]
+    if number > MOST:
+        blocks.append(Md(f"Of {plural(number, 'explanation')} the first {MOST} are shown."))
     if models:
         for heading, groups in pictures.sections(models, MOST_MAPS).items():
             blocks += [Heading(heading), *_drawn(groups, files)]
-    lacking = {model.name: pictures.missing(model.explanation) for model in models}
-    missing = [Md(f"{escape(name)}: {line}") for name, lines in lacking.items() for line in lines]
+    missing = [Md(f"{escape(model.name)}: {line}") for model in models for line in pictures.missing(model.explanation)]
     return [*blocks, Heading(MISSING), Bullets(missing)] if missing else blocks
 
 
 def in_short(view: View) -> list[Md]:
-    """What the explanations that a study keeps say to its question, a sentence each; nothing of a study without any."""
+    """Answer of a study's explanations to its question, in sentences; empty where the study keeps none."""
     return [escape(sentence) for sentence in explanation_text.in_short(_kept(view)[0])]
 
 
@@ -87,12 +85,11 @@ def _kept(view: View) -> tuple[list[ShownModel], dict[str, str], int]:
     files = {file.stem: file for file in sorted((view.study.path / FOLDER).glob(f"*{SUFFIX}"))}
     trials = Trials.of(view.study.info.trials)
     planned = [trials[place] for place, trial_id in enumerate(trials.ids()) if trial_id in files] if files else []
-    planned = [each for each in planned if isinstance(each.trial, TrainTrial)]
-    found, unread = list[ShownModel](), dict[str, str]()
-    for each in planned[:MOST]:
-        assert isinstance(each.trial, TrainTrial)
-        name = f"{each.cell}, seed {each.trial.seed}"
-        if name in unread or name in {model.name for model in found}:  # as the same cell on another device is
+    trained = [(each, each.trial.seed) for each in planned if isinstance(each.trial, TrainTrial)]
+    models, unread = list[ShownModel](), dict[str, str]()
+    for each, seed in trained[:MOST]:
+        name = f"{each.cell}, seed {seed}"
+        if name in unread or name in {model.name for model in models}:  # as the same cell on another device is
             name = f"{name}, trial {each.id}"
         try:
             explanation = read_explanation(files[each.id])
@@ -101,8 +98,8 @@ def _kept(view: View) -> tuple[list[ShownModel], dict[str, str], int]:
         except BadExplanation as error:
             unread[name] = str(error)
         else:
-            found.append(ShownModel(explanation, name, f"explanation-{len(found) + 1}-"))
-    return found, unread, len(planned)
+            models.append(ShownModel(explanation, name, f"explanation-{len(models) + 1}-"))
+    return models, unread, len(trained)
 
 
 def training(epochs: Sequence[Epoch]) -> Picture:

@@ -19,23 +19,22 @@ SHOWN = {1.0: "show the grid", 0.0: "do not show the grid"}
 
 
 def in_short(models: Sequence[ShownModel]) -> list[str]:
-    """What the pictures of a study's models say to its question, a sentence each: of positions, and of attention."""
+    """Answer of the pictures of a study's models to its question, in sentences: on positions, and on attention."""
     learned = [positions(model) for model in models if model.explanation.about.learned]
     return [*filter(None, (*learned, heads(models)))]
 
 
 def positions(model: ShownModel) -> str:
     """For which patches positions are alike, by where these lie; empty where that is not known."""
-    found = likeness(model.explanation)
-    if found is None:
+    if (cosines := likeness(model.explanation)) is None:
         return ""
-    values = {"touching patches": found.touching, "others in one row": found.row,
-              "others in one column": found.column, "all others": found.others}  # fmt: skip
+    values = {"touching patches": cosines.touching, "others in one row": cosines.row,
+              "others in one column": cosines.column, "all others": cosines.others}  # fmt: skip
     kinds = [f"{_number(value)} for {name}" for name, value in values.items() if math.isfinite(value)]
-    alike = [shows for value in [*values.values()][:-1] if (shows := found.shows(value)) is not None]
+    alike = [shows for value in [*values.values()][:-1] if (shows := cosines.shows(value)) is not None]
     what = SHOWN.get(sum(alike) / len(alike), "show part of the grid") if alike else "have no others to differ from"
     kind = "Learned" if model.explanation.about.learned else "Fixed"
-    return POSITIONS.format(kind=kind, of=_of(model), what=what, kinds=enumerated(kinds), chance=found.chance)
+    return POSITIONS.format(kind=kind, of=_of(model), what=what, kinds=enumerated(kinds), chance=cosines.chance)
 
 
 def heads(models: Sequence[ShownModel]) -> str:
@@ -43,11 +42,11 @@ def heads(models: Sequence[ShownModel]) -> str:
     reaches = [(model, of) for model in models if (of := reach(model.explanation)) is not None and of.uniform]
     if not reaches:
         return ""
-    near, every = sum(of.near for _, of in reaches), sum(of.heads for _, of in reaches)
+    near, total = sum(of.near for _, of in reaches), sum(of.heads for _, of in reaches)
     many, verb = f"{near:,}" if near else "None", "look" if near > 1 else "looks"
     spans = enumerated([f"{_span(of.first)} pixels{_of(model)}" for model, of in reaches])
     uniform = enumerated([*dict.fromkeys(f"{of.uniform:.1f}" for _, of in reaches)])
-    return (f"{many} of {plural(every, 'head')} {verb} near, less than {100 * NEAR:.0f} % as far as uniform attention: "
+    return (f"{many} of {plural(total, 'head')} {verb} near, less than {100 * NEAR:.0f} % as far as uniform attention: "
             f"those of layer 1 reach {spans}; uniform attention would reach {uniform}.")  # fmt: skip
 
 

@@ -98,7 +98,7 @@ def sections(models: Sequence[ShownModel], most: int = MOST) -> dict[str, list[P
     and heads, evenly chosen ones, the attention.
     """
     mapped = any(model.explanation.last_layer is not None for model in models)
-    found = {
+    parts = {
         "Patches": [
             PictureGroup("", _patches(models)),
             _each(FILTERS, "filters", _filters, models),
@@ -113,13 +113,13 @@ def sections(models: Sequence[ShownModel], most: int = MOST) -> dict[str, list[P
         PREDICTED: _examples(models, EXAMPLES + (MAPS if mapped else "")),
         "Confusion matrix": [_each(CONFUSION, "confusion", _confusion, models)],
     }
-    there = {title: [group for group in groups if group.pictures] for title, groups in found.items()}
-    return {title: groups for title, groups in there.items() if groups}
+    filled = {title: [group for group in groups if group.pictures] for title, groups in parts.items()}
+    return {title: groups for title, groups in filled.items() if groups}
 
 
 def about(explanation: Explanation) -> Md:
     """Which model, which images, and how many it classifies correctly."""
-    spec, said = explanation.about.model, explanation.about
+    spec = explanation.about.model
     size: str = spec.architecture
     if spec.of_components:
         size = f"{plural(spec.depth, 'layer')}, {plural(spec.heads, 'head')}, width {spec.dim}"
@@ -127,8 +127,8 @@ def about(explanation: Explanation) -> Md:
     if (counts := explanation.confusion) is not None and counts.sum():
         share = 100 * counts.trace() / counts.sum()
         right = f"; it classifies {int(counts.trace()):,} of {counts.sum():,} correctly ({share:.1f} %)"
-    trial = f", of the trial {escape(said.trial)}" if said.trial else ""
-    return Md(f"A model of {escape(size)}{trial}, seen on {escape(said.images)}{right}.")
+    trial = f", of the trial {escape(explanation.about.trial)}" if explanation.about.trial else ""
+    return Md(f"A model of {escape(size)}{trial}, seen on {escape(explanation.about.images)}{right}.")
 
 
 def missing(explanation: Explanation) -> list[Md]:
@@ -141,21 +141,21 @@ def missing(explanation: Explanation) -> list[Md]:
 
 
 def _each(
-    said: str, name: Name, make: Callable[[ShownModel, Array], charts.Picture], models: Sequence[ShownModel]
+    text: str, name: Name, make: Callable[[ShownModel, Array], charts.Picture], models: Sequence[ShownModel]
 ) -> PictureGroup:
     """One picture of each model whose explanation has the numbers of that name."""
-    found = [(model, getattr(model.explanation, name)) for model in models]
-    return PictureGroup(said, [make(model, numbers) for model, numbers in found if numbers is not None])
+    arrays = [(model, getattr(model.explanation, name)) for model in models]
+    return PictureGroup(text, [make(model, numbers) for model, numbers in arrays if numbers is not None])
 
 
 def _patches(models: Sequence[ShownModel]) -> list[charts.Picture]:
     """An image cut into patches; once for models that cut the same one in the same way."""
-    first, found = chosen(models), dict[tuple[str, bytes], charts.Picture]()
+    groups, distinct = chosen(models), dict[tuple[str, bytes], charts.Picture]()
     for number, model in enumerate(models):
         explanation, spec = model.explanation, model.explanation.about.model
         if not spec.of_components or not len(explanation.pixels):
             continue
-        image = explanation.pixels[next((s.places[number][0] for s in first if s.places[number]), 0)]
+        image = explanation.pixels[next((g.places[number][0] for g in groups if g.places[number]), 0)]
         (rows, columns), (height, width) = spec.grid, pair(spec.patch_size)
         after = f", after {plural(spec.prefix, 'other token')}" if spec.prefix else ""
         caption = PATCHES.format(rows=rows, columns=columns, height=height, width=width,
@@ -165,8 +165,8 @@ def _patches(models: Sequence[ShownModel]) -> list[charts.Picture]:
         whole = cut.reshape(rows * (height + 1), columns * (width + 1), 3)[:-1, :-1]
         chart = charts.Tiles([charts.Strip("", [charts.Tile(image), charts.Tile(whole)])], 2)
         alt = f"an image, and the same image cut into {rows} by {columns} patches"
-        found.setdefault((caption, image.tobytes()), charts.Picture(f"{model.slug}patches", chart, alt, caption))
-    return [*found.values()]
+        distinct.setdefault((caption, image.tobytes()), charts.Picture(f"{model.slug}patches", chart, alt, caption))
+    return [*distinct.values()]
 
 
 def _filters(model: ShownModel, filters: Array) -> charts.Picture:
@@ -182,9 +182,9 @@ def _embedded(model: ShownModel, embedded: Array) -> charts.Picture:
     return _small(model, "embedded", maps, what, f"{name}: the first {len(embedded)} of {dim} channels.")
 
 
-def _small(model: ShownModel, name: str, every: Array, what: str, caption: str) -> charts.Picture:
+def _small(model: ShownModel, name: str, arrays: Array, what: str, caption: str) -> charts.Picture:
     """Arrays as small images: zero is grey, and the largest weight of each is an end of its scale."""
-    scaled = [127.5 + 127.5 * (each / (float(np.abs(each).max()) or 1.0)) for each in every]
+    scaled = [127.5 + 127.5 * (each / (float(np.abs(each).max()) or 1.0)) for each in arrays]
     tiles = [charts.Tile(np.asarray(each.round(), dtype=np.uint8)) for each in scaled]
     chart = charts.Tiles([charts.Strip("", tiles)], FILTERS_A_LINE)
     return model.picture(name, chart, f"{what} as small images", caption)
@@ -192,15 +192,15 @@ def _small(model: ShownModel, name: str, every: Array, what: str, caption: str) 
 
 def _pairs(models: Sequence[ShownModel]) -> list[charts.Picture]:
     """Scores and weights of one head, of each model beside one another."""
-    found = []
+    pictures = []
     for model in models:
         explanation = model.explanation
         for name, values in (("scores", explanation.scores), ("weights", explanation.weights)):
             if values is not None:
                 what = f"{name} of layer 1, head 1, in {explanation.about.shown[0].name}"
                 chart = charts.Heat(values, name, "query token", "key token", centred=name == "scores")
-                found.append(model.picture(name, chart, f"{what}, a row for each query", f"{what}."))
-    return found
+                pictures.append(model.picture(name, chart, f"{what}, a row for each query", f"{what}."))
+    return pictures
 
 
 def _norms(model: ShownModel, norms: Array) -> charts.Picture:
@@ -257,17 +257,17 @@ def _attention(models: Sequence[ShownModel], most: int) -> Iterator[PictureGroup
     """Attention maps of every layer and head, of an image that is classified correctly and of one that is not."""
     having = [model for model in models if model.explanation.attention is not None]
     rest = REST if any(model.explanation.about.model.prefix for model in having) else ""
-    for number, shown in enumerate(in_full(having), 1):
-        there = [(model, places[0]) for model, places in zip(having, shown.places, strict=True) if places]
-        tops = _tops([(model, _maps(model.explanation, place).max(axis=(1, 2))) for model, place in there])
-        pictures = [_heads(f"attention-{number}", model, place, tops, most) for model, place in there]
-        yield PictureGroup(_titled(having, shown, "" if number > 1 else HEADS + rest), pictures)
+    for number, group in enumerate(in_full(having), 1):
+        pairs = [(model, places[0]) for model, places in zip(having, group.places, strict=True) if places]
+        tops = _tops([(model, _maps(model.explanation, place).max(axis=(1, 2))) for model, place in pairs])
+        pictures = [_heads(f"attention-{number}", model, place, tops, most) for model, place in pairs]
+        yield PictureGroup(_titled(having, group, "" if number > 1 else HEADS + rest), pictures)
 
 
-def _titled(models: Sequence[ShownModel], shown: Shown, read: str) -> str:
-    """What stands above the pictures of one outcome: of several models which it is, and how to read them."""
-    differ = "" if shown.same else ", another for each model, since no kept image is so for all"
-    outcome = f"Images {WORDS[shown.outcome]}{differ}." if len(models) > 1 else ""
+def _titled(models: Sequence[ShownModel], group: Shown, read: str) -> str:
+    """Text above the pictures of one outcome: which outcome it is, of several models, and how to read the pictures."""
+    differ = "" if group.same else ", another for each model, since no kept image is so for all"
+    outcome = f"Images {WORDS[group.outcome]}{differ}." if len(models) > 1 else ""
     return " ".join(filter(None, (outcome, read)))
 
 
@@ -279,11 +279,11 @@ def _maps(explanation: Explanation, place: int) -> charts.Numbers:
 
 def _tops(of_models: Sequence[tuple[ShownModel, charts.Numbers]]) -> charts.Numbers:
     """Where the scale of each layer, or row, ends, over models of which some may have fewer, by the largest shares."""
-    found = np.zeros(max((len(tops) for _, tops in of_models), default=0))
+    ends = np.zeros(max((len(tops) for _, tops in of_models), default=0))
     for model, tops in of_models:
         least = min(1.0, PALE / model.explanation.about.model.patches)
-        found[: len(tops)] = np.maximum(found[: len(tops)], np.maximum(tops, least))
-    return found
+        ends[: len(tops)] = np.maximum(ends[: len(tops)], np.maximum(tops, least))
+    return ends
 
 
 def _heads(name: str, model: ShownModel, place: int, tops: charts.Numbers, most: int) -> charts.Picture:
@@ -338,20 +338,20 @@ def _distances(models: Sequence[ShownModel]) -> list[charts.Picture]:
 def _examples(models: Sequence[ShownModel], read: str) -> list[PictureGroup]:
     """Some images by outcome, what models say of them, and where they look, if that is known."""
     groups = list[PictureGroup]()
-    for shown in chosen(models):
-        there = [(model, list(places)) for model, places in zip(models, shown.places, strict=True) if places]
+    for group in chosen(models):
+        pairs = [(model, list(places)) for model, places in zip(models, group.places, strict=True) if places]
         rows = [
             [
                 np.asarray(of[places])
                 for of in (model.explanation.last_layer, model.explanation.rollouts)
                 if of is not None
             ]
-            for model, places in there
+            for model, places in pairs
         ]
-        tops = _tops([(model, np.array([of.max() for of in row])) for (model, _), row in zip(there, rows, strict=True)])
-        pictures = [_look(model, places, shown.outcome, row, tops)
-                    for (model, places), row in zip(there, rows, strict=True)]  # fmt: skip
-        groups.append(PictureGroup(_titled(models, shown, "" if groups else read), pictures))
+        tops = _tops([(model, np.array([of.max() for of in row])) for (model, _), row in zip(pairs, rows, strict=True)])
+        pictures = [_look(model, places, group.outcome, row, tops)
+                    for (model, places), row in zip(pairs, rows, strict=True)]  # fmt: skip
+        groups.append(PictureGroup(_titled(models, group, "" if groups else read), pictures))
     return groups
 
 
@@ -359,19 +359,19 @@ def _look(
     model: ShownModel, places: Sequence[int], outcome: Outcome, rows: Sequence[charts.Numbers], tops: charts.Numbers
 ) -> charts.Picture:
     explanation = model.explanation
-    shown, classes = [explanation.about.shown[place] for place in places], explanation.about.classes
-    titles = [[classes[each.predicted], f"p = {each.probability:.2f}"] for each in shown]
+    examples, classes = [explanation.about.shown[place] for place in places], explanation.about.classes
+    titles = [[classes[each.predicted], f"p = {each.probability:.2f}"] for each in examples]
     if outcome in ("differing", "wrong"):  # a third line for every model, so that rows are level
         titles = [[*title, "" if each.label in (None, each.predicted) else f"({classes[each.label]})"]
-                  for title, each in zip(titles, shown, strict=True)]  # fmt: skip
+                  for title, each in zip(titles, examples, strict=True)]  # fmt: skip
     tiles = [charts.Tile(explanation.pixels[place], title) for place, title in zip(places, titles, strict=True)]
     strips = [charts.Strip("", tiles)]
     for title, values, top in zip(("last layer, mean over heads", "attention rollout"), rows, tops, strict=False):
         strips.append(_strip(title, model, [*zip(places, values, strict=True)], float(top)))
-    what = f"images {WORDS[outcome]}: {'; '.join(sentence(explanation, each) for each in shown)}"
+    what = f"images {WORDS[outcome]}: {'; '.join(sentence(explanation, each) for each in examples)}"
     alt = f"what {explanation.about.attention_of} looks at in {what}" if rows else what
     whose = f" Attention is that of {explanation.about.attention_of}." if rows else ""
-    caption = f"{WORDS[outcome]}: {', '.join(each.name for each in shown)}.{whose}"
+    caption = f"{WORDS[outcome]}: {', '.join(each.name for each in examples)}.{whose}"
     return model.picture(
         f"examples-{outcome}", charts.Tiles(strips, IMAGES_A_LINE, SHARE if rows else ""), alt, caption
     )
