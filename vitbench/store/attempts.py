@@ -11,7 +11,7 @@ from pydantic import Field
 from vitbench.store.record import AGAIN, NonNegative, Record, State
 
 SEALED = "#"
-"""In :attr:`Attempt.file`, between a segment's name and the number of a record in it."""
+"""Sign in :attr:`Attempt.file` between a segment's name and the number of a record in it."""
 
 
 class Tried(Protocol):
