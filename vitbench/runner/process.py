@@ -226,11 +226,11 @@ class Pool:
         if not self.jobs:
             spinning.choose(slot.threads)
         request = request.model_copy(update={"device": slot.device, "threads": slot.threads})
-        mine, theirs = Pipe(duplex=False)
+        receiver, sender = Pipe(duplex=False)
         self.count += 1
         log = self.folder / f"{self.count}.log"
         compiled = self.compiled.pop() if self.compiled else self.folder / f"{self.count}-compiled"
-        work = ("vitbench.runner.work:main", request.model_dump_json(), theirs, str(log), str(compiled))
+        work = ("vitbench.runner.work:main", request.model_dump_json(), sender, str(log), str(compiled))
         limit = threading.Timer(START_SECONDS, end_server)
         limit.daemon = True
         limit.start()
@@ -242,9 +242,9 @@ class Pool:
             process = start(*work)
         finally:
             limit.cancel()
-        theirs.close()
+        sender.close()
         assert process.pid is not None
-        self.jobs.append(Job(request, slot, process, mine, log, compiled, time.monotonic() + request.timeout_s))
+        self.jobs.append(Job(request, slot, process, receiver, log, compiled, time.monotonic() + request.timeout_s))
         self.started(request, process.pid)
         self.looked_at = time.monotonic()  # what a start takes is no pause of the driver
 
