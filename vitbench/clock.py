@@ -15,7 +15,7 @@ FLUSHED_BYTES = 256 * 2**20
 
 
 SLEEP_CYCLES_PER_MS = 2_000_000
-"""Of torch's sleeping kernel: a millisecond at 2 GHz, and more on a slower clock."""
+"""Cycles of torch's sleeping kernel: a millisecond at 2 GHz, and more on a slower clock."""
 
 SLACK_MS, MOST_ASLEEP_MS = 0.2, 100.0
 
