@@ -11,7 +11,7 @@ import torch
 from vitbench.devices import synchronise
 
 FLUSHED_BYTES = 256 * 2**20
-"""Written between calls to empty a GPU's cache: several times the largest there is (50 MiB on Hopper)."""
+"""Bytes written between calls to empty a GPU's cache: several times the largest there is (50 MiB on Hopper)."""
 
 
 SLEEP_CYCLES_PER_MS = 2_000_000

@@ -169,7 +169,7 @@ class Suite:
 
     @staticmethod
     def _plugins(read: ExpandedSuite) -> list[registry.Plugin]:
-        """Those that components of the suite come from."""
+        """The plug-ins that components of the suite come from."""
         models = {id(cell.model): cell.model for cell in read.cells}.values()
         return [*dict.fromkeys(plugin for model in models for plugin in registry.plugins(model.components))]
 

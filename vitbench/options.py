@@ -31,7 +31,7 @@ class Option:
 
     @classmethod
     def of(cls, literal: object) -> Option:
-        """From a fact: true or false, (default, least, most) of a number, or words, the default first."""
+        """An option of a fact: true or false, (default, least, most) of a number, or words, the default first."""
         match literal:
             case bool():
                 return cls(literal)

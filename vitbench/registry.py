@@ -67,7 +67,7 @@ class _AsRead(importlib.abc.SourceLoader):
         self.plugin = plugin
 
     def get_filename(self, fullname: str) -> str:
-        """For tracebacks."""
+        """Path of the file, for tracebacks."""
         return str(self.plugin.path)
 
     def get_data(self, path: bytes | str) -> bytes:
@@ -307,7 +307,7 @@ def _place(error: BaseException, path: Path) -> str:
 
 
 def unbuildable(components: Mapping[str, str], error: Exception) -> PluginError:
-    """That a model cannot be built, with the file and line of the plug-in that one of its components comes from.
+    """Error of a model that cannot be built, with file and line of the plug-in that one of its components comes from.
 
     Args:
         components: slot → name of those that come from plug-ins.
@@ -378,7 +378,7 @@ def of_plugin(path: Path) -> list[tuple[str, str]]:
 
 
 def digests(components: Mapping[str, str]) -> dict[str, str]:
-    """Those of some components (slot → name) that come from plug-ins → digest of the plug-in's text."""
+    """``slot.name`` of the components that come from plug-ins → digest of the plug-in's text."""
     return {".".join(where): _plugin_files[where].digest for where in _bare(components) if where in _plugin_files}
 
 

@@ -17,7 +17,7 @@ from vitbench.store import Record, StudyFolder
 from vitbench.wording import duration
 
 SECONDS = 1.0
-"""Between looks."""
+"""Time between two looks."""
 INTERRUPTED = 130
 """Exit status after Ctrl-C, as of any command: 0 says that the study has ended."""
 SHADES = {**COLOURS, RUNNING: "cyan", PENDING: "bright_black"}

@@ -98,7 +98,7 @@ class DataSpec(Strict):
 
 
 CONTENT = "#sha256="
-"""Between the path of a file of weights and the digest of its content."""
+"""Sign between the path of a file of weights and the digest of its content."""
 
 
 class TrainSpec(Strict):
@@ -199,7 +199,7 @@ class TrainSpec(Strict):
         return operations or any((self.crop_padding, self.flip, self.cutout, self.erasing, self.mixup, self.cutmix))
 
     def canonical(self) -> dict[str, Any]:
-        """As ever, but that a file of weights is identified by its content, not its path."""
+        """JSON form, in which a file of weights is identified by its content, not its path."""
         body = super().canonical()
         return {**body, "start": self.start.rpartition(CONTENT)[2]} if self.start is not None else body
 

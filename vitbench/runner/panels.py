@@ -70,7 +70,7 @@ class TimingSetting:
             self.side_by_side(baseline)
 
     def alive(self) -> list[TimeTrial]:
-        """Those that have not failed, in the plan's order."""
+        """The trials that have not failed, in the plan's order."""
         return [t for t in self.pending if t.id in self.samples]
 
     def side_by_side(self, baseline: TimeTrial) -> None:

@@ -26,15 +26,15 @@ from vitbench.store.record import MAX_BYTES
 from vitbench.wording import MOST_CHARACTERS, MOST_LINES
 
 GRACE_SECONDS = 10.0
-"""Between SIGTERM and SIGKILL."""
+"""Time between SIGTERM and SIGKILL."""
 
 POLL_SECONDS = 0.1
 
 AWAY_SECONDS = 5.0
-"""Between two looks at the processes, beyond which the driver was stopped itself: that time is not a trial's."""
+"""Time between two looks at the processes, beyond which the driver was stopped itself: that time is not a trial's."""
 
 START_SECONDS = 180.0
-"""For the fork server to start a process, its own start included; one that takes longer is stuck, and is replaced."""
+"""Time for the fork server to start itself and a process; one that takes longer is stuck, and is replaced."""
 
 LOG_TAIL = 4 * MOST_LINES * MOST_CHARACTERS
 """Bytes at the end of a process's log of which the lines that a record keeps are taken, at most four a character."""
@@ -151,7 +151,7 @@ class Job:
                     os.kill(pid, number)
 
     def outcome(self) -> Outcome:
-        """After the process has ended: what became of it. Whatever is left of its group is killed."""
+        """The outcome of the process, which has ended. Whatever is left of its group is killed."""
         self.process.join()
         code = self.process.exitcode
         self.send(signal.SIGKILL)

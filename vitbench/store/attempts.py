@@ -31,7 +31,7 @@ class Tried(Protocol):
 
     @property
     def attempt(self) -> int:
-        """Its number, from 1."""
+        """Number of the attempt, from 1."""
 
     @property
     def started_at(self) -> datetime:

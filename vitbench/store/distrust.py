@@ -14,7 +14,7 @@ from vitbench.store.attempts import Attempt, Tried
 SHOWN = 3
 
 LEAP = 1_000
-"""Between two numbers that follow one another: what is lost of a study leaves gaps, and none that are so large."""
+"""Largest step from one number to the next: what is lost of a study leaves gaps, and none that are so large."""
 
 Of = TypeVar("Of", bound=Tried)
 
@@ -69,7 +69,7 @@ def misplaced(pairs: Iterable[tuple[str, str]]) -> str | None:
 
 
 def believed(numbers: Sequence[int]) -> list[int]:
-    """Those of some numbers, in order, that follow from 0 without a leap: the next of them would have no room else."""
+    """The numbers, in order, that follow from 0 without a leap: the next of them would have no room else."""
     pairs = enumerate(zip([0, *numbers], numbers, strict=False))
     end = next((i for i, (before, number) in pairs if number - before > LEAP), len(numbers))
     return list(numbers[:end])

@@ -168,8 +168,6 @@ def read_explanation(path: Path) -> Explanation:
         with opened(path, MAX_BYTES) as stream, safe_open(handle(stream), framework="np") as stored:
             about = About.model_validate_json(json.dumps(json.loads((stored.metadata() or {})[KEY])), context=STORED)
             arrays = {name: stored.get_tensor(name) for name in stored.keys()}  # noqa: SIM118  # not a mapping
-    except BadExplanation:
-        raise
     except OSError as error:
         raise BadExplanation(error.strerror or str(error)) from error
     except ValidationError as error:

@@ -78,8 +78,6 @@ def publish(path: Path, content: str | bytes, *, durable: bool = True) -> Path:
     with _written(path, content, durable=durable) as temporary:
         try:
             os.link(temporary, path)
-        except FileExistsError:
-            raise
         except OSError as error:
             if error.errno not in NO_LINKS:
                 raise

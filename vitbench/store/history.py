@@ -95,7 +95,7 @@ class EndState(Tried, Protocol):
 
 
 def ended(outcomes: Iterable[EndState]) -> set[Ended]:
-    """Those of some attempts that are a trial's end."""
+    """The attempts that are a trial's end."""
     return {Ended(o.kind, o.trial_id, o.attempt, o.started_at.isoformat()) for o in outcomes if o.state in ENDED}
 
 

@@ -42,7 +42,7 @@ def joined(known: StudyInfo, info: StudyInfo, run: set[str]) -> StudyInfo:
 
 
 def _commands(known: StudyInfo, info: StudyInfo, *, adds: bool) -> tuple[tuple[str, ...], ...]:
-    """Those of an old plan of which something is left, and the new plan's where it ``adds`` a trial."""
+    """Commands of an old plan of which something is left, and the new plan's where it ``adds`` a trial."""
     if not known.commands:
         return ()  # a part of them would pass for all
     return tuple(dict.fromkeys([*known.commands, *(info.commands if adds else ())]))

@@ -29,7 +29,7 @@ from vitbench.store.files import content, publish, write_atomically
 from vitbench.store.processes import born, end_group, lives, mark, place, wall_clock
 
 INTERVAL_SECONDS = 10.0
-"""Between two signs of life."""
+"""Time between two signs of life."""
 
 MAX_BYTES = 1 << 16
 """Largest file of a lease."""

@@ -15,7 +15,7 @@ MARK = "VITBENCH_RUN"
 """Environment variable of a driver and of all that it starts: only what has a driver's own mark is ended for it."""
 
 PASSES = 5
-"""Over a group's processes, of which one may fork while others are ended."""
+"""Passes over a group's processes, of which one may fork while others are ended."""
 
 
 @functools.cache

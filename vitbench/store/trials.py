@@ -53,7 +53,7 @@ class Trials(Sequence[PlannedTrial]):
         return [row[0] for row in self.tables.rows]
 
     def where(self, wanted: Callable[[str, str], bool]) -> Trials:
-        """Those whose (id, kind) is wanted, in the plan's order, none of them made."""
+        """The trials whose (id, kind) is wanted, in the plan's order, none of them made."""
         return self._with_rows(row for row in self.tables.rows if wanted(row[0], row[1]))
 
     def drawn(self) -> Trials:

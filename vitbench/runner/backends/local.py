@@ -64,12 +64,12 @@ class LocalBackend:
         return self.options.resources.cpus or max(cores() // (self.options.workers or 1), 1)
 
     def training(self, started: Started) -> AbstractContextManager[Pool]:
-        """As many slots as workers, dealt over the devices."""
+        """A pool with as many slots as workers, dealt over the devices."""
         slots = [Slot(self.devices[i % len(self.devices)], self.threads()) for i in range(self.workers)]
         return self._pool(slots, started, alone=False)
 
     def timing(self, started: Started) -> AbstractContextManager[Pool]:
-        """One slot on the first device, with all cores."""
+        """A pool with one slot on the first device, with all cores."""
         return self._pool([Slot(self.first, cores())], started, alone=True)
 
     @contextlib.contextmanager

@@ -49,13 +49,13 @@ ROOM_SECONDS = 1.0
 """Time between two looks at how much room the cluster has: nodes come and go."""
 
 WAIT_SECONDS = 30.0
-"""After which a run that has no supervisor yet says what it waits for."""
+"""Time after which a run that has no supervisor yet says what it waits for."""
 
 DEATHS_MOST = 5
 """Supervisors that die in starting before one has started, after which the run ends."""
 
 STOP_SECONDS = GRACE_SECONDS + 3.0
-"""After which a supervisor that was told to stop is killed."""
+"""Time after which a supervisor that was told to stop is killed."""
 
 CARRIED = ("VITBENCH_DATA", "TORCHINDUCTOR_COMPILE_THREADS")
 """Variables of the driver's environment that its supervisors get too."""
@@ -88,7 +88,7 @@ class RayBackend:
 
     @contextlib.contextmanager
     def training(self, started: Started) -> Iterator[RayPool]:
-        """As many supervisors as workers were asked for, else as many as the cluster has room for."""
+        """A pool of as many supervisors as workers were asked for, else as many as the cluster has room for."""
         reserved = {"num_cpus": self.cpus, "num_gpus": self.gpus}
         with contextlib.closing(RayPool(self, reserved, self.cpus, self.options.workers)) as pool:
             yield pool
