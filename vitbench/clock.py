@@ -11,11 +11,11 @@ import torch
 from vitbench.devices import synchronise
 
 FLUSHED_BYTES = 256 * 2**20
-"""Written between calls to empty a GPU's cache: several times the largest there is (50 MiB on Hopper)."""
+"""Bytes written between calls to empty a GPU's cache: several times the largest there is (50 MiB on Hopper)."""
 
 
 SLEEP_CYCLES_PER_MS = 2_000_000
-"""Of torch's sleeping kernel: a millisecond at 2 GHz, and more on a slower clock."""
+"""Cycles of torch's sleeping kernel: a millisecond at 2 GHz, and more on a slower clock."""
 
 SLACK_MS, MOST_ASLEEP_MS = 0.2, 100.0
 

@@ -32,7 +32,7 @@ class FactError(UserError, ValueError):
 
 @dataclass(frozen=True, kw_only=True)
 class Facts:
-    """What the harness knows of a component without running it. Every field is a literal in the source.
+    """Facts about a component that are known without running it. Every field is a literal in the source.
 
     Attributes:
         source: paper or repository that defines the component.
@@ -118,8 +118,7 @@ class Facts:
 
     def runs_on(self, device: str, training: bool) -> bool:
         """Whether the component runs on a device type, forward only or with its backward pass."""
-        on = self.devices if not training or self.trains_on is None else self.trains_on
-        return device in on
+        return device in (self.devices if not training or self.trains_on is None else self.trains_on)
 
 
 def facts_in(path: Path, text: str) -> list[tuple[str | None, str | None, int, Facts]]:
@@ -129,7 +128,7 @@ def facts_in(path: Path, text: str) -> list[tuple[str | None, str | None, int, F
         FactError: with the file and the line.
         SyntaxError, ValueError, RecursionError, MemoryError: the text is no Python.
     """
-    found = []
+    components = []
     for node in ast.parse(text).body:
         if not isinstance(node, ast.ClassDef):
             continue
@@ -140,10 +139,10 @@ def facts_in(path: Path, text: str) -> list[tuple[str | None, str | None, int, F
             slot, name = given.pop("slot", None), given.pop("name", None)
             given["summary"] = (ast.get_docstring(node) or "").split("\n")[0].rstrip(".")
             try:
-                found.append((slot, name, call.lineno, Facts(**given)))
+                components.append((slot, name, call.lineno, Facts(**given)))
             except (TypeError, ValueError) as error:
                 raise FactError(f"{path}:{call.lineno}: {error}") from error
-    return found
+    return components
 
 
 def _literals(call: ast.Call, path: Path) -> dict[str, Any]:

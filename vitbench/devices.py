@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import time
 from collections.abc import Iterable, Iterator
 
@@ -112,10 +113,10 @@ class Stopwatch:
         """Durations between successive laps so far; starts anew from the last lap."""
         if self.device.type == "cuda":
             synchronise(self.device)
-            spans = [a.elapsed_time(b) for a, b in zip(self._events, self._events[1:], strict=False)]
+            spans = [a.elapsed_time(b) for a, b in itertools.pairwise(self._events)]
             self._events = self._events[-1:]
             return spans
-        spans = [(b - a) * 1000 for a, b in zip(self._times, self._times[1:], strict=False)]
+        spans = [(b - a) * 1000 for a, b in itertools.pairwise(self._times)]
         self._times = self._times[-1:]
         return spans
 
@@ -128,15 +129,17 @@ class PeakMemory:
     """
 
     def __init__(self, device: torch.device) -> None:
-        self.device = device
-        if device.type == "cuda":
-            torch.cuda.reset_peak_memory_stats(device)
-            self.resting = torch.cuda.memory_allocated(device) / 2**20
+        self.device, self.earlier = device, 0.0
+        self._forget()
+        on_gpu = device.type == "cuda"
+        self.resting = torch.cuda.memory_allocated(device) / 2**20 if on_gpu else status_mib("VmRSS")
+
+    def _forget(self) -> None:
+        if self.device.type == "cuda":
+            torch.cuda.reset_peak_memory_stats(self.device)
         else:
             hand_back()
             forget_peak()
-            self.resting = status_mib("VmRSS")
-        self.earlier = 0.0
 
     def mib(self) -> float:
         """The peak so far."""
@@ -146,17 +149,13 @@ class PeakMemory:
 
     @contextlib.contextmanager
     def uncounted(self) -> Iterator[None]:
-        """What happens inside leaves the peak alone (on the CPU: where the kernel lets a process forget its peak)."""
+        """Leave the peak as it is, whatever happens inside (on the CPU: where the kernel lets a process forget it)."""
         self.earlier = self.mib()
         yield
-        if self.device.type == "cuda":
-            torch.cuda.reset_peak_memory_stats(self.device)
-        else:
-            hand_back()
-            forget_peak()
+        self._forget()
 
     def reserved_mib(self) -> float | None:
-        """What the allocator held at the peak, unused fragments included; None where it does not tell."""
+        """Memory that the allocator held at the peak, unused fragments included; None where it does not tell."""
         return torch.cuda.max_memory_reserved(self.device) / 2**20 if self.device.type == "cuda" else None
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import hashlib
 import importlib.metadata
@@ -16,7 +17,7 @@ from pydantic import Field
 from vitbench.config.base import Strict
 
 VERSION = "0.1.0"
-"""Of vitbench; pyproject.toml reads it here, so that a checkout that is not installed knows it too."""
+"""Version of vitbench; pyproject.toml reads it here, so that a checkout that is not installed knows it too."""
 
 PACKAGES = (
     "torch", "torchvision", "timm", "triton", "numpy", "einops", "onnxruntime", "openvino", "torchao", "torch_tensorrt",
@@ -29,7 +30,7 @@ READERS = frozenset({"report", "analysis", "cli"})
 
 
 class Environment(Strict):
-    """What a number depends on beside its trial."""
+    """The machine, software and code that a number depends on beside its trial."""
 
     cpu: str
     cpu_cores: int
@@ -54,13 +55,13 @@ class Environment(Strict):
 
     @property
     def machine(self) -> str:
-        """What tells two machines apart in a report."""
+        """Description that tells two machines apart in a report."""
         cpu = f"{self.cpu}, {self.cpu_cores} cores"
         return cpu if self.device_name == self.cpu else f"{self.device_name} ({cpu})"
 
     @property
     def software(self) -> str:
-        """What tells two states of the software apart in a report."""
+        """Description that tells two states of the software apart in a report."""
         return f"torch {self.packages.get('torch', '?')}, vitbench {self.vitbench} code {self.code}"
 
 
@@ -113,13 +114,11 @@ def _of_cpu(key: str) -> str:
 @functools.cache
 def versions() -> dict[str, str]:
     """Versions of the installed packages that decide a result; what is absent is left out."""
-    found = {}
+    installed = {}
     for package in PACKAGES:
-        try:
-            found[package] = importlib.metadata.version(package)
-        except importlib.metadata.PackageNotFoundError:
-            continue
-    return found
+        with contextlib.suppress(importlib.metadata.PackageNotFoundError):
+            installed[package] = importlib.metadata.version(package)
+    return installed
 
 
 @functools.cache
@@ -146,13 +145,8 @@ def source_commit() -> tuple[str | None, bool | None]:
     git = ["git", "-C", str(ROOT.parent)]
     try:
         commit = subprocess.run([*git, "rev-parse", "HEAD"], capture_output=True, text=True, timeout=10, check=True)
-        status = subprocess.run(
-            [*git, "status", "--porcelain", "--untracked-files=no"],
-            capture_output=True,
-            text=True,
-            timeout=30,
-            check=True,
-        )
+        status = subprocess.run([*git, "status", "--porcelain", "--untracked-files=no"], capture_output=True, text=True,
+                                timeout=30, check=True)  # fmt: skip
     except (OSError, subprocess.SubprocessError):
         return None, None
     return commit.stdout.strip(), bool(status.stdout.strip())

@@ -125,8 +125,8 @@ class Suite:
 
         info = plan(self.read(device), device_kind(device))
         frame = trials_frame(StudyFolder(Path(), info))
-        kept = [name for name in frame if name in PLANNED or name in info.axes]
-        return frame[kept].dropna(axis="columns", how="all")
+        columns = [name for name in frame if name in PLANNED or name in info.axes]
+        return frame[columns].dropna(axis="columns", how="all")
 
     def run(
         self, results: str | Path | None = None, *, device: str = "auto", workers: int = 1, keep_weights: bool = False,
@@ -169,7 +169,7 @@ class Suite:
 
     @staticmethod
     def _plugins(read: ExpandedSuite) -> list[registry.Plugin]:
-        """Those that components of the suite come from."""
+        """The plug-ins that components of the suite come from."""
         models = {id(cell.model): cell.model for cell in read.cells}.values()
         return [*dict.fromkeys(plugin for model in models for plugin in registry.plugins(model.components))]
 
@@ -213,17 +213,17 @@ class Study:
         from vitbench.report.sections.summary import answer
         from vitbench.report.text import plain
 
-        asked = escape(self.view.study.info.suite.question)
-        shown = [f"<p><b>{asked}</b></p>", f"<p>{escape(plain(answer(self.view)))}</p>"]
-        return "\n".join([*shown, self.effects()._repr_html_()])
+        question = escape(self.view.study.info.suite.question)
+        head = f"<p><b>{question}</b></p>\n<p>{escape(plain(answer(self.view)))}</p>"
+        return f"{head}\n{self.effects()._repr_html_()}"
 
     @cached_property
     def verdicts(self) -> pd.DataFrame:
         """Every comparison, a row each.
 
-        Columns: device, origin (a letter for each machine and software, where there are several); family (claims,
-        effects, variants, interactions); comparison; the difference in percentage points with its interval, p values,
-        verdict and further seeds as in ``tables/verdicts.csv`` of the report, which docs/guide/verdicts.md explains.
+        Columns: device, origin (a letter for each machine and software, where there are several), family (claims,
+        effects, variants, interactions), comparison, and the difference in percentage points with its interval,
+        p values, verdict and further seeds as in ``tables/verdicts.csv`` of the report, see docs/guide/verdicts.md.
         """
         from vitbench.report.sections.effects import frame
 
@@ -256,7 +256,7 @@ class Study:
         from vitbench.analysis.image_outcomes import of_bits
         from vitbench.store import TrainValues
 
-        found = []
+        frames = []
         finished = self.view.train.loc[self.view.train["state"] == "ok", ["trial_id", "cell", "seed"]]
         about = {trial_id: (cell, seed) for trial_id, cell, seed in finished.itertuples(index=False)}
         standing = [self.view.results.standing[trial_id] for trial_id in about]
@@ -266,9 +266,9 @@ class Study:
                 correct = of_bits(values.test_right, values.test_images)
                 cell, seed = about[attempt.trial_id]
                 of_run = {"trial_id": attempt.trial_id, "cell": cell, "seed": seed, "image": range(len(correct))}
-                found.append(pd.DataFrame({**of_run, "correct": correct}))
+                frames.append(pd.DataFrame({**of_run, "correct": correct}))
         columns = ["trial_id", "cell", "seed", "image", "correct"]
-        return pd.concat(found, ignore_index=True) if found else pd.DataFrame(columns=columns)
+        return pd.concat(frames, ignore_index=True) if frames else pd.DataFrame(columns=columns)
 
     def effects(self, axis: str | None = None, *, against: str | None = None) -> Effects:
         """The effects of the suite's axes, or of one, on test accuracy.
@@ -322,10 +322,10 @@ class Effects:
 
         rows = [
             row
-            for found in self._view.conclusions
-            for row in rows_of(self._view, found)
+            for conclusions in self._view.conclusions
+            for row in rows_of(self._view, conclusions)
             if row.family != "claims" and row.judged.n
-            if self.axis is None or any(row.judged is e.judged for e in found.effects if e.axis == self.axis)
+            if self.axis is None or any(row.judged is e.judged for e in conclusions.effects if e.axis == self.axis)
         ]
         return largest_first(rows)
 
@@ -368,8 +368,8 @@ class Effects:
         if not self._rows:
             return "<p>no comparison has a result yet</p>"
         png = base64.b64encode(self.plot().png).decode()
-        shown = f'<img style="width: 60em" alt="Differences in test accuracy" src="data:image/png;base64,{png}">'
-        return f"{shown}\n{self.frame.round(3).to_html(index=False)}"
+        image = f'<img style="width: 60em" alt="Differences in test accuracy" src="data:image/png;base64,{png}">'
+        return f"{image}\n{self.frame.round(3).to_html(index=False)}"
 
 
 def _on_disk(plugin: registry.Plugin, folder: Path) -> Path:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import functools
 import sys
@@ -37,12 +38,8 @@ def _glibc() -> ctypes.CDLL | None:
 
 def forget_peak() -> None:
     """Set the process's peak resident set back to its present one, where the kernel allows it."""
-    path = Path("/proc/self/clear_refs")
-    if path.exists():
-        try:
-            path.write_text("5")
-        except OSError:
-            return  # a fresh process's own peak is near enough
+    with contextlib.suppress(OSError):  # a fresh process's own peak is near enough
+        Path("/proc/self/clear_refs").write_text("5")
 
 
 def status_mib(key: str) -> float:

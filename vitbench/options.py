@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from vitbench.wording import nearest
 
 Value = bool | int | float | str
-"""What an option may be set to."""
+"""Value that an option may be set to."""
 
 
 @dataclass(frozen=True)
@@ -31,7 +31,7 @@ class Option:
 
     @classmethod
     def of(cls, literal: object) -> Option:
-        """From a fact: true or false, (default, least, most) of a number, or words, the default first."""
+        """An option of a fact: true or false, (default, least, most) of a number, or words, the default first."""
         match literal:
             case bool():
                 return cls(literal)
@@ -79,14 +79,14 @@ class Option:
 
 def options_of(name: str) -> dict[str, Value]:
     """The options that follow a component's name: ``rope_2d(base=10000)`` has base 10000."""
-    found: dict[str, Value] = {}
+    options: dict[str, Value] = {}
     for part in filter(None, name.partition("(")[2].removesuffix(")").split(", ")):
         option, _, text = part.partition("=")
         try:
-            found[option] = json.loads(text)
+            options[option] = json.loads(text)
         except ValueError:
-            found[option] = text
-    return found
+            options[option] = text
+    return options
 
 
 def listed_options(options: Mapping[str, Value]) -> str:

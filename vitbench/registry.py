@@ -67,7 +67,7 @@ class _AsRead(importlib.abc.SourceLoader):
         self.plugin = plugin
 
     def get_filename(self, fullname: str) -> str:
-        """For tracebacks."""
+        """Path of the file, for tracebacks."""
         return str(self.plugin.path)
 
     def get_data(self, path: bytes | str) -> bytes:
@@ -135,9 +135,9 @@ def _plug_in(module: str, slot: str, name: str) -> None:
             f"file and import that"
         )
     plugin = Plugin(*source)
-    found = {each[:2]: each[3] for each in _declared(plugin)}
-    _plugin_facts[slot, name] = found[slot, name]
-    for where in [*(each for each in of_plugin(plugin.path) if each in found), (slot, name)]:
+    declared = {each[:2]: each[3] for each in _declared(plugin)}
+    _plugin_facts[slot, name] = declared[slot, name]
+    for where in [*(each for each in of_plugin(plugin.path) if each in declared), (slot, name)]:
         _plugin_files[where] = plugin  # a notebook's text grows from cell to cell
 
 
@@ -206,7 +206,7 @@ def with_options(slot: str, name: str, options: Mapping[str, Any]) -> str:
     """
     base = name.partition("(")[0]
     check_name(slot, base)
-    known, found = facts(slot, base).checked_options, dict[str, Value]()
+    known, changed = facts(slot, base).checked_options, dict[str, Value]()
     for option, given in sorted({**options_of(name), **options}.items()):
         if option not in known:
             has = f"; it has {', '.join(known)}" if known else ""
@@ -216,8 +216,8 @@ def with_options(slot: str, name: str, options: Mapping[str, Any]) -> str:
         except ValueError as error:
             raise UnknownComponent(f"{slot}.{option} {error}") from error
         if value != known[option].default:
-            found[option] = value
-    return f"{base}({listed_options(found)})" if found else base
+            changed[option] = value
+    return f"{base}({listed_options(changed)})" if changed else base
 
 
 def option_problem(slot: str, option: str, given: object) -> str | None:
@@ -230,8 +230,8 @@ def option_problem(slot: str, option: str, given: object) -> str | None:
         except ValueError as error:
             problems.append(str(error))
     if not known:
-        every = {option for n in names(slot) for option in facts(slot, n).options}
-        return f"no component of {slot} has such an option{nearest(option, every)}"
+        options = {option for n in names(slot) for option in facts(slot, n).options}
+        return f"no component of {slot} has such an option{nearest(option, options)}"
     return problems[0] if len(problems) == len(known) else None
 
 
@@ -243,10 +243,8 @@ def reference(slot: str) -> str | None:
 def check_name(slot: str, name: str) -> None:
     """Raise UnknownComponent, with the nearest and all known names, unless the slot has this component."""
     name = name.partition("(")[0]
-    if name in _tree().get(slot, ()) or (slot, name) in _plugin_facts:
-        return
-    known = names(slot)
-    if name not in known:
+    if name not in _tree().get(slot, ()) and (slot, name) not in _plugin_facts:
+        known = names(slot)
         raise UnknownComponent(
             f'"{name}" is not a component of this slot{nearest(name, known)}; known: {", ".join(known)}'
         )
@@ -255,8 +253,8 @@ def check_name(slot: str, name: str) -> None:
 def name_problem(name: str) -> str | None:
     """Why a text is no name for a component or a study, which are names of files and folders; None if it is one."""
     if not NAME.fullmatch(name):
-        shown = name if len(name) <= 80 else f"{name[:77]}..."
-        return f'"{shown}" is not a name: letters, digits, ".", "_", "-", at most 64, the first a letter or a digit'
+        text = name if len(name) <= 80 else f"{name[:77]}..."
+        return f'"{text}" is not a name: letters, digits, ".", "_", "-", at most 64, the first a letter or a digit'
     if name.partition(".")[0].lower() in DEVICE_FILES:
         return f'"{name}" is not a name: Windows keeps it for a device'
     return None
@@ -278,7 +276,7 @@ def load_plugin(path: Path, text: str | None = None) -> None:
     if any(path == plugin.path for plugin in plugins()):
         return
     plugin = Plugin(path, _text_of(path) if text is None else text)
-    found = _declared(plugin)
+    declared = _declared(plugin)
     before = dict(_classes)
     module_name = f"{PLUGIN}{path.stem}_{hashlib.sha256(encoded(str(path))).hexdigest()[:8]}"
     spec = importlib.util.spec_from_file_location(module_name, path, loader=_AsRead(plugin))
@@ -296,9 +294,9 @@ def load_plugin(path: Path, text: str | None = None) -> None:
         if not isinstance(error, (Exception, SystemExit)):  # a plug-in that exits would end the run with its status
             raise
         raise PluginError(f"{_place(error, path) or f'{path}:1'}: {type(error).__name__}: {error}") from error
-    for slot, name, _, found_facts in found:
+    for slot, name, _, own_facts in declared:
         assert slot is not None and name is not None
-        _plugin_facts[slot, name] = found_facts
+        _plugin_facts[slot, name] = own_facts
         _plugin_files[slot, name] = plugin
 
 
@@ -309,14 +307,14 @@ def _place(error: BaseException, path: Path) -> str:
 
 
 def unbuildable(components: Mapping[str, str], error: Exception) -> PluginError:
-    """That a model cannot be built, with the file and line of the plug-in that one of its components comes from.
+    """Error of a model that cannot be built, with file and line of the plug-in that one of its components comes from.
 
     Args:
         components: slot → name of those that come from plug-ins.
         error: what building the model raised.
     """
     files = {where: _plugin_files[where].path for where in _bare(components)}
-    place = next((found for path in files.values() if (found := _place(error, path))), "")
+    place = next(filter(None, (_place(error, path) for path in files.values())), "")
     if not place:  # the call itself does not fit the constructor
         (where, path), *_ = files.items()
         place = f"{path}:{inspect.getsourcelines(_classes[where])[1]}"
@@ -337,19 +335,19 @@ def _text_of(path: Path) -> str:
 
 
 def _declared(plugin: Plugin) -> list[tuple[str | None, str | None, int, Facts]]:
-    """What a plug-in registers, read and checked before any of it runs. Raises PluginError."""
+    """The components that a plug-in registers, read and checked before any of it runs. Raises PluginError."""
     path = plugin.path
     try:
-        found = facts_in(path, plugin.text)
+        components = facts_in(path, plugin.text)
     except SyntaxError as error:
         raise PluginError(f"{path}:{error.lineno or 1}: {error.msg}") from error
     except FactError as error:
         raise PluginError(str(error)) from error
     except (ValueError, RecursionError, MemoryError) as error:  # a null byte, nested too deep
         raise PluginError(f"{path}: {str(error) or type(error).__name__}") from error
-    if not found:
+    if not components:
         raise PluginError(f"{path}: registers no component; decorate a class with @vitbench.component(...)")
-    for slot, name, line, _ in found:
+    for slot, name, line, _ in components:
         if slot is None or name is None:
             raise PluginError(f"{path}:{line}: a plug-in's component must give slot=... and name=...")
         if slot not in slots():
@@ -358,9 +356,9 @@ def _declared(plugin: Plugin) -> list[tuple[str | None, str | None, int, Facts]]
             raise PluginError(f"{path}:{line}: {problem}")
         earlier = _plugin_files.get((slot, name))
         taken = name in _tree()[slot] or (earlier is not None and earlier.path != path)
-        if taken or [f[:2] for f in found].count((slot, name)) > 1:
+        if taken or [each[:2] for each in components].count((slot, name)) > 1:
             raise PluginError(f'{path}:{line}: {slot} "{name}" exists already')
-    return found
+    return components
 
 
 def plugins(components: Mapping[str, str] | None = None) -> tuple[Plugin, ...]:
@@ -380,16 +378,15 @@ def of_plugin(path: Path) -> list[tuple[str, str]]:
 
 
 def digests(components: Mapping[str, str]) -> dict[str, str]:
-    """Those of some components (slot → name) that come from plug-ins → digest of the plug-in's text."""
-    found = {f"{slot}.{name}": _plugin_files.get((slot, name)) for slot, name in _bare(components)}
-    return {component: plugin.digest for component, plugin in found.items() if plugin is not None}
+    """``slot.name`` of the components that come from plug-ins → digest of the plug-in's text."""
+    return {".".join(where): _plugin_files[where].digest for where in _bare(components) if where in _plugin_files}
 
 
 @functools.cache
 def _in_tree_facts(slot: str, name: str) -> Facts:
     check_name(slot, name)
     path = COMPONENTS / slot / f"{name}.py"
-    found = facts_in(path, path.read_text(encoding="utf-8"))
-    if len(found) != 1 or found[0][:2] != (None, None):
-        raise ValueError(f"{path}: holds {len(found)} components; one, without slot and name, is the rule")
-    return found[0][3]
+    components = facts_in(path, path.read_text(encoding="utf-8"))
+    if len(components) != 1 or components[0][:2] != (None, None):
+        raise ValueError(f"{path}: holds {len(components)} components; one, without slot and name, is the rule")
+    return components[0][3]

@@ -85,7 +85,7 @@ def compare(
         raise ValueError(f"{first} has {len(base)} scores, but {counts}: each needs as many")
     comparisons = [
         Comparison(
-            label=name, deltas=tuple(one - other for one, other in zip(arm, base, strict=True)), planned=len(base),
+            label=name, deltas=tuple(score - other for score, other in zip(arm, base, strict=True)), planned=len(base),
             variant=arm, baseline=base, paired=paired,
         )
         for name, arm in arms.items() if name != first

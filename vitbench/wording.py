@@ -10,7 +10,7 @@ import difflib
 from collections.abc import Iterable
 
 MOST_CHARACTERS = 1_000
-"""In a line that a record holds."""
+"""Characters of a line that a record holds, at the most."""
 
 MOST_LINES = 50
 """Last lines of a traceback or log that a record keeps."""

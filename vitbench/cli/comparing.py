@@ -116,11 +116,11 @@ def compare(
 
 def pairs(context: click.Context, parameter: click.Parameter, values: tuple[str, ...]) -> dict[str, str]:
     """FIELD=VALUE of a model, repeated, as a table."""
-    found = dict(value.partition("=")[::2] for value in values)
-    for field in found:
+    fields = dict(value.partition("=")[::2] for value in values)
+    for field in fields:
         if field not in ModelSpec.model_fields:
             raise click.BadParameter(f'"{field}" is no field of a model{nearest(field, ModelSpec.model_fields)}')
-    return found
+    return fields
 
 
 @click.command()
@@ -143,14 +143,11 @@ def leaderboard(studies: tuple[Path, ...], having: dict[str, str], top: int, fil
         frame.to_csv(file, index=False)
     for _, rows in frame.groupby("board"):
         table = Table(
-            title=Text(f"{rows['images'].iloc[0]}; {rows['recipe'].iloc[0]}"),
-            title_justify="left",
-            box=box.SIMPLE_HEAD,
-            pad_edge=False,
-        )
-        for head, side in (("", "right"), ("cell", "left"), ("study", "left"), ("test accuracy (%)", "right"),
-                           ("seeds", "right"), ("parameters (M)", "right")):  # fmt: skip
-            table.add_column(head, justify="right" if side == "right" else "left", overflow="fold")
+            title=Text(f"{rows['images'].iloc[0]}; {rows['recipe'].iloc[0]}"), title_justify="left",
+            box=box.SIMPLE_HEAD, pad_edge=False,
+        )  # fmt: skip
+        for head in ("", "cell", "study", "test accuracy (%)", "seeds", "parameters (M)"):
+            table.add_column(head, justify="left" if head in {"cell", "study"} else "right", overflow="fold")
         for row in rows.head(top).to_dict("records"):
             spread = f" ± {row['test_accuracy_pct_std']:.1f}" if row["n"] > 1 else ""
             accuracy, size = f"{row['test_accuracy_pct_mean']:.1f}{spread}", f"{row['parameters'] / 1e6:.2f}"
@@ -197,8 +194,7 @@ def print_changes(changes: Changes, letters: tuple[str, str], fail_over: float |
     for change in (*changes.changes, *changes.alone):
         regressed = fail_over is not None and change.regressed(fail_over)
         style = "bold red" if regressed else COLOURS.get(change.word, "red" if change.lost else "yellow")
-        verdict = f"{change.word}{' ~' if change.doubtful else ''}{', regression' if regressed else ''}"
-        word = Text(verdict, style=style)
+        word = Text(f"{change.word}{' ~' if change.doubtful else ''}{', regression' if regressed else ''}", style=style)
         ratio, before, after = _ratio(change.ratio), _latency(change.old), _latency(change.new)
         label = Text(f"{change.label} ({change.note})" if change.note else change.label)
         if narrow:

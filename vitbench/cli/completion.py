@@ -18,8 +18,8 @@ Completion = Callable[[click.Context, click.Parameter, str], list[CompletionItem
 
 def _of(words: Callable[[], Iterable[str]], *, or_file: bool = False) -> Completion:
     def complete(context: click.Context, parameter: click.Parameter, begun: str) -> list[CompletionItem]:
-        found = [CompletionItem(word) for word in words() if word.startswith(begun)]
-        return [*found, CompletionItem(begun, type="file")] if or_file else found
+        items = [CompletionItem(word) for word in words() if word.startswith(begun)]
+        return [*items, CompletionItem(begun, type="file")] if or_file else items
 
     return complete
 

@@ -29,9 +29,9 @@ def _steers(character: str) -> bool:
 
 def escape(text: object) -> str:
     """Any text as console markup that shows just this text, on one line."""
-    shown = markup.escape(" ".join(visible(str(text)).split("\n")))
+    line = markup.escape(visible(str(text)).replace("\n", " "))
     # rich doubles a backslash at the end, so that it does not escape the tag that may follow; so one has to follow.
-    return f"{shown}[none][/none]" if shown.endswith("\\") else shown
+    return f"{line}[none][/none]" if line.endswith("\\") else line
 
 
 class Terminal(Console):
@@ -42,6 +42,6 @@ class Terminal(Console):
         super().__init__(highlight=False, emoji=False, soft_wrap=soft_wrap)
 
     def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
-        """What rich draws, its own control codes untouched and those inside of text made visible."""
+        """The segments that rich draws, its own control codes untouched and those inside of text made visible."""
         for segment in super().render(renderable, options):
             yield segment if segment.control else segment._replace(text=visible(segment.text))

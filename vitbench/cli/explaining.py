@@ -79,8 +79,8 @@ def explain(
         try:
             console.print(escape(f"kept as {write_explanation(study.path / KEPT / checkpoint.name, explanation)}"))
         except (OSError, BadExplanation) as error:  # a study that can only be read is still explained
-            said = getattr(error, "strerror", None) or str(error)
-            console.print(f"[yellow]not kept with the study[/]: {escape(said)}")
+            reason = getattr(error, "strerror", None) or str(error)
+            console.print(f"[yellow]not kept with the study[/]: {escape(reason)}")
     title, epochs = _training(study, explanation.about.trial)
     folder = out or Path("reports") / "explained" / checkpoint.stem
     page = render_explanation(explanation, title or checkpoint.stem, epochs, folder)
@@ -117,7 +117,7 @@ def _weights_in(folder: Path) -> str:
 
 
 def _training(study: StudyFolder | None, trial: str | None) -> tuple[str, tuple[Epoch, ...]]:
-    """What a study calls a model, and the epochs of its training; nothing where it knows no such trial."""
+    """Label of a model in a study, and the epochs of its training; nothing where the study knows no such trial."""
     from vitbench.store import TrainValues
     from vitbench.store.attempts import standing
 

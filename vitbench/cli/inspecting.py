@@ -25,11 +25,7 @@ WIDE = 240
 @click.option("-v", "--verbose", is_flag=True, help="With source, options, needs and offers.")
 @click.option("--json", "as_json", is_flag=True, help="All that is known of each, as JSON.")
 @click.option(
-    "--plugin",
-    "plugins",
-    multiple=True,
-    type=click.Path(path_type=Path),
-    help="A file with components of your own.",
+    "--plugin", "plugins", multiple=True, type=click.Path(path_type=Path), help="A file with components of your own."
 )
 def components(slot: str | None, verbose: bool, as_json: bool, plugins: tuple[Path, ...]) -> None:
     """What can be combined, and where each runs. Imports neither torch nor the components."""
@@ -89,7 +85,7 @@ def check(context: click.Context, file: Path, device: str) -> None:
     from vitbench.devices import resolve, unsupported
     from vitbench.model.contract import SMALL, checked, fitted
 
-    console, where, kept = Terminal(), resolve(device), True
+    console, where, correct = Terminal(), resolve(device), True
     for slot, name in registry.of_plugin(file):
         if reason := unsupported(fitted(SMALL, slot, name), where, "float32", training=True):
             console.print(f"[yellow]unsupported[/] {escape(f'{slot} {name}: {reason}')}")
@@ -97,8 +93,8 @@ def check(context: click.Context, file: Path, device: str) -> None:
         for words, problem in checked(slot, name, where):
             mark = "[red]wrong[/]" if problem else "[green]ok[/]   "
             console.print(f"{mark} {escape(f'{slot} {name}: {words}')}{escape(f': {problem}') if problem else ''}")
-            kept &= not problem
-    context.exit(0 if kept else 1)
+            correct &= not problem
+    context.exit(0 if correct else 1)
 
 
 @click.command()

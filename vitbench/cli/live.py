@@ -13,21 +13,21 @@ from rich.text import Text
 from vitbench.cli.console import visible
 from vitbench.cli.progress import COLOURS, result
 from vitbench.runner.watch import PENDING, RUNNING, Snapshot, Watch
-from vitbench.store import Record, StudyFolder, TimeValues, TrainValues, TuneValues
+from vitbench.store import Record, StudyFolder
 from vitbench.wording import duration
 
 SECONDS = 1.0
-"""Between looks."""
+"""Time between two looks."""
 INTERRUPTED = 130
 """Exit status after Ctrl-C, as of any command: 0 says that the study has ended."""
 SHADES = {**COLOURS, RUNNING: "cyan", PENDING: "bright_black"}
 FIRST = ("ok", "unsupported")
 LAST = (RUNNING, PENDING)
-"""In the bar's order: what came out well, what did not, what is at work, what is to come."""
+"""States in the bar's order: what came out well, what did not, what is at work, what is to come."""
 LINES_APART = 9
 """Lines of the view beside its lists: name, bar, counts, pace, and the heads of the lists."""
 LEAST_LINES = 2
-"""Of each list, however low the terminal is."""
+"""Fewest lines of each list, however low the terminal is."""
 
 
 def follow(study: StudyFolder, console: Console) -> int:
@@ -77,14 +77,14 @@ class _Bar:
 
     def widths(self, whole: int) -> Iterator[tuple[str, int]]:
         """Columns of each state; together the whole width."""
-        total, done, at = sum(self.states.values()), 0, 0
+        total, done, start = sum(self.states.values()), 0, 0
         order = ordered(self.states)
         for number, state in enumerate(order, 1):
             done += self.states[state]
-            end = max(round(whole * done / total), at + 1)
+            end = max(round(whole * done / total), start + 1)
             end = min(end, whole - (len(order) - number))  # the others need a column each, too
-            yield state, max(end - at, 0)
-            at = max(end, at)
+            yield state, max(end - start, 0)
+            start = max(end, start)
 
 
 def ordered(states: Mapping[str, int]) -> list[str]:
@@ -107,11 +107,11 @@ def _head(moment: Snapshot) -> Text:
 
 
 def _counts(moment: Snapshot) -> Text:
-    shown = Text()
+    counts = Text()
     for state in ordered(moment.states):
-        shown.append("● ", SHADES.get(state, "red")).append(f"{moment.states[state]:,} {state}   ")
-    shown.append(f"of {moment.total:,}", "dim")
-    return shown
+        counts.append("● ", SHADES.get(state, "red")).append(f"{moment.states[state]:,} {state}   ")
+    counts.append(f"of {moment.total:,}", "dim")
+    return counts
 
 
 def _pace(moment: Snapshot) -> Text:
@@ -140,8 +140,8 @@ def _title(text: str, number: int, lines: int) -> Text:
 def _running(moment: Snapshot, lines: int) -> Group:
     rows = []
     for each in moment.running[:lines]:
-        said = Text("waits", style="dim") if each.seconds is None else Text(clock(each.seconds), style="cyan")
-        rows.append((said, Text(_one_line(each.label))))
+        age = Text("waits", style="dim") if each.seconds is None else Text(clock(each.seconds), style="cyan")
+        rows.append((age, Text(_one_line(each.label))))
     return _table(rows)
 
 
@@ -154,9 +154,7 @@ def _latest(moment: Snapshot, lines: int) -> Group:
 
 
 def _measured(record: Record) -> Text:
-    if not isinstance(record.values, (TrainValues, TuneValues, TimeValues)):
-        return Text("")
-    return Text(_one_line(result(record).removeprefix(", ")))
+    return Text("" if record.values is None else _one_line(result(record).removeprefix(", ")))
 
 
 def _troubles(moment: Snapshot, lines: int) -> Group:

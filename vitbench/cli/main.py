@@ -45,12 +45,12 @@ for command in (
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line. A user's mistake is a message on stderr and exit status 2, without a traceback."""
-    arguments = sys.argv[1:] if arguments is None else list(arguments)
+    arguments = sys.argv[1:] if arguments is None else arguments
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):  # what its encoding cannot say ends no command
             stream.reconfigure(errors="backslashreplace")
     try:
-        status = cli.main(args=list(arguments), prog_name="vitbench", standalone_mode=False)
+        status = cli.main(args=arguments, prog_name="vitbench", standalone_mode=False)
     except click.ClickException as error:
         error.show()
         status = 2

@@ -62,7 +62,7 @@ def of_one_model(function: Callable[..., None]) -> Callable[..., None]:
 
 
 @contextmanager
-def _said(label: str, batch: int) -> Iterator[None]:
+def _in_one_line(label: str, batch: int) -> Iterator[None]:
     """Report an error of a model in one line. RuntimeError is also torch's for too little memory."""
     try:
         yield
@@ -88,18 +88,18 @@ def profile(
     where = resolve(device)
     if reason := unsupported(spec, where, dtype, training=mode == "train"):
         raise click.ClickException(reason)
-    with _said(label, batch):
-        found = profiled(spec, where, batch_size=batch, mode=mode, dtype=dtype, trace=trace)
+    with _in_one_line(label, batch):
+        operations = profiled(spec, where, batch_size=batch, mode=mode, dtype=dtype, trace=trace)
     title = Text(f"{label}, {mode}, {dtype}, {batch} images on {where.type}", style="bold")
     table = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False)
-    for column, side in (("operation", "left"), ("calls", "right"), ("ms", "right"), ("time (%)", "right")):
-        table.add_column(column, justify="right" if side == "right" else "left", overflow="fold")
-    for each in found[:top]:
+    for column in ("operation", "calls", "ms", "time (%)"):
+        table.add_column(column, justify="left" if column == "operation" else "right", overflow="fold")
+    for each in operations[:top]:
         table.add_row(Text(each.name), f"{each.calls:g}", f"{each.ms:.3f}", f"{100 * each.share:.1f}")
     console = Terminal(soft_wrap=False)
     console.print(table)
-    console.print(escape(f"Of one iteration, {len(found)} operations in all, under the profiler, which slows them; "
-                         f"the timeline: {trace}"))  # fmt: skip
+    console.print(escape(f"Of one iteration, {len(operations)} operations in all, under the profiler, which slows "
+                         f"them; the timeline: {trace}"))  # fmt: skip
 
 
 @click.command()
@@ -113,22 +113,22 @@ def summary(model: tuple[str, ModelSpec], device: str, batch: int) -> None:
     where = resolve(device)
     if reason := unsupported(spec, where, "float32", training=False):
         raise click.ClickException(reason)
-    with _said(label, batch):
-        found = summarise(spec, where, batch)
+    with _in_one_line(label, batch):
+        measured = summarise(spec, where, batch)
     console = Terminal(soft_wrap=False)
-    console.print(_table(label, found))
+    console.print(_table(label, measured))
     console.print(
-        escape(f"Of one image; time: of {batch} in {found.ms:.2f} ms on {where.type}, each stage waited for.")
+        escape(f"Of one image; time: of {batch} in {measured.ms:.2f} ms on {where.type}, each stage waited for.")
     )
-    if found.spread > UNSTEADY:
-        console.print(escape(f"Passes differ by {100 * found.spread:.0f} % of their median, as on a machine with other "
-                             f"work: the shares are uncertain."))  # fmt: skip
+    if measured.spread > UNSTEADY:
+        console.print(escape(f"Passes differ by {100 * measured.spread:.0f} % of their median, as on a machine with "
+                             f"other work: the shares are uncertain."))  # fmt: skip
 
 
 def _chosen(
     name: str, cell: str | None, overrides: Sequence[str], device: str, *, small: bool
 ) -> tuple[str, ModelSpec]:
-    """What is asked for: a label, and the model."""
+    """Label and model that are asked for."""
     if name in PRESETS:
         if cell or overrides or small:
             raise click.UsageError(f'"{name}" is a preset: --cell, --set and --small are of suites')
@@ -150,14 +150,14 @@ def _chosen(
     return label, cells[label]
 
 
-def _table(label: str, found: Summary) -> Table:
+def _table(label: str, measured: Summary) -> Table:
     table = Table(title=escape(label), title_justify="left", title_style="bold", box=box.SIMPLE_HEAD, pad_edge=False)
     table.add_column("stage", no_wrap=True)
     table.add_column("what", overflow="fold")
     for column in ("shape", "parameters", "MFLOPs", "time (%)"):
         table.add_column(column, justify="right", no_wrap=True)
     block = ""
-    for stage in _folded(found.stages):
+    for stage in _folded(measured.stages):
         of_block, colon, part = stage.name.partition(": ")
         if colon and of_block != block:
             table.add_row(of_block)
@@ -167,13 +167,12 @@ def _table(label: str, found: Summary) -> Table:
             " × ".join(f"{size:,}" for size in stage.shape), f"{stage.parameters:,}",
             f"{stage.flops / 1e6:,.2f}", f"{100 * stage.share:.1f}",
         )  # fmt: skip
-    rest = max(
-        0.0, 1.0 - sum(stage.share for stage in found.stages)
-    )  # medians of parts may come to more than the whole
-    others = found.parameters - sum(stage.parameters for stage in found.stages)
-    flops = (found.flops - sum(stage.flops for stage in found.stages)) / 1e6
+    # Medians of parts may come to more than the whole.
+    rest = max(0.0, 1.0 - sum(stage.share for stage in measured.stages))
+    others = measured.parameters - sum(stage.parameters for stage in measured.stages)
+    flops = (measured.flops - sum(stage.flops for stage in measured.stages)) / 1e6
     table.add_row("between them", "", "", f"{others:,}", f"{flops:,.2f}", f"{100 * rest:.1f}", end_section=True)
-    table.add_row("all", "", "", f"{found.parameters:,}", f"{found.flops / 1e6:,.2f}", "100.0", style="bold")
+    table.add_row("all", "", "", f"{measured.parameters:,}", f"{measured.flops / 1e6:,.2f}", "100.0", style="bold")
     return table
 
 

@@ -50,20 +50,20 @@ def print_plan(
         if text:
             console.print(escape(f"{label}: {text}"))
     console.print()
-    trials, refused, counts, shown = Trials.of(info.trials), Counter[tuple[str, str]](), Counter[str](), 0
+    trials, refused, counts, printed = Trials.of(info.trials), Counter[tuple[str, str]](), Counter[str](), 0
     for i, ((trial_id, kind), number) in enumerate(zip(trials.kinds(), trials.up_to_seed[0], strict=True)):
         counts[kind] += 1
         if (reason := trials.unsupported[number]) is not None:
             refused[reason, kind] += 1
-        elif every or shown < MAX_PRINTED:
+        elif every or printed < MAX_PRINTED:
             planned, attempts = trials[i], states.get(trial_id, [])
             done = finished(attempts, suite.info.max_attempts)
             mark = f"  [{COLOURS.get(standing(attempts).state, 'red')}]{standing(attempts).state}[/]" if done else ""
             console.print(f"{trial_id}  {kind:5}  {escape(planned.description)}{mark}")
-            shown += 1
+            printed += 1
     unsupported = sum(refused.values())
-    if shown + unsupported < len(info.trials):
-        console.print(f"… and {len(info.trials) - shown - unsupported:,} more (--all shows them)")
+    if printed + unsupported < len(info.trials):
+        console.print(f"… and {len(info.trials) - printed - unsupported:,} more (--all shows them)")
     for reason in dict.fromkeys(reason for reason, _ in refused):
         of_kinds = ", ".join(f"{n} {kind}" for (why, kind), n in refused.items() if why == reason)
         console.print(f"[yellow]unsupported:[/] {escape(f'{of_kinds}: {reason}')}")
@@ -97,24 +97,22 @@ def print_plan(
 def _costs(
     info: StudyInfo, planned_with: Callable[..., StudyInfo], states: Mapping[str, Sequence[Attempt]], pace: Pace | None
 ) -> list[str]:
-    """What the rest costs, in a sentence; of a plan with looks another, if nothing stops early."""
-    said = [cost_of(remaining(info, states, pace)[0], pace)]
+    """Cost of the rest, in a sentence; of a plan with looks another, if nothing stops early."""
+    sentences = [cost_of(remaining(info, states, pace)[0], pace)]
     if info.looks is not None:
-        said.append(
+        sentences.append(
             f"if nothing stops early, {cost_of(remaining(planned_with(wanted=nothing_stops), states, pace)[0], pace)}"
         )
-    return said
+    return sentences
 
 
 def print_status(study: StudyFolder, console: Console) -> None:
     """Counts by state, then everything that is not ok, with its reason."""
-    found = study.attempts()
-    planned = set(Trials.of(study.info.trials).ids())
-    outside = sum(len(attempts) for trial_id, attempts in found.items() if trial_id not in planned)
-    states: Counter[str] = Counter()
-    lines: Counter[tuple[str, str]] = Counter()
-    for trial_id in Trials.of(study.info.trials).ids():
-        attempts = found.get(trial_id, [])
+    tried, planned = study.attempts(), dict.fromkeys(Trials.of(study.info.trials).ids())
+    outside = sum(len(attempts) for trial_id, attempts in tried.items() if trial_id not in planned)
+    states, lines = Counter[str](), Counter[tuple[str, str]]()
+    for trial_id in planned:
+        attempts = tried.get(trial_id, [])
         state: str = standing(attempts).state if attempts else "pending"
         states[state] += 1
         if attempts and state != "ok":
@@ -134,8 +132,8 @@ def print_status(study: StudyFolder, console: Console) -> None:
         console.print(f"  {count:>4} × [{COLOURS.get(state, 'red')}]{state}[/]: {escape(reason)}")
     if states["pending"] or states["interrupted"]:
         with contextlib.suppress(DataError, UnknownComponent):  # the images are on another machine, or the plug-in is
-            pace = pace_of(study, found)
-            console.print(cost_of(remaining(study.info, found, pace)[0], pace))
+            pace = pace_of(study, tried)
+            console.print(cost_of(remaining(study.info, tried, pace)[0], pace))
     if outside:
         console.print(f"  {outside} record{'s' * (outside > 1)} of trials outside the plan")
     for damaged in study.damaged:

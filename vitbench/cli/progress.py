@@ -1,4 +1,4 @@
-"""What a user sees while a study runs: a live view on a terminal, plain lines elsewhere."""
+"""Progress: a live view of a run on a terminal, plain lines elsewhere."""
 
 from __future__ import annotations
 
@@ -69,8 +69,8 @@ class LiveReporter:
         self.progress.update(self.task, left=self.time_left())
         counts = [f"{len(self.running)} running", *(f"{n} {state}" for state, n in self.states.most_common())]
         lines = [Text(", ".join(counts), overflow="ellipsis", no_wrap=True)]
-        for name, said, _ in list(self.running.values())[:MAX_SHOWN]:
-            lines.append(Text(f"  {name}: {said}", overflow="ellipsis", no_wrap=True))
+        for name, text, _ in list(self.running.values())[:MAX_SHOWN]:
+            lines.append(Text(f"  {name}: {text}", overflow="ellipsis", no_wrap=True))
         if len(self.running) > MAX_SHOWN:
             lines.append(Text(f"  and {len(self.running) - MAX_SHOWN} more"))
         return Group(self.progress, *lines)
@@ -87,7 +87,7 @@ class LiveReporter:
         self.running[planned.id] = planned.description, "starts", now
 
     def say(self, planned: PlannedTrial, text: str) -> None:
-        """What a running trial last said."""
+        """A running trial reports its progress."""
         _, _, began = self.running.get(planned.id, ("", "", time.monotonic()))
         self.running[planned.id] = planned.description, text, began
 
@@ -127,7 +127,7 @@ class LiveReporter:
 
 
 def result(record: Record) -> str:
-    """What came of an attempt, to be said after its state: the values that a reader looks for, or the reason."""
+    """Result of an attempt, to be said after its state: the values that a reader looks for, or the reason."""
     if isinstance(record.values, TrainValues):
         return f", test {record.values.test_accuracy_pct:.1f} %, {record.seconds:.1f} s"
     if isinstance(record.values, TuneValues):

@@ -56,13 +56,12 @@ class Asked:
         try:
             most = max(self.max_trials, MOST_TRIALS) if self.yes else self.max_trials
             kind = device_kind(self.device)
-            suite = read_suite(suite_file(self.suite), self.overrides, most, small=self.small, device=kind).only(
-                self.cells
-            )
+            suite = read_suite(suite_file(self.suite), self.overrides, most, small=self.small, device=kind)
         except TooManyTrials as error:
             from vitbench.runner.size import with_time
 
             raise with_time(error, self.device) from error
+        suite = suite.only(self.cells)
         if self.plugins:  # they have torch loaded
             from vitbench.model.build import check_plugins
 
@@ -71,14 +70,14 @@ class Asked:
 
     def command(self, verb: str) -> tuple[str, ...]:
         """Arguments of a command line that plans the same trials, but for the device."""
-        named = self.suite in names()
-        made = [verb, self.suite if named else _from_here(Path(self.suite)), *(["--small"] if self.small else [])]
-        made += [part for override in self.overrides for part in ("--set", override)]
-        made += [part for cell in self.cells for part in ("--cell", cell)]
-        made += [part for plugin in self.plugins for part in ("--plugin", _from_here(plugin))]
-        made += ["--results", _from_here(self.results)] if self.results else []
-        made += ["--max-trials", str(self.max_trials)] if self.max_trials != MAX_TRIALS else []
-        return (*made, *(["--yes"] if self.yes else []))
+        suite = self.suite if self.suite in names() else _from_here(Path(self.suite))
+        words = [verb, suite, *(["--small"] if self.small else [])]
+        words += [part for override in self.overrides for part in ("--set", override)]
+        words += [part for cell in self.cells for part in ("--cell", cell)]
+        words += [part for plugin in self.plugins for part in ("--plugin", _from_here(plugin))]
+        words += ["--results", _from_here(self.results)] if self.results else []
+        words += ["--max-trials", str(self.max_trials)] if self.max_trials != MAX_TRIALS else []
+        return (*words, *(["--yes"] if self.yes else []))
 
 
 def _from_here(path: Path) -> str:
@@ -89,11 +88,10 @@ def _from_here(path: Path) -> str:
 
 def suite_options(function: Callable[..., None]) -> Callable[..., None]:
     """Options of every command that reads a suite; the command gets them as its first argument, an :class:`Asked`."""
-    own = [field.name for field in fields(Asked)]
 
     @functools.wraps(function)
     def command(**options: Any) -> None:
-        function(Asked(**{name: options.pop(name) for name in own}), **options)
+        function(Asked(**{field.name: options.pop(field.name) for field in fields(Asked)}), **options)
 
     return _with(
         command,
@@ -344,18 +342,16 @@ def report(study: Path | None, out: Path | None, printed: str | None, exports: t
 
     for name in exports:
         require(name)  # what is missing is said before anything is drawn
+    console, folder = Terminal(), out or Path("reports") / study.resolve().name
     if not (study / "study.json").exists() and (studies := studies_in(study)):
-        console = Terminal()
-        for page, set_aside in render_all(studies, out or Path("reports") / study.resolve().name, exports):
+        for page, set_aside in render_all(studies, folder, exports):
             for each in set_aside:
                 console.print(f"[yellow]set aside[/] {escape(each)}")
             console.print(escape(page))
         return
     opened = StudyFolder.read(study)
-    folder = out or Path("reports") / study.resolve().name
     view = View(opened)
     page = render(view, folder, exports=exports)
-    console = Terminal()
     for damaged in opened.damaged:
         console.print(f"[yellow]set aside[/] {escape(damaged)}")
     states = Counter(attempt.state for attempt in view.results.standing.values())
@@ -363,7 +359,7 @@ def report(study: Path | None, out: Path | None, printed: str | None, exports: t
 
 
 def _print_report(study: Path, *, short: bool) -> None:
-    """What is seen of a report in a terminal."""
+    """Print the part of a report that a terminal shows."""
     from vitbench.report.formats.terminal import SECTIONS, SUMMARY, printed
     from vitbench.report.output import Files
     from vitbench.report.study_report import compose

@@ -15,7 +15,7 @@ OF_TIMM = "timm:"
 
 @dataclass(frozen=True)
 class ArchitectureFacts:
-    """What the harness knows of an architecture.
+    """Facts about an architecture that need no model.
 
     Attributes:
         source: paper or repository that defines it.

@@ -1,4 +1,4 @@
-"""What every spec shares: strict, frozen, no unknown keys, no infinities; and its canonical form."""
+"""The base of every spec: strict, frozen, without unknown keys and infinities; and its canonical form."""
 
 from __future__ import annotations
 
@@ -89,9 +89,9 @@ def by_identity(function: Callable[Asked, Answer]) -> Callable[Asked, Answer]:
     def remembered(*specs: Asked.args, **options: Asked.kwargs) -> Answer:
         assert not options
         key = tuple(map(id, specs))
-        if (found := known.get(key)) is None:
-            found = known[key] = function(*specs, **options), specs  # kept alive: an id is of a living object
-        return found[0]
+        if (answer := known.get(key)) is None:
+            answer = known[key] = function(*specs, **options), specs  # kept alive: an id is of a living object
+        return answer[0]
 
     return remembered
 

@@ -9,7 +9,7 @@ from vitbench.config.recipe import TrainSpec
 
 
 class Requirement(NamedTuple):
-    """What gives a field an effect."""
+    """A condition under which a field has an effect."""
 
     holds: Callable[[TrainSpec], bool]
     words: str
@@ -31,7 +31,7 @@ CONDITIONS: Mapping[str, Requirement] = {
 """Field of TrainSpec → what gives it an effect."""
 
 IN_SUITES: Mapping[str, Callable[[TrainSpec], bool]] = {"epochs": lambda recipe: recipe.images is None}
-"""The same of a field that a suite cannot set without its effect: budgets exclude one another."""
+"""Field that a suite cannot set without its effect, since budgets exclude one another → what gives it an effect."""
 
 
 def dead(field: str, recipes: Sequence[TrainSpec]) -> bool:
@@ -46,10 +46,10 @@ def dead_letters(recipes: Iterable[TrainSpec]) -> list[str]:
     It is enough that one recipe uses it: a base table says for all cells what those on one side of an axis need.
     """
     distinct = list({id(recipe): recipe for recipe in recipes}.values())
-    found = []
+    sentences = []
     for field, condition in CONDITIONS.items():
         neutral = TrainSpec.model_fields[field].default
         given = [recipe for recipe in distinct if getattr(recipe, field) != neutral]
         if given and not any(condition.holds(recipe) for recipe in given):
-            found.append(f"train.{field} has no effect: {condition.words} in every cell that sets it")
-    return found
+            sentences.append(f"train.{field} has no effect: {condition.words} in every cell that sets it")
+    return sentences

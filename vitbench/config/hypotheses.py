@@ -14,13 +14,9 @@ def read_facts(
     tables: SuiteTables, axes: Mapping[str, tuple[Value, ...]], labels: Sequence[str], margin: float | None
 ) -> tuple[Fact, ...]:
     """``[[facts]]``: claims about values of the suite's axes, or about its cells by their labels."""
-    raw = tables.raw.get("facts", ())
-    if not isinstance(raw, tuple):
-        tables.complain("facts", "must be an array of tables: [[facts]]")
-        return ()
     known = {axis: [as_text(value) for value in values] for axis, values in axes.items()}
     facts = []
-    for place, fact in tables.each("facts", raw, Fact):
+    for place, fact in tables.each("facts", tables.array("facts"), Fact):
         facts.append(fact)
         if fact.value == fact.against:
             tables.complain(f"{place}.value", f"{quote(fact.value)} is what it is compared with")
@@ -45,12 +41,8 @@ def read_facts(
 
 def read_goals(tables: SuiteTables, labels: Sequence[str]) -> tuple[Goal, ...]:
     """``[[goals]]``: test accuracies that cells are to reach, the cells by their labels."""
-    raw = tables.raw.get("goals", ())
-    if not isinstance(raw, tuple):
-        tables.complain("goals", "must be an array of tables: [[goals]]")
-        return ()
     goals = []
-    for place, goal in tables.each("goals", raw, Goal):
+    for place, goal in tables.each("goals", tables.array("goals"), Goal):
         if goal in goals:
             tables.complain(place, f"says again that {quote(goal.cell)} is to reach {goal.test_accuracy:g} %")
         goals.append(goal)

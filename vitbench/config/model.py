@@ -112,11 +112,11 @@ class ModelSpec(Strict):
         return given
 
     def canonical(self) -> dict[str, Any]:
-        """As of any spec; no residual connection is ``false``, as it was first, so that ids stay what they are."""
-        found, first = super().canonical(), {name: given for given, name in RESIDUALS.items()}
-        if "residual" in found:
-            found["residual"] = first.get(found["residual"], found["residual"])
-        return found
+        """JSON form; no residual connection is ``false``, as it was first, so that ids stay what they are."""
+        body = super().canonical()
+        if body.get("residual") == RESIDUALS[False]:
+            body["residual"] = False
+        return body
 
     @property
     def components(self) -> dict[str, str]:
@@ -183,10 +183,10 @@ class ModelSpec(Strict):
         """Patches, or what they have become, that each block is given."""
         removes = registry.facts("reduction", self.reduction).removes
         fewer = int(registry.settings("reduction", self.reduction)[removes]) if removes else 0
-        found = [self.patches_kept if training else self.patches]
-        while len(found) < self.depth:
-            found.append(found[-1] - min(fewer, found[-1] // 2))
-        return found
+        patches = [self.patches_kept if training else self.patches]
+        while len(patches) < self.depth:
+            patches.append(patches[-1] - min(fewer, patches[-1] // 2))
+        return patches
 
     @property
     def placed(self) -> int:
@@ -216,57 +216,57 @@ class ModelSpec(Strict):
         """(field, message) for each pair of fields that cannot stand together, whatever the components are."""
         if not self.of_components:
             missing = missing_in_timm(self.architecture)
-            found = [] if missing is None else [("architecture", missing)]
-            return found + [
+            problems = [] if missing is None else [("architecture", missing)]
+            return problems + [
                 (name, f'architecture "{self.architecture}" has no such thing: leave it out')
                 for name, field in type(self).model_fields.items()
                 if name not in OF_ANY and getattr(self, name) != field.default
             ]
-        found = []
+        problems = []
         sides = zip(pair(self.image_size), pair(self.patch_size), ("height", "width"), strict=True)
         wrong = [f"{patch} does not divide the image {side} {size}" for size, patch, side in sides if size % patch]
         if wrong:
-            found.append(("patch_size", " and ".join(wrong)))
+            problems.append(("patch_size", " and ".join(wrong)))
         if self.head_dim is None and self.dim % self.heads:
-            found.append(("heads", f"{self.heads} does not divide dim {self.dim}"))
-        return found
+            problems.append(("heads", f"{self.heads} does not divide dim {self.dim}"))
+        return problems
 
     def conflicts(self) -> list[str]:
         """Why the chosen components cannot be combined: one sentence for each rule that is broken."""
-        found, names = [], self.components
+        reasons, names = [], self.components
         chosen = {slot: registry.facts(slot, name) for slot, name in names.items()}
-        for slot, mine in chosen.items():
-            if mine.asks_nothing and "(" not in names[slot]:
+        for slot, facts in chosen.items():
+            if facts.asks_nothing and "(" not in names[slot]:
                 continue
             who = f'{slot} "{names[slot]}"'
-            if strange := options_of(names[slot]).keys() - mine.options.keys():
-                found.append(f"{who} has no option {', '.join(sorted(strange))}")
-            for other, feature in mine.needs.items():
+            if strange := options_of(names[slot]).keys() - facts.options.keys():
+                reasons.append(f"{who} has no option {', '.join(sorted(strange))}")
+            for other, feature in facts.needs.items():
                 if feature not in chosen[other].offers:
-                    found.append(f'{who} needs "{feature}", which {other} "{names[other]}" does not offer')
-            options = registry.settings(slot, names[slot]) if mine.multiple_of and not strange else {}
-            for quantity, given in mine.multiple_of.items():
+                    reasons.append(f'{who} needs "{feature}", which {other} "{names[other]}" does not offer')
+            options = registry.settings(slot, names[slot]) if facts.multiple_of and not strange else {}
+            for quantity, given in facts.multiple_of.items():
                 divisor = options.get(given, 1) if isinstance(given, str) else given
                 if getattr(self, quantity) % divisor:
-                    found.append(f"{who} needs a {quantity} divisible by {divisor}, not {getattr(self, quantity)}")
-            for quantity, values in mine.among.items():
+                    reasons.append(f"{who} needs a {quantity} divisible by {divisor}, not {getattr(self, quantity)}")
+            for quantity, values in facts.among.items():
                 if getattr(self, quantity) not in values:
                     allowed = ", ".join(map(str, values))
-                    found.append(f"{who} takes a {quantity} of {allowed}, not {getattr(self, quantity)}")
+                    reasons.append(f"{who} takes a {quantity} of {allowed}, not {getattr(self, quantity)}")
         fewer = [] if not chosen or chosen["reduction"].empty else [f'reduction "{self.reduction}"']
         fewer += [f"patch_drop {self.patch_drop:g}"] if self.patch_drop else []
-        found += [
+        reasons += [
             f'{slot} "{names[slot]}" needs every patch, and {" and ".join(fewer)} makes them fewer'
             for slot in ("attention", "bias")
             if fewer and chosen[slot].every_patch
         ]
         asked = {"dropout": ("attention_dropout", self.attention_dropout), "head_dim": ("head_dim", self.head_dim)}
-        found += [
+        reasons += [
             f'attention "{self.attention}" has no {field}, and {value} is asked'
             for feature, (field, value) in asked.items()
             if value and chosen and feature not in chosen["attention"].offers
         ]
-        return found
+        return reasons
 
     def with_options(self, slot: str, options: Mapping[str, Any]) -> ModelSpec:
         """The model with options of a slot's component, also those that it does not have: a conflict then."""
@@ -292,7 +292,7 @@ class ModelSpec(Strict):
         )
 
     def reference(self) -> ModelSpec:
-        """The same function with each exact component replaced by its slot's reference."""
+        """The model with each exact component replaced by its slot's reference, which computes the same function."""
         changes = {}
         for slot, name in self.components.items():
             if registry.facts(slot, name).exact and (reference := registry.reference(slot)):

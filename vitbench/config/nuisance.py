@@ -36,7 +36,7 @@ def read_tune(tables: SuiteTables, base: Mapping[str, Any], studied: Collection[
             for value in values:
                 tables.replaced(base, {path: value}, f"tune.{path}")
             axes[path] = values
-    if not axes and "tune" in tables.raw:
+    if not axes:
         tables.complain("tune", "names nothing to tune, e.g. train.learning_rate = [3e-4, 1e-3]")
     _tunable(tables, base["train"])
     try:

@@ -73,9 +73,9 @@ def read_suite(
     for other in others:
         _Reader(path.name, other, []).suite(max_trials)  # a mistake in it is one in the suite
     messages = [
-        f'--set "{shown}": is no UTF-8 text, which is all that a suite holds'
+        f'--set "{printable(override)}": is no UTF-8 text, which is all that a suite holds'
         for override in overrides
-        if (shown := printable(override)) != override
+        if printable(override) != override
     ]
     if isinstance(raw.get("data"), dict) and any(text.partition("=")[0].strip() == "data.name" for text in overrides):
         raw["data"] = {key: value for key, value in raw["data"].items() if key not in OF_A_SET}
@@ -122,11 +122,10 @@ def _forms(
 
 def replaced(raw: Mapping[str, Any], by: Mapping[str, Any]) -> dict[str, Any]:
     """A parsed file with what one of its tables replaces; a budget there takes the place of any other."""
-    found = merged(raw, by)
-    train = by.get("train")
+    tables, train = merged(raw, by), by.get("train")
     if isinstance(train, dict) and (given := {key for key in BUDGETS if key in train}):
-        _only_budget(found, given)
-    return found
+        _only_budget(tables, given)
+    return tables
 
 
 def _only_budget(raw: dict[str, Any], kept: Collection[str]) -> None:
@@ -149,11 +148,10 @@ def _looks_up_to(seeds: dict[str, Any]) -> None:
 
 
 class Move(NamedTuple):
-    """One value of an axis: what it is called in a label, and what it changes, as written and table by table."""
+    """One value of an axis: what it is called in a label, and what it changes, table by table."""
 
     value: Value
     label: str
-    changes: Mapping[str, Any]
     fields: Mapping[str, Mapping[str, Any]]
 
 
@@ -280,37 +278,33 @@ class _Reader(SuiteTables):
             self.complain(f"axes.{path}", "must be a name without control characters")
         if path in RESERVED:
             self.complain(f"axes.{path}", "is the name of a column of every report; call the axis something else")
-        found: dict[str, dict[str, Any]] = {}
+        changes: dict[str, dict[str, Any]] = {}
         for place, value in self.each(f"axes.{path}", values, Variant):
-            if value.name in found:
+            if value.name in changes:
                 self.complain(f"{place}.name", f"{quote(value.name)} is the name of another value")
-            found[value.name] = self.changes(base, value.set, place)
-            self.replaced(base, found[value.name], f"{place}.set")
-        self.joint[path] = found
-        return tuple(found)
+            changes[value.name] = self.changes(base, value.set, place)
+            self.replaced(base, changes[value.name], f"{place}.set")
+        self.joint[path] = changes
+        return tuple(changes)
 
     def variants(self, base: Mapping[str, Any]) -> list[tuple[Variant, list[tuple[str, Any]]]]:
-        raw = self.raw.get("variants", ())
-        if not isinstance(raw, tuple):
-            self.complain("variants", "must be an array of tables: [[variants]]")
-            return []
-        found: list[tuple[Variant, list[tuple[str, Any]]]] = []
-        for place, variant in self.each("variants", raw, Variant):
-            if variant.name in {v.name for v, _ in found}:
+        variants: list[tuple[Variant, list[tuple[str, Any]]]] = []
+        for place, variant in self.each("variants", self.array("variants"), Variant):
+            if variant.name in {v.name for v, _ in variants}:
                 self.complain(f"{place}.name", f"{quote(variant.name)} is the name of another variant")
             changes = self.changes(base, variant.set, place)
             self.replaced(base, changes, f"{place}.set")
-            found.append((variant, list(changes.items())))
-        return found
+            variants.append((variant, list(changes.items())))
+        return variants
 
     def changes(self, base: Mapping[str, Any], table: Mapping[str, Any], place: str) -> dict[str, Any]:
         """Path → value of a ``set`` table; a preset in it is what its model has otherwise than the base's."""
-        found = dict(leaves(table))
-        if "preset" not in found:
-            return found
-        preset = self.preset(found.pop("preset"), f"{place}.set.preset")
+        changes = dict(leaves(table))
+        if "preset" not in changes:
+            return changes
+        preset = self.preset(changes.pop("preset"), f"{place}.set.preset")
         other = {name: value for name, value in preset or () if base["model"] and value != getattr(base["model"], name)}
-        return {**other, **found}
+        return {**other, **changes}
 
     def cells(
         self, base: Mapping[str, Any], axes: Mapping[str, tuple[Value, ...]],
@@ -369,16 +363,16 @@ class _Reader(SuiteTables):
             yield Candidate(label, {axis: move.value for axis, (_, move) in zip(moves, chosen, strict=True)}, tables)
 
     def move(self, base: Mapping[str, Any], axis: str, value: Value) -> Move:
-        """What one value of an axis changes; it has been checked with the base by itself."""
+        """The changes of one value of an axis; it has been checked with the base by itself."""
         if axis.partition(".")[0] in registry.slots() and "." in axis:
-            return Move(value, in_label(axis, value), {axis: value}, {"model": {axis: value}})
+            return Move(value, in_label(axis, value), {"model": {axis: value}})
         changes = self.joint[axis][str(value)] if axis in self.joint else {axis: value}
         alone = self.replaced(base, changes, f"axes.{axis}")
         fields: dict[str, dict[str, Any]] = {}
         for path in of_components(base.get("model"), changes):
             table, _, field = path.rpartition(".")
             fields.setdefault(table or "model", {})[field] = getattr(alone[table or "model"], field)
-        return Move(value, in_label(axis, value), changes, fields)
+        return Move(value, in_label(axis, value), fields)
 
     def combined(self, base: Mapping[str, Any], table: str, moves: Sequence[Move], place: str) -> Any:
         """One table of a combination.

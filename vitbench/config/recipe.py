@@ -20,7 +20,7 @@ Mode = Literal["inference", "train"]
 Level = Literal[
     "model", "block", "patching", "attention", "attention_core", "norm_layer", "positions", "mlp", "pooling"
 ]  # fmt: skip
-"""What is timed: a whole model, one block, one component of a slot, or what an attention component does between the
+"""The part timed: a whole model, one block, one component of a slot, or what an attention component does between the
 projections of its input and its output."""
 Count = Annotated[int, Field(ge=0, le=10_000_000)]
 Rate = Annotated[float, Field(ge=0.0, le=1e12)]
@@ -98,7 +98,7 @@ class DataSpec(Strict):
 
 
 CONTENT = "#sha256="
-"""Between the path of a file of weights and the digest of its content."""
+"""Sign between the path of a file of weights and the digest of its content."""
 
 
 class TrainSpec(Strict):
@@ -199,7 +199,7 @@ class TrainSpec(Strict):
         return operations or any((self.crop_padding, self.flip, self.cutout, self.erasing, self.mixup, self.cutmix))
 
     def canonical(self) -> dict[str, Any]:
-        """As ever, but that a file of weights is identified by its content, not its path."""
+        """JSON form, in which a file of weights is identified by its content, not its path."""
         body = super().canonical()
         return {**body, "start": self.start.rpartition(CONTENT)[2]} if self.start is not None else body
 
@@ -245,16 +245,16 @@ class Looks(Strict):
     @classmethod
     def _in_order(cls, looks: tuple[int, ...], info: ValidationInfo) -> tuple[int, ...]:
         """Ascending, from the fewest seeds that tell anything to all of them."""
-        shown, most = list(looks), info.data.get("at_most")
+        most = info.data.get("at_most")
         if not looks:
             raise ValueError("must be an array of 1 or more values, or left out for the usual looks")
-        if any(one >= other for one, other in itertools.pairwise(looks)):
-            raise ValueError(f"must ascend, each number of seeds once, got {shown}")
+        if any(before >= after for before, after in itertools.pairwise(looks)):
+            raise ValueError(f"must ascend, each number of seeds once, got {list(looks)}")
         if looks[0] < FIRST_LOOK:
             raise ValueError(f"no comparison is decided by fewer than {FIRST_LOOK} seeds: look at {FIRST_LOOK} first, "
                              f"not at {looks[0]}")  # fmt: skip
         if most is not None and looks[-1] != most:
-            raise ValueError(f"must end with at_most, {most}, got {shown}")
+            raise ValueError(f"must end with at_most, {most}, got {list(looks)}")
         return looks
 
 

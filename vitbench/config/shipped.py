@@ -12,7 +12,7 @@ from vitbench.wording import nearest
 
 SUFFIX = ".toml"
 FOLDER = Path(__file__).parents[1] / "ablations"
-"""In a checkout a link to the folder of that name beside the package."""
+"""Folder of the suites; in a checkout a link to the folder of that name beside the package."""
 
 
 class UnknownSuite(UserError, ValueError):

@@ -23,7 +23,7 @@ Value = str | int | float | bool | tuple[Any, ...]
 
 
 Test = Literal["unpaired", "paired", "permutation"]
-"""What the difference of two arms is judged by, where it is not to be the rule of the specification:
+"""Test by which the difference of two arms is judged, where it is not to be the rule of the specification:
 
 - unpaired: Welch's t and the permutation test, also of arms that share what they start from.
 - paired: Student's t of the differences in each seed, also of arms that are trained independently.
@@ -53,7 +53,7 @@ def setting_in_words(values: Mapping[str, Value]) -> str:
 
 
 LABEL = r"^[^\x00-\x1f\x7f-\x9f]+$"
-"""What a variant, a value or an axis of tables may be called: anything that is shown on one line."""
+"""Pattern of names of variants, of values and of axes of tables: anything that is shown on one line."""
 
 RESERVED = frozenset(
     {

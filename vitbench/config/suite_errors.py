@@ -19,6 +19,10 @@ WANTED = {"int_type": "an integer", "float_type": "a number", "string_type": "a 
 
 
 LIMITS = {
+    "greater_than": "> {gt}",
+    "greater_than_equal": ">= {ge}",
+    "less_than": "< {lt}",
+    "less_than_equal": "<= {le}",
     "finite_number": "finite",
     "too_short": "an array of {min_length} or more values",
     "string_pattern_mismatch": "text without control characters",
@@ -63,10 +67,10 @@ def quote(value: object) -> str:
         return f"boolean {str(value).lower()}"
     name = PYTHON_TO_TOML.get(type(value).__name__, type(value).__name__)
     try:
-        shown = f'"{value}"' if isinstance(value, str) else str(value)
+        text = f'"{value}"' if isinstance(value, str) else str(value)
     except ValueError:  # Python writes no integer of more than 4300 digits
-        shown = "of more digits than can be shown"
-    return f"{name} {shown if len(shown) <= 80 else shown[:77] + '...'}"
+        text = "of more digits than can be shown"
+    return f"{name} {text if len(text) <= 80 else text[:77] + '...'}"
 
 
 def explain(error: ValidationError, model: type[BaseModel]) -> list[tuple[str, str]]:
@@ -124,13 +128,8 @@ def _sentence(details: list[ErrorDetails], model: type[BaseModel], place: tuple[
 
 def _wanted(detail: ErrorDetails) -> str:
     kind, context = detail["type"], detail.get("ctx", {})
-    bounds = {"greater_than": "gt", "greater_than_equal": "ge", "less_than": "lt", "less_than_equal": "le"}
-    signs = {"gt": ">", "ge": ">=", "lt": "<", "le": "<="}
     if kind in WANTED:
         return WANTED[kind]
-    if kind in bounds:
-        key = bounds[kind]
-        return f"{signs[key]} {context[key]}"
     if kind in LIMITS:
         return LIMITS[kind].format(**context)
     if kind == "literal_error":

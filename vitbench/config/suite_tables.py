@@ -54,8 +54,10 @@ class SuiteTables:
         if not isinstance(raw, dict):
             self.complain(name, f"must be a table, got {quote(raw)}")
             return None
-        if name == "data" and raw.get("name") == "synthetic":
-            raw = {"image_seed": self.raw["suite"].get("seed", 0), **raw} if self.seeded() else raw
+        suite = self.raw.get("suite")
+        seed = suite.get("seed") if isinstance(suite, dict) else None
+        if name == "data" and raw.get("name") == "synthetic" and isinstance(seed, int):
+            raw = {"image_seed": seed, **raw}
         if name == "model" and "preset" in raw:
             preset = self.preset(raw["preset"], "model.preset")
             if preset is None:
@@ -76,6 +78,14 @@ class SuiteTables:
         self.complain(place, f"{quote(name)} is no preset{hint}; known: {', '.join(PRESETS)}")
         return None
 
+    def array(self, name: str) -> tuple[Any, ...]:
+        """An array of tables of the file; empty where it is absent, or something else, which is a mistake."""
+        raw = self.raw.get(name, ())
+        if isinstance(raw, tuple):
+            return raw
+        self.complain(name, f"must be an array of tables: [[{name}]]")
+        return ()
+
     def each(self, place: str, tables: Iterable[Any], model: type[Spec]) -> Iterator[tuple[str, Spec]]:
         """(place, spec) of each of an array of tables; one with a mistake is left out, and the mistake gathered."""
         for number, raw in enumerate(tables, 1):
@@ -87,11 +97,6 @@ class SuiteTables:
                     self.complain(f"{here}.{key}" if key else here, message)
                 continue
             yield here, spec
-
-    def seeded(self) -> bool:
-        """Whether the file has a master seed."""
-        suite = self.raw.get("suite")
-        return isinstance(suite, dict) and isinstance(suite.get("seed"), int)
 
     def replaced(self, base: Mapping[str, Any], changes: Mapping[str, Any], place: str) -> dict[str, Any]:
         """The base tables with some fields replaced. A path is a field of the model, or ``table.field``."""
@@ -132,13 +137,13 @@ class SuiteTables:
 
 def of_components(model: ModelSpec | None, changes: Mapping[str, Any]) -> dict[str, Any]:
     """Changes in which ``positions.base`` and ``positions.name`` are one component with its options."""
-    found: dict[str, Any] = {}
+    fields: dict[str, Any] = {}
     for path, value in changes.items():
         slot, _, option = path.partition(".")
         if slot in registry.slots() and option:
-            name = found.get(slot, changes.get(slot, getattr(model or ModelSpec(), slot)))
+            name = fields.get(slot, changes.get(slot, getattr(model or ModelSpec(), slot)))
             table = name if isinstance(name, dict) else {"name": name}
-            found[slot] = {**table, option: value}
-        elif path not in found:
-            found[path] = value
-    return found
+            fields[slot] = {**table, option: value}
+        elif path not in fields:
+            fields[path] = value
+    return fields

@@ -13,7 +13,7 @@ MAX_SUITE_BYTES = 1 << 20
 MAX_DEPTH = 16
 """Tables and arrays inside one another: a suite has six."""
 MAX_DOTS = 1_000
-"""In a key: the parser takes time and memory that grow with the square of its parts."""
+"""Dots in a key: the parser takes time and memory that grow with the square of its parts."""
 
 
 def parse(path: Path, text: str | None = None) -> dict[str, Any]:
@@ -70,8 +70,8 @@ def apply(raw: dict[str, Any], override: str) -> list[str]:
     if not equals or not all(keys):
         return [f'--set "{override}": write table.key=value, e.g. train.epochs=3']
     try:
-        found = tomllib.loads(f"value = {text}")
-        value = with_tuples(shallow(found))["value"] if list(found) == ["value"] else text.strip()
+        parsed = tomllib.loads(f"value = {text}")
+        value = with_tuples(shallow(parsed))["value"] if list(parsed) == ["value"] else text.strip()
     except tomllib.TOMLDecodeError:
         value = text.strip()
     except (ValueError, RecursionError) as error:

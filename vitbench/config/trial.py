@@ -20,7 +20,7 @@ HOW_TO_COME_BY = frozenset({"path", "download", "fallback"})
 
 
 def images_body(data: DataSpec, identity: str) -> dict[str, Any]:
-    """What an id says of the data."""
+    """JSON form of the data in an id."""
     return {**{k: v for k, v in data.canonical().items() if k not in HOW_TO_COME_BY}, "identity": identity}
 
 
@@ -42,7 +42,7 @@ class TrainingTrial(Strict):
     data_identity: str = Field(description="what the images are, wherever they lie; see vitbench.data.catalog")
 
     def canonical(self) -> dict[str, Any]:
-        """What the id is made of."""
+        """JSON form that the id is made of."""
         return {
             "kind": self.kind,
             "model": self.model.canonical(),
@@ -88,39 +88,39 @@ MOST_OF_TIMM = 10
 
 def mismatches(model: ModelSpec, recipe: TrainSpec) -> list[tuple[str, str]]:
     """(field of the recipe, message) for what it asks of a model that cannot do it."""
-    found, taught = [], recipe.has_teacher
+    problems, taught = [], recipe.has_teacher
     if recipe.pretrain_epochs and not model.of_components:
-        found.append(("pretrain_epochs", f'architecture "{model.architecture}" has no patches that could be hidden'))
+        problems.append(("pretrain_epochs", f'architecture "{model.architecture}" has no patches that could be hidden'))
     elif recipe.pretrain_epochs and model.patches < 2:
-        found.append(("pretrain_epochs", "an image of one patch has none that could be hidden"))
+        problems.append(("pretrain_epochs", "an image of one patch has none that could be hidden"))
     elif recipe.pretrain_epochs:
-        found += [
+        problems += [
             ("pretrain_epochs", f'{slot} "{name}" needs every patch of an image, and some would be hidden')
             for slot, name in model.components.items()
             if registry.facts(slot, name).every_patch
         ]
     if recipe.frozen and model.of_components and "probe" not in registry.facts("head", model.head).offers:
-        found.append(("frozen", f'head "{model.head}" is no linear layer, which a probe of frozen features takes'))
+        problems.append(("frozen", f'head "{model.head}" is no linear layer, which a probe of frozen features takes'))
     if recipe.optimizer == "muon" and (recipe.frozen or not model.of_components):
         who = "a head alone" if recipe.frozen else f'architecture "{model.architecture}"'
-        found.append(("optimizer", f"muon is for the matrices of blocks, and none are known of {who}"))
+        problems.append(("optimizer", f"muon is for the matrices of blocks, and none are known of {who}"))
     if recipe.test_sizes and model.architecture.startswith(OF_TIMM):
-        found.append(("test_sizes", f'architecture "{model.architecture}" is asked about images of one size alone'))
+        problems.append(("test_sizes", f'architecture "{model.architecture}" is asked about images of one size alone'))
     for size in recipe.test_sizes:
         other = model.model_copy(update={"image_size": size})
         wrong = [f"{field}: {problem}" for field, problem in other.problems()] or other.conflicts()
         wrong += [f'{slot} "{name}" has weights for one size of images alone' for slot, name in other.components.items()
                   if registry.facts(slot, name).one_size]  # fmt: skip
-        found += [("test_sizes", f"{size}: {problem}") for problem in wrong]
+        problems += [("test_sizes", f"{size}: {problem}") for problem in wrong]
     if recipe.randaugment_scale == "timm" and recipe.randaugment_level > MOST_OF_TIMM:
-        found.append(("randaugment_level", f"{recipe.randaugment_level}, but timm's scale ends at {MOST_OF_TIMM}"))
+        problems.append(("randaugment_level", f"{recipe.randaugment_level}, but timm's scale ends at {MOST_OF_TIMM}"))
     if taught and not model.of_components:
-        found.append(("distillation", f'architecture "{model.architecture}" is a teacher, and no pupil'))
+        problems.append(("distillation", f'architecture "{model.architecture}" is a teacher, and no pupil'))
     if taught and recipe.frozen:
-        found.append(("frozen", "a head alone has nothing to learn from a teacher"))
+        problems.append(("frozen", "a head alone has nothing to learn from a teacher"))
     if not taught and model.answers_teacher:
-        found.append(("distillation", f'pooling "{model.pooling}" has a token for a teacher, and there is none'))
-    return found
+        problems.append(("distillation", f'pooling "{model.pooling}" has a token for a teacher, and there is none'))
+    return problems
 
 
 def unstackable(model: ModelSpec, recipe: TrainSpec) -> str | None:
@@ -198,7 +198,7 @@ class TimeTrial(Strict):
     mode: Mode
 
     def canonical(self) -> dict[str, Any]:
-        """What the id is made of."""
+        """JSON form that the id is made of."""
         return {
             "kind": self.kind,
             **({"level": self.level} if self.level != "model" else {}),
@@ -230,7 +230,7 @@ class TimeTrial(Strict):
 
     @property
     def shape(self) -> str:
-        """What two trials share to do the same work, in words; empty for whole models, which may differ in all."""
+        """Sizes that two trials with the same work share, in words; empty for whole models, which may differ in all."""
         model = self.model
         height, width = pair(model.image_size)
         patch = "×".join(map(str, dict.fromkeys(pair(model.patch_size))))

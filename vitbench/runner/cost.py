@@ -125,8 +125,8 @@ def _products(slot: str, name: str, sizes: Mapping[str, int]) -> int:
     terms = {} if facts.empty else USUAL.get(slot, {}) if facts.flops is None else facts.flops
     if not terms:
         return 0
-    options = {f"({option})": value for option, value in registry.settings(slot, name).items()}
-    known = {**sizes, **{option: value for option, value in options.items() if isinstance(value, int)}}
+    settings = registry.settings(slot, name)
+    known = {**sizes, **{f"({option})": value for option, value in settings.items() if isinstance(value, int)}}
     return sum(factor * math.prod(known[size] for size in _letters(product)) for product, factor in terms.items())
 
 
@@ -258,14 +258,10 @@ def remaining(
 
 def cost_of(estimate: Estimate, pace: Pace | None) -> str:
     """An estimate in a sentence."""
-    basis = (
-        "at the pace of this study's finished trials" if pace else "at a nominal rate; measured once trials have run"
-    )
-    time = (
-        f"about {duration(estimate.seconds)} ({basis})"
-        if estimate.seconds is not None
-        else "time unknown until a trial has been measured"
-    )
+    time = "time unknown until a trial has been measured"
+    if estimate.seconds is not None:
+        rate = "the pace of this study's finished trials" if pace else "a nominal rate; measured once trials have run"
+        time = f"about {duration(estimate.seconds)} (at {rate})"
     return f"cost of what is left: {estimate.flops / 1e12:,.1f} TFLOP, {time}"
 
 

@@ -7,7 +7,7 @@ import platform
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -38,19 +38,12 @@ class Finding:
 
 def examine() -> Iterator[Finding]:
     """Findings, most basic first."""
-    yield Finding(
-        "python",
-        "ok",
-        f"{platform.python_version()} on {platform.system()} {platform.machine()}, {cpu_model()}",
-    )
-    checks: tuple[Callable[[], Iterator[Finding]], ...] = (
-        _torch,
-        _compiler,
-        _components,
-        _data,
-    )
-    for check in checks:
-        yield from check()
+    system = f"{platform.python_version()} on {platform.system()} {platform.machine()}, {cpu_model()}"
+    yield Finding("python", "ok", system)
+    yield from _torch()
+    yield from _compiler()
+    yield from _components()
+    yield from _data()
 
 
 PROBE = """
@@ -88,12 +81,12 @@ def probed() -> dict[str, tuple[bool, str]]:
     except subprocess.TimeoutExpired as error:
         output = error.stdout.decode() if isinstance(error.stdout, bytes) else error.stdout or ""
         why = f"still running after {TRIAL_SECONDS} s"
-    found = {subject: (works, text) for subject, works, text in map(json.loads, output.splitlines())}
-    return {subject: found.get(subject, (False, why)) for subject in ("torch", "accelerator", "torchvision")}
+    answers = {subject: (works, text) for subject, works, text in map(json.loads, output.splitlines())}
+    return {subject: answers.get(subject, (False, why)) for subject in ("torch", "accelerator", "torchvision")}
 
 
 def torchvision_finding(torch_version: str, works: bool, output: str) -> Finding:
-    """What an import of torchvision beside this torch says of the two."""
+    """Finding about the two packages, by an import of torchvision beside this torch."""
     if works:
         return Finding("torchvision", "ok", output)
     if "torchvision::nms" in output or "undefined symbol" in output:
@@ -107,15 +100,15 @@ def torchvision_finding(torch_version: str, works: bool, output: str) -> Finding
 
 
 def _torch() -> Iterator[Finding]:
-    found = probed()
-    works, output = found["torch"]
+    answers = probed()
+    works, output = answers["torch"]
     if not works:
         yield Finding("torch", "bad", f"does not import ({output}): pip install torch torchvision, in this environment")
         return
     version, threads = output.split()
     yield Finding("torch", "ok", f"{version}, {threads} CPU threads")
-    yield torchvision_finding(version, *found["torchvision"])
-    works, output = found["accelerator"]
+    yield torchvision_finding(version, *answers["torchvision"])
+    works, output = answers["accelerator"]
     first, _, cuda = output.partition(" ")
     if works and first != "no":
         yield Finding("accelerator", "ok", output)
@@ -127,9 +120,9 @@ def _torch() -> Iterator[Finding]:
 
 
 def _compiler() -> Iterator[Finding]:
-    found = next((path for name in ("c++", "g++", "clang++") if (path := shutil.which(name))), None)
-    text = found or 'none: torch.compile on the CPU and attention "flex" there need one, such as apt install g++'
-    yield Finding("C++ compiler", "ok" if found else "note", text)
+    compiler = next(filter(None, map(shutil.which, ("c++", "g++", "clang++"))), None)
+    text = compiler or 'none: torch.compile on the CPU and attention "flex" there need one, such as apt install g++'
+    yield Finding("C++ compiler", "ok" if compiler else "note", text)
 
 
 def _components() -> Iterator[Finding]:

@@ -75,27 +75,23 @@ def forked(function: str, *arguments: object) -> Any:
         Exception: what the function raises.
         RuntimeError: where the process ends without an answer.
     """
-    mine, theirs = multiprocessing.Pipe(duplex=False)
+    receiver, sender = multiprocessing.Pipe(duplex=False)
     try:
-        process = start("vitbench.runner.forked:_answer", theirs, dict(os.environ), function, arguments)
-        theirs.close()
-        answer, error = _received(mine)
+        process = start("vitbench.runner.forked:_answer", sender, dict(os.environ), function, arguments)
+        sender.close()
+        try:
+            answer, error = receiver.recv()
+        except EOFError:
+            reason = "a process that was asked for devices or images has ended without an answer"
+            answer, error = None, RuntimeError(reason)
     except KeyboardInterrupt:
         end_server()  # and with it the process, whether it has started or is still to
         raise
     finally:
-        mine.close()
+        receiver.close()
     process.join()
     if error is not None:
         raise error
-    return answer
-
-
-def _received(connection: Connection) -> tuple[Any, Exception | None]:
-    try:
-        answer: tuple[Any, Exception | None] = connection.recv()
-    except EOFError:
-        answer = None, RuntimeError("a process that was asked for devices or images has ended without an answer")
     return answer
 
 

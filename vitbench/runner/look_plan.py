@@ -16,7 +16,7 @@ Wanted = Callable[[StudyInfo], Mapping[str, int]]
 """A plan in which nothing stops early → cell → how many of its seeds are needed; of other cells those of one look."""
 
 Looked = Callable[[StudyFolder], Mapping[str, int]]
-"""The same of a study with such a plan, by its records."""
+"""A study with such a plan → cell → how many of its seeds are needed, by its records."""
 
 
 def nothing_seen(_: StudyInfo) -> Mapping[str, int]:
@@ -67,9 +67,9 @@ def in_words(info: StudyInfo) -> list[str]:
     for number, seed in zip(numbers, trials.seeds(), strict=True):
         if first[number].trial.kind == "train" and seed in of_plan:
             runs[first[number].cell] = runs.get(first[number].cell, 0) + 1
-    counted = {n: sum(its == n for its in runs.values()) for n in plan.at}
-    shown = ", ".join(f"{cells} with {n}" for n, cells in counted.items() if cells)
+    cells = {n: sum(seeds == n for seeds in runs.values()) for n in plan.at}
+    counts = ", ".join(f"{number} with {n}" for n, number in cells.items() if number)
     return [
         f"results are looked at after {', '.join(map(str, plan.at))} seeds: {sum(runs.values())} trainings by now, at "
-        f"most {plan.trainings}; cells by their seeds: {shown}"
+        f"most {plan.trainings}; cells by their seeds: {counts}"
     ]

@@ -4,9 +4,9 @@ Training with one seed again, by another implementation, differs by rounding alo
 the end of a run says little of whether two functions are one, and the first epoch says nearly all. Mean training loss
 of an epoch, relative differences between equivalent implementations on a CPU:
 
-- suite components, float32: 2e-7 in each of two epochs;
+- suite components, float32: 2e-7 in each of two epochs.
 - suite planted, float32, a high learning rate: in the first epoch 1e-6 in the median, 5e-4 in most classes at the most
-  and 1e-2 in one; in the last 0.1 to 0.5, as between two seeds;
+  and 1e-2 in one; in the last 0.1 to 0.5, as between two seeds.
 - suite components, bfloat16: 2e-3 in the first of six epochs, 4e-2 in the fourth, and 1.9 points of test accuracy.
 """
 
@@ -52,15 +52,15 @@ def once(
         if reason := _disagreement(members, records):
             split.append(Disagreement(cells=tuple(p.cell for p in members), reason=reason))
         else:
-            one = next((p for p in members if _able(p, records.get(p.id, []), max_attempts)), members[0])
-            spared |= {planned.id for planned in members if planned is not one}
+            chosen = next((p for p in members if _able(p, records.get(p.id, []), max_attempts)), members[0])
+            spared |= {planned.id for planned in members if planned is not chosen}
     left_out = {number for number, planned in enumerate(first) if planned.id in spared}
     firsts, of_id = {planned.id for planned in first}, dict(zip(trials.ids(), numbers, strict=True))
     return trials.where(lambda trial_id, _: trial_id in firsts or of_id[trial_id] not in left_out), tuple(split)
 
 
 def in_words(info: StudyInfo) -> list[str]:
-    """What a plan spares, and why it does not where implementations disagree."""
+    """Trainings that a plan spares, and why it does not where implementations disagree."""
     if info.implementations != "one":
         return []
     trials = Trials.of(info.trials)
@@ -74,14 +74,14 @@ def in_words(info: StudyInfo) -> list[str]:
         if not apart.intersection(p.cell for p in members)
     ]
     alike = [each for each in alike if len(each) > 1]
-    said, trained = [], sum(runs[trial_id] for trial_id in able)
+    sentences, trained = [], sum(runs[trial_id] for trial_id in able)
     if spared := sum(max(each) * len(each) - sum(each) for each in alike):
-        said.append(
+        sentences.append(
             f"{sum(map(len, alike))} cells are {len(alike)} function{'s' * (len(alike) > 1)}: equivalent "
             f"implementations are all trained with the first seed, and one of them with the others; {trained} "
             f'trainings, not {trained + spared} (train.implementations = "all")'
         )
-    return [*said, *(f"{', '.join(each.cells)}: {DISAGREE}: {each.reason}" for each in info.split)]
+    return [*sentences, *(f"{', '.join(each.cells)}: {DISAGREE}: {each.reason}" for each in info.split)]
 
 
 def _able(planned: PlannedTrial, attempts: Sequence[Record], max_attempts: int) -> bool:
@@ -91,14 +91,14 @@ def _able(planned: PlannedTrial, attempts: Sequence[Record], max_attempts: int) 
 
 
 def _disagreement(members: Sequence[PlannedTrial], records: Mapping[str, list[Record]]) -> str:
-    """In what implementations of one function differ by more than rounding can make of it; empty if in nothing."""
+    """Difference between implementations of one function that rounding cannot explain; empty if there is none."""
     ended = [(p.cell, standing(records[p.id]).values) for p in members if p.id in records]
-    found = [(cell, values) for cell, values in ended if isinstance(values, TrainValues)]
-    if not found:
+    trained = [(cell, values) for cell, values in ended if isinstance(values, TrainValues)]
+    if not trained:
         return ""
-    first, reference = found[0]
+    first, reference = trained[0]
     tolerance = FIRST_EPOCH[members[0].trial.dtype]
-    for cell, values in found[1:]:
+    for cell, values in trained[1:]:
         which = f"of {first} and {cell}"
         losses = [(each.pretraining or each.epochs)[0].train_loss for each in (reference, values)]
         if not math.isclose(*losses, rel_tol=tolerance, abs_tol=tolerance * tolerance):

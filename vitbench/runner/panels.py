@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import json
 import random
 import statistics
 from collections import deque
@@ -28,7 +27,7 @@ Keep = Callable[[TimeTrial, Outcome, TimeValues | None], None]
 
 @dataclass
 class Bench:
-    """What the timing of one setting needs of the runner."""
+    """The parts of the runner that the timing of one setting needs."""
 
     workers: Workers
     request: Callable[..., Request]
@@ -62,7 +61,7 @@ class TimingSetting:
             assert isinstance(trial, TimeTrial)
             self.outcomes[trial.id] = [outcome]
             if outcome.state == "ok":
-                self.by_itself[trial.id] = Alone.model_validate_json(json.dumps(outcome.values))
+                self.by_itself[trial.id] = Alone.model_validate_json(outcome.values_json())
                 self.samples[trial.id] = []
             else:
                 self.bench.keep(trial, outcome, None)
@@ -71,7 +70,7 @@ class TimingSetting:
             self.side_by_side(baseline)
 
     def alive(self) -> list[TimeTrial]:
-        """Those that have not failed, in the plan's order."""
+        """The trials that have not failed, in the plan's order."""
         return [t for t in self.pending if t.id in self.samples]
 
     def side_by_side(self, baseline: TimeTrial) -> None:
@@ -80,10 +79,10 @@ class TimingSetting:
         for outcome in self.bench.workers.run(self.requests(baseline, panels), self.bench.say):
             process, panel = outcome.request.process, list(outcome.request.panel)
             if outcome.state == "ok":
-                found = Panel.model_validate_json(json.dumps(outcome.values))
-                self.ceilings = _higher(self.ceilings, found.ceilings)
+                measured = Panel.model_validate_json(outcome.values_json())
+                self.ceilings = _higher(self.ceilings, measured.ceilings)
                 for trial in panel:
-                    self.samples[trial.id].append(found.samples[trial.id])
+                    self.samples[trial.id].append(measured.samples[trial.id])
                     self.outcomes[trial.id].append(outcome)
             elif outcome.state == "interrupted" and self.through() >= baseline.protocol.rounds:
                 break  # what is there is enough for records
@@ -152,10 +151,11 @@ def whole(outcomes: Sequence[Outcome]) -> Outcome:
     return replace(outcomes[-1], started_at=outcomes[0].started_at, seconds=sum(o.seconds for o in outcomes))
 
 
-def _higher(one: Ceilings | None, other: Ceilings) -> Ceilings:
+def _higher(earlier: Ceilings | None, later: Ceilings) -> Ceilings:
     """The higher of two measurements of each ceiling: what slowed one of them down was no property of the device."""
-    if one is None:
-        return other
+    if earlier is None:
+        return later
     return Ceilings(
-        flops_per_s=max(one.flops_per_s, other.flops_per_s), bytes_per_s=max(one.bytes_per_s, other.bytes_per_s)
+        flops_per_s=max(earlier.flops_per_s, later.flops_per_s),
+        bytes_per_s=max(earlier.bytes_per_s, later.bytes_per_s),
     )

@@ -31,7 +31,7 @@ from vitbench.store.plan_tables import UNTUNED, Place
 KINDS = ("tune", "train", "time")
 NO_SETTING = "no setting of its tuning could be chosen: of each of them a run has no result"
 TIMED_ON = "random images"
-"""What a study that only times is run on."""
+"""Images that a study which only times is run on."""
 
 
 @uncollected()
@@ -91,14 +91,14 @@ def plan(
         planner.train(identity, chosen)
     if "time" in kinds:
         planner.time()
-    implementations, split = _implementations(suite) if training else None, tuple[Disagreement, ...]()
-    trials = planner.trials()
+    implementations = next(cell.train.implementations for cell in suite.cells if cell.train) if training else None
+    trials, split = planner.trials(), tuple[Disagreement, ...]()
     if implementations == "one":
         trials, split = once(trials, records, suite.info.max_attempts)
     if not trials:
         raise SpecError([f"{suite.file}: 0 trials: the suite has no {' or '.join(f'[{k}]' for k in kinds)} table"])
     looks = next((cell.train.looks for cell in suite.cells if cell.train), ()) if training else ()
-    found = StudyInfo(
+    info = StudyInfo(
         suite=suite.info,
         suite_file=suite.file,
         options=suite.options,
@@ -117,12 +117,7 @@ def plan(
         looks=plan_of_looks(suite, looks, trials) if looks else None,
         trials=trials,
     )
-    return up_to_look(found, wanted)
-
-
-def _implementations(suite: ExpandedSuite) -> Literal["one", "all"]:
-    """Which of equivalent implementations are trained with further seeds: the same for all cells."""
-    return next(cell.train.implementations for cell in suite.cells if cell.train)
+    return up_to_look(info, wanted)
 
 
 def _shared_classes(suite: ExpandedSuite, names: tuple[str, ...]) -> tuple[str, ...]:
@@ -145,7 +140,7 @@ class Planner:
         self.exact, self.recipe = by_identity(_exact), by_identity(TrainTable.recipe)
 
     def trials(self) -> Trials:
-        """What has been planned so far."""
+        """The trials that have been planned so far."""
         return Trials(self.builder.tables())
 
     def tune(self, identity: str) -> None:
@@ -216,7 +211,7 @@ class Planner:
 
 
 def setting(planned: PlannedTrial) -> tuple[str | float | None, ...]:
-    """What trials share that are timed side by side: level, shape, dtype, batch size, mode, and how long they run.
+    """Key of trials that are timed side by side: level, shape, dtype, batch size, mode, and how long they run.
 
     Compiling and CUDA graphs are not in it: with and without them is a comparison that is asked for.
     """

@@ -26,15 +26,15 @@ from vitbench.store.record import MAX_BYTES
 from vitbench.wording import MOST_CHARACTERS, MOST_LINES
 
 GRACE_SECONDS = 10.0
-"""Between SIGTERM and SIGKILL."""
+"""Time between SIGTERM and SIGKILL."""
 
 POLL_SECONDS = 0.1
 
 AWAY_SECONDS = 5.0
-"""Between two looks at the processes, beyond which the driver was stopped itself: that time is not a trial's."""
+"""Time between two looks at the processes, beyond which the driver was stopped itself: that time is not a trial's."""
 
 START_SECONDS = 180.0
-"""For the fork server to start a process, its own start included; one that takes longer is stuck, and is replaced."""
+"""Time for the fork server to start itself and a process; one that takes longer is stuck, and is replaced."""
 
 LOG_TAIL = 4 * MOST_LINES * MOST_CHARACTERS
 """Bytes at the end of a process's log of which the lines that a record keeps are taken, at most four a character."""
@@ -151,7 +151,7 @@ class Job:
                     os.kill(pid, number)
 
     def outcome(self) -> Outcome:
-        """After the process has ended: what became of it. Whatever is left of its group is killed."""
+        """The outcome of the process, which has ended. Whatever is left of its group is killed."""
         self.process.join()
         code = self.process.exitcode
         self.send(signal.SIGKILL)
@@ -226,11 +226,11 @@ class Pool:
         if not self.jobs:
             spinning.choose(slot.threads)
         request = request.model_copy(update={"device": slot.device, "threads": slot.threads})
-        mine, theirs = Pipe(duplex=False)
+        receiver, sender = Pipe(duplex=False)
         self.count += 1
         log = self.folder / f"{self.count}.log"
         compiled = self.compiled.pop() if self.compiled else self.folder / f"{self.count}-compiled"
-        work = ("vitbench.runner.work:main", request.model_dump_json(), theirs, str(log), str(compiled))
+        work = ("vitbench.runner.work:main", request.model_dump_json(), sender, str(log), str(compiled))
         limit = threading.Timer(START_SECONDS, end_server)
         limit.daemon = True
         limit.start()
@@ -242,9 +242,9 @@ class Pool:
             process = start(*work)
         finally:
             limit.cancel()
-        theirs.close()
+        sender.close()
         assert process.pid is not None
-        self.jobs.append(Job(request, slot, process, mine, log, compiled, time.monotonic() + request.timeout_s))
+        self.jobs.append(Job(request, slot, process, receiver, log, compiled, time.monotonic() + request.timeout_s))
         self.started(request, process.pid)
         self.looked_at = time.monotonic()  # what a start takes is no pause of the driver
 

@@ -17,10 +17,10 @@ from pathlib import Path
 TASKS = Path("/proc/self/task")
 
 LOOK_SECONDS = 0.5
-"""For which threads are on all cores again, to see how long they wait for them."""
+"""Time for which threads are on all cores again, to see how long they wait for them."""
 
 APART_SECONDS = 10.0
-"""Between two looks."""
+"""Time between two looks."""
 
 ALONE = 0.8
 """Share of the time in which threads could run that they did, above which the machine is theirs."""
@@ -78,15 +78,15 @@ def entitled(before: dict[int, tuple[int, int]], after: dict[int, tuple[int, int
 
 def _waited() -> dict[int, tuple[int, int]] | None:
     """Thread → nanoseconds that it ran, and that it waited for a core; None where the system does not say."""
-    found = {}
+    times = {}
     try:
         for task in TASKS.iterdir():
             with contextlib.suppress(FileNotFoundError, ProcessLookupError):  # it has just ended
                 ran, waited, _ = map(int, (task / "schedstat").read_text().split())
-                found[int(task.name)] = (ran, waited)
+                times[int(task.name)] = (ran, waited)
     except (OSError, ValueError):
         return None
-    return found or None
+    return times or None
 
 
 def _keep_on(cores: set[int]) -> None:

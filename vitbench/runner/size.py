@@ -11,7 +11,7 @@ from vitbench.wording import duration
 
 
 def with_time(error: TooManyTrials, device: str) -> SpecError:
-    """The same message with the estimated time: that of the suite's base cell, as often as the grid has cells."""
+    """The error with the estimated time: that of the suite's base cell, as often as the grid has cells."""
     seconds = _seconds(error, device)
     time = "its time is unknown until a trial has been measured" if seconds is None else f"about {duration(seconds)}"
     return SpecError([f"{message} (estimated cost: {time})" for message in error.messages])
@@ -27,11 +27,7 @@ def _seconds(error: TooManyTrials, device: str) -> float | None:
         trials = plan(suite, kind).trials
     except ValueError:  # the base alone is no cell that could run: only its axes make it one
         return None
-    total = 0.0
+    estimate = Estimate(kind, None)
     for planned in trials:
-        estimate = Estimate(kind, None)
-        estimate.add(planned.trial)
-        if estimate.seconds is None:
-            return None
-        total += estimate.seconds * error.cells * (error.runs if planned.trial.kind == "train" else 1)
-    return total
+        estimate.add(planned.trial, error.cells * (error.runs if planned.trial.kind == "train" else 1))
+    return estimate.seconds

@@ -35,7 +35,7 @@ def stacks(
 
 
 def _stack_of(planned: PlannedTrial, attempts: Mapping[str, Sequence[Tried]]) -> str | None:
-    """What tells the stack of a trial from others; None where it is trained alone."""
+    """Key of the stack that a trial belongs to; None where it is trained alone."""
     trial, tried = planned.trial, attempts.get(planned.id, ())
     if not isinstance(trial, TrainTrial) or not trial.train.stack_seeds:
         return None
@@ -64,8 +64,8 @@ def apart(
     members = (
         Stacked.model_validate_json(outcome.values_json()).members if outcome.state == "ok" else (None,) * len(trials)
     )
-    for trial, found in zip(trials, members, strict=True):
-        if isinstance(found, str):
-            yield trial, replace(outcome, state="diverged", reason=found, values=None), None
+    for trial, member in zip(trials, members, strict=True):
+        if isinstance(member, str):
+            yield trial, replace(outcome, state="diverged", reason=member, values=None), None
         else:
-            yield trial, outcome, found
+            yield trial, outcome, member

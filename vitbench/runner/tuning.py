@@ -8,7 +8,7 @@ import statistics
 from collections.abc import Mapping, Sequence
 
 from vitbench.config.base import dumps
-from vitbench.config.suite import ExpandedSuite, Setting, Value
+from vitbench.config.suite import ExpandedSuite, Setting
 from vitbench.store import PlannedTrial, Record, TuneValues
 from vitbench.store.attempts import finished, standing
 
@@ -37,25 +37,20 @@ def choose(
     runs: dict[tuple[str, str], list[PlannedTrial]] = {}
     for trial in planned:
         if trial.trial.kind == "tune":
-            runs.setdefault((trial.cell, key(trial.setting)), []).append(trial)
+            runs.setdefault((trial.cell, dumps(trial.setting)), []).append(trial)
     chosen, hopeless = {}, []
     for cell in suite.cells:
-        mine = [runs.get((cell.label, key(s.values)), []) for s in cell.settings]
-        tried = [p for of_setting in mine for p in of_setting]
+        by_setting = [runs.get((cell.label, dumps(setting.values)), []) for setting in cell.settings]
+        tried = [p for of_setting in by_setting for p in of_setting]
         if not tried or not all(finished(records.get(p.id, []), suite.info.max_attempts) for p in tried):
             continue
-        scores = [_score([records[p.id] for p in of_setting]) for of_setting in mine]
+        scores = [_score([records[p.id] for p in of_setting]) for of_setting in by_setting]
         best = max(range(len(scores)), key=lambda i: scores[i])
         if scores[best][0] == -math.inf:
             hopeless.append(cell.label)
         else:
             chosen[cell.label] = cell.settings[best]
     return chosen, hopeless
-
-
-def key(values: Mapping[str, Value]) -> str:
-    """The same for the same setting."""
-    return dumps({name: list(v) if isinstance(v, tuple) else v for name, v in values.items()})
 
 
 def _score(runs: Sequence[list[Record]]) -> tuple[float, float]:

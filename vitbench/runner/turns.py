@@ -52,11 +52,11 @@ class Turn(Strict):
 
 def waiting(study: Path) -> list[str]:
     """Drivers of a study that wait for a device of this machine: which device, how long, and who has it."""
-    every = _turns()
+    known = _turns()
     return [
         f"process {turn.pid} has waited {max(time.time() - turn.since, 0.0):.0f} s for {turn.device}, "
-        f"{_holders(every, turn)}"
-        for turn in every
+        f"{_holders(known, turn)}"
+        for turn in known
         if turn.waits and turn.study == printable(str(study.resolve()))
     ]
 
@@ -76,13 +76,16 @@ def turns(
         patient: whether to wait at all.
 
     Raises:
-        InUse: where a device is in use and ``patient`` is false.
+        InUse: where a device is in use and ``patient`` is false, or somebody else made the folder.
     """
-    _make(folder := _folder())
+    folder = _folder()
+    folder.mkdir(mode=0o700, exist_ok=True)
+    if folder.stat().st_uid != os.getuid():
+        raise InUse(f"{folder}: belongs to another user; it must be removed before anything is run")
     with contextlib.ExitStack() as stack:
         for device in sorted(set(devices)):
             stream = stack.enter_context((folder / device.replace(":", "-")).open("a"))
-            mine = Turn(device=device, study=printable(str(study.resolve())), place=place(), pid=os.getpid(),
+            turn = Turn(device=device, study=printable(str(study.resolve())), place=place(), pid=os.getpid(),
                         born=born(os.getpid()) or 0.0, since=time.time(), waits=True)  # fmt: skip
             file = folder / f"{device.replace(':', '-')}.{os.getpid()}.json"
             stack.callback(file.unlink, missing_ok=True)
@@ -92,15 +95,15 @@ def turns(
                     fcntl.flock(stream.fileno(), (fcntl.LOCK_EX if alone else fcntl.LOCK_SH) | fcntl.LOCK_NB)
                 except BlockingIOError:
                     if not announced:
-                        write_atomically(file, mine.model_dump_json(), durable=False)
-                        said = f"{device}: {_holders(_turns(), mine)}; a timing has its device to itself"
+                        write_atomically(file, turn.model_dump_json(), durable=False)
+                        reason = f"{device}: {_holders(_turns(), turn)}; a timing has its device to itself"
                         if not patient:
-                            raise InUse(f"{said}, and --no-wait was asked for") from None
-                        say(f"waiting for {said}")
+                            raise InUse(f"{reason}, and --no-wait was asked for") from None
+                        say(f"waiting for {reason}")
                         announced = True
                     time.sleep(LOOK_SECONDS)
                 else:
-                    held = mine.model_copy(update={"waits": False, "since": time.time()})
+                    held = turn.model_copy(update={"waits": False, "since": time.time()})
                     write_atomically(file, held.model_dump_json(), durable=False)
                     break
         yield
@@ -111,27 +114,20 @@ def _folder() -> Path:
     return Path(tempfile.gettempdir()) / f"vitbench-devices-{os.getuid()}"
 
 
-def _make(folder: Path) -> None:
-    """Raises InUse where somebody else made it."""
-    folder.mkdir(mode=0o700, exist_ok=True)
-    if folder.stat().st_uid != os.getuid():
-        raise InUse(f"{folder}: belongs to another user; it must be removed before anything is run")
-
-
 def _turns() -> list[Turn]:
     """The turns of living processes in this namespace; files of dead ones are removed."""
-    found = []
+    living = []
     for file in sorted(_folder().glob("*.json")):
         with contextlib.suppress(OSError, ValidationError):
             turn = Turn.model_validate_json(file.read_bytes())
             if turn.place == place() and lives(turn.pid, turn.born):
-                found.append(turn)
+                living.append(turn)
             elif turn.place == place():
                 file.unlink()
-    return found
+    return living
 
 
-def _holders(every: list[Turn], waits: Turn) -> str:
+def _holders(known: list[Turn], waits: Turn) -> str:
     """Who has the device that one waits for."""
-    held = [str(turn) for turn in every if turn.device == waits.device and not turn.waits]
+    held = [str(turn) for turn in known if turn.device == waits.device and not turn.waits]
     return f"in use by {', '.join(held)}" if held else "in use by another vitbench"

@@ -17,7 +17,7 @@ PENDING, RUNNING = "pending", "running"
 LATEST = 8
 """Results that are shown as the latest ones."""
 KINDS = ("tune", "train", "time")
-"""In the order in which they are run."""
+"""Kinds of trials, in the order in which they are run."""
 RATED = 40
 """Latest results of a kind whose pace says how long the others will take."""
 
@@ -127,12 +127,11 @@ class Watch:
         ]
 
     def _running(self, busy: Iterable[AtWork], now: float) -> list[Running]:
-        shown = sorted(busy, key=lambda each: (each.since is None, each.since or 0.0))
         return [
             Running(
                 self.trials.of_id(each.trial_id).description, None if each.since is None else max(now - each.since, 0)
             )
-            for each in shown
+            for each in sorted(busy, key=lambda each: (each.since is None, each.since or 0.0))
         ]
 
     def _pace(

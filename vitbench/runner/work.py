@@ -22,14 +22,7 @@ from vitbench.ceilings import measure_ceilings
 from vitbench.config.base import STORED, Strict
 from vitbench.config.trial import TimeTrial, TrainTrial, TuneTrial
 from vitbench.data.catalog import DataError
-from vitbench.devices import (
-    DTYPES,
-    DeviceError,
-    Unsupported,
-    peak_bytes,
-    resolve,
-    unsupported,
-)
+from vitbench.devices import DTYPES, DeviceError, Unsupported, peak_bytes, resolve, unsupported
 from vitbench.environment import code_digest, fingerprint, source_commit
 from vitbench.memory import keep_freed_memory
 from vitbench.model.exactness import Incorrect, check
@@ -175,7 +168,7 @@ def _ceilings(request: Request, device: torch.device, send: Send) -> Strict:
 
 
 def _nothing(request: Request, device: torch.device, send: Send) -> Strict:
-    """What is left of a trial is what the harness itself costs; the benchmark of that asks for it."""
+    """No work at all, so that a trial's time is the harness's own; the benchmark of that asks for it."""
     return Strict()
 
 

@@ -30,47 +30,43 @@ APART = frozenset(
 
 
 def asked(info: StudyInfo) -> Asked:
-    """What a study asks: its suite's words and settings, claims and goals, and of its training cells what is trained.
+    """A study's questions: the words and settings of its suite, its claims and goals, and what its cells train.
 
     Fields at their default are left out, so that a new field changes no study's digest.
     """
     trials = Trials.of(info.trials)
-    found: Asked = info.model_dump(mode="json", exclude_defaults=True, exclude=set(APART))
-    found |= {f"suite.{name}": value for name, value in info.suite.canonical().items()}
+    fields: Asked = info.model_dump(mode="json", exclude_defaults=True, exclude=set(APART))
+    fields |= {f"suite.{name}": value for name, value in info.suite.canonical().items()}
     for fact in info.facts:
         body = fact.canonical()
         name = CLAIM + body.pop("claim")
-        found[name if name not in found else f"{name} ({len(found)})"] = body
+        fields[name if name not in fields else f"{name} ({len(fields)})"] = body
     if info.looks:
-        found["suite.looks"] = list(info.looks.at)
-    found |= {GOAL + goal.cell: goal.test_accuracy for goal in info.goals}
+        fields["suite.looks"] = list(info.looks.at)
+    fields |= {GOAL + goal.cell: goal.test_accuracy for goal in info.goals}
     cells = {p.cell: p.trial for p in reversed(trials.up_to_seed[1]) if isinstance(p.trial, TrainTrial)}
     cells = dict(reversed(cells.items()))
     if cells:
-        images, model, recipe = (
-            by_identity(images_body),
-            by_identity(ModelSpec.canonical),
-            by_identity(TrainSpec.canonical),
-        )
-        found[CELLS] = list(cells)
+        images, model = by_identity(images_body), by_identity(ModelSpec.canonical)
+        recipe = by_identity(TrainSpec.canonical)
+        fields[CELLS] = list(cells)
         to_come = info.looks.seeds if info.looks else ()  # a look of the plan has been reckoned with
-        found[SEEDS] = sorted({*to_come, *(row[8] for row in trials.tables.rows if row[1] == "train")})
-        found |= _over("model", {cell: model(trial.model) for cell, trial in cells.items()})
-        bodies = {cell: images(trial.data, trial.data_identity) for cell, trial in cells.items()}
-        found |= _over("data", bodies)
-        found |= _over("train", {cell: recipe(trial.train) for cell, trial in cells.items()})
-    plain: Asked = json.loads(dumps(found))
+        fields[SEEDS] = sorted({*to_come, *(row[8] for row in trials.tables.rows if row[1] == "train")})
+        fields |= _over("model", {cell: model(trial.model) for cell, trial in cells.items()})
+        fields |= _over("data", {cell: images(trial.data, trial.data_identity) for cell, trial in cells.items()})
+        fields |= _over("train", {cell: recipe(trial.train) for cell, trial in cells.items()})
+    plain: Asked = json.loads(dumps(fields))
     return plain
 
 
 def _over(table: str, bodies: Mapping[str, Mapping[str, Any]]) -> Asked:
     """The fields of one table: a value that all cells share once, one that varies by cell."""
-    found, distinct = Asked(), list({id(body): body for body in bodies.values()}.values())
+    fields, distinct = Asked(), list({id(body): body for body in bodies.values()}.values())
     for name in sorted({name for body in distinct for name in body}):
         first = distinct[0].get(name)
         alike = all(body.get(name) == first for body in distinct)
-        found[f"{table}.{name}"] = first if alike else {BY_CELL: {c: body.get(name) for c, body in bodies.items()}}
-    return found
+        fields[f"{table}.{name}"] = first if alike else {BY_CELL: {c: body.get(name) for c, body in bodies.items()}}
+    return fields
 
 
 def by_cell(value: Any) -> Mapping[str, Any] | None:

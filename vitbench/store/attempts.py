@@ -11,7 +11,7 @@ from pydantic import Field
 from vitbench.store.record import AGAIN, NonNegative, Record, State
 
 SEALED = "#"
-"""In :attr:`Attempt.file`, between a segment's name and the number of a record in it."""
+"""Sign in :attr:`Attempt.file` between a segment's name and the number of a record in it."""
 
 
 class Tried(Protocol):
@@ -31,7 +31,7 @@ class Tried(Protocol):
 
     @property
     def attempt(self) -> int:
-        """Its number, from 1."""
+        """Number of the attempt, from 1."""
 
     @property
     def started_at(self) -> datetime:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Generic, Literal, TypeVar
+from typing import Generic, Literal, TypeVar
 
 from vitbench.config.base import Strict, dumps
 from vitbench.config.model import ModelSpec
@@ -39,11 +39,6 @@ class InternTable(Generic[Item]):
         return index
 
 
-def key(values: Mapping[Any, object]) -> str:
-    """The same for the same values, also where some are tuples."""
-    return dumps(list(values.items()))
-
-
 def text_of_spec(spec: Strict) -> str:
     """The text of a spec in the ids of trials."""
     return dumps(spec.canonical())
@@ -54,10 +49,10 @@ class TablesBuilder:
 
     def __init__(self) -> None:
         self.axes, self.exact = InternTable[tuple[str, ...]](dumps), InternTable[Mapping[str, bool]](dumps)
-        self.settings, self.published = InternTable[Mapping[str, Value]](key), InternTable[Published](text_of_spec)
+        self.settings = InternTable[Mapping[str, Value]](lambda setting: dumps([*setting.items()]))
+        self.published, self.places = InternTable[Published](text_of_spec), InternTable[Place](dumps)
         self.models, self.data = InternTable[ModelSpec](text_of_spec), InternTable[DataSpec](text_of_spec)
         self.recipes, self.protocols = InternTable[TrainSpec](text_of_spec), InternTable[TimeSpec](text_of_spec)
-        self.places = InternTable[Place](lambda place: key(dict(enumerate(place))))
         self.images: dict[tuple[int, str], str] = {}
         """Index of the data's spec, identity → their text in an id."""
         self.rows: dict[str, Row] = {}
@@ -66,7 +61,7 @@ class TablesBuilder:
         self, cell: str, axes: Mapping[str, Value], exact: Mapping[str, bool], published: Published | None = None,
         setting: Mapping[str, Value] = UNTUNED,
     ) -> Place:  # fmt: skip
-        """What the trials of a cell share, to be kept for all of them."""
+        """The part that the trials of a cell share, to be kept for all of them."""
         number = None if published is None else self.published(published)
         return cell, self.axes(tuple(axes)), tuple(axes.values()), self.exact(exact), self.settings(setting), number
 
@@ -109,7 +104,7 @@ class TablesBuilder:
             )  # fmt: skip
 
     def tables(self) -> PlanTables:
-        """What has been planned."""
+        """The tables of all trials that have been planned."""
         return PlanTables(
             axes=tuple(self.axes.entries),
             exact=tuple(map(dict, self.exact.entries)),

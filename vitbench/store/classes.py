@@ -14,7 +14,7 @@ Function = tuple[str, str, str]
 
 
 class Functions:
-    """What trials compute; specs that they share are written once."""
+    """Functions that trials compute; specs that they share are written once."""
 
     def __init__(self) -> None:
         self.model, self.recipe = by_identity(ModelSpec.canonical), by_identity(text_of_spec)
@@ -30,9 +30,9 @@ class Functions:
 
 
 def classes(trials: Trials) -> list[list[PlannedTrial]]:
-    """Of each function that two cells or more train, their trials with the first seed, in the plan's order."""
-    function, found = Functions(), dict[tuple[str, Function], list[PlannedTrial]]()
+    """Trials with the first seed of each function that two cells or more train, in the plan's order."""
+    function, members = Functions(), dict[tuple[str, Function], list[PlannedTrial]]()
     for planned in trials.up_to_seed[1]:
         if planned.trial.kind == "train":
-            found.setdefault((planned.trial.device, function(planned)), []).append(planned)
-    return [members for members in found.values() if len(members) > 1]
+            members.setdefault((planned.trial.device, function(planned)), []).append(planned)
+    return [trained for trained in members.values() if len(trained) > 1]

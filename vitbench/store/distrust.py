@@ -14,7 +14,7 @@ from vitbench.store.attempts import Attempt, Tried
 SHOWN = 3
 
 LEAP = 1_000
-"""Between two numbers that follow one another: what is lost of a study leaves gaps, and none that are so large."""
+"""Largest step from one number to the next: what is lost of a study leaves gaps, and none that are so large."""
 
 Of = TypeVar("Of", bound=Tried)
 
@@ -51,7 +51,7 @@ def reason(error: ValidationError | OSError) -> str:
 
 
 def misplaced(pairs: Iterable[tuple[str, str]]) -> str | None:
-    """What is wrong with the ids of a plan, each given beside the one that its trial has; None where nothing is.
+    """Mistakes in the ids of a plan, each given beside the one that its trial has; None where there are none.
 
     A result is found by its id: under a wrong one it would stand in another cell's row.
     """
@@ -69,7 +69,7 @@ def misplaced(pairs: Iterable[tuple[str, str]]) -> str | None:
 
 
 def believed(numbers: Sequence[int]) -> list[int]:
-    """Those of some numbers, in order, that follow from 0 without a leap: the next of them would have no room else."""
+    """The numbers, in order, that follow from 0 without a leap: the next of them would have no room else."""
     pairs = enumerate(zip([0, *numbers], numbers, strict=False))
     end = next((i for i, (before, number) in pairs if number - before > LEAP), len(numbers))
     return list(numbers[:end])
@@ -81,17 +81,15 @@ def distinct(attempts: Sequence[Of], damaged: list[str]) -> list[Of]:
     A record that was copied to another file counts once, and one whose number leaps not at all.
     """
     kept: dict[tuple[object, ...], Of] = {}
-    followed = len(believed([one.attempt for one in attempts]))
-    for place, one in enumerate(attempts):
-        key = (one.attempt, one.started_at, one.state, one.reason)
+    followed = len(believed([tried.attempt for tried in attempts]))
+    for place, tried in enumerate(attempts):
+        key = (tried.attempt, tried.started_at, tried.state, tried.reason)
         if place < followed and key not in kept:
-            kept[key] = one
+            kept[key] = tried
             continue
-        if (
-            place < followed and isinstance(one, Attempt) and one.packed
-        ):  # a crash between packing and removing leaves both
-            continue
+        if place < followed and isinstance(tried, Attempt) and tried.packed:
+            continue  # a crash between packing and removing leaves both
         why = "the same record in two files" if place < followed else "no attempt of a number near it is there"
-        if (entry := f"{one.trial_id}, attempt {one.attempt}: {why}") not in damaged:
+        if (entry := f"{tried.trial_id}, attempt {tried.attempt}: {why}") not in damaged:
             damaged.append(entry)
     return list(kept.values())

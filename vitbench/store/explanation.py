@@ -24,11 +24,11 @@ from vitbench.registry import UnknownComponent
 from vitbench.store.files import handle, opened, write_atomically
 
 FOLDER, SUFFIX = "explanations", ".safetensors"
-"""Of a study, and of a file in it, which has its trial's id for a name."""
+"""Folder in a study, and suffix of a file in it, which has its trial's id for a name."""
 
 KEY = "vitbench explanation"
 MAX_BYTES = 256 << 20
-"""Of a file: ten times the largest that is written."""
+"""Largest file: ten times the largest that is written."""
 
 MOST_FILTERS = 64
 MOST_SIMILAR = 1024
@@ -91,7 +91,7 @@ class About(Strict):
 
 @dataclass(frozen=True)
 class Explanation:
-    """What there is to see of a model; all but ``pixels`` may be absent.
+    """Pictures of a model as arrays; all but ``pixels`` may be absent.
 
     Shapes: n images, P patches, N tokens, D model width, L layers, H heads, K classes.
 
@@ -168,8 +168,6 @@ def read_explanation(path: Path) -> Explanation:
         with opened(path, MAX_BYTES) as stream, safe_open(handle(stream), framework="np") as stored:
             about = About.model_validate_json(json.dumps(json.loads((stored.metadata() or {})[KEY])), context=STORED)
             arrays = {name: stored.get_tensor(name) for name in stored.keys()}  # noqa: SIM118  # not a mapping
-    except BadExplanation:
-        raise
     except OSError as error:
         raise BadExplanation(error.strerror or str(error)) from error
     except ValidationError as error:
@@ -214,16 +212,16 @@ def _of_model(about: About) -> Iterator[str]:
 
 def _of_shapes(explanation: Explanation) -> Iterator[str]:
     """Arrays whose shape or type the model cannot have."""
-    spec, shown, classes = explanation.about.model, len(explanation.about.shown), len(explanation.about.classes)
+    spec, n, classes = explanation.about.model, len(explanation.about.shown), len(explanation.about.classes)
     tokens, patches, heads = (spec.placed, spec.patches, spec.heads) if spec.of_components else (0, 0, 0)
-    every = tokens + spec.registers if spec.of_components else 0
+    sequence = tokens + spec.registers if spec.of_components else 0
     mapped = 0 if explanation.mapped is None else len(explanation.mapped)
     wanted: dict[str, tuple[int | None, ...]] = {
-        "pixels": (shown, *pair(spec.image_size), 3), "filters": (None, None, None, 3), "positions": (tokens, spec.dim),
-        "embedded": (None, *(spec.grid if spec.of_components else (0, 0))), "scores": (every, every),
-        "weights": (every, every), "norms": (shown, spec.depth, every),
+        "pixels": (n, *pair(spec.image_size), 3), "filters": (None, None, None, 3), "positions": (tokens, spec.dim),
+        "embedded": (None, *(spec.grid if spec.of_components else (0, 0))), "scores": (sequence, sequence),
+        "weights": (sequence, sequence), "norms": (n, spec.depth, sequence),
         "similarity": (patches, patches), "attention": (mapped, spec.depth, heads, patches), "mapped": (None,),
-        "distances": (spec.depth, heads), "last_layer": (shown, patches), "rollouts": (shown, patches),
+        "distances": (spec.depth, heads), "last_layer": (n, patches), "rollouts": (n, patches),
         "confusion": (classes, classes),
     }  # fmt: skip
     for name, shape in wanted.items():
@@ -238,14 +236,14 @@ def _of_shapes(explanation: Explanation) -> Iterator[str]:
         yield f"filters are {len(explanation.filters):,}, and an explanation has at most {MOST_FILTERS}"
     if explanation.embedded is not None and len(explanation.embedded) > MOST_EMBEDDED:
         yield f"embedded are {len(explanation.embedded):,} channels, and an explanation has at most {MOST_EMBEDDED}"
-    if (explanation.scores is not None or explanation.weights is not None) and every > MOST_PAIRED:
-        yield f"scores and weights are of {every:,} tokens, and an explanation's of at most {MOST_PAIRED:,}"
+    if (explanation.scores is not None or explanation.weights is not None) and sequence > MOST_PAIRED:
+        yield f"scores and weights are of {sequence:,} tokens, and an explanation's of at most {MOST_PAIRED:,}"
     if explanation.similarity is not None and patches > MOST_SIMILAR:
         yield f"similarity is of {patches:,} patches, and an explanation's of at most {MOST_SIMILAR:,}"
 
 
 def _of_values(explanation: Explanation) -> Iterator[str]:
-    """Of arrays that have the right shapes."""
+    """Impossible values in arrays that have the right shapes."""
     for name in ARRAYS:
         array = getattr(explanation, name)
         if array is not None and array.dtype.kind == "f" and not np.isfinite(array).all():

@@ -72,19 +72,12 @@ def write_atomically(path: Path, content: str | bytes, *, durable: bool = True) 
 def publish(path: Path, content: str | bytes, *, durable: bool = True) -> Path:
     """Like :func:`write_atomically`, for one writer of many: a file that is there is never replaced.
 
-    Args:
-        path: where to.
-        content: of the file.
-        durable: whether a power cut must not undo it.
-
     Raises:
         FileExistsError: where another writer was first.
     """
     with _written(path, content, durable=durable) as temporary:
         try:
             os.link(temporary, path)
-        except FileExistsError:
-            raise
         except OSError as error:
             if error.errno not in NO_LINKS:
                 raise
@@ -97,7 +90,7 @@ def publish(path: Path, content: str | bytes, *, durable: bool = True) -> Path:
 
 
 @contextlib.contextmanager
-def _written(path: Path, content: str | bytes, *, durable: bool = True) -> Iterator[Path]:
+def _written(path: Path, content: str | bytes, *, durable: bool) -> Iterator[Path]:
     """A temporary file beside ``path`` that holds the content, removed at the end if it is still there."""
     data = encoded(content) if isinstance(content, str) else content
     temporary = path.with_name(f".{path.name}.{os.getpid()}.{secrets.token_hex(4)}.tmp")

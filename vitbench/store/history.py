@@ -46,11 +46,7 @@ LINE = re.compile(r"(train|tune|time) ([0-9a-f]{20}) ([1-9][0-9]{0,6}) ([0-9T:.+
 
 
 KINDS: Mapping[str, tuple[type, type]] = {CELLS: (list, str), SEEDS: (list, int)}
-"""Name → type of its value, and of what is in that."""
-
-
-def _all(values: Any, kind: type) -> bool:
-    return not isinstance(values, list) or all(isinstance(value, kind) for value in values)
+"""Name → type of its value, and of the items of a list."""
 
 
 class Entry(Strict):
@@ -69,8 +65,9 @@ class Entry(Strict):
         """Names, seeds and claims are what readers take them for."""
         for name, values in changed.items():
             for value in values:
-                kind, items = KINDS.get(name, (dict, object) if name.startswith(CLAIM) else (object, object))
-                if value is not None and not (isinstance(value, kind) and _all(value, items)):
+                kind, item = KINDS.get(name, (dict, object) if name.startswith(CLAIM) else (object, object))
+                items = value if isinstance(value, list) else []
+                if value is not None and not (isinstance(value, kind) and all(isinstance(i, item) for i in items)):
                     raise ValueError(f"{name}: no {kind.__name__} of these")
         return changed
 
@@ -90,15 +87,15 @@ class Ended(NamedTuple):
 
 
 class EndState(Tried, Protocol):
-    """What a record and the index both tell of an attempt."""
+    """Fields of an attempt that a record and the index both have."""
 
     @property
     def kind(self) -> str:
-        """Of the trial."""
+        """Kind of the trial."""
 
 
 def ended(outcomes: Iterable[EndState]) -> set[Ended]:
-    """Those of some attempts that are a trial's end."""
+    """The attempts that are a trial's end."""
     return {Ended(o.kind, o.trial_id, o.attempt, o.started_at.isoformat()) for o in outcomes if o.state in ENDED}
 
 
@@ -116,7 +113,7 @@ class History:
 
     def __init__(self, study: Path) -> None:
         self.folder = study / FOLDER
-        self.mine = self.folder / f"finished-{secrets.token_hex(6)}.log"
+        self.log = self.folder / f"finished-{secrets.token_hex(6)}.log"
 
     def begin(self) -> None:
         """Make the folder, or clear it of what killed writers left."""
@@ -132,16 +129,18 @@ class History:
 
     def steps(self) -> list[Step]:
         """The entries since the last that begins, in order; those that cannot be read are left out."""
-        found: list[Step] = []
+        steps: list[Step] = []
         for number in self.numbers():
             if (entry := _read(self.folder / f"{number}.json")) is None:
                 continue
-            before = dict(found[-1].after) if found and not entry.begins else {}
+            if entry.begins:
+                steps.clear()
+            before = dict(steps[-1].after) if steps else {}
             before |= {name: old for name, (old, _) in entry.changed.items()}  # also where an entry between is lost
             after = before | {name: new for name, (_, new) in entry.changed.items()}
             before, after = ({k: v for k, v in each.items() if v is not None} for each in (before, after))
-            found = [*([] if entry.begins else found), Step(entry, before, after)]
-        return found
+            steps.append(Step(entry, before, after))
+        return steps
 
     def unread(self, known: int) -> list[int]:
         """Numbers of the entries that ought to be there and are not, or are damaged.
@@ -186,9 +185,9 @@ class History:
         lines = "".join(f"\n{e.kind} {e.trial_id} {e.attempt} {e.started}\n" for e in sorted(more))
         if not lines:
             return
-        new = not self.mine.exists()
+        new = not self.log.exists()
         self.folder.mkdir(exist_ok=True)
-        with self.mine.open("ab") as stream:
+        with self.log.open("ab") as stream:
             stream.write(lines.encode())
             stream.flush()
             os.fsync(stream.fileno())
@@ -197,9 +196,9 @@ class History:
 
     def catch_up(self, outcomes: Iterable[EndState]) -> int:
         """Add what finished and is not in the list. Returns how many training runs ever finished."""
-        known, there = set(self.finished()), ended(outcomes)
-        self.add(there - known)
-        return len({each.trial_id for each in known | there if each.kind == "train"})
+        listed, outcome = set(self.finished()), ended(outcomes)
+        self.add(outcome - listed)
+        return len({each.trial_id for each in listed | outcome if each.kind == "train"})
 
 
 def _read(path: Path) -> Entry | None:

@@ -1,4 +1,4 @@
-"""What a study is about: ``study.json``."""
+"""StudyInfo: a study's plan and settings, as ``study.json`` holds them."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class LookPlan(Strict):
 
 
 class StudyInfo(Strict):
-    """What a study is about: written when a run starts, replaced when its suite has changed."""
+    """A study's plan and settings: written when a run starts, replaced when its suite has changed."""
 
     schema_version: Literal[2] = 2
     suite: Info

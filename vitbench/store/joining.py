@@ -9,20 +9,9 @@ from vitbench.store.plan_tables import PlannedTrial
 from vitbench.store.trials import Trials
 
 OF_TRAINING = (
-    "data_name",
-    "data_identity",
-    "fallback",
-    "class_names",
-    "facts",
-    "goals",
-    "tuned",
-    "untuned",
-    "implementations",
-    "split",
-    "looks",
-    "excluded",
-    "options",
-)
+    "data_name", "data_identity", "fallback", "class_names", "facts", "goals", "tuned", "untuned", "implementations",
+    "split", "looks", "excluded", "options",
+)  # fmt: skip
 """Fields of StudyInfo that a plan which only times leaves as they are."""
 
 
@@ -35,17 +24,16 @@ def joined(known: StudyInfo, info: StudyInfo, run: set[str]) -> StudyInfo:
     if not left:
         same = bool(known.commands) and planned == set(old.ids())
         return info.model_copy(update={"commands": known.commands}) if same else info
-    recipes = {(p.trial.kind, _recipe(p.trial)) for p in info.trials}
     of_cell: dict[tuple[str, str], set[str]] = {}
     for p in info.trials:
         of_cell.setdefault((p.trial.kind, p.cell), set()).add(_recipe(p.trial))
-    models = {p.cell: p.trial.model for p in info.trials}
-    kinds = {p.trial.kind for p in info.trials}
+    recipes = {(kind, recipe) for (kind, _), digests in of_cell.items() for recipe in digests}
+    models, kinds = {p.cell: p.trial.model for p in info.trials}, {kind for kind, _ in of_cell}
 
     def comparable(p: PlannedTrial) -> bool:
         """Whether it may stand in one table with the new ones: a run under another recipe is no further seed."""
-        mine = of_cell.get((p.trial.kind, p.cell))  # each cell has its own, where they are tuned
-        known_recipe = _recipe(p.trial) in mine if mine else (p.trial.kind, _recipe(p.trial)) in recipes
+        recipe, tuned = _recipe(p.trial), of_cell.get((p.trial.kind, p.cell))  # tuned cells have recipes of their own
+        known_recipe = recipe in tuned if tuned else (p.trial.kind, recipe) in recipes
         return (p.trial.kind not in kinds or known_recipe) and models.get(p.cell, p.trial.model) == p.trial.model
 
     kept = [p for p in left if comparable(p)]
@@ -54,13 +42,13 @@ def joined(known: StudyInfo, info: StudyInfo, run: set[str]) -> StudyInfo:
 
 
 def _commands(known: StudyInfo, info: StudyInfo, *, adds: bool) -> tuple[tuple[str, ...], ...]:
-    """Those of an old plan of which something is left, and the new plan's where it ``adds`` a trial."""
+    """Commands of an old plan of which something is left, and the new plan's where it ``adds`` a trial."""
     if not known.commands:
         return ()  # a part of them would pass for all
     return tuple(dict.fromkeys([*known.commands, *(info.commands if adds else ())]))
 
 
 def _recipe(trial: Trial) -> str:
-    """What two trials of one kind must share to be compared, beside the model, the seed and the device."""
+    """Digest of what two trials of one kind must share to be compared, beside the model, the seed and the device."""
     body = trial.canonical()
     return digest([body.get(key) for key in ("data", "train", "protocol")])

@@ -29,7 +29,7 @@ from vitbench.store.files import content, publish, write_atomically
 from vitbench.store.processes import born, end_group, lives, mark, place, wall_clock
 
 INTERVAL_SECONDS = 10.0
-"""Between two signs of life."""
+"""Time between two signs of life."""
 
 MAX_BYTES = 1 << 16
 """Largest file of a lease."""
@@ -99,14 +99,11 @@ def at_work(folder: Path) -> list[AtWork]:
     working = []
     for trial_id, path in sorted(latest.items()):
         owner = _read(path)
+        here = owner if owner is not None and owner.place == place() else None
         with contextlib.suppress(FileNotFoundError):  # given up since
             quiet = time.time() - path.lstat().st_mtime
-            if owner is not None and owner.place == place():
-                alive = lives(owner.pid, owner.born)
-            else:
-                alive = quiet <= MISSED * (owner.interval_s if owner else INTERVAL_SECONDS)
-            if alive:
-                here = owner if owner is not None and owner.place == place() else None
+            interval = owner.interval_s if owner else INTERVAL_SECONDS
+            if lives(here.pid, here.born) if here else quiet <= MISSED * interval:
                 since = min((wall_clock(each) for _, each in here.groups if each), default=None) if here else None
                 began = wall_clock(here.born) if here else None
                 working.append(AtWork(trial_id, owner.driver if owner else "", began, since))
@@ -152,7 +149,7 @@ class Leases:
         if path is not None and (owner := _read(path)) is not None and owner.place == self.me.place:
             for leader, _ in owner.groups:  # what a dead driver left running would go on for nobody
                 end_group(leader, owner.mark)
-        file = self._path(trial_id, generation + 1)
+        file = self.folder / f"{trial_id}.{generation + 1}.json"
         try:
             publish(file, self.me.model_dump_json(), durable=False)
         except FileExistsError:
@@ -193,9 +190,6 @@ class Leases:
         """The highest generation of a trial's leases; 0 and None where there is none."""
         files = [(n, p) for p in self.folder.glob(f"{trial_id}.*.json") if (n := _generation(p))]
         return max(files, default=(0, None), key=lambda pair: pair[0])
-
-    def _path(self, trial_id: str, generation: int) -> Path:
-        return self.folder / f"{trial_id}.{generation}.json"
 
     def _living(self, trial_id: str, path: Path) -> Lease | None:
         """The lease in a file, or None if its owner is dead or it has just been given up."""

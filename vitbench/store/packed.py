@@ -67,7 +67,7 @@ class Segment:
         except FileNotFoundError:
             raise
         except UNREADABLE as error:
-            self._found(f"cannot be read: {_reason(error)}; what can be read of it counts")
+            self._note(f"cannot be read: {_reason(error)}; what can be read of it counts")
             self.attempts = [
                 None if record is None else attempt_of(record, self.file(i)) for i, record in self._lines_read()
             ]
@@ -75,11 +75,10 @@ class Segment:
     @functools.cached_property
     def of_trial(self) -> Mapping[str, list[Attempt]]:
         """Trial id → its attempts in this segment."""
-        found: dict[str, list[Attempt]] = {}
-        for attempt in self.attempts:
-            if attempt is not None:
-                found.setdefault(attempt.trial_id, []).append(attempt)
-        return found
+        attempts: dict[str, list[Attempt]] = {}
+        for attempt in filter(None, self.attempts):
+            attempts.setdefault(attempt.trial_id, []).append(attempt)
+        return attempts
 
     def file(self, number: int) -> str:
         """Value of :attr:`Attempt.file` for the record in a line."""
@@ -102,15 +101,15 @@ class Segment:
                     try:
                         record = from_json(text)
                     except BadRecord as error:
-                        self._found(f"record {number}: {error}")
+                        self._note(f"record {number}: {error}")
                         yield number, None
                     else:
                         yield number, record
                     number += 1
         except UNREADABLE as error:
-            self._found(f"after {number} records: {_reason(error)}")
+            self._note(f"after {number} records: {_reason(error)}")
 
-    def _found(self, damage: str) -> None:
+    def _note(self, damage: str) -> None:
         self.damage = self.damage or damage
 
 
@@ -120,17 +119,17 @@ def _lines(path: Path) -> Iterator[Callable[[int], bytes]]:
     with opened(path, MAX_SEGMENT) as stream, gzip.GzipFile(fileobj=stream) as unpacked:
 
         def line(most: int) -> bytes:
-            found = unpacked.readline(most + 1)
-            if len(found) > most:
+            text = unpacked.readline(most + 1)
+            if len(text) > most:
                 raise ValueError(f"a line of more than {most:,} bytes")
-            return found
+            return text
 
         yield line
 
 
 def _reason(error: Exception) -> str:
-    said = error.errors()[0]["msg"] if isinstance(error, ValidationError) else getattr(error, "strerror", None)
-    return str(said or error or type(error).__name__)
+    message = error.errors()[0]["msg"] if isinstance(error, ValidationError) else getattr(error, "strerror", None)
+    return str(message or error or type(error).__name__)
 
 
 class Segments:
@@ -191,13 +190,14 @@ def pack(study: Path, names: Sequence[str]) -> int:
                 return 0
         sweep(folder)
         for start in range(0, len(names), MOST):
-            some = [one for name in names[start : start + MOST] if (one := _sealed(study / "records" / name))]
-            if some:
-                _read_back(_write(folder, some), some)
-                for one in some:
-                    one.file.unlink(missing_ok=True)
+            files = (study / "records" / name for name in names[start : start + MOST])
+            records = [record for record in map(_sealed, files) if record]
+            if records:
+                _read_back(_write(folder, records), records)
+                for record in records:
+                    record.file.unlink(missing_ok=True)
                 sync_folder(study / "records")
-            sealed += len(some)
+            sealed += len(records)
     finally:
         os.close(handle)
     return sealed
@@ -215,10 +215,10 @@ def _sealed(file: Path) -> _Sealed | None:
     return _Sealed(file, cast(Row, tuple(row)), line)
 
 
-def _write(folder: Path, some: Sequence[_Sealed]) -> Path:
-    rows = ROWS.dump_json([one.row for one in some]) + b"\n"
-    header = json.dumps({"form": FORM, "records": len(some)}).encode() + b"\n"
-    packed = gzip.compress(b"".join([header, rows, *(one.line for one in some)]), LEVEL, mtime=0)
+def _write(folder: Path, records: Sequence[_Sealed]) -> Path:
+    rows = ROWS.dump_json([record.row for record in records]) + b"\n"
+    header = json.dumps({"form": FORM, "records": len(records)}).encode() + b"\n"
+    packed = gzip.compress(b"".join([header, rows, *(record.line for record in records)]), LEVEL, mtime=0)
     return write_atomically(folder / _name(hashlib.sha256(packed).hexdigest()), packed)
 
 
@@ -226,11 +226,11 @@ def _name(digest: str) -> str:
     return f"{digest[:20]}{SUFFIX}"
 
 
-def _read_back(path: Path, some: Sequence[_Sealed]) -> None:
+def _read_back(path: Path, records: Sequence[_Sealed]) -> None:
     """Raises OSError where a segment does not say what was written into it."""
     segment = Segment(path)
     with _lines(path) as line:
         line(MAX_HEADER), line(MAX_ROWS)
-        same = all(line(MAX_BYTES) == one.line for one in some) and not line(MAX_BYTES)
+        same = all(line(MAX_BYTES) == record.line for record in records) and not line(MAX_BYTES)
     if segment.damage or not same:
         raise OSError(5, "reads back as something else than was written", str(path))

@@ -44,7 +44,7 @@ class PlannedTrial(Strict):
 
 
 Place = tuple[str, int, tuple[Value, ...], int, int, int | None]
-"""What the trials of a cell share beside what they run: its label, index of the names of its axes, their values;
+"""Part that the trials of a cell share beside what they run: its label, index of the names of its axes, their values;
 indices of which components are exact, of the setting of the nuisance axes, of the published number if there is one."""
 
 TrainRow = tuple[str, Literal["train", "tune"], int, int, int, int, Device, str, Seed]

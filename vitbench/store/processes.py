@@ -15,7 +15,7 @@ MARK = "VITBENCH_RUN"
 """Environment variable of a driver and of all that it starts: only what has a driver's own mark is ended for it."""
 
 PASSES = 5
-"""Over a group's processes, of which one may fork while others are ended."""
+"""Passes over a group's processes, of which one may fork while others are ended."""
 
 
 @functools.cache
@@ -71,15 +71,15 @@ def end_group(leader: int, marked: str) -> None:
     if leader <= 1 or not marked:
         return
     for _ in range(PASSES):
-        found = False
+        killed = False
         for process in psutil.process_iter():
             with contextlib.suppress(psutil.Error, OSError):
                 if os.getpgid(process.pid) != leader or process.status() == psutil.STATUS_ZOMBIE:
                     continue
                 if process.uids().real == os.getuid() and process.environ().get(MARK) == marked:
                     process.kill()
-                    found = True
-        if not found:
+                    killed = True
+        if not killed:
             return
 
 

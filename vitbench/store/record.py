@@ -38,10 +38,10 @@ AGAIN: frozenset[str] = frozenset({"failed", "crashed"})
 The others would come out the same again: they are results."""
 
 MAX_BYTES = 64 << 20
-"""Of a record's file: a hundred times the largest that is written."""
+"""Largest file of a record: a hundred times the largest that is written."""
 
 LARGEST = 2**63 - 1
-"""Of a count: what tables hold. A larger one is nobody's measurement, and would end a report in an overflow."""
+"""Largest count: what tables hold. A larger one is nobody's measurement, and would end a report in an overflow."""
 
 Count = Annotated[int, Field(ge=0, le=LARGEST)]
 Percent = Annotated[float, Field(ge=0.0, le=100.0)]
@@ -94,7 +94,7 @@ class Epoch(Strict):
 
 
 class TrainValues(Strict):
-    """What a finished training trial measured."""
+    """Values of a finished training trial."""
 
     epochs: tuple[Epoch, ...]
     test_loss: float
@@ -150,7 +150,7 @@ class TrainValues(Strict):
 
 
 class TuneValues(Strict):
-    """What a finished tuning run measured: its last epoch's validation, and no test images."""
+    """Values of a finished tuning run: its last epoch's validation, and no test images."""
 
     epochs: tuple[Epoch, ...]
     validation_loss: float
@@ -167,7 +167,7 @@ class TuneValues(Strict):
 
 
 class Samples(Strict):
-    """What one process measured: one value for each round, in which each variant had a turn, in random order."""
+    """Measurements of one process: one value for each round, in which each variant had a turn, in random order."""
 
     latencies_ms: tuple[NonNegative, ...] = Field(
         description="by the device's events, or by the clock where it has none"
@@ -201,7 +201,7 @@ class Ceilings(Strict):
 
 
 class TimeValues(Strict):
-    """What a finished timing trial measured, over all of its processes."""
+    """Values of a finished timing trial, over all of its processes."""
 
     latency_ms_p50: NonNegative = Field(description="median of the processes' medians")
     latency_ms_p25: NonNegative | None = Field(description="over all iterations of all processes; None of too few")
@@ -253,7 +253,7 @@ class Record(Strict):
 
     @property
     def kind(self) -> str:
-        """Of the trial."""
+        """Kind of the trial."""
         return self.trial.kind
 
     @property

@@ -132,17 +132,17 @@ class StudyFolder:
     def later(self, trial_id: str, known: Sequence[Tried]) -> list[Record]:
         """Attempts at a trial that other drivers have stored since ``known`` was read."""
         last = last_attempt(known)
-        found: list[Record] = []
+        records: list[Record] = []
         for number in itertools.count(last + 1):
             file = self.path / "records" / f"{trial_id}-{number}.json"
             record = self._read(file) if os.path.lexists(file) else None
             if record is None:
                 break
-            found.append(record)
+            records.append(record)
         # After the files of their own: what was packed meanwhile has gone from there.
         packed = [attempt for attempt in self._packed(trial_id) if attempt.attempt > last]
-        found += [record for _, record in self.records_of(packed)]
-        return distinct(sorted(found, key=lambda record: (record.attempt, record.started_at)), [])
+        records += [record for _, record in self.records_of(packed)]
+        return distinct(sorted(records, key=lambda record: (record.attempt, record.started_at)), [])
 
     def _packed(self, trial_id: str) -> list[Attempt]:
         """The attempts at a trial that are packed by now."""
@@ -166,16 +166,16 @@ class StudyFolder:
         Args:
             wanted: whether an attempt's record is asked for.
         """
-        found: dict[str, Record] = {}
+        of_file: dict[str, Record] = {}
 
         def keep(attempt: Attempt, record: Record) -> None:
             if wanted(attempt):
-                found[attempt.file] = record
+                of_file[attempt.file] = record
 
         chosen = {trial_id: [a for a in tried if wanted(a)] for trial_id, tried in self.attempts(keep).items()}
-        unread = (a for tried in chosen.values() for a in tried if a.file not in found)
-        found.update((a.file, record) for a, record in self.records_of(unread))
-        read = {trial_id: [found[a.file] for a in tried if a.file in found] for trial_id, tried in chosen.items()}
+        unread = (a for tried in chosen.values() for a in tried if a.file not in of_file)
+        of_file.update((a.file, record) for a, record in self.records_of(unread))
+        read = {trial_id: [of_file[a.file] for a in tried if a.file in of_file] for trial_id, tried in chosen.items()}
         return {trial_id: records for trial_id, records in read.items() if records}
 
     def records_of(self, attempts: Iterable[Attempt]) -> Iterator[tuple[Attempt, Record]]:
@@ -220,7 +220,7 @@ class StudyFolder:
 
     @functools.cached_property
     def history(self) -> History:
-        """What was asked at each time, and what ever finished."""
+        """The questions that the study asked at each time, and the trials that ever finished."""
         return History(self.path)
 
     def _names(self) -> list[str]:
@@ -254,15 +254,15 @@ class StudyFolder:
 
     def _in_order(self, attempts: Iterable[Attempt]) -> dict[str, list[Attempt]]:
         """Trial id → its attempts; one that was copied to another file is counted once, and named in ``damaged``."""
-        found: dict[str, list[Attempt]] = {}
+        of_trial: dict[str, list[Attempt]] = {}
         for attempt in attempts:
-            found.setdefault(attempt.trial_id, []).append(attempt)
-        for of_trial in found.values():
-            if len(of_trial) > 1 or of_trial[0].attempt > 1:
-                of_trial.sort(key=lambda a: (a.attempt, a.started_at))
-                of_trial[:] = distinct(of_trial, self.damaged)
+            of_trial.setdefault(attempt.trial_id, []).append(attempt)
+        for tried in of_trial.values():
+            if len(tried) > 1 or tried[0].attempt > 1:
+                tried.sort(key=lambda a: (a.attempt, a.started_at))
+                tried[:] = distinct(tried, self.damaged)
         self.damaged += [entry for entry in self.segments.damaged if entry not in self.damaged]
-        return {trial_id: found[trial_id] for trial_id in sorted(found) if found[trial_id]}
+        return {trial_id: tried for trial_id, tried in sorted(of_trial.items()) if tried}
 
     def _read(self, file: Path) -> Record | None:
         """A file's record; None where it is damaged, and set aside."""
@@ -279,16 +279,16 @@ class StudyFolder:
 
     def set_aside(self) -> list[tuple[str, str]]:
         """(name, reason) of the files that are no records, set aside now or by an earlier reading."""
-        found = dict(entry.split(": ", 1) for entry in self.damaged if ": " in entry)
+        reasons = dict(entry.split(": ", 1) for entry in self.damaged if ": " in entry)
         for file in sorted((self.path / "records").glob("*.json.corrupt")):
             name = file.name.removesuffix(".corrupt")
             try:
                 read_record(file)
             except BadRecord as error:
-                found[name] = str(error)
+                reasons[name] = str(error)
             else:
-                found[name] = "set aside; it can be read now"
-        return sorted(found.items())
+                reasons[name] = "set aside; it can be read now"
+        return sorted(reasons.items())
 
     def outcomes(self) -> dict[str, Record]:
         """Trial id → the record that stands for it: its last ok one, else its last attempt."""

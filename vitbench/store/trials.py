@@ -38,27 +38,23 @@ class Trials(Sequence[PlannedTrial]):
 
     @classmethod
     def of(cls, trials: Iterable[PlannedTrial] | PlanTables) -> Trials:
-        """The same trials as tables; of two with the same id, the first."""
+        """Trials as tables; of two with the same id, the first."""
         if isinstance(trials, Trials):
             return trials
         if isinstance(trials, PlanTables):
             return cls(trials)
-        found = TablesBuilder()
+        builder = TablesBuilder()
         for planned in trials:
-            found.add(planned)
-        return cls(found.tables())
+            builder.add(planned)
+        return cls(builder.tables())
 
     def ids(self) -> list[str]:
         """The trials' ids, none of them made."""
         return [row[0] for row in self.tables.rows]
 
     def where(self, wanted: Callable[[str, str], bool]) -> Trials:
-        """Those whose (id, kind) is wanted, in the plan's order, none of them made."""
-        some = object.__new__(type(self))  # the rows have been checked
-        some.tables = self.tables.model_copy(
-            update={"rows": tuple(row for row in self.tables.rows if wanted(row[0], row[1]))}
-        )
-        return some
+        """The trials whose (id, kind) is wanted, in the plan's order, none of them made."""
+        return self._with_rows(row for row in self.tables.rows if wanted(row[0], row[1]))
 
     def drawn(self) -> Trials:
         """Training trials seed by seed, within each in an order of its own, so that no cell always follows another.
@@ -67,10 +63,12 @@ class Trials(Sequence[PlannedTrial]):
         has the same.
         """
         seeds = {seed: place for place, seed in enumerate(dict.fromkeys(row[-1] for row in self.tables.rows))}
-        some = object.__new__(type(self))
-        rows = sorted(self.tables.rows, key=lambda row: (seeds[row[-1]], row[0]))
-        some.tables = self.tables.model_copy(update={"rows": tuple(rows)})
-        return some
+        return self._with_rows(sorted(self.tables.rows, key=lambda row: (seeds[row[-1]], row[0])))
+
+    def _with_rows(self, rows: Iterable[Row]) -> Trials:
+        trials = object.__new__(type(self))  # the rows have been checked
+        trials.tables = self.tables.model_copy(update={"rows": tuple(rows)})
+        return trials
 
     @functools.cached_property
     def up_to_seed(self) -> tuple[list[int], list[PlannedTrial]]:
@@ -143,7 +141,7 @@ class Trials(Sequence[PlannedTrial]):
             return True
         if not isinstance(other, (Trials, tuple, list)) or len(self) != len(other):
             return NotImplemented if not isinstance(other, Sequence) else False
-        return all(mine == its for mine, its in zip(self, other, strict=True))
+        return all(left == right for left, right in zip(self, other, strict=True))
 
     __hash__ = None  # type: ignore[assignment]
 

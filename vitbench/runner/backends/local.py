@@ -63,32 +63,25 @@ class LocalBackend:
         """CPU threads of each training: what the suite gives to it, or the cores, divided by the trainings at once."""
         return self.options.resources.cpus or max(cores() // (self.options.workers or 1), 1)
 
-    @contextlib.contextmanager
-    def training(self, started: Started) -> Iterator[Pool]:
-        """As many slots as workers, dealt over the devices."""
+    def training(self, started: Started) -> AbstractContextManager[Pool]:
+        """A pool with as many slots as workers, dealt over the devices."""
         slots = [Slot(self.devices[i % len(self.devices)], self.threads()) for i in range(self.workers)]
-        with (
-            self.turns(slots, alone=False),
-            scratch() as folder,
-            contextlib.closing(Pool(slots, folder, self.options.stop, started)) as pool,
-        ):
-            yield pool
+        return self._pool(slots, started, alone=False)
+
+    def timing(self, started: Started) -> AbstractContextManager[Pool]:
+        """A pool with one slot on the first device, with all cores."""
+        return self._pool([Slot(self.first, cores())], started, alone=True)
 
     @contextlib.contextmanager
-    def timing(self, started: Started) -> Iterator[Pool]:
-        """One slot on the first device, with all cores."""
-        slot = Slot(self.first, cores())
+    def _pool(self, slots: list[Slot], started: Started, *, alone: bool) -> Iterator[Pool]:
+        """A pool of some slots, whose devices are held against other drivers."""
+        options, devices = self.options, [slot.device for slot in slots]
         with (
-            self.turns([slot], alone=True),
+            turns(devices, options.study, options.stop, options.say, alone=alone, patient=options.patient),
             scratch() as folder,
-            contextlib.closing(Pool([slot], folder, self.options.stop, started)) as pool,
+            contextlib.closing(Pool(slots, folder, options.stop, started)) as pool,
         ):
             yield pool
-
-    def turns(self, slots: list[Slot], *, alone: bool) -> AbstractContextManager[None]:
-        """Hold the devices of some slots against other drivers."""
-        options, devices = self.options, [slot.device for slot in slots]
-        return turns(devices, options.study, options.stop, options.say, alone=alone, patient=options.patient)
 
     def close(self) -> None:
         """A machine stays."""

@@ -25,6 +25,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from vitbench.config.base import STORED
 from vitbench.config.recipe import Device
 from vitbench.config.trial import Trial
 from vitbench.environment import Environment, code_digest
@@ -48,13 +49,13 @@ ROOM_SECONDS = 1.0
 """Time between two looks at how much room the cluster has: nodes come and go."""
 
 WAIT_SECONDS = 30.0
-"""After which a run that has no supervisor yet says what it waits for."""
+"""Time after which a run that has no supervisor yet says what it waits for."""
 
 DEATHS_MOST = 5
 """Supervisors that die in starting before one has started, after which the run ends."""
 
 STOP_SECONDS = GRACE_SECONDS + 3.0
-"""After which a supervisor that was told to stop is killed."""
+"""Time after which a supervisor that was told to stop is killed."""
 
 CARRIED = ("VITBENCH_DATA", "TORCHINDUCTOR_COMPILE_THREADS")
 """Variables of the driver's environment that its supervisors get too."""
@@ -81,13 +82,13 @@ class RayBackend:
         self.where = f"Ray at {self.address}: {plural(nodes, 'node')}, {there}"
 
     def refuses(self, trial: Trial) -> tuple[str, Environment | None] | None:
-        """What no device of this type can do; the rest is found out where the trial runs."""
+        """Why no device of this type can run a trial; the rest is found out where the trial runs."""
         reason = trial.unsupported(self.device)
         return (reason, None) if reason else None
 
     @contextlib.contextmanager
     def training(self, started: Started) -> Iterator[RayPool]:
-        """As many supervisors as workers were asked for, else as many as the cluster has room for."""
+        """A pool of as many supervisors as workers were asked for, else as many as the cluster has room for."""
         reserved = {"num_cpus": self.cpus, "num_gpus": self.gpus}
         with contextlib.closing(RayPool(self, reserved, self.cpus, self.options.workers)) as pool:
             yield pool
@@ -283,7 +284,7 @@ class RayPool:
         return Outcome(request, started_at=started, seconds=seconds, **event)
 
     def without_supervisor(self, worker: RemoteWorker, error: Exception) -> Outcome:
-        """What becomes of a request whose supervisor is gone: with its node, killed, or ended when it did not stop."""
+        """Outcome of a request whose supervisor is gone: with its node, killed, or ended when it did not stop."""
         assert worker.request is not None
         seconds = (datetime.now(UTC) - worker.since).total_seconds()
         if self.stop.signal is not None:
@@ -342,7 +343,7 @@ class Supervisor:
 
     def run(self, request: str) -> str:
         """How the process of a request ended, as JSON."""
-        work = Request.model_validate_json(request, context={"stored": True})
+        work = Request.model_validate_json(request, context=STORED)
         if work.checkpoint and not Path(work.checkpoint).parent.is_dir():  # the study's folder is not on this node
             work = work.model_copy(update={"checkpoint": None})
         self.pool.start(work)
