@@ -158,7 +158,7 @@ def test_what_cannot_be_judged_is_left_out_of_the_gate_unless_nothing_can(tmp_pa
 def test_a_device_without_a_result_is_not_given_anothers_machine(tmp_path: Path) -> None:
     timings = on_two_devices() | {"cuda cell 1": Timed(state="pending", device="cuda")}
     cpu, cuda = side_by_side([write(tmp_path / "one", timings)]).arms
-    assert cpu.conditions is not None and cpu.conditions.machine["processor"] == CPU.cpu and cuda.conditions is None
+    assert cpu.platform is not None and cpu.platform.machine["processor"] == CPU.cpu and cuda.platform is None
 
 
 def test_a_device_that_the_first_study_lacks_is_no_regression(tmp_path: Path) -> None:
@@ -200,7 +200,7 @@ def test_a_study_without_any_record_is_compared(tmp_path: Path) -> None:
     build(tmp_path / "old", Plan([CellPlan("a", {})]))
     found = side_by_side([tmp_path / "old", tmp_path / "new"])
     assert {row.changes[1].word for row in found.timings if row.changes[1]} == {"pending"}
-    assert found.arms[1].conditions is None and differing(found) == {}
+    assert found.arms[1].platform is None and differing(found) == {}
 
 
 def test_folders_are_named_by_as_much_as_tells_them_apart(tmp_path: Path) -> None:

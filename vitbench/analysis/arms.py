@@ -1,6 +1,6 @@
 """Arms: the sides of a comparison, each one study on one device and environment.
 
-An arm is one study on one type of device under one set of conditions (machine, CPU threads, packages, code of
+An arm is one study on one type of device on one platform (machine, CPU threads, packages, code of
 vitbench), or one JSON file of pytest-benchmark. A study that ran on two devices, or in part on another machine, is two
 arms: nothing is averaged over them.
 """
@@ -19,7 +19,7 @@ import pandas as pd
 
 from vitbench.analysis.frames import PENDING, trials_frame
 from vitbench.analysis.results import results_of
-from vitbench.analysis.sides import ComparisonError, Conditions, Timing, benchmarks, conditions, timed
+from vitbench.analysis.sides import ComparisonError, Platform, Timing, benchmarks, platform_of, timed
 from vitbench.config.base import digest
 from vitbench.config.trial import TimeTrial, TrainTrial, images_body
 from vitbench.store import PlannedTrial, Record, StudyFolder, StudyInfo
@@ -89,7 +89,7 @@ class Trained:
 
 @dataclass(frozen=True)
 class Arm:
-    """One study on one type of device under one set of conditions, or one file of pytest-benchmark.
+    """One study on one type of device and platform, or one file of pytest-benchmark.
 
     Attributes:
         name: of the study's folder, and what tells it from other arms of the same study.
@@ -99,7 +99,7 @@ class Arm:
         info: of the study; None of a file.
         damaged: files of the study that were set aside.
         device: type of the device; empty of a file.
-        conditions: those of the first result; None where they were not recorded.
+        platform: that of the first result; None where it was not recorded.
         trials: the arm's rows of :func:`vitbench.analysis.frames.trials_frame`.
         planned: a trial of each that differs in more than the seed.
         timings: by what is timed.
@@ -114,7 +114,7 @@ class Arm:
     info: StudyInfo | None
     damaged: tuple[str, ...]
     device: str
-    conditions: Conditions | None
+    platform: Platform | None
     trials: pd.DataFrame
     planned: tuple[PlannedTrial, ...]
     timings: Mapping[Work, Timing]
@@ -207,7 +207,7 @@ def _of_study(path: Path, name: str, place: int) -> list[Arm]:
         environments = results.environments(rows["trial_id"].tolist())
         origins = list(rows.loc[(rows["state"] == "ok") & rows["origin"].notna(), "origin"].unique())
         for number, origin in enumerate(origins or [None], 1):
-            # What has no result under any of the conditions counts under each.
+            # What has no result on any of the platforms counts on each.
             trials = rows[~rows["origin"].isin([other for other in origins if other != origin])]
             on = [device] if len(devices) > 1 else []
             on += [f"conditions {number}"] if len(origins) > 1 else []
@@ -217,7 +217,7 @@ def _of_study(path: Path, name: str, place: int) -> list[Arm]:
             timings = [planned[trial_id] for trial_id in trials.loc[trials["kind"] == "time", "trial_id"]]
             arms.append(
                 Arm(", ".join([name, *on]), name, place, path, study.info, tuple(study.damaged), device,
-                    conditions(environment) if environment else None, trials,
+                    platform_of(environment) if environment else None, trials,
                     tuple(used.values()), _timings(path, timings, records), _cells(trials, planned))
             )  # fmt: skip
     return arms

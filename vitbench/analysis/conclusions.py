@@ -51,8 +51,8 @@ class Effect:
         value: of it.
         against: the reference.
         judged: over the whole grid.
-        under: values of the conditions → the mean difference under them alone, for each that has a result; empty where
-            there are no conditions. They are in no family, and have no verdict.
+        under: values of the task axes → the mean difference under them alone, for each that has a result; empty where
+            there are no such axes. They are in no family, and have no verdict.
     """
 
     axis: str
@@ -79,7 +79,7 @@ class Conclusions:
         runs: the runs.
         claims: of the suite, put to the test.
         effects: main effects of the axes under study.
-        interactions: of pairs of them, and of each with a condition.
+        interactions: of pairs of them, and of each with an axis that changes the task.
         variants: named cells against the first.
         seeds: cell → seeds that it is trained with by what is known, where the plan has looks; else empty.
     """
@@ -100,7 +100,7 @@ class Conclusions:
 
 def conclude(
     runs: Runs, axes: Mapping[str, Sequence[str]], scientific: Collection[str], *,
-    conditions: Collection[str] = (), facts: Sequence[Fact] = (), cells: Sequence[str] = (), margin: float | None,
+    task_axes: Collection[str] = (), facts: Sequence[Fact] = (), cells: Sequence[str] = (), margin: float | None,
     noise_floor: float | None, test: Test | None = None, looking: Looking | None = None,
 ) -> Conclusions:  # fmt: skip
     """Everything that is to be compared, judged as one family.
@@ -111,8 +111,8 @@ def conclude(
     Args:
         runs: of one device and origin.
         axes: axis → its values as text: all that the grid is made of.
-        scientific: the axes under study; the others are equivalent implementations or conditions.
-        conditions: see :func:`vitbench.analysis.design.conditions`.
+        scientific: the axes under study; the others are equivalent implementations, or change the task.
+        task_axes: see :func:`vitbench.analysis.design.task_axes`.
         facts: the suite's claims.
         cells: that are compared with the first of them.
         margin: see :func:`vitbench.analysis.verdicts.judge`.
@@ -130,8 +130,8 @@ def conclude(
     ]
     pairs = [
         pair
-        for pair in itertools.combinations([axis for axis in axes if axis in {*scientific, *conditions}], 2)
-        if not set(pair) <= set(conditions)
+        for pair in itertools.combinations([axis for axis in axes if axis in {*scientific, *task_axes}], 2)
+        if not set(pair) <= set(task_axes)
     ]
 
     # What is planned on one device alone, and what an edited plan names, is not there to be compared.
@@ -160,7 +160,7 @@ def conclude(
         runs,
         [Tested(fact, each, outcome(fact, each, margin)) for fact, each in zip(facts, claims, strict=True)],
         [
-            Effect(*names, judged=each, under=_under(_seen(runs, each, looking), axes, names, conditions))
+            Effect(*names, judged=each, under=_under(_seen(runs, each, looking), axes, names, task_axes))
             for names, each in zip(wanted, effects, strict=True)
         ],
         crossed,
@@ -182,10 +182,10 @@ def _seen(runs: Runs, judged: Judged, looking: Looking | None) -> Runs:
 
 
 def _under(
-    runs: Runs, axes: Mapping[str, Sequence[str]], names: tuple[str, str, str], conditions: Collection[str]
+    runs: Runs, axes: Mapping[str, Sequence[str]], names: tuple[str, str, str], task_axes: Collection[str]
 ) -> dict[tuple[str, ...], float]:
-    """The mean of an effect under each combination of the conditions' values by itself."""
-    given = [axis for axis in axes if axis in conditions]
+    """The mean of an effect under each combination of the task axes' values by itself."""
+    given = [axis for axis in axes if axis in task_axes]
     means = {}
     for values in itertools.product(*(axes[axis] for axis in given)) if given else ():
         held = {**axes, **{axis: (value,) for axis, value in zip(given, values, strict=True)}}

@@ -10,7 +10,7 @@ import pandas as pd
 
 from vitbench.analysis.arms import Arm
 from vitbench.analysis.frames import commits, level
-from vitbench.analysis.sides import NAMES, Conditions
+from vitbench.analysis.sides import NAMES, Platform
 from vitbench.config.base import Strict
 from vitbench.config.recipe import TimeSpec, TrainSpec
 from vitbench.config.trial import TimeTrial, TrainTrial
@@ -95,7 +95,7 @@ def conditions_of(arms: Sequence[Arm]) -> list[Condition]:
 
 def _recorded(arms: Sequence[Arm]) -> list[Condition]:
     """Machine and software, a row for each thing that any arm's records tell."""
-    known = [arm.conditions or Conditions({}, {}) for arm in arms]
+    known = [arm.platform or Platform({}, {}) for arm in arms]
     rows = []
     for kind, parts in (("machine", [k.machine for k in known]), ("software", [k.software for k in known])):
         for name in dict.fromkeys(name for part in parts for name in part):

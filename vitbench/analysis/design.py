@@ -1,4 +1,4 @@
-"""Design: which axes of a grid are under study, equivalent implementations, or conditions. Imports no numpy."""
+"""Design: which axes of a grid are under study, equivalent implementations, or change the task. Imports no numpy."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def images(data: DataSpec, classes: int) -> str:
     return dumps({"data": fields, "classes": classes})
 
 
-def conditions(cells: Iterable[tuple[Mapping[str, Hashable], str]]) -> set[str]:
+def task_axes(cells: Iterable[tuple[Mapping[str, Hashable], str]]) -> set[str]:
     """The axes whose values change what is classified: cells that differ in such an axis have other images or classes.
 
     Their values are compared with one another by no verdict, since 90 % of four classes is neither better nor worse

@@ -7,7 +7,7 @@ import math
 from collections.abc import Mapping
 
 from vitbench import registry
-from vitbench.analysis.design import conditions, images
+from vitbench.analysis.design import images, task_axes
 from vitbench.analysis.looks import able, levels
 from vitbench.analysis.multiplicity import ALPHA, seeds_for, weight
 from vitbench.analysis.power import POWER, seeds_needed, smallest_effect
@@ -40,7 +40,7 @@ def families(suite: ExpandedSuite) -> dict[str, int]:
     counts = dict.fromkeys(ONE, 0)
     grid = [cell for cell in suite.cells if cell.axes.keys() == suite.axes.keys()]
     identity = by_identity(images)
-    given = conditions((cell.axes, identity(cell.data, cell.model.num_classes)) for cell in grid)
+    given = task_axes((cell.axes, identity(cell.data, cell.model.num_classes)) for cell in grid)
     under_study = [axis for axis in suite.axes if axis not in given and not all_exact(suite, axis)]
     claimed: dict[tuple[object, ...], str] = {}
     for fact in suite.facts:

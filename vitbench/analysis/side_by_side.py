@@ -243,7 +243,7 @@ def side_by_side(paths: Sequence[Path], margin: float = MARGIN) -> SideBySide:
 def _candidates(arms: Sequence[Arm]) -> list[tuple[int, ...]]:
     """Numbers of the arms that each arm may be compared with, the most similar first.
 
-    These are the first study's arms on the same type of device: of the same conditions, then of the same machine,
+    These are the first study's arms on the same type of device: of the same platform, then of the same machine,
     then the others. A slow device of the first study would else count as a regression, and a regression on a fast one
     as none. Where there is none, and for the first study's own other arms, it is the first arm of all.
     """
@@ -257,13 +257,11 @@ def _candidates(arms: Sequence[Arm]) -> list[tuple[int, ...]]:
 
 
 def _distance(one: Arm, other: Arm) -> tuple[bool, int]:
-    """How far apart the conditions of two arms are, where both are known."""
-    if one.conditions is None or other.conditions is None:
+    """How far apart the platforms of two arms are, where both are known."""
+    if one.platform is None or other.platform is None:
         return True, len(HARDWARE) + 1
-    here, there = one.conditions.machine, other.conditions.machine
-    return one.conditions != other.conditions, sum(
-        here.get(name) != there.get(name) for name in here.keys() | there.keys()
-    )
+    here, there = one.platform.machine, other.platform.machine
+    return one.platform != other.platform, sum(here.get(name) != there.get(name) for name in here.keys() | there.keys())
 
 
 def _planned(of_arms: Sequence[object]) -> int:

@@ -1,4 +1,4 @@
-"""Timings to compare and their conditions, read from records or from a JSON file of pytest-benchmark."""
+"""Timings to compare and their platforms, read from records or from a JSON file of pytest-benchmark."""
 
 from __future__ import annotations
 
@@ -45,8 +45,8 @@ class ComparisonError(UserError, ValueError):
 
 
 @dataclass(frozen=True)
-class Conditions:
-    """Under what a timing came about: name → value, as a reader says them."""
+class Platform:
+    """Machine and software of a timing: name → value, as a reader says them."""
 
     machine: Mapping[str, str]
     software: Mapping[str, str]
@@ -87,7 +87,7 @@ def timed(path: Path, planned: PlannedTrial, label: str, record: Record) -> Timi
     return Timing(label, "ok", "", values, timings.instability(values), planned)
 
 
-def conditions(environment: Environment) -> Conditions:
+def platform_of(environment: Environment) -> Platform:
     """An environment as a reader says it, without what moves no number that is compared."""
     machine: dict[str, str] = {}
     software: dict[str, str] = {}
@@ -99,11 +99,11 @@ def conditions(environment: Environment) -> Conditions:
             software |= value
         else:
             (machine if name in HARDWARE else software)[NAMES.get(name, name)] = str(value)
-    return Conditions(machine, software)
+    return Platform(machine, software)
 
 
-def benchmarks(path: Path) -> tuple[dict[str, Timing], Conditions | None]:
-    """The timings in a JSON file that pytest-benchmark wrote, by their full names, and their conditions.
+def benchmarks(path: Path) -> tuple[dict[str, Timing], Platform | None]:
+    """The timings in a JSON file that pytest-benchmark wrote, by their full names, and their platform.
 
     Raises:
         ComparisonError: where the file is not what pytest-benchmark writes, or holds no raw rounds.
@@ -148,7 +148,7 @@ def _values(path: Path, name: str, benchmark: Mapping[str, Any]) -> TimeValues:
     return TimeValues.model_construct(processes=(process,))  # type: ignore[call-arg]
 
 
-def _of_file(whole: Mapping[str, Any]) -> Conditions | None:
+def _of_file(whole: Mapping[str, Any]) -> Platform | None:
     info, commit = whole.get("machine_info"), whole.get("commit_info")
     options = [each for b in whole["benchmarks"] if isinstance(each := b.get("options"), dict)]
     if not isinstance(info, dict):
@@ -164,4 +164,4 @@ def _of_file(whole: Mapping[str, Any]) -> Conditions | None:
     for name in ("timer", "disable_gc"):
         if values := dict.fromkeys(str(each[name]) for each in options if name in each):
             software[NAMES.get(name, name)] = ", ".join(values)
-    return Conditions(machine, software)
+    return Platform(machine, software)

@@ -15,7 +15,7 @@ from vitbench.analysis import frames, grouped
 from vitbench.analysis.axis_speeds import AxisSpeed
 from vitbench.analysis.conclusions import Conclusions, conclude
 from vitbench.analysis.contention import FOREIGN, Contention, contention
-from vitbench.analysis.design import conditions, images
+from vitbench.analysis.design import images, task_axes
 from vitbench.analysis.factorial import runs_of
 from vitbench.analysis.paired import Interval, interval
 from vitbench.analysis.replay import Looking
@@ -98,6 +98,11 @@ class View:
     def small(self) -> bool:
         """Whether a small form of the suite was run, whose claims are others than those of the suite."""
         return any("--small" in line for line in (self.study.info.options, *self.study.info.commands))
+
+    @cached_property
+    def trained(self) -> dict[str, TrainTrial]:
+        """Cell that is trained → its trial with the first seed."""
+        return {p.cell: p.trial for p in self.planned if isinstance(p.trial, TrainTrial)}
 
     @cached_property
     def function_of(self) -> dict[str, str]:
@@ -188,7 +193,7 @@ class View:
 
     def task(self, cell: str) -> str:
         """Task of a cell: its values of the axes that change what is classified; empty where all classify the same."""
-        return " · ".join(self.values_of[cell][axis] for axis in self.conditions)
+        return " · ".join(self.values_of[cell][axis] for axis in self.task_axes)
 
     def ranked(self, device: str) -> list[str]:
         """Cells planned on a device: the best mean test accuracy first, those without a result last, in plan order."""
@@ -216,7 +221,7 @@ class View:
     @cached_property
     def _chance(self) -> dict[str, float]:
         """Cell that is trained → the accuracy of a guess in percent: the most frequent class, or one of them all."""
-        guesses = {p.cell: 100 / p.trial.model.num_classes for p in self.planned if isinstance(p.trial, TrainTrial)}
+        guesses = {cell: 100 / trial.model.num_classes for cell, trial in self.trained.items()}
         most = self.train.groupby("cell")["test_most_common_pct"].max().dropna()
         return guesses | {str(cell): max(guesses[str(cell)], float(share)) for cell, share in most.items()}
 
@@ -247,7 +252,7 @@ class View:
     def under_study(self) -> list[str]:
         """Axes whose values are compared: not those of equivalent implementations, nor those that change the images."""
         equivalent = set(self.equivalent_axes)
-        return [axis for axis in self.axes if axis not in equivalent and axis not in self.conditions]
+        return [axis for axis in self.axes if axis not in equivalent and axis not in self.task_axes]
 
     @cached_property
     def equivalent_axes(self) -> list[str]:
@@ -261,10 +266,10 @@ class View:
         ]  # fmt: skip
 
     @cached_property
-    def conditions(self) -> list[str]:
+    def task_axes(self) -> list[str]:
         """The axes that change what is classified."""
         images_of = by_identity(images)
-        names = conditions(
+        names = task_axes(
             ({axis: p.axes[axis] for axis in self.axes}, images_of(p.trial.data, p.trial.model.num_classes))
             for p in self.planned
             if isinstance(p.trial, TrainTrial) and self.axes.keys() <= p.axes.keys()
@@ -278,7 +283,7 @@ class View:
         info = self.study.info
         return [
             conclude(
-                runs, self.axes, self.under_study, conditions=self.conditions, facts=info.facts,
+                runs, self.axes, self.under_study, task_axes=self.task_axes, facts=info.facts,
                 cells=list(dict.fromkeys([*self.judged["cell"].head(1), *outside])), margin=info.suite.margin,
                 noise_floor=self.noise.largest if self.noise else None, test=info.suite.test, looking=self.looking,
             )

@@ -8,7 +8,6 @@ from typing import Any
 import pandas as pd
 
 from vitbench.config.base import digest
-from vitbench.config.trial import TrainTrial
 from vitbench.report.view import MEAN, STD, View
 from vitbench.store import StudyFolder
 
@@ -41,9 +40,8 @@ def leaderboard(studies: Sequence[StudyFolder], having: Mapping[str, str] | None
 
 def _rows(view: View, having: Mapping[str, str]) -> Iterator[dict[str, Any]]:
     info = view.study.info
-    trials = {p.cell: p.trial for p in view.planned if isinstance(p.trial, TrainTrial)}
     for row in view.by_cell.to_dict("records"):
-        trial, other = trials[row["cell"]], view.function_of[row["cell"]] != row["cell"]
+        trial, other = view.trained[row["cell"]], view.function_of[row["cell"]] != row["cell"]
         # Equivalent implementations are one row.
         if other or any(str(getattr(trial.model, field, None)) != value for field, value in having.items()):
             continue

@@ -42,7 +42,7 @@ def differences(comparison: SideBySide) -> Md:
     # What is not known of every arm is not known to be the same.
     other = {each.kind for each in comparison.conditions if each.differs or not each.known}
     same = ", ".join(name for kind, name in KINDS.items() if kind in {e.kind for e in comparison.conditions} - other)
-    unknown = [number for number, arm in enumerate(comparison.arms) if arm.conditions is None]
+    unknown = [number for number, arm in enumerate(comparison.arms) if arm.platform is None]
     named = "; ".join(_values(comparison, each) for each in apart[:MOST_NAMED])
     more = f"; {len(apart) - MOST_NAMED} more below" if len(apart) > MOST_NAMED else ""
     parts = [
@@ -91,11 +91,11 @@ def _unrecorded(comparison: SideBySide) -> Facts:
 
 
 def _is_unrecorded(arm: Arm) -> bool:
-    return arm.conditions is None or bool((arm.trials["origin"].isna() & (arm.trials["state"] == "ok")).any())
+    return arm.platform is None or bool((arm.trials["origin"].isna() & (arm.trials["state"] == "ok")).any())
 
 
 def _apart(comparison: SideBySide, number: int, base: int, kind: str) -> Md:
-    if comparison.arms[number].conditions is None or comparison.arms[base].conditions is None:
+    if comparison.arms[number].platform is None or comparison.arms[base].platform is None:
         return Md("")
     return listed([e.name for e in comparison.conditions if e.kind == kind and e.between(base, number)])
 

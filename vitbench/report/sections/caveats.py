@@ -13,7 +13,6 @@ from vitbench.analysis.results import MOVING
 from vitbench.analysis.same_batches import unlike
 from vitbench.config.dead_fields import dead
 from vitbench.config.suite import as_text
-from vitbench.config.trial import TrainTrial
 from vitbench.environment import Environment
 from vitbench.report.document import Block, Bullets
 from vitbench.report.origins import with_changes
@@ -192,7 +191,7 @@ def _other_batches(view: View) -> Facts:
 
 def _settings(view: View, *, alike: bool) -> Facts:
     """Fields of the recipe that matter and were not tuned: the value that all runs have, or which cells have which."""
-    trained = [p.trial.train for p in view.planned if isinstance(p.trial, TrainTrial)]
+    trained = [trial.train for trial in view.trained.values()]
     left = [name for name in NUISANCES if f"train.{name}" not in view.study.info.tuned and not dead(name, trained)]
     values = {name: {getattr(recipe, name) for recipe in trained} for name in left}
     chosen = {name: of for name, of in values.items() if (len(of) == 1) == alike}

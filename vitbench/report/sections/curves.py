@@ -13,7 +13,6 @@ import pandas as pd
 from vitbench.analysis.frames import level, where
 from vitbench.analysis.grouped import ACCURACY, texts
 from vitbench.config.suite import BETWEEN, in_label
-from vitbench.config.trial import TrainTrial
 from vitbench.report.document import Block
 from vitbench.report.figures.charts import MEAN, MOST_DASHED, Colouring, Curves, Picture, Trends
 from vitbench.report.groups import Group
@@ -77,8 +76,7 @@ def _picture(view: View, group: Group, epochs: pd.DataFrame) -> Picture:
         caption += f": thin lines are single runs, thick lines the mean of those of one colour{over}"
     caption += f". Of the runs of one colour in one panel the first {most} are drawn." if largest > most else "."
     if TRAINING in metrics:
-        recipes = {p.cell: p.trial.train for p in view.planned if isinstance(p.trial, TrainTrial)}
-        augmented = " (augmented, of some cells)" if any(recipes[cell].augments for cell in cells) else ""
+        augmented = " (augmented, of some cells)" if any(view.trained[cell].train.augments for cell in cells) else ""
         caption += f" Training accuracy is that of the batches of an epoch{augmented}, while it trains."
     caption += f" Gradient norm: in the records of {recorded} of these runs." if recorded < runs else ""
     alt = f"Learning curves on {on}: {' and '.join(metrics.values())} by epoch"
@@ -126,12 +124,12 @@ def _shared_out(view: View) -> tuple[list[str], list[str]]:
     claimed = {fact.axis for fact in view.study.info.facts}
     equivalent = [axis for axis in view.telling if axis in view.equivalent_axes]
     telling = [axis for axis in view.telling if axis not in equivalent] or equivalent[:1]
-    telling.sort(key=lambda axis: axis in view.conditions)
+    telling.sort(key=lambda axis: axis in view.task_axes)
     first, *others = telling
-    compared = [axis for axis in others if axis in claimed and axis not in view.conditions]
+    compared = [axis for axis in others if axis in claimed and axis not in view.task_axes]
     if len(compared) == len(others):
         compared = compared[:-1]  # one is the panels'
-    rest = [axis for axis in reversed(others) if axis in view.conditions]
+    rest = [axis for axis in reversed(others) if axis in view.task_axes]
     rest += [axis for axis in others if axis not in compared and axis not in rest]
     colours, facets = [first], list[str]()
     for axis in [*compared, *rest]:

@@ -42,7 +42,7 @@ RIGHT = frozenset({DIFFERENCE, INTERVAL, OF_LOOK, "p (Holm)", "p", "p (permutati
                    "pairs of cells", "claimed (points)"})  # fmt: skip
 OPTIONAL = frozenset({"p", "p (permutation)", "P(better)", "pairs of cells", "source", "expected"})
 MOST, MOST_NAMED = 60, 12  # Rows of a table; the CSV has them all
-MOST_CONDITIONS = 8  # Combinations of conditions that a table has columns for
+MOST_TASKS = 8  # Combinations of conditions that a table has columns for
 
 
 class Row(NamedTuple):
@@ -93,7 +93,7 @@ def section(view: View, files: Files) -> list[Block]:
         if group.conclusions is None:
             return []
         tables = _tables(view, rows_of(view, group.conclusions), ("effects", "variants"))
-        return [*tables, *_under_conditions(view, group.conclusions)]
+        return [*tables, *_by_task(view, group.conclusions)]
 
     return [*view.by_group(of_group), *files.pictures(trends(view, TEST_ACCURACY))]
 
@@ -204,11 +204,11 @@ def is_marked(judged: Judged) -> bool:
     return judged.below_noise_floor and bool(judged.mean) and not judged.comparison.equivalent
 
 
-def _under_conditions(view: View, conclusions: Conclusions) -> list[Block]:
+def _by_task(view: View, conclusions: Conclusions) -> list[Block]:
     """Each effect under each combination of the conditions' values by itself, which has no verdict."""
     effects = [each for each in conclusions.effects if each.under]
     columns = list(dict.fromkeys(values for each in effects for values in each.under))
-    if not 2 <= len(columns) <= MOST_CONDITIONS:
+    if not 2 <= len(columns) <= MOST_TASKS:
         return []
     names = {values: f"{' · '.join(values)} (points)" for values in columns}
     lines = [
@@ -216,7 +216,7 @@ def _under_conditions(view: View, conclusions: Conclusions) -> list[Block]:
         | {names[values]: signed(e.under.get(values, math.nan), view.decimals + 1) for values in columns}
         for e in effects
     ]
-    what = enumerated([escape(view.axis_names[axis]) for axis in view.conditions])
+    what = enumerated([escape(view.axis_names[axis]) for axis in view.task_axes])
     return [Heading(f"Effects by {what}", 4), table(lines, right=set(names.values()))]
 
 

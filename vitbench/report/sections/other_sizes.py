@@ -79,7 +79,7 @@ def frame(view: View, group: Group) -> pd.DataFrame:
 
 
 def _asked(view: View) -> bool:
-    return any(p.trial.train.test_sizes for p in view.planned if isinstance(p.trial, TrainTrial))
+    return any(trial.train.test_sizes for trial in view.trained.values())
 
 
 def _line(view: View, numbers: pd.DataFrame, cell: str) -> dict[str, Md]:

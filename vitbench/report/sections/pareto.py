@@ -196,8 +196,8 @@ def section(view: View, files: Files) -> list[Block]:
     """Accuracy against throughput and against memory for each device that trained, or why that is not shown."""
     if view.by_cell.empty or len(view.cells) < 2:
         return []
-    if view.conditions:  # accuracy in one task buys nothing in another
-        axes = enumerated([escape(view.axis_names[axis]) for axis in view.conditions])
+    if view.task_axes:  # accuracy in one task buys nothing in another
+        axes = enumerated([escape(view.axis_names[axis]) for axis in view.task_axes])
         return [Md(f"Not shown: cells classify different images or classes ({axes}).")]
     blocks = [block for each in weighed(view) for block in _front(view, files, each)]
     return blocks or [Md("Not shown: fewer than two cells of one device have both an accuracy and a cost.")]

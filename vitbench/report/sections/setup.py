@@ -13,7 +13,7 @@ from vitbench.config.base import Strict
 from vitbench.config.dead_fields import dead
 from vitbench.config.model import OF_ANY
 from vitbench.config.recipe import TimeSpec, TrainSpec
-from vitbench.config.trial import RELEVANT, TimeTrial, TrainTrial
+from vitbench.config.trial import RELEVANT, TimeTrial
 from vitbench.report.document import Block, Bullets, table
 from vitbench.report.output import Files
 from vitbench.report.text import Md, count, escape, listed, significant, span
@@ -54,7 +54,7 @@ def settings(view: View) -> Bullets:
     rows = [("design", _design(view)), ("data", _data(view))]
     rows += [("classes", listed(info.class_names, 20))] if info.class_names else []
     rows += [("model", _model(view))]
-    if trained := [p.trial.train for p in view.planned if isinstance(p.trial, TrainTrial)]:
+    if trained := [trial.train for trial in view.trained.values()]:
         always = tuple(name for name in TRAIN_ALWAYS if not dead(name, trained))
         rows.append(("training", _fields(TrainSpec, trained, always, apart=functools.partial(who_has, view))))
         seeds = [str(seed) for seed in view.train["seed"].unique()]
@@ -188,7 +188,7 @@ def who_has(view: View, field: str) -> Md | None:
 
     None where all cells have one value, or where the field is an axis of its own.
     """
-    of_cell = {p.cell: level(getattr(p.trial.train, field)) for p in view.planned if isinstance(p.trial, TrainTrial)}
+    of_cell = {cell: level(getattr(trial.train, field)) for cell, trial in view.trained.items()}
     if f"train.{field}" in view.axes or len(set(of_cell.values())) < 2:
         return None
     holders = dict[str, list[str]]()

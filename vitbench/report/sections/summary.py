@@ -8,7 +8,6 @@ from collections.abc import Sequence
 
 from vitbench.analysis.axis_speeds import MARGIN
 from vitbench.analysis.conclusions import Tested
-from vitbench.config.trial import TrainTrial
 from vitbench.report.cost import by_axis
 from vitbench.report.cost.speed import Beside, beside_baseline, heat_map
 from vitbench.report.document import Bar, Block, Byline, Chips, Forest, ForestRow, Note, Scale
@@ -65,7 +64,7 @@ def section(view: View, files: Files) -> list[Block]:
 
 def facts(view: View) -> dict[str, str]:
     """Form, data, model, epochs, seeds, device, trials, date and commit of the study, each where it is known."""
-    info, trained = view.study.info, [p.trial for p in view.planned if isinstance(p.trial, TrainTrial)]
+    info, trained = view.study.info, view.trained.values()
     texts: dict[str, str] = {"form": "small form"} if view.small else {}
     if trained:
         sizes = view.train[["train_images", "test_images"]].dropna().drop_duplicates()
@@ -241,8 +240,8 @@ def _best(view: View, group: Group) -> str:
 
 def _called(view: View, each: accuracy.Function) -> str:
     """A function by what tells it from others of its task, which is named before it."""
-    left = [JOIN.join(values) for axis, values in each.values.items() if axis not in view.conditions]
-    return " · ".join(left) if left and view.conditions else each.name
+    left = [JOIN.join(values) for axis, values in each.values.items() if axis not in view.task_axes]
+    return " · ".join(left) if left and view.task_axes else each.name
 
 
 def _drift(view: View) -> str:

@@ -142,7 +142,7 @@ TERMS: tuple[Caveat[View], ...] = (
          "than their two effects added, and *worse together* less."),
     Caveat("effects by condition",
          lambda view: any(effect.under for each in view.conclusions for effect in each.effects)
-         and {"axes": enumerated([escape(view.axis_names[axis]) for axis in view.conditions])},
+         and {"axes": enumerated([escape(view.axis_names[axis]) for axis in view.task_axes])},
          "{axes} changes what is classified. Main effects are means over its values; each value by itself has no "
          "verdict."),
     Caveat("‡", lambda view: any(map(is_marked, _judged(view))),
